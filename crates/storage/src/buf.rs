@@ -2,12 +2,15 @@
 //! Counted handles on stored bytes.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use sys::arena::{Bytes, Slot};
 use sys::extent::Extent;
 use sys::splice::SpliceRanges;
+use triomphe::ThinArc;
 
+use crate::record::RecordId;
 use crate::store::{Block, Charge};
 
 /// An owned handle on a range of stored bytes: 16 bytes, cheap to clone, may go to any thread.
@@ -68,8 +71,18 @@ impl Buf {
     pub fn charged_bytes(&self) -> u64 {
         match self.0.block() {
             Some(block) => block.header.header.charged_bytes(),
-            None => self.0.slot().map_or(0, |(_, cost)| cost),
+            None => self.0.slot_cost().unwrap_or(0),
         }
+    }
+
+    /// The record whose bytes these are.
+    pub fn record(&self) -> Option<RecordId> {
+        self.0.slot().and_then(NonZeroU32::new).map(RecordId)
+    }
+
+    /// Whether nobody else has a handle on its block.
+    pub(crate) fn is_only_handle(&self) -> bool {
+        self.0.block().is_some_and(|block| ThinArc::strong_count(block) == 1)
     }
 
     /// Its pages, if it is in pages of its own.

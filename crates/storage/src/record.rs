@@ -8,7 +8,7 @@
 //! record's. When the last handle on the bytes of a published record goes, it is forgotten.
 //!
 //! A store that is opened over the arena of a former worker is *adopting* until [`Store::sweep`]: what that worker had
-//! published are [`Survivor`]s, which are given out by digest or by a walk, each once. A survivor belongs to whom it was
+//! published are [`Survivor`]s, which are given out by digest, each once; a walk tells the digests. A survivor belongs to whom it was
 //! given: it is a published record like any other, and whoever doesn't want it forgets it. Survivors that aren't given
 //! out yet take room: when a store that adopts is full and has nothing to evict, some must be adopted to be evicted.
 
@@ -146,9 +146,10 @@ impl Store {
         self.records().map(|records| records.survivors(digest)).unwrap_or_default()
     }
 
-    /// The next survivors of a walk, at most so many: maybe none although there are more. `None`: it has come to the end.
-    pub fn next_survivors(&self, cursor: &mut Cursor, most: usize) -> Option<Vec<Survivor>> {
-        self.records()?.next_survivors(cursor, most)
+    /// The digests of the next records of a walk, at most so many: of survivors, so that [`Store::survivors`] gives them
+    /// out. Maybe none although there are more; `None`: it has come to the end.
+    pub fn next_digests(&self, cursor: &mut Cursor, most: usize) -> Option<Vec<[u8; 32]>> {
+        self.records()?.next_digests(cursor, most)
     }
 
     /// After the walk: frees what was not given out, and ends the adopting. Takes a while in a large store (it looks at
@@ -169,6 +170,21 @@ impl Store {
     /// none if that worker's threads had said that they deliver nothing.
     pub fn serving_at_death(&self) -> Vec<Suspect> {
         self.records().map(Records::serving_at_death).unwrap_or_default()
+    }
+
+    /// Whether this record survives, as far as this process knows. For tests, as the next.
+    pub fn is_published(&self, id: RecordId) -> bool {
+        self.records().is_some_and(|records| records.is_published(id))
+    }
+
+    /// How many records survive, adopted or not. Long.
+    pub fn published(&self) -> usize {
+        self.records().map_or(0, Records::published)
+    }
+
+    /// Bytes of memory that its arena holds; `None` without one.
+    pub fn arena_bytes(&self) -> Option<u64> {
+        self.records()?.memory_bytes()
     }
 
     /// The arena is another process's from now on: nothing more is published, and what is dropped stays a survivor.

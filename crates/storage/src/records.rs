@@ -9,6 +9,7 @@ mod keep;
 mod survivors;
 mod words;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::num::NonZeroU32;
 use std::sync::atomic::{
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sys::arena::{Arena, Books, Keeper, Size, Unheld};
 use sys::extent::{PAGE, Region};
 
+use crate::buf::Buf;
 use crate::record::{Opening, RecordId, Suspect};
 use crate::store::{Account, keep_bytes, spread};
 use words::{DEAD, DEATH, HASH, KEPT, LIVE, MIXED, NEXT, STATE};
@@ -39,6 +41,8 @@ pub(crate) struct Records {
     unclaimed: AtomicU64,
     /// Numbers of records that were being served.
     serving: Mutex<Vec<u32>>,
+    /// Claimed extents by their first page, while it adopts: two records may tell of the same.
+    extents: Mutex<HashMap<u32, Buf>>,
 }
 
 /// Frees slots whose last handle is gone.
@@ -65,6 +69,7 @@ impl Records {
             is_adopting: AtomicBool::new(found.pages > 0),
             unclaimed: AtomicU64::new(unclaimed),
             serving: Mutex::new(found.serving),
+            extents: Mutex::default(),
         };
         let opening = Opening { generation: found.generation, pages_found: found.pages, refusal: found.refusal };
         (Some(records), opening)
@@ -133,6 +138,19 @@ impl Records {
         numbers.into_iter().filter_map(|number| suspect(&books, number)).collect()
     }
 
+    pub fn is_published(&self, id: RecordId) -> bool {
+        is_live(&self.arena.books(), id.0.get())
+    }
+
+    pub fn published(&self) -> usize {
+        let books = self.arena.books();
+        books.all().into_iter().filter(|&number| is_live(&books, number)).count()
+    }
+
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.arena.memory_bytes()
+    }
+
     pub fn freeze(&self) {
         self.arena.freeze();
     }
@@ -185,6 +203,19 @@ fn forget(books: &Books<'_>, number: u32, is_frozen: bool) {
     }
 }
 
+fn is_live(books: &Books<'_>, number: u32) -> bool {
+    books.word(number, STATE).is_some_and(|state| state.load(Acquire) == LIVE)
+}
+
+fn digest_of(books: &Books<'_>, number: u32) -> Option<[u8; 32]> {
+    let mut digest = [0; 32];
+    let (parts, _) = digest.as_chunks_mut::<4>();
+    for (n, part) in parts.iter_mut().enumerate() {
+        *part = books.word(number, words::digest_word(n))?.load(Relaxed).to_le_bytes();
+    }
+    Some(digest)
+}
+
 /// Counts the death of a worker that was serving that record.
 fn suspect(books: &Books<'_>, number: u32) -> Option<Suspect> {
     let record = RecordId(NonZeroU32::new(number)?);
@@ -195,11 +226,7 @@ fn suspect(books: &Books<'_>, number: u32) -> Option<Suspect> {
     if mixed.load(Relaxed) < u32::MAX - DEATH {
         mixed.fetch_add(DEATH, Relaxed);
     }
-    let mut digest = [0; 32];
-    let (parts, _) = digest.as_chunks_mut::<4>();
-    for (n, part) in parts.iter_mut().enumerate() {
-        *part = books.word(number, words::digest_word(n))?.load(Relaxed).to_le_bytes();
-    }
+    let digest = digest_of(books, number)?;
     let xid = books.word64(number, words::XID_WORD)?.load(Relaxed);
     Some(Suspect { record, digest, xid, deaths: mixed.load(Relaxed) / DEATH })
 }

@@ -227,6 +227,12 @@ impl Arena {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Bytes of memory that it holds, in all processes; `None` when the system doesn't tell.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        let blocks = nix::sys::stat::fstat(self.map.fd()).ok()?.st_blocks;
+        u64::try_from(blocks).ok()?.checked_mul(512)
+    }
+
     /// Says which slot a thread serves, 0 for none: one relaxed store.
     #[inline]
     pub fn note_serving(&self, thread: usize, number: u32) {
@@ -294,13 +300,21 @@ impl Arena {
         drop(unsafe { Arc::from_raw(arena) });
     }
 
-    fn number_and_cost(address: usize) -> (u32, u64) {
+    /// The number of the slot at that address, which has a handle.
+    fn number_at(address: usize) -> u32 {
         // SAFETY: whoever asks holds a handle on the slot, and this one on the arena.
         let arena = unsafe { &*Self::of_address(address) };
-        let number = arena.number(address - arena.map.base().as_ptr() as usize);
+        arena.number(address - arena.map.base().as_ptr() as usize)
+    }
+
+    /// What the slot at that address costs, which has a handle.
+    fn cost_at(address: usize) -> u64 {
+        // SAFETY: as in `number_at`.
+        let arena = unsafe { &*Self::of_address(address) };
         let slots = arena.slots();
-        let (place, _) = arena.place(&slots, number).expect("a slot with a handle is in the books");
-        (number, cost_of(slots.slab(place.slab)))
+        let found = arena.place(&slots, Self::number_at(address));
+        let (place, _) = found.expect("a slot with a handle is in the books");
+        cost_of(slots.slab(place.slab))
     }
 }
 
@@ -404,6 +418,12 @@ impl Books<'_> {
             self.slots.extents.get(&first).copied().filter(|&pages| len > 0 && len.div_ceil(PAGE as u32) == pages)?;
         self.slots.extents.remove(&first);
         Some(self.arena.region.found(first, pages, len))
+    }
+
+    /// The numbers of all slots in use, those that nobody has claimed among them. Long: for tests.
+    pub fn all(&self) -> Vec<u32> {
+        let numbers = self.slots.taken().map(|(slab, slot)| self.arena.number(self.arena.base(slab, slot)));
+        numbers.collect()
     }
 
     /// The number of the first slot at or after `from` (0 at first) that was there at opening, and what to go on with.

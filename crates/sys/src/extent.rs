@@ -172,7 +172,9 @@ impl Region {
     /// Bytes of the pages that extents have.
     pub fn used_bytes(&self) -> u64 {
         let free = self.free();
-        self.len as u64 / PAGE as u64 * PAGE as u64 - (free.clean.pages + free.dirty.pages) * PAGE as u64
+        // Page 0 of an arena is nobody's.
+        let nobodys = u64::from(matches!(self.backing, Backing::Shared(_)));
+        (self.len as u64 / PAGE as u64 - nobodys - free.clean.pages - free.dirty.pages) * PAGE as u64
     }
 
     /// Bytes of memory in free pages.

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Records of a former worker: given out by digest or by a walk, each once; then what is left is freed.
+//! Records of a former worker: given out by digest, each once, which a walk tells; then what is left is freed.
 
+use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{MutexGuard, PoisonError};
 
 use sys::arena::{Books, Slot};
-use sys::extent::Extent;
 
 use crate::body::Piece;
 use crate::buf::Buf;
 use crate::compact::Rest;
 use crate::record::{Cursor, RecordId, Survivor};
-use crate::records::words::{self, HASH, LIVE, Lengths, NEXT, STATE};
-use crate::records::{MOST_LINKS, Records};
+use crate::records::words::{self, HASH, Lengths, NEXT};
+use crate::records::{MOST_LINKS, Records, digest_of, is_live};
 use crate::store::Charge;
 
 /// A step of the walk looks at so many slots for each survivor that is asked for.
@@ -51,31 +52,37 @@ impl Records {
         claimed
     }
 
-    pub fn next_survivors(&self, cursor: &mut Cursor, most: usize) -> Option<Vec<Survivor>> {
+    pub fn next_digests(&self, cursor: &mut Cursor, most: usize) -> Option<Vec<[u8; 32]>> {
         if !self.is_adopting() {
             return None;
         }
+        self.let_go_of_extents();
         let _critical = base::critical::enter();
-        let claimed = {
-            let (mut claimed, mut is_end) = (Vec::new(), true);
-            let mut books = self.arena.books();
-            for _ in 0..most.saturating_mul(LOOKS) {
-                let Some((number, next)) = books.next_found(cursor.0) else { break };
-                is_end = false;
-                cursor.0 = next;
-                if is_live(&books, number) {
-                    claimed.extend(books.claim(number).map(|slot| Claimed { slot, number }));
-                }
-                if claimed.len() >= most {
-                    break;
-                }
+        let mut digests = Vec::new();
+        let mut is_end = true;
+        let books = self.arena.books();
+        for _ in 0..most.saturating_mul(LOOKS) {
+            let Some((number, next)) = books.next_found(cursor.0) else { break };
+            is_end = false;
+            cursor.0 = next;
+            if is_live(&books, number) {
+                digests.extend(digest_of(&books, number));
             }
-            if is_end && most > 0 {
-                return None;
+            if digests.len() >= most {
+                break;
             }
-            claimed
-        };
-        Some(claimed.into_iter().filter_map(|claimed| self.survivor(claimed)).collect())
+        }
+        (!is_end || most == 0).then_some(digests)
+    }
+
+    /// Those that only this list still holds.
+    fn let_go_of_extents(&self) {
+        let unused: Vec<Buf> = self.extents().extract_if(|_, buf| buf.is_only_handle()).map(|(_, buf)| buf).collect();
+        drop(unused);
+    }
+
+    fn extents(&self) -> MutexGuard<'_, HashMap<u32, Buf>> {
+        self.extents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is in a record; `None`: it is damaged, and gone.
@@ -90,31 +97,30 @@ impl Records {
         };
         let tags = words::tags(&slot, &lengths);
         let buf = self.charge(Buf::of_slot(slot));
-        let rest = (!extents.is_empty()).then(|| self.rest(extents, &buf, &lengths));
+        let rest = (!extents.is_empty()).then(|| Self::rest(extents, &buf, &lengths));
         let head_end = lengths.head + if rest.is_some() { 0 } else { lengths.body };
         Some(Survivor { fields, record, head: buf.narrow(0..head_end), tags, rest })
     }
 
     /// All extents of a record, or none.
-    fn claim_extents(&self, slot: &Slot, lengths: &Lengths) -> Option<Vec<Extent>> {
-        let mut books = self.arena.books();
-        let mut claimed = Vec::with_capacity(lengths.extents);
-        for (first, len) in words::extents(slot, lengths) {
-            match books.claim_extent(first, len) {
-                Some(extent) => claimed.push(extent),
-                None => break,
-            }
-        }
-        drop(books);
-        if claimed.len() == lengths.extents {
-            return Some(claimed);
-        }
-        // Charged as all that is claimed, so that they can be freed as all is.
-        claimed.into_iter().for_each(|extent| drop(self.block(extent)));
-        None
+    fn claim_extents(&self, slot: &Slot, lengths: &Lengths) -> Option<Vec<Buf>> {
+        let claimed: Vec<Buf> =
+            words::extents(slot, lengths).map_while(|(first, len)| self.claim_extent(first, len)).collect();
+        (claimed.len() == lengths.extents).then_some(claimed)
     }
 
-    fn rest(&self, extents: Vec<Extent>, record: &Buf, lengths: &Lengths) -> Rest {
+    fn claim_extent(&self, first: u32, len: u32) -> Option<Buf> {
+        let mut extents = self.extents();
+        if let Some(buf) = extents.get(&first) {
+            return Some(buf.clone()).filter(|buf| buf.len() == len as usize);
+        }
+        let extent = self.arena.books().claim_extent(first, len)?;
+        let buf = self.charge(Buf::over(Charge::paged(extent, self.account.clone())));
+        extents.insert(first, buf.clone());
+        Some(buf)
+    }
+
+    fn rest(extents: Vec<Buf>, record: &Buf, lengths: &Lengths) -> Rest {
         let mut start = 0;
         let mut pieces = Vec::with_capacity(extents.len() + 1);
         let mut add = |buf: Buf| {
@@ -122,15 +128,11 @@ impl Records {
             pieces.push(Piece { start, buf });
             start += len;
         };
-        extents.into_iter().for_each(|extent| add(self.block(extent)));
+        extents.into_iter().for_each(&mut add);
         if lengths.body > 0 {
             add(record.slice(lengths.head..lengths.head + lengths.body));
         }
         Rest::Blocks(pieces.into_boxed_slice())
-    }
-
-    fn block(&self, extent: Extent) -> Buf {
-        self.charge(Buf::over(Charge::paged(extent, self.account.clone())))
     }
 
     /// Its bytes are charged to it alone from now on, no longer to what is unclaimed.
@@ -156,13 +158,10 @@ impl Records {
             let _critical = base::critical::enter();
             self.arena.sweep();
         }
+        drop(std::mem::take(&mut *self.extents()));
         self.account.release_found(self.unclaimed.swap(0, Relaxed));
         self.is_adopting.store(false, Relaxed);
     }
-}
-
-fn is_live(books: &Books<'_>, number: u32) -> bool {
-    books.word(number, STATE).is_some_and(|state| state.load(Acquire) == LIVE)
 }
 
 fn has_digest(books: &Books<'_>, number: u32, wanted: &[u32; 8]) -> bool {

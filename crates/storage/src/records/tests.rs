@@ -66,9 +66,9 @@ impl Bed {
     fn adopt(&self, digests: &BTreeSet<[u8; 32]>) -> BTreeMap<u64, Object> {
         let mut found: Vec<Survivor> = digests.iter().flat_map(|digest| self.store().survivors(digest)).collect();
         let mut cursor = Cursor::default();
-        while let Some(more) = self.store().next_survivors(&mut cursor, 3) {
+        while let Some(more) = self.store().next_digests(&mut cursor, 3) {
             assert!(more.len() <= 3);
-            found.extend(more);
+            found.extend(more.iter().flat_map(|digest| self.store().survivors(digest)));
         }
         let count = found.len();
         let objects: BTreeMap<u64, Object> =
@@ -199,6 +199,36 @@ fn what_was_published_survives() {
     drop(found);
     assert_eq!((second.store().used_bytes(), second.sma.g_alloc.get()), (0, 0));
     assert_eq!(second.sma.c_bytes.get(), second.sma.c_freed.get());
+}
+
+#[test]
+fn two_records_may_share_their_extents() {
+    let file = memfd();
+    let first = Bed::open(&file, 4 * MB);
+    let old = Object::store(first.store(), 1, 100_000, 50_000).unwrap();
+    let mut body = Body::default();
+    old.rest.as_ref().unwrap().blocks().iter().for_each(|piece| body.push(piece.buf.clone()));
+    let (fields, head, tags) = Object::wanted(2);
+    let head = first.store().block(&[&head]).unwrap();
+    let (compact, record) = first.store().keep(&fields, head, &tags, &body);
+    let new = Object { fields, record: record.unwrap(), head: compact.head, rest: compact.rest, tags };
+    first.store().publish(old.record);
+    first.store().publish(new.record);
+    assert_eq!((old.head.record(), new.rest.as_ref().unwrap().blocks()[0].buf.record()), (Some(old.record), None));
+    let file = copy(&file);
+    let second = Bed::open(&file, 4 * MB);
+    let mut found = second.adopt(&digests());
+    assert_eq!((found.len(), second.store().published()), (2, 2));
+    assert!(found[&1].body() == bytes(1, 100_000) && found[&2].body() == bytes(1, 100_000));
+    let gone = found.remove(&1).unwrap();
+    assert!(second.store().is_published(gone.record));
+    second.store().forget(gone.record);
+    assert!(!second.store().is_published(gone.record) && second.store().published() == 1);
+    drop(gone);
+    second.store().sweep();
+    assert!(found[&2].body() == bytes(1, 100_000) && second.store().used_bytes() < 110_000);
+    drop(found);
+    assert_eq!((second.store().used_bytes(), Bed::open(&file, 4 * MB).store().opening().pages_found), (0, 0));
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl Slot {
 
     /// Its number.
     pub fn number(&self) -> u32 {
-        Arena::number_and_cost(payload(self.at).addr() - PAYLOAD).0
+        Arena::number_at(payload(self.at).addr() - PAYLOAD)
     }
 
     /// The bytes behind its words.
@@ -159,9 +159,14 @@ impl<H: Header> Bytes<H> {
         Some(unsafe { &*at.cast::<ThinArc<H, u8>>() })
     }
 
-    /// The number of the slot behind it, if it is one, and what it costs.
-    pub fn slot(&self) -> Option<(u32, u64)> {
-        is_slot(self.at).then(|| Arena::number_and_cost(payload(self.at).addr() - PAYLOAD))
+    /// The number of the slot behind it, if it is one.
+    pub fn slot(&self) -> Option<u32> {
+        is_slot(self.at).then(|| Arena::number_at(payload(self.at).addr() - PAYLOAD))
+    }
+
+    /// What that slot costs.
+    pub fn slot_cost(&self) -> Option<u64> {
+        is_slot(self.at).then(|| Arena::cost_at(payload(self.at).addr() - PAYLOAD))
     }
 
     /// Number of bytes.

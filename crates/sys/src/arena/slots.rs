@@ -112,6 +112,14 @@ impl Slots {
         self.of_page.get(page as usize)?.checked_sub(1)
     }
 
+    /// All slots in use.
+    pub fn taken(&self) -> impl Iterator<Item = (&Slab, u8)> {
+        let slots = |slab: &Slab| class(slab.class).map_or(1, |class| class.slots);
+        let of =
+            move |slab| (0..slots(slab)).filter(move |slot| slab.taken & 1 << slot != 0).map(move |slot| (slab, slot));
+        self.slabs.iter().flat_map(of)
+    }
+
     /// Takes a slot that was there at opening, once.
     pub fn claim(&mut self, place: Place) -> bool {
         let Some(unclaimed) = self.unclaimed.get_mut(place.slab as usize) else { return false };
