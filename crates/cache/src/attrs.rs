@@ -101,6 +101,12 @@ impl PackedFlags {
     pub const ESI: u8 = 1 << 4;
     const CODING: u32 = 5;
 
+    /// Those of a stored object as a record has them; `None` for what can't be.
+    pub fn of_stored(bits: u8) -> Option<PackedFlags> {
+        let is_possible = bits & Self::PRIVATE == 0 && bits >> Self::CODING <= 3;
+        is_possible.then_some(PackedFlags(bits))
+    }
+
     pub fn unpack(self) -> Flags {
         let reuse = match self.0 & 3 {
             0 => Reuse::Hit,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base::Mono;
-use storage::{Buf, NoSpace, Rest, Store, StoreId, StoredBody};
+use storage::{Body, Buf, NoSpace, RecordFields, Rest, SMALL_BODY, Store, StoreId, StoredBody};
 
 use crate::attrs::{Attrs, Vary};
 use crate::boc::{Boc, BocState, FetchFailed};
@@ -13,6 +13,7 @@ use crate::cache::Cache;
 use crate::events::Event;
 use crate::objcore::{HeadBlock, ObjBytes, Objcore, State};
 use crate::objref::ObjRef;
+use crate::tags;
 use crate::tombstones::Cause;
 use crate::waiting::RushReason;
 
@@ -21,6 +22,8 @@ const PIECE: usize = 64 << 10;
 /// Shorter appends are gathered: so many blocks in a row, or so many bytes, become one.
 const SHORT_BLOCK: usize = 4 << 10;
 const SHORT_BLOCKS: usize = 16;
+/// What a record may take beside the bytes of its object.
+const RECORD_BYTES: u64 = 512;
 
 /// The body is shorter or longer than was announced; the fetch has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +51,8 @@ pub struct Busy {
     events: Vec<Event>,
     /// Keys of the object, if keys are kept.
     tags: Vec<Box<[u8]>>,
+    /// The same as the object's record has them.
+    record_tags: Vec<u8>,
     /// What [`crate::tags::Tags::begin`] gave.
     tags_began: Option<u64>,
 }
@@ -86,6 +91,7 @@ impl Busy {
             short_blocks: 0,
             events: Vec::new(),
             tags: Vec::new(),
+            record_tags: Vec::new(),
             tags_began,
         }
     }
@@ -312,7 +318,7 @@ impl Busy {
         self.boc.advance(BocState::Finished { length });
         self.oc.drop_boc();
         if !self.is_private {
-            self.cache.shared().evictable(&self.oc);
+            self.cache.shared().settle(&self.oc);
         }
     }
 
@@ -346,6 +352,9 @@ impl Busy {
         let shared = self.cache.shared();
         let (oc, digest) = (&self.oc, &self.oc.digest);
         let mut surplus = None;
+        if !self.tags.is_empty() && filling.store.keeps_records() {
+            self.record_tags = tags::encoded(self.tags_began.unwrap_or(0), &self.tags);
+        }
         let (waiters, reason) = {
             let mut shard = shared.shard(digest).lock();
             // What is dead at birth is never found.
@@ -412,15 +421,27 @@ impl Busy {
     /// Moves the bytes from the boc into the objcore.
     fn store_body(&mut self) {
         let filling = self.filling.take().expect("only what has a head is finished");
-        let (mut head_block, mut rest) = (filling.head_block, None);
-        if !self.boc.is_transit() {
-            let compact = filling.store.compact(head_block.buf, &self.boc.copy_body());
-            (head_block.buf, rest) = (compact.head, compact.rest);
-        } else if self.is_private {
+        if self.is_private {
             // Its one reader finds head and body in the boc.
             return;
         }
-        self.oc.set_bytes(ObjBytes::new(head_block, rest));
+        let (store, mut head_block) = (filling.store, filling.head_block);
+        let body = if self.boc.is_transit() { Body::default() } else { self.boc.copy_body() };
+        let compact = match self.record_of(&store, &head_block, &body) {
+            Some(fields) => store.keep(&fields, head_block.buf, &self.record_tags, &body).0,
+            None => store.compact(head_block.buf, &body),
+        };
+        head_block.buf = compact.head;
+        self.oc.set_bytes(ObjBytes::new(head_block, compact.rest));
+    }
+
+    /// What the object's record is to say, with room made for it: a small object is copied once more.
+    fn record_of(&mut self, store: &Store, head_block: &HeadBlock, body: &Body) -> Option<RecordFields> {
+        let shared = self.cache.shared();
+        let fields = shared.fields_of(&self.oc, head_block).filter(|_| store.keeps_records())?;
+        let copied = if body.len() <= SMALL_BODY { body.len() } else { 0 };
+        let needed = (head_block.len() + self.record_tags.len()) as u64 + copied + RECORD_BYTES;
+        shared.make_room(store, needed, &mut self.nukes_left, &mut self.events).then_some(fields)
     }
 
     fn end_failed(&mut self, reason: FetchFailed) {

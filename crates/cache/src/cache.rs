@@ -10,6 +10,7 @@ use base::{Clock, Mono};
 use storage::{Buf, NoSpace, Store, StoreId, Stores};
 use tables::counters::Main;
 
+use crate::adopt::Adoption;
 use crate::ban::Bans;
 use crate::boc::Boc;
 use crate::busy::Busy;
@@ -150,6 +151,7 @@ pub(crate) struct Shared {
     stores: Arc<Stores>,
     pub evictors: Box<[Evictor]>,
     pub tombstones: Tombstones,
+    pub adoption: Adoption,
 }
 
 /// One part of the index.
@@ -235,6 +237,7 @@ impl Cache {
             stores,
             evictors,
             tombstones: Tombstones::new(),
+            adoption: Adoption::default(),
         }))
     }
 
@@ -307,6 +310,10 @@ impl Shared {
         &self.shards[digest.shard(self.shards.len())]
     }
 
+    pub fn stores(&self) -> &Stores {
+        &self.stores
+    }
+
     pub fn now(&self) -> Mono {
         self.clock.mono()
     }
@@ -316,6 +323,7 @@ impl Shared {
         self.tombstones.note(&oc.digest, cause, self.now());
         assert_eq!(oc.state(), State::Stored, "only what is stored can be taken out");
         oc.set_state(State::Dying);
+        self.forget_record(oc);
         let removed = shard.heads.remove(oc);
         shard.heap.remove(oc);
         shard.publish_next_expiry();
@@ -352,6 +360,7 @@ impl Shared {
             if shard.heads.has_waiters(&oc.digest) || shard.recent_rushes.has(oc, self.now()) {
                 let when = self.overtaken_until();
                 self.arm(&mut shard, oc, when);
+                self.forget_record(oc);
                 return oc.overtake(seq);
             }
             let first = !oc.is_overtaken();
@@ -366,15 +375,32 @@ impl Shared {
         self.now().plus(OVERTAKEN_LIFE)
     }
 
-    /// A finished object may be evicted from now on. From a store without a limit nothing ever is.
-    pub fn evictable(&self, oc: &Arc<Objcore>) {
-        if self.stores.get(oc.store()).limit_bytes().is_none() {
+    /// A finished object survives the worker from now on, if it has a record, and may be evicted: from a store without a
+    /// limit nothing ever is.
+    pub fn settle(&self, oc: &Arc<Objcore>) {
+        let is_evictable = self.is_evictable(oc);
+        if !is_evictable && oc.record().is_none() {
             return;
         }
         let _shard = self.shard(&oc.digest).lock();
         if oc.state() == State::Stored {
-            self.evictors[oc.store() as usize].add(oc);
+            if is_evictable {
+                self.evictors[oc.store() as usize].add(oc, 0);
+            }
+            self.publish_record(oc);
         }
+    }
+
+    /// An object of a former worker may be evicted; the uses it had there count, as far as its record knows of them. The
+    /// caller has the shard's lock.
+    pub fn evictable_again(&self, oc: &Arc<Objcore>) {
+        if self.is_evictable(oc) {
+            self.evictors[oc.store() as usize].add(oc, oc.hits.load(Relaxed));
+        }
+    }
+
+    fn is_evictable(&self, oc: &Objcore) -> bool {
+        self.stores.get(oc.store()).limit_bytes().is_some()
     }
 
     /// Evicts until `store` has `needed` bytes free, while `nukes_left` allows. False: it hasn't.
@@ -428,8 +454,14 @@ impl Shared {
 
     /// Evicts one object of a store.
     pub fn evict_one(&self, store: StoreId) -> Option<Event> {
+        let mut steps = 0;
         loop {
-            let oc = self.evictors[store as usize].victim()?;
+            let Some(oc) = self.evictors[store as usize].victim(self.stores.get(store)) else {
+                if self.adopt_for_room(&mut steps) {
+                    continue;
+                }
+                return None;
+            };
             let xid = oc.xid();
             if self.kill(&oc, Cause::Evicted) {
                 self.main.n_lru_nuked.inc();

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use base::critical::Lock;
+use storage::Store;
 use tables::counters::Main;
 
 use crate::digest::Digest;
@@ -68,14 +69,15 @@ impl Evictor {
         inner.items.bytes() + (inner.ghosts.slots.capacity() * size_of::<u64>()) as u64
     }
 
-    /// Adds an object that was just finished.
-    pub fn add(&self, oc: &Arc<Objcore>) {
+    /// Adds an object that was just finished, or that had so many hits in a former worker.
+    pub fn add(&self, oc: &Arc<Objcore>, former_hits: u32) {
         let weight = oc.weight().div_ceil(16).clamp(1, u64::from(u32::MAX)) as u32;
         let mut inner = self.inner.lock();
         if oc.evict_slot.load(Relaxed) != NO_SLOT {
             return;
         }
-        let uses = inner.ghosts.remove(&oc.digest) + 1;
+        let former_uses = former_hits.min(u32::from(MAX_GHOST_USES)) as u8;
+        let uses = inner.ghosts.remove(&oc.digest).max(former_uses) + 1;
         oc.set_freq(0);
         // Of two with the same use for their bytes the older one goes first.
         inner.clock += 1;
@@ -96,8 +98,9 @@ impl Evictor {
         drop(removed);
     }
 
-    /// Takes out the object that should go next; one in use isn't chosen, since its bytes would stay.
-    pub fn victim(&self) -> Option<Arc<Objcore>> {
+    /// Takes out the object that should go next; one in use isn't chosen, since its bytes would stay. What is asked for
+    /// has its hits noted in its record.
+    pub fn victim(&self, store: &Store) -> Option<Arc<Objcore>> {
         let mut guard = self.inner.lock();
         let inner = &mut *guard;
         for _ in 0..(inner.items.len() * 5).min(MAX_TRIES) {
@@ -108,6 +111,9 @@ impl Evictor {
                 Arc::strong_count(&first.oc) <= IDLE_HANDLES || base::failpoint::fault("an eviction under delivery");
             if freq > 0 || !is_idle {
                 first.oc.set_freq(0);
+                if let Some(record) = first.oc.record() {
+                    store.set_hits(record, first.oc.hits.load(Relaxed));
+                }
                 self.main.n_lru_moved.inc();
                 inner.again(freq.max(1));
                 continue;

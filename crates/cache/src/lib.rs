@@ -18,6 +18,7 @@
 //! Lock order: shard -> { store's eviction list, ban list, tags }; boc and waiter locks are leaves. No lock is held while a
 //! regular expression runs, an object's memory is freed or a waker is called.
 
+mod adopt;
 mod attrs;
 #[cfg(feature = "audit")]
 mod audit;

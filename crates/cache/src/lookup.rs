@@ -161,8 +161,12 @@ impl Cache {
     fn look(&self, query: &Query<'_>) -> LookupOutcome {
         let shared = self.shared();
         let mut events = Vec::new();
-        let mut banned = None;
+        let (mut banned, mut has_adopted) = (None, false);
         loop {
+            if query.options.always_miss && shared.adoption.is_on() {
+                // What is fetched now is newer than they are.
+                shared.adopt(query.digest, &mut |event| events.push(event));
+            }
             let mut shard = shared.shard(query.digest).lock();
             base::failpoint::index_error("objhead");
             if query.options.always_miss {
@@ -197,6 +201,12 @@ impl Cache {
                         return LookupOutcome { lookup, events, variants_skipped: 0, trace };
                     }
                 }
+                continue;
+            }
+            if !has_adopted && scan.hit.is_none() && shared.adoption.is_on() {
+                drop(shard);
+                has_adopted = true;
+                shared.adopt(query.digest, &mut |event| events.push(event));
                 continue;
             }
             let variants_skipped = scan.skipped;

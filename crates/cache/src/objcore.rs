@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use base::critical::Lock;
 use base::{Mono, Vxid};
-use storage::{Buf, Rest, StoreError, StoreId, piece_at};
+use storage::{Buf, RecordFields, RecordId, Rest, StoreError, StoreId, piece_at};
 use tables::counters::Main;
 
 use crate::attrs::{Attrs, Flags, PackedFlags, Times, Vary};
@@ -110,6 +110,37 @@ impl Objcore {
         })
     }
 
+    /// An object of a former worker, as its record has it.
+    pub fn adopted(
+        fields: &RecordFields,
+        times: Times,
+        store: StoreId,
+        bytes: ObjBytes,
+        main: &'static Main,
+    ) -> Arc<Self> {
+        main.n_objectcore.inc();
+        main.n_object.inc();
+        let oc = Self {
+            digest: Digest(fields.digest),
+            main,
+            xid: AtomicU64::new(fields.xid),
+            times: Default::default(),
+            ban_seq: AtomicU64::new(NO_BAN),
+            overtaken: AtomicU64::new(0),
+            hits: AtomicU32::new(fields.hits),
+            heap_slot: AtomicU32::new(NO_SLOT),
+            evict_slot: AtomicU32::new(NO_SLOT),
+            state: AtomicU8::new(State::Stored as u8),
+            flags: AtomicU8::new(fields.flags),
+            freq: AtomicU8::new(0),
+            store: AtomicU8::new(store),
+            bytes: OnceLock::from(bytes),
+            boc: Lock::new(None),
+        };
+        oc.set_times(times);
+        Arc::new(oc)
+    }
+
     pub fn state(&self) -> State {
         match self.state.load(Relaxed) {
             0 => State::Busy,
@@ -129,7 +160,11 @@ impl Objcore {
     }
 
     pub fn flags(&self) -> Flags {
-        PackedFlags(self.flags.load(Relaxed)).unpack()
+        self.packed_flags().unpack()
+    }
+
+    pub fn packed_flags(&self) -> PackedFlags {
+        PackedFlags(self.flags.load(Relaxed))
     }
 
     /// Its ESI program is stored.
@@ -223,6 +258,11 @@ impl Objcore {
 
     pub fn bytes(&self) -> Option<&ObjBytes> {
         self.bytes.get()
+    }
+
+    /// What survives of it, once it is whole; where that is is known of its bytes.
+    pub fn record(&self) -> Option<RecordId> {
+        self.bytes.get()?.head_block.buf.record()
     }
 
     pub fn set_bytes(&self, bytes: ObjBytes) {

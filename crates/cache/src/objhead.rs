@@ -103,7 +103,7 @@ impl Heads {
         self.table.find(digest.hash(), |slot| slot.digest() == digest)
     }
 
-    /// Adds a busy variant.
+    /// Adds a busy variant, or the only one.
     pub fn add(&mut self, oc: Arc<Objcore>) {
         if self.find(&oc.digest).is_none() {
             self.main.n_objecthead.inc();
@@ -114,6 +114,24 @@ impl Heads {
         let head = self.head_mut(&oc.digest.clone());
         head.objcs.push(oc);
         head.hashes.push(BUSY);
+    }
+
+    /// Adds objects of a former worker, oldest first: what is here already is newer.
+    pub fn adopt(&mut self, digest: &Digest, older: &[Arc<Objcore>], notice: usize) {
+        if let [one] = older
+            && self.find(digest).is_none()
+        {
+            return self.add(one.clone());
+        }
+        if older.is_empty() {
+            return;
+        }
+        let main = self.main;
+        let head = self.head_mut(digest);
+        let hashes: Vec<u64> = older.iter().map(|oc| head.note(oc)).collect();
+        head.hashes.splice(0..0, hashes);
+        head.objcs.splice(0..0, older.iter().cloned());
+        head.count_many(notice, main);
     }
 
     /// Takes a variant out.
@@ -345,14 +363,16 @@ impl Objhead {
         head
     }
 
-    /// The vary hash of an objcore that comes from the small form; its spec is remembered.
+    /// The vary hash of an objcore that wasn't here in this form; its spec is remembered.
     fn note(&mut self, oc: &Objcore) -> u64 {
         if oc.state() == State::Busy {
             return BUSY;
         }
         oc.with_head_block(|head_block| {
             head_block.vary().map_or(ANY, |vary| {
-                self.specs.push(vary.spec.into());
+                if !self.specs.iter().any(|spec| **spec == *vary.spec) {
+                    self.specs.push(vary.spec.into());
+                }
                 vary_hash(vary.spec, vary.values)
             })
         })

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
 use base::Vxid;
-use storage::{Buf, StoreError, StoreId};
+use storage::{Buf, RecordId, StoreError, StoreId};
 
 use crate::attrs::{Flags, Times};
 use crate::boc::{Boc, BocState, FetchFailed, ReadState};
@@ -77,6 +77,11 @@ impl ObjRef {
     /// Times it was delivered from the cache.
     pub fn hits(&self) -> u32 {
         self.oc.hits.load(Relaxed)
+    }
+
+    /// What survives of it in its store's arena, once it is whole.
+    pub fn record(&self) -> Option<RecordId> {
+        self.oc.record()
     }
 
     /// The store it lives in.

@@ -80,6 +80,9 @@ impl Cache {
     ) -> usize {
         let shared = self.shared();
         let seq = shared.bans.next_seq();
+        if shared.adoption.is_on() {
+            shared.adopt(digest, gone);
+        }
         let mut dead = Vec::new();
         let count = {
             let mut shard = shared.shard(digest).lock();
@@ -97,9 +100,11 @@ impl Cache {
                         let mut when = shared.overtaken_until();
                         if purge.is_hard() {
                             oc.overtake(seq);
+                            shared.forget_record(&oc);
                         } else {
                             oc.overtake_softly(seq);
                             oc.set_times(purge.shorten(oc.times(), now));
+                            shared.note_times(&oc);
                             when = Mono(when.0.max(oc.times().dead_at().0));
                         }
                         shared.arm(&mut shard, &oc, when);
@@ -111,6 +116,7 @@ impl Cache {
                             shared.main.n_expired.inc();
                             dead.push(shared.unlink(&mut shard, &oc, Cause::Purged));
                         } else {
+                            shared.note_times(&oc);
                             shared.arm(&mut shard, &oc, oc.times().dead_at());
                         }
                     }
@@ -135,6 +141,7 @@ impl Cache {
         let mut shard = shared.shard(&oc.digest).lock();
         if oc.state() == State::Stored {
             oc.set_times(purge.apply(oc.times(), now));
+            shared.note_times(oc);
             shared.arm(&mut shard, oc, oc.times().dead_at());
         }
     }

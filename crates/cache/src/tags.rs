@@ -25,6 +25,8 @@ use crate::objref::ObjRef;
 
 /// Purges that the journal holds; a fetch that began before one which fell out counts as overtaken.
 const JOURNAL: usize = 1024;
+/// Keys whose purges are held for survivors.
+const HELD: usize = 1 << 16;
 /// Members looked at under one hold of the lock.
 const STRIDE: usize = 128;
 /// An object without any ttl is never found; this much is none to everybody else.
@@ -53,6 +55,28 @@ struct Inner {
     journal: VecDeque<Entry>,
     /// Number of the newest purge that fell out of the journal too early.
     lost: u64,
+    /// Purges that count for the survivors of a former worker that are still to come.
+    held: HashMap<Box<[u8]>, Held>,
+    /// There were more than [`HELD`]: whatever comes and has a key counts as purged.
+    held_too_many: bool,
+}
+
+/// The purges held for a key.
+#[derive(Default)]
+struct Held {
+    /// Number of the newest hard one; 0: none.
+    hard: u64,
+    /// Number of the newest soft one, and the moment of the oldest.
+    soft: Option<(u64, Mono)>,
+}
+
+/// Whether a purge by key was held for a survivor.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum HeldPurge {
+    No,
+    /// It takes the ttl, from that moment on.
+    Soft(Mono),
+    Hard,
 }
 
 #[derive(Default)]
@@ -149,6 +173,36 @@ impl Tags {
         found
     }
 
+    /// A survivor comes, with these keys, whose fetch began at that number: what came over them since. After a hard purge
+    /// it isn't listed.
+    pub fn adopt(&self, oc: &Arc<Objcore>, keys: &[Box<[u8]>], began: u64) -> HeldPurge {
+        if keys.is_empty() {
+            return HeldPurge::No;
+        }
+        let mut inner = self.inner.lock();
+        let held = inner.held_for(keys, began);
+        if held != HeldPurge::Hard && self.is_on() {
+            inner.insert(oc, keys);
+            self.count(&inner);
+        }
+        held
+    }
+
+    /// A purge counts for the survivors that are still to come, too.
+    pub fn hold(&self, key: &[u8], soft: Option<Mono>, seq: u64) {
+        self.inner.lock().hold(key, soft, seq);
+    }
+
+    /// There are no survivors any more.
+    pub fn release(&self) {
+        let held = {
+            let mut inner = self.inner.lock();
+            inner.held_too_many = false;
+            std::mem::take(&mut inner.held)
+        };
+        drop(held);
+    }
+
     /// An object leaves the cache.
     pub fn detach(&self, oc: &Objcore) {
         if self.is_on() {
@@ -183,9 +237,12 @@ impl Tags {
     }
 
     /// Puts a purge into the journal: its number.
-    fn enter(&self, bans: &Bans, key: &[u8], soft: Option<Mono>, own: Option<usize>) -> u64 {
+    fn enter(&self, shared: &Shared, key: &[u8], soft: Option<Mono>, own: Option<usize>) -> u64 {
         let mut inner = self.inner.lock();
-        let seq = bans.next_seq();
+        let seq = shared.bans.next_seq();
+        if shared.adoption.is_on() {
+            inner.hold(key, soft, seq);
+        }
         inner.trim();
         if !inner.running.is_empty() {
             inner.journal.push_back(Entry { seq, key: key.into(), soft, own });
@@ -223,6 +280,30 @@ impl Inner {
         while self.journal.front().is_some_and(|entry| entry.seq <= oldest) {
             self.journal.pop_front();
         }
+    }
+
+    fn hold(&mut self, key: &[u8], soft: Option<Mono>, seq: u64) {
+        if self.held.len() >= HELD && !self.held.contains_key(key) {
+            self.held_too_many = true;
+            return;
+        }
+        let held = self.held.entry(key.into()).or_default();
+        match soft {
+            None => held.hard = held.hard.max(seq),
+            Some(at) => {
+                let (newest, oldest) = held.soft.unwrap_or((seq, at));
+                held.soft = Some((newest.max(seq), if oldest.0 < at.0 { oldest } else { at }));
+            }
+        }
+    }
+
+    fn held_for(&self, keys: &[Box<[u8]>], began: u64) -> HeldPurge {
+        let held = || keys.iter().filter_map(|key| self.held.get(key));
+        if self.held_too_many || held().any(|held| held.hard > began) {
+            return HeldPurge::Hard;
+        }
+        let moments = held().filter_map(|held| held.soft.filter(|(seq, _)| *seq > began)).map(|(_, at)| at);
+        moments.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(HeldPurge::No, HeldPurge::Soft)
     }
 
     fn overtaken(&self, keys: &[Box<[u8]>], began: u64, own: usize) -> KeyInvalidation {
@@ -319,7 +400,7 @@ impl TagPurge {
             Some(at) => at,
             None => {
                 let Some(key) = self.keys.pop_front() else { return Some(self.count) };
-                let seq = shared.tags.enter(&shared.bans, &key, self.is_soft.then_some(self.now), self.own);
+                let seq = shared.tags.enter(&shared, &key, self.is_soft.then_some(self.now), self.own);
                 (key, seq, usize::MAX)
             }
         };
@@ -363,8 +444,35 @@ impl Cache {
     }
 }
 
+/// Keys as a record has them: the number at which the fetch began, then each key with its length before it.
+pub(crate) fn encoded(began: u64, keys: &[Box<[u8]>]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(8 + keys.iter().map(|key| key.len() + 4).sum::<usize>());
+    out.extend_from_slice(&began.to_le_bytes());
+    for key in keys {
+        let len = u32::try_from(key.len()).expect("a key is a part of a head");
+        out.extend_from_slice(&len.to_le_bytes());
+        out.extend_from_slice(key);
+    }
+    out
+}
+
+/// Undoes [`encoded`]; nothing at all is an object without keys. `None` for what it didn't make.
+pub(crate) fn decoded(bytes: &[u8]) -> Option<(u64, Vec<Box<[u8]>>)> {
+    let mut keys = Vec::new();
+    if bytes.is_empty() {
+        return Some((0, keys));
+    }
+    let (began, mut bytes) = bytes.split_first_chunk()?;
+    while let Some((len, rest)) = bytes.split_first_chunk() {
+        let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+        keys.push(key.into());
+        bytes = rest;
+    }
+    bytes.is_empty().then_some((u64::from_le_bytes(*began), keys))
+}
+
 /// Fresh until `now` and no longer; grace and keep as they were. One that is younger than the purge was never fresh.
-fn softened(times: Times, now: Mono) -> Times {
+pub(crate) fn softened(times: Times, now: Mono) -> Times {
     let ttl = now.since(times.t_origin);
     if ttl > 0.0 {
         return Times { ttl, ..times };
@@ -385,6 +493,7 @@ impl Shared {
                 self.main.n_expired.inc();
                 Some(self.unlink(&mut shard, oc, crate::tombstones::Cause::Purged))
             } else {
+                self.note_times(oc);
                 self.arm(&mut shard, oc, oc.times().dead_at());
                 None
             }

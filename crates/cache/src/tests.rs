@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Tests of the cache as a whole.
 
+mod adopt;
 mod bans;
 mod fills;
 mod homes;
 mod kit;
+mod line;
 mod lookups;
 mod model;
 mod rooms;

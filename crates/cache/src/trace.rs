@@ -79,6 +79,9 @@ impl Cache {
     /// Looks at what is under `digest` as `req` would find it. Counts, moves and starts nothing.
     pub fn peek(&self, digest: &Digest, req: &dyn Request, now: Mono) -> Variants {
         let shared = self.shared();
+        if shared.adoption.is_on() {
+            shared.adopt(digest, &mut |_| {});
+        }
         let objcs: Vec<Arc<Objcore>> = shared.shard(digest).lock().heads.objcs(digest).to_vec();
         let count = objcs.len();
         let variants = objcs.iter().rev().take(PEEKED).map(|oc| self.peek_at(oc, req)).collect();

@@ -172,6 +172,12 @@ impl Store {
         self.records().map(Records::serving_at_death).unwrap_or_default()
     }
 
+    /// Whether objects have records here: there is an arena.
+    #[inline]
+    pub fn keeps_records(&self) -> bool {
+        self.records().is_some()
+    }
+
     /// Whether this record survives, as far as this process knows. For tests, as the next.
     pub fn is_published(&self, id: RecordId) -> bool {
         self.records().is_some_and(|records| records.is_published(id))

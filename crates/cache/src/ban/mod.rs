@@ -118,6 +118,20 @@ impl Bans {
         bans
     }
 
+    /// The list of another worker, in the place of a new one; for tests.
+    #[cfg(test)]
+    pub fn take_over(&self, other: &Bans) {
+        let entries: VecDeque<_> = {
+            let list = other.inner.lock();
+            list.entries.iter().map(|entry| Entry { ban: entry.ban.clone(), refs: 0, pins: 0 }).collect()
+        };
+        self.main.bans.set(entries.len() as u64);
+        self.main.bans_completed.set(entries.iter().filter(|entry| entry.ban.is_completed()).count() as u64);
+        self.seq.store(other.seq(), Relaxed);
+        self.newest.store(other.newest.load(Relaxed), Relaxed);
+        self.inner.lock().entries = entries;
+    }
+
     /// Number of the newest invalidation.
     pub fn seq(&self) -> u64 {
         self.seq.load(Acquire)
@@ -226,6 +240,38 @@ impl Bans {
         entry.refs += 1;
     }
 
+    /// From now on nothing leaves the list, and none of the bans on it is done: objects may come that stand anywhere on it.
+    pub fn hold(&self) {
+        self.inner.lock().entries[0].pins += 1;
+    }
+
+    /// All that came of [`Bans::hold`] have come.
+    pub fn release(&self) {
+        self.inner.lock().entries[0].pins -= 1;
+        self.kick();
+    }
+
+    /// An object comes that was tested up to `seq` by a former worker; `false` when the list doesn't go back so far, or
+    /// not that far on, so that nobody knows which bans hit it.
+    pub fn adopt(&self, oc: &Objcore, seq: u64) -> bool {
+        let mut list = self.inner.lock();
+        if seq < list.entries[0].ban.seq || seq > self.seq() {
+            return false;
+        }
+        oc.ban_seq.store(seq, Relaxed);
+        list.at(seq).refs += 1;
+        true
+    }
+
+    /// Brings the object's record up to date.
+    pub fn note(&self, shared: &Shared, oc: &Objcore) {
+        let _list = self.inner.lock();
+        let seq = oc.ban_seq.load(Relaxed);
+        if seq != NO_BAN {
+            shared.note_ban_seq(oc, seq);
+        }
+    }
+
     /// An object leaves the cache.
     pub fn detach(&self, oc: &Objcore) {
         let mut list = self.inner.lock();
@@ -236,7 +282,7 @@ impl Bans {
     }
 
     /// An object that was tested up to `from` has been tested up to `to`; `false` when somebody else was first.
-    fn advance(&self, oc: &Objcore, from: u64, to: u64) -> bool {
+    fn advance(&self, shared: &Shared, oc: &Objcore, from: u64, to: u64) -> bool {
         let mut list = self.inner.lock();
         if oc.ban_seq.load(Relaxed) != from {
             return false;
@@ -244,6 +290,7 @@ impl Bans {
         list.at(from).refs -= 1;
         list.at(to).refs += 1;
         oc.ban_seq.store(to, Relaxed);
+        shared.note_ban_seq(oc, to);
         true
     }
 
@@ -275,7 +322,7 @@ impl Bans {
         if let Some(ban) = hit {
             return BanOutcome::Hit(ban);
         }
-        self.advance(oc, from, slice_end.unwrap_or(to));
+        self.advance(shared, oc, from, slice_end.unwrap_or(to));
         if slice_end.is_some() { BanOutcome::Unfinished } else { BanOutcome::Clean }
     }
 

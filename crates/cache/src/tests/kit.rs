@@ -35,6 +35,10 @@ impl Kit {
     pub fn of(specs: &[StoreSpec], params: Params) -> Kit {
         let clock = Clock::manual();
         clock.advance(Duration::from_secs(1000));
+        Kit::at(clock, specs, params)
+    }
+
+    pub fn at(clock: Clock, specs: &[StoreSpec], params: Params) -> Kit {
         let main: &'static Main = Box::leak(Box::default());
         let mut sma: Vec<&'static Sma> = Vec::new();
         let stores = Stores::open(specs, |_| {
@@ -51,6 +55,11 @@ impl Kit {
             params,
         });
         Kit { cache, clock, main, sma, next_xid: AtomicUsize::new(1) }
+    }
+
+    /// Its fetches have newer numbers than those of another.
+    pub fn go_on_from(&self, other: &Kit) {
+        self.next_xid.store(other.next_xid.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     pub fn now(&self) -> Mono {

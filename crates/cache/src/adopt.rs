@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Objects that outlive their worker: the record of each is kept in step with its objcore here, and a new worker makes
+//! objcores of the records that it finds (adopts the survivors of the former one).
+//!
+//! What holds:
+//! * A record is published once its object is whole and in the index, and forgotten at the moment at which the object
+//!   leaves the index, or is there only for requests that are older than an invalidation. Both under the shard's lock.
+//! * While survivors remain, a lookup, a purge or a forced miss adopts those of its digest first, so that what is in the index
+//!   under a digest is never older than a survivor of it; a walk adopts the rest. All of that goes by [`Shared::adopt`],
+//!   which holds the shard's lock from the moment at which a survivor is given out until it is in the index: an
+//!   invalidation finds it in one place or in the other.
+//! * Until the walk is done no ban leaves the list or counts as done ([`crate::ban`]), and purges by key are held for
+//!   those that come later ([`crate::tags`]).
+//! * A survivor that can't be judged isn't served: the caller says with [`Cache::adopt_survivors`] that the list of bans and
+//!   the purges by key are those of the former worker, or drops all survivors with [`Cache::disown_survivors`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use base::critical::Lock;
+use storage::{Cursor, RecordFields, RecordId, StoreId, Survivor};
+
+use crate::attrs::{PackedFlags, Times};
+use crate::cache::{Cache, Shared};
+use crate::digest::Digest;
+use crate::events::Event;
+use crate::objcore::{HeadBlock, NO_BAN, ObjBytes, Objcore, State};
+use crate::tags::{self, HeldPurge};
+use crate::tombstones::Cause;
+
+/// Digests that a step of the walk takes from a store.
+const STRIDE: usize = 64;
+
+/// Steps of the walk made for one eviction from a store that is full of survivors, at most.
+const STEPS_FOR_ROOM: usize = 16;
+
+/// A time of origin may be so many seconds ahead of now; a record that says more is damaged.
+const AHEAD: f64 = 1.0;
+
+/// Whether there are survivors, and how far the walk over them has come.
+#[derive(Default)]
+pub(crate) struct Adoption {
+    is_on: AtomicBool,
+    /// Held during a step, so that who finds the end knows that nobody has a step before it in hand.
+    walk: Lock<Walk>,
+}
+
+#[derive(Default)]
+struct Walk {
+    store: usize,
+    cursor: Cursor,
+}
+
+impl Adoption {
+    /// Whether there may be survivors that aren't in the index.
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Acquire)
+    }
+}
+
+/// What is freed after the unlock.
+#[derive(Default)]
+struct Rejects {
+    survivors: Vec<Survivor>,
+    objcs: Vec<Arc<Objcore>>,
+    events: Vec<Event>,
+}
+
+impl Cache {
+    /// Begins to adopt the survivors of a former worker: whether there are any. Before the first lookup, and after the
+    /// bans and purges by key of that worker are known here again; [`Cache::adopt_some`] does the rest.
+    pub fn adopt_survivors(&self) -> bool {
+        let shared = self.shared();
+        let has_survivors = self.stores().all().iter().any(|store| store.is_adopting());
+        if has_survivors {
+            shared.bans.hold();
+            shared.adoption.is_on.store(true, Release);
+        } else {
+            shared.tags.release();
+        }
+        has_survivors
+    }
+
+    /// Forgets all survivors of a former worker, as nobody knows which of them were banned or purged. Before the first
+    /// lookup, in the place of [`Cache::adopt_survivors`].
+    pub fn disown_survivors(&self) {
+        assert!(!self.is_adopting(), "survivors are adopted or disowned");
+        self.shared().tags.release();
+        for store in self.stores().all().iter().filter(|store| store.is_adopting()) {
+            let mut cursor = Cursor::default();
+            while let Some(digests) = store.next_digests(&mut cursor, STRIDE) {
+                let survivors = digests.iter().flat_map(|digest| store.survivors(digest));
+                survivors.for_each(|survivor| store.forget(survivor.record));
+            }
+            store.sweep();
+        }
+    }
+
+    /// Whether there may be survivors that aren't in the index yet.
+    pub fn is_adopting(&self) -> bool {
+        self.shared().adoption.is_on()
+    }
+
+    /// Adopts the survivors of some more digests, about `budget`, and tells which of them were over. False: none are left,
+    /// and what no record holds is free. Not for a serving thread: the last step takes a while.
+    pub fn adopt_some(&self, budget: usize, tell: &mut dyn FnMut(Event)) -> bool {
+        let shared = self.shared();
+        for _ in 0..budget.div_ceil(STRIDE) {
+            if !shared.walk_on(tell) {
+                shared.end_adoption();
+                return false;
+            }
+        }
+        true
+    }
+
+    /// A purge by key of the former worker, with its number, that may not have reached all objects: each survivor with that
+    /// key whose fetch began before it counts as purged, softly if a moment is given. Before [`Cache::adopt_survivors`].
+    pub fn hold_tag_purge(&self, key: &[u8], soft: Option<base::Mono>, seq: u64) {
+        self.shared().tags.hold(key, soft, seq);
+    }
+}
+
+impl Shared {
+    /// Adopts the survivors of a digest, and tells which of them were over; whether there were any.
+    pub fn adopt(&self, digest: &Digest, tell: &mut dyn FnMut(Event)) -> bool {
+        let mut rejects = Rejects::default();
+        let has_survivors = {
+            let mut shard = self.shard(digest).lock();
+            let survivors = self.survivors(digest);
+            let has_survivors = !survivors.is_empty();
+            let judged =
+                survivors.into_iter().filter_map(|(store, survivor)| self.judge(store, survivor, &mut rejects));
+            let objcs: Vec<Arc<Objcore>> = judged.collect();
+            shard.heads.adopt(digest, &objcs, self.hot_params.vary_notice());
+            for oc in &objcs {
+                self.arm(&mut shard, oc, oc.times().dead_at());
+                self.evictable_again(oc);
+            }
+            has_survivors
+        };
+        rejects.events.drain(..).for_each(tell);
+        has_survivors
+    }
+
+    /// Oldest first, as far as that is known: two stores don't know of each other.
+    fn survivors(&self, digest: &Digest) -> Vec<(StoreId, Survivor)> {
+        let mut survivors = Vec::new();
+        for store in self.stores().all().iter().filter(|store| store.is_adopting()) {
+            survivors.extend(store.survivors(&digest.0).into_iter().map(|found| (store.id(), found)));
+        }
+        if survivors.first().map(|first| first.0) != survivors.last().map(|last| last.0) {
+            survivors.sort_by(|a, b| a.1.fields.t_origin.total_cmp(&b.1.fields.t_origin));
+        }
+        survivors
+    }
+
+    /// Makes an objcore of a survivor, or forgets it.
+    fn judge(&self, store: StoreId, survivor: Survivor, rejects: &mut Rejects) -> Option<Arc<Objcore>> {
+        let (record, fields, now) = (survivor.record, survivor.fields, self.now());
+        let t_origin = self.clock.mono_of_machine(fields.t_origin);
+        let times = Times { t_origin, ttl: fields.ttl, grace: fields.grace, keep: fields.keep };
+        let keys = tags::decoded(&survivor.tags).filter(|_| is_sound(&survivor) && are_sound(times, now.0));
+        let is_over = times.ttl <= 0.0 || times.dead_at().0 <= now.0;
+        let Some((began, keys)) = keys.filter(|_| !is_over) else {
+            if is_over {
+                self.tell_over(&Digest(fields.digest), &fields, times, rejects);
+            }
+            self.refuse(store, record);
+            rejects.survivors.push(survivor);
+            return None;
+        };
+        let head_block = HeadBlock {
+            buf: survivor.head,
+            head_len: fields.head_len,
+            spec_len: fields.spec_len,
+            values_len: fields.values_len,
+            aux_len: fields.aux_len,
+        };
+        let oc = Objcore::adopted(&fields, times, store, ObjBytes::new(head_block, survivor.rest), self.main);
+        let held = self.tags.adopt(&oc, &keys, began);
+        if let HeldPurge::Soft(at) = held {
+            oc.set_times(tags::softened(times, at));
+            self.note_times(&oc);
+        }
+        let is_over = oc.times().dead_at().0 <= now.0;
+        if held == HeldPurge::Hard || is_over || !self.bans.adopt(&oc, fields.ban_seq) {
+            self.tombstones.note(&oc.digest, if is_over { Cause::Expired } else { Cause::Purged }, now);
+            self.tags.detach(&oc);
+            self.refuse(store, record);
+            rejects.objcs.push(oc);
+            return None;
+        }
+        self.main.adopted.inc();
+        Some(oc)
+    }
+
+    fn tell_over(&self, digest: &Digest, fields: &RecordFields, times: Times, rejects: &mut Rejects) {
+        let now = self.now();
+        self.tombstones.note(digest, Cause::Expired, now);
+        self.main.n_expired.inc();
+        let ttl_left = times.fresh_until(None).since(now);
+        rejects.events.push(Event::Expired { xid: base::Vxid(fields.xid), ttl_left });
+    }
+
+    fn refuse(&self, store: StoreId, record: RecordId) {
+        self.stores().get(store).forget(record);
+        self.main.adopt_refused.inc();
+    }
+
+    /// One step of the walk; false at its end.
+    fn walk_on(&self, tell: &mut dyn FnMut(Event)) -> bool {
+        if !self.adoption.is_on() {
+            return false;
+        }
+        let mut walk = self.adoption.walk.lock();
+        while let Some(store) = self.stores().all().get(walk.store) {
+            let digests = store.is_adopting().then(|| store.next_digests(&mut walk.cursor, STRIDE)).flatten();
+            if let Some(digests) = digests {
+                for digest in digests {
+                    self.adopt(&Digest(digest), tell);
+                }
+                return true;
+            }
+            *walk = Walk { store: walk.store + 1, cursor: Cursor::default() };
+        }
+        false
+    }
+
+    /// Adopts some survivors so that they can be evicted; false when there are none.
+    pub fn adopt_for_room(&self, steps: &mut usize) -> bool {
+        *steps += 1;
+        *steps <= STEPS_FOR_ROOM && self.walk_on(&mut |_| {})
+    }
+
+    /// The walk has come to its end.
+    fn end_adoption(&self) {
+        // Whoever was given survivors before that had its shard's lock: it has them in the index now.
+        self.shards.iter().for_each(|shard| drop(shard.lock()));
+        if !self.adoption.is_on.swap(false, Release) {
+            return;
+        }
+        self.bans.release();
+        self.tags.release();
+        self.stores().all().iter().filter(|store| store.is_adopting()).for_each(|store| store.sweep());
+    }
+}
+
+/// The record of an objcore. The caller has the shard's lock, but for [`Shared::fields_of`] and [`Shared::note_ban_seq`].
+impl Shared {
+    /// What the record of a whole object is to say; `None` for one that nobody is to find again.
+    pub fn fields_of(&self, oc: &Objcore, head_block: &HeadBlock) -> Option<RecordFields> {
+        let (times, ban_seq) = (oc.times(), oc.ban_seq.load(Relaxed));
+        let is_found = oc.state() == State::Stored && !oc.is_overtaken() && times.ttl > 0.0 && ban_seq != NO_BAN;
+        is_found.then(|| RecordFields {
+            digest: oc.digest.0,
+            xid: oc.xid().0,
+            ban_seq,
+            t_origin: self.clock.machine_of(times.t_origin),
+            ttl: times.ttl,
+            grace: times.grace,
+            keep: times.keep,
+            flags: oc.packed_flags().0,
+            hits: oc.hits.load(Relaxed),
+            head_len: head_block.head_len,
+            spec_len: head_block.spec_len,
+            values_len: head_block.values_len,
+            aux_len: head_block.aux_len,
+        })
+    }
+
+    /// An object that is whole survives from now on, unless it has left the index or is there for older requests only.
+    pub fn publish_record(&self, oc: &Objcore) {
+        let Some(record) = oc.record() else { return };
+        if oc.state() != State::Stored || oc.is_overtaken() {
+            return;
+        }
+        // Both may have changed since the record was written.
+        self.note_times(oc);
+        self.bans.note(self, oc);
+        self.stores().get(oc.store()).publish(record);
+    }
+
+    /// The object doesn't survive any more.
+    pub fn forget_record(&self, oc: &Objcore) {
+        if base::failpoint::fault("a record that outlives its object") {
+            return;
+        }
+        if let Some(record) = oc.record() {
+            self.stores().get(oc.store()).forget(record);
+        }
+    }
+
+    /// The object's lives have changed.
+    pub fn note_times(&self, oc: &Objcore) {
+        if let Some(record) = oc.record() {
+            let times = oc.times();
+            let t_origin = self.clock.machine_of(times.t_origin);
+            self.stores().get(oc.store()).set_times(record, t_origin, times.ttl, times.grace, times.keep);
+        }
+    }
+
+    /// The object has been tested against more bans. The caller has the ban list's lock.
+    pub fn note_ban_seq(&self, oc: &Objcore, seq: u64) {
+        if let Some(record) = oc.record() {
+            self.stores().get(oc.store()).set_ban_seq(record, seq);
+        }
+    }
+}
+
+/// Whether the lengths and flags of a record can be true of what it holds.
+fn is_sound(survivor: &Survivor) -> bool {
+    let RecordFields { flags, head_len, spec_len, values_len, aux_len, .. } = survivor.fields;
+    let len: u64 = [head_len, spec_len, values_len, aux_len].into_iter().map(u64::from).sum();
+    let head_bytes = survivor.head.len() as u64;
+    let fits = if survivor.rest.is_some() { len == head_bytes } else { len <= head_bytes };
+    fits && PackedFlags::of_stored(flags).is_some()
+}
+
+fn are_sound(times: Times, now: f64) -> bool {
+    let Times { t_origin, ttl, grace, keep } = times;
+    [t_origin.0, ttl, grace, keep].iter().all(|seconds| seconds.is_finite()) && t_origin.0 <= now + AHEAD
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A cache over an arena, and those that come after it: a worker dies by being left as it is while a copy of its arena is
+//! opened by the next.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use storage::StoreSpec;
+
+use super::kit::*;
+use crate::*;
+
+pub struct Line {
+    pub kit: Kit,
+    arena: Option<Arc<File>>,
+    limit: Option<u64>,
+    params: Params,
+}
+
+fn specs(arena: Option<&Arc<File>>, limit: Option<u64>) -> Vec<StoreSpec> {
+    let mut specs = StoreSpec::in_memory(limit);
+    specs[0].arena = arena.cloned();
+    specs
+}
+
+/// A file without a name.
+fn unnamed() -> Arc<File> {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("lacquer-cache-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
+    let path = std::env::temp_dir().join(name);
+    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    Arc::new(file)
+}
+
+/// What a death leaves: the bytes as they are, the holes of a long file aside.
+fn copy(file: &File) -> Arc<File> {
+    let into = unnamed();
+    into.set_len(file.metadata().unwrap().len()).unwrap();
+    let (mut bytes, mut at) = (vec![0; 1 << 20], 0);
+    loop {
+        let count = file.read_at(&mut bytes, at).unwrap();
+        if count == 0 {
+            return into;
+        }
+        let pages = bytes[..count].chunks(4096).enumerate().filter(|(_, page)| page.iter().any(|&byte| byte != 0));
+        pages.for_each(|(n, page)| into.write_all_at(page, at + n as u64 * 4096).unwrap());
+        at += count as u64;
+    }
+}
+
+impl Line {
+    pub fn new() -> Line {
+        Line::with(Some(8 << 20), Params::default())
+    }
+
+    pub fn with(limit: Option<u64>, params: Params) -> Line {
+        let arena = Some(unnamed());
+        Line { kit: Kit::of(&specs(arena.as_ref(), limit), params.clone()), arena, limit, params }
+    }
+
+    /// Without an arena.
+    pub fn mortal(limit: Option<u64>, params: Params) -> Line {
+        Line { kit: Kit::with(limit, params.clone()), arena: None, limit, params }
+    }
+
+    /// Whether there is something to come after it.
+    pub fn survives(&self) -> bool {
+        self.arena.is_some()
+    }
+
+    pub fn specs(&self) -> Vec<StoreSpec> {
+        specs(self.arena.as_ref(), self.limit)
+    }
+
+    /// What comes after it if it dies now. That one knows the bans of this one, and looks for nothing yet.
+    pub fn successor(&self) -> Line {
+        let arena = self.arena.as_deref().map(copy);
+        let kit = Kit::at(self.kit.clock.clone(), &specs(arena.as_ref(), self.limit), self.params.clone());
+        kit.go_on_from(&self.kit);
+        kit.cache.shared().bans.take_over(&self.kit.cache.shared().bans);
+        Line { kit, arena, limit: self.limit, params: self.params.clone() }
+    }
+
+    /// Dies at once, before the next one looks for survivors.
+    pub fn dead(self) -> Line {
+        self.successor()
+    }
+
+    /// Dies at once; the next one begins to adopt.
+    pub fn die(self) -> Line {
+        let next = self.dead();
+        next.kit.cache.adopt_survivors();
+        next
+    }
+
+    pub fn adopt_all(&self) {
+        while self.kit.cache.adopt_some(1, &mut |_| {}) {}
+        assert!(!self.kit.cache.is_adopting());
+    }
+
+    pub fn verdicts<const N: usize>(&self, urls: [&str; N]) -> [&'static str; N] {
+        urls.map(|url| self.kit.verdict(url))
+    }
+}
