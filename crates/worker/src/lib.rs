@@ -2,6 +2,7 @@
 //! The worker process: what serves. It gets its listening sockets and settings from the manager at birth, answers the
 //! manager's CLI from its first thread, and serves from one thread per CPU; one more keeps house.
 
+mod adoption;
 mod backends;
 mod commands;
 pub mod conf;
@@ -63,6 +64,7 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
         return 0;
     }
     housekeeping::start(&worker);
+    adoption::start(&worker);
     converse(&socket, leftover, &worker, &signals);
     drain(&worker);
     0

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Takes over what a worker that died left in its stores' arenas: a thread of its own walks over it while requests are
+//! served, which take over what they ask for themselves. It ends when all is taken over.
+
+use std::sync::Arc;
+
+use shm::vsl::Marker;
+use tables::tags::Tag;
+
+use crate::startup::Worker;
+
+/// Digests looked at before other threads have their turn.
+const BATCH: usize = 256;
+
+/// Starts the thread, if there is anything to be taken over.
+pub fn start(worker: &Arc<Worker>) {
+    if !worker.engine.cache.is_adopting() {
+        return;
+    }
+    let worker = worker.clone();
+    let thread = std::thread::Builder::new().name("lacquer-adopt".to_owned());
+    if let Err(error) = thread.spawn(move || adopt(&worker)) {
+        crate::panic::die(&format!("Panic: no thread to take over objects: {error}\n"));
+    }
+}
+
+fn adopt(worker: &Worker) {
+    let engine = &worker.engine;
+    let tell = |event: cache::Event| {
+        engine.log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{event}"));
+    };
+    while engine.cache.adopt_some(BATCH, &mut { tell }) {
+        std::thread::yield_now();
+    }
+    // What this thread has counted and kept to itself.
+    tables::counters::flush();
+}
