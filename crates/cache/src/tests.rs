@@ -5,6 +5,7 @@ mod adopt;
 mod bans;
 mod fills;
 mod homes;
+mod journal;
 mod kit;
 mod line;
 mod lookups;

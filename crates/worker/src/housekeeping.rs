@@ -141,6 +141,9 @@ async fn lurk(worker: Arc<Worker>) {
         };
         engine.cache.wake_lurker_by(bell.waker());
         let pause = engine.cache.lurk(engine.clock.mono(), &mut { log });
+        if let Some(trouble) = engine.cache.journal_trouble() {
+            eprintln!("{trouble}");
+        }
         let _ = rt::timeout(Duration::from_secs_f64(pause.clamp(0.001, MAX)), bell.notified()).await;
     }
 }

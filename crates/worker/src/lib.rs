@@ -7,6 +7,7 @@ mod backends;
 mod commands;
 pub mod conf;
 mod housekeeping;
+mod journal;
 mod memory;
 mod panic;
 mod pools;

@@ -108,6 +108,7 @@ impl Worker {
             regexes: Box::new(conf::Patterns),
             params: conf::cache_params(&start.params),
         });
+        crate::journal::replay(&cache, start.journal_fd, &clock);
         conf::apply_to_process(&start.params);
         let vcls = Arc::new(Vcls::default());
         crate::panic::know_vcls(&vcls);

@@ -62,6 +62,7 @@ impl Cache {
     pub fn lurk(&self, now: Mono, tell: &mut dyn FnMut(Event)) -> f64 {
         let shared = self.shared();
         let (bans, params) = (&shared.bans, shared.params.load());
+        bans.trim_journal(&shared.clock);
         let mut lurker = bans.lurker.lock();
         if params.ban_lurker_sleep <= 0.0 {
             lurker.pass = None;
@@ -145,10 +146,13 @@ impl Bans {
 
     /// All objects have been tested against the pass's bans.
     fn finish(&self, pass: &Pass) {
-        let list = self.inner.lock();
-        let oldest = list.entries[0].ban.seq;
-        let is_done = |ban: &&Arc<Ban>| ban.seq >= oldest && pass.oldest_pin.is_none_or(|pin| ban.seq <= pin);
-        pass.bans.iter().filter(is_done).for_each(|ban| self.complete(ban));
+        let last = {
+            let list = self.inner.lock();
+            let oldest = list.entries[0].ban.seq;
+            let is_done = |ban: &&Arc<Ban>| ban.seq >= oldest && pass.oldest_pin.is_none_or(|pin| ban.seq <= pin);
+            pass.bans.iter().filter(is_done).filter_map(|ban| self.complete(ban)).last()
+        };
+        self.log.commit(last);
     }
 }
 

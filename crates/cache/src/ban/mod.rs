@@ -5,6 +5,7 @@
 //! starts at the number known when its fetch began, so that a ban which comes meanwhile counts. Each ban counts the
 //! objects that stand at it (`refs`) and the fetches that began there (`pins`); what is older than all of them is gone.
 
+mod kept;
 mod lurker;
 mod show;
 mod spec;
@@ -16,10 +17,13 @@ use std::task::Waker;
 
 use base::critical::Lock;
 use base::{Clock, Mono, Real};
+use storage::journal::Ticket;
 use tables::counters::Main;
 
+pub(crate) use self::kept::KeptBans;
 pub use self::spec::{BanError, BanSpec};
 use crate::cache::{Cache, Shared};
+use crate::journal::Log;
 use crate::objcore::{NO_BAN, Objcore};
 use crate::request::Request;
 
@@ -68,6 +72,8 @@ pub(crate) struct Bans {
     seq: AtomicU64,
     /// Number of the newest ban.
     newest: AtomicU64,
+    /// Where bans and purges are kept for a worker to come.
+    pub log: Log,
     inner: Lock<List>,
     lurker: Lock<lurker::Lurker>,
     kick: Lock<Option<Waker>>,
@@ -107,6 +113,7 @@ impl Bans {
         let bans = Self {
             seq: AtomicU64::new(0),
             newest: AtomicU64::new(0),
+            log: Log::default(),
             inner: Lock::new(List { entries: VecDeque::new() }),
             lurker: Lock::default(),
             kick: Lock::new(None),
@@ -142,11 +149,10 @@ impl Bans {
         self.seq.fetch_add(1, Release) + 1
     }
 
-    /// Adds a ban to the list; with `dups` older ones that say the same are done.
+    /// Adds a ban to the list; with `dups` older ones that say the same are done. It is kept when this returns.
     pub fn insert(&self, spec: BanSpec, clock: &Clock, dups: bool) {
         let is_for_lurker = !spec.has_req();
-        let main = self.main;
-        {
+        let ticket = {
             let mut list = self.inner.lock();
             let ban = Ban {
                 seq: self.next_seq(),
@@ -156,24 +162,34 @@ impl Bans {
                 is_completed: AtomicBool::new(false),
                 successor: AtomicU64::new(0),
             };
-            main.bans.inc();
-            main.bans_added.inc();
-            main.bans_obj.add(u64::from(ban.spec.has_obj()));
-            main.bans_req.add(u64::from(ban.spec.has_req()));
-            main.bans_persisted_bytes.add(ban.spec.bytes());
+            self.main.bans_added.inc();
+            self.count(&ban);
+            // Before the older ones are done: those who read the journal must not find them done and no newer one.
+            let ticket = self.log.append(|| kept::entry(&ban, clock));
             for entry in list.entries.iter().filter(|entry| dups && !entry.ban.is_completed()) {
                 if entry.ban.spec.says_the_same(&ban.spec) {
                     entry.ban.successor.store(ban.seq, Relaxed);
                     self.complete(&entry.ban);
-                    main.bans_dups.inc();
+                    self.main.bans_dups.inc();
                 }
             }
             self.newest.store(ban.seq, Release);
             list.entries.push_back(Entry { ban: Arc::new(ban), refs: 0, pins: 0 });
-        }
+            ticket
+        };
+        self.log.commit(ticket);
         if is_for_lurker {
             self.kick();
         }
+    }
+
+    /// It is on the list now.
+    fn count(&self, ban: &Ban) {
+        let main = self.main;
+        main.bans.inc();
+        main.bans_obj.add(u64::from(ban.spec.has_obj()));
+        main.bans_req.add(u64::from(ban.spec.has_req()));
+        main.bans_persisted_bytes.add(ban.spec.bytes());
     }
 
     /// Has the lurker look.
@@ -182,11 +198,17 @@ impl Bans {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    fn complete(&self, ban: &Ban) {
-        if !ban.is_completed.swap(true, Release) {
-            self.main.bans_completed.inc();
-            self.main.bans_persisted_fragmentation.add(ban.spec.bytes() - spec::HEAD_BYTES);
+    fn complete(&self, ban: &Ban) -> Option<Ticket> {
+        let was_completed = ban.is_completed.swap(true, Release);
+        if !was_completed {
+            self.count_completed(ban);
         }
+        self.log.append_if(!was_completed, || kept::completed(ban))
+    }
+
+    fn count_completed(&self, ban: &Ban) {
+        self.main.bans_completed.inc();
+        self.main.bans_persisted_fragmentation.add(ban.spec.bytes() - spec::HEAD_BYTES);
     }
 
     /// Drops the bans that are older than everything.
@@ -196,17 +218,26 @@ impl Bans {
         while list.entries.len() > 1 && list.entries[0].refs + list.entries[0].pins == 0 {
             gone.extend(list.entries.pop_front().map(|entry| entry.ban));
         }
+        let oldest = list.entries[0].ban.seq;
+        let ticket = self.log.append_if(!gone.is_empty(), || kept::oldest(oldest));
         drop(list);
+        self.log.commit(ticket);
         let main = self.main;
         for ban in gone {
-            main.bans.dec();
             main.bans_deleted.inc();
-            main.bans_completed.sub(u64::from(ban.is_completed()));
-            main.bans_obj.sub(u64::from(ban.spec.has_obj()));
-            main.bans_req.sub(u64::from(ban.spec.has_req()));
+            self.uncount(&ban);
             let kept = if ban.is_completed() { spec::HEAD_BYTES } else { ban.spec.bytes() };
             main.bans_persisted_fragmentation.add(kept);
         }
+    }
+
+    /// It has left the list.
+    fn uncount(&self, ban: &Ban) {
+        let main = self.main;
+        main.bans.dec();
+        main.bans_completed.sub(u64::from(ban.is_completed()));
+        main.bans_obj.sub(u64::from(ban.spec.has_obj()));
+        main.bans_req.sub(u64::from(ban.spec.has_req()));
     }
 
     /// A fetch begins.

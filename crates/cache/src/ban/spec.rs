@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A ban's expression: `field operator value && ...`. Parsing, and testing an object.
 
+mod stored;
+
 use std::fmt;
+use std::sync::OnceLock;
 
 use base::Mono;
 use base::text::parse_duration;
@@ -57,8 +60,20 @@ enum Oper {
 
 enum Value {
     Text(String),
-    Pattern(String, Box<dyn Regex>),
+    Pattern(Pattern),
     Seconds(f64),
+}
+
+/// A regular expression, compiled when the ban is made, or, of a ban that a former worker made, at its first use.
+struct Pattern {
+    text: String,
+    regex: OnceLock<Option<Box<dyn Regex>>>,
+}
+
+impl Pattern {
+    fn regex(&self, shared: &Shared) -> Option<&dyn Regex> {
+        self.regex.get_or_init(|| shared.regexes.compile(&self.text).ok()).as_deref()
+    }
 }
 
 /// Why an expression isn't a ban; the texts are varnishd's.
@@ -163,7 +178,8 @@ impl BanSpec {
                 Value::Seconds(parse_duration(value).ok_or_else(|| BanError::BadDuration(value.to_owned()))?)
             }
             Oper::Match | Oper::NoMatch => {
-                Value::Pattern(value.to_owned(), regexes.compile(value).map_err(BanError::BadRegex)?)
+                let regex = regexes.compile(value).map_err(BanError::BadRegex)?;
+                Value::Pattern(Pattern { text: value.to_owned(), regex: Some(regex).into() })
             }
             Oper::Eq | Oper::Neq | Oper::Gt | Oper::Gte | Oper::Lt | Oper::Lte => Value::Text(value.to_owned()),
         };
@@ -291,24 +307,25 @@ impl Oper {
 impl Test {
     fn says_the_same(&self, other: &Test) -> bool {
         let same_value = match (&self.value, &other.value) {
-            (Value::Text(a), Value::Text(b)) | (Value::Pattern(a, _), Value::Pattern(b, _)) => a == b,
+            (Value::Text(a), Value::Text(b)) => a == b,
+            (Value::Pattern(a), Value::Pattern(b)) => a.text == b.text,
             (Value::Seconds(a), Value::Seconds(b)) => a == b,
-            (Value::Text(_) | Value::Pattern(..) | Value::Seconds(_), _) => false,
+            (Value::Text(_) | Value::Pattern(_) | Value::Seconds(_), _) => false,
         };
         same_value && self.field == other.field && self.oper == other.oper
     }
 
     fn matches(&self, shared: &Shared, made: Mono, oc: &Objcore, req: Option<&dyn Request>) -> bool {
         match &self.field {
-            Field::ReqUrl => req.is_some_and(|req| self.matches_text(Some(req.url()))),
-            Field::ReqHttp(name) => req.is_some_and(|req| self.matches_text(req.header(name))),
+            Field::ReqUrl => req.is_some_and(|req| self.matches_text(shared, Some(req.url()))),
+            Field::ReqHttp(name) => req.is_some_and(|req| self.matches_text(shared, req.header(name))),
             Field::ObjHttp(name) => oc
-                .with_head_block(|head_block| self.matches_text(shared.heads.header(head_block.head(), name)))
+                .with_head_block(|head_block| self.matches_text(shared, shared.heads.header(head_block.head(), name)))
                 .unwrap_or(false),
             Field::ObjStatus => oc
                 .with_head_block(|head_block| {
                     let status = shared.heads.status(head_block.head());
-                    self.matches_text(Some(status.to_string().as_bytes()))
+                    self.matches_text(shared, Some(status.to_string().as_bytes()))
                 })
                 .unwrap_or(false),
             Field::ObjTtl | Field::ObjAge | Field::ObjGrace | Field::ObjKeep => self.matches_time(made, oc),
@@ -316,13 +333,15 @@ impl Test {
     }
 
     /// A field that isn't there equals nothing, differs from everything, and neither matches nor fails to match.
-    fn matches_text(&self, text: Option<&[u8]>) -> bool {
+    fn matches_text(&self, shared: &Shared, text: Option<&[u8]>) -> bool {
         match (&self.value, self.oper, text) {
             (Value::Text(value), Oper::Eq, text) => text == Some(value.as_bytes()),
             (Value::Text(value), Oper::Neq, text) => text != Some(value.as_bytes()),
-            (Value::Pattern(_, regex), Oper::Match, Some(text)) => regex.is_match(text),
-            (Value::Pattern(_, regex), Oper::NoMatch, Some(text)) => !regex.is_match(text),
-            (Value::Text(_) | Value::Pattern(..) | Value::Seconds(_), _, _) => false,
+            (Value::Pattern(pattern), Oper::Match | Oper::NoMatch, Some(text)) => {
+                // What can't be compiled any more hits everything: nobody knows what it would spare.
+                pattern.regex(shared).is_none_or(|regex| regex.is_match(text) == (self.oper == Oper::Match))
+            }
+            (Value::Text(_) | Value::Pattern(_) | Value::Seconds(_), _, _) => false,
         }
     }
 
@@ -360,7 +379,7 @@ impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} ", self.field, self.oper.text())?;
         match &self.value {
-            Value::Text(text) | Value::Pattern(text, _) => write!(f, "{text}"),
+            Value::Text(text) | Value::Pattern(Pattern { text, .. }) => write!(f, "{text}"),
             Value::Seconds(seconds) => write!(f, "{}", super::show::duration(*seconds)),
         }
     }

@@ -28,9 +28,9 @@ pub enum Entry {
         /// That number.
         seq: u64,
     },
-    /// More purges came than are kept: objects with lower numbers can't be judged any more.
-    Lost {
-        /// The newest purge that isn't kept.
+    /// A purge of either kind has reached all that it was to reach.
+    Done {
+        /// Its number.
         seq: u64,
     },
 }
@@ -115,7 +115,7 @@ impl Entry {
                 out.extend_from_slice(&purge.key);
             }
             Entry::Newest { seq } => one(out, 6, *seq),
-            Entry::Lost { seq } => one(out, 7, *seq),
+            Entry::Done { seq } => one(out, 7, *seq),
         }
         let len = (out.len() - begin - 4) as u32;
         out[begin..begin + 4].copy_from_slice(&len.to_le_bytes());
@@ -156,7 +156,7 @@ impl Entry {
             }),
             5 => Entry::TagPurge(TagPurge { seq: words.u64()?, soft: words.option()?, key: words.rest() }),
             6 => Entry::Newest { seq: words.u64()? },
-            7 => Entry::Lost { seq: words.u64()? },
+            7 => Entry::Done { seq: words.u64()? },
             _ => return None,
         };
         words.0.is_empty().then_some(entry)

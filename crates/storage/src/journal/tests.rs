@@ -142,7 +142,7 @@ fn entries() -> impl Strategy<Value = Entry> {
             .prop_map(|(seq, digest, at, ttl, grace, keep)| Entry::Purge(Purge { seq, digest, at, ttl, grace, keep })),
         (any::<u64>(), life(), prop::collection::vec(any::<u8>(), 0..40))
             .prop_map(|(seq, soft, key)| Entry::TagPurge(TagPurge { seq, key, soft })),
-        any::<u64>().prop_map(|seq| Entry::Lost { seq }),
+        any::<u64>().prop_map(|seq| Entry::Done { seq }),
     ]
 }
 

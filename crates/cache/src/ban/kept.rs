@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The ban list in the journal: what each change of the list is written as, the list that a former worker left, and the
+//! journal begun anew with what the list is now.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::Release};
+
+use base::{Clock, Real};
+use storage::journal;
+
+use super::{Ban, BanSpec, Bans, Entry};
+
+/// A ban that comes onto the list, or is on it.
+pub(super) fn entry(ban: &Ban, clock: &Clock) -> journal::Entry {
+    journal::Entry::Ban(journal::Ban {
+        seq: ban.seq,
+        real: ban.real.0,
+        mono: clock.machine_of(ban.mono),
+        is_completed: ban.is_completed(),
+        successor: ban.successor.load(Relaxed),
+        spec: ban.spec.encode(),
+    })
+}
+
+/// A ban that is done.
+pub(super) fn completed(ban: &Ban) -> journal::Entry {
+    journal::Entry::Completed { seq: ban.seq, successor: ban.successor.load(Relaxed) }
+}
+
+/// The bans before that one are gone.
+pub(super) fn oldest(seq: u64) -> journal::Entry {
+    journal::Entry::Oldest { seq }
+}
+
+impl Ban {
+    /// What a former worker wrote; `None` for what is no ban.
+    fn of(kept: &journal::Ban, clock: &Clock) -> Option<Ban> {
+        Some(Ban {
+            seq: kept.seq,
+            real: Real(kept.real),
+            mono: clock.mono_of_machine(kept.mono),
+            spec: BanSpec::decode(&kept.spec)?,
+            is_completed: AtomicBool::new(kept.is_completed),
+            successor: AtomicU64::new(kept.successor),
+        })
+    }
+}
+
+/// A ban list as a former worker left it.
+#[derive(Default)]
+pub(crate) struct KeptBans(VecDeque<Ban>);
+
+impl KeptBans {
+    /// One entry more; `None` when it can't be understood. Bans come in the order of their numbers.
+    pub fn add(&mut self, kept: &journal::Ban, clock: &Clock) -> Option<()> {
+        let ban = Ban::of(kept, clock)?;
+        if self.0.back().is_some_and(|newest| newest.seq >= ban.seq) {
+            return None;
+        }
+        self.0.push_back(ban);
+        Some(())
+    }
+
+    /// That one is done.
+    pub fn complete(&mut self, seq: u64, successor: u64) {
+        let at = self.0.partition_point(|ban| ban.seq < seq);
+        if let Some(ban) = self.0.get(at).filter(|ban| ban.seq == seq) {
+            ban.is_completed.store(true, Relaxed);
+            ban.successor.store(successor, Relaxed);
+        }
+    }
+
+    /// Those before that one are gone.
+    pub fn drop_before(&mut self, seq: u64) {
+        let count = self.0.partition_point(|ban| ban.seq < seq);
+        self.0.drain(..count);
+    }
+}
+
+impl Bans {
+    /// Takes over the list of a former worker, and goes on counting behind `newest`. Before anything stands on the list.
+    pub fn restore(&self, kept: KeptBans, newest: u64) {
+        let mut list = self.inner.lock();
+        if !kept.0.is_empty() {
+            for entry in std::mem::take(&mut list.entries) {
+                assert!(entry.refs + entry.pins == 0, "a list that is replaced is nobody's");
+                self.uncount(&entry.ban);
+            }
+        }
+        for ban in kept.0 {
+            self.count(&ban);
+            if ban.is_completed() {
+                self.count_completed(&ban);
+            }
+            list.entries.push_back(Entry { ban: Arc::new(ban), refs: 0, pins: 0 });
+        }
+        let newest_ban = list.newest().ban.seq;
+        self.newest.store(newest_ban, Release);
+        self.seq.store(newest.max(newest_ban), Release);
+    }
+
+    /// Writes the journal anew if it has grown long: the list as it is now. Purges aren't needed any more, but for those
+    /// under way, which nobody has been told of.
+    pub fn trim_journal(&self, clock: &Clock) {
+        let Some(journal) = self.log.oversized() else { return };
+        self.rewrite(journal, clock);
+    }
+
+    /// The journal begins with this list.
+    pub fn rewrite(&self, journal: &journal::Journal, clock: &Clock) {
+        let (cut, needed) = {
+            let list = self.inner.lock();
+            let Some(cut) = journal.cut() else { return };
+            // Read after the cut: who has a number that is newer appends it after the cut.
+            let newest = journal::Entry::Newest { seq: self.seq() };
+            let bans = list.entries.iter().map(|on_list| entry(&on_list.ban, clock));
+            (cut, std::iter::once(newest).chain(bans).collect::<Vec<_>>())
+        };
+        self.log.note(cut.finish(&needed));
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Bans and purges that outlive their worker: a cache dies, and a new one reads its journal.
+
+use std::fs::File;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use storage::journal::{Entry, Journal, JournalFile};
+
+use super::kit::*;
+use crate::*;
+
+/// A journal in memory that any number of caches have, one after the other.
+struct Legacy(File);
+
+impl Legacy {
+    fn new() -> Legacy {
+        let file = sys::fd::memfd("journal").unwrap();
+        Journal::format(JournalFile::in_memory(file.try_clone().unwrap())).unwrap();
+        Legacy(file)
+    }
+
+    fn entries(&self) -> (Journal, Vec<Entry>) {
+        Journal::open(JournalFile::in_memory(self.0.try_clone().unwrap())).unwrap()
+    }
+
+    /// A new cache, at a time when the former one may still have been at work.
+    fn heir(&self, seconds: f64) -> Kit {
+        let kit = Kit::with(None, Params { ban_lurker_age: 3.0, ..Params::default() });
+        kit.clock.advance(Duration::from_secs_f64(seconds));
+        let (journal, entries) = self.entries();
+        kit.cache.replay(journal, Replay::read(&entries, &kit.clock).unwrap());
+        kit
+    }
+}
+
+fn lurk(kit: &Kit) {
+    // A ban may be just old enough for the lurker to look for ever.
+    let _ = (0..100).find(|_| kit.cache.lurk(kit.now(), &mut |_| {}) > 0.5);
+}
+
+/// `ban.list` without the objects that stand there.
+fn list(kit: &Kit) -> Vec<String> {
+    let all = kit.cache.ban_list(true);
+    all.lines().skip(1).map(|line| format!("{}{}", &line[..17], &line[23..])).collect()
+}
+
+fn gauges(kit: &Kit) -> [u64; 4] {
+    [&kit.main.bans, &kit.main.bans_completed, &kit.main.bans_obj, &kit.main.bans_req].map(|gauge| gauge.get())
+}
+
+#[test]
+fn the_list_is_as_it_was_and_the_numbers_go_on() {
+    let legacy = Legacy::new();
+    let first = legacy.heir(0.0);
+    let reader = busy_of(first.look("/"));
+    first.cache.ban_text("req.url ~ a").unwrap();
+    first.pass(1.5);
+    first.cache.ban_text("obj.age > 1s && req.http.x == 1").unwrap();
+    first.cache.purge(&digest("/x"), first.now(), Purge::HARD);
+    first.cache.ban_text("req.url ~ a").unwrap();
+    let before = (list(&first), gauges(&first));
+    assert_eq!(before.0.len(), 4);
+    let second = legacy.heir(1.5);
+    assert_eq!((list(&second), gauges(&second)), before);
+    second.cache.ban_text("obj.status == 1").unwrap();
+    let newest = |kit: &Kit| list(kit)[0].split("0x").nth(1).unwrap().to_owned();
+    assert_eq!(newest(&second), "6   obj.status == 1", "{:?}", list(&second));
+    drop(reader);
+}
+
+#[test]
+fn what_left_the_list_does_not_come_back() {
+    let legacy = Legacy::new();
+    let first = legacy.heir(0.0);
+    first.cache.ban_text("obj.status == 1").unwrap();
+    first.cache.ban_text("obj.status == 2").unwrap();
+    first.pass(10.0);
+    lurk(&first);
+    assert_eq!(list(&first).len(), 1);
+    assert_eq!(list(&legacy.heir(10.0)), list(&first));
+}
+
+#[test]
+fn a_long_journal_is_written_anew() {
+    let legacy = Legacy::new();
+    let first = legacy.heir(0.0);
+    for n in 0..20_000 {
+        first.cache.ban_text(&format!("obj.status == {n}")).unwrap();
+        if n % 100 == 0 {
+            first.pass(10.0);
+            lurk(&first);
+        }
+    }
+    assert!(legacy.entries().1.len() < 20_000);
+    assert_eq!(list(&legacy.heir(2000.0)), list(&first));
+}
+
+#[test]
+fn a_pattern_is_compiled_when_it_is_needed_and_one_that_cannot_be_hits_all() {
+    let legacy = Legacy::new();
+    let first = legacy.heir(0.0);
+    first.cache.ban_text("obj.http.x-tag ~ red").unwrap();
+    first.cache.ban_text("obj.http.x-tag !~ red").unwrap();
+    let (journal, mut entries) = legacy.entries();
+    for entry in &mut entries {
+        if let Entry::Ban(ban) = entry {
+            let text = String::from_utf8_lossy(&ban.spec).replace("red", "r(d");
+            ban.spec = text.into_bytes();
+        }
+    }
+    let heir = Kit::new();
+    heir.cache.replay(journal, Replay::read(&entries, &heir.clock).unwrap());
+    assert!(list(&heir)[0].ends_with("obj.http.x-tag !~ r(d"), "{:?}", list(&heir));
+}
+
+#[test]
+fn what_is_no_ban_is_not_replayed() {
+    let clock = base::Clock::manual();
+    let ban = |seq, spec: &[u8]| {
+        Entry::Ban(storage::journal::Ban { seq, spec: spec.to_vec(), ..storage::journal::Ban::default() })
+    };
+    assert!(Replay::read(&[ban(3, b""), ban(4, b"")], &clock).is_some());
+    assert!(Replay::read(&[ban(3, b"junk")], &clock).is_none());
+    assert!(Replay::read(&[ban(3, b""), ban(3, b"")], &clock).is_none(), "numbers only rise");
+}
+
+/// What is done to a cache.
+#[derive(Clone, Debug)]
+enum Step {
+    Ban(u8),
+    Fetch,
+    Give,
+    Look(u8),
+    Lurk,
+    Purge(u8),
+    Pass(u8),
+}
+
+proptest! {
+    #[test]
+    fn a_death_at_any_time_leaves_the_list(
+        steps in prop::collection::vec(
+            prop_oneof![
+                (0u8..5).prop_map(Step::Ban),
+                Just(Step::Fetch),
+                Just(Step::Give),
+                (0u8..4).prop_map(Step::Look),
+                Just(Step::Lurk),
+                (0u8..4).prop_map(Step::Purge),
+                (0u8..5).prop_map(Step::Pass),
+            ],
+            1..40,
+        )
+    ) {
+        const BANS: [&str; 5] =
+            ["req.url == /1", "obj.status == 200", "obj.http.x-tag == blue", "obj.age > 3s", "req.url ~ 2 && obj.ttl < 1h"];
+        let legacy = Legacy::new();
+        let kit = legacy.heir(0.0);
+        let mut fetches = Vec::new();
+        for step in steps {
+            match step {
+                Step::Ban(n) => kit.cache.ban_text(BANS[usize::from(n)]).unwrap(),
+                Step::Fetch => fetches.extend(match kit.look("/f") {
+                    Lookup::Miss(busy) => Some(busy),
+                    _ => None,
+                }),
+                Step::Give => {
+                    if let Some(busy) = fetches.pop() {
+                        kit.fill(busy, &Req::new("/f"), None, kit.attrs(100.0, 0.0, 0.0, Flags::NONE), b"x");
+                    }
+                }
+                Step::Look(n) => drop(kit.look(&format!("/{n}"))),
+                Step::Lurk => lurk(&kit),
+                Step::Purge(n) => drop(kit.cache.purge(&digest(&format!("/{n}")), kit.now(), Purge::HARD)),
+                Step::Pass(n) => kit.pass(f64::from(n)),
+            }
+            let passed = kit.now().0 - 1000.0;
+            let copy = Legacy(sys::fd::memfd("copy").unwrap());
+            std::os::unix::fs::FileExt::write_all_at(&copy.0, &bytes(&legacy.0), 0).unwrap();
+            // The done marks may come later.
+            let plain = |kit: &Kit| list(kit).iter().map(|line| line.replace(" C", " -")).collect::<Vec<_>>();
+            prop_assert_eq!(plain(&copy.heir(passed)), plain(&kit));
+        }
+    }
+}
+
+fn bytes(file: &File) -> Vec<u8> {
+    let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+    std::os::unix::fs::FileExt::read_exact_at(file, &mut bytes, 0).unwrap();
+    bytes
+}
