@@ -2,23 +2,29 @@
 //! The journal of bans and purges, as the cache uses it: written by every invalidation, read once by a new worker.
 //!
 //! An invalidation is appended where its number is given, and committed before its caller goes on: nobody has been told of
-//! one that isn't kept.
+//! one that isn't kept. A purge is followed by an entry that says that it has reached all objects; one without, which nobody
+//! has been told of, is carried out again by the next worker.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use base::Clock;
 use base::lock::Mutex;
-use storage::journal::{Entry, Journal, Ticket};
+use storage::journal::{Entry, Journal, TagPurge, Ticket};
 
 use crate::ban::KeptBans;
 use crate::cache::Cache;
+use crate::digest::Digest;
+use crate::purge::Purge;
 
 /// The journal, once the cache has one.
 #[derive(Default)]
 pub(crate) struct Log {
     journal: OnceLock<Arc<Journal>>,
+    /// Purges that may not have reached all objects yet, by their numbers.
+    open: Mutex<BTreeMap<u64, Entry>>,
     /// What went wrong, until somebody asks.
     trouble: Mutex<Option<String>>,
     /// Somebody was told that the journal is incomplete.
@@ -34,6 +40,28 @@ impl Log {
     /// The same, if that is so.
     pub fn append_if(&self, so: bool, entry: impl FnOnce() -> Entry) -> Option<Ticket> {
         if so { self.append(entry) } else { None }
+    }
+
+    /// A purge of that number begins.
+    pub fn begin(&self, seq: u64, entry: impl FnOnce() -> Entry) {
+        let Some(journal) = self.journal.get() else { return };
+        let entry = entry();
+        let mut open = self.open.lock();
+        journal.append(&entry);
+        open.insert(seq, entry);
+    }
+
+    /// It has reached all objects.
+    pub fn done(&self, seq: u64) -> Option<Ticket> {
+        let journal = self.journal.get()?;
+        let mut open = self.open.lock();
+        open.remove(&seq);
+        Some(journal.append(&Entry::Done { seq }))
+    }
+
+    /// Has `look` see the purges that aren't done, while none begins and none is done.
+    pub fn with_open<T>(&self, look: impl FnOnce(&BTreeMap<u64, Entry>) -> T) -> T {
+        look(&self.open.lock())
     }
 
     /// Returns when what was appended is kept.
@@ -70,6 +98,8 @@ pub struct Replay {
     bans: KeptBans,
     /// Newest number given.
     newest: u64,
+    /// Purges that may not have reached all objects.
+    open: BTreeMap<u64, Entry>,
 }
 
 impl Replay {
@@ -96,10 +126,15 @@ impl Replay {
                 self.bans.drop_before(*seq);
                 *seq
             }
-            // They have reached all objects, or nobody was told of them.
-            Entry::Purge(purge) => purge.seq,
-            Entry::TagPurge(purge) => purge.seq,
-            Entry::Done { seq } | Entry::Newest { seq } => *seq,
+            Entry::Purge(storage::journal::Purge { seq, .. }) | Entry::TagPurge(TagPurge { seq, .. }) => {
+                self.open.insert(*seq, entry.clone());
+                *seq
+            }
+            Entry::Done { seq } => {
+                self.open.remove(seq);
+                *seq
+            }
+            Entry::Newest { seq } => *seq,
         };
         self.newest = self.newest.max(seq);
         Some(())
@@ -111,12 +146,43 @@ impl Cache {
     pub fn replay(&self, journal: Journal, replay: Replay) {
         let shared = self.shared();
         shared.bans.restore(replay.bans, replay.newest);
+        *shared.bans.log.open.lock() = replay.open;
         shared.bans.rewrite(&journal, &shared.clock);
         assert!(shared.bans.log.journal.set(Arc::new(journal)).is_ok(), "a cache has one journal");
+    }
+
+    /// Carries out again the purges that a former worker had begun. After [`Cache::replay`], when its objects can be found.
+    pub fn redo_purges(&self) {
+        let shared = self.shared();
+        let log = &shared.bans.log;
+        let open = log.with_open(BTreeMap::clone);
+        for (seq, entry) in open {
+            if let Entry::Purge(purge) = entry {
+                let lives = Purge { ttl: purge.ttl, grace: purge.grace, keep: purge.keep };
+                self.purge(&Digest(purge.digest), shared.clock.mono_of_machine(purge.at), lives);
+            }
+            log.done(seq);
+        }
     }
 
     /// What went wrong with the journal since this was asked last.
     pub fn journal_trouble(&self) -> Option<String> {
         self.shared().bans.log.take_trouble()
     }
+}
+
+/// A purge of all variants of a digest.
+pub(crate) fn purge(seq: u64, digest: &Digest, at: f64, lives: &Purge) -> Entry {
+    let [ttl, grace, keep] = [lives.ttl, lives.grace, lives.keep].map(|life| life.map(finite));
+    Entry::Purge(storage::journal::Purge { seq, digest: digest.0, at: finite(at), ttl, grace, keep })
+}
+
+/// A purge of all objects with a key.
+pub(crate) fn tag_purge(seq: u64, key: &[u8], soft: Option<f64>) -> Entry {
+    Entry::TagPurge(TagPurge { seq, key: key.to_vec(), soft: soft.map(finite) })
+}
+
+/// VCL can make any number of seconds; who reads a journal believes only those that can be.
+fn finite(seconds: f64) -> f64 {
+    if seconds.is_nan() { 0.0 } else { seconds.clamp(f64::MIN, f64::MAX) }
 }

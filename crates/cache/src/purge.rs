@@ -9,6 +9,7 @@ use crate::busy::Busy;
 use crate::cache::Cache;
 use crate::digest::Digest;
 use crate::events::Event;
+use crate::journal;
 use crate::objcore::{Objcore, State};
 use crate::objref::ObjRef;
 use crate::tombstones::Cause;
@@ -79,7 +80,8 @@ impl Cache {
         gone: &mut dyn FnMut(Event),
     ) -> usize {
         let shared = self.shared();
-        let seq = shared.bans.next_seq();
+        let (seq, log) = (shared.bans.next_seq(), &shared.bans.log);
+        log.begin(seq, || journal::purge(seq, digest, shared.clock.machine_of(now), &purge));
         if shared.adoption.is_on() {
             shared.adopt(digest, gone);
         }
@@ -125,6 +127,7 @@ impl Cache {
             }
             count
         };
+        log.commit(log.done(seq));
         for oc in dead {
             let times = oc.times();
             let ttl_left = times.t_origin.plus(times.ttl).since(shared.now());

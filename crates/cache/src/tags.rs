@@ -14,12 +14,14 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use base::Mono;
 use base::critical::Lock;
+use storage::journal::Ticket;
 use tables::counters::Xkey;
 
 use crate::attrs::Times;
 use crate::ban::Bans;
 use crate::busy::Busy;
 use crate::cache::{Cache, Shared};
+use crate::journal;
 use crate::objcore::{Objcore, State};
 use crate::objref::ObjRef;
 
@@ -240,6 +242,8 @@ impl Tags {
     fn enter(&self, shared: &Shared, key: &[u8], soft: Option<Mono>, own: Option<usize>) -> u64 {
         let mut inner = self.inner.lock();
         let seq = shared.bans.next_seq();
+        let moment = soft.map(|at| shared.clock.machine_of(at));
+        shared.bans.log.begin(seq, || journal::tag_purge(seq, key, moment));
         if shared.adoption.is_on() {
             inner.hold(key, soft, seq);
         }
@@ -383,6 +387,8 @@ pub struct TagPurge {
     own: Option<usize>,
     /// The key that is being worked on, the purge's number, and the place it has come to.
     at: Option<(Box<[u8]>, u64, usize)>,
+    /// The last entry in the journal.
+    last: Option<Ticket>,
     count: usize,
 }
 
@@ -409,7 +415,16 @@ impl TagPurge {
             |oc: &&Arc<Objcore>| if self.is_soft { shared.soften(oc, self.now) } else { shared.invalidate(oc, seq) };
         self.count += objects.iter().filter(purge).count();
         self.at = (begin > 0).then_some((key, seq, begin));
-        if self.at.is_none() && self.keys.is_empty() { Some(self.count) } else { None }
+        if self.at.is_some() {
+            return None;
+        }
+        let log = &shared.bans.log;
+        self.last = log.done(seq);
+        if !self.keys.is_empty() {
+            return None;
+        }
+        log.commit(self.last);
+        Some(self.count)
     }
 }
 
@@ -439,6 +454,7 @@ impl Cache {
             now,
             own: None,
             at: None,
+            last: None,
             count: 0,
         }
     }

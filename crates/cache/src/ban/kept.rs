@@ -100,8 +100,7 @@ impl Bans {
         self.seq.store(newest.max(newest_ban), Release);
     }
 
-    /// Writes the journal anew if it has grown long: the list as it is now. Purges aren't needed any more, but for those
-    /// under way, which nobody has been told of.
+    /// Writes the journal anew if it has grown long: the list as it is now, and the purges that aren't done.
     pub fn trim_journal(&self, clock: &Clock) {
         let Some(journal) = self.log.oversized() else { return };
         self.rewrite(journal, clock);
@@ -111,11 +110,12 @@ impl Bans {
     pub fn rewrite(&self, journal: &journal::Journal, clock: &Clock) {
         let (cut, needed) = {
             let list = self.inner.lock();
-            let Some(cut) = journal.cut() else { return };
+            let (cut, open) = self.log.with_open(|open| (journal.cut(), open.values().cloned().collect::<Vec<_>>()));
+            let Some(cut) = cut else { return };
             // Read after the cut: who has a number that is newer appends it after the cut.
             let newest = journal::Entry::Newest { seq: self.seq() };
             let bans = list.entries.iter().map(|on_list| entry(&on_list.ban, clock));
-            (cut, std::iter::once(newest).chain(bans).collect::<Vec<_>>())
+            (cut, std::iter::once(newest).chain(bans).chain(open).collect::<Vec<_>>())
         };
         self.log.note(cut.finish(&needed));
     }

@@ -82,6 +82,45 @@ fn what_left_the_list_does_not_come_back() {
 }
 
 #[test]
+fn numbers_of_purges_go_on_and_those_that_are_done_are_not_repeated() {
+    let legacy = Legacy::new();
+    let first = legacy.heir(0.0);
+    first.cache.purge(&digest("/x"), first.now(), Purge::HARD);
+    let soft = Purge { ttl: Some(0.0), ..Purge::default() };
+    first.cache.purge(&digest("/x"), first.now(), soft);
+    let mut keys = first.cache.purge_tags([&b"a"[..], b"b"].into_iter(), first.now(), true);
+    while keys.step().is_none() {}
+    let second = legacy.heir(0.0);
+    assert_eq!(second.cache.shared().bans.seq(), first.cache.shared().bans.seq());
+    second.cache.shared().bans.log.with_open(|open| assert_eq!(open.len(), 0));
+}
+
+#[test]
+fn a_purge_that_was_under_way_is_carried_out() {
+    let legacy = Legacy::new();
+    let first = legacy.heir(0.0);
+    let log = &first.cache.shared().bans.log;
+    log.begin(7, || crate::journal::purge(7, &digest("/x"), 1000.0, &Purge::HARD));
+    log.begin(8, || crate::journal::tag_purge(8, b"key", None));
+    first.cache.ban_text("obj.status == 1").unwrap();
+    let second = legacy.heir(0.0);
+    second.put("/x", 100.0, b"as if it had been there");
+    assert_eq!(second.verdict("/x"), "hit");
+    second.cache.redo_purges();
+    assert_eq!(second.verdict("/x"), "miss");
+    second.cache.shared().bans.log.with_open(|open| assert_eq!(open.len(), 0));
+}
+
+#[test]
+fn a_life_without_end_is_kept_as_a_very_long_one() {
+    let legacy = Legacy::new();
+    let first = legacy.heir(0.0);
+    let purge = Purge { ttl: Some(f64::INFINITY), grace: Some(f64::NAN), keep: None };
+    first.cache.purge(&digest("/x"), first.now(), purge);
+    assert!(legacy.entries().1.iter().any(|entry| matches!(entry, Entry::Purge(kept) if kept.ttl == Some(f64::MAX))));
+}
+
+#[test]
 fn a_long_journal_is_written_anew() {
     let legacy = Legacy::new();
     let first = legacy.heir(0.0);
