@@ -9,7 +9,6 @@ use sys::sock::Name;
 use tables::params::DebugBit;
 
 use crate::core::Manager;
-use crate::jail::Role;
 use crate::listen::Protocol;
 use crate::stores::StoreArg;
 
@@ -24,8 +23,7 @@ pub fn socket() -> Option<String> {
 
 /// The message for a worker that inherits these descriptors.
 pub fn gather(manager: &Manager, cli: i32, panic: i32) -> WorkerStart {
-    let name_of = |id: Option<u32>| id.and_then(sys::user::user_by_id).map(|account| account.name);
-    let credentials = manager.jail.credentials(Role::Worker);
+    let (user, group) = manager.jail.worker_names();
     WorkerStart {
         listeners: manager.listeners.iter().flat_map(listeners).collect(),
         stores: manager.stores.iter().map(|arg| store(arg, manager)).collect(),
@@ -36,8 +34,8 @@ pub fn gather(manager: &Manager, cli: i32, panic: i32) -> WorkerStart {
         journal_fd: manager.arenas.journal(),
         manager_pid: std::process::id(),
         manager_start: Duration::from_secs_f64(manager.clock.real().0 - manager.now().since(manager.timers.started)),
-        user: name_of(credentials.as_ref().map(|c| c.uid)),
-        group: credentials.and_then(|c| sys::user::group_name(c.gid)),
+        user,
+        group,
         vtc_mode: manager.debug(DebugBit::VtcMode),
         trusted: true,
         params: manager.params.clone(),

@@ -4,7 +4,7 @@
 //! Under the unix jail the manager keeps root as its real user but runs with the effective user of the jail; what needs
 //! root (ports, files of others, killing the worker) goes through [`Jail::privileged`].
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 
 use sys::process::Credentials;
 use sys::user::{self, Account};
@@ -36,6 +36,8 @@ pub enum Jail {
 pub struct Unix {
     manager: Account,
     worker: Account,
+    /// All groups of the worker's user, and its own one's name; asked for once, as who answers may be far away.
+    worker_groups: OnceCell<(Vec<u32>, Option<String>)>,
     root_gid: u32,
     depth: Cell<u32>,
 }
@@ -107,7 +109,7 @@ impl Jail {
                 manager.name, worker.name
             ));
         }
-        Ok(Jail::Unix(Unix { manager, worker, root_gid: 0, depth: Cell::new(0) }))
+        Ok(Jail::Unix(Unix { manager, worker, worker_groups: OnceCell::new(), root_gid: 0, depth: Cell::new(0) }))
     }
 
     /// `unix` or `none`, as in the banner.
@@ -136,11 +138,19 @@ impl Jail {
     /// What a child changes to before exec; None: it stays who we are.
     pub fn credentials(&self, role: Role) -> Option<Credentials> {
         let Jail::Unix(unix) = self else { return None };
-        let account = match role {
-            Role::Checker => &unix.manager,
-            Role::Worker => &unix.worker,
+        let (account, groups) = match role {
+            Role::Checker => (&unix.manager, user::groups_of(&unix.manager)),
+            Role::Worker => (&unix.worker, unix.worker_groups().0.clone()),
         };
-        Some(Credentials { uid: account.uid, gid: account.gid, groups: user::groups_of(account) })
+        Some(Credentials { uid: account.uid, gid: account.gid, groups })
+    }
+
+    /// The worker's user and group by name; None without a jail.
+    pub fn worker_names(&self) -> (Option<String>, Option<String>) {
+        match self {
+            Jail::None => (None, None),
+            Jail::Unix(unix) => (Some(unix.worker.name.clone()), unix.worker_groups().1.clone()),
+        }
     }
 
     /// Owner (user, group) of directories that only the manager writes; None without a jail.
@@ -161,6 +171,10 @@ impl Jail {
 }
 
 impl Unix {
+    fn worker_groups(&self) -> &(Vec<u32>, Option<String>) {
+        self.worker_groups.get_or_init(|| (user::groups_of(&self.worker), user::group_name(self.worker.gid)))
+    }
+
     fn lower(&self) {
         user::set_effective(self.manager.uid, self.manager.gid).expect("root can take any effective user");
     }

@@ -35,6 +35,12 @@ impl Manager {
         if !matches!(self.worker.state, State::Stopped | State::Died) {
             return Reply::ok("");
         }
+        let reply = self.try_launch();
+        self.count(|m| m.tidy(&self.jail));
+        reply
+    }
+
+    fn try_launch(&mut self) -> Reply {
         self.worker.state = State::Starting;
         self.timers.restart = None;
         self.timers.worker_started = self.now();
@@ -196,6 +202,7 @@ impl Manager {
             State::Running | State::Stopping | State::Starting => {
                 self.worker.state = State::Stopped;
                 self.reopen_listeners();
+                self.count(|m| m.tidy(&self.jail));
             }
             State::Stopped | State::Died => {}
         }

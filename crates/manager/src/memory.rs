@@ -47,6 +47,7 @@ impl Memory {
         let workdir = Path::new(workdir::HERE);
         let set = jail.privileged(|| {
             let _ = vsm::remove(workdir, Home::Worker);
+            let _ = vsm::remove_set_aside(workdir, Home::Worker);
             SegmentSet::create(workdir, Home::Manager, std::process::id(), owner(jail.manager_ids()))
         })?;
         let identity = set.put("Arg", "-i", &with_nul(identity))?;
@@ -63,7 +64,7 @@ impl Memory {
     /// Makes the worker's directory anew, and the Params and Panic segments; gives the Panic segment's file.
     pub fn child_new(&mut self, jail: &Jail) -> io::Result<OwnedFd> {
         jail.privileged(|| {
-            vsm::remove(Path::new(workdir::HERE), Home::Worker)?;
+            vsm::set_aside(Path::new(workdir::HERE), Home::Worker)?;
             workdir::make_worker_dir(&Path::new(workdir::HERE).join(Home::Worker.dir_name()), jail)
         })?;
         let mut params = self.set.prepare("Params", "", PARAMS_BYTES)?;
@@ -80,12 +81,18 @@ impl Memory {
         self.child.as_ref().map(|child| child.panic.read_text()).unwrap_or_default()
     }
 
-    /// The worker is gone: so are its segments, and its directory, unless tests want to look at it.
+    /// The worker is gone: so are its segments, and its directory as far as anybody sees, unless tests want to look at it.
+    /// [`Memory::tidy`] ends it.
     pub fn child_gone(&mut self, jail: &Jail, keep: bool) {
         if !keep {
-            let _ = jail.privileged(|| vsm::remove(Path::new(workdir::HERE), Home::Worker));
+            let _ = jail.privileged(|| vsm::set_aside(Path::new(workdir::HERE), Home::Worker));
         }
         self.child = None;
+    }
+
+    /// Removes directories that were set aside. It may take as long as a disk likes, so nobody should be waiting for a worker.
+    pub fn tidy(&self, jail: &Jail) {
+        let _ = jail.privileged(|| vsm::remove_set_aside(Path::new(workdir::HERE), Home::Worker));
     }
 
     /// The end: readers see that no manager runs.
@@ -96,6 +103,7 @@ impl Memory {
                 let _ = vsm::remove(Path::new(workdir::HERE), Home::Manager);
                 let _ = vsm::remove(Path::new(workdir::HERE), Home::Worker);
             });
+            self.tidy(jail);
         }
     }
 }

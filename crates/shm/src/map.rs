@@ -23,15 +23,15 @@ unsafe impl Send for Map {}
 unsafe impl Sync for Map {}
 
 impl Map {
-    /// Gives `file` room for `len` bytes (so that no later write can fail for lack of it) and maps them.
-    pub fn create(file: &File, len: usize) -> io::Result<Self> {
+    /// Makes `file` `len` bytes long and maps it. Its `first` bytes get room, so that no later write there can fail for
+    /// lack of it, and where the others can't get some by [`reserve_more`], all do. How many did is the second value.
+    pub fn create(file: &File, len: usize, first: usize) -> io::Result<(Self, usize)> {
         file.set_len(len as u64)?;
-        // SAFETY: plain numbers; the call keeps none of them.
-        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len as libc::off_t) } {
-            0 | libc::EOPNOTSUPP | libc::EINVAL => {}
-            errno => return Err(io::Error::from_raw_os_error(errno)),
+        let is_growing = first < len && reserve_more(file, 0, first).is_ok();
+        if !is_growing {
+            reserve(file, len)?;
         }
-        Self::from_fd(file, len)
+        Ok((Self::from_fd(file, len)?, if is_growing { first } else { len }))
     }
 
     /// Maps the `len` bytes that `file` has.
@@ -110,6 +110,25 @@ impl Map {
         for (to, from) in self.bytes(at, data.len()).iter().zip(data) {
             to.store(*from, Ordering::Relaxed);
         }
+    }
+}
+
+/// Gives the first bytes of `file`, which nobody writes yet, room.
+fn reserve(file: &File, len: usize) -> io::Result<()> {
+    // SAFETY: plain numbers; the call keeps none of them.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len as libc::off_t) } {
+        0 | libc::EOPNOTSUPP | libc::EINVAL => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+/// Gives the `len` bytes of `file` from `at` room while others may write them. Not every file system can
+/// (`ErrorKind::Unsupported`): the C library's way around that reads and writes bytes, which those writers could lose by.
+pub fn reserve_more(file: &File, at: usize, len: usize) -> io::Result<()> {
+    // SAFETY: plain numbers; the call keeps none of them.
+    match unsafe { libc::fallocate(file.as_raw_fd(), 0, at as libc::off_t, len as libc::off_t) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 pub use self::cluster::Cluster;
 pub(crate) use self::index::FILE_NAME as INDEX_NAME;
 use self::index::Index;
-use crate::map::Map;
+use crate::map::{Map, reserve_more};
 
 /// Whose set it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +56,10 @@ const FILE_MODE: u32 = 0o640;
 /// Payloads end on this boundary.
 const ALIGN: usize = 8;
 const PAGE: usize = 4096;
+/// A growing segment gets room for so many bytes at a time.
+const STEP: usize = 1 << 20;
+/// It may get it late where there is so many times as much.
+const SPARE: u64 = 4;
 
 /// A set of segments in a directory of its own. Clones share it.
 #[derive(Clone, Debug)]
@@ -113,8 +117,17 @@ impl SegmentSet {
     /// `class` and `ident` must have no white space; `ident` may be empty.
     pub fn prepare(&self, class: &str, ident: &str, len: usize) -> io::Result<Segment> {
         let len = len.max(1).next_multiple_of(ALIGN);
-        let backing = MappedFile::create(&self.0, class, len)?;
+        let backing = MappedFile::create_whole(&self.0, class, len)?;
         Ok(Segment::new(backing, 0, len, class, ident))
+    }
+
+    /// As [`SegmentSet::prepare`] for a large segment that is filled from its beginning: it is there at once, and its later
+    /// bytes get room by [`Reservation::complete`]. Where there may not be enough, all get it here, and here is the error.
+    pub fn prepare_growing(&self, class: &str, ident: &str, len: usize) -> io::Result<(Segment, Reservation)> {
+        let len = len.max(1).next_multiple_of(ALIGN);
+        let is_tight = sys::disk::room_bytes(&self.0.dir).is_ok_and(|room| room / SPARE < len as u64);
+        let (backing, reservation) = MappedFile::create(&self.0, class, len, if is_tight { len } else { STEP })?;
+        Ok((Segment::new(backing, 0, len, class, ident), reservation))
     }
 
     /// Makes a segment that holds `data` and publishes it.
@@ -148,6 +161,32 @@ pub fn remove(workdir: &Path, home: Home) -> io::Result<()> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
     }
+}
+
+/// Gives the directory of `home` another name, under which nobody looks for it; nothing there is no error.
+pub fn set_aside(workdir: &Path, home: Home) -> io::Result<()> {
+    let (dir, aside) = (workdir.join(home.dir_name()), workdir.join(aside_name(home)));
+    match fs::rename(&dir, &aside) {
+        // One that is there still.
+        Err(e) if matches!(e.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) => {
+            fs::remove_dir_all(&aside)?;
+            fs::rename(&dir, &aside)
+        }
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Removes what [`set_aside`] left.
+pub fn remove_set_aside(workdir: &Path, home: Home) -> io::Result<()> {
+    match fs::remove_dir_all(workdir.join(aside_name(home))) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+fn aside_name(home: Home) -> String {
+    format!("{}.old", home.dir_name())
 }
 
 /// Removes the index of `home`, for a process that is gone and left it.
@@ -184,17 +223,24 @@ struct MappedFile {
 }
 
 impl MappedFile {
-    fn create(set: &Arc<Set>, class: &str, len: usize) -> io::Result<MappedFile> {
+    fn create_whole(set: &Arc<Set>, class: &str, len: usize) -> io::Result<MappedFile> {
+        Ok(Self::create(set, class, len, len)?.0)
+    }
+
+    /// With room for its `first` bytes at least.
+    fn create(set: &Arc<Set>, class: &str, len: usize, first: usize) -> io::Result<(MappedFile, Reservation)> {
         let number = set.next_file.fetch_add(1, Ordering::Relaxed);
         // Unique within the directory, and unlike any name an earlier life used there.
         let unique = (set.birth << 32) ^ (u64::from(std::process::id()) << 24) ^ number;
         let name = format!("_.{class}.{unique:016x}");
         let path = set.dir.join(&name);
         let file = new_file(&path, set.owner)?;
-        let map = Map::create(&file, len.next_multiple_of(PAGE)).inspect_err(|_| {
+        let (len, first) = (len.next_multiple_of(PAGE), first.next_multiple_of(PAGE));
+        let (map, reserved) = Map::create(&file, len, first.min(len)).inspect_err(|_| {
             let _ = fs::remove_file(&path);
         })?;
-        Ok(MappedFile { set: Arc::clone(set), name, map, line: None })
+        let backing = MappedFile { set: Arc::clone(set), name, map, line: None };
+        Ok((backing, Reservation { file, from: reserved, to: len }))
     }
 }
 
@@ -204,6 +250,22 @@ impl Drop for MappedFile {
             self.set.index.lock().remove(line);
         }
         let _ = fs::remove_file(self.set.dir.join(&self.name));
+    }
+}
+
+/// Room for the later bytes of a segment, which isn't reserved yet.
+#[derive(Debug)]
+#[must_use = "without room a write beyond the first bytes may end the process"]
+pub struct Reservation {
+    file: File,
+    from: usize,
+    to: usize,
+}
+
+impl Reservation {
+    /// Reserves it, step by step from the beginning. It takes a while: a file in memory is cleared on the way.
+    pub fn complete(self) -> io::Result<()> {
+        (self.from..self.to).step_by(STEP).try_for_each(|at| reserve_more(&self.file, at, STEP.min(self.to - at)))
     }
 }
 

@@ -198,7 +198,7 @@ fn start(worker: &Arc<Worker>) -> Reply {
     if worker.accepting.swap(true, Ordering::Relaxed) {
         return Reply::ok("");
     }
-    match crate::serving::start(worker) {
+    match crate::serving::start(worker).and_then(|()| crate::startup::reserve_log(worker)) {
         Ok(()) => Reply::ok(""),
         Err(reason) => Reply::new(Status::Cant, reason),
     }

@@ -15,7 +15,7 @@ use engine::{Engine, Random};
 use parking_lot::Mutex;
 use shm::vsc::Stats;
 use shm::vsl::LogRing;
-use shm::vsm::{Home, SegmentSet};
+use shm::vsm::{Home, Reservation, SegmentSet};
 use storage::{StoreSpec, Stores};
 use tables::counters::{Costs, Main, NoHitCounts, Set, Sma, Smf};
 use tables::stores::Kind;
@@ -78,6 +78,8 @@ pub struct Worker {
     pub seats: Mutex<Vec<crate::watchdog::ThreadHandle>>,
     /// In builds that count what requests cost.
     pub costs: Option<&'static Costs>,
+    /// Room for the log that isn't reserved yet: that waits until connections are taken.
+    pub log_room: Mutex<Option<Reservation>>,
     /// `debug.shutdown.delay`
     pub shutdown_delay_ms: AtomicU64,
 }
@@ -96,8 +98,9 @@ impl Worker {
         let main: &'static Main = Box::leak(Box::new(main_set.clone()));
         let no_hit: &'static NoHitCounts =
             Box::leak(Box::new(stats.add::<NoHitCounts>(NoHitCounts::NAME).map_err(text)?));
-        let log = LogRing::create(&set, &start.params, main_set).map_err(|error| format!("the log: {error}"))?;
-        let log = Arc::new(log);
+        let ring = LogRing::create_growing(&set, &start.params, main_set);
+        let (ring, log_room) = ring.map_err(|error| format!("the log: {error}"))?;
+        let log = Arc::new(ring);
         let pools = crate::pools::Pools::new(&stats, start.params.thread_pools).map_err(text)?;
         let stores = Arc::new(open_stores(&start, &stats)?);
         let cache = Cache::new(cache::Config {
@@ -151,10 +154,23 @@ impl Worker {
             accepting: AtomicBool::new(false),
             seats: Mutex::default(),
             costs: costs.map(|set| &**Box::leak(Box::new(set))),
+            log_room: Mutex::new(Some(log_room)),
             shutdown_delay_ms: AtomicU64::new(0),
             start,
         }))
     }
+}
+
+/// Reserves what room the log lacks, on a thread of its own. Without it a write to the log could end the process at any time.
+pub fn reserve_log(worker: &Worker) -> Result<(), String> {
+    let Some(room) = worker.log_room.lock().take() else { return Ok(()) };
+    let thread = std::thread::Builder::new().name("lacquer-log".to_owned());
+    let spawned = thread.spawn(move || {
+        if let Err(error) = room.complete() {
+            crate::panic::die(&format!("Panic: no room for the log: {error}\n"));
+        }
+    });
+    spawned.map(drop).map_err(|error| format!("thread for the log: {error}"))
 }
 
 fn open_stores(start: &WorkerStart, stats: &Stats) -> Result<Stores, String> {

@@ -21,7 +21,7 @@ use super::gather;
 use super::layout::{self, END, HEAD_WORDS, LOG_AT, Marker, SEGMENTS};
 use super::txn::Announcement;
 use crate::vsc::CounterSet;
-use crate::vsm::{Segment, SegmentSet};
+use crate::vsm::{Reservation, Segment, SegmentSet};
 
 /// Bytes of the ring that are fetched ahead of gathered records at most.
 const PREFETCHED: usize = 2048;
@@ -72,12 +72,23 @@ struct Settings {
 impl LogRing {
     /// Makes and publishes the `Log` segment of `params.vsl_space` bytes. `main` gets the `shm_*` counters.
     pub fn create(set: &SegmentSet, params: &Params, main: CounterSet<Main>) -> io::Result<Self> {
+        let (ring, reservation) = Self::create_growing(set, params, main)?;
+        reservation.complete()?;
+        Ok(ring)
+    }
+
+    /// The same at once: room for most of it comes by [`Reservation::complete`].
+    pub fn create_growing(
+        set: &SegmentSet,
+        params: &Params,
+        main: CounterSet<Main>,
+    ) -> io::Result<(Self, Reservation)> {
         let space = usize::try_from(params.vsl_space).map_err(io::Error::other)?.next_multiple_of(8);
         let segsize = space.saturating_sub(LOG_AT) / 4 / SEGMENTS;
         if segsize < 1024 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "vsl_space is too small"));
         }
-        let segment = set.prepare("Log", "Log", space)?;
+        let (segment, reservation) = set.prepare_growing("Log", "Log", space)?;
         let settings = Settings {
             mask: Default::default(),
             reclen: AtomicU32::new(0),
@@ -89,7 +100,7 @@ impl LogRing {
         ring.apply(params);
         ring.write_head();
         ring.segment.publish()?;
-        Ok(ring)
+        Ok((ring, reservation))
     }
 
     fn write_head(&self) {

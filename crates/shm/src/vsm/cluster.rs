@@ -23,7 +23,7 @@ struct Inner {
 
 impl Cluster {
     pub(super) fn create(set: &Arc<Set>, name: &str, len: usize) -> io::Result<Self> {
-        let mut backing = MappedFile::create(set, name, len + FIRST_OFFSET)?;
+        let mut backing = MappedFile::create_whole(set, name, len + FIRST_OFFSET)?;
         let text = format!("{} 0 {}  ", backing.name, backing.map.len().next_multiple_of(PAGE));
         backing.line = Some(set.index.lock().add(text)?);
         Ok(Self(Arc::new(Inner { backing: Arc::new(backing), next: Mutex::new(FIRST_OFFSET) })))

@@ -136,3 +136,42 @@ fn another_process_writes_its_report() {
     shared.write_text(&[b'x'; 9999]);
     assert_eq!(segment.read_text().len(), 4095);
 }
+
+#[test]
+fn a_directory_that_is_set_aside_is_out_of_the_way() {
+    let workdir = Workdir::new();
+    let aside = || fs::read_dir(&workdir.0).unwrap().count();
+    set_aside(&workdir.0, Home::Worker).unwrap();
+    assert_eq!(aside(), 0, "nothing there is no error");
+    for _ in 0..2 {
+        let _set = set(&workdir);
+        set_aside(&workdir.0, Home::Worker).unwrap();
+        assert_eq!(
+            (workdir.0.join("_.vsm_child").exists(), aside()),
+            (false, 1),
+            "the last one took the place of others"
+        );
+    }
+    remove_set_aside(&workdir.0, Home::Worker).unwrap();
+    remove_set_aside(&workdir.0, Home::Worker).unwrap();
+    assert_eq!(aside(), 0);
+}
+
+#[test]
+fn a_growing_segment_gets_its_room_step_by_step() {
+    let workdir = Workdir::new();
+    let set = set(&workdir);
+    let len = 5 * STEP + 8;
+    let (segment, room) = set.prepare_growing("Log", "Log", len).unwrap();
+    let held = || {
+        let files = fs::read_dir(workdir.0.join("_.vsm_child")).unwrap().map(|f| f.unwrap());
+        let log = files.into_iter().find(|f| f.file_name().to_string_lossy().starts_with("_.Log.")).unwrap();
+        log.metadata().unwrap().blocks() * 512
+    };
+    assert_eq!(segment.len(), len);
+    let first = held();
+    room.complete().unwrap();
+    // All of it at once where the file system knows no better.
+    assert!(first < len as u64 || first == held(), "{first} at first, {} in the end", held());
+    assert!(held() >= len as u64, "{} held of {len}", held());
+}
