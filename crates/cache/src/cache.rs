@@ -2,7 +2,7 @@
 //! The cache as a whole: its shards, its stores, and the moves that keep index, heap and lists in step.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
 use base::critical::{Guard, Lock};
@@ -150,6 +150,8 @@ pub(crate) struct Shared {
     pub hot_params: HotParams,
     stores: Arc<Stores>,
     pub evictors: Box<[Evictor]>,
+    /// Stores without a limit have an order of eviction, too.
+    pub evicts_unlimited: AtomicBool,
     pub tombstones: Tombstones,
     pub adoption: Adoption,
 }
@@ -236,6 +238,7 @@ impl Cache {
             hot_params,
             stores,
             evictors,
+            evicts_unlimited: AtomicBool::new(false),
             tombstones: Tombstones::new(),
             adoption: Adoption::default(),
         }))
@@ -376,7 +379,7 @@ impl Shared {
     }
 
     /// A finished object survives the worker from now on, if it has a record, and may be evicted: from a store without a
-    /// limit nothing ever is.
+    /// limit nothing ever is, unless [`Cache::evict_unlimited`] was asked for.
     pub fn settle(&self, oc: &Arc<Objcore>) {
         let is_evictable = self.is_evictable(oc);
         if !is_evictable && oc.record().is_none() {
@@ -400,7 +403,7 @@ impl Shared {
     }
 
     fn is_evictable(&self, oc: &Objcore) -> bool {
-        self.stores.get(oc.store()).limit_bytes().is_some()
+        self.may_evict_from(oc.store())
     }
 
     /// Evicts until `store` has `needed` bytes free, while `nukes_left` allows. False: it hasn't.

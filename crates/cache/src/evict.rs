@@ -115,7 +115,7 @@ impl Evictor {
                     store.set_hits(record, first.oc.hits.load(Relaxed));
                 }
                 self.main.n_lru_moved.inc();
-                inner.again(freq.max(1));
+                inner.again(freq.max(1), is_idle);
                 continue;
             }
             let item = inner.take(0);
@@ -142,11 +142,14 @@ impl Inner {
         self.place(at);
     }
 
-    /// The first has been used: it gets a new rank.
-    fn again(&mut self, more: u8) {
+    /// The first has been used: it gets a new rank. One in use goes behind the next at least: the rank of a large one
+    /// hardly grows, and it would be all that is looked at.
+    fn again(&mut self, more: u8, is_idle: bool) {
         let uses = self.items[0].uses.saturating_add(more).min(MAX_USES);
+        let next = (1..self.items.len().min(3)).map(|child| self.items[child].rank).min();
+        let least = next.filter(|_| !is_idle).map_or(0, |next| next.saturating_add(1));
         self.items[0].uses = uses;
-        self.items[0].rank = self.rank(self.items[0].weight, uses);
+        self.items[0].rank = self.rank(self.items[0].weight, uses).max(least);
         self.down(0);
     }
 

@@ -37,6 +37,7 @@ mod lookup;
 mod objcore;
 mod objhead;
 mod objref;
+mod pressure;
 mod purge;
 mod request;
 mod rows;

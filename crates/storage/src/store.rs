@@ -73,6 +73,8 @@ pub struct Store {
 /// What is held, against the limit. Shared by all blocks of the store.
 pub(crate) struct Account {
     limit: Option<u64>,
+    /// A lower limit for the time being; `u64::MAX` is none.
+    cap: AtomicU64,
     held: AtomicU64,
     counters: Tally,
 }
@@ -110,7 +112,7 @@ impl Store {
         if let Some(limit) = limit {
             counters.g_space.set(limit);
         }
-        let account = Arc::new(Account { limit, held: AtomicU64::new(0), counters });
+        let account = Arc::new(Account { limit, cap: AtomicU64::new(u64::MAX), held: AtomicU64::new(0), counters });
         let name = spec.name.clone().into();
         let (records, opening) = match &spec.arena {
             Some(arena) if spec.kind == Kind::Malloc => Records::open(arena, spec.limit, &account),
@@ -166,7 +168,12 @@ impl Store {
 
     /// Bytes still free; `None` when the store has no limit.
     pub fn free_bytes(&self) -> Option<u64> {
-        self.account.limit.map(|limit| limit.saturating_sub(self.used_bytes()))
+        self.account.bound().map(|bound| bound.saturating_sub(self.used_bytes()))
+    }
+
+    /// Until further notice it may hold no more than this, whatever its limit says. What it holds already stays.
+    pub fn set_cap(&self, cap: Option<u64>) {
+        self.account.cap.store(cap.unwrap_or(u64::MAX), Relaxed);
     }
 
     /// Of the bytes held, those in pages of the store's own: the others are on the heap.
@@ -273,12 +280,16 @@ fn in_file(file: &File, limit: Option<u64>) -> io::Result<(Arc<Region>, u64)> {
 }
 
 impl Account {
+    /// The limit of now, if there is one.
+    fn bound(&self) -> Option<u64> {
+        let cap = Some(self.cap.load(Relaxed)).filter(|&cap| cap != u64::MAX);
+        self.limit.into_iter().chain(cap).min()
+    }
+
     pub(crate) fn charge(&self, bytes: u64) -> bool {
         let counters = &self.counters;
-        let fits = |held: u64| match self.limit {
-            Some(limit) => held.checked_add(bytes).filter(|&sum| sum <= limit),
-            None => held.checked_add(bytes),
-        };
+        let bound = self.bound().unwrap_or(u64::MAX);
+        let fits = |held: u64| held.checked_add(bytes).filter(|&sum| sum <= bound);
         if self.held.try_update(Relaxed, Relaxed, fits).is_err() {
             return false;
         }

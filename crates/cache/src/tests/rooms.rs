@@ -94,3 +94,55 @@ fn the_footprint_grows_and_shrinks_with_the_objects() {
     let after = kit.cache.footprint();
     assert!(after.objcores == 0 && after.expiry < full.expiry && after.tombstones == full.tombstones, "{after:?}");
 }
+
+#[test]
+fn a_capped_store_makes_room_below_its_limit() {
+    let kit = Kit::with(Some(1 << 20), Params::default());
+    let store = kit.cache.stores().all()[0].clone();
+    (0..40).for_each(|n| kit.put(&format!("/{n}"), 100.0, &[b'x'; 10_000]));
+    let held = kit.held();
+    store.set_cap(Some(held));
+    assert_eq!(store.free_bytes(), Some(0));
+    (40..100).for_each(|n| kit.put(&format!("/{n}"), 100.0, &[b'x'; 10_000]));
+    assert!(kit.held() <= held && kit.main.n_lru_nuked.get() >= 60, "{} {}", kit.held(), kit.main.n_lru_nuked.get());
+    let held = kit.held();
+    store.set_cap(Some(10_000));
+    assert_eq!((kit.held(), kit.verdict("/99")), (held, "hit"), "what is there stays");
+    store.set_cap(None);
+    assert_eq!(store.free_bytes(), Some((1 << 20) - held));
+}
+
+#[test]
+fn memory_is_taken_from_a_store_without_a_limit() {
+    let kit = Kit::new();
+    let store = kit.cache.stores().all()[0].id();
+    let evict = |bytes, most| kit.cache.evict(store, bytes, most, &mut |_| {});
+    (0..50).for_each(|n| kit.put(&format!("/{n}"), 100.0, &[b'x'; 10_000]));
+    assert_eq!(evict(100_000, 1000), 0, "no order of eviction is kept");
+    kit.cache.evict_unlimited();
+    let before = kit.held();
+    assert_eq!(evict(100_000, 1000), 10);
+    assert!(before - kit.held() >= 100_000 && kit.main.n_object.get() == 40);
+    (50..60).for_each(|n| kit.put(&format!("/{n}"), 100.0, &[b'x'; 10_000]));
+    assert_eq!((evict(u64::MAX, 7), evict(u64::MAX, 1000), kit.held()), (7, 43, 0));
+    kit.cache.evict_unlimited();
+    assert_eq!(evict(1, 1), 0);
+    // What a delivery holds stays.
+    kit.put("/held", 100.0, b"x");
+    let obj = hit_of(kit.look("/held"));
+    assert_eq!(evict(1, 100), 0);
+    drop(obj);
+    assert_eq!(evict(1, 100), 1);
+}
+
+#[test]
+fn a_large_object_in_use_lets_small_ones_be_evicted() {
+    let kit = Kit::with(Some(1 << 20), Params::default());
+    kit.put("/small", 100.0, b"x");
+    kit.put("/large", 100.0, &[b'x'; 900_000]);
+    let held = hit_of(kit.look("/large"));
+    assert_eq!(kit.cache.evict(0, u64::MAX, 10, &mut |_| {}), 1);
+    assert_eq!((kit.verdict("/large"), kit.verdict("/small")), ("hit", "miss"));
+    drop(held);
+    assert_eq!(kit.cache.evict(0, u64::MAX, 10, &mut |_| {}), 1);
+}
