@@ -208,6 +208,88 @@ def on_its_way(report, program):
             report.check(all(r.whole() and r.body == old for r in answers), f"{[str(r) for r in answers]}")
 
 
+def limited(report, program, origin, full):
+    """The same churn under memory_limit, with a store that alone nearly fills it: the Pss of all processes is never above."""
+    mb, limit = (512, 600) if full else (64, 90)
+    with Varnishd(program, ["-p", f"memory_limit={limit}m"] + ([] if full else ["-l", "4m"]), backend=origin, storage=f"malloc,{mb}m") as v:
+        pid = v.worker()
+        churn(report, v, mb << 20, limit << 20, 200 if full else 50)
+        steps = {name: gauge(v, f"MAIN.mem_{name}") for name in ("trim", "evict", "bgfetch", "shed")}
+        held, fetched = gauge(v, "SMA.s0.g_bytes"), gauge(v, "MAIN.cache_miss")
+        report.note(f"memory_limit={limit}m: steps {steps}, {held / 1e6:.1f} MB in the store at the end, {fetched} misses")
+        report.check(steps["trim"] > 0, "the limit was near")
+        report.check(steps["shed"] == 0, "what can be evicted is, before a request is refused")
+        # What is in the store is still a cache: it holds most of what the limit leaves for it.
+        report.check(held > (mb << 20) // 4, f"{held} octets are stored")
+        v.cli.ask("param.set memory_limit 0")
+        report.check(until(5, lambda: gauge(v, "MAIN.mem_limit") == 0 and "no memory_limit" in v.cli.ask("memory.list")), "the limit is off")
+        report.check(v.worker() == pid, "the worker is another one than at the start")
+
+
+def reserve_of(limit):
+    return min(max(limit // 16, 4 << 20), 512 << 20)
+
+
+def limit_for(used, left):
+    """The limit with which `used` leaves this part of the reserve free."""
+    limit = used
+    for _ in range(20):
+        limit = used + int(reserve_of(limit) * left)
+    return limit
+
+
+def steps(report, program, lacquer):
+    """With bodies that can't be evicted, as they are being sent, each step is reached and refuses what it says, nothing else."""
+    asked = []
+
+    def answered(_method, path, _fields):
+        asked.append(path)
+        return "Cache-Control: max-age=3600\r\n", PATTERN[:BIG] * 160 if path.startswith("/held") else b"small"
+
+    vcl = """vcl 4.1; backend b { .host = "%s"; .port = "%d"; }
+        sub vcl_backend_response { set beresp.grace = 1h; if (bereq.url == "/held/stale") { set beresp.ttl = 0.3s; } }"""
+    with Origin(simple(answered)) as origin, Varnishd(program, ["-l", "4m"], vcl=vcl % origin.address, storage="malloc,400m") as v:
+        holders = [Client(v.address, 60, rcvbuf=4096) for _ in range(2)]
+        for client, path in zip(holders, ("/held/fresh", "/held/stale")):
+            client.send(f"GET {path} HTTP/1.1\r\nHost: bed.test\r\n\r\n".encode())
+            client.sock.recv(1, socket.MSG_PEEK)
+        report.check(until(30, lambda: gauge(v, "MAIN.n_object") == 2 and gauge(v, "SMA.s0.g_bytes") > 80 << 20), "two bodies are held")
+
+        def ask(path, method="HEAD"):
+            return Client(v.address, 20).request(path, method=method)
+
+        def refused():
+            return ask("/held/stale").status == 200 and gauge(v, "MAIN.mem_bgfetch") > 0
+
+        def told():
+            return json.loads(subprocess.run([lacquer, "memory", "-n", str(v.n), "--format", "json"], capture_output=True, text=True).stdout)
+
+        def reach(step, left):
+            """Sets the limit so that this part of its reserve is free, again while threads still give up what they keep."""
+            def there():
+                v.cli.ask(f"param.set memory_limit {limit_for(told()['used'], left)}b")
+                return until(1, lambda: told()["step"] == step)
+            report.check(until(30, there), f"step {step}: {told()['step']}")
+
+        reach("refuse background fetches", 0.375)
+        before = len(asked)
+        report.check(until(5, refused) and len(asked) == before, f"once its ttl is over it is delivered stale, not refreshed: {asked[before:]}")
+        report.check(ask("/new", "GET").whole(), "a client's own fetch is made")
+        reach("shed", 0.125)
+        r, before, shed = ask("/other", "GET"), len(asked), gauge(v, "MAIN.mem_shed")
+        report.check(r.whole(503) and r.get("Retry-After") == "5" and shed > 0, f"a miss is refused: {r} {r.fields}")
+        report.check(ask("/held/fresh").status == 200 and ask("/held/fresh").status == 200, "a hit is a hit")
+        report.check(gauge(v, "MAIN.mem_shed") == shed and len(asked) == before, "and nothing else was refused or fetched")
+        v.cli.ask("param.set memory_limit 0")
+        report.check(until(10, lambda: ask("/other", "GET").whole()), "without a limit all are served")
+        before = asked.count("/held/stale")
+        report.check(ask("/held/stale").status == 200 and until(10, lambda: asked.count("/held/stale") > before), "and what is stale is refreshed")
+        log = subprocess.run(["varnishlog", "-n", str(v.n), "-d", "-g", "raw", "-i", "Notice"], capture_output=True, text=True).stdout
+        report.check("memory_limit: step shed" in log and "memory_limit: step none" in log, f"the steps are in the log: {log}")
+        for client in holders:
+            client.close()
+
+
 def main():
     o = options(__doc__, megabytes=dict(type=int))
     mb = o.megabytes or (512 if o.full else 64)
@@ -236,10 +318,12 @@ def main():
             report.note(f"after a ban of everything: {full / 1e6:.1f} -> {now / 1e6:.1f} MB")
             report.check(low, f"Pss did not fall by half the store after the ban: {full / 1e6:.1f} -> {now / 1e6:.1f} MB")
             report.check(v.worker() == pid, "the worker is another one than at the start")
+        limited(report, o.varnishd, address, o.full)
     finally:
         ours.send(None)
         origin.join(5)
     on_its_way(report, o.varnishd)
+    steps(report, o.varnishd, pathlib.Path(o.varnishd).parent / "lacquer")
     return report.close()
 
 

@@ -68,7 +68,7 @@ AT_START = [
     ("acceptor", "poll", "Parameter acceptor is ignored: "), ("fetch_chunksize", "128", "kilobytes given were converted"),
     ("thread_pool_min", "2", "raised to the least"), ("listen_address", "127.0.0.1:0", "listen_address is ignored: -a says where"),
 ]
-REFUSED = ["user", "group", "waiter", "esi_syntax", "memory_limit"]
+REFUSED = ["user", "group", "waiter", "esi_syntax"]
 
 
 def settled(text):

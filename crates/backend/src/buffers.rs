@@ -13,6 +13,11 @@ thread_local! {
     static POOL: RefCell<Vec<Vec<u8>>> = RefCell::default();
 }
 
+/// Gives up what this thread keeps.
+pub fn trim() {
+    drop(POOL.take());
+}
+
 /// An empty buffer; leave it when done.
 pub fn take() -> Vec<u8> {
     POOL.with(|pool| pool.borrow_mut().pop()).unwrap_or_default()

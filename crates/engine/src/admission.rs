@@ -9,7 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 
 use base::lock::Mutex;
@@ -17,14 +17,39 @@ use tables::params::Params;
 
 use crate::sess::Sess;
 
+/// What is refused because memory is short.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+#[repr(u8)]
+pub enum Pressure {
+    /// Nothing.
+    #[default]
+    None,
+    /// Fetches that no client waits for.
+    BackgroundFetches,
+    /// All fetches that haven't begun.
+    Fetches,
+    /// All requests.
+    Requests,
+}
+
 /// The count and the queue. Shared by all threads.
 #[derive(Debug, Default)]
 pub struct Admission {
     busy: AtomicU64,
+    /// What parameters allow; none at all under [`Pressure::Requests`].
     most: AtomicU64,
     most_waiting: AtomicU64,
+    configured: Mutex<Configured>,
+    pressure: AtomicU8,
     waiting: AtomicU64,
     queue: Mutex<VecDeque<Arc<Waiter>>>,
+}
+
+/// The limits that parameters give.
+#[derive(Debug, Default)]
+struct Configured {
+    most: u64,
+    most_waiting: u64,
 }
 
 /// A request in the queue.
@@ -66,8 +91,35 @@ impl Admission {
     /// New parameters are in force.
     pub fn apply(&self, params: &Params) {
         let pools = u64::from(params.thread_pools);
-        self.most.store(pools * u64::from(params.thread_pool_max), SeqCst);
-        self.most_waiting.store(pools * u64::from(params.thread_queue_limit), SeqCst);
+        let most = pools * u64::from(params.thread_pool_max);
+        let most_waiting = pools * u64::from(params.thread_queue_limit);
+        self.allow(|configured| *configured = Configured { most, most_waiting });
+    }
+
+    /// Memory is short, or no longer.
+    pub fn set_pressure(&self, pressure: Pressure) {
+        self.allow(|_| self.pressure.store(pressure as u8, Relaxed));
+    }
+
+    /// What is refused because memory is short. Asked where something begins that needs much of it, never on a hit's way.
+    pub fn pressure(&self) -> Pressure {
+        match self.pressure.load(Relaxed) {
+            0 => Pressure::None,
+            1 => Pressure::BackgroundFetches,
+            2 => Pressure::Fetches,
+            _ => Pressure::Requests,
+        }
+    }
+
+    /// Changes what the limits hang on, and puts them into force.
+    fn allow(&self, change: impl FnOnce(&mut Configured)) {
+        {
+            let mut configured = self.configured.lock();
+            change(&mut configured);
+            let is_shut = self.pressure() == Pressure::Requests;
+            self.most.store(if is_shut { 0 } else { configured.most }, SeqCst);
+            self.most_waiting.store(if is_shut { 0 } else { configured.most_waiting }, SeqCst);
+        }
         self.call_next();
     }
 
@@ -219,5 +271,27 @@ impl Drop for SlotWait {
 impl std::fmt::Debug for SlotWait {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Wait")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn under_the_last_pressure_nothing_is_admitted_whatever_parameters_say() {
+        let mut params = Params::default();
+        let admission = Admission::new(&params);
+        let state = || (admission.is_saturated(), admission.is_full());
+        assert_eq!((state(), admission.pressure()), ((false, false), Pressure::None));
+        admission.set_pressure(Pressure::Fetches);
+        assert_eq!(state(), (false, false), "a request may be a hit");
+        admission.set_pressure(Pressure::Requests);
+        assert_eq!(state(), (true, true));
+        params.thread_pool_max = 10;
+        admission.apply(&params);
+        assert_eq!((state(), admission.pressure()), ((true, true), Pressure::Requests));
+        admission.set_pressure(Pressure::None);
+        assert_eq!((state(), admission.most.load(Relaxed)), ((false, false), u64::from(params.thread_pools) * 10));
     }
 }

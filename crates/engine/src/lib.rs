@@ -22,6 +22,7 @@ mod synthetic;
 pub mod transport;
 pub mod vars;
 
+pub use pool::trim_pools;
 pub use random::Random;
 pub use req::Req;
 pub use req::explain::{Question, explain};

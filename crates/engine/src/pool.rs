@@ -25,6 +25,13 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::default();
 }
 
+/// Gives up what this thread keeps for the next transactions, their filters and exchanges.
+pub fn trim_pools() {
+    drop(POOL.take());
+    filters::trim();
+    backend::buffers::trim();
+}
+
 /// Empty heads with these limits.
 pub(crate) fn heads<const N: usize>(limits: HeadLimits) -> [Head; N] {
     POOL.with(|spare| {

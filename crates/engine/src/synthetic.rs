@@ -7,12 +7,24 @@ pub(crate) struct SyntheticResponse {
     status: u16,
     reason: Option<Vec<u8>>,
     body: Vec<u8>,
+    later: bool,
 }
 
 impl SyntheticResponse {
     /// It is to have that status.
     pub fn ask(&mut self, status: u16, reason: Option<Vec<u8>>) {
         (self.status, self.reason) = (status, reason);
+    }
+
+    /// It is to have that status, and to say that the same request may do better later.
+    pub fn ask_for_later(&mut self, status: u16) {
+        self.ask(status, None);
+        self.later = true;
+    }
+
+    /// Whether it says so.
+    pub fn take_later(&mut self) -> bool {
+        std::mem::take(&mut self.later)
     }
 
     /// VCL writes the body, or more of it.

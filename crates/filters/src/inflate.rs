@@ -10,6 +10,8 @@ mod header;
 mod huffman;
 mod window;
 
+pub(crate) use window::trim;
+
 use bits::Bits;
 use header::Header;
 use huffman::{DIST_BASE, DIST_EXTRA, LEN_BASE, LEN_EXTRA, NextCode, Table, fixed};

@@ -48,5 +48,12 @@ pub use scan::Scan;
 pub use step::{Edit, Filter, GzipBits, Note, SLICE, State, Step, Stint, Subrequest};
 pub use test_gunzip::TestGunzip;
 
+/// Gives up what this thread keeps for the next bodies.
+pub fn trim() {
+    packer::trim();
+    inflate::trim();
+    room::trim();
+}
+
 #[cfg(test)]
 mod tests;

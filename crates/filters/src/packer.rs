@@ -19,6 +19,11 @@ thread_local! {
     static SPARES: RefCell<Vec<(GzipParams, Deflate)>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Gives up what this thread keeps.
+pub(crate) fn trim() {
+    drop(SPARES.take());
+}
+
 /// A raw deflate stream, as new.
 pub(crate) struct Packer {
     params: GzipParams,

@@ -10,6 +10,11 @@ thread_local! {
     static ROOM: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
 }
 
+/// Gives up what this thread keeps.
+pub(crate) fn trim() {
+    drop(ROOM.take());
+}
+
 /// Calls `f` with room for two slices, in which anything may stand.
 pub fn with_room<R>(f: impl FnOnce(&mut [u8]) -> R) -> R {
     // Taken out while it is used: a call within `f` gets other room.

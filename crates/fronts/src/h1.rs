@@ -35,6 +35,11 @@ thread_local! {
     static RUNNERS: Runners = const { Runners::new() };
 }
 
+/// Gives up what this thread keeps for connections to come.
+pub(crate) fn trim() {
+    RUNNERS.with(Runners::trim);
+}
+
 /// Serves the connection until it is idle or at its end.
 pub(crate) fn run(conn: Box<Conn>) -> impl Future<Output = (Box<Conn>, Outcome)> {
     runner::run(&RUNNERS, busy, conn)

@@ -14,3 +14,8 @@ mod session;
 mod waits;
 
 pub use session::{Accepted, serve};
+
+/// Gives up what this thread keeps for connections to come.
+pub fn trim() {
+    h1::trim();
+}

@@ -38,6 +38,11 @@ impl Runners {
     pub(crate) const fn new() -> Self {
         Runners(RefCell::new(Vec::new()))
     }
+
+    /// Those that are idle now end.
+    pub(crate) fn trim(&self) {
+        drop(self.0.take());
+    }
 }
 
 /// One connection after the other, for ever.

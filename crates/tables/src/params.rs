@@ -14,7 +14,7 @@ mod value;
 pub use bits::{DebugBit, DebugBits, ExperimentalBit, ExperimentalBits, FeatureBit, FeatureBits};
 pub use show::{Show, rst};
 pub use table::{Params, SPECS};
-pub use value::{Kind, PoolParam, Value, show_bytes};
+pub use value::{BytesOrAuto, Kind, PoolParam, Value, show_bytes};
 
 /// What has to be known before a parameter is changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -381,6 +381,7 @@ fn change_params(
     engine.admission.apply(&params);
     engine.cache.set_params(conf::cache_params(&params));
     conf::apply_to_process(&params);
+    worker.memory.apply(&params);
     engine.params.store(Arc::new(params));
     Reply::ok("")
 }

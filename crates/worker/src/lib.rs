@@ -64,6 +64,7 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
     if sys::fd::write_all(&socket, &Reply::ok("").encode()).is_err() {
         return 0;
     }
+    memory::start(&worker);
     housekeeping::start(&worker);
     adoption::start(&worker);
     converse(&socket, leftover, &worker, &signals);

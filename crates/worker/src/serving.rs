@@ -74,10 +74,12 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
         let spawned = thread.spawn(move || {
             let progress = Arc::<rt::Progress>::default();
             let (work, name) = (engine::current::thread_work(), name);
-            worker.seats.lock().push(ThreadHandle { name: name.clone(), progress: progress.clone(), work });
+            let trim = Arc::<rt::Notify>::default();
+            let handle = ThreadHandle { name: name.clone(), progress: progress.clone(), work, trim: trim.clone() };
+            worker.seats.lock().push(handle);
             shm::vsl::gather_here();
             tables::counters::begin_tally();
-            if let Err(error) = rt::run_watched(progress, flush_thread_state, serve(worker, share)) {
+            if let Err(error) = rt::run_watched(progress, flush_thread_state, serve(worker, share, trim)) {
                 crate::panic::die(&format!("Panic: no runtime for thread {name}: {error}\n"));
             }
         });
@@ -105,7 +107,7 @@ fn by_listener(sockets: Vec<Socket>) -> Vec<(String, Vec<Socket>)> {
     groups
 }
 
-async fn serve(worker: Arc<Worker>, share: Vec<Socket>) {
+async fn serve(worker: Arc<Worker>, share: Vec<Socket>, trim: Arc<rt::Notify>) {
     for socket in share {
         match Listener::from_fd(socket.fd) {
             Ok(listener) => {
@@ -126,7 +128,10 @@ async fn serve(worker: Arc<Worker>, share: Vec<Socket>) {
             Err(error) => eprintln!("listener {}: {error}", socket.info.name),
         }
     }
-    std::future::pending::<()>().await;
+    loop {
+        trim.notified().await;
+        crate::memory::trim_thread();
+    }
 }
 
 /// Connections per client network, for `max_sessions_per_ip`; asked only while that limit is set.

@@ -24,6 +24,8 @@ pub struct ThreadHandle {
     pub name: String,
     pub progress: Arc<Progress>,
     pub work: Arc<ThreadWork>,
+    /// Has the thread give up memory that it keeps.
+    pub trim: Arc<rt::Notify>,
 }
 
 /// Starts the thread.

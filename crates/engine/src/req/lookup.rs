@@ -16,7 +16,7 @@ use super::ctx::Lent;
 use super::reason::Reason;
 use super::verdict::Verdict;
 use super::{Req, Step};
-use crate::admission;
+use crate::admission::{self, Pressure};
 use crate::bereq::{self, Mode};
 use crate::transport::Transport;
 
@@ -235,6 +235,10 @@ impl Req {
     /// the next request for it tries again.
     fn may_refresh(&self) -> bool {
         let (main, limit) = (self.engine().main, self.params.bgfetch_limit);
+        if self.engine().admission.pressure() >= Pressure::BackgroundFetches {
+            main.mem_bgfetch.inc();
+            return false;
+        }
         let may = limit == 0 || main.n_bgfetch.get() < u64::from(limit);
         if !may {
             main.bgfetch_limited.inc();
@@ -242,7 +246,26 @@ impl Req {
         may
     }
 
+    /// Whether there is no memory for the fetch that comes next. A page that is being made gets its fragments.
+    fn lacks_memory(&self) -> bool {
+        self.engine().admission.pressure() >= Pressure::Fetches && !self.esi.is_fragment()
+    }
+
+    /// 503, and come again.
+    fn shed(&mut self) -> Step {
+        // The right to fetch is given back: who else waits for it looks again.
+        drop(self.busy.take());
+        self.engine().main.mem_shed.inc();
+        self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "memory_limit"));
+        self.log.put(Tag::Error, b"memory_limit: no fetch begins");
+        self.synthetic.ask_for_later(503);
+        Step::Synth
+    }
+
     pub(super) async fn miss(&mut self, stale: Option<ObjRef>, transport: &mut dyn Transport) -> Step {
+        if self.lacks_memory() {
+            return self.shed();
+        }
         let action = self.vcl(Method::Miss, transport).await;
         let busy = self.busy.take().expect("set before each such step; VCL can't take it");
         match action {
@@ -256,6 +279,9 @@ impl Req {
     }
 
     pub(super) async fn pass(&mut self, transport: &mut dyn Transport) -> Step {
+        if self.lacks_memory() {
+            return self.shed();
+        }
         match self.vcl(Method::Pass, transport).await {
             Action::Fetch => {
                 self.engine().main.s_pass.tally();

@@ -10,9 +10,12 @@ use tables::no_hit::NoHit;
 use super::Req;
 use super::reason::Reason;
 use super::verdict::Verdict;
-use crate::admission::{self, Entry};
+use crate::admission::{self, Entry, Pressure};
 use crate::httplog::RESP;
 use crate::transport::{BodyLen, BodyState, Transport};
+
+/// Seconds after which a client may try again that was refused for lack of memory: the same that the built-in VCL says.
+pub(super) const RETRY_AFTER: &[u8] = b"5";
 
 /// It was refused, or nobody wants it any more.
 pub(super) struct Refused;
@@ -60,9 +63,12 @@ impl Req {
     /// many times what this answer does, and that is taken from the requests in progress.
     fn refuse(&mut self, transport: &mut dyn Transport) {
         let main = self.engine().main;
+        let lacks_memory = self.engine().admission.pressure() == Pressure::Requests;
         main.sess_dropped.inc();
         main.req_dropped.inc();
-        self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "thread_queue_limit"));
+        main.mem_shed.add(u64::from(lacks_memory));
+        let limit = if lacks_memory { "memory_limit" } else { "thread_queue_limit" };
+        self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, limit));
         let stays = transport.body_state() == BodyState::None
             && transport.connection(&mut self.head) == Ok(None)
             && self.resp.start_response(b"HTTP/1.1", 503).is_ok();
@@ -73,6 +79,9 @@ impl Req {
         }
         RESP.log_status(&self.resp, &mut self.log);
         self.set_resp(names::CONTENT_LENGTH, &[b"0"]);
+        if lacks_memory {
+            self.set_resp(names::RETRY_AFTER, &[RETRY_AFTER]);
+        }
         self.close = transport.send_head(&mut self.resp, BodyLen::None, None, &mut self.log);
         transport.send_end();
     }

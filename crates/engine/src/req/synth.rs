@@ -16,6 +16,9 @@ impl Req {
         let (status, reason) = self.synthetic.begin();
         let status = if status < 100 { 501 } else { status };
         self.start_synth(status, reason);
+        if self.synthetic.take_later() {
+            self.set_resp(names::RETRY_AFTER, &[super::slot::RETRY_AFTER]);
+        }
         self.filters.reset();
         self.t_resp.set(None);
         let action = self.vcl(Method::Synth, transport).await;

@@ -12,6 +12,11 @@ thread_local! {
     static SPARES: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Gives up what this thread keeps.
+pub(crate) fn trim() {
+    drop(SPARES.take());
+}
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Window(Option<Box<[u8]>>);

@@ -255,8 +255,9 @@ set! {
     backend_dns_fail: Counter Info Integer "" "... of which had no answer";
     backend_dns_change: Counter Info Integer "" "... of which had other addresses than before";
     mem_used: Gauge Info Bytes "" "Memory of worker and manager" => "Heaps, stacks, stores in memory, log, counters, and the pages of the program: what memory_limit bounds. Looked at once a second, and more often when it is near the limit. lacquer memory shows who holds it.";
+    mem_limit: Gauge Info Bytes "" "memory_limit in force; 0 is none" => "With memory_limit auto, what that came to.";
     mem_trim: Counter Info Integer "" "Memory steps: pools trimmed";
-    mem_evict: Counter Info Integer "" "Memory steps: objects evicted";
+    mem_evict: Counter Info Integer "" "Memory steps: objects evicted" => "They are counted in n_lru_nuked, too.";
     mem_bgfetch: Counter Info Integer "" "Memory steps: background fetches refused";
     mem_shed: Counter Info Integer "" "Memory steps: requests answered 503";
     adopted: Counter Info Integer "" "Objects taken over from a worker that died";

@@ -10,6 +10,9 @@ pub type Limits = (Option<String>, Option<String>);
 /// What a log record needs beside its data: two words and room to round up.
 const RECORD_OVERHEAD: u64 = 12;
 
+/// With less memory than this nothing could be served.
+const MEMORY_LEAST: u64 = 32 << 20;
+
 /// The limits of `spec`, given the other values.
 pub fn resolve(spec: &Spec, p: &Params) -> Limits {
     let (min, max) = (spec.min.map(str::to_owned), spec.max.map(str::to_owned));
@@ -41,6 +44,9 @@ pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
         // A smaller minimum must not leave the reserve above its limit.
         ("thread_pool_min", Value::Count(n)) if u64::from(p.thread_pool_reserve) > u64::from(*n) * 95 / 100 => {
             Err("thread_pool_reserve would exceed 95% of it\n".to_owned())
+        }
+        ("memory_limit", Value::BytesOrAuto(limit)) if limit.bytes().is_some_and(|n| n > 0 && n < MEMORY_LEAST) => {
+            Err("it is 0 (no limit), auto, or at least 32M\n".to_owned())
         }
         ("vcl_dialect", Value::Text(word)) if word != "auto" && Dialect::from_name(word).is_none() => {
             Err("it is auto, 2.0, 2.1 or 3.0\n".to_owned())

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::bits::{DebugBits, ExperimentalBits, FeatureBits};
-use super::value::{Field, Kind, PoolParam, Value};
+use super::value::{BytesOrAuto, Field, Kind, PoolParam, Value};
 use super::{Flag, Spec};
 use crate::tags::TagMask;
 
@@ -22,6 +22,9 @@ macro_rules! ty {
     };
     (Bytes) => {
         u64
+    };
+    (BytesOrAuto) => {
+        BytesOrAuto
     };
     (Switch) => {
         bool
@@ -242,8 +245,8 @@ params! {
         "How many VCLs may be loaded before max_vcl_handling applies. Labels do not count.";
     max_vcl_handling: Count = "1" ["" min "0" max "2"] {}
         "What happens at max_vcl: 0 nothing, 1 a warning, 2 the load is refused.";
-    memory_limit: Bytes = "0b" ["bytes" min "0b"] { Own NotBuilt }
-        "An upper limit of all memory isn't built: only 0, none, is taken. What bounds memory today: the sizes of the stores (-s, also of Transient), vsl_space, and workspace_client and workspace_backend times the transactions in progress (thread_pools times thread_pool_max).";
+    memory_limit: BytesOrAuto = "0b" ["bytes" min "0b"] { Own }
+        "The most memory that both processes together shall take: stores in memory (-s, Transient too), index, what is in progress, buffers, log, connections, modules, program. auto is nine tenths of the cgroup's limit, or, where there is none, of the machine's memory; 0 is no limit. Less than 32M is refused.\nBelow the limit a sixteenth of it (4M at least, 512M at most) is a reserve. Its quarters are steps: once the reserve is touched, threads give up buffers they keep, the allocator what nobody uses, and stores stop to grow (MAIN.mem_trim); then objects are evicted, from the store that holds most (mem_evict); then no background fetch begins, and stale objects are delivered all the same (mem_bgfetch); then requests that need a fetch are answered 503 with Retry-After, and at the limit all requests (mem_shed). A step ends when there is room again. Each is told in the log as a Notice. lacquer memory shows who holds what.\nThe log alone takes vsl_space. A store in a file doesn't count: the system takes its pages back when it needs them.";
     min_recv_rate: Bytes = "0b" ["bytes per second" min "0b"] { Own }
         "A client whose request body comes slower than this for a while is disconnected; 0 is off.";
     min_send_rate: Bytes = "0b" ["bytes per second" min "0b"] { Own }

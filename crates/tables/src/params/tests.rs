@@ -243,6 +243,24 @@ proptest! {
 }
 
 #[test]
+fn memory_is_limited_to_a_number_or_to_what_the_system_says() {
+    let mut params = Params::default();
+    let shown = |params: &Params| lookup("memory_limit").unwrap().value(params).show();
+    assert_eq!((params.memory_limit.bytes(), shown(&params)), (Some(0), "0b".to_owned()));
+    params.set("memory_limit", "600m").unwrap();
+    assert_eq!(params.memory_limit.bytes(), Some(600 << 20));
+    params.set("memory_limit", "Auto").unwrap();
+    assert_eq!((params.memory_limit.bytes(), shown(&params)), (None, "auto".to_owned()));
+    assert_eq!(Params::decode(&params.encode()).unwrap(), params);
+    for wrong in ["31m", "1", "automatic", "-1", ""] {
+        assert!(params.set("memory_limit", wrong).is_err(), "{wrong}");
+    }
+    assert!(params.set("memory_limit", "1").unwrap_err().to_string().contains("at least 32M"));
+    params.set("memory_limit", "0").unwrap();
+    assert_eq!(params.memory_limit.bytes(), Some(0));
+}
+
+#[test]
 fn what_is_not_built_is_refused() {
     let mut params = Params::default();
     for spec in SPECS.iter().filter(|spec| spec.has(Flag::NotBuilt)) {

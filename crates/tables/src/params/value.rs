@@ -19,6 +19,8 @@ pub enum Kind {
     Count,
     /// A number of bytes.
     Bytes,
+    /// A number of bytes, or "auto".
+    BytesOrAuto,
     /// on or off.
     Switch,
     /// Text.
@@ -46,6 +48,28 @@ pub struct PoolParam {
     pub max_age: Duration,
 }
 
+/// A number of bytes, or what the system says: "auto".
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BytesOrAuto(u64);
+
+impl BytesOrAuto {
+    /// What the system says.
+    pub const AUTO: Self = Self(u64::MAX);
+
+    /// The number; `None` for "auto".
+    pub fn bytes(self) -> Option<u64> {
+        (self != Self::AUTO).then_some(self.0)
+    }
+
+    fn show(self) -> String {
+        self.bytes().map_or_else(|| "auto".to_owned(), show_bytes)
+    }
+
+    fn exact(self) -> String {
+        self.bytes().map_or_else(|| "auto".to_owned(), |n| n.to_string())
+    }
+}
+
 /// A value of any type.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs)]
@@ -54,6 +78,7 @@ pub enum Value {
     Real(f64),
     Count(u32),
     Bytes(u64),
+    BytesOrAuto(BytesOrAuto),
     Switch(bool),
     Text(String),
     Pool(PoolParam),
@@ -89,6 +114,7 @@ fields! {
     f64 => Real;
     u32 => Count;
     u64 => Bytes;
+    BytesOrAuto => BytesOrAuto;
     bool => Switch;
     String => Text;
     PoolParam => Pool;
@@ -107,6 +133,7 @@ impl Value {
             Value::Count(u32::MAX) => "unlimited".to_owned(),
             Value::Count(n) => n.to_string(),
             Value::Bytes(n) => show_bytes(*n),
+            Value::BytesOrAuto(n) => n.show(),
             Value::Switch(on) => if *on { "on" } else { "off" }.to_owned(),
             Value::Text(s) => show_text(s),
             Value::Pool(p) => format!("{},{},{}", p.min_pool, p.max_pool, show_real(p.max_age.as_secs_f64())),
@@ -122,6 +149,7 @@ impl Value {
         match self {
             Value::Count(n) => n.to_string(),
             Value::Bytes(n) => n.to_string(),
+            Value::BytesOrAuto(n) => n.bytes().map_or_else(|| crate::json::quote(&n.show()), |n| n.to_string()),
             Value::Switch(on) => on.to_string(),
             Value::Text(s) => crate::json::quote(s),
             Value::Pool(p) => format!(
@@ -144,6 +172,7 @@ impl Value {
             Value::Real(x) => x.to_string(),
             Value::Count(n) => n.to_string(),
             Value::Bytes(n) => n.to_string(),
+            Value::BytesOrAuto(n) => n.exact(),
             Value::Text(s) => s.clone(),
             Value::Pool(p) => format!("{},{},{}", p.min_pool, p.max_pool, p.max_age.as_secs_f64()),
             Value::Debug(b) => b.0.to_string(),
@@ -167,9 +196,14 @@ pub(super) fn parse_exact(spec: &Spec, text: &str) -> Result<Value, String> {
             let word = |s: &str| s.parse::<u64>().map_err(|e| e.to_string());
             Value::Tags(TagMask([word(low)?, word(high)?]))
         }
-        Kind::Seconds | Kind::Real | Kind::Count | Kind::Bytes | Kind::Switch | Kind::Text | Kind::Pool => {
-            parse(spec, &Value::Switch(false), text, (None, None))?
-        }
+        Kind::Seconds
+        | Kind::Real
+        | Kind::Count
+        | Kind::Bytes
+        | Kind::BytesOrAuto
+        | Kind::Switch
+        | Kind::Text
+        | Kind::Pool => parse(spec, &Value::Switch(false), text, (None, None))?,
     })
 }
 
@@ -180,6 +214,8 @@ pub(super) fn parse(spec: &Spec, now: &Value, text: &str, limits: Limits) -> Res
         Kind::Real => real(text, &limits).map(Value::Real),
         Kind::Count => count(text, &limits, limits::reasons(spec)).map(Value::Count),
         Kind::Bytes => bytes(text, &limits).map(Value::Bytes),
+        Kind::BytesOrAuto if text.eq_ignore_ascii_case("auto") => Ok(Value::BytesOrAuto(BytesOrAuto::AUTO)),
+        Kind::BytesOrAuto => bytes(text, &limits).map(|n| Value::BytesOrAuto(BytesOrAuto(n))),
         Kind::Switch => switch(text).map(Value::Switch),
         Kind::Text => Ok(Value::Text(text.to_owned())),
         Kind::Pool => pool(text).map(Value::Pool),

@@ -1,30 +1,297 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! How much memory the server takes, and who holds it.
+//! How much memory the server takes, who holds it, and what is done when it comes near `memory_limit`. A thread of its own
+//! looks, the more often the nearer it is; requests only meet what it has decided: a store's cap, a pressure.
 
+mod ladder;
 mod meter;
 mod report;
 
-pub use meter::Meter;
-pub use report::Report;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use engine::Engine;
+use engine::admission::Pressure;
+use parking_lot::{Condvar, Mutex};
+use shm::vsl::Marker;
+use storage::Store;
+use tables::params::Params;
+use tables::stores::{Kind, TRANSIENT};
+use tables::tags::Tag;
+
+use self::ladder::{Ladder, Step};
+use self::meter::Meter;
+pub use self::report::Report;
+use crate::startup::Worker;
+
+/// Of the cgroup's limit, or the machine's memory, in tenths: what `auto` is.
+const AUTO_TENTHS: u64 = 9;
+/// Between two looks at least, and at most.
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_millis(500);
+/// As fast as memory may come, in bytes a second: what is free until the target lasts so long.
+const FASTEST: u64 = 4 << 30;
+/// Pools are trimmed no more often: they would only be filled again.
+const TRIM_PAUSE: Duration = Duration::from_millis(500);
+/// What eviction frees needs so long to be seen in what the processes have.
+const SETTLE: Duration = Duration::from_millis(50);
+/// Objects that one look evicts at most.
+const EVICT_MOST: u64 = 20_000;
 
 /// What the worker knows of its memory.
 pub struct Memory {
     pub meter: Meter,
+    /// `memory_limit` in bytes; 0 is none.
+    limit: Mutex<u64>,
+    changed: Condvar,
+    step: AtomicU8,
+    in_force: AtomicU64,
 }
 
 impl Memory {
     /// Of this worker.
     pub fn new(manager_pid: u32) -> Memory {
-        Memory { meter: Meter::new(manager_pid) }
+        Memory {
+            meter: Meter::new(manager_pid),
+            limit: Mutex::new(0),
+            changed: Condvar::new(),
+            step: AtomicU8::new(0),
+            in_force: AtomicU64::new(0),
+        }
+    }
+
+    /// New parameters are in force.
+    pub fn apply(&self, params: &Params) {
+        *self.limit.lock() = params.memory_limit.bytes().unwrap_or_else(auto);
+        self.changed.notify_all();
     }
 
     /// `memory_limit` in bytes, if there is one.
     pub fn limit(&self) -> Option<u64> {
-        None
+        Some(self.in_force.load(Relaxed)).filter(|&limit| limit > 0)
     }
 
     /// What is being done about it.
     pub fn step(&self) -> &'static str {
-        "none"
+        Step::numbered(self.step.load(Relaxed)).name()
+    }
+
+    /// The limit when it isn't `known` any more, or after `pause`; without one it is waited for.
+    fn wait(&self, known: u64, pause: Duration) -> u64 {
+        let mut limit = self.limit.lock();
+        if *limit == known && known == 0 {
+            self.changed.wait_while(&mut limit, |limit| *limit == 0);
+        } else if *limit == known {
+            self.changed.wait_for(&mut limit, pause);
+        }
+        *limit
+    }
+}
+
+/// What the system says. Where it says nothing there is no limit.
+fn auto() -> u64 {
+    let all = sys::memory::cgroup_limit().into_iter().chain(sys::memory::machine_bytes()).min();
+    all.map_or(0, |all| all / 10 * AUTO_TENTHS)
+}
+
+/// Starts the thread. Without a limit it sleeps.
+pub fn start(worker: &Arc<Worker>) {
+    worker.memory.apply(&worker.engine.params.load());
+    let worker = worker.clone();
+    let thread = std::thread::Builder::new().name("lacquer-memory".to_owned());
+    if let Err(error) = thread.spawn(move || govern(&worker)) {
+        crate::panic::die(&format!("Panic: no thread that looks after memory: {error}\n"));
+    }
+}
+
+fn govern(worker: &Worker) {
+    let (mut known, mut pause) = (0, LONGEST);
+    let mut governor = Governor::new(worker);
+    loop {
+        let limit = worker.memory.wait(known, pause);
+        if limit != known {
+            governor.set_limit(limit);
+            known = limit;
+        }
+        if limit > 0 {
+            pause = governor.look();
+        }
+    }
+}
+
+/// Takes the steps.
+struct Governor<'a> {
+    worker: &'a Worker,
+    ladder: Ladder,
+    step: Step,
+    trimmed: Option<Instant>,
+    /// When objects were evicted last, and how much was in use then.
+    evicted: Option<(Instant, u64)>,
+}
+
+impl<'a> Governor<'a> {
+    fn new(worker: &'a Worker) -> Self {
+        Governor { worker, ladder: Ladder::new(0), step: Step::None, trimmed: None, evicted: None }
+    }
+
+    fn engine(&self) -> &'a Engine {
+        &self.worker.engine
+    }
+
+    /// Another limit is in force; 0: none.
+    fn set_limit(&mut self, limit: u64) {
+        self.ladder.set_limit(limit);
+        self.worker.memory.in_force.store(limit, Relaxed);
+        self.engine().main.mem_limit.set(limit);
+        if limit > 0 {
+            self.engine().cache.evict_unlimited();
+            return;
+        }
+        self.ladder = Ladder::new(0);
+        for store in self.engine().stores.all() {
+            store.set_cap(None);
+        }
+        self.engine().admission.set_pressure(Pressure::None);
+        self.tell(Step::None, 0);
+    }
+
+    /// One look, and what follows from it; how long until the next.
+    fn look(&mut self) -> Duration {
+        let used = self.worker.memory.meter.read().bytes();
+        self.engine().main.mem_used.set(used);
+        let step = self.ladder.climb(used);
+        self.tell(step, used);
+        self.engine().admission.set_pressure(pressure(step, used, self.ladder.limit()));
+        if step >= Step::Trim {
+            self.trim();
+        }
+        if step >= Step::Evict {
+            self.evict(used);
+        }
+        self.cap(used);
+        match step {
+            Step::None => pause(self.ladder.target().saturating_sub(used)),
+            _ => SHORTEST,
+        }
+    }
+
+    /// A change of steps is told once.
+    fn tell(&mut self, step: Step, used: u64) {
+        if std::mem::replace(&mut self.step, step) == step {
+            return;
+        }
+        self.worker.memory.step.store(step as u8, Relaxed);
+        let mut text = format!("memory_limit: step {}", step.name());
+        let limit = self.ladder.limit();
+        if limit > 0 {
+            let _ = write!(text, ", {} of {} kB in use", used >> 10, limit >> 10);
+        }
+        self.engine().log.write_onef(Tag::Notice, base::Vxid::NONE, Marker::None, format_args!("{text}"));
+        if step == Step::Shed {
+            eprintln!("{text}: requests are answered 503");
+        }
+    }
+
+    /// Threads give up what they keep for requests to come, and the allocator what nobody uses.
+    fn trim(&mut self) {
+        if self.trimmed.is_some_and(|when| when.elapsed() < TRIM_PAUSE) {
+            return;
+        }
+        self.trimmed = Some(Instant::now());
+        self.engine().main.mem_trim.inc();
+        self.worker.seats.lock().iter().for_each(|seat| seat.trim.waker().wake());
+        sys::alloc::give_back();
+    }
+
+    /// Objects go until what is in use should be at the target again.
+    fn evict(&mut self, used: u64) {
+        // What went just now may still be seen.
+        if self.evicted.is_some_and(|(when, then)| when.elapsed() < SETTLE && used <= then) {
+            return;
+        }
+        let Some(most) = in_memory(self.engine()).max_by_key(|store| store.used_bytes()) else { return };
+        let surplus = used.saturating_sub(self.ladder.target());
+        let log = &self.engine().log;
+        let mut told = |event: cache::Event| {
+            log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{event}"));
+        };
+        let went = self.engine().cache.evict(most.id(), surplus, EVICT_MOST, &mut told);
+        self.engine().main.mem_evict.add(went);
+        self.evicted = Some((Instant::now(), used));
+    }
+
+    /// What is free until the target is all that stores may grow by before the next look.
+    fn cap(&self, used: u64) {
+        let capped: Vec<&Arc<Store>> = in_memory(self.engine()).filter(|store| store.name() != TRANSIENT).collect();
+        let Some(largest) = capped.iter().max_by_key(|store| store.used_bytes()) else { return };
+        let free = self.ladder.target().saturating_sub(used);
+        // The others may grow a little all the same: what isn't let in anywhere is a fetch that fails.
+        let others = free.max(self.ladder.reserve() / 8) / capped.len() as u64;
+        for store in &capped {
+            let more = if store.id() == largest.id() { free } else { others };
+            store.set_cap(Some(store.used_bytes() + more));
+        }
+    }
+}
+
+fn in_memory(engine: &Engine) -> impl Iterator<Item = &Arc<Store>> {
+    engine.stores.all().iter().filter(|store| matches!(store.kind(), Kind::Malloc))
+}
+
+fn pressure(step: Step, used: u64, limit: u64) -> Pressure {
+    match step {
+        Step::None | Step::Trim | Step::Evict => Pressure::None,
+        Step::RefuseBackground => Pressure::BackgroundFetches,
+        Step::Shed if used < limit => Pressure::Fetches,
+        Step::Shed => Pressure::Requests,
+    }
+}
+
+/// How long so many free bytes last at least.
+fn pause(free: u64) -> Duration {
+    Duration::from_secs_f64(free as f64 / FASTEST as f64).clamp(SHORTEST, LONGEST)
+}
+
+/// This thread gives up what it keeps.
+pub fn trim_thread() {
+    fronts::trim();
+    engine::trim_pools();
+    sys::alloc::give_back();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_looked_at_the_more_often_the_less_is_free() {
+        assert_eq!([0, 1 << 20, 400 << 20, 10 << 30].map(pause).map(|pause| pause.as_millis()), [10, 10, 97, 500]);
+    }
+
+    #[test]
+    fn each_step_refuses_more() {
+        let at = |step, used| pressure(step, used, 100);
+        assert_eq!([at(Step::None, 10), at(Step::Evict, 90)], [Pressure::None; 2]);
+        assert_eq!(at(Step::RefuseBackground, 95), Pressure::BackgroundFetches);
+        assert_eq!([at(Step::Shed, 99), at(Step::Shed, 100)], [Pressure::Fetches, Pressure::Requests]);
+    }
+
+    #[test]
+    fn a_limit_wakes_who_waits_for_one() {
+        let memory = Arc::new(Memory::new(std::process::id()));
+        let waiting = std::thread::spawn({
+            let memory = memory.clone();
+            move || memory.wait(0, LONGEST)
+        });
+        let mut params = Params::default();
+        params.set("memory_limit", "40m").unwrap();
+        memory.apply(&params);
+        assert_eq!(waiting.join().unwrap(), 40 << 20);
+        assert_eq!(memory.wait(40 << 20, Duration::ZERO), 40 << 20);
+        params.set("memory_limit", "auto").unwrap();
+        memory.apply(&params);
+        let limit = memory.wait(40 << 20, LONGEST);
+        assert!(limit > 40 << 20 && limit < sys::memory::machine_bytes().unwrap(), "{limit}");
     }
 }
