@@ -4,12 +4,14 @@
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 /// Changes of the heap that a thread keeps to itself up to so many bytes.
 const BATCH: usize = 64 << 10;
+/// What files' sizes on their device are counted in.
+const BLOCK: u64 = 512;
 /// Where cgroups are.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
@@ -116,25 +118,29 @@ fn parse_statm(text: &str, page: u64) -> Option<Resident> {
     Some(Resident { private: resident.saturating_sub(shared) * page, shared: shared * page })
 }
 
-/// Address space of this process with files behind it, in bytes.
+/// What this process has mapped from files, in bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Mapped {
-    /// Program and libraries.
+    /// Address space of the program and its libraries: at most so much of it is there.
     pub program: u64,
-    /// Shared memory with monitoring: log and counters.
+    /// Shared memory with monitoring, as far as it was ever written to: log and counters.
     pub monitored: u64,
 }
 
-/// What is mapped; `is_monitored` tells shared memory with monitoring by its path.
+/// What is mapped. `monitored` answers for shared memory with monitoring where its file is, from its path.
 ///
 /// # Errors
 /// The system's.
-pub fn mapped(is_monitored: impl Fn(&str) -> bool) -> io::Result<Mapped> {
-    Ok(parse_maps(&fs::read_to_string("/proc/self/maps")?, is_monitored))
+pub fn mapped(monitored: impl Fn(&str) -> Option<PathBuf>) -> io::Result<Mapped> {
+    let written = |path: &str, bytes: u64| {
+        let file = monitored(path)?;
+        Some(fs::metadata(file).map_or(bytes, |file| (file.blocks() * BLOCK).min(bytes)))
+    };
+    Ok(parse_maps(&fs::read_to_string("/proc/self/maps")?, written))
 }
 
-/// Lines of `from-to rwxp offset device inode path`.
-fn parse_maps(text: &str, is_monitored: impl Fn(&str) -> bool) -> Mapped {
+/// Lines of `from-to rwxp offset device inode path`; `monitored` answers what counts of such memory.
+fn parse_maps(text: &str, monitored: impl Fn(&str, u64) -> Option<u64>) -> Mapped {
     let mut sum = Mapped::default();
     for line in text.lines() {
         let mut words = line.split_ascii_whitespace();
@@ -144,9 +150,9 @@ fn parse_maps(text: &str, is_monitored: impl Fn(&str) -> bool) -> Mapped {
         let Some([Some(from), Some(to)]) = ends else { continue };
         let bytes = to.saturating_sub(from);
         match rights.ends_with('s') {
-            true if is_monitored(path) => sum.monitored += bytes,
+            true => sum.monitored += monitored(path, bytes).unwrap_or(0),
             false if inode != "0" => sum.program += bytes,
-            true | false => {}
+            false => {}
         }
     }
     sum
@@ -225,9 +231,9 @@ mod tests {
 7f20000000-7f20100000 rw-s 00000000 00:1b 8 /var/store
 7ffd000000-7ffd001000 rw-p 00000000 00:00 0 [stack]
 ";
-        let is_monitored = |path: &str| path.contains("_.vsm");
-        assert_eq!(parse_maps(maps, is_monitored), Mapped { program: 0x3000, monitored: 0x1000 });
-        assert!(mapped(is_monitored).unwrap().program > 0);
+        let monitored = |path: &str, bytes| path.contains("_.vsm").then_some(bytes);
+        assert_eq!(parse_maps(maps, monitored), Mapped { program: 0x3000, monitored: 0x1000 });
+        assert!(mapped(|_| None).unwrap().program > 0);
     }
 
     #[test]

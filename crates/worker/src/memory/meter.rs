@@ -2,16 +2,19 @@
 //! How much memory the server takes: worker and manager together. Asked often, so it costs a few microseconds.
 //!
 //! The sum is never less than what monitoring shows as Pss of the processes: heaps, stacks and stores in memory, the pages of
-//! the program, log and counters. A store in a file isn't in it: the system takes its pages back when it wants them.
+//! the program, log and counters. An arena counts by its store's account: a new worker hasn't touched what survived. A store
+//! in a file isn't in the sum: the system takes its pages back when it wants them.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use storage::Stores;
 use sys::memory::{Mapped, Resident, ResidentReader};
 
-/// Mappings change rarely: a backend more has a counter segment of its own.
-const MAPPED_AGE: Duration = Duration::from_secs(1);
-/// The path of every segment of log and counters has this in it.
+/// Mappings change rarely: a backend more has a counter segment of its own. The log fills once.
+const MAPPED_AGE: Duration = Duration::from_millis(250);
+/// The path of every segment of log and counters goes on so from the workdir, where the worker is.
 const MONITORED: &str = "/_.vsm_";
 
 /// Reads it.
@@ -25,8 +28,10 @@ pub struct Meter {
 /// What there is, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The worker's own: heap, stacks, stores' pages.
+    /// The worker's own: heap, stacks, pages of stores without an arena.
     pub private: u64,
+    /// Stores' arenas.
+    pub arenas: u64,
     /// Log and counters.
     pub monitored: u64,
     /// Pages of the program and its libraries.
@@ -38,17 +43,14 @@ pub struct Usage {
 impl Usage {
     /// All of it.
     pub fn bytes(&self) -> u64 {
-        let Usage { private, monitored, program, manager } = *self;
-        private + monitored + program + manager
+        let Usage { private, arenas, monitored, program, manager } = *self;
+        private + arenas + monitored + program + manager
     }
 
-    /// Of what the kernel says: the program's pages may be the worker's, the manager's or both's.
-    fn of(worker: Resident, manager: Resident, mapped: Mapped) -> Usage {
-        // What else is shared belongs to stores.
-        let shared = worker.shared.min(mapped.program + mapped.monitored);
-        let monitored = mapped.monitored.min(shared);
-        let program = shared - monitored + manager.shared.min(mapped.program);
-        Usage { private: worker.private, monitored, program: program.min(mapped.program), manager: manager.private }
+    /// Of what the kernel says. Of what is shared it doesn't say whose it is: it may all be the program's.
+    fn of(worker: Resident, manager: Resident, mapped: Mapped, arenas: u64) -> Usage {
+        let program = (worker.shared + manager.shared).min(mapped.program);
+        Usage { private: worker.private, arenas, monitored: mapped.monitored, program, manager: manager.private }
     }
 }
 
@@ -60,10 +62,11 @@ impl Meter {
     }
 
     /// What there is now; nothing where there is no `/proc`.
-    pub fn read(&self) -> Usage {
+    pub fn read(&self, stores: &Stores) -> Usage {
         let read = |reader: &Option<ResidentReader>| reader.as_ref().and_then(|reader| reader.read().ok());
         let Some(worker) = read(&self.worker) else { return Usage::default() };
-        Usage::of(worker, read(&self.manager).unwrap_or_default(), self.mapped())
+        let arenas = stores.all().iter().map(|store| store.arena_bytes()).sum();
+        Usage::of(worker, read(&self.manager).unwrap_or_default(), self.mapped(), arenas)
     }
 
     fn mapped(&self) -> Mapped {
@@ -73,10 +76,15 @@ impl Meter {
         {
             return mapped;
         }
-        let mapped = sys::memory::mapped(|path| path.contains(MONITORED)).unwrap_or_default();
+        let mapped = sys::memory::mapped(segment).unwrap_or_default();
         *known = Some((Instant::now(), mapped));
         mapped
     }
+}
+
+/// Where a segment of log or counters is, seen from the workdir: its own path may lead through closed directories.
+fn segment(path: &str) -> Option<PathBuf> {
+    path.rfind(MONITORED).map(|at| PathBuf::from(&path[at + 1..]))
 }
 
 #[cfg(test)]
@@ -86,13 +94,22 @@ mod tests {
     #[test]
     fn what_is_shared_counts_once_and_stores_in_files_dont() {
         let mapped = Mapped { program: 100, monitored: 50 };
-        let of = |private, shared, mine, both| {
+        let of = |private, shared, mine, both, arenas| {
             let (worker, manager) = (Resident { private, shared }, Resident { private: mine, shared: both });
-            let Usage { private, monitored, program, manager } = Usage::of(worker, manager, mapped);
-            [private, monitored, program, manager]
+            let usage = Usage::of(worker, manager, mapped, arenas);
+            let Usage { private, arenas, monitored, program, manager } = usage;
+            assert_eq!(usage.bytes(), private + arenas + monitored + program + manager);
+            [private, arenas, monitored, program, manager]
         };
-        assert_eq!(of(1000, 90, 7, 20), [1000, 50, 60, 7]);
-        assert_eq!(of(1000, 5000, 7, 20), [1000, 50, 100, 7], "a store in a file is mapped");
-        assert_eq!(of(1000, 30, 0, 0), [1000, 30, 0, 0], "a log that isn't full");
+        assert_eq!(of(1000, 60, 7, 20, 0), [1000, 0, 50, 80, 7]);
+        assert_eq!(of(1000, 5000, 7, 20, 0), [1000, 0, 50, 100, 7], "a store in a file is mapped");
+        assert_eq!(of(1000, 60, 7, 20, 3000), [1000, 3000, 50, 80, 7], "an arena of which nothing is touched yet");
+    }
+
+    #[test]
+    fn segments_are_found_from_the_workdir() {
+        let found = |path| segment(path).map(|path| path.to_string_lossy().into_owned());
+        assert_eq!(found("/var/lib/v/_.vsm_child/_.Log.1").as_deref(), Some("_.vsm_child/_.Log.1"));
+        assert_eq!(found("/memfd:s0 (deleted)"), None);
     }
 }

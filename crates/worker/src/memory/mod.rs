@@ -158,7 +158,7 @@ impl<'a> Governor<'a> {
 
     /// One look, and what follows from it; how long until the next.
     fn look(&mut self) -> Duration {
-        let used = self.worker.memory.meter.read().bytes();
+        let used = self.worker.memory.meter.read(&self.engine().stores).bytes();
         self.engine().main.mem_used.set(used);
         let step = self.ladder.climb(used);
         self.tell(step, used);

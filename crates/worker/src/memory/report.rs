@@ -47,21 +47,19 @@ impl Report {
     /// What there is now.
     pub fn gather(worker: &Worker) -> Report {
         let engine = &worker.engine;
-        let (usage, footprint) = (worker.memory.meter.read(), engine.cache.footprint());
+        let (usage, footprint) = (worker.memory.meter.read(&engine.stores), engine.cache.footprint());
         let mut rows = Vec::new();
         let (mut on_heap, mut paged) = (0, 0);
         for store in engine.stores.all().iter().filter(|store| matches!(store.kind(), Kind::Malloc)) {
-            let kept = store.kept_bytes();
-            on_heap += store.used_bytes().saturating_sub(store.paged_bytes());
-            paged += store.paged_bytes() + kept;
+            let (kept, arena) = (store.kept_bytes(), store.arena_bytes());
+            let here = store.used_bytes().saturating_sub(store.paged_bytes());
+            on_heap += here;
+            // An arena isn't the worker's own memory.
+            paged += if arena > 0 { 0 } else { store.paged_bytes() + kept };
+            let bytes = here + if arena > 0 { arena } else { store.paged_bytes() + kept };
             let limit = store.limit_bytes().map_or("no limit".to_owned(), |limit| format!("limit {}", human(limit)));
             let text = format!("objects, and bodies on their way; {limit}; {} of free pages", human(kept));
-            rows.push(Row {
-                name: format!("storage.{}", store.name()),
-                bytes: store.used_bytes() + kept,
-                count: None,
-                text,
-            });
+            rows.push(Row { name: format!("storage.{}", store.name()), bytes, count: None, text });
         }
         let live = |kind| worker.seats.lock().iter().map(|seat| seat.work.tally(kind).0).sum::<u64>();
         let (requests, fetches) = (live(TransactionKind::Request), live(TransactionKind::Fetch));
