@@ -32,8 +32,11 @@ const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(500);
 /// As fast as memory may come, in bytes a second: what is free until the target lasts so long.
 const FASTEST: u64 = 4 << 30;
-/// Pools are trimmed no more often: they would only be filled again.
-const TRIM_PAUSE: Duration = Duration::from_millis(500);
+/// Pools are trimmed no more often: they would only be filled again. Stores that are as large as they may be stay at the
+/// first step for hours.
+const TRIM_PAUSE: Duration = Duration::from_secs(5);
+/// The same where eviction isn't far, or goes on.
+const SHORT_TRIM_PAUSE: Duration = Duration::from_millis(500);
 /// What eviction frees needs so long to be seen in what the processes have.
 const SETTLE: Duration = Duration::from_millis(50);
 /// Objects that one look evicts at most.
@@ -164,7 +167,7 @@ impl<'a> Governor<'a> {
         self.tell(step, used);
         self.engine().admission.set_pressure(pressure(step, used, self.ladder.limit()));
         if step >= Step::Trim {
-            self.trim();
+            self.trim(if step > Step::Trim { SHORT_TRIM_PAUSE } else { TRIM_PAUSE });
         }
         if step >= Step::Evict {
             self.evict(used);
@@ -193,9 +196,9 @@ impl<'a> Governor<'a> {
         }
     }
 
-    /// Threads give up what they keep for requests to come, and the allocator what nobody uses.
-    fn trim(&mut self) {
-        if self.trimmed.is_some_and(|when| when.elapsed() < TRIM_PAUSE) {
+    /// Threads give up what they keep for requests to come, and the allocator what nobody uses, if they didn't just now.
+    fn trim(&mut self, pause: Duration) {
+        if self.trimmed.is_some_and(|when| when.elapsed() < pause) {
             return;
         }
         self.trimmed = Some(Instant::now());
