@@ -16,6 +16,7 @@ mod random;
 pub mod req;
 pub mod reqbody;
 mod response_filters;
+pub mod serving;
 pub mod sess;
 pub mod shared;
 mod synthetic;

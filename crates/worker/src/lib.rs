@@ -14,6 +14,7 @@ mod pools;
 mod profile;
 mod serving;
 mod startup;
+mod suspects;
 mod vcls;
 mod watchdog;
 
@@ -137,5 +138,6 @@ fn drain(worker: &Worker) {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     std::thread::sleep(std::time::Duration::from_millis(worker.shutdown_delay_ms.load(Ordering::Relaxed)));
+    suspects::clear(&engine.stores, worker.seats.lock().len());
     eprintln!("Child dies");
 }

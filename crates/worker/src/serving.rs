@@ -77,6 +77,7 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
             let trim = Arc::<rt::Notify>::default();
             let handle = ThreadHandle { name: name.clone(), progress: progress.clone(), work, trim: trim.clone() };
             worker.seats.lock().push(handle);
+            engine::serving::begin_thread(number);
             shm::vsl::gather_here();
             tables::counters::begin_tally();
             if let Err(error) = rt::run_watched(progress, flush_thread_state, serve(worker, share, trim)) {

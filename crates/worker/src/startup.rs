@@ -103,6 +103,7 @@ impl Worker {
         let log = Arc::new(ring);
         let pools = crate::pools::Pools::new(&stats, start.params.thread_pools).map_err(text)?;
         let stores = Arc::new(open_stores(&start, &stats)?);
+        crate::suspects::examine(&stores, main);
         let cache = Cache::new(cache::Config {
             clock: clock.clone(),
             main,
@@ -111,7 +112,12 @@ impl Worker {
             regexes: Box::new(conf::Patterns),
             params: conf::cache_params(&start.params),
         });
-        crate::journal::replay(&cache, start.journal_fd, &clock);
+        // What nobody knows the bans and purges of isn't served.
+        if crate::journal::replay(&cache, start.journal_fd, &clock) {
+            cache.adopt_survivors();
+        } else {
+            cache.disown_survivors();
+        }
         conf::apply_to_process(&start.params);
         let vcls = Arc::new(Vcls::default());
         crate::panic::know_vcls(&vcls);
@@ -190,9 +196,9 @@ fn store_spec(store: &cli::handoff::Store) -> Result<StoreSpec, String> {
         Some(fd) => Some(Arc::new(std::fs::File::from(sys::fd::inherit(fd).map_err(bad)?))),
         None => None,
     };
-    // Nothing is kept there yet.
-    store.arena_fd.map(sys::fd::inherit).transpose().map_err(bad)?;
-    Ok(StoreSpec { name: store.name.clone(), kind: store.kind, limit: store.size, file, arena: None, home: None })
+    let arena = store.arena_fd.map(sys::fd::inherit).transpose().map_err(bad)?;
+    let arena = arena.map(|fd| Arc::new(std::fs::File::from(fd)));
+    Ok(StoreSpec { name: store.name.clone(), kind: store.kind, limit: store.size, file, arena, home: None })
 }
 
 /// A store's counters, for as long as the process lives.

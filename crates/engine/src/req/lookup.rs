@@ -18,6 +18,7 @@ use super::verdict::Verdict;
 use super::{Req, Step};
 use crate::admission::{self, Pressure};
 use crate::bereq::{self, Mode};
+use crate::serving::Noted;
 use crate::transport::Transport;
 
 /// A request as the cache asks about it.
@@ -188,6 +189,7 @@ impl Req {
             }
         }
         drop(record);
+        self.noted = Noted::begin(&self.engine().stores, &obj);
         Step::Hit(obj)
     }
 

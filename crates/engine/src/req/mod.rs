@@ -51,6 +51,7 @@ use crate::httplog::{REQ, RESP};
 use crate::interim::Interims;
 use crate::pool;
 use crate::response_filters::ResponseFilters;
+use crate::serving::Noted;
 use crate::sess::Sess;
 use crate::shared::Engine;
 use crate::transport::Transport;
@@ -129,6 +130,8 @@ pub struct Req {
     pub(crate) t_resp: Cell<Option<Real>>,
     /// The right to fetch that its lookup gave, for the step that follows. Here, as it would make every step larger.
     pub(crate) busy: Option<Busy>,
+    /// The object that it delivers, as far as that outlives the worker.
+    pub(crate) noted: Noted,
     /// The head of the object that VCL was lent, once VCL has looked at it.
     pub(crate) obj_head: Option<Head>,
     pub(crate) digest: Digest,
@@ -205,6 +208,7 @@ impl Req {
             interims: None,
             t_resp: Cell::new(None),
             busy: None,
+            noted: Noted::default(),
             obj_head: None,
             digest: Digest([0; 32]),
             restarts: 0,
@@ -262,6 +266,7 @@ impl Req {
                 Step::Done => break,
             };
         }
+        self.noted.end(&self.engine().stores);
     }
 
     /// A client's request runs what is active now; a fragment got its VCL from its parent.

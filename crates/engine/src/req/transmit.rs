@@ -260,6 +260,7 @@ impl Req {
                 piece = piece.slice(0..left as usize);
             }
             left -= piece.len() as u64;
+            self.noted.again(&self.engine().stores);
             self.push(down, piece, false, transport).await?;
         }
         if bytes.is_some() && left > 0 {

@@ -262,6 +262,7 @@ set! {
     mem_shed: Counter Info Integer "" "Memory steps: requests answered 503";
     adopted: Counter Info Integer "" "Objects taken over from a worker that died";
     adopt_refused: Counter Diag Integer "" "Objects of a worker that died not taken over" => "They were over, banned or purged, or damaged, or the bans since then aren't known.";
+    adopt_suspect: Counter Diag Integer "" "Objects dropped because two workers died while delivering them";
     txn_busy: Gauge Info Integer "" "Transactions in progress" => "Requests and fetches, each of which would take a thread in Varnish. Idle connections and requests parked on a busy object don't count.";
     stalls: Counter Info Integer "" "Times a runtime made no turn for a second";
     open_files: Gauge Info Integer "" "Descriptors that the worker has open" => "Connections, files, and what the worker itself needs; looked at once a second.";
