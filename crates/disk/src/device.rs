@@ -23,7 +23,7 @@ mod threads;
 mod watched;
 
 pub use file::{DeviceOptions, Engine, FileDevice};
-pub use watched::{Counts, Patience};
+pub use watched::{DeviceCounts, Patience};
 
 /// Bytes in blocks of [`sys::pages::BLOCK`] that outlive a process.
 pub trait Device: Send + Sync + fmt::Debug {
@@ -109,7 +109,7 @@ impl std::error::Error for DeviceError {}
 ///
 /// # Errors
 /// The operation's.
-pub fn run(device: &dyn Device, op: Op) -> Result<Pages, DeviceError> {
+pub fn perform(device: &dyn Device, op: Op) -> Result<Pages, DeviceError> {
     let (said, hears) = channel();
     device.start(op, Box::new(move |result| drop(said.send(result))));
     hears.recv().unwrap_or(Err(DeviceError::Closed))

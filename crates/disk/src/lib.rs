@@ -77,7 +77,7 @@ mod writer;
 
 pub use body::DiskBody;
 pub use counters::DiskCounts;
-pub use device::{Counts, Device, DeviceError, DeviceOptions, Done, Engine, FileDevice, Op, Patience, run};
+pub use device::{Device, DeviceCounts, DeviceError, DeviceOptions, Done, Engine, FileDevice, Op, Patience, perform};
 pub use disk::{Disk, Progress, Stage, SyncError, Usage};
 pub use load::{Candidate, Loaded, Lost};
 pub use options::{Judge, OpenError, Options};

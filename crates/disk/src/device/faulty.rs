@@ -139,7 +139,7 @@ fn copy(bytes: &[u8]) -> Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{run, threads::Threads};
+    use crate::device::{perform, threads::Threads};
 
     #[test]
     fn what_is_planned_goes_wrong_and_nothing_else() {
@@ -149,16 +149,16 @@ mod tests {
             pages.fill(1);
             Arc::new(pages)
         };
-        let read = || run(&device, Op::Read { at: 0, into: Pages::zeroed(2 * BLOCK) });
+        let read = || perform(&device, Op::Read { at: 0, into: Pages::zeroed(2 * BLOCK) });
         device.plan(Fault { on: On::Write, times: 1, what: What::Torn(1) });
         device.plan(Fault { on: On::Read, times: 1, what: What::Error(5) });
         device.plan(Fault { on: On::Read, times: 1, what: What::Flip(9) });
-        run(&device, Op::Write { at: 0, from: ones() }).unwrap();
+        perform(&device, Op::Write { at: 0, from: ones() }).unwrap();
         assert_eq!(read().unwrap_err(), DeviceError::Os(5));
         let flipped = read().unwrap();
         assert_eq!((flipped[0], flipped[1], flipped[2], flipped[BLOCK]), (1, 3, 1, 0));
         device.plan(Fault { on: On::Write, times: 1, what: What::Flip(0) });
-        run(&device, Op::Write { at: 0, from: ones() }).unwrap();
+        perform(&device, Op::Write { at: 0, from: ones() }).unwrap();
         let read = read().unwrap();
         assert_eq!((read[0], read[1], read[BLOCK]), (0, 1, 1));
     }

@@ -11,7 +11,7 @@ use sys::pages::Pool;
 
 use super::ring::RingDevice;
 use super::threads::Threads;
-use super::watched::{Counts, Patience, Watched};
+use super::watched::{DeviceCounts, Patience, Watched};
 use super::{Device, Done, Op};
 
 /// Who reads and writes.
@@ -125,7 +125,7 @@ impl FileDevice {
     }
 
     /// What became of the operations so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> DeviceCounts {
         self.watched.counts()
     }
 }

@@ -56,13 +56,13 @@ fn errors_of_the_system_have_its_text() {
 fn what_is_written_is_read_again() {
     with_each(|device| {
         for block in 0..64 {
-            run(device, Op::Write { at: block * BLOCK as u64, from: marked(block as u8) }).unwrap();
+            perform(device, Op::Write { at: block * BLOCK as u64, from: marked(block as u8) }).unwrap();
         }
-        run(device, Op::Sync).unwrap();
-        let read = run(device, Op::Read { at: 0, into: Pages::zeroed(64 * BLOCK) }).unwrap();
+        perform(device, Op::Sync).unwrap();
+        let read = perform(device, Op::Read { at: 0, into: Pages::zeroed(64 * BLOCK) }).unwrap();
         assert!(read.chunks(BLOCK).enumerate().all(|(block, bytes)| bytes.iter().all(|&byte| byte == block as u8)));
         assert_eq!(
-            run(device, Op::Read { at: 63 * BLOCK as u64, into: Pages::zeroed(2 * BLOCK) }).unwrap_err(),
+            perform(device, Op::Read { at: 63 * BLOCK as u64, into: Pages::zeroed(2 * BLOCK) }).unwrap_err(),
             DeviceError::Short
         );
     });
@@ -114,8 +114,8 @@ fn a_device_that_closes_answers_what_it_was_asked() {
 fn a_panic_of_one_answer_leaves_the_others() {
     with_each(|device| {
         device.start(Op::Sync, Box::new(|_| std::panic::resume_unwind(Box::new("not told by the hook"))));
-        assert!(run(device, Op::Sync).is_ok());
-        assert!(run(device, Op::Read { at: 0, into: Pages::zeroed(BLOCK) }).is_ok());
+        assert!(perform(device, Op::Sync).is_ok());
+        assert!(perform(device, Op::Read { at: 0, into: Pages::zeroed(BLOCK) }).is_ok());
     });
 }
 
@@ -150,10 +150,10 @@ fn a_device_is_opened_again_once_it_is_closed() {
         let options = DeviceOptions { bytes: Some(16 * BLOCK as u64), engine, ..DeviceOptions::default() };
         for mark in 1..4 {
             let device = FileDevice::open(&path, &options).unwrap();
-            let before = run(&device, Op::Read { at: 0, into: Pages::zeroed(BLOCK) }).unwrap();
+            let before = perform(&device, Op::Read { at: 0, into: Pages::zeroed(BLOCK) }).unwrap();
             assert_eq!(before[0], mark - 1);
             assert!(FileDevice::open(&path, &options).unwrap_err().to_string().contains("used by another process"));
-            run(&device, Op::Write { at: 0, from: marked(mark) }).unwrap();
+            perform(&device, Op::Write { at: 0, from: marked(mark) }).unwrap();
         }
         std::fs::remove_file(path).unwrap();
     }
@@ -166,7 +166,7 @@ fn a_file_that_is_cut_short_is_an_error_and_no_signal() {
         FileDevice::open(&path, &DeviceOptions { bytes: Some(16 * BLOCK as u64), ..DeviceOptions::default() }).unwrap();
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(BLOCK as u64).unwrap();
     std::fs::remove_file(path).unwrap();
-    let read = |block: u64| run(&device, Op::Read { at: block * BLOCK as u64, into: Pages::zeroed(BLOCK) });
+    let read = |block: u64| perform(&device, Op::Read { at: block * BLOCK as u64, into: Pages::zeroed(BLOCK) });
     assert_eq!(read(8).unwrap_err(), DeviceError::Short);
     assert!(read(0).is_ok());
     assert_eq!(device.counts().errors, 1);
@@ -182,8 +182,8 @@ fn a_pool_is_what_the_kernel_knows_where_it_can() {
     std::fs::remove_file(path).unwrap();
     let mut pages = pool.take(2 * BLOCK);
     pages.fill(3);
-    run(&device, Op::Write { at: BLOCK as u64, from: Arc::new(pages) }).unwrap();
-    let read = run(&device, Op::Read { at: 0, into: pool.take(3 * BLOCK) }).unwrap();
+    perform(&device, Op::Write { at: BLOCK as u64, from: Arc::new(pages) }).unwrap();
+    let read = perform(&device, Op::Read { at: 0, into: pool.take(3 * BLOCK) }).unwrap();
     assert_eq!((read[0], read[BLOCK], read[3 * BLOCK - 1]), (0, 3, 3));
     drop((read, device));
     assert_eq!(pool.free_bytes(), Pool::MOST, "pages were lost");

@@ -29,7 +29,7 @@ impl Default for Patience {
 
 /// What became of the operations so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct DeviceCounts {
     /// Reads, writes and syncs that ended well.
     pub reads: u64,
     /// See `reads`.
@@ -123,9 +123,9 @@ impl<D: Device> Watched<D> {
     }
 
     /// What became of the operations so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> DeviceCounts {
         let tally = &self.book.tally;
-        Counts {
+        DeviceCounts {
             reads: tally.reads.load(Relaxed),
             writes: tally.writes.load(Relaxed),
             syncs: tally.syncs.load(Relaxed),
@@ -300,7 +300,7 @@ impl Places {
 mod tests {
     use super::*;
     use crate::device::faulty::{Fault, Faulty, On, What};
-    use crate::device::{run, threads::Threads};
+    use crate::device::{perform, threads::Threads};
 
     const LONG: Duration = Duration::from_secs(3600);
 
@@ -311,17 +311,17 @@ mod tests {
     }
 
     fn read(device: &dyn Device, block: u64) -> Result<Pages, DeviceError> {
-        run(device, Op::Read { at: block * BLOCK as u64, into: Pages::zeroed(BLOCK) })
+        perform(device, Op::Read { at: block * BLOCK as u64, into: Pages::zeroed(BLOCK) })
     }
 
     fn write(device: &dyn Device, block: u64) -> Result<Pages, DeviceError> {
-        run(device, Op::Write { at: block * BLOCK as u64, from: Arc::new(Pages::zeroed(BLOCK)) })
+        perform(device, Op::Write { at: block * BLOCK as u64, from: Arc::new(Pages::zeroed(BLOCK)) })
     }
 
     #[test]
     fn only_whole_blocks_of_the_device_are_asked_for() {
         let device = device(4, LONG);
-        let at = |at, len| run(&device, Op::Read { at, into: Pages::zeroed(len) }).map(|pages| pages.len());
+        let at = |at, len| perform(&device, Op::Read { at, into: Pages::zeroed(len) }).map(|pages| pages.len());
         assert_eq!(at(15 * BLOCK as u64, BLOCK), Ok(BLOCK));
         for (first, len) in [(0, 0), (1, BLOCK), (15 * BLOCK as u64, 2 * BLOCK), (u64::MAX - 4095, BLOCK)] {
             assert_eq!(at(first, len), Err(DeviceError::Range), "{first} {len}");
@@ -334,18 +334,18 @@ mod tests {
         let device = device(4, LONG);
         write(&device, 3).unwrap();
         read(&device, 3).unwrap();
-        run(&device, Op::Sync).unwrap();
+        perform(&device, Op::Sync).unwrap();
         device.device().plan(Fault { on: On::Read, times: 1, what: What::Error(5) });
         assert_eq!(read(&device, 0).unwrap_err(), DeviceError::Os(5));
         let bytes = BLOCK as u64;
-        let expect = Counts {
+        let expect = DeviceCounts {
             reads: 1,
             writes: 1,
             syncs: 1,
             read_bytes: bytes,
             written_bytes: bytes,
             errors: 1,
-            ..Counts::default()
+            ..DeviceCounts::default()
         };
         assert_eq!(device.counts(), expect);
     }
