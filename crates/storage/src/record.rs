@@ -188,7 +188,8 @@ impl Store {
         self.records().map_or(0, Records::published)
     }
 
-    /// Bytes of memory that its arena holds; `None` without one.
+    /// Bytes of memory that its arena holds, whoever has touched it: a new worker finds what it hasn't looked at yet. `None`
+    /// without one.
     pub fn arena_bytes(&self) -> Option<u64> {
         self.records()?.memory_bytes()
     }

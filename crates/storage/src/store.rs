@@ -186,12 +186,6 @@ impl Store {
         self.region.as_ref().filter(|_| !self.is_file()).map_or(0, |region| region.kept_bytes())
     }
 
-    /// Memory of an arena, whoever has touched it: a new worker finds what it hasn't looked at yet. 0 without one.
-    pub fn arena_bytes(&self) -> u64 {
-        let region = self.records.as_ref().map(|records| records.region());
-        region.map_or(0, |region| region.head_bytes() + region.used_bytes() + region.kept_bytes())
-    }
-
     /// The limit in bytes; `None` when there is none.
     pub fn limit_bytes(&self) -> Option<u64> {
         self.account.limit

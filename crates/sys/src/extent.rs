@@ -177,14 +177,6 @@ impl Region {
         (self.len as u64 / PAGE as u64 - nobodys - free.clean.pages - free.dirty.pages) * PAGE as u64
     }
 
-    /// Bytes of shared memory before the pages: what says whose they are.
-    pub fn head_bytes(&self) -> u64 {
-        match &self.backing {
-            Backing::Shared(shared) => (self.base.addr().get() - shared.map.base().addr().get()) as u64,
-            Backing::Memory | Backing::File => 0,
-        }
-    }
-
     /// Bytes of memory in free pages.
     pub fn kept_bytes(&self) -> u64 {
         self.free().dirty.pages * PAGE as u64

@@ -65,7 +65,7 @@ impl Meter {
     pub fn read(&self, stores: &Stores) -> Usage {
         let read = |reader: &Option<ResidentReader>| reader.as_ref().and_then(|reader| reader.read().ok());
         let Some(worker) = read(&self.worker) else { return Usage::default() };
-        let arenas = stores.all().iter().map(|store| store.arena_bytes()).sum();
+        let arenas = stores.all().iter().filter_map(|store| store.arena_bytes()).sum();
         Usage::of(worker, read(&self.manager).unwrap_or_default(), self.mapped(), arenas)
     }
 

@@ -55,8 +55,8 @@ impl Report {
             let here = store.used_bytes().saturating_sub(store.paged_bytes());
             on_heap += here;
             // An arena isn't the worker's own memory.
-            paged += if arena > 0 { 0 } else { store.paged_bytes() + kept };
-            let bytes = here + if arena > 0 { arena } else { store.paged_bytes() + kept };
+            paged += if arena.is_some() { 0 } else { store.paged_bytes() + kept };
+            let bytes = here + arena.unwrap_or(store.paged_bytes() + kept);
             let limit = store.limit_bytes().map_or("no limit".to_owned(), |limit| format!("limit {}", human(limit)));
             let text = format!("objects, and bodies on their way; {limit}; {} of free pages", human(kept));
             rows.push(Row { name: format!("storage.{}", store.name()), bytes, count: None, text });
