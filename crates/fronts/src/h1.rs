@@ -8,7 +8,6 @@ mod transport;
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
 
 use engine::current::StepName;
 use engine::transport::BodyState;
@@ -87,7 +86,8 @@ async fn request(h1: &mut H1, arrived: NextRequest) -> Option<SessClose> {
         None if h1.is_piped() => return Some(SessClose::TxPipe),
         None => {
             h1.end_request();
-            h1.conn.sess.engine.draining.load(Ordering::Relaxed).then_some(SessClose::RespClose)?
+            // A client that wasn't told of a drain may be sending its next request: that one's response tells it.
+            return None;
         }
         Some(close) => close,
     };

@@ -9,7 +9,7 @@ mod index;
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,6 +68,9 @@ pub struct SegmentSet(Arc<Set>);
 #[derive(Debug)]
 struct Set {
     dir: PathBuf,
+    /// Of a set that was adopted: its directory, which a successor's may have replaced under the name.
+    #[expect(dead_code, reason = "held, as `dir` names it")]
+    held: Option<File>,
     home: Home,
     owner: Option<Owner>,
     birth: u64,
@@ -89,7 +92,8 @@ impl SegmentSet {
         give(&fresh, owner)?;
         let index = Index::create(&fresh, pid, birth, owner)?;
         fs::rename(&fresh, &dir)?;
-        let set = Set { dir: dir.clone(), home, owner, birth, next_file: AtomicU64::new(0), index: Mutex::new(index) };
+        let (held, index) = (None, Mutex::new(index));
+        let set = Set { dir: dir.clone(), held, home, owner, birth, next_file: AtomicU64::new(0), index };
         set.index.lock().moved_to(&dir);
         Ok(Self(Arc::new(set)))
     }
@@ -97,9 +101,13 @@ impl SegmentSet {
     /// Takes the directory as it is, empty and ours: a jailed worker may not make it, the manager does that.
     pub fn adopt(workdir: &Path, home: Home, pid: u32) -> io::Result<Self> {
         let birth = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-        let dir = workdir.join(home.dir_name());
-        let index = Index::create(&dir, pid, birth, None)?;
-        let set = Set { dir, home, owner: None, birth, next_file: AtomicU64::new(0), index: Mutex::new(index) };
+        let name = workdir.join(home.dir_name());
+        let held = File::open(&name)?;
+        // By its descriptor it stays ours when another one gets the name.
+        let dir = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+        let (dir, held) = if dir.is_dir() { (dir, Some(held)) } else { (name, None) };
+        let index = Mutex::new(Index::create(&dir, pid, birth, None)?);
+        let set = Set { dir, held, home, owner: None, birth, next_file: AtomicU64::new(0), index };
         Ok(Self(Arc::new(set)))
     }
 

@@ -175,3 +175,24 @@ fn a_growing_segment_gets_its_room_step_by_step() {
     assert!(first < len as u64 || first == held(), "{first} at first, {} in the end", held());
     assert!(held() >= len as u64, "{} held of {len}", held());
 }
+
+#[test]
+fn an_adopted_set_stays_in_its_directory_when_that_is_moved() {
+    let workdir = Workdir::new();
+    let (name, aside) = (workdir.0.join("_.vsm_child"), workdir.0.join("_.vsm_child.42"));
+    fs::create_dir(&name).unwrap();
+    let old = SegmentSet::adopt(&workdir.0, Home::Worker, 42).unwrap();
+    let first = old.put("Stat", "a", b"x").unwrap();
+    fs::rename(&name, &aside).unwrap();
+    fs::create_dir(&name).unwrap();
+    let new = SegmentSet::adopt(&workdir.0, Home::Worker, 43).unwrap();
+    // Enough of them that the index is written anew.
+    for n in 0..40 {
+        drop(old.put("Stat", &n.to_string(), b"y").unwrap());
+    }
+    drop(first);
+    assert_eq!(workdir.index(), format!("# 43 {}\n", new.birth()));
+    assert_eq!(workdir.files(), 1);
+    assert_eq!(fs::read_dir(&aside).unwrap().count(), 1);
+    assert!(fs::read_to_string(aside.join("_.index")).unwrap().starts_with("# 42 "));
+}
