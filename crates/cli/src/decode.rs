@@ -150,6 +150,13 @@ impl Decoder {
         self.waiting.extend_from_slice(bytes);
     }
 
+    /// The bytes that a decoder of the same state has to be fed to know as much as this one; `None` in the midst of a command's
+    /// text, or with commands that nobody has taken yet.
+    pub fn unread(&self) -> Option<Vec<u8>> {
+        let is_between = self.here.is_none() && self.ready.is_empty();
+        is_between.then(|| [&self.line[..], &self.waiting].concat())
+    }
+
     /// The next command, or what is wrong with it; `None` until more bytes come.
     ///
     /// Commands are cut off one at a time, so that [`Decoder::set_authenticated`] counts for all that follow.
@@ -232,6 +239,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn what_is_unread_can_be_read_elsewhere() {
+        let (mut first, mut second) = (Decoder::trusted(), Decoder::trusted());
+        first.feed(b"ping\nstat");
+        assert!(first.next_request().is_some());
+        assert!(first.next_request().is_none());
+        second.feed(&first.unread().unwrap());
+        second.feed(b"us\n");
+        assert_eq!(second.next_request().unwrap().unwrap().name(), "status");
+        first.feed(b"us\nvcl.inline a << E\nvcl");
+        while first.next_request().is_some() {}
+        assert_eq!(first.unread(), None);
+    }
 
     fn all(decoder: &mut Decoder, bytes: &[u8]) -> Vec<Result<Request, DecodeError>> {
         decoder.feed(bytes);

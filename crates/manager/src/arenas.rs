@@ -73,6 +73,16 @@ impl Succession {
         }
     }
 
+    /// Whether the worker (or the next one) came after a death.
+    pub fn is_after_death(&self) -> bool {
+        self.after_death
+    }
+
+    /// As told by the program before this one. How often workers died of late is counted anew.
+    pub fn resume(after_death: bool) -> Succession {
+        Succession { after_death, ..Succession::default() }
+    }
+
     fn died(&mut self, now: Mono) -> Legacy {
         self.deaths.push_front(now);
         self.deaths.retain(|at| now.since(*at) <= WINDOW);
@@ -119,6 +129,17 @@ impl Arenas {
     /// The next worker shall find nothing: the memory goes back to the system.
     pub fn empty(&mut self) {
         *self = Arenas::default();
+    }
+
+    /// Each store's name and memory, and the journal: for the program after this one.
+    pub fn parts(&self) -> (impl Iterator<Item = (&str, BorrowedFd<'_>)>, Option<BorrowedFd<'_>>) {
+        let stores = self.stores.iter().map(|arena| (arena.store.as_str(), arena.file.as_fd()));
+        (stores, self.journal.as_ref().map(AsFd::as_fd))
+    }
+
+    /// Of what [`Arenas::parts`] gave.
+    pub fn from_parts(stores: Vec<(String, File)>, journal: Option<File>) -> Arenas {
+        Arenas { stores: stores.into_iter().map(|(store, file)| Arena { store, file }).collect(), journal }
     }
 
     /// The number by which a worker inherits a store's memory.

@@ -96,6 +96,17 @@ impl Masters {
         }))
     }
 
+    /// Where it connects to.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// One that knew these addresses before; None when there are none. `is_connected`: a session has the connection.
+    pub fn resume(addresses: Vec<SocketAddr>, is_connected: bool, now: Mono) -> Option<Masters> {
+        let state = if is_connected { State::Connected } else { State::Waiting { until: now } };
+        (!addresses.is_empty()).then_some(Masters { addresses, next: 0, pause: STEP, state })
+    }
+
     /// What to wait for.
     pub fn descriptor(&self) -> Option<(std::os::fd::BorrowedFd<'_>, Interest)> {
         match &self.state {

@@ -76,12 +76,14 @@ impl Manager {
             Id::VclDeps => Reply::ok(self.vcls.deps()),
             Id::VclSymtab => Reply::ok(self.vcls.symtab()),
             Id::DebugPanicMaster => not_built("The manager doesn't panic on request."),
+            Id::Upgrade => Reply::cant("An upgrade is asked for on a CLI connection, which gets the answer."),
             Id::Auth => unreachable!("sessions answer it before they come here"),
             // Served by the worker, so passed on and never run here.
             Id::BackendList
             | Id::BackendSetHealth
             | Id::Ban
             | Id::BanList
+            | Id::DebugDrain
             | Id::DebugFragfetch
             | Id::DebugListenAddress
             | Id::DebugPanicWorker

@@ -83,6 +83,7 @@ pub struct Manager {
     pub(crate) remove_workdir: bool,
     /// On the way out: nothing is made ready for another worker.
     pub(crate) ending: bool,
+    pub(crate) upgrade: crate::upgrade::Upgrade,
 }
 
 /// When things are due.
@@ -118,6 +119,7 @@ impl Timers {
 enum Event {
     Signal,
     Worker,
+    Leaving,
     CliSocket(usize),
     Session(usize),
     Master,
@@ -182,6 +184,7 @@ impl Manager {
                 match event {
                     Event::Signal => stop |= self.on_signal(&mut signals),
                     Event::Worker => self.on_worker(),
+                    Event::Leaving => self.tend_leaving(),
                     Event::CliSocket(at) => self.on_connection(at),
                     Event::Session(at) => self.on_session(at),
                     Event::Master => {}
@@ -206,6 +209,10 @@ impl Manager {
         for fd in self.worker.descriptors() {
             wants.push((fd, Interest::Read));
             events.push(Event::Worker);
+        }
+        for fd in self.leaving_descriptors() {
+            wants.push((fd, Interest::Read));
+            events.push(Event::Leaving);
         }
         let takes_more = self.sessions.len() < MAX_SESSIONS && self.timers.cli_pause <= self.now();
         for (at, socket) in self.cli_sockets.iter().enumerate().filter(|_| takes_more) {
@@ -233,7 +240,7 @@ impl Manager {
     fn next_timer(&self) -> Mono {
         let t = &self.timers;
         let master = self.masters.as_ref().and_then(Masters::due);
-        let others = [t.ping, Some(t.cooling), t.restart, master].into_iter().flatten();
+        let others = [t.ping, Some(t.cooling), t.restart, master, self.leaving_due()].into_iter().flatten();
         others.fold(t.uptime, |first, due| if due < first { due } else { first })
     }
 
@@ -247,6 +254,9 @@ impl Manager {
         }
         if self.timers.ping.is_some_and(|due| due <= now) {
             self.ping_worker();
+        }
+        if self.leaving_due().is_some_and(|due| due <= now) {
+            self.tend_leaving();
         }
         if self.timers.cooling <= now {
             let cooldown = self.params.vcl_cooldown;
@@ -337,6 +347,7 @@ impl Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
+        self.end_leaving();
         if self.worker.pid().is_some() {
             let _ = self.worker.reap();
         }

@@ -51,6 +51,16 @@ impl Deaths {
         self.last.truncate(KEPT);
     }
 
+    /// The last ones, all that nobody asked for, and when those of the last hour were: for the program after this one.
+    pub fn parts(&self) -> (impl Iterator<Item = &Death>, u64, impl Iterator<Item = Real>) {
+        (self.last.iter(), self.total, self.recent.iter().copied())
+    }
+
+    /// Of what [`Deaths::parts`] gave.
+    pub fn from_parts(last: impl Iterator<Item = Death>, total: u64, recent: impl Iterator<Item = Real>) -> Deaths {
+        Deaths { last: last.take(KEPT).collect(), total, recent: recent.take(COUNTED).collect() }
+    }
+
     fn in_last_hour(&self, now: Real) -> usize {
         self.recent.iter().filter(|at| now.since(**at) < HOUR).count()
     }

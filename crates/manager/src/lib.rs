@@ -25,6 +25,7 @@ mod serve;
 mod session;
 mod storefile;
 mod stores;
+pub mod upgrade;
 pub mod usage;
 mod vcls;
 mod workdir;

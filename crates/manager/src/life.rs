@@ -67,6 +67,7 @@ impl Manager {
                 return self.failed_start(pid, "Pushing vcls failed", answer);
             }
         }
+        self.carry_health();
         let answer = self.worker.command("start");
         if !answer.is_ok() {
             return self.failed_start(pid, "Acceptor start failed", answer);
@@ -138,7 +139,7 @@ impl Manager {
         }
     }
 
-    fn schedule_ping(&mut self) {
+    pub(crate) fn schedule_ping(&mut self) {
         let interval = Duration::from_secs(u64::from(self.params.ping_interval));
         self.timers.ping = (!interval.is_zero()).then(|| self.now() + interval);
     }
@@ -175,6 +176,9 @@ impl Manager {
         }
         self.worker.state = State::Stopping;
         print(Severity::Debug, "Stopping Child");
+        if !self.upgrade.is_taking_over {
+            self.end_leaving();
+        }
         self.reap_worker(end);
     }
 
@@ -232,7 +236,8 @@ impl Manager {
 
     /// Nobody shall wait for a worker that isn't going to come.
     fn reopen_listeners(&mut self) {
-        if self.ending {
+        // With another worker beside it the sockets are that one's.
+        if self.ending || self.upgrade.is_taking_over {
             return;
         }
         for listener in &mut self.listeners {
@@ -307,7 +312,7 @@ impl Manager {
         });
     }
 
-    fn record_panic(&mut self, pid: i32, panic: &[u8]) {
+    pub(crate) fn record_panic(&mut self, pid: i32, panic: &[u8]) {
         let date = message::date::format(self.clock.real());
         let text = format!("Panic at: {}\n{}", String::from_utf8_lossy(&date), printable(panic));
         print(Severity::Error, &format!("Child ({pid}) {text}"));

@@ -56,7 +56,7 @@ pub struct Listener {
     pub endpoint: String,
     /// The sockets (more than one for TCP). They listen from the start of the first worker on.
     pub sockets: Vec<OwnedFd>,
-    permissions: Permissions,
+    pub(crate) permissions: Permissions,
 }
 
 impl Listener {
@@ -127,6 +127,16 @@ fn set_protocol(protocol: &mut Option<Protocol>, word: &str) -> Result<(), Fatal
 }
 
 impl Permissions {
+    /// User, group and mode.
+    pub fn numbers(self) -> [Option<u32>; 3] {
+        [self.user, self.group, self.mode]
+    }
+
+    /// Of these.
+    pub fn from_numbers([user, group, mode]: [Option<u32>; 3]) -> Permissions {
+        Permissions { user, group, mode }
+    }
+
     fn set(&mut self, word: &str, key: &str, value: &str) -> Result<(), Fatal> {
         let once = |taken: bool| match taken {
             true => argument(format!("Too many {key} sub-args in -a ({word})")),

@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use shm::vsc::{CounterSet, Stats};
-use shm::vsm::{self, Home, Owner, Segment, SegmentSet};
-use tables::counters::Mgt;
+use shm::vsm::{self, Home, Owner, Segment, SegmentSet, Shared};
+use tables::counters::{Counter, Mgt};
 
 use crate::jail::Jail;
 use crate::workdir;
@@ -17,6 +17,9 @@ use crate::workdir;
 const PARAMS_BYTES: usize = 672;
 /// Bytes of the Panic segment.
 const PANIC_BYTES: usize = 64 << 10;
+
+/// The present worker's directory.
+pub const WORKER_DIR: &str = Home::Worker.dir_name();
 
 /// The set, as long as the manager lives.
 #[derive(Debug)]
@@ -32,9 +35,18 @@ pub struct Memory {
 /// What exists while a worker does. The order matters: fields drop in it, and the index says Panic went first.
 #[derive(Debug)]
 struct ChildMemory {
-    panic: Segment,
+    panic: LastWords,
     #[expect(dead_code, reason = "kept so that it stays published")]
-    params: Segment,
+    params: Option<Segment>,
+}
+
+/// Where a worker leaves its last words.
+#[derive(Debug)]
+enum LastWords {
+    /// A segment of this set.
+    Published(Segment),
+    /// One of a set before this one, which the worker has open.
+    Inherited(Shared, OwnedFd),
 }
 
 fn owner(ids: Option<(u32, u32)>) -> Option<Owner> {
@@ -45,11 +57,18 @@ impl Memory {
     /// Makes the set with the identity and the MGT counters.
     pub fn create(jail: &Jail, identity: &str) -> io::Result<Memory> {
         let workdir = Path::new(workdir::HERE);
-        let set = jail.privileged(|| {
+        jail.privileged(|| {
             let _ = vsm::remove(workdir, Home::Worker);
             let _ = vsm::remove_set_aside(workdir, Home::Worker);
-            SegmentSet::create(workdir, Home::Manager, std::process::id(), owner(jail.manager_ids()))
-        })?;
+        });
+        Memory::create_beside(jail, identity)
+    }
+
+    /// As [`Memory::create`], with what the worker has left where it is.
+    pub fn create_beside(jail: &Jail, identity: &str) -> io::Result<Memory> {
+        let workdir = Path::new(workdir::HERE);
+        let set = jail
+            .privileged(|| SegmentSet::create(workdir, Home::Manager, std::process::id(), owner(jail.manager_ids())))?;
         let identity = set.put("Arg", "-i", &with_nul(identity))?;
         let counters = Stats::new(&set).add::<Mgt>("MGT")?;
         Ok(Memory { set, arguments: vec![identity], counters, child: None })
@@ -72,13 +91,61 @@ impl Memory {
         let mut panic = self.set.prepare("Panic", "", PANIC_BYTES)?;
         panic.publish()?;
         let file = panic.open_file()?;
-        self.child = Some(ChildMemory { panic, params });
+        self.child = Some(ChildMemory { panic: LastWords::Published(panic), params: Some(params) });
         Ok(file)
     }
 
     /// What a worker left as its last words; empty when it left none.
     pub fn panic_text(&self) -> Vec<u8> {
-        self.child.as_ref().map(|child| child.panic.read_text()).unwrap_or_default()
+        let read = |child: &ChildMemory| match &child.panic {
+            LastWords::Published(segment) => segment.read_text(),
+            LastWords::Inherited(memory, _) => memory.read_text(),
+        };
+        self.child.as_ref().map(read).unwrap_or_default()
+    }
+
+    /// The file of the worker's last words.
+    pub fn panic_file(&self) -> io::Result<OwnedFd> {
+        match self.child.as_ref().map(|child| &child.panic) {
+            Some(LastWords::Published(segment)) => segment.open_file(),
+            Some(LastWords::Inherited(_, file)) => sys::fd::duplicate(file),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// MGT's values, and sets them: they go on from one program to the next.
+    pub fn values(&self) -> Vec<(String, u64)> {
+        self.each_counter().map(|(name, counter)| (name.to_owned(), counter.get())).collect()
+    }
+
+    /// Sets them, as far as they are known.
+    pub fn set_values(&self, values: &[(String, u64)]) {
+        for (name, counter) in self.each_counter() {
+            if let Some((_, value)) = values.iter().find(|(known, _)| known == name) {
+                counter.set(*value);
+            }
+        }
+    }
+
+    fn each_counter(&self) -> impl Iterator<Item = (&'static str, &Counter)> {
+        let c = &self.counters;
+        let all = [
+            ("child_start", &c.child_start),
+            ("child_exit", &c.child_exit),
+            ("child_stop", &c.child_stop),
+            ("child_died", &c.child_died),
+            ("child_dump", &c.child_dump),
+            ("child_panic", &c.child_panic),
+            ("child_distrust", &c.child_distrust),
+        ];
+        all.into_iter()
+    }
+
+    /// A worker that had its memory before this program began.
+    pub fn child_inherited(&mut self, panic: OwnedFd) -> io::Result<()> {
+        let memory = Shared::from_fd(sys::fd::duplicate(&panic)?)?;
+        self.child = Some(ChildMemory { panic: LastWords::Inherited(memory, panic), params: None });
+        Ok(())
     }
 
     /// The worker is gone: so are its segments, and its directory as far as anybody sees, unless tests want to look at it.

@@ -42,14 +42,19 @@ const WAITERS: [&str; 2] = ["epoll", "poll"];
 
 /// Runs the program; the value is its exit status.
 pub fn serve(options: &Options) -> Result<i32, Fatal> {
+    if let Some(inherited) = crate::upgrade::resume::inherited()? {
+        return crate::upgrade::resume::resume(options, inherited);
+    }
     report::configure(matches!(options.mode, Mode::Debug | Mode::Foreground), true);
     sys::fd::close_from(3);
+    let program = crate::upgrade::program_path();
     let exe = Executable::open_self().or_else(|e| argument(format!("Cannot open my own executable: {e}")))?;
     let daemon = match options.mode {
         Mode::Daemon => Some(sys::daemon::detach().or_else(|e| argument(format!("Fork() failed: {e}")))?),
         Mode::Foreground | Mode::Debug | Mode::PrintVcl => None,
     };
     let (mut manager, mut todo) = prepare(options, exe)?;
+    manager.upgrade.program = program;
     if options.mode == Mode::PrintVcl {
         return Ok(print_vcls(&mut manager, &mut todo.vcls));
     }
@@ -145,6 +150,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         restarts: 0,
         remove_workdir,
         ending: false,
+        upgrade: Default::default(),
         clock,
     };
     manager.params_changed();

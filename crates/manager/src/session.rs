@@ -2,6 +2,8 @@
 //! CLI sessions: on -T and -M connections, on stdin with -d, and from an -I file. Nobody waits for a client that doesn't
 //! read: replies queue in the session, and while they do it reads no further command.
 
+mod carry;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use cli::auth::Challenge;
 use cli::{Decoder, Request};
 use sys::fd::Interest;
+use tables::cli_cmds::CommandId;
 
 use crate::core::Manager;
 use crate::fatal::{Fatal, argument};
@@ -139,6 +142,8 @@ impl Manager {
                     self.log_request(at, &request.line);
                     match request.command(authenticated) {
                         Ok(command) if command.name == "auth" => self.authenticate(at, request),
+                        // When it succeeds, the next program answers.
+                        Ok(command) if authenticated && command.id == CommandId::Upgrade => self.upgrade(at),
                         _ => self.execute(request, authenticated),
                     }
                 }

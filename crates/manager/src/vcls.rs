@@ -15,6 +15,7 @@ use base::clock::Mono;
 use crate::named;
 use crate::reply::{Reply, ReplyExt, Status};
 
+mod carry;
 mod discard;
 mod label;
 mod list;

@@ -103,6 +103,11 @@ impl Worker {
         });
     }
 
+    /// Its pid and the descriptors to it, for the program after this one: CLI, output.
+    pub fn parts(&self) -> Option<(i32, BorrowedFd<'_>, BorrowedFd<'_>)> {
+        self.process.as_ref().map(|p| (p.child.pid(), p.cli.as_fd(), p.output.as_fd()))
+    }
+
     /// Its process id.
     pub fn pid(&self) -> Option<i32> {
         self.process.as_ref().map(|p| p.child.pid())
@@ -116,6 +121,14 @@ impl Worker {
             fds.push(process.output.as_fd());
         }
         fds
+    }
+
+    /// Waits for a while, or until it prints or ends; relays what it printed.
+    pub fn wait_output(&mut self, limit: Duration) {
+        let wants: Vec<_> = self.descriptors().into_iter().map(|fd| (fd, Interest::Read)).collect();
+        let _ = sys::fd::wait_any(&wants, Some(limit));
+        drop(wants);
+        self.relay_output();
     }
 
     /// Relays what it printed, as far as it's there.

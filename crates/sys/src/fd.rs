@@ -26,6 +26,27 @@ pub fn inherit(raw: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
+/// A duplicate of a descriptor that this process inherited at exec, by its number; the original stays as it is.
+pub fn duplicate_inherited(raw: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl on any number is defined; a number that isn't open gives EBADF.
+    let copy = unsafe { libc::fcntl(raw, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: F_DUPFD_CLOEXEC has just made this descriptor; nobody else knows its number.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Whether a descriptor that is known by its number survives exec.
+pub fn set_number_inheritable(raw: RawFd, inheritable: bool) -> io::Result<()> {
+    let flags = if inheritable { 0 } else { libc::FD_CLOEXEC };
+    // SAFETY: fcntl on any number is defined; a number that isn't open gives EBADF.
+    match unsafe { libc::fcntl(raw, libc::F_SETFD, flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Whether the descriptor survives exec.
 pub fn set_inheritable(fd: impl AsFd, inheritable: bool) -> io::Result<()> {
     let flag = if inheritable { FdFlag::empty() } else { FdFlag::FD_CLOEXEC };

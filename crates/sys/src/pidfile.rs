@@ -3,6 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -42,6 +43,12 @@ impl PidFile {
         }
     }
 
+    /// One that this process opened before it ran this program, still locked.
+    pub fn resume(file: OwnedFd, path: &Path) -> io::Result<PidFile> {
+        let file = Flock::lock(File::from(file), FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno)?;
+        Ok(PidFile { file, path: path.to_path_buf() })
+    }
+
     /// Writes this process's pid.
     pub fn write(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
@@ -63,6 +70,12 @@ impl PidFile {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl AsFd for PidFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

@@ -2,13 +2,13 @@
 //! Starting, watching and ending child processes: the own executable is opened once and started again from that
 //! descriptor, so that replacing the file on disk can't mix two versions.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -25,7 +25,15 @@ impl Executable {
     /// Opens the executable that this process runs. One that its owner alone may execute is copied to memory: a child with
     /// another user could not start it.
     pub fn open_self() -> io::Result<Executable> {
-        let mut file = File::open("/proc/self/exe")?;
+        Executable::open(Path::new("/proc/self/exe"))
+    }
+
+    /// Opens another one, likewise.
+    pub fn open(path: &Path) -> io::Result<Executable> {
+        let mut file = File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::from_raw_os_error(libc::EACCES));
+        }
         if file.metadata()?.permissions().mode() & FOR_EVERYBODY != 0 {
             return Ok(Executable(file.into()));
         }
@@ -35,6 +43,46 @@ impl Executable {
         let read_only = File::open(format!("/proc/self/fd/{}", copy.as_raw_fd()))?;
         Ok(Executable(read_only.into()))
     }
+
+    /// Runs it in the place of this program: the same process, with the descriptors that are inheritable. `env` adds to the
+    /// environment. Comes back only when that fails.
+    pub fn replace_this_program(&self, argv: &[OsString], env: &[(&str, &str)]) -> io::Error {
+        let exec = || {
+            let argv: Vec<CString> = argv.iter().map(|arg| c_string(arg)).collect::<io::Result<_>>()?;
+            let is_given = |name: &OsString| env.iter().any(|(given, _)| *given == name.as_os_str());
+            let kept = std::env::vars_os().filter(|(name, _)| !is_given(name));
+            let kept = kept.map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()));
+            let given = env.iter().map(|(name, value)| CString::new(format!("{name}={value}")));
+            let env: Vec<CString> = kept.chain(given).collect::<Result<_, _>>()?;
+            Err::<(), _>(
+                nix::unistd::fexecve(&self.0, &argv, &env).map_or_else(io::Error::from, |never| match never {}),
+            )
+        };
+        exec().expect_err("exec comes back with an error only")
+    }
+}
+
+impl AsFd for Executable {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl From<OwnedFd> for Executable {
+    /// One that was opened before this program ran.
+    fn from(file: OwnedFd) -> Executable {
+        Executable(file)
+    }
+}
+
+/// Takes a variable out of the environment, so that no child has it.
+///
+/// Call it while the process has one thread.
+pub fn take_env(name: &str) -> Option<OsString> {
+    let value = std::env::var_os(name)?;
+    // SAFETY: one thread only (contract), so nobody reads the environment meanwhile.
+    unsafe { std::env::remove_var(name) };
+    Some(value)
 }
 
 /// Who the child shall be.
@@ -272,6 +320,11 @@ pub enum Exit {
 }
 
 impl Child {
+    /// A child that this process started before it ran this program.
+    pub fn adopt(pid: i32) -> io::Result<Child> {
+        Child::watch(Pid::from_raw(pid))
+    }
+
     fn watch(pid: Pid) -> io::Result<Child> {
         // SAFETY: pidfd_open takes a pid and flags and touches no memory of ours; the pid is a child not yet waited for.
         let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0u32) };

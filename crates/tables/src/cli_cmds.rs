@@ -80,6 +80,7 @@ commands! {
     Ban "ban" "ban <field> <operator> <arg> [&& <field> <oper> <arg> ...]" "Ban objects for which all conditions hold." "" 3 None, Worker [split];
     BanList "ban.list" "ban.list [-j]" "List bans." "Time of the ban, objects that refer to it, C if completed, its conditions." 0 Some(0), Worker [json];
     Banner "banner" "banner" "Show the banner." "" 0 Some(0), Manager [open];
+    DebugDrain "debug.drain" "debug.drain <seconds>" "Have the worker accept no more, and end when its connections have, or after so many seconds." "" 1 Some(1), Worker [debug];
     DebugFragfetch "debug.fragfetch" "debug.fragfetch" "Deliver fetched bodies in pieces of this many bytes." "" 1 Some(1), Worker [debug];
     DebugListenAddress "debug.listen_address" "debug.listen_address" "Show the addresses listened on." "" 0 Some(0), Worker [debug];
     DebugPanicMaster "debug.panic.master" "debug.panic.master" "Make the manager panic." "" 0 Some(0), Manager [debug];
@@ -106,6 +107,7 @@ commands! {
     Status "status" "status [-j]" "Show the state of the worker." "" 0 Some(0), Manager [json];
     Stop "stop" "stop" "Stop the worker." "" 0 Some(0), Manager [];
     StorageList "storage.list" "storage.list [-j]" "List stores." "" 0 Some(0), Manager [json];
+    Upgrade "upgrade" "upgrade" "Go on as the program that is installed now, without a pause." "The new program is tried first: when it can't take over, the answer says why, and nothing has changed. Its worker begins beside the present one, which then accepts no more and ends when its connections have ended, or after upgrade_drain." 0 Some(0), Manager [];
     VclDeps "vcl.deps" "vcl.deps [-j]" "List VCLs and what they depend on." "" 0 Some(0), Manager [json];
     VclDiscard "vcl.discard" "vcl.discard <name_pattern>..." "Unload VCLs and labels that match." "All that match go, or none when something else depends on one." 1 None, Manager [];
     VclInline "vcl.inline" "vcl.inline <configname> <quoted_VCLstring> [auto|cold|warm]" "Compile and load VCL given here." "" 2 Some(3), Manager [];

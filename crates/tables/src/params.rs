@@ -290,6 +290,11 @@ impl Params {
         self.protected.contains(&spec.name)
     }
 
+    /// The names that `-r` named.
+    pub fn protected(&self) -> &[&'static str] {
+        &self.protected
+    }
+
     /// All values as `name=value` lines, for the worker. Newlines and backslashes in values are escaped.
     pub fn encode(&self) -> String {
         let mut out = String::with_capacity(8 << 10);

@@ -50,6 +50,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         Id::BanList => ban_list(worker, request),
         Id::BackendList => backend_list(worker, request),
         Id::BackendSetHealth => set_health(worker, &arg(0), &arg(1)),
+        Id::DebugDrain => drain(worker, &arg(0)),
         Id::DebugListenAddress => Reply::ok(addresses(worker)),
         Id::DebugXid => xid(worker, request),
         Id::DebugSrandom => {
@@ -85,6 +86,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         | Id::Restarts
         | Id::Status
         | Id::Stop
+        | Id::Upgrade
         | Id::VclDeps
         | Id::VclInline
         | Id::VclSymtab => not_built(command.name),
@@ -186,6 +188,15 @@ fn taken_apart(url: &str) -> Result<(Option<String>, String), String> {
 fn fragfetch(worker: &Worker, bytes: &str) -> Reply {
     let Ok(bytes) = bytes.parse() else { return Reply::new(Status::Param, "A number of bytes is wanted") };
     worker.engine.fragfetch.store(bytes, std::sync::atomic::Ordering::Relaxed);
+    Reply::ok("")
+}
+
+fn drain(worker: &Worker, seconds: &str) -> Reply {
+    let number = seconds.parse().ok().or_else(|| base::text::parse_duration(seconds));
+    let Some(limit) = number.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else {
+        return Reply::new(Status::Param, "that is no number of seconds");
+    };
+    worker.drain.begin(&worker.engine, limit);
     Reply::ok("")
 }
 

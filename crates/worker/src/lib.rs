@@ -6,6 +6,7 @@ mod adoption;
 mod backends;
 mod commands;
 pub mod conf;
+mod drain;
 mod housekeeping;
 mod journal;
 mod memory;
@@ -20,7 +21,6 @@ mod watchdog;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use cli::{Decoder, Reply};
 use shm::vsl::Marker;
@@ -69,7 +69,7 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
     housekeeping::start(&worker);
     adoption::start(&worker);
     converse(&socket, leftover, &worker, &signals);
-    drain(&worker);
+    drain::finish(&worker);
     0
 }
 
@@ -92,8 +92,12 @@ fn converse(socket: &std::os::fd::OwnedFd, leftover: Vec<u8>, worker: &Arc<Worke
                 return;
             }
         }
+        if worker.drain.is_over(&worker.engine) {
+            return;
+        }
         let wants = [(socket.as_fd(), Interest::Read), (signals.as_fd(), Interest::Read)];
-        match sys::fd::wait_any(&wants, None) {
+        let pause = worker.drain.has_begun().then_some(drain::LOOK);
+        match sys::fd::wait_any(&wants, pause) {
             Ok(ready) if ready[1] => return,
             Ok(ready) if !ready[0] => continue,
             Ok(_) => {}
@@ -124,20 +128,4 @@ fn send(socket: &std::os::fd::OwnedFd, worker: &Worker, reply: &Reply) -> bool {
 
 fn log_cli(worker: &Worker, text: std::fmt::Arguments<'_>) {
     worker.engine.log.write_onef(Tag::Cli, base::Vxid::NONE, Marker::None, text);
-}
-
-/// The manager is gone or said stop: requests in progress may end, for `shutdown_grace`.
-fn drain(worker: &Worker) {
-    let engine = &worker.engine;
-    engine.draining.store(true, Ordering::Relaxed);
-    let grace = engine.params.load().shutdown_grace;
-    let until = std::time::Instant::now() + grace;
-    // Connections without a request don't count: nobody loses anything with them.
-    let is_busy = || worker.seats.lock().iter().any(|seat| seat.work.open() > 0);
-    while is_busy() && std::time::Instant::now() < until {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    std::thread::sleep(std::time::Duration::from_millis(worker.shutdown_delay_ms.load(Ordering::Relaxed)));
-    suspects::clear(&engine.stores, worker.seats.lock().len());
-    eprintln!("Child dies");
 }

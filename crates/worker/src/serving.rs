@@ -141,15 +141,13 @@ pub struct ConnectionLimit(Mutex<HashMap<IpAddr, u32>>);
 
 async fn accept(worker: Arc<Worker>, listener: Listener, info: Arc<ListenerInfo>) {
     let main = worker.engine.main;
+    let acceptor = worker.drain.acceptor();
+    let mut is_known = false;
     loop {
-        if worker.engine.draining.load(Ordering::Relaxed) {
-            // Those who come now wait in the backlog for the next worker: the manager keeps the socket.
-            drop(listener);
-            return;
-        }
-        for n in 0..ACCEPT_BATCH {
-            let next = if n == 0 { listener.accept().await } else { listener.try_accept() };
-            match next {
+        // Once draining those who come wait in the backlog for the next worker: the manager keeps the socket.
+        let Some(mut next) = acceptor.next(&listener, &worker.engine, &mut is_known).await else { return };
+        for _ in 0..ACCEPT_BATCH {
+            match std::mem::replace(&mut next, Accept::Nothing) {
                 Accept::Connection(accepted) => welcome(&worker, &info, accepted),
                 Accept::Nothing => break,
                 Accept::Aborted => {
@@ -170,6 +168,7 @@ async fn accept(worker: Arc<Worker>, listener: Listener, info: Arc<ListenerInfo>
                     break;
                 }
             }
+            next = listener.try_accept();
         }
         rt::yield_now().await;
     }

@@ -74,6 +74,8 @@ pub struct Worker {
     /// `MEMPOOL.*`
     pub pools: crate::pools::Pools,
     pub accepting: AtomicBool,
+    /// How it leaves.
+    pub drain: crate::drain::Drain,
     /// The serving threads, for the watchdog and the drain.
     pub seats: Mutex<Vec<crate::watchdog::ThreadHandle>>,
     /// In builds that count what requests cost.
@@ -158,6 +160,7 @@ impl Worker {
             memory: crate::memory::Memory::new(start.manager_pid),
             pools,
             accepting: AtomicBool::new(false),
+            drain: Default::default(),
             seats: Mutex::default(),
             costs: costs.map(|set| &**Box::leak(Box::new(set))),
             log_room: Mutex::new(Some(log_room)),

@@ -44,18 +44,19 @@ pub enum Outcome {
 impl Checker<'_> {
     /// Checks a VCL. Waits for the end of it.
     pub fn check(&self, request: &Request) -> Outcome {
-        match self.run(&request.encode()) {
+        match self.run(PROGRAM, &request.encode()) {
             Err(e) => Outcome::Bad(format!("Running VCC-compiler failed: {e}\nVCL compilation failed")),
             Ok((Exit::Status(0), out, said)) => good(request, out, &said),
             Ok((exit, _, said)) => Outcome::Bad(bad(exit, &said)),
         }
     }
 
-    fn run(&self, request: &[u8]) -> io::Result<(Exit, Vec<u8>, Vec<u8>)> {
+    /// Runs `exe` as `program` with the checker's limits and `request` on stdin: how it ended, what it wrote and said.
+    pub(crate) fn run(&self, program: &str, request: &[u8]) -> io::Result<(Exit, Vec<u8>, Vec<u8>)> {
         let (stdin, feed) = sys::fd::pipe()?;
         let (out, stdout) = sys::fd::pipe()?;
         let (err, stderr) = sys::fd::pipe()?;
-        let spawn = Spawn::new(self.exe, PROGRAM)?
+        let spawn = Spawn::new(self.exe, program)?
             .standard(0, stdin.as_fd())
             .standard(1, stdout.as_fd())
             .standard(2, stderr.as_fd())

@@ -331,6 +331,8 @@ params! {
         "How long a session stays on its thread for the next request before it is parked. No effect here: parking costs nothing.";
     uncacheable_ttl: Seconds = "120.000" ["seconds" min "0.000"] { Own }
         "How long the built-in VCL remembers that an answer is uncacheable; of release 8 and later.";
+    upgrade_drain: Seconds = "300.000" ["seconds" min "0.000"] { Own }
+        "How long the worker of before an upgrade goes on with the connections that it has. Each ends by its own time: with its next response, when it has been idle for timeout_idle, or here.";
     vary_limit: Count = "1000" ["variants" min "0"] { Own }
         "How many variants an objhead may have; beyond it the least useful one goes. 0 is no limit.";
     vary_notice: Count = "10" ["variants" min "1"] {}

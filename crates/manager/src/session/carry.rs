@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! CLI sessions as one program tells them to the next.
+
+use std::os::fd::AsRawFd;
+
+use cli::Decoder;
+use cli::auth::{CHALLENGE_LEN, Challenge};
+
+use super::{Kind, Session};
+use crate::core::Manager;
+use crate::reply::Reply;
+use crate::upgrade::state::OpenSession;
+
+const KINDS: [(Kind, &str); 3] = [(Kind::Telnet, "telnet"), (Kind::Master, "master"), (Kind::Debug, "debug")];
+
+impl Session {
+    /// What the next program has to know; `None` in the midst of a command's text.
+    pub fn parts(&self, asks: bool) -> Option<OpenSession> {
+        let (_, word) = KINDS.iter().find(|(kind, _)| *kind == self.kind)?;
+        Some(OpenSession {
+            kind: (*word).to_owned(),
+            identity: self.identity.clone(),
+            input: self.input.as_raw_fd(),
+            output: self.output.as_ref().map(AsRawFd::as_raw_fd),
+            challenge: self.challenge.as_ref().map(|challenge| challenge.reply().body[..CHALLENGE_LEN].to_vec()),
+            unread: self.decoder.unread()?,
+            unsent: self.unsent.clone(),
+            is_closing: self.closing,
+            asks,
+        })
+    }
+
+    /// Of what [`Session::parts`] gave.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn from_parts(parts: &OpenSession) -> Result<Session, String> {
+        let copy = |fd| sys::fd::duplicate_inherited(fd).map_err(|e| format!("CLI session {}: {e}", parts.identity));
+        let kind = KINDS.iter().find(|(_, word)| *word == parts.kind);
+        let (kind, _) = kind.ok_or_else(|| format!("no kind of CLI session: {}", parts.kind))?;
+        let challenge = match &parts.challenge {
+            Some(bytes) => Some(Challenge::from_reply(bytes).ok_or("no challenge of a CLI session")?),
+            None => None,
+        };
+        let mut decoder = if challenge.is_some() { Decoder::new() } else { Decoder::trusted() };
+        decoder.feed(&parts.unread);
+        Ok(Session {
+            kind: *kind,
+            identity: parts.identity.clone(),
+            input: copy(parts.input)?,
+            output: parts.output.map(copy).transpose()?,
+            decoder,
+            challenge,
+            unsent: parts.unsent.clone(),
+            closing: parts.is_closing,
+            ended: false,
+        })
+    }
+
+    /// Whether it is the connection of -M.
+    pub fn is_master(&self) -> bool {
+        self.kind == Kind::Master
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+}
+
+impl Manager {
+    /// Answers a command that the program before this one took, and goes on with those that came after it.
+    pub(crate) fn answer_session(&mut self, at: usize, reply: Reply) {
+        let reply = reply.limited(self.params.cli_limit);
+        self.log_reply(at, &reply);
+        self.sessions[at].send(&reply.encode());
+        self.run_requests(at);
+    }
+}

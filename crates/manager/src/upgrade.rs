@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `upgrade`: the program that is installed now takes over, in this same process, without a pause.
+//!
+//! ```text
+//! this program                                   the installed one
+//! state::State of everything ──────────────────▶ trial: reads it, compiles every VCL        (a short-lived process)
+//!   refused: the answer says why, nothing changed
+//! exec: same pid, sockets, pid files, CLI ─────▶ resume: a manager of that state
+//!                                                  starts a worker beside the present one, waits for its probes
+//!   (exec again, with the reason) ◀── failed ────  answers the CLI, has the old worker drain
+//! ```
+
+pub(crate) mod capture;
+mod health;
+mod leaving;
+pub(crate) mod resume;
+pub(crate) mod state;
+mod trial;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use sys::process::Executable;
+
+use crate::checker::Checker;
+use crate::core::Manager;
+use crate::fatal::errno_text;
+use crate::reply::Reply;
+use crate::report::{Severity, print};
+use leaving::Leaving;
+use state::State;
+pub use trial::{PROGRAM, run_trial};
+
+/// The variable that tells a program that it takes over: the number of the state's descriptor.
+const STATE: &str = "LACQUER_UPGRADE";
+/// The variable that tells the program of before that the other one failed: why.
+const FAILED: &str = "LACQUER_UPGRADE_FAILED";
+
+/// What a manager has to do with upgrades.
+#[derive(Debug, Default)]
+pub struct Upgrade {
+    /// Where the program lies that is to take over.
+    pub program: PathBuf,
+    /// Workers of before, which end when their connections do.
+    pub leaving: Vec<Leaving>,
+    /// The worker that starts is to take the place of the last one of `leaving`.
+    pub is_taking_over: bool,
+}
+
+/// Where the program lies that this process was started as, for when another one lies there: as it was called, not where
+/// links lead to today. Call it before the directory is changed.
+pub fn program_path() -> PathBuf {
+    let own = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    let called = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
+    let places: Vec<PathBuf> = match called.components().count() {
+        1 => {
+            std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).map(|dir| dir.join(&called)).collect()
+        }
+        _ => vec![called],
+    };
+    let is_own = |place: &PathBuf| std::fs::canonicalize(place).is_ok_and(|file| file == own);
+    let found = places.into_iter().find(is_own).and_then(|place| std::path::absolute(place).ok());
+    found.unwrap_or(own)
+}
+
+impl Manager {
+    /// Upgrades for the CLI session `at`. Comes back only with the reason why that can't be: else the next program answers.
+    pub(crate) fn upgrade(&mut self, at: usize) -> Reply {
+        let program = self.upgrade.program.clone();
+        match self.try_upgrade(at, &program) {
+            Err(reason) => {
+                let text = format!("Not upgraded to {}: {reason}", program.display());
+                print(Severity::Error, &text);
+                Reply::cant(text)
+            }
+            Ok(never) => match never {},
+        }
+    }
+
+    fn try_upgrade(&mut self, at: usize, program: &Path) -> Result<std::convert::Infallible, String> {
+        let said = |e: io::Error| errno_text(&e);
+        let next = self.jail.privileged(|| Executable::open(program)).map_err(said)?;
+        let (state, _held) = self.capture(at)?;
+        let text = state.encode();
+        let next_version = trial::run(Checker { exe: &next, jail: &self.jail }, &text)?;
+        print(Severity::Info, &format!("Upgrade from {} to {next_version}", state.writer));
+        let file = state_file(&text).map_err(said)?;
+        Err(self.jail.privileged(|| exec(&next, &state, &file, None)).to_string())
+    }
+}
+
+/// The state as a file that the next program reads.
+fn state_file(text: &[u8]) -> io::Result<File> {
+    let mut file = sys::fd::memfd("lacquer upgrade")?;
+    file.write_all(text)?;
+    Ok(file)
+}
+
+/// Becomes another program with this state. On failure everything is as before.
+fn exec(program: &Executable, state: &State, file: &File, failed: Option<&str>) -> io::Error {
+    let mut all = state.descriptors();
+    all.insert(file.as_raw_fd());
+    let passed = all.iter().try_for_each(|fd| sys::fd::set_number_inheritable(*fd, true));
+    let error = match passed {
+        Err(error) => error,
+        Ok(()) => {
+            let number = file.as_raw_fd().to_string();
+            let mut env = vec![(STATE, number.as_str())];
+            env.extend(failed.map(|reason| (FAILED, reason)));
+            program.replace_this_program(&state.args, &env)
+        }
+    };
+    for fd in all {
+        let _ = sys::fd::set_number_inheritable(fd, false);
+    }
+    error
+}

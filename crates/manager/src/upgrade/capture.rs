@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What this manager has, as the state that the next program reads.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use sys::sock::Name;
+
+use super::state::{Death, Listening, OpenSession, OpenStore, RunningWorker, State};
+use crate::core::Manager;
+use crate::fatal::errno_text;
+use crate::listen::{Listener, Protocol};
+use crate::memory::WORKER_DIR;
+use crate::usage::OWN_VERSION;
+use crate::worker::Worker;
+
+impl Manager {
+    /// Everything, for the CLI session `asks`; and descriptors that have to stay open until exec.
+    pub(crate) fn capture(&self, asks: usize) -> Result<(State, Vec<OwnedFd>), String> {
+        let now = self.now();
+        let mut held = Vec::new();
+        let (vcls, active, booted) = self.vcls.parts(now);
+        let (last, total_deaths, recent) = self.deaths.parts();
+        let (arenas, journal) = self.arenas.parts();
+        let state = State {
+            writer: OWN_VERSION.to_owned(),
+            args: std::env::args_os().collect(),
+            program: self.upgrade.program.clone(),
+            writer_file: self.exe.as_fd().as_raw_fd(),
+            workdir: self.workdir.clone(),
+            identity: self.identity.clone(),
+            vident: self.vident.clone(),
+            uptime: now.since(self.timers.started),
+            params: self.params.encode(),
+            protected: self.params.protected().iter().map(|name| (*name).to_owned()).collect(),
+            notes: self.printed_param_notes.iter().cloned().collect(),
+            listeners: self.listeners.iter().map(listening).collect(),
+            stores: self
+                .store_files
+                .iter()
+                .map(|f| OpenStore { store: f.store.clone(), file: f.file.as_raw_fd(), bytes: f.bytes })
+                .collect(),
+            arenas: arenas.map(|(store, file)| (store.to_owned(), file.as_raw_fd())).collect(),
+            journal: journal.map(|file| file.as_raw_fd()),
+            after_death: self.succession.is_after_death(),
+            vcls,
+            active,
+            booted,
+            worker_state: self.worker.state.word().to_owned(),
+            workers: self.running_workers(&mut held)?,
+            counters: self.memory.iter().flat_map(|memory| memory.values()).collect(),
+            panic: self.panic.clone(),
+            deaths: last
+                .map(|d| Death {
+                    at: d.at.0,
+                    lived: d.lived,
+                    pid: d.pid,
+                    how: d.how.clone(),
+                    was_asked: d.was_asked,
+                    emptied: d.emptied,
+                })
+                .collect(),
+            total_deaths,
+            recent_deaths: recent.map(|at| at.0).collect(),
+            restarts: self.restarts,
+            exit_status: self.exit_status,
+            secret: self.secret.clone(),
+            secret_is_ours: self.secret_is_ours,
+            pid_files: self.pid_files.iter().map(|f| (f.path().to_owned(), f.as_fd().as_raw_fd())).collect(),
+            cli_sockets: self.cli_sockets.iter().map(AsRawFd::as_raw_fd).collect(),
+            masters: self.masters.iter().flat_map(|m| m.addresses()).map(ToString::to_string).collect(),
+            sessions: self.open_sessions(asks)?,
+        };
+        Ok((state, held))
+    }
+
+    /// The present worker first, if there is one.
+    fn running_workers(&self, held: &mut Vec<OwnedFd>) -> Result<Vec<RunningWorker>, String> {
+        let now = self.now();
+        let mut workers = Vec::new();
+        if let (Some((pid, cli, output)), Some(memory)) = (self.worker.parts(), &self.memory) {
+            let panic = memory.panic_file().map_err(|e| errno_text(&e))?;
+            workers.push(RunningWorker {
+                pid,
+                cli: cli.as_raw_fd(),
+                output: output.as_raw_fd(),
+                panic: panic.as_raw_fd(),
+                memory: WORKER_DIR.into(),
+                lived: now.since(self.timers.worker_started),
+                leaves_in: None,
+            });
+            held.push(panic);
+        }
+        for leaving in &self.upgrade.leaving {
+            let Some((pid, cli, output)) = Worker::parts(&leaving.worker) else { continue };
+            workers.push(RunningWorker {
+                pid,
+                cli: cli.as_raw_fd(),
+                output: output.as_raw_fd(),
+                panic: leaving.panic_file.as_raw_fd(),
+                memory: leaving.memory.clone(),
+                lived: now.since(leaving.started),
+                leaves_in: Some(leaving.until.since(now).max(0.0)),
+            });
+        }
+        Ok(workers)
+    }
+
+    fn open_sessions(&self, asks: usize) -> Result<Vec<OpenSession>, String> {
+        let open = self.sessions.iter().enumerate().filter(|(at, session)| *at == asks || !session.has_ended());
+        let parts = open.map(|(at, session)| {
+            session.parts(at == asks).ok_or_else(|| "another CLI connection is in the midst of a command".to_owned())
+        });
+        parts.collect()
+    }
+}
+
+fn listening(listener: &Listener) -> Listening {
+    let (address, is_uds) = match &listener.address {
+        Name::Inet(address) => (address.to_string().into(), false),
+        Name::Unix(path) => (path.clone(), true),
+    };
+    Listening {
+        name: listener.name.clone(),
+        is_proxy: listener.protocol == Protocol::Proxy,
+        address,
+        is_uds,
+        endpoint: listener.endpoint.clone(),
+        permissions: listener.permissions.numbers(),
+        sockets: listener.sockets.iter().map(AsRawFd::as_raw_fd).collect(),
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Workers of before an upgrade: they accept no more, and end when their connections have ended, or their time is over.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base::clock::Mono;
+use shm::vsm::Shared;
+use sys::process::Exit;
+
+use crate::core::Manager;
+use crate::report::{Severity, print};
+use crate::worker::Worker;
+
+/// So many may be there at a time; the oldest ends for the next one.
+pub const MOST: usize = 8;
+/// How much longer than its time one may take before it is ended.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// One of them.
+#[derive(Debug)]
+pub struct Leaving {
+    pub worker: Worker,
+    /// Where its last words are.
+    pub panic: Shared,
+    pub panic_file: OwnedFd,
+    /// Its directory of shared memory.
+    pub memory: PathBuf,
+    pub started: Mono,
+    /// When its time is over.
+    pub until: Mono,
+}
+
+impl Leaving {
+    fn is_due(&self, now: Mono) -> bool {
+        self.worker.has_ended() || self.until + GRACE < now
+    }
+}
+
+impl Manager {
+    /// What to wait for.
+    pub(crate) fn leaving_descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.upgrade.leaving.iter().flat_map(|leaving| leaving.worker.descriptors())
+    }
+
+    /// When the first is to be ended that takes too long.
+    pub(crate) fn leaving_due(&self) -> Option<Mono> {
+        let ends = self.upgrade.leaving.iter().map(|leaving| leaving.until + GRACE + Duration::from_millis(1));
+        ends.reduce(|first, end| if end < first { end } else { first })
+    }
+
+    /// Relays what they print, and buries those that have ended.
+    pub(crate) fn tend_leaving(&mut self) {
+        self.upgrade.leaving.iter_mut().for_each(|leaving| leaving.worker.relay_output());
+        let now = self.now();
+        while let Some(at) = self.upgrade.leaving.iter().position(|leaving| leaving.is_due(now)) {
+            let leaving = self.upgrade.leaving.remove(at);
+            self.bury_leaving(leaving);
+        }
+    }
+
+    /// Ends them all, as a worker that is stopped.
+    pub(crate) fn end_leaving(&mut self) {
+        for leaving in std::mem::take(&mut self.upgrade.leaving) {
+            self.bury_leaving(leaving);
+        }
+    }
+
+    /// Ends the oldest ones that are too many.
+    pub(crate) fn limit_leaving(&mut self) {
+        while self.upgrade.leaving.len() > MOST {
+            let oldest = self.upgrade.leaving.remove(0);
+            self.bury_leaving(oldest);
+        }
+    }
+
+    fn bury_leaving(&mut self, mut leaving: Leaving) {
+        leaving.worker.reply_timeout = self.params.cli_timeout;
+        leaving.worker.grace = self.params.shutdown_grace;
+        let ended = leaving.worker.reap();
+        if leaving.memory != Path::new(crate::memory::WORKER_DIR) {
+            crate::workdir::remove_tree(&leaving.memory, &self.jail);
+        }
+        let Some((pid, exit)) = ended else { return };
+        let how = match exit {
+            Exit::Status(0) => {
+                return print(Severity::Info, &format!("Child ({pid}) of before the upgrade ended"));
+            }
+            Exit::Status(status) => format!("died status={status}"),
+            Exit::Signal(number, _) => format!("died signal={number}"),
+        };
+        print(Severity::Error, &format!("Child ({pid}) of before the upgrade {how}"));
+        if matches!(exit, Exit::Signal(..)) {
+            self.count(|m| m.counters.child_died.inc());
+        }
+        let panic = leaving.panic.read_text();
+        if !panic.is_empty() {
+            self.record_panic(pid, &panic);
+        }
+    }
+}

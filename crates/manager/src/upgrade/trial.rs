@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Whether a program can take over, found out by itself in a process of its own, with the VCL checker's limits: it reads the
+//! state and compiles every VCL of it, and changes nothing.
+//!
+//! A program that knows no such trial answers something else, or nothing: it is refused.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+
+use sys::process::Exit;
+use tables::Params;
+use vcl::{MAIN, Modules, Options, SourceBundle, Sources};
+
+use super::state::{State, Vcl};
+use crate::checker::Checker;
+use crate::fatal::errno_text;
+use crate::options::{self, OrderedArg, Request};
+use crate::report;
+use crate::stores::Stores;
+use crate::usage::OWN_VERSION;
+
+/// The program name under which this executable is on trial.
+pub const PROGRAM: &str = "lacquer-upgrade-trial";
+
+/// What one that can take over answers first.
+const GOOD: &str = "LACQUER-UPGRADE can take over: ";
+
+/// The longest state.
+const LONGEST: u64 = 64 << 20;
+
+/// Has a program tried: its version, or why it can't.
+pub fn run(checker: Checker<'_>, state: &[u8]) -> Result<String, String> {
+    let (exit, out, said) =
+        checker.run(PROGRAM, state).map_err(|e| format!("it could not be tried: {}", errno_text(&e)))?;
+    judge(exit, &String::from_utf8_lossy(&out), &String::from_utf8_lossy(&said))
+}
+
+fn judge(exit: Exit, out: &str, said: &str) -> Result<String, String> {
+    let reason = said.trim_end();
+    match (exit, out.strip_prefix(GOOD)) {
+        (Exit::Status(0), Some(version)) => Ok(version.trim_end().to_owned()),
+        (Exit::Status(3), None) if !reason.is_empty() => Err(reason.to_owned()),
+        // Another program's words, or those of its loader (no such library): the first lines are enough.
+        (Exit::Status(_), _) if !reason.is_empty() => {
+            let lines: Vec<&str> = reason.lines().take(3).collect();
+            Err(format!("it is no program that can take over; it says: {}", lines.join(" / ")))
+        }
+        (Exit::Status(status), _) => Err(format!("it is no program that can take over (status {status})")),
+        (Exit::Signal(number, _), _) => Err(format!("its trial ended by {}", sys::signal::name(number))),
+    }
+}
+
+/// The trial: the exit status. `modules` are what `import` finds.
+pub fn run_trial(modules: Modules) -> i32 {
+    std::panic::set_hook(Box::new(|info| {
+        report::stderr(&format!("its trial panicked: {}", info.to_string().replace('\n', " ")));
+    }));
+    let mut bytes = Vec::new();
+    if let Err(e) = io::stdin().take(LONGEST).read_to_end(&mut bytes) {
+        report::stderr(&format!("cannot read the state: {}", errno_text(&e)));
+        return 1;
+    }
+    match State::decode(&bytes).map_err(|e| e.to_string()).and_then(|state| try_state(&state, modules)) {
+        Ok(()) => {
+            report::stdout(&format!("{GOOD}{OWN_VERSION}\n"));
+            0
+        }
+        Err(reason) => {
+            report::stderr(&reason);
+            3
+        }
+    }
+}
+
+fn try_state(state: &State, modules: Modules) -> Result<(), String> {
+    let args: Vec<String> = state.args.iter().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let request = options::parse("varnishd", &super::resume::varnishd_args(&args)).map_err(|e| e.to_string())?;
+    let Request::Serve(options) = request else { return Err("its arguments aren't a server's".to_owned()) };
+    Params::decode(&state.params).map_err(|e| e.to_string())?;
+    let stores = stores_of(&options.ordered)?;
+    let labels: Vec<String> = state.vcls.iter().filter(|vcl| vcl.file.is_none()).map(|vcl| vcl.name.clone()).collect();
+    let stores: Vec<String> = stores.iter().map(|store| store.name.clone()).collect();
+    let failures = state.vcls.iter().filter_map(|vcl| try_vcl(vcl, &labels, &stores, modules).err());
+    let failures: BTreeSet<String> = failures.collect();
+    match failures.into_iter().next() {
+        Some(first) => Err(first),
+        None => Ok(()),
+    }
+}
+
+/// The stores of a command line.
+pub fn stores_of(ordered: &[OrderedArg]) -> Result<Stores, String> {
+    let mut stores = Stores::default();
+    for arg in ordered {
+        if let OrderedArg::Store(spec) = arg {
+            stores.add(spec).map_err(|e| e.to_string())?;
+        }
+    }
+    stores.complete().map_err(|e| e.to_string())?;
+    Ok(stores)
+}
+
+fn try_vcl(vcl: &Vcl, labels: &[String], stores: &[String], modules: Modules) -> Result<(), String> {
+    let Some(file) = &vcl.file else { return Ok(()) };
+    let bad = |reason: String| format!("VCL {}: {}", vcl.name, reason.trim_end());
+    let bytes = std::fs::read(file).map_err(|e| bad(format!("{}: {}", file.display(), errno_text(&e))))?;
+    let bundle = SourceBundle::from_bytes(&bytes).ok_or_else(|| bad("its checked sources can't be read".to_owned()))?;
+    let (name, text) = bundle.read(MAIN).map_err(bad)?;
+    // As the worker compiles it.
+    let options = Options {
+        allow_inline_c: true,
+        err_unref: false,
+        unsafe_path: true,
+        lazy_hosts: true,
+        dialect: bundle.dialect,
+        stores: stores.to_vec(),
+        labels: labels.to_vec(),
+        check_regex: Some(vrt::check_regex),
+        modules,
+        ..Options::default()
+    };
+    vcl::compile(&name, &text, &bundle, &options).map(drop).map_err(|wrong| bad(wrong.text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_answer_counts() {
+        let good = format!("{GOOD}Lacquer 2\n");
+        assert_eq!(judge(Exit::Status(0), &good, ""), Ok("Lacquer 2".to_owned()));
+        assert_eq!(judge(Exit::Status(3), "", "VCL boot: no\n"), Err("VCL boot: no".to_owned()));
+        assert!(judge(Exit::Status(0), "", "").unwrap_err().contains("status 0"));
+        assert!(judge(Exit::Status(2), "", "Usage\nb\nc\nd").unwrap_err().ends_with("it says: Usage / b / c"));
+        assert!(judge(Exit::Signal(11, false), "", "").unwrap_err().ends_with("SIGSEGV"));
+    }
+}

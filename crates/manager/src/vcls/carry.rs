@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The VCLs as one program tells them to the next.
+
+use base::clock::Mono;
+
+use super::{Prog, State, Vcls};
+use crate::upgrade::state;
+
+impl Vcls {
+    /// All, which is active, and how many the command line loaded.
+    pub fn parts(&self, now: Mono) -> (Vec<state::Vcl>, Option<String>, u32) {
+        let progs = self.progs.iter().map(|prog| state::Vcl {
+            name: prog.name.clone(),
+            state: prog.state.word().to_owned(),
+            is_warm: prog.warm,
+            file: prog.file.clone(),
+            uses: prog.uses.clone(),
+            idle: prog.idle_since.map(|since| now.since(since)),
+        });
+        (progs.collect(), self.active.clone(), self.booted)
+    }
+
+    /// Names of the warm ones.
+    pub fn warm_names(&self) -> Vec<String> {
+        self.progs.iter().filter(|prog| prog.warm).map(|prog| prog.name.clone()).collect()
+    }
+
+    /// Of what [`Vcls::parts`] gave; None when it makes no sense.
+    pub fn from_parts(progs: &[state::Vcl], active: Option<String>, booted: u32, now: Mono) -> Option<Vcls> {
+        let is_known = |name: &String| progs.iter().any(|prog| prog.name == *name);
+        if !active.iter().chain(progs.iter().flat_map(|prog| &prog.uses)).all(is_known) {
+            return None;
+        }
+        let progs = progs.iter().map(|prog| {
+            let state =
+                if prog.state == State::Label.word() { Ok(State::Label) } else { State::parse(Some(&prog.state)) };
+            let state = state.ok().filter(|state| (*state == State::Label) == prog.file.is_none())?;
+            Some(Prog {
+                name: prog.name.clone(),
+                state,
+                warm: prog.is_warm,
+                file: prog.file.clone(),
+                uses: prog.uses.clone(),
+                idle_since: prog.idle.map(|idle| now.plus(-idle)),
+            })
+        });
+        Some(Vcls { progs: progs.collect::<Option<_>>()?, active, booted })
+    }
+}

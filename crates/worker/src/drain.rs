@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! How a worker leaves: at a stop it finishes the requests in progress for `shutdown_grace`; with a successor beside it
+//! (`debug.drain`) it stops accepting and waits for its connections to end, each by its own time.
+//!
+//! Every response that is sent from then on tells its client to connect anew.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use engine::Engine;
+use net::{Accept, Listener};
+use parking_lot::Mutex;
+
+use crate::startup::Worker;
+
+/// Between two looks at whether the last connection has ended.
+pub const LOOK: Duration = Duration::from_millis(20);
+
+/// What is known of the drain, if one has been asked for.
+#[derive(Debug, Default)]
+pub struct Drain {
+    /// When the connections that are left have had their time.
+    until: Mutex<Option<Instant>>,
+    /// Tasks that accept: each is woken to see that it is to stop.
+    acceptors: Mutex<Vec<Waker>>,
+    running: std::sync::atomic::AtomicUsize,
+}
+
+/// A task that accepts, in the count of them.
+#[derive(Debug)]
+pub struct Acceptor<'d>(&'d Drain);
+
+impl Drop for Acceptor<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl Drain {
+    /// Counts a task that accepts.
+    pub fn acceptor(&self) -> Acceptor<'_> {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        Acceptor(self)
+    }
+
+    /// Stops accepting; what is connected has this long.
+    pub fn begin(&self, engine: &Engine, limit: Duration) {
+        let now = Instant::now();
+        *self.until.lock() = Some(now.checked_add(limit).unwrap_or(now));
+        engine.draining.store(true, Ordering::Relaxed);
+        let acceptors = std::mem::take(&mut *self.acceptors.lock());
+        acceptors.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether a drain is under way.
+    pub fn has_begun(&self) -> bool {
+        self.until.lock().is_some()
+    }
+
+    /// Whether nobody is connected any more, or the time is over.
+    pub fn is_over(&self, engine: &Engine) -> bool {
+        let Some(until) = *self.until.lock() else { return false };
+        // In this order: a connection is counted before its acceptor may leave.
+        let is_empty = self.running.load(Ordering::Acquire) == 0 && engine.sessions.load(Ordering::Relaxed) <= 0;
+        is_empty || Instant::now() >= until
+    }
+}
+
+impl Acceptor<'_> {
+    /// The next connection; `None` when no more are to be taken.
+    pub async fn next(&self, listener: &Listener, engine: &Engine, is_known: &mut bool) -> Option<Accept> {
+        let mut accept = pin!(listener.accept());
+        std::future::poll_fn(|cx| {
+            if !*is_known {
+                // A task's waker stays the same, so once is enough.
+                self.0.acceptors.lock().push(cx.waker().clone());
+                *is_known = true;
+            }
+            if engine.draining.load(Ordering::Relaxed) {
+                return Poll::Ready(None);
+            }
+            accept.as_mut().poll(cx).map(Some)
+        })
+        .await
+    }
+}
+
+/// The manager is gone or said stop: requests in progress may end, for `shutdown_grace`.
+pub fn finish(worker: &Worker) {
+    let engine = &worker.engine;
+    engine.draining.store(true, Ordering::Relaxed);
+    let grace = engine.params.load().shutdown_grace;
+    let until = Instant::now() + grace;
+    // Connections without a request don't count: nobody loses anything with them.
+    let is_busy = || worker.seats.lock().iter().any(|seat| seat.work.open() > 0);
+    while is_busy() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(worker.shutdown_delay_ms.load(Ordering::Relaxed)));
+    crate::suspects::clear(&engine.stores, worker.seats.lock().len());
+    eprintln!("Child dies");
+}
