@@ -54,6 +54,13 @@ pub const COMMANDS: &[Command] = &[
     command("memory", None, "lacquer-memory", "who holds how much of a running server's memory", |_, args| {
         lacquer_adm::memory::main(args)
     }),
+    command(
+        "upgrade",
+        None,
+        "lacquer-upgrade",
+        "go on as the program that is installed now, without a pause",
+        |_, args| lacquer_adm::upgrade::main(args),
+    ),
     command("replay", None, "lacquer-replay", "send a log's requests to a server and measure it", |_, args| {
         lacquer_replay::main(args)
     }),

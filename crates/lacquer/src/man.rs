@@ -65,6 +65,12 @@ const PAGES: &[Page] = &[
         Body::Prose(include_str!("man/lacquer-memory.txt")),
     ),
     (
+        "lacquer-upgrade",
+        1,
+        "go on as the program that is installed now, without a pause",
+        Body::Prose(include_str!("man/lacquer-upgrade.txt")),
+    ),
+    (
         "lacquer-replay",
         1,
         "send a log's requests to a server and measure it",

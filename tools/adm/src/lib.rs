@@ -9,6 +9,7 @@ mod interactive;
 pub mod memory;
 pub mod profile;
 pub mod status;
+pub mod upgrade;
 mod words;
 
 use std::io::{self, IsTerminal, Write};

@@ -1,0 +1,331 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""`upgrade`: another program takes over in the same process while clients ask. No request fails, no connection is refused, and
+what can't take over is refused with a reason, while the present one goes on."""
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from bed.daemon import Cli, Varnishd, cli_of, die_with_parent, tree, workdir
+from bed.http import Client, get
+from bed.origin import Origin, head
+from bed.report import Report, options, until
+
+LIMIT = 20
+BODY = bytes(range(256)) * 4
+LARGE = bytes(range(256)) * 16384  # 4 MB: more than the buffers of a connection hold
+
+VCL = """vcl 4.1;
+import std;
+backend b { .host = "%s"; .port = "%d"; .probe = { .url = "/probe"; .interval = 0.2s; .window = 3; .threshold = 2; } }
+backend other { .host = "%s"; .port = "%d"; }
+sub vcl_init { if (std.file_exists("%s")) { return (fail("told to")); } }
+sub vcl_recv {
+    set req.backend_hint = b;
+    if (req.url == "/other") { set req.backend_hint = other; }
+    if (req.url == "/pipe") { return (pipe); }
+    if (req.method == "POST" || req.url ~ "^/pass") { return (pass); }
+}
+"""
+
+
+def body_of(path):
+    return LARGE if path.startswith("/large") else path.encode() + b" " + BODY
+
+
+def serve(s):
+    """Answers with `body_of` the path; an echo behind /pipe; a probe's connection is closed, which it waits for."""
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    buf = b""
+    while got := head(s, buf):
+        _method, path, fields, buf = got
+        if path == "/pipe":
+            s.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
+            while d := s.recv(4096):
+                s.sendall(d)
+            return
+        left = int(fields.get("content-length", 0))
+        while len(buf) < left:
+            buf += s.recv(65536)
+        body, buf = body_of(path), buf[left:]
+        s.sendall(b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        if path == "/probe":
+            return
+
+
+class Load:
+    """Clients that ask until told to stop; what went wrong is in `wrong`."""
+
+    def __init__(self, address, keeping, single):
+        self.address, self.stop, self.wrong, self.done, self.lock = address, False, [], 0, threading.Lock()
+        self.threads = [threading.Thread(target=run, args=(n,), daemon=True)
+                        for run, count in ((self.keep, keeping), (self.once, single)) for n in range(count)]
+        for t in self.threads:
+            t.start()
+
+    def note(self, path, r, how):
+        with self.lock:
+            self.done += 1
+            if not r.whole() or r.body != body_of(path):
+                self.wrong.append(f"{how} {path}: {r} {r.reason}")
+
+    def paths(self, n):
+        count = 0
+        while not self.stop:
+            count += 1
+            kind = ("/hit", "/hit", "/hit", "/pass", f"/miss{n}-")[count % 5]
+            yield f"{kind}{count % 50 if kind == '/hit' else count}"
+
+    def keep(self, n):
+        """A kept connection, as long as the server keeps it."""
+        client = None
+        for path in self.paths(n):
+            try:
+                client = client or Client(self.address, LIMIT)
+                r = client.request(path)
+            except OSError as e:
+                with self.lock:
+                    self.wrong.append(f"kept {path}: {e}")
+                client = None
+                continue
+            self.note(path, r, "kept")
+            if not r.whole() or (r.get("Connection") or "").lower() == "close":
+                client.close()
+                client = None
+
+    def once(self, n):
+        for path in self.paths(100 + n):
+            self.note(path, get(self.address, path, timeout=LIMIT, **({"method": "POST", "body": b"x"} if n % 2 else {})), "single")
+
+    def end(self):
+        self.stop = True
+        for t in self.threads:
+            t.join(LIMIT)
+
+
+def gone(pid):
+    return not pathlib.Path(f"/proc/{pid}/root").exists()
+
+
+def cli_pids(cli):
+    words = cli.ask("pid").split()
+    return int(words[1]), int(words[3]) if len(words) > 3 else None
+
+
+def vcl_for(origin, flag):
+    return VCL % (*origin.address, *origin.address, flag)
+
+
+def ready(report, v):
+    """A backend with a probe begins sick."""
+    report.check(until(LIMIT, lambda: get(v.address, "/hit").whole()), "the backend's probe")
+
+
+def under_load(report, program, rounds):
+    """Upgrades while clients ask, one has a large answer half read, and one has a tunnel."""
+    flag = workdir() / "flag"
+    with Origin(serve) as origin, Varnishd(program, ["-p", "cli_limit=100k"], vcl=vcl_for(origin, flag)) as v:
+        v.cli.ask("param.set default_grace 33")
+        v.cli.ask("vcl.load second " + str(v.dir / "test.vcl"))
+        v.cli.ask("vcl.label site second")
+        v.cli.ask("backend.set_health other sick")
+        list_before, manager = v.cli.ask("vcl.list"), v.proc.pid
+        second_cli = cli_of(v.n)
+        ready(report, v)
+        report.check(get(v.address, "/large").body == LARGE, "a large answer before")
+        slow = Client(v.address, LIMIT, rcvbuf=8192)
+        slow.send(b"GET /large HTTP/1.1\r\nHost: bed.test\r\n\r\n")
+        tunnel = Client(v.address, LIMIT)
+        tunnel.send(b"GET /pipe HTTP/1.1\r\nHost: bed.test\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
+        report.check(tunnel.response().status == 101, "a tunnel before")
+        first, load = cli_pids(v.cli)[1], Load(v.address, 6, 2)
+        workers = {first}
+        for n in range(rounds):
+            before = load.done
+            until(LIMIT, lambda: load.done > before + 50)
+            status, text = v.cli.ask_raw("upgrade")
+            report.check(status == 200 and text.startswith(b"Upgraded from Lacquer "), f"round {n}: {status} {text}")
+            master, worker = cli_pids(v.cli)
+            report.check(master == manager and worker not in workers, f"round {n}: the same manager {master}, another worker {worker}")
+            workers.add(worker)
+        until(LIMIT, lambda: load.done > before + 200)
+        load.end()
+        report.note(f"{load.done} requests over {rounds} upgrades, {len(load.wrong)} failed")
+        report.check(not load.wrong and load.done > rounds * 50, f"{len(load.wrong)} of {load.done} requests failed: {load.wrong[:5]}")
+        # What the first worker began it ends, after ten successors, or is let go by the bound on how many leave at a time.
+        if rounds <= 8:
+            tunnel.send(b"still there?")
+            report.check(tunnel.sock.recv(100) == b"still there?", "a tunnel of before goes on")
+            r = slow.response()
+            report.check(r.whole() and r.body == LARGE, f"an answer half read goes on: {r}")
+        tunnel.close()
+        slow.close()
+        left = until(LIMIT, lambda: all(gone(w) for w in workers - {worker}))
+        report.check(left, f"workers of before end with their connections: {[w for w in workers - {worker} if not gone(w)]}")
+
+        def memory():
+            return sorted(p.name for p in v.n.iterdir() if p.name.startswith("_.vsm_"))
+        report.check(until(LIMIT, lambda: memory() == ["_.vsm_child", "_.vsm_mgt"]), f"their memory is gone: {memory()}")
+        # What the manager knew it knows still.
+        report.check("33.000" in v.cli.ask("param.show default_grace"), "parameters")
+        report.check(v.cli.ask("vcl.list").split() == list_before.split(), f"VCLs and labels: {v.cli.ask('vcl.list')}")
+        rows = {line.split()[0]: line.split() for line in v.cli.ask("backend.list *.*").splitlines()[1:]}
+        report.check(rows["boot.other"][1] == "sick" and rows["boot.b"][3] == "healthy", f"the health of backends: {rows}")
+        report.check("running" in second_cli.ask("status"), "another CLI connection")
+        second_cli.close()
+        late = cli_of(v.n)
+        report.check(late is not None and "running" in late.ask("status"), "a CLI connection afterwards")
+        late.close()
+        report.check("0 times" in v.cli.ask("restarts"), f"no worker died: {v.cli.ask('restarts')}")
+        report.check((v.n / "_.pid").read_text() == str(manager), "the pid file")
+
+
+def drain_limit(report, program):
+    """A connection that doesn't end is ended."""
+    with Origin(serve) as origin, Varnishd(program, ["-p", "upgrade_drain=1"], vcl=vcl_for(origin, workdir() / "f")) as v:
+        ready(report, v)
+        tunnel = Client(v.address, LIMIT)
+        tunnel.send(b"GET /pipe HTTP/1.1\r\nHost: bed.test\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
+        report.check(tunnel.response().status == 101, "a tunnel")
+        old = cli_pids(v.cli)[1]
+        idle = Client(v.address)
+        report.check(idle.request("/hit").whole(), "an answer before")
+        begin = time.monotonic()
+        report.check(v.cli.ask_raw("upgrade")[0] == 200, "upgraded")
+        r = idle.request("/hit")
+        report.check(r.whole() and r.get("Connection") == "close", f"a kept connection gets its answer, and is told to end: {r} {r.fields}")
+        report.check(not gone(old), "the worker of before waits for its tunnel")
+        ended = until(LIMIT, lambda: gone(old))
+        report.check(ended and time.monotonic() - begin < 8, f"after upgrade_drain it ends {ended} {time.monotonic() - begin:.1f}")
+        report.check(get(v.address, "/hit").whole(), "the new one serves")
+
+
+def refused(report, program):
+    """What lies where the program lay and can't take over."""
+    place = workdir()
+    own = place / "varnishd"
+    real = pathlib.Path(program).resolve()
+    shutil.copy(real, own)
+
+    def put(what):
+        fresh = place / "new"
+        what(fresh)
+        fresh.chmod(0o755)
+        fresh.rename(own)
+
+    def cut(path):
+        path.write_bytes(real.read_bytes()[:100_000])
+    flag = place / "flag"
+    with Origin(serve) as origin, Varnishd(str(own), vcl=vcl_for(origin, flag)) as v:
+        ready(report, v)
+        pids = cli_pids(v.cli)
+
+        def check(what, words):
+            status, text = v.cli.ask_raw("upgrade")
+            text = text.decode()
+            report.check(status == 300 and all(w in text for w in words), f"{what}: {status} {text}\n{v.log()}")
+            report.check(cli_pids(v.cli) == pids, f"{what}: the present one goes on: {cli_pids(v.cli)} {pids}")
+            report.check(get(v.address, "/hit").whole(), f"{what}: it serves")
+        put(lambda path: path.write_text("no program\n"))
+        check("a text", [str(own), "no program that can take over"])
+        put(lambda path: shutil.copy("/bin/true", path))
+        check("another program", [str(own), "no program that can take over"])
+        put(cut)
+        check("half a program", [str(own)])
+        own.unlink()
+        check("no program", ["No such file"])
+        own.mkdir()
+        check("a directory", [str(own)])
+        own.rmdir()
+        put(lambda path: shutil.copy(real, path))
+        # The new one's worker can't start: the program of before takes over again.
+        flag.write_text("")
+        check("a worker that can't start", ["its worker", "told to"])
+        flag.unlink()
+        blocked = v.n / f"_.vsm_child.{pids[1]}"
+        (blocked / "x").mkdir(parents=True)
+        check("memory that can't be moved", ["_.vsm_child"])
+        shutil.rmtree(blocked)
+        stat = subprocess.run([str(pathlib.Path(program).parent / "varnishstat"), "-1", "-n", str(v.n), "-f", "MAIN.uptime"],
+                              capture_output=True, text=True, timeout=LIMIT)
+        report.check("MAIN.uptime" in stat.stdout, f"its counters are there: {stat.stdout} {stat.stderr}")
+        os.kill(pids[1], 9)
+        report.check(until(LIMIT, lambda: get(v.address, "/hit").whole()), "it starts workers as ever")
+        status, text = v.cli.ask_raw("upgrade")
+        report.check(status == 200, f"and then an upgrade succeeds: {status} {text}")
+        exe = os.readlink(f"/proc/{v.proc.pid}/exe")
+        report.check(exe == str(own), f"of the file that lies there: {exe}")
+        # Without a worker there is nothing to take over but the rest.
+        v.cli.ask("stop")
+        status, text = v.cli.ask_raw("upgrade")
+        report.check(status == 200 and b"no worker" in text, f"a stopped one: {status} {text}")
+        report.check("stopped" in v.cli.ask("status"), "it stays stopped")
+        v.cli.ask("start")
+        report.check(until(LIMIT, lambda: get(v.address, "/hit").whole()), "until it is started")
+    shutil.rmtree(place)
+
+
+def tool(report, program):
+    """`lacquer upgrade`, on a daemon with a pid file, and a tool that reads the log across it."""
+    d = workdir()
+    (d / "secret").write_text("test\n")
+    n, pid_file = d / "n", d / "pid"
+    with Origin(serve) as origin:
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            port = s.getsockname()[1]
+        args = [program, "-n", str(n), "-S", str(d / "secret"), "-P", str(pid_file), "-a", f"127.0.0.1:{port}", "-T", "127.0.0.1:0",
+                "-b", f"{origin.address[0]}:{origin.address[1]}", "-s", "malloc,50m"]
+        started = subprocess.run(args, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        if not report.check(started.returncode == 0, f"the daemon starts: {started}"):
+            return
+        manager = int(pid_file.read_text())
+        try:
+            lacquer = pathlib.Path(program).parent / "lacquer"
+            log = subprocess.Popen([str(lacquer.parent / "varnishncsa"), "-n", str(n), "-F", "%U"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+            lines = []
+            reader = threading.Thread(target=lambda: lines.extend(log.stdout), daemon=True)
+            reader.start()
+            count = 0
+
+            def seen(word):
+                nonlocal count
+                count += 1
+                get(("127.0.0.1", port), f"/{word}{count}")
+                log_lines = [line for line in lines if line.startswith(f"/{word}")]
+                return bool(log_lines)
+            # ncsa writes out what it has gathered after each wait.
+            report.check(until(LIMIT, lambda: seen("before"), 0.1), "the log before")
+            done = subprocess.run([str(lacquer), "upgrade", "-n", str(n)], capture_output=True, text=True, timeout=60)
+            report.check(done.returncode == 0 and done.stdout.startswith("Upgraded from"), f"lacquer upgrade: {done}")
+            report.check(until(LIMIT, lambda: seen("after"), 0.1), "the log after")
+            report.check(int(pid_file.read_text()) == manager and not gone(manager), "the pid file")
+            second = subprocess.run(args, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            report.check(second.returncode != 0, "a second one on the same files is refused still")
+            log.terminate()
+            log.wait(LIMIT)
+        finally:
+            os.kill(manager, 15)
+            report.check(until(LIMIT, lambda: gone(manager)), "it ends")
+        report.check(not pid_file.exists(), "the pid file goes")
+    shutil.rmtree(d, ignore_errors=True)
+
+
+def main():
+    o = options(__doc__)
+    report = Report("upgrade")
+    under_load(report, o.varnishd, 10 if o.full else 4)
+    drain_limit(report, o.varnishd)
+    refused(report, o.varnishd)
+    tool(report, o.varnishd)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

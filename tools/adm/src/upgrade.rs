@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer upgrade`: has a running server go on as the program that is installed now.
+
+use base::print;
+
+use crate::words::Words;
+use crate::{Config, is_good};
+
+const USAGE: &str = "\
+Usage: lacquer upgrade [options]
+
+Has a running server go on as the program that is installed now: the same process, sockets, VCLs and parameters, and no
+request fails. The new program is tried first; if it can't take over, nothing has changed.
+
+ -n <dir>         The working directory of the server
+ -T <host:port>   Where its manager listens
+ -S <file>        The secret file
+ -t <seconds|off> How long to wait (default: 120)
+ -h               This text
+
+The exit status is 0 when the server was upgraded, 1 when it goes on as it was, 2 when it wasn't asked.
+";
+
+/// How long a trial and a new worker may take, in seconds.
+const PATIENCE: &str = "120";
+
+/// Runs it: the exit status.
+pub fn main(args: &[String]) -> i32 {
+    let words = match Words::read(args, &["-t"]) {
+        Ok(Some(words)) => words,
+        Ok(None) => {
+            print::out(format_args!("{USAGE}"));
+            return 0;
+        }
+        Err(reason) => return refuse(&reason),
+    };
+    if let Some(word) = words.rest.first() {
+        return refuse(&format!(
+            "no argument {word}: the program that lies where the server was started from takes over"
+        ));
+    }
+    let timeout = Some(words.last("-t").unwrap_or(PATIENCE).to_owned());
+    ask(&Config { timeout, ..words.config() })
+}
+
+fn refuse(reason: &str) -> i32 {
+    print::err(format_args!("lacquer upgrade: {reason}\n{USAGE}"));
+    2
+}
+
+fn ask(config: &Config) -> i32 {
+    let Some(mut connection) = config.connect() else { return 2 };
+    match connection.ask(b"upgrade\n") {
+        Ok(reply) if is_good(reply.status) => {
+            print::out(format_args!("{}", reply.text()));
+            0
+        }
+        Ok(reply) => {
+            print::err(format_args!("{}\n", reply.text().trim_end()));
+            1
+        }
+        Err(status) => status.clamp(1, 2),
+    }
+}
