@@ -196,6 +196,26 @@ def fingerprint():
     return digest.hexdigest()
 
 
+def replaced(report, program):
+    """varnishreload after the program's file was replaced: the new one takes over first."""
+    place = workdir()
+    own = place / "varnishd"
+    shutil.copy(pathlib.Path(program).resolve(), own)
+    tools = tools_of(program)
+    with Varnishd(str(own), vcl=text("one")) as v:
+        (v.dir / "test.vcl").write_text(text("two"))
+        shutil.copy(own, place / "new")
+        (place / "new").rename(own)
+        exe = pathlib.Path(f"/proc/{v.proc.pid}/exe")
+        report.check(str(exe.readlink()).endswith(" (deleted)"), "the program that runs lies there no more")
+        p = subprocess.run([str(RELOAD), "-n", str(v.n)], env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}, capture_output=True,
+                           text=True, timeout=60, stdin=subprocess.DEVNULL)
+        report.check(p.returncode == 0 and "Upgraded from" in p.stdout and not p.stderr, f"varnishreload of another program: {p}")
+        report.check(exe.readlink() == own, f"the other program runs: {exe.readlink()}")
+        report.check(get(v.address, "/").get("X-Vcl") == "two", "with the VCL of now")
+    shutil.rmtree(place)
+
+
 def main():
     if sys.argv[1:2] == ["--inside"]:
         return debian.inside(*sys.argv[2:])
@@ -206,6 +226,7 @@ def main():
     tools = tools_of(o.varnishd)
     reloads(report, o.varnishd, tools)
     reloads(report, o.varnishd, "/usr/bin")
+    replaced(report, o.varnishd)
     shutil.rmtree(tools)
     if o.full:
         before = fingerprint()
