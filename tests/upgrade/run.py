@@ -29,6 +29,8 @@ sub vcl_init { if (std.file_exists("%s")) { return (fail("told to")); } }
 sub vcl_recv {
     set req.backend_hint = b;
     if (req.url == "/other") { set req.backend_hint = other; }
+    if (req.method == "PURGE") { return (purge); }
+    if (req.method == "BAN") { ban("obj.http.none == " + req.url); return (synth(200)); }
     if (req.url == "/pipe") { return (pipe); }
     if (req.method == "POST" || req.url ~ "^/pass") { return (pass); }
 }
@@ -196,8 +198,18 @@ def drain_limit(report, program):
         old = cli_pids(v.cli)[1]
         idle = Client(v.address)
         report.check(idle.request("/hit").whole(), "an answer before")
+        purging, banning = Client(v.address), Client(v.address)
+        for client in (purging, banning):
+            report.check(client.request("/hit").whole(), "an answer before")
+        report.check(purging.request("/hit", method="PURGE").whole() and banning.request("/x", method="BAN").whole(), "purges and bans before")
         begin = time.monotonic()
         report.check(v.cli.ask_raw("upgrade")[0] == 200, "upgraded")
+        # Nobody shall believe that it was done: the cache of the new worker isn't reached from there.
+        for client, method in ((purging, "PURGE"), (banning, "BAN")):
+            r = client.request("/hit", method=method)
+            report.check(r.whole(503) and r.get("Connection") == "close", f"{method} to the old worker: {r} {r.fields}")
+            report.check(get(v.address, "/hit", method=method).whole(), f"{method} to the new one")
+        report.check(v.cli.ask_raw("ban obj.http.some == thing")[0] == 200, "a ban of the CLI")
         r = idle.request("/hit")
         report.check(r.whole() and r.get("Connection") == "close", f"a kept connection gets its answer, and is told to end: {r} {r.fields}")
         report.check(not gone(old), "the worker of before waits for its tunnel")

@@ -2,7 +2,7 @@
 //! What all transactions of a worker share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{Clock, Mono, Real, VxidSource};
@@ -62,6 +62,8 @@ pub struct Engine {
     pub keeps_key_fields: AtomicBool,
     /// Set when the worker is to end: no new request on old connections.
     pub draining: AtomicBool,
+    /// Another worker has taken this one's place: what is invalidated here is not invalidated there.
+    pub has_successor: AtomicBool,
     /// `debug.srandom`'s generator, also used otherwise.
     pub random: Random,
 }
@@ -91,6 +93,19 @@ impl Engine {
 }
 
 impl Engine {
+    /// As [`vrt::Ctx::may_invalidate`].
+    ///
+    /// # Errors
+    /// Another worker's cache is the one that counts.
+    pub fn may_invalidate(&self) -> Result<(), vrt::ctx::Failure> {
+        match self.has_successor.load(Ordering::Relaxed) {
+            true => Err(vrt::ctx::Failure::new(
+                "This worker has a successor, whose cache isn't reached from here: ask again",
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Adds a ban.
     ///
     /// # Errors

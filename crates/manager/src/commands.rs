@@ -110,7 +110,12 @@ impl Manager {
             let text = "Unknown request in manager process (child not running).\nType 'help' for more info.";
             return Reply::new(Status::Unknown, text);
         }
-        self.worker.command(cli::client::encode(&request.words))
+        let line = cli::client::encode(&request.words);
+        if request.name() == "ban" {
+            // Before the answer: what it hits isn't served to their last requests, either.
+            self.tell_leaving(&line);
+        }
+        self.worker.command(line)
     }
 
     pub(crate) fn banner(&self) -> String {

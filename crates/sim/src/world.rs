@@ -134,6 +134,7 @@ impl World {
             fragfetch: AtomicUsize::new(0),
             keeps_key_fields: AtomicBool::new(false),
             draining: AtomicBool::new(false),
+            has_successor: AtomicBool::new(false),
             random: Random::seeded(seed as u32),
         });
         let services = Arc::new(Services(engine.clone()));

@@ -357,6 +357,7 @@ fn rollback(call: &mut Call<'_>, h: HeadId) -> CallResult<VOID> {
 struct BanError(Option<String>);
 
 fn ban(call: &mut Call<'_>, text2: Option<&Text>) -> CallResult<BOOL> {
+    call.ctx.may_invalidate()?;
     let done = vrt::ctx::ban(call.ctx, text2.map(|text| text.as_bytes()));
     let ok = done.is_ok();
     *call.ctx.task().get::<BanError>() = BanError(done.err());

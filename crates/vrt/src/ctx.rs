@@ -155,6 +155,14 @@ pub trait Ctx {
     /// VCL fails with that text (called in the wrong place).
     fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, Failure>;
 
+    /// Whether this cache is the one in which a ban or a purge counts.
+    ///
+    /// # Errors
+    /// VCL fails with that text: it isn't any more, and nobody shall believe that it was done.
+    fn may_invalidate(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Purges all objects that bear one of these keys; `soft` takes their ttl only. How many it reached.
     ///
     /// # Errors

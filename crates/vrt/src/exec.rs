@@ -235,6 +235,7 @@ impl Machine {
             Op::HashEnd => ctx.hash_data(None),
             Op::Ban => {
                 let spec = self.pop();
+                ctx.may_invalidate()?;
                 let spec = if let Value::String(Some(spec)) = &spec { Some(spec.as_bytes()) } else { None };
                 // The log has said why, if it can't be.
                 let _ = crate::ctx::ban(ctx, spec);

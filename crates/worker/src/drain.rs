@@ -50,6 +50,7 @@ impl Drain {
     pub fn begin(&self, engine: &Engine, limit: Duration) {
         let now = Instant::now();
         *self.until.lock() = Some(now.checked_add(limit).unwrap_or(now));
+        engine.has_successor.store(true, Ordering::Relaxed);
         engine.draining.store(true, Ordering::Relaxed);
         let acceptors = std::mem::take(&mut *self.acceptors.lock());
         acceptors.into_iter().for_each(Waker::wake);

@@ -143,6 +143,7 @@ impl Worker {
             fragfetch: AtomicUsize::new(0),
             keeps_key_fields: AtomicBool::new(false),
             draining: AtomicBool::new(false),
+            has_successor: AtomicBool::new(false),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
         });
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));

@@ -264,11 +264,16 @@ impl Ctx for Bereq {
         Err(Failure::new("req.body can only be cached in vcl_recv{}"))
     }
 
+    fn may_invalidate(&self) -> Result<(), Failure> {
+        self.engine.may_invalidate()
+    }
+
     fn purge(&mut self, _ttl: f64, _grace: Option<f64>, _keep: Option<f64>) -> Result<i64, Failure> {
         Err(Failure::new("purge can only happen in vcl_hit{} or vcl_miss{}"))
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
+        self.engine.may_invalidate()?;
         Ok(self.engine.purge_tags(self.busy.as_ref(), keys, soft))
     }
 

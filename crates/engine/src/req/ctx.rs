@@ -249,14 +249,20 @@ impl Ctx for ReqCtx<'_> {
         Ok(Box::pin(std::future::poll_fn(move |cx| body.poll_kept(cx))))
     }
 
+    fn may_invalidate(&self) -> Result<(), Failure> {
+        self.engine().may_invalidate()
+    }
+
     fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, Failure> {
         let engine = self.engine();
+        engine.may_invalidate()?;
         let purge = cache::Purge { ttl: Some(ttl), grace, keep };
         let now = engine.mono_of(self.req.t_req);
         Ok(engine.purge(self.req.busy.as_ref(), &self.req.digest, now, purge) as i64)
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
+        self.engine().may_invalidate()?;
         Ok(self.engine().purge_tags(self.req.busy.as_ref(), keys, soft))
     }
 

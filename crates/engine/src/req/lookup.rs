@@ -296,6 +296,10 @@ impl Req {
     }
 
     pub(super) async fn purge(&mut self, transport: &mut dyn Transport) -> Step {
+        if let Err(refusal) = self.engine().may_invalidate() {
+            self.log.put(Tag::VclError, refusal.0.as_bytes());
+            return Step::VclFail;
+        }
         let now = self.engine().mono_of(self.t_req);
         let _ = self.engine().purge(None, &self.digest, now, cache::Purge::HARD);
         let action = self.vcl(Method::Purge, transport).await;

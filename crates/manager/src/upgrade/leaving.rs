@@ -10,6 +10,7 @@ use shm::vsm::Shared;
 use sys::process::Exit;
 
 use crate::core::Manager;
+use crate::reply::Status;
 use crate::report::{Severity, print};
 use crate::worker::Worker;
 
@@ -57,6 +58,17 @@ impl Manager {
         while let Some(at) = self.upgrade.leaving.iter().position(|leaving| leaving.is_due(now)) {
             let leaving = self.upgrade.leaving.remove(at);
             self.bury_leaving(leaving);
+        }
+    }
+
+    /// Has them do what the present worker is about to. One that is gone meanwhile has nobody to serve.
+    pub(crate) fn tell_leaving(&mut self, line: &[u8]) {
+        let now = self.now();
+        for leaving in &mut self.upgrade.leaving {
+            if leaving.worker.command(line).status == Status::Comms {
+                // It can't be told any more: it ends now.
+                leaving.until = now.plus(-GRACE.as_secs_f64() - 1.0);
+            }
         }
     }
 

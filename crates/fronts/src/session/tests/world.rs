@@ -130,6 +130,7 @@ impl World {
             fragfetch: AtomicUsize::new(0),
             keeps_key_fields: AtomicBool::new(false),
             draining: AtomicBool::new(false),
+            has_successor: AtomicBool::new(false),
             random: Random::seeded(1),
         });
         let transport = if has_proxy_header { "PROXY" } else { "HTTP/1" };
