@@ -236,20 +236,38 @@ impl Region {
         if self.is_frozen() {
             return None;
         }
+        let (first, is_clean) = self.take_run(pages)?;
+        if is_clean && pages > 1 {
+            self.populate(first, pages);
+        }
+        Some(first)
+    }
 
+    /// Pages, and whether they hold no memory yet.
+    fn take_run(&self, pages: u32) -> Option<(u32, bool)> {
         let mut free = self.free();
         if let Some(first) = free.dirty.take(pages) {
-            return Some(first);
+            return Some((first, false));
         }
         if let Some(first) = free.clean.take(pages) {
-            return Some(first);
+            return Some((first, true));
         }
         // Clean and dirty neighbours may make a gap together.
         while let Some((first, pages)) = free.dirty.pop_longest() {
             self.give_back(first, pages);
             free.clean.put(first, pages);
         }
-        free.clean.take(pages)
+        free.clean.take(pages).map(|first| (first, true))
+    }
+
+    /// Gets memory for shared pages that are about to be written, all at once: page by page 64 KB take 35 us to write, so
+    /// 26 (memory of the process's own 30). A kernel that can't leaves it to the writes.
+    fn populate(&self, first: u32, pages: u32) {
+        if let Backing::Shared(_) = self.backing {
+            let at = self.at(first, pages as usize * PAGE);
+            // SAFETY: pages of the mapping; none of their bytes changes by this.
+            let _ = unsafe { libc::madvise(at.as_ptr().cast(), pages as usize * PAGE, libc::MADV_POPULATE_WRITE) };
+        }
     }
 
     pub(crate) fn put(&self, first: u32, pages: u32) {
