@@ -52,7 +52,11 @@ impl Rest {
     /// What the store is charged with for it, in bytes.
     pub fn charged_bytes(&self) -> u64 {
         match self {
-            Rest::Blocks(pieces) => pieces.iter().map(|piece| piece.buf.charged_bytes()).sum(),
+            // An end that is in the object's record is charged with that, as its head is.
+            Rest::Blocks(pieces) => {
+                let own = pieces.iter().filter(|piece| piece.buf.record().is_none());
+                own.map(|piece| piece.buf.charged_bytes()).sum()
+            }
             Rest::Home(body) => body.charged_bytes(),
         }
     }

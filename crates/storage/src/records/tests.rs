@@ -187,15 +187,7 @@ fn what_was_published_survives() {
     second.store().sweep();
     assert!(!second.store().is_adopting() && second.store().survivors(&digest(2)).is_empty());
     let charged = |object: &Object| object.head.charged_bytes() + object.rest.as_ref().map_or(0, Rest::charged_bytes);
-    // The end of a body is in its record, which both tell of.
-    let twice: u64 = found
-        .values()
-        .filter_map(|object| {
-            let last = object.rest.as_ref()?.blocks().last()?;
-            (last.buf.charged_bytes() == object.head.charged_bytes()).then(|| last.buf.charged_bytes())
-        })
-        .sum();
-    assert_eq!(second.store().used_bytes(), found.values().map(charged).sum::<u64>() - twice);
+    assert_eq!(second.store().used_bytes(), found.values().map(charged).sum::<u64>());
     drop(found);
     assert_eq!((second.store().used_bytes(), second.sma.g_alloc.get()), (0, 0));
     assert_eq!(second.sma.c_bytes.get(), second.sma.c_freed.get());
@@ -313,6 +305,93 @@ fn an_arena_of_something_else_begins_anew() {
     check(&other(8, 9), 4 * MB, Some("it has another format version"));
     // A word of the table of pages.
     check(&other(4096 * 9 + 7, 0xff), 4 * MB, Some("its table of pages is damaged"));
+}
+
+const VICTIM: &str = "LACQUER_TEST_ARENA";
+
+fn victims_len(xid: u64) -> usize {
+    (xid * 7919 % 40_000) as usize / if xid.is_multiple_of(3) { 1 } else { 50 }
+}
+
+/// What the next test kills: stores, forgets and drops on two threads, and tells of each before and after. Without its
+/// variable there is nothing to do.
+#[test]
+fn a_victim_stores_until_it_is_killed() {
+    let Ok(path) = std::env::var(VICTIM) else { return };
+    let file = Arc::new(File::options().read(true).write(true).open(path).unwrap());
+    let bed = Bed::open(&file, 4 * MB);
+    let tell = |what: &str, xid: u64| println!("\n@{what} {xid}");
+    let first = bed.adopt(&digests()).keys().max().map_or(1, |xid| xid + 1);
+    bed.store().sweep();
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let bed = &bed;
+            scope.spawn(move || {
+                let mut held: Vec<Object> = Vec::new();
+                for xid in (first + thread..).step_by(2) {
+                    while held.len() > 40 {
+                        let object = held.swap_remove(xid as usize % held.len());
+                        tell("forget", object.fields.xid);
+                        bed.store().forget(object.record);
+                        tell("forgotten", object.fields.xid);
+                    }
+                    let Some(object) = Object::store(bed.store(), xid, victims_len(xid), 9000) else { continue };
+                    tell("publish", xid);
+                    bed.store().publish(object.record);
+                    tell("published", xid);
+                    held.push(object);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_kill_at_any_moment_loses_nothing() {
+    use std::io::{BufRead, BufReader};
+    use std::os::fd::AsRawFd;
+    let file = memfd();
+    let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    // A former victim's objects are dropped by the next as soon as it has seen them.
+    for round in 1..8usize {
+        let mut victim = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["records::tests::a_victim_stores_until_it_is_killed", "--exact", "--nocapture"])
+            .env(VICTIM, &path)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut told: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        let lines = BufReader::new(victim.stdout.take().unwrap()).lines().map_while(Result::ok);
+        for (n, line) in lines.enumerate() {
+            if n == round * round * 61 {
+                victim.kill().unwrap();
+            }
+            let words: Option<(String, u64)> = line
+                .strip_prefix('@')
+                .and_then(|rest| rest.split_once(' '))
+                .and_then(|(what, xid)| Some((what.to_owned(), xid.parse().ok()?)));
+            if let Some((what, xid)) = words {
+                told.entry(xid).or_default().push(what);
+            }
+        }
+        victim.wait().unwrap();
+        let after = copy(&file);
+        let next = Bed::open(&after, 4 * MB);
+        let found = next.adopt(&digests());
+        found.values().for_each(|object| object.check(victims_len(object.fields.xid)));
+        assert!(told.len() > 10, "it was killed at work: {told:?}");
+        for (xid, told) in &told {
+            match told.last().map(String::as_str) {
+                Some("published") => assert!(found.contains_key(xid), "{xid} was published"),
+                Some("forgotten") => assert!(!found.contains_key(xid), "{xid} was forgotten"),
+                _ => {}
+            }
+        }
+        assert!(found.keys().all(|xid| told.contains_key(xid)), "nothing else is found");
+        next.store().sweep();
+        drop(found);
+        assert_eq!((next.store().used_bytes(), Bed::open(&after, 4 * MB).store().opening().pages_found), (0, 0));
+    }
 }
 
 #[derive(Clone, Debug)]
