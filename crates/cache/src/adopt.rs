@@ -78,6 +78,7 @@ impl Cache {
         } else {
             shared.tags.release();
         }
+        self.redo_purges(has_survivors);
         has_survivors
     }
 
@@ -242,6 +243,7 @@ impl Shared {
         }
         self.bans.release();
         self.tags.release();
+        self.bans.log.all_done();
         self.stores().all().iter().filter(|store| store.is_adopting()).for_each(|store| store.sweep());
     }
 }

@@ -43,12 +43,13 @@ impl Log {
     }
 
     /// A purge of that number begins.
-    pub fn begin(&self, seq: u64, entry: impl FnOnce() -> Entry) {
-        let Some(journal) = self.journal.get() else { return };
+    pub fn begin(&self, seq: u64, entry: impl FnOnce() -> Entry) -> Option<Ticket> {
+        let journal = self.journal.get()?;
         let entry = entry();
         let mut open = self.open.lock();
-        journal.append(&entry);
+        let ticket = journal.append(&entry);
         open.insert(seq, entry);
+        Some(ticket)
     }
 
     /// It has reached all objects.
@@ -57,6 +58,13 @@ impl Log {
         let mut open = self.open.lock();
         open.remove(&seq);
         Some(journal.append(&Entry::Done { seq }))
+    }
+
+    /// No object of a former worker is to come any more, so that purges which waited for those are done.
+    pub fn all_done(&self) {
+        let open: Vec<u64> = self.with_open(|open| open.keys().copied().collect());
+        let last = open.into_iter().filter_map(|seq| self.done(seq)).last();
+        self.commit(last);
     }
 
     /// Has `look` see the purges that aren't done, while none begins and none is done.
@@ -142,26 +150,37 @@ impl Replay {
 }
 
 impl Cache {
-    /// Takes over what a former worker's journal says, and writes into the journal from now on. Before the first lookup.
+    /// Takes over what a former worker's journal says, and writes into the journal from now on. Before the first lookup, and
+    /// before [`Cache::adopt_survivors`].
     pub fn replay(&self, journal: Journal, replay: Replay) {
         let shared = self.shared();
         shared.bans.restore(replay.bans, replay.newest);
+        for entry in replay.open.values() {
+            if let Entry::TagPurge(purge) = entry {
+                let soft = purge.soft.map(|at| shared.clock.mono_of_machine(at));
+                self.hold_tag_purge(&purge.key, soft, purge.seq);
+            }
+        }
         *shared.bans.log.open.lock() = replay.open;
         shared.bans.rewrite(&journal, &shared.clock);
         assert!(shared.bans.log.journal.set(Arc::new(journal)).is_ok(), "a cache has one journal");
     }
 
-    /// Carries out again the purges that a former worker had begun. After [`Cache::replay`], when its objects can be found.
-    pub fn redo_purges(&self) {
+    /// Carries out again the purges that a former worker had begun, now that its objects can be found. Those by key wait
+    /// until all have come; without any nothing is left to be done.
+    pub(crate) fn redo_purges(&self, has_survivors: bool) {
         let shared = self.shared();
         let log = &shared.bans.log;
-        let open = log.with_open(BTreeMap::clone);
-        for (seq, entry) in open {
+        if !has_survivors {
+            log.all_done();
+            return;
+        }
+        for entry in log.with_open(BTreeMap::clone).values() {
             if let Entry::Purge(purge) = entry {
                 let lives = Purge { ttl: purge.ttl, grace: purge.grace, keep: purge.keep };
                 self.purge(&Digest(purge.digest), shared.clock.mono_of_machine(purge.at), lives);
+                log.commit(log.done(purge.seq));
             }
-            log.done(seq);
         }
     }
 

@@ -183,7 +183,9 @@ impl Tags {
         }
         let mut inner = self.inner.lock();
         let held = inner.held_for(keys, began);
-        if held != HeldPurge::Hard && self.is_on() {
+        if held != HeldPurge::Hard {
+            // The VCL that imports the module may come later.
+            self.is_on.store(true, Relaxed);
             inner.insert(oc, keys);
             self.count(&inner);
         }
@@ -239,11 +241,11 @@ impl Tags {
     }
 
     /// Puts a purge into the journal: its number.
-    fn enter(&self, shared: &Shared, key: &[u8], soft: Option<Mono>, own: Option<usize>) -> u64 {
+    fn enter(&self, shared: &Shared, key: &[u8], soft: Option<Mono>, own: Option<usize>) -> (u64, Option<Ticket>) {
         let mut inner = self.inner.lock();
         let seq = shared.bans.next_seq();
         let moment = soft.map(|at| shared.clock.machine_of(at));
-        shared.bans.log.begin(seq, || journal::tag_purge(seq, key, moment));
+        let ticket = shared.bans.log.begin(seq, || journal::tag_purge(seq, key, moment));
         if shared.adoption.is_on() {
             inner.hold(key, soft, seq);
         }
@@ -254,7 +256,7 @@ impl Tags {
         if inner.journal.len() > JOURNAL {
             inner.lost = inner.journal.pop_front().map_or(0, |entry| entry.seq);
         }
-        seq
+        (seq, ticket)
     }
 
     /// Up to [`STRIDE`] objects with that key below place `end`, and where to go on.
@@ -406,7 +408,8 @@ impl TagPurge {
             Some(at) => at,
             None => {
                 let Some(key) = self.keys.pop_front() else { return Some(self.count) };
-                let seq = shared.tags.enter(&shared, &key, self.is_soft.then_some(self.now), self.own);
+                let (seq, ticket) = shared.tags.enter(&shared, &key, self.is_soft.then_some(self.now), self.own);
+                self.last = ticket;
                 (key, seq, usize::MAX)
             }
         };
@@ -419,7 +422,10 @@ impl TagPurge {
             return None;
         }
         let log = &shared.bans.log;
-        self.last = log.done(seq);
+        // Survivors that are still to come bear keys, too.
+        if !shared.adoption.is_on() {
+            self.last = log.done(seq);
+        }
         if !self.keys.is_empty() {
             return None;
         }

@@ -17,7 +17,6 @@ pub fn replay(cache: &Cache, number: Option<i32>, clock: &Clock) -> bool {
         Ok((journal, former)) => {
             let is_known = former.is_some();
             cache.replay(journal, former.unwrap_or_default());
-            cache.redo_purges();
             is_known
         }
         Err(error) => {

@@ -2,12 +2,14 @@
 //! Bans and purges that outlive their worker: a cache dies, and a new one reads its journal.
 
 use std::fs::File;
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use storage::journal::{Entry, Journal, JournalFile};
 
 use super::kit::*;
+use super::line::{copy as copy_arena, unnamed};
 use crate::*;
 
 /// A journal in memory that any number of caches have, one after the other.
@@ -106,9 +108,109 @@ fn a_purge_that_was_under_way_is_carried_out() {
     let second = legacy.heir(0.0);
     second.put("/x", 100.0, b"as if it had been there");
     assert_eq!(second.verdict("/x"), "hit");
-    second.cache.redo_purges();
+    second.cache.redo_purges(true);
+    second.cache.shared().bans.log.with_open(|open| assert_eq!(open.keys().collect::<Vec<_>>(), [&8]));
+    second.cache.redo_purges(false);
     assert_eq!(second.verdict("/x"), "miss");
     second.cache.shared().bans.log.with_open(|open| assert_eq!(open.len(), 0));
+}
+
+/// A cache with journal and arena: what a copy of both finds is what a death leaves.
+struct Life {
+    kit: Kit,
+    legacy: Legacy,
+    arena: Arc<File>,
+}
+
+impl Life {
+    fn begin(clock: base::Clock, legacy: Legacy, arena: Arc<File>) -> Life {
+        let mut specs = storage::StoreSpec::in_memory(Some(8 << 20));
+        specs[0].arena = Some(arena.clone());
+        let kit = Kit::at(clock, &specs, Params::default());
+        let (journal, entries) = legacy.entries();
+        kit.cache.replay(journal, Replay::read(&entries, &kit.clock).unwrap());
+        kit.cache.adopt_survivors();
+        Life { kit, legacy, arena }
+    }
+
+    fn next(&self) -> Life {
+        Life::begin(self.kit.clock.clone(), Legacy(copy(&self.legacy.0)), copy_arena(&self.arena))
+    }
+
+    fn put(&self, url: &str, key: &[u8]) {
+        let mut busy = busy_of(self.kit.look(url));
+        busy.set_tags(vec![key.into()]);
+        self.kit.fill(busy, &Req::new(url), None, self.kit.attrs(100.0, 50.0, 0.0, Flags::NONE), b"x");
+    }
+
+    fn purge(&self, key: &[u8], is_soft: bool) {
+        let mut purge = self.kit.cache.purge_tags([key].into_iter(), self.kit.now(), is_soft);
+        while purge.step().is_none() {}
+    }
+
+    fn open(&self) -> usize {
+        self.kit.cache.shared().bans.log.with_open(|open| open.len())
+    }
+}
+
+fn copy(file: &File) -> File {
+    let copy = sys::fd::memfd("copy").unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&copy, &bytes(file), 0).unwrap();
+    copy
+}
+
+#[test]
+fn a_purge_by_key_before_all_survivors_came_counts_for_the_next_worker_too() {
+    let clock = base::Clock::manual();
+    clock.advance(Duration::from_secs(1000));
+    let first = Life::begin(clock, Legacy::new(), unnamed());
+    first.kit.cache.enable_tags(Box::leak(Box::default()));
+    for (url, key) in [("/hard", "hard"), ("/soft", "soft"), ("/other", "other")] {
+        first.put(url, key.as_bytes());
+    }
+    first.kit.pass(10.0);
+    // None of them has come yet.
+    let second = first.next();
+    second.kit.cache.enable_tags(Box::leak(Box::default()));
+    second.purge(b"hard", false);
+    second.purge(b"soft", true);
+    assert_eq!(second.open(), 2);
+    second.put("/new", b"hard");
+    second.kit.pass(10.0);
+    let third = second.next();
+    assert_eq!(
+        ["/hard", "/soft", "/other", "/new"].map(|url| third.kit.verdict(url)),
+        ["miss", "grace+fetch", "hit", "hit"]
+    );
+    assert_eq!(third.open(), 2);
+    while third.kit.cache.adopt_some(1, &mut |_| {}) {}
+    assert_eq!(third.open(), 0);
+    // They bear their keys still, though no VCL has asked for keys yet.
+    third.purge(b"other", false);
+    assert_eq!(third.kit.verdict("/other"), "miss");
+    assert_eq!(third.next().kit.verdict("/other"), "miss");
+}
+
+#[test]
+fn a_ban_counts_for_survivors_and_one_they_were_tested_against_does_not_again() {
+    let clock = base::Clock::manual();
+    clock.advance(Duration::from_secs(1000));
+    let first = Life::begin(clock, Legacy::new(), unnamed());
+    for url in ["/a", "/b", "/c"] {
+        first.kit.put(url, 100.0, b"x");
+    }
+    first.kit.cache.ban_text("req.url == /a").unwrap();
+    first.kit.cache.ban_text("obj.age > 5s").unwrap();
+    assert_eq!(first.kit.verdict("/c"), "hit");
+    first.kit.pass(20.0);
+    let second = first.next();
+    lurk(&second.kit);
+    assert_eq!(list(&second.kit), list(&first.kit));
+    assert_eq!(["/a", "/b", "/c"].map(|url| second.kit.verdict(url)), ["miss", "hit", "hit"]);
+    second.kit.cache.ban_text("req.url == /b").unwrap();
+    let third = second.next();
+    while third.kit.cache.adopt_some(1, &mut |_| {}) {}
+    assert_eq!(["/a", "/b", "/c"].map(|url| third.kit.verdict(url)), ["miss", "miss", "hit"]);
 }
 
 #[test]
@@ -215,8 +317,7 @@ proptest! {
                 Step::Pass(n) => kit.pass(f64::from(n)),
             }
             let passed = kit.now().0 - 1000.0;
-            let copy = Legacy(sys::fd::memfd("copy").unwrap());
-            std::os::unix::fs::FileExt::write_all_at(&copy.0, &bytes(&legacy.0), 0).unwrap();
+            let copy = Legacy(copy(&legacy.0));
             // The done marks may come later.
             let plain = |kit: &Kit| list(kit).iter().map(|line| line.replace(" C", " -")).collect::<Vec<_>>();
             prop_assert_eq!(plain(&copy.heir(passed)), plain(&kit));

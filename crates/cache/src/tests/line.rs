@@ -26,7 +26,7 @@ fn specs(arena: Option<&Arc<File>>, limit: Option<u64>) -> Vec<StoreSpec> {
 }
 
 /// A file without a name.
-fn unnamed() -> Arc<File> {
+pub fn unnamed() -> Arc<File> {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let name = format!("lacquer-cache-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
     let path = std::env::temp_dir().join(name);
@@ -36,7 +36,7 @@ fn unnamed() -> Arc<File> {
 }
 
 /// What a death leaves: the bytes as they are, the holes of a long file aside.
-fn copy(file: &File) -> Arc<File> {
+pub fn copy(file: &File) -> Arc<File> {
     let into = unnamed();
     into.set_len(file.metadata().unwrap().len()).unwrap();
     let (mut bytes, mut at) = (vec![0; 1 << 20], 0);
