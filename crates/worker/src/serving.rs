@@ -145,9 +145,12 @@ async fn accept(worker: Arc<Worker>, listener: Listener, info: Arc<ListenerInfo>
     let mut is_known = false;
     loop {
         // Once draining those who come wait in the backlog for the next worker: the manager keeps the socket.
-        let Some(mut next) = acceptor.next(&listener, &worker.engine, &mut is_known).await else { return };
+        let mut first = acceptor.next(&listener, &worker.engine, &mut is_known).await;
+        if first.is_none() {
+            return;
+        }
         for _ in 0..ACCEPT_BATCH {
-            match std::mem::replace(&mut next, Accept::Nothing) {
+            match first.take().unwrap_or_else(|| listener.try_accept()) {
                 Accept::Connection(accepted) => welcome(&worker, &info, accepted),
                 Accept::Nothing => break,
                 Accept::Aborted => {
@@ -168,7 +171,6 @@ async fn accept(worker: Arc<Worker>, listener: Listener, info: Arc<ListenerInfo>
                     break;
                 }
             }
-            next = listener.try_accept();
         }
         rt::yield_now().await;
     }
