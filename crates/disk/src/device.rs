@@ -157,4 +157,4 @@ impl Ends {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

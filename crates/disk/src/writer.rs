@@ -49,12 +49,14 @@ pub(crate) struct Appending<'a> {
     core: &'a Arc<Core>,
     log: Option<MutexGuard<'a, Log>>,
     outgoing: Vec<Outgoing>,
+    /// A segment ended or began, which others wait for; a write that would tell them need not follow.
+    has_rolled: bool,
 }
 
 impl Core {
     /// Locks the log for appending.
     pub fn appending(self: &Arc<Core>) -> Appending<'_> {
-        Appending { core: self, log: Some(self.log.lock()), outgoing: Vec::new() }
+        Appending { core: self, log: Some(self.log.lock()), outgoing: Vec::new(), has_rolled: false }
     }
 
     /// A batch has been written, or not.
@@ -115,6 +117,9 @@ impl Drop for Appending<'_> {
             let core = self.core.clone();
             let done = move |result: Result<Pages, DeviceError>| core.batch_ended(position, result.map(drop));
             self.core.device.start(Op::Write { at, from: pages }, Box::new(done));
+        }
+        if self.has_rolled {
+            self.core.changed.raise();
         }
     }
 }
@@ -185,6 +190,7 @@ impl Appending<'_> {
             return Err(Refused::NoSegment);
         }
         self.end_segment();
+        self.has_rolled = true;
         let log = &mut **self;
         let index = log.prepared.take().expect("looked at above");
         let segment = &mut log.segments[index as usize];

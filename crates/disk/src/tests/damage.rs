@@ -131,6 +131,27 @@ fn without_both_copies_of_removals_all_that_is_older_goes() {
     assert!(there <= newest as usize, "{there} of {newest}");
 }
 
+#[test]
+fn a_removal_outlives_the_footer_that_it_was_in() {
+    let mut bed = Bed::ready(7, 8);
+    bed.put_slowly(1, 100);
+    bed.put_slowly(2, 100);
+    bed.settle();
+    bed.purge(1);
+    let disk = bed.disk.clone();
+    bed.run(disk.close()).expect("closing ends");
+    bed.trim();
+    let mut image = bed.device.image();
+    let (end, trailer) = footers(&image)[0];
+    let start = end - SEGMENT as usize;
+    // Footer and the entry of the removal: the object's stays.
+    let removal = (BLOCK..trailer.end as usize).step_by(UNIT as usize).find(|at| image[start + at + 4] == 3);
+    image[start + removal.expect("it is in the log")..end].fill(0);
+    let mut bed = reopened_only(bed, image);
+    assert_eq!(bed.load_all(1), []);
+    assert_eq!(bed.load_all(2).len(), 1);
+}
+
 fn reopened_only(mut bed: Bed, image: Vec<u8>) -> Bed {
     bed.restart(image);
     bed.settle();

@@ -5,5 +5,6 @@ mod bed;
 mod damage;
 mod faults;
 mod power;
+mod real;
 mod simulated;
 mod store;

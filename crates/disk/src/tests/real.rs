@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The store on a file, with threads that put, find, load and remove at the same time; what is closed, or only dropped, is
+//! there again.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use storage::StoredBody;
+
+use super::bed::{NOW, bytes_of, digest_of, fields_of, head_of};
+use crate::device::{DeviceOptions, Engine, FileDevice};
+use crate::dice::Dice;
+use crate::disk::{Disk, Stage};
+use crate::format::object::Texts;
+use crate::options::Options;
+use crate::put::Refused;
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<F: Future>(work: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut work = pin!(work);
+    loop {
+        if let Poll::Ready(output) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        thread::park();
+    }
+}
+
+fn load(disk: &Disk, name: u8) -> Option<usize> {
+    let digest = digest_of(name);
+    let candidate = disk.find(&digest).first().copied()?;
+    let loaded = block_on(disk.load(candidate, &digest)).ok()?;
+    let version = u64::from_le_bytes(loaded.texts().head[1..9].try_into().unwrap()) as usize;
+    assert_eq!(loaded.texts().head, head_of(name, version));
+    let (mut read, mut waiter) = (Vec::new(), None);
+    while (read.len() as u64) < loaded.body.len() {
+        let offset = read.len() as u64;
+        let bytes = block_on(std::future::poll_fn(|cx| loaded.body.poll_at(cx, &mut waiter, offset)));
+        read.extend_from_slice(&bytes.ok()?);
+    }
+    assert!(read == bytes_of(name, version, read.len()), "a wrong byte");
+    disk.note_use(candidate);
+    Some(version)
+}
+
+/// There is nothing to write to before the first segment has been prepared.
+fn first_put(disk: &Disk) -> Result<(), Refused> {
+    disk.put(&digest_of(200)).finish(&fields_of(200, 1), &Texts::default()).map(drop)
+}
+
+fn work(disk: &Disk, thread: u8, numbers: &AtomicU64) -> u64 {
+    let mut dice = Dice::new(u64::from(thread));
+    let mut served = 0;
+    for turn in 0..600 {
+        let name = dice.below(40) as u8;
+        match dice.below(8) {
+            0..3 => {
+                let mut put = disk.put(&digest_of(name));
+                let version = numbers.fetch_add(1, Relaxed) as usize;
+                let most = [2000, 20_000, 200_000][dice.below(3) as usize];
+                let body = bytes_of(name, version, dice.below(most) as usize);
+                let head = head_of(name, version);
+                let texts = Texts { head: &head, ..Texts::default() };
+                let pushed = body.chunks(50_000).try_for_each(|piece| put.push(piece));
+                if pushed.and_then(|()| put.finish(&fields_of(name, version as u64), &texts).map(drop)).is_err() {
+                    // The disk falls behind: it gets the time that an origin would take.
+                    let _ = block_on(disk.sync());
+                }
+            }
+            3 if turn % 3 == 0 => drop(disk.remove_all(&digest_of(name), numbers.fetch_add(1, Relaxed))),
+            4 => disk.tick(NOW),
+            5 => drop(block_on(disk.sync())),
+            _ => served += u64::from(load(disk, name).is_some()),
+        }
+    }
+    served
+}
+
+fn check(engine: Engine) {
+    let path = crate::device::tests::path();
+    let options = DeviceOptions { bytes: Some(8 << 20), engine, ..DeviceOptions::default() };
+    let open = || -> (Disk, thread::JoinHandle<()>) {
+        let device = Arc::new(FileDevice::open(&path, &options).unwrap());
+        let store = Options {
+            segment_bytes: Some(512 << 10),
+            ..Options::new(NOW, std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 1))
+        };
+        let (disk, driver) = Disk::open(device, store, None);
+        let driving = thread::spawn(|| block_on(driver));
+        block_on(disk.opened()).unwrap();
+        while disk.progress().stage != Stage::Ready || first_put(&disk) == Err(Refused::NoSegment) {
+            thread::yield_now();
+        }
+        (disk, driving)
+    };
+    let numbers = AtomicU64::new(0);
+    for _ in 0..2 {
+        let (disk, driving) = open();
+        let served: u64 = thread::scope(|scope| {
+            let (disk, numbers) = (&disk, &numbers);
+            let running: Vec<_> = (0..4).map(|number| scope.spawn(move || work(disk, number, numbers))).collect();
+            running.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        let counts = disk.counts();
+        assert!(served > 50 && counts.segments_reclaimed > 0, "{served} served, {counts:?}");
+        assert_eq!((counts.read_errors, counts.write_errors, counts.checksum_errors), (0, 0, 0));
+        block_on(disk.close());
+        driving.join().unwrap();
+        let there = disk.progress().objects;
+        assert!(there > 10, "{there} objects");
+        drop(disk);
+        let (disk, driving) = open();
+        assert!(disk.progress().objects.abs_diff(there) <= 1, "all are there again, but for the first put");
+        assert!((0..40).filter(|&name| load(&disk, name).is_some()).count() > 5);
+        block_on(disk.close());
+        driving.join().unwrap();
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn many_threads_use_a_store_on_a_file_at_once_by_rings() {
+    check(Engine::IfPossible);
+}
+
+#[test]
+fn many_threads_use_a_store_on_a_file_at_once_by_threads() {
+    check(Engine::Threads);
+}
