@@ -81,22 +81,7 @@ impl Disk {
     /// Begins to open what is on a device. Everything else is the driver's work, which has to be polled (on a thread of
     /// its own, or as a task) as long as the store is used. What is found can be asked for at once.
     pub fn open(device: Arc<dyn Device>, options: Options, judge: Option<Arc<dyn Judge>>) -> (Disk, Driver) {
-        let core = Arc::new(Core {
-            index: Index::new(device.len(), options.index_bytes),
-            now: AtomicU32::new(options.now),
-            device,
-            options,
-            judge,
-            counters: Counters::default(),
-            log: Mutex::new(Log::new()),
-            changed: Signal::default(),
-            opened: OnceLock::new(),
-            reads: AtomicUsize::new(0),
-            is_stalled: AtomicBool::new(false),
-            is_closing: AtomicBool::new(false),
-            segments_loaded: AtomicU64::new(0),
-            segments_to_load: AtomicU64::new(0),
-        });
+        let core = Core::new(device, options, judge);
         let own = core.clone();
         let work = async move {
             match open::open(&own).await {
@@ -307,6 +292,26 @@ async fn recovered(core: &Core) -> bool {
 }
 
 impl Core {
+    /// Of a device that nobody has looked at.
+    pub fn new(device: Arc<dyn Device>, options: Options, judge: Option<Arc<dyn Judge>>) -> Arc<Core> {
+        Arc::new(Core {
+            index: Index::new(device.len(), options.index_bytes),
+            now: AtomicU32::new(options.now),
+            device,
+            options,
+            judge,
+            counters: Counters::default(),
+            log: Mutex::new(Log::new()),
+            changed: Signal::default(),
+            opened: OnceLock::new(),
+            reads: AtomicUsize::new(0),
+            is_stalled: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+            segments_loaded: AtomicU64::new(0),
+            segments_to_load: AtomicU64::new(0),
+        })
+    }
+
     pub fn remove(self: &Arc<Core>, candidate: Candidate) -> bool {
         let Candidate { generation, at, place, .. } = candidate;
         let mut log = self.appending();

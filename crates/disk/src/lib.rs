@@ -70,6 +70,7 @@ mod recover;
 mod scan;
 mod seal;
 mod segments;
+pub mod survey;
 mod task;
 #[cfg(test)]
 mod tests;

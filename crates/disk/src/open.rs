@@ -47,6 +47,18 @@ fn of_head(head: Result<Option<u64>, DeviceError>) -> Segment {
 }
 
 async fn superblock(core: &Core) -> Result<Superblock, OpenError> {
+    let found = find(core).await;
+    if core.options.format && !matches!(found, Err(OpenError::TooSmall { .. })) {
+        return make(core).await;
+    }
+    match found? {
+        Some(own) => Ok(own),
+        None => make(core).await,
+    }
+}
+
+/// The superblock of the store that is there; `None`: nothing but zeros is.
+pub(crate) async fn find(core: &Core) -> Result<Option<Superblock>, OpenError> {
     let has = core.device.len();
     if has < 2 * BLOCK as u64 {
         return Err(OpenError::TooSmall { has });
@@ -55,15 +67,12 @@ async fn superblock(core: &Core) -> Result<Superblock, OpenError> {
     for at in [0, BLOCK as u64] {
         found.push(task::read(&*core.device, at, BLOCK).await.map(|block| Superblock::decode(&block)));
     }
-    if core.options.format {
-        return make(core).await;
-    }
     let ours = found.iter().find_map(|found| if let Ok(Found::Ours(own)) = found { Some(*own) } else { None });
     if let Some(own) = ours {
-        return if own.end() <= has { Ok(own) } else { Err(OpenError::Truncated { had: own.end(), has }) };
+        return if own.end() <= has { Ok(Some(own)) } else { Err(OpenError::Truncated { had: own.end(), has }) };
     }
     match (found[0], found[1]) {
-        (Ok(Found::Blank), Ok(Found::Blank)) => make(core).await,
+        (Ok(Found::Blank), Ok(Found::Blank)) => Ok(None),
         (Ok(Found::OtherVersion(version)), _) | (_, Ok(Found::OtherVersion(version))) => {
             Err(OpenError::OtherVersion(version))
         }
@@ -85,7 +94,7 @@ async fn make(core: &Core) -> Result<Superblock, OpenError> {
 }
 
 /// The generation of each segment; `None`: it was never written by this store.
-async fn heads(core: &Core, superblock: &Superblock) -> Vec<Result<Option<u64>, DeviceError>> {
+pub(crate) async fn heads(core: &Core, superblock: &Superblock) -> Vec<Result<Option<u64>, DeviceError>> {
     let start = |index: u32| {
         let at = superblock.segment_start(index);
         Operation::start(&*core.device, Op::Read { at, into: Pages::zeroed(BLOCK) })
