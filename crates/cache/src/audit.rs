@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Whether the cache is as its invariants say: looked at by the simulator after its steps (feature `audit`), never by the
-//! product.
+//! Whether the cache is as its invariants say: looked at by the simulator after its steps (feature `audit`) and by tests,
+//! never by the product.
 
 use std::collections::BTreeMap;
 
 use storage::StoreId;
 
-use crate::cache::{Cache, ShardInner};
+use crate::cache::{Cache, ShardInner, Shared};
 use crate::heap::Heap;
 use crate::objcore::{NO_SLOT, Objcore, State};
 
@@ -19,6 +19,8 @@ pub struct Audit {
     pub stored: usize,
     /// Requests that are parked.
     pub waiting: usize,
+    /// Records that survive, of objects in the index.
+    pub records: usize,
     /// What the finished objects of each store are charged with.
     pub bytes: BTreeMap<StoreId, u64>,
 }
@@ -44,11 +46,16 @@ impl Cache {
                     return Err(format!("{oc:?} is in another shard's index"));
                 }
                 audit.see(oc, &shard)?;
+                audit.see_record(oc, shared)?;
             }
             if shard.heap.len() != audit.stored - before {
                 return Err(format!("{} in the heap of a shard that has {}", shard.heap.len(), audit.stored - before));
             }
             audit.waiting += shard.heads.audit()?;
+        }
+        let published: usize = shared.stores().all().iter().map(|store| store.published()).sum();
+        if !shared.adoption.is_on() && published != audit.records {
+            return Err(format!("{published} records survive, and {} of them have an objcore", audit.records));
         }
         let told = (shared.main.n_objecthead.get(), shared.main.waitinglist_len.get());
         let seen = (heads, audit.waiting as u64);
@@ -77,6 +84,20 @@ impl Audit {
                 Ok(())
             }
             State::Dying => Err(format!("{oc:?} is dying and in the index")),
+        }
+    }
+}
+
+impl Audit {
+    /// What only older requests may find, or isn't whole, doesn't survive; what has a record else does.
+    fn see_record(&mut self, oc: &Objcore, shared: &Shared) -> Result<(), String> {
+        let Some(record) = oc.record() else { return Ok(()) };
+        let is_published = shared.stores().get(oc.store()).is_published(record);
+        self.records += usize::from(is_published);
+        match (is_published, oc.is_overtaken()) {
+            (true, true) => Err(format!("{oc:?} was overtaken and survives")),
+            (false, false) => Err(format!("{oc:?} has a record that doesn't survive")),
+            (true, false) | (false, true) => Ok(()),
         }
     }
 }

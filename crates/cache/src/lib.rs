@@ -20,7 +20,7 @@
 
 mod adopt;
 mod attrs;
-#[cfg(feature = "audit")]
+#[cfg(any(test, feature = "audit"))]
 mod audit;
 mod ban;
 mod boc;
@@ -47,7 +47,7 @@ mod trace;
 mod waiting;
 
 pub use attrs::{Attrs, Flags, Reuse, Times, Vary};
-#[cfg(feature = "audit")]
+#[cfg(any(test, feature = "audit"))]
 pub use audit::Audit;
 pub use ban::{BanError, BanSpec};
 pub use boc::{BocState, FetchFailed};

@@ -262,7 +262,7 @@ impl Heads {
     }
 
     /// Parked requests, and whether every objhead is whole: see `audit`.
-    #[cfg(feature = "audit")]
+    #[cfg(any(test, feature = "audit"))]
     pub fn audit(&self) -> Result<usize, String> {
         let full = self.table.iter().filter_map(|slot| if let Slot::Many(head) = slot { Some(head) } else { None });
         full.map(|head| {

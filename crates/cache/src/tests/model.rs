@@ -99,6 +99,7 @@ impl Model {
             self.line.kit.cache.adopt_some(1, &mut |_| {});
             return;
         }
+        self.line.kit.cache.audit().unwrap();
         // A look at what is there adopts it.
         let known = (self.rng.below(2) == 0).then(|| self.known());
         let next = self.line.successor();
@@ -290,6 +291,7 @@ impl Model {
         }
         assert!(self.parked.is_empty(), "nobody is left waiting");
         self.line.adopt_all();
+        self.line.kit.cache.audit().unwrap();
         self.read_on();
         self.readers.clear();
         self.line.kit.pass(1000.0);
