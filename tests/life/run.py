@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -335,6 +336,25 @@ def deaths_in_a_row(report, program):
         report.check(emptied == [1], f"six deaths: restarts says {ends}")
 
 
+def a_burst_is_answered(report, program):
+    """Connections that came while nobody could take them are taken to the last, however many they are."""
+    request = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    with Origin(simple(Gate().answer)) as origin, Varnishd(program, backend=origin.address) as v:
+        worker = v.worker()
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            crowd = [socket.create_connection(v.address, LIMIT) for _ in range(300)]
+            for client in crowd:
+                client.sendall(request)
+        finally:
+            os.kill(worker, signal.SIGCONT)
+        answers = [client.makefile("rb").readline() for client in crowd]
+        report.check(all(b" 200 " in line for line in answers),
+                     f"a burst of {len(crowd)}: {sum(b' 200 ' not in line for line in answers)} not answered")
+        for client in crowd:
+            client.close()
+
+
 def busy_is_not_dead(report, program, seconds):
     """With every CPU taken and more asked of it than it can do, the worker isn't taken for dead."""
     burn = [sys.executable, "-c", "while True: pass"]
@@ -389,7 +409,7 @@ def main():
     for how in ("kill -9", "panic"):
         dies_under_load(report, o.varnishd, how, 3 if o.full else 1)
     busy_is_not_dead(report, o.varnishd, 20 if o.full else 4)
-    for test in (no_grace, manager_gone, worker_gone, deaths_in_a_row,
+    for test in (no_grace, manager_gone, worker_gone, deaths_in_a_row, a_burst_is_answered,
                  signals_are_reported, shows_what_it_is, leaves_core, control_c, planted_panic, sleeps_when_idle):
         test(report, o.varnishd)
     return report.close()
