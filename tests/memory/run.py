@@ -271,6 +271,9 @@ def steps(report, program, lacquer):
                 return until(1, lambda: told()["step"] == step)
             report.check(until(30, there), f"step {step}: {told()['step']}")
 
+        # The log gets its last megabytes after the first connections.
+        log = lambda: next(row["bytes"] for row in told()["holders"] if row["name"] == "log")
+        report.check(until(30, lambda: log() >= 4 << 20), f"the log is there: {log()} bytes")
         reach("refuse background fetches", 0.375)
         before = len(asked)
         report.check(until(5, refused) and len(asked) == before, f"once its ttl is over it is delivered stale, not refreshed: {asked[before:]}")
