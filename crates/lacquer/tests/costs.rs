@@ -51,13 +51,13 @@ impl Kind {
     }
 
     /// What happens several times a second beside requests is in the figures too, and the lock of the log's ring, which is
-    /// taken once for many transactions.
+    /// taken once for many transactions. A miss keeps a record of its object: two locks.
     fn may_cost(self, costs: &Costs) -> bool {
         let Costs { allocations, locks, sleeps, calls, .. } = *costs;
         match self {
             Kind::Hit => allocations < 0.02 && locks < 1.06 && sleeps < 0.02 && calls <= 2.1,
             Kind::Pass => allocations < 15.0 && locks < 19.0 && calls <= 4.9,
-            Kind::Miss => allocations < 14.0 && locks < 18.0 && calls <= 4.9,
+            Kind::Miss => allocations < 14.0 && locks < 20.0 && calls <= 4.9,
         }
     }
 
