@@ -18,8 +18,11 @@ START_LIMIT = 60  # seconds; Debian's varnishd compiles VCL with a C compiler
 
 
 def die_with_parent():
-    """Runs in the child before exec: no server outlives the harness, even when that is killed."""
+    """Runs in the child before exec: no server outlives the harness, even when that is killed, and all heed signals that who
+    started the harness (nohup, a shell's background) may have switched off."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def limited(descriptors, core=False):
