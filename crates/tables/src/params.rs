@@ -37,8 +37,6 @@ pub enum Flag {
     NotAvailable,
     /// Lacquer's own: Varnish 7.1 has none of this name.
     Own,
-    /// Declared, but what it stands for isn't built yet: only the default is taken.
-    NotBuilt,
     /// Taken and kept because Varnish has it; it has no effect here.
     NoEffect,
 }
@@ -97,11 +95,6 @@ pub enum ParamError {
         /// Name.
         name: &'static str,
     },
-    /// What it stands for isn't built yet.
-    NotBuilt {
-        /// Name.
-        name: &'static str,
-    },
     /// `-r` forbids it.
     Protected {
         /// Name.
@@ -113,7 +106,7 @@ impl ParamError {
     /// The CLI's status: 106, 107 or 300.
     pub fn status(&self) -> u16 {
         match self {
-            Self::Unknown { .. } | Self::Gone { .. } | Self::Invalid { .. } | Self::NotBuilt { .. } => 106,
+            Self::Unknown { .. } | Self::Gone { .. } | Self::Invalid { .. } => 106,
             Self::Protected { .. } => 107,
             Self::NotAvailable { .. } => 300,
         }
@@ -129,7 +122,6 @@ impl std::fmt::Display for ParamError {
                 write!(f, "{reason}\n(attempting to set param '{name}' to '{value}')")
             }
             Self::NotAvailable { name } => write!(f, "parameter \"{name}\" is not available on this platform."),
-            Self::NotBuilt { name } => write!(f, "What parameter \"{name}\" stands for isn't built yet."),
             Self::Protected { name } => write!(f, "parameter \"{name}\" is protected."),
         }
     }
@@ -146,7 +138,6 @@ impl ParamError {
             | Self::Unknown { .. }
             | Self::Invalid { .. }
             | Self::NotAvailable { .. }
-            | Self::NotBuilt { .. }
             | Self::Protected { .. } => None,
         }
     }
@@ -155,11 +146,7 @@ impl ParamError {
     pub fn forgiven_at_start(&self) -> Option<String> {
         match self {
             Self::Gone { name, instead, .. } => Some(format!("Parameter {name} is ignored: {instead}")),
-            Self::Unknown { .. }
-            | Self::Invalid { .. }
-            | Self::NotAvailable { .. }
-            | Self::NotBuilt { .. }
-            | Self::Protected { .. } => None,
+            Self::Unknown { .. } | Self::Invalid { .. } | Self::NotAvailable { .. } | Self::Protected { .. } => None,
         }
     }
 }
@@ -249,9 +236,6 @@ impl Params {
         let (value, note) = old::convert(name, spec, value);
         let idle = value::idle_bit(&spec.value(self), &value);
         let notes: Vec<&str> = [note, old::advice(spec, &value), idle].into_iter().flatten().collect();
-        if spec.has(Flag::NotBuilt) && value != spec.value(&Params::default()) {
-            return Err(ParamError::NotBuilt { name: spec.name });
-        }
         (spec.put)(self, value);
         Ok(ParamChange { spec, note: (!notes.is_empty()).then(|| notes.join(" ")) })
     }

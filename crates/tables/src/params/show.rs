@@ -127,7 +127,6 @@ fn note(flag: Flag) -> Option<&'static str> {
         Flag::Wizard => "NB: Leave this alone unless a developer asks for it.",
         Flag::BuildOptions => "NB: The default hangs on how this program was built.",
         Flag::Own => "NB: Lacquer's own; Varnish has no such parameter.",
-        Flag::NotBuilt => "NB: Not built yet: only the default is taken.",
         Flag::NoEffect => "NB: Kept because Varnish has it; it has no effect here.",
         Flag::NotAvailable => return None,
     })
@@ -229,7 +228,7 @@ fn flag_name(flag: Flag) -> Option<&'static str> {
         Flag::MustRestart => "must_restart",
         Flag::Wizard => "wizard",
         Flag::BuildOptions => "build_options",
-        Flag::NotAvailable | Flag::Own | Flag::NotBuilt | Flag::NoEffect => return None,
+        Flag::NotAvailable | Flag::Own | Flag::NoEffect => return None,
     })
 }
 

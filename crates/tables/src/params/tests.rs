@@ -259,12 +259,3 @@ fn memory_is_limited_to_a_number_or_to_what_the_system_says() {
     params.set("memory_limit", "0").unwrap();
     assert_eq!(params.memory_limit.bytes(), Some(0));
 }
-
-#[test]
-fn what_is_not_built_is_refused() {
-    let mut params = Params::default();
-    for spec in SPECS.iter().filter(|spec| spec.has(Flag::NotBuilt)) {
-        assert!(params.set(spec.name, spec.default).is_ok());
-        assert!(params.set(spec.name, "2").unwrap_err().to_string().contains("built yet"));
-    }
-}
