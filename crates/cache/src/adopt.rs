@@ -209,17 +209,24 @@ impl Shared {
         self.main.adopt_refused.inc();
     }
 
-    /// One step of the walk; false at its end.
+    /// One step of the walk; false at its end. Tells after the unlock which were over.
     fn walk_on(&self, tell: &mut dyn FnMut(Event)) -> bool {
         if !self.adoption.is_on() {
             return false;
         }
-        let mut walk = self.adoption.walk.lock();
+        let mut over = Vec::new();
+        let goes_on = self.step(&mut self.adoption.walk.lock(), &mut over);
+        over.into_iter().for_each(tell);
+        goes_on
+    }
+
+    /// Adopts the next of the walk; false at its end.
+    fn step(&self, walk: &mut Walk, over: &mut Vec<Event>) -> bool {
         while let Some(store) = self.stores().all().get(walk.store) {
             let digests = store.is_adopting().then(|| store.next_digests(&mut walk.cursor, STRIDE)).flatten();
             if let Some(digests) = digests {
                 for digest in digests {
-                    self.adopt(&Digest(digest), tell);
+                    self.adopt(&Digest(digest), &mut |event| over.push(event));
                 }
                 return true;
             }
