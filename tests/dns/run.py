@@ -3,6 +3,7 @@
 """Names of backends at run time: a name that moves, one with several addresses, one that nobody knows yet. The hosts file is
 this suite's own, seen by the server alone (a mount namespace), and edited while it runs.
 """
+import errno
 import os
 import pathlib
 import shlex
@@ -27,6 +28,18 @@ sub vcl_backend_fetch {{ if (bereq.url == "/fresh") {{ set bereq.http.Connection
 def origin(host, port):
     """Says which address it has."""
     return Origin(simple(lambda *_: ("", host.encode())), at=(host, port))
+
+
+def origins(host, other):
+    """Two on one port: one that is free on the first address may be taken on the other."""
+    while True:
+        one = origin(host, 0)
+        try:
+            return one, origin(other, one.address[1])
+        except OSError as e:
+            one.close()
+            if e.errno != errno.EADDRINUSE:
+                raise
 
 
 class Hosts:
@@ -160,7 +173,8 @@ def counter(v, name):
 def main():
     o = options(__doc__)
     report, hosts = Report("dns"), Hosts(o.varnishd)
-    with origin("127.0.0.1", 0) as one, origin("127.0.0.2", one.address[1]):
+    one, other = origins("127.0.0.1", "127.0.0.2")
+    with one, other:
         cases = Cases(report, hosts, one.address[1])
         for case in (cases.moves, cases.several, cases.late, cases.once, cases.many_addresses_refused, cases.groups):
             case()
