@@ -4,6 +4,7 @@
 //! An objcore is busy, stored or dying, and only ever moves in that direction; the state changes under its shard's lock.
 //! Its memory is free when the last handle on it is gone.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
@@ -349,15 +350,16 @@ impl ObjBytes {
         }
     }
 
-    /// Body bytes from `offset` on, up to the end of their block; `None` at the end. Of a body in memory always ready:
-    /// only one in a store's home is a call that can't be seen through.
+    /// Body bytes from the start of `wanted` on, up to the end of their block; `None` at the body's end. Of a body in memory
+    /// always ready: only one in a store's home is a call that can't be seen through, and wants to know how far it is read.
     #[inline]
     pub fn poll_at(
         &self,
         cx: &mut Context<'_>,
         waiter: &mut Option<u64>,
-        offset: u64,
+        wanted: Range<u64>,
     ) -> Poll<Result<Option<Buf>, StoreError>> {
+        let offset = wanted.start;
         if offset >= self.body_len() {
             return Poll::Ready(Ok(None));
         }
@@ -365,7 +367,7 @@ impl ObjBytes {
         Poll::Ready(Ok(match self.rest.as_deref() {
             None => Some(buf.slice(self.head_block.len() + offset as usize..buf.len())),
             Some(Rest::Blocks(pieces)) => piece_at(pieces, offset),
-            Some(Rest::Home(body)) => return body.poll_at(cx, waiter, offset).map_ok(Some),
+            Some(Rest::Home(body)) => return body.poll_at(cx, waiter, wanted).map_ok(Some),
         }))
     }
 

@@ -238,12 +238,14 @@ enum Waits {
 pub struct Reader {
     obj: ObjRef,
     offset: u64,
+    /// It won't read beyond.
+    until: u64,
     waits: Waits,
 }
 
 impl Reader {
     fn new(obj: ObjRef, offset: u64) -> Self {
-        Self { obj, offset, waits: Waits::Nowhere }
+        Self { obj, offset, until: u64::MAX, waits: Waits::Nowhere }
     }
 
     /// The next bytes (at most a block); `None` at the end. Asking again says that the bytes before are done with.
@@ -277,7 +279,7 @@ impl Reader {
         let Some(bytes) = self.obj.oc.bytes() else { return Poll::Ready(Ok(None)) };
         // The end of the fetch has woken, and forgotten, all that waited for it.
         let mut id = if let Waits::Store(id) = self.waits { Some(id) } else { None };
-        let found = bytes.poll_at(cx, &mut id, self.offset);
+        let found = bytes.poll_at(cx, &mut id, self.offset..self.until);
         self.waits = id.map_or(Waits::Nowhere, Waits::Store);
         found
     }
@@ -295,6 +297,11 @@ impl Reader {
     /// Goes on at `offset`, for ranges.
     pub fn seek(&mut self, offset: u64) {
         self.offset = offset;
+    }
+
+    /// Says that it won't be asked for what is there from `offset` on. What comes may still reach beyond.
+    pub fn stop_at(&mut self, offset: u64) {
+        self.until = offset;
     }
 
     /// The object read.
@@ -319,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_reader_of_a_home_is_as_small_as_one_of_a_fetch() {
-        assert_eq!(size_of::<Reader>(), size_of::<(ObjRef, u64, Option<u64>)>());
+        assert_eq!(size_of::<Reader>(), size_of::<(ObjRef, u64, u64, Option<u64>)>());
         assert_eq!(
             size_of::<Poll<Result<Option<Buf>, ReadError>>>(),
             size_of::<Poll<Result<Option<Buf>, FetchFailed>>>()

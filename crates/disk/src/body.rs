@@ -3,6 +3,7 @@
 //! a byte of it is given out.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -88,8 +89,9 @@ impl DiskBody {
         state: &mut State,
         cx: &mut Context<'_>,
         waiter: &mut Option<u64>,
-        offset: u64,
+        bytes: Range<u64>,
     ) -> (Poll<Result<Buf, StoreError>>, Vec<Waker>) {
+        let (offset, until) = (bytes.start, bytes.end.div_ceil(CHUNK as u64) as usize);
         let wanted = (offset / CHUNK as u64) as usize;
         if state.lost.is_none() {
             let id = *waiter.get_or_insert_with(|| {
@@ -97,7 +99,7 @@ impl DiskBody {
                 state.next_waiter
             });
             state.waiters.insert(id, Waiter { chunk: wanted, waker: cx.waker().clone() });
-            self.advance(state, wanted);
+            self.advance(state, wanted, until);
         }
         if let Some(lost) = state.lost {
             state.chunks.clear();
@@ -117,8 +119,9 @@ impl DiskBody {
     }
 
     /// Sees to it that a chunk and those behind it are being read, and takes what has come.
-    fn advance(&self, state: &mut State, wanted: usize) {
-        for number in wanted..self.chunks.len().min(wanted + 1 + AHEAD) {
+    fn advance(&self, state: &mut State, wanted: usize, until: usize) {
+        let until = until.min(wanted + 1 + AHEAD).max(wanted + 1);
+        for number in wanted..self.chunks.len().min(until) {
             state.chunks.entry(number).or_insert_with(|| ChunkState::Reading(self.read_chunk(number)));
         }
         // Whoever polls moves all readings on: each of them wakes all who wait.
@@ -158,11 +161,16 @@ impl StoredBody for DiskBody {
         self.inline.as_ref().map_or(0, |bytes| bytes.len() as u64)
     }
 
-    fn poll_at(&self, cx: &mut Context<'_>, waiter: &mut Option<u64>, offset: u64) -> Poll<Result<Buf, StoreError>> {
+    fn poll_at(
+        &self,
+        cx: &mut Context<'_>,
+        reader: &mut Option<u64>,
+        wanted: Range<u64>,
+    ) -> Poll<Result<Buf, StoreError>> {
         if let Some(bytes) = &self.inline {
-            return Poll::Ready(Ok(bytes.slice(offset as usize..bytes.len())));
+            return Poll::Ready(Ok(bytes.slice(wanted.start as usize..bytes.len())));
         }
-        let (result, woken) = self.poll_locked(&mut self.state.lock(), cx, waiter, offset);
+        let (result, woken) = self.poll_locked(&mut self.state.lock(), cx, reader, wanted);
         woken.into_iter().for_each(Waker::wake);
         result
     }

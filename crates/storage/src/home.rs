@@ -3,6 +3,7 @@
 //! back by polling, late or not at all. Stores of `-s malloc` and `-s file` have none: what they hold is there at once,
 //! and no call through a trait object stands between them and a reader.
 
+use std::ops::Range;
 use std::task::{Context, Poll};
 
 use crate::body::Body;
@@ -39,13 +40,19 @@ pub trait StoredBody: Send + Sync + std::fmt::Debug {
     /// What the store is charged with for it, in bytes.
     fn charged_bytes(&self) -> u64;
 
-    /// Ready with some bytes from `offset` on, which is below the length. Many may wait at once: who does is told
-    /// apart by `waiter`, `None` at first, and is woken once it should ask again.
+    /// Ready with some bytes from the start of `wanted` on, which is below the length; its end may lie anywhere: nothing is
+    /// read ahead beyond it. Many may read at once: who does is told apart by `reader`, `None` at first, and is woken once it
+    /// should ask again. What is left in `reader` is forgotten in the end.
     ///
     /// # Errors
     /// The bytes are lost, now and for everybody who asks again.
-    fn poll_at(&self, cx: &mut Context<'_>, waiter: &mut Option<u64>, offset: u64) -> Poll<Result<Buf, StoreError>>;
+    fn poll_at(
+        &self,
+        cx: &mut Context<'_>,
+        reader: &mut Option<u64>,
+        wanted: Range<u64>,
+    ) -> Poll<Result<Buf, StoreError>>;
 
-    /// A waiter goes away.
-    fn forget(&self, waiter: u64);
+    /// A reader goes away.
+    fn forget(&self, reader: u64);
 }

@@ -2,6 +2,7 @@
 //! Objects whose bodies are in a store's home that answers late, or fails.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -24,6 +25,8 @@ struct Desk {
     /// Those that were let go on, and what they get.
     served: HashMap<u64, Result<(), StoreError>>,
     bodies: usize,
+    /// What was asked for last.
+    wanted: Range<u64>,
     /// The last body kept, as it lies there.
     kept: Vec<u8>,
 }
@@ -51,8 +54,14 @@ impl StoredBody for SlowBody {
         self.len().next_multiple_of(4096)
     }
 
-    fn poll_at(&self, cx: &mut Context<'_>, waiter: &mut Option<u64>, offset: u64) -> Poll<Result<Buf, StoreError>> {
-        let bytes = self.1[offset as usize..].iter().take(PIECE).copied().collect();
+    fn poll_at(
+        &self,
+        cx: &mut Context<'_>,
+        waiter: &mut Option<u64>,
+        wanted: Range<u64>,
+    ) -> Poll<Result<Buf, StoreError>> {
+        self.0.0.lock().unwrap().wanted = wanted.clone();
+        let bytes = self.1[wanted.start as usize..].iter().take(PIECE).copied().collect();
         self.0.poll(cx, waiter).map_ok(|()| Buf::unaccounted(bytes))
     }
 
@@ -156,6 +165,18 @@ fn a_hit_whose_body_comes_late_is_whole() {
     kit.pass(20.0);
     kit.cache.expire(kit.now(), 10, &mut |_| {});
     assert_eq!((home.bodies(), kit.held()), (0, 0), "the home has let go of it, too");
+}
+
+#[test]
+fn the_home_hears_how_far_a_reader_will_read() {
+    let (kit, home) = kit();
+    kit.put("/", 10.0, &body());
+    let (mut reader, bell) = (hit_of(kit.look("/")).reader(100), Arc::new(Bell::default()));
+    assert!(next(&mut reader, &bell).is_pending());
+    assert_eq!(home.0.lock().unwrap().wanted, 100..u64::MAX);
+    reader.stop_at(700);
+    assert!(next(&mut reader, &bell).is_pending());
+    assert_eq!(home.0.lock().unwrap().wanted, 100..700);
 }
 
 #[test]

@@ -232,7 +232,7 @@ impl Bed {
         let mut read = Vec::new();
         while (read.len() as u64) < body.len() {
             let (mut waiter, offset) = (None, read.len() as u64);
-            let bytes = self.run(std::future::poll_fn(|cx| body.poll_at(cx, &mut waiter, offset)));
+            let bytes = self.run(std::future::poll_fn(|cx| body.poll_at(cx, &mut waiter, offset..u64::MAX)));
             read.extend_from_slice(&bytes.ok_or("hangs")?.map_err(|error| error.to_string())?);
         }
         Ok(read)

@@ -46,7 +46,7 @@ fn load(disk: &Disk, name: u8) -> Option<usize> {
     let (mut read, mut waiter) = (Vec::new(), None);
     while (read.len() as u64) < loaded.body.len() {
         let offset = read.len() as u64;
-        let bytes = block_on(std::future::poll_fn(|cx| loaded.body.poll_at(cx, &mut waiter, offset)));
+        let bytes = block_on(std::future::poll_fn(|cx| loaded.body.poll_at(cx, &mut waiter, offset..u64::MAX)));
         read.extend_from_slice(&bytes.ok()?);
     }
     assert!(read == bytes_of(name, version, read.len()), "a wrong byte");

@@ -248,6 +248,7 @@ impl Req {
         transport: &mut dyn Transport,
     ) -> Result<(), DeliveryFailure> {
         let mut left = bytes.unwrap_or(u64::MAX);
+        reader.stop_at(reader.offset().saturating_add(left));
         while left > 0 {
             let mut piece = match self.next_piece(&mut reader, transport).await {
                 Ok(Some(piece)) => piece,
