@@ -116,7 +116,7 @@ pub fn perform(device: &dyn Device, op: Op) -> Result<Pages, DeviceError> {
 }
 
 /// What an error of the system's means here.
-fn stated(error: &io::Error) -> DeviceError {
+pub(crate) fn stated(error: &io::Error) -> DeviceError {
     match (error.raw_os_error(), error.kind()) {
         (Some(number), _) => DeviceError::Os(number),
         (None, io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero) => DeviceError::Short,

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::core::{Core, Opened};
-use crate::device::{DeviceError, Op};
+use crate::device::{DeviceError, Op, stated};
 use crate::format::superblock::{Found, Superblock};
 use crate::format::{BLOCK, segment};
 use crate::options::OpenError;
 use crate::segments::{Segment, State};
 use crate::task::{self, Operation};
+use sys::blockfile::BlockFile;
 use sys::pages::Pages;
 
 /// First blocks of segments that are read at once.
@@ -51,21 +52,44 @@ async fn superblock(core: &Core) -> Result<Superblock, OpenError> {
     if core.options.format && !matches!(found, Err(OpenError::TooSmall { .. })) {
         return make(core).await;
     }
-    match found? {
-        Some(own) => Ok(own),
-        None => make(core).await,
+    match found {
+        Ok(Some(own)) if core.options.replaces && !own.fits(core.device.len()) => make(core).await,
+        Ok(Some(own)) => Ok(own),
+        Ok(None) => make(core).await,
+        Err(why) if core.options.replaces && why.is_contents() => make(core).await,
+        Err(why) => Err(why),
     }
 }
 
 /// The superblock of the store that is there; `None`: nothing but zeros is.
 pub(crate) async fn find(core: &Core) -> Result<Option<Superblock>, OpenError> {
-    let has = core.device.len();
+    let mut found = Vec::new();
+    for at in SUPERBLOCKS {
+        found.push(task::read(&*core.device, at, BLOCK).await.map(|block| Superblock::decode(&block)));
+    }
+    judge(&found, core.device.len())
+}
+
+/// The same for who has the file open and doesn't serve from it: whoever decides whether a store is to be kept.
+///
+/// # Errors
+/// What is in it is no store that this program can use.
+pub fn identify(file: &BlockFile) -> Result<Option<Superblock>, OpenError> {
+    let read = |at| {
+        let mut block = Pages::zeroed(BLOCK);
+        let read = file.read(at, &mut block).map_err(|error| stated(&error));
+        read.map(|()| Superblock::decode(&block))
+    };
+    judge(&SUPERBLOCKS.map(read), file.len())
+}
+
+/// Where the superblocks are.
+const SUPERBLOCKS: [u64; 2] = [0, BLOCK as u64];
+
+/// What two blocks say that should be superblocks of a device of `has` bytes.
+fn judge(found: &[Result<Found, DeviceError>], has: u64) -> Result<Option<Superblock>, OpenError> {
     if has < 2 * BLOCK as u64 {
         return Err(OpenError::TooSmall { has });
-    }
-    let mut found = Vec::new();
-    for at in [0, BLOCK as u64] {
-        found.push(task::read(&*core.device, at, BLOCK).await.map(|block| Superblock::decode(&block)));
     }
     let ours = found.iter().find_map(|found| if let Ok(Found::Ours(own)) = found { Some(*own) } else { None });
     if let Some(own) = ours {

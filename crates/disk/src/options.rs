@@ -28,6 +28,11 @@ pub struct Options {
     pub least_ban_seq: u64,
     /// Make a new store of whatever is there.
     pub format: bool,
+    /// What is there and is no store that can be used (something else, another version, damaged, truncated, cut for another
+    /// length) is made anew instead of refused: the owner has looked at it before.
+    pub replaces: bool,
+    /// Whether the checksums of bodies are looked at. Those of records always are.
+    pub checks_bodies: bool,
     /// Seconds since 1970.
     pub now: u32,
     /// Something that no other process has drawn: a store's number and its generations are made with it.
@@ -45,6 +50,8 @@ impl Options {
             pool: None,
             least_ban_seq: 0,
             format: false,
+            replaces: false,
+            checks_bodies: true,
             now,
             drawn,
         }
@@ -87,6 +94,16 @@ pub enum OpenError {
         /// Bytes that it has.
         has: u64,
     },
+}
+
+impl OpenError {
+    /// Whether it is about what is in there, not about the device.
+    pub fn is_contents(self) -> bool {
+        match self {
+            OpenError::Foreign | OpenError::OtherVersion(_) | OpenError::Damaged | OpenError::Truncated { .. } => true,
+            OpenError::Device(_) | OpenError::TooSmall { .. } => false,
+        }
+    }
 }
 
 impl fmt::Display for OpenError {

@@ -53,6 +53,11 @@ impl Superblock {
         FIRST_SEGMENT + self.segment_bytes * u64::from(self.segments)
     }
 
+    /// Whether a device of `len` bytes has room for all segments, and for no further one.
+    pub fn fits(&self, len: u64) -> bool {
+        (self.end()..self.end() + self.segment_bytes).contains(&len)
+    }
+
     /// The first byte of a segment.
     pub fn segment_start(&self, index: u32) -> u64 {
         FIRST_SEGMENT + self.segment_bytes * u64::from(index)

@@ -7,6 +7,7 @@ use super::bed::{Bed, Life, NOW, SEGMENT, bytes_of, digest_of, fields_of};
 use super::simulated::Simulated;
 use crate::dice::Dice;
 use crate::disk::{Disk, Stage};
+use crate::format::BLOCK;
 use crate::format::object::Texts;
 use crate::options::{OpenError, Options};
 use crate::put::Refused;
@@ -30,6 +31,53 @@ fn objects_of_all_sizes_are_read_back_and_outlive_a_restart() {
     bed.settle();
     assert_eq!((bed.disk.progress().stage, bed.load_everything()), (Stage::Ready, 9));
     assert_eq!(bed.disk.counts().segments_scanned, 0, "all segments were sealed");
+}
+
+#[test]
+fn what_isnt_a_store_that_can_be_used_is_made_anew_if_the_owner_wants_it() {
+    let mut bed = Bed::ready(12, 16);
+    bed.put(1, 100).unwrap();
+    let closing = bed.disk.clone();
+    bed.run(closing.close()).unwrap();
+    let image = bed.device.image();
+    let len = image.len();
+    // Opened as it is, and with leave to replace it: whether it is refused, and whether the object is found.
+    let mut check = |image: Vec<u8>, refused: Option<OpenError>, found: [usize; 2]| {
+        for replaces in [false, true] {
+            let device = Simulated::new(image.clone());
+            let options = Options { replaces, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 5) };
+            let (disk, driver) = Disk::open(device.clone(), options, None);
+            (bed.device, bed.driver) = (device.clone(), Some(driver));
+            bed.settle();
+            let own = disk.clone();
+            let refused = refused.filter(|_| !replaces);
+            assert_eq!(bed.run(own.opened()), Some(refused.map_or(Ok(()), Err)), "{replaces}");
+            assert_eq!(disk.find(&digest_of(1)).len(), found[usize::from(replaces)], "{replaces}");
+        }
+    };
+    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut image = image.clone();
+        change(&mut image);
+        image
+    };
+    check(image.clone(), None, [1, 1]);
+    check(changed(&|image| image[..2 * BLOCK].fill(0)), None, [0, 0]);
+    check(changed(&|image| image[..2 * BLOCK].fill(7)), Some(OpenError::Foreign), [0, 0]);
+    check(
+        changed(&|image| [0, BLOCK].into_iter().for_each(|at| image[at + 8] = 9)),
+        Some(OpenError::OtherVersion(9)),
+        [0, 0],
+    );
+    check(
+        changed(&|image| [0, BLOCK].into_iter().for_each(|at| image[at + 20] ^= 1)),
+        Some(OpenError::Damaged),
+        [0, 0],
+    );
+    let (had, has) = (len as u64, 10 * SEGMENT);
+    check(changed(&|image| image.truncate(has as usize)), Some(OpenError::Truncated { had, has }), [0, 0]);
+    // A device that has grown: there is room for more segments than it has.
+    check(changed(&|image| image.resize(len + BLOCK, 0)), None, [1, 1]);
+    check(changed(&|image| image.resize(len + SEGMENT as usize, 0)), None, [1, 0]);
 }
 
 #[test]
