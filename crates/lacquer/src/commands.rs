@@ -64,6 +64,9 @@ pub const COMMANDS: &[Command] = &[
     command("replay", None, "lacquer-replay", "send a log's requests to a server and measure it", |_, args| {
         lacquer_replay::main(args)
     }),
+    command("probe", None, "lacquer-probe", "are packets lost on the way to a server", |_, args| {
+        lacquer_probe::main(args)
+    }),
     command("vcl", None, "lacquer-vcl", "check VCL files, lay them out, migrate old ones", vcl),
     command("statsd", None, "lacquer-statsd", "a metrics server in the place of node's statsd", |_, args| {
         lacquer_statsd::main(args)

@@ -76,6 +76,7 @@ const PAGES: &[Page] = &[
         "send a log's requests to a server and measure it",
         Body::Prose(include_str!("man/lacquer-replay.txt")),
     ),
+    ("lacquer-probe", 1, "are packets lost on the way to a server", Body::Help(lacquer_probe::usage)),
     ("lacquer-vcl", 1, "check VCL files, lay them out, migrate old ones", Body::Help(lacquer_vcl::manual)),
     (
         "lacquer-statsd",

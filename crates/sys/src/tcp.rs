@@ -26,6 +26,20 @@ pub struct Info {
     pub reordering: u32,
 }
 
+/// What a connection has lost, as `TCP_INFO` says: on this side's way, and on the other's as far as that shows here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named as in tcp(7) and linux/tcp.h")]
+pub struct Losses {
+    /// Segments sent again, SYNs among them.
+    pub total_retrans: u32,
+    /// Segments that came before an earlier one.
+    pub rcv_ooopack: u32,
+}
+
+/// Where linux/tcp.h has them in `struct tcp_info`: the C library's own doesn't have all.
+const TOTAL_RETRANS_AT: usize = 100;
+const RCV_OOOPACK_AT: usize = 224;
+
 /// The longest name of a congestion control algorithm.
 const LONGEST_NAME: usize = 16;
 
@@ -61,6 +75,21 @@ impl SocketNumber {
             advmss: raw.tcpi_advmss,
             reordering: raw.tcpi_reordering,
         })
+    }
+
+    /// What the connection has lost.
+    ///
+    /// # Errors
+    /// The operating system's word: not TCP, not open. A kernel before 5.4 doesn't tell.
+    pub fn losses(self) -> io::Result<Losses> {
+        let mut raw = [0u8; RCV_OOOPACK_AT + 4];
+        // SAFETY: the pointer and the length are those of `raw`.
+        let len = unsafe { get_up_to(self.0, libc::IPPROTO_TCP, libc::TCP_INFO, raw.as_mut_ptr().cast(), raw.len())? };
+        if len < raw.len() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let word = |at: usize| u32::from_ne_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
+        Ok(Losses { total_retrans: word(TOTAL_RETRANS_AT), rcv_ooopack: word(RCV_OOOPACK_AT) })
     }
 
     /// Chooses the congestion control algorithm.
@@ -105,10 +134,19 @@ impl SocketNumber {
 /// # Safety
 /// `to` may be written for `len` bytes.
 unsafe fn get(fd: RawFd, level: i32, option: i32, to: *mut libc::c_void, len: usize) -> io::Result<()> {
+    // SAFETY: as above.
+    unsafe { get_up_to(fd, level, option, to, len).map(drop) }
+}
+
+/// How many bytes there were.
+///
+/// # Safety
+/// `to` may be written for `len` bytes.
+unsafe fn get_up_to(fd: RawFd, level: i32, option: i32, to: *mut libc::c_void, len: usize) -> io::Result<usize> {
     let mut len = len as libc::socklen_t;
     // SAFETY: as above; the kernel writes at most `len` bytes.
     let done = unsafe { libc::getsockopt(fd, level, option, to, &mut len) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if done == 0 { Ok(len as usize) } else { Err(io::Error::last_os_error()) }
 }
 
 fn set(fd: RawFd, level: i32, option: i32, value: &[u8]) -> io::Result<()> {
@@ -128,6 +166,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
         let socket = SocketNumber::new(stream.as_raw_fd());
+        assert_eq!(socket.losses().expect("TCP"), Losses { total_retrans: 0, rcv_ooopack: 0 });
         let info = socket.info().expect("TCP");
         assert!(info.snd_mss > 0 && info.snd_cwnd > 0);
         let name = socket.congestion().expect("TCP");

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""`lacquer probe`: what it says where packets are lost on purpose, where a server is slow, and where all is well.
+
+Packets are lost in the kernel of this machine, on the server's own socket alone: a filter there (SO_ATTACH_FILTER) lets pass what it is
+told to. Nothing but loopback is used.
+"""
+import ctypes
+import json
+import pathlib
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from bed.daemon import die_with_parent
+from bed.origin import Origin, head, simple
+from bed.report import Report, options
+
+LIMIT = 120
+SO_ATTACH_FILTER = 26
+# Classic BPF (linux/filter.h): load a byte, jumps, the end. A filter of TCP begins at the TCP header.
+LOAD_BYTE, LOAD_WORD, LOAD_LEN, JUMP_SET, JUMP_GREATER, RETURN = 0x30, 0x20, 0x80, 0x45, 0x25, 0x06
+FLAGS, SYN = 13, 0x02  # where a TCP header has them
+RANDOM = 0xFFFFF000 + 56  # a word drawn anew for each packet
+HEADER = 60  # longest TCP header: what is longer has data
+PASS, DROP = 0xFFFFFFFF, 0
+# Half of the SYNs; half of the packets with data.
+LOST_SYN = [(LOAD_BYTE, 0, 0, FLAGS), (JUMP_SET, 0, 3, SYN), (LOAD_WORD, 0, 0, RANDOM), (JUMP_SET, 0, 1, 1), (RETURN, 0, 0, DROP),
+            (RETURN, 0, 0, PASS)]
+LOST_DATA = [(LOAD_LEN, 0, 0, 0), (JUMP_GREATER, 0, 3, HEADER), (LOAD_WORD, 0, 0, RANDOM), (JUMP_SET, 0, 1, 1), (RETURN, 0, 0, DROP),
+             (RETURN, 0, 0, PASS)]
+
+
+def lose(sock, program):
+    """Loses packets on their way to that socket, and to those that are accepted from it."""
+    code = b"".join(struct.pack("HBBI", *step) for step in program)
+    buffer = ctypes.create_string_buffer(code)
+    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HL", len(program), ctypes.addressof(buffer)))
+
+
+class Tool:
+    def __init__(self, program):
+        self.program = program
+
+    def run(self, *args, stdin=None):
+        p = subprocess.run([self.program, "probe", *map(str, args)], input=stdin, capture_output=True, text=True, timeout=LIMIT)
+        return p.returncode, p.stdout, p.stderr
+
+    def json(self, *args, stdin=None):
+        status, out, err = self.run("--format", "json", *args, stdin=stdin)
+        try:
+            return json.loads(out)
+        except ValueError:
+            raise AssertionError(f"status {status}, no JSON: {out[:200]!r} {err[:500]!r}")
+
+
+def place(origin, host="127.0.0.1"):
+    return f"{host}:{origin.address[1]}"
+
+
+def answers(s, buf=b""):
+    """`ok` for everything."""
+    simple(lambda *_: ("", b"ok"))(s)
+
+
+def no_finding(report, tool):
+    with Origin(answers) as origin:
+        r = tool.json("-n", 40, "--pause", "5ms", place(origin))
+    report.check((r["verdict"]["finding"], r["answers"], r["failed"]) == ("none", 40, 0), f"all is well: {r}")
+    report.check(r["statuses"] == {"200": 40} and r["slow"]["count"] == 0, f"all is well: {r['statuses']} {r['slow']}")
+    report.check(sum(r["connections_with_loss"].values()) == 0, f"nothing was lost: {r['connections_with_loss']}")
+    report.check("No finding" in r["verdict"]["words"], f"it says so: {r['verdict']}")
+
+
+def lost_syn(report, tool):
+    with Origin(answers) as origin:
+        lose(origin.listener, LOST_SYN)
+        r = tool.json("-n", 24, "--pause", "10ms", place(origin))
+        status, out, _ = tool.run("-n", 12, "--pause", "10ms", place(origin))
+    causes = r["slow"]["causes"]
+    report.check(r["verdict"]["finding"] == "syn_loss", f"a lost SYN: {r['verdict']}")
+    report.check(causes["syn_lost"] == r["slow"]["count"] == r["connections_with_loss"]["connecting"] > 2, f"and each is told: {r['slow']}")
+    report.check(r["verdict"]["rungs"] and r["verdict"]["rungs"][0]["seconds"] == 1.0, f"on the ladder of 1 s: {r['verdict']}")
+    report.check(r["kernel"]["TCPSynRetrans"] >= r["slow"]["count"], f"the kernel says so, too: {r['kernel']}")
+    report.check(r["answers"] == 24 and r["total"]["p50"] < 8, f"all are answered: {r['total']}")
+    line = re.search(r"^\[SLOW\] \w+ \w+ +\d+ [\d:]+ \d+, http://127\.0\.0\.1:\d+/ping\.html served in \d+\.\d{3} s \((.*)\)$", out, re.M)
+    report.check(line and line[1] == "connecting took more than one attempt", f"a line for each slowest: {out}")
+    report.check(status == 0 and "Packets are lost while connections are made" in out, f"the verdict in words: {out}")
+
+
+def lost_data(report, tool):
+    with Origin(answers) as origin:
+        lose(origin.listener, LOST_DATA)
+        r = tool.json("-n", 60, "--pause", "5ms", "--slow", "400ms", place(origin))
+    report.check(r["verdict"]["finding"] == "data_loss", f"lost data: {r['verdict']}")
+    report.check(r["slow"]["causes"]["request_lost"] == r["slow"]["count"] > 2, f"and each is told: {r['slow']}")
+    report.check(r["connections_with_loss"]["connecting"] == 0, f"no SYN was lost: {r['connections_with_loss']}")
+
+
+def slow_server(report, tool):
+    """Every fourth answer is late, each by another time."""
+    turn, lock = [0], threading.Lock()
+
+    def serve(s):
+        with lock:
+            turn[0] += 1
+            n = turn[0]
+        if n % 4 == 0:
+            time.sleep(0.3 + 0.037 * n)
+        answers(s)
+    with Origin(serve) as origin:
+        r = tool.json("-n", 40, "--pause", "5ms", "--slow", "250ms", place(origin))
+    report.check(r["verdict"]["finding"] == "slow_server", f"a slow server: {r['verdict']}")
+    report.check(r["slow"]["causes"]["no_loss_seen"] == r["slow"]["count"] == 10, f"no packet was lost: {r['slow']}")
+    report.check(abs(r["total"]["max"] - 1.78) < 0.5, f"the slowest: {r['total']}")
+
+
+def keeps_pace(report, tool):
+    """One that gets no answer delays no other: the time counts from when a request was due."""
+    silent = threading.Event()
+    turn, lock = [0], threading.Lock()
+
+    def serve(s):
+        with lock:
+            turn[0] += 1
+            first = turn[0] == 1
+        if first:
+            silent.wait(LIMIT)
+            return
+        answers(s)
+    with Origin(serve) as origin:
+        begin = time.monotonic()
+        r = tool.json("-n", 50, "--pause", "10ms", "--timeout", "3s", place(origin))
+        took = time.monotonic() - begin
+        silent.set()
+    report.check(r["failures"] == {"timeout": 1} and r["answers"] == 49, f"one time-out: {r['failures']} {r['answers']}")
+    report.check(r["total"]["max"] < 1.5 and took < 20, f"the others had their pace: {r['total']} in {took:.1f} s")
+
+
+def failures(report, tool):
+    def one(serve, **more):
+        with Origin(serve) as origin:
+            return tool.json("-n", 3, "--pause", "5ms", "--timeout", "500ms", place(origin), **more)["failures"]
+
+    def reset(s):
+        head(s, b"")
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def says(text):
+        def serve(s):
+            head(s, b"")
+            s.sendall(text)
+        return serve
+    cases = [
+        ("closed early", lambda s: head(s, b"") and None),
+        ("reset", reset),
+        ("no HTTP/1 answer", says(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")),
+        ("no HTTP/1 answer", says(bytes(range(256)) * 600)),
+        ("closed early", says(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nok")),
+        ("no HTTP/1 answer", says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n")),
+    ]
+    for name, serve in cases:
+        got = one(serve)
+        report.check(got == {name: 3}, f"{name}: {got}")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    status, out, _ = tool.run("-n", 2, "--pause", "5ms", f"127.0.0.1:{port}")
+    report.check(status == 1 and "2 refused" in out and "no question of single packets" in out, f"nobody there: {status} {out}")
+
+
+def lists(report, tool):
+    """Paths and hosts have their turns; all addresses of a host are asked."""
+    heard, lock = [], threading.Lock()
+
+    def serve(s):
+        got = head(s, b"")
+        with lock:
+            heard.append((got[1], got[2]))
+        s.sendall(b"HTTP/1.1 204 No\r\n\r\n")
+    with Origin(serve) as origin:
+        here = place(origin)
+        listed = f"# pages\n/a\n\nhttp://{here}/b?c=d\nhttp://elsewhere.example/x\n"
+        r = tool.json("-n", 4, "--pause", "2ms", "--urls", "-", "--host", "www.bed.test", here, stdin=listed)
+        report.check(r["answers"] == 4 and sorted(path for path, _ in heard) == ["/a", "/a", "/b?c=d", "/b?c=d"], f"the list: {heard}")
+        report.check(all(f["host"] == "www.bed.test" and f["user-agent"].startswith("lacquer-probe/") for _, f in heard), f"its fields: {heard[0]}")
+        heard.clear()
+        r = tool.json("-n", 4, "--pause", "2ms", "--path", "/p", here, f"localhost:{origin.address[1]}", "-4")
+        report.check(len(r["hosts"]) == 2 and r["answers"] == 4, f"two hosts: {r['hosts']}")
+    for args, want in (([], "which host"), (["--pause", "0", "a"], "--pause 0"), (["https://a/"], "https:// is not built"),
+                       (["--urls", "/nonexistent", "a"], "/nonexistent"), (["--path", "no slash", "127.0.0.1"], "is no path"),
+                       (["a.invalid"], "a.invalid"), (["--host", "a\nb", "127.0.0.1"], "is no Host")):
+        status, out, err = tool.run(*args)
+        report.check(status == 2 and want in err and not out, f"{args}: {status} {err}")
+
+
+def interrupted(report, tool):
+    """Ctrl-C ends it with what there is; a report comes each so many requests."""
+    with Origin(answers) as origin:
+        p = subprocess.Popen([tool.program, "probe", "--pause", "2ms", "--every", "20", place(origin)], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+        lines = []
+        for line in p.stdout:
+            lines.append(line)
+            if sum(l.startswith("Report for:") for l in lines) == 2:
+                break
+        p.send_signal(signal.SIGINT)
+        rest, err = p.communicate(timeout=LIMIT)
+    text = "".join(lines) + rest
+    report.check(p.returncode == 0 and not err, f"it ends: {p.returncode} {err}")
+    report.check(text.count("Report for:") >= 3 and "Total requests:        20 in" in text and "Verdict:" in rest, f"reports: {text}")
+
+
+def main():
+    o = options(__doc__)
+    report = Report("probe")
+    tool = Tool(str(pathlib.Path(o.varnishd).parent / "lacquer"))
+    for case in (no_finding, lost_syn, lost_data, slow_server, keeps_pace, failures, lists, interrupted):
+        case(report, tool)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The words after `lacquer probe`.
+
+use std::time::Duration;
+
+use base::text;
+
+pub const SYNOPSIS: &str = "\
+Usage: lacquer probe [options] HOST[:PORT]...
+";
+
+const DETAILS: &str = "
+Sends small requests at a steady pace, each on a new connection, and tells which answers are slow and whether packets
+that were lost are the reason. Several hosts, and all addresses of each, have their turn one after the other.
+
+ --path PATH          What is asked for (default /ping.html; may be repeated)
+ --urls FILE          The same, from a file: one path or URL a line (- is standard input)
+ --host NAME          The Host field (default: the host's own name)
+ --pause TIME         From one request to the next (default 100ms)
+ -n N                 End after so many requests (default: at Ctrl-C)
+ -d TIME              End after that time
+ --slow TIME          An answer that takes that long is slow (default 500ms)
+ --timeout TIME       No answer after that time is a failure (default 60s)
+ --every N            A report each N requests (default 1000; 0: at the end alone)
+ -4, -6               Addresses of that family alone
+ --format text|json   For people (default), or one report for programs at the end
+ -q                   No line for a new slowest answer
+ -h                   This text
+
+Lost packets are told by the kernel (TCP_INFO) for each connection: attempts to connect, parts of the request, parts of
+the answer that came out of order. Where it doesn't tell, times near 1, 3, 7 and 15 s (3, 9, 21 and 45 s before Linux
+3.1) are those after which a lost SYN was sent again. The time of a request counts from when it was due.
+
+https:// is not built yet. Probe only servers that you may probe.
+";
+
+/// How the report is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    Text,
+    Json,
+}
+
+/// Which addresses are used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    Any,
+    V4,
+    V6,
+}
+
+/// What was asked for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Options {
+    /// `HOST`, `HOST:PORT` or `http://HOST[:PORT]`.
+    pub hosts: Vec<String>,
+    pub paths: Vec<String>,
+    /// A file with more of them.
+    pub urls: Option<String>,
+    /// The Host field.
+    pub host: Option<String>,
+    pub pause: Duration,
+    pub requests: Option<u64>,
+    pub duration: Option<Duration>,
+    pub slow: Duration,
+    pub timeout: Duration,
+    /// Requests between two reports; 0: none.
+    pub every: u64,
+    pub family: Family,
+    pub format: Format,
+    pub is_quiet: bool,
+}
+
+/// What the words ask for.
+#[derive(PartialEq, Debug)]
+pub enum Invocation {
+    Run(Options),
+    Help,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            hosts: Vec::new(),
+            paths: Vec::new(),
+            urls: None,
+            host: None,
+            pause: Duration::from_millis(100),
+            requests: None,
+            duration: None,
+            slow: Duration::from_millis(500),
+            timeout: Duration::from_mins(1),
+            every: 1000,
+            family: Family::Any,
+            format: Format::Text,
+            is_quiet: false,
+        }
+    }
+}
+
+/// The whole help.
+pub fn usage() -> String {
+    format!("{SYNOPSIS}{DETAILS}")
+}
+
+/// Reads the words.
+///
+/// # Errors
+/// One line that names the wrong one.
+pub fn parse(args: &[String]) -> Result<Invocation, String> {
+    let mut options = Options::default();
+    let mut rest = args.iter();
+    while let Some(word) = rest.next() {
+        let (name, mut inline) = match word.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
+            _ => (word.as_str(), None),
+        };
+        let mut value =
+            || inline.take().or_else(|| rest.next().cloned()).ok_or_else(|| format!("{name} needs a value"));
+        match name {
+            "-h" | "-?" | "--help" => return Ok(Invocation::Help),
+            "-q" | "--quiet" => options.is_quiet = true,
+            "-4" => options.family = Family::V4,
+            "-6" => options.family = Family::V6,
+            "--path" => options.paths.push(value()?),
+            "--urls" => options.urls = Some(value()?),
+            "--host" => options.host = Some(value()?),
+            "--pause" => options.pause = time(name, &value()?)?,
+            "--slow" => options.slow = time(name, &value()?)?,
+            "--timeout" => options.timeout = time(name, &value()?)?,
+            "-d" | "--duration" => options.duration = Some(time(name, &value()?)?),
+            "-n" | "--requests" => options.requests = Some(number(name, &value()?)?.max(1)),
+            "--every" => options.every = number(name, &value()?)?,
+            "--format" => {
+                options.format = match value()?.as_str() {
+                    "text" => Format::Text,
+                    "json" => Format::Json,
+                    other => return Err(format!("--format {other}: text or json")),
+                }
+            }
+            name if name.starts_with('-') && name.len() > 1 => {
+                return Err(format!("unknown option {name} (--help shows the usage)"));
+            }
+            _ => options.hosts.push(word.clone()),
+        }
+    }
+    if options.hosts.is_empty() { Err("which host?".into()) } else { Ok(Invocation::Run(options)) }
+}
+
+fn number(name: &str, value: &str) -> Result<u64, String> {
+    value.parse().map_err(|_| format!("{name} {value}: not a number"))
+}
+
+/// `500ms`, `10s`, or seconds.
+fn time(name: &str, value: &str) -> Result<Duration, String> {
+    let seconds = value.parse::<f64>().ok().or_else(|| text::parse_duration(value));
+    let seconds = seconds.filter(|s| (0.001..=86_400.0).contains(s));
+    let seconds = seconds.ok_or_else(|| format!("{name} {value}: a time of 1ms to 1d, as 500ms or 10s"))?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Result<Invocation, String> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn words_are_understood() {
+        let Ok(Invocation::Run(o)) = words("www.example.org --pause=20ms -n 5 --path /a --path /b -4") else {
+            panic!()
+        };
+        assert_eq!((o.hosts, o.paths.len(), o.requests), (vec!["www.example.org".to_owned()], 2, Some(5)));
+        assert_eq!((o.pause, o.family), (Duration::from_millis(20), Family::V4));
+        assert_eq!(words("--help"), Ok(Invocation::Help));
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (line, named) in [
+            ("", "which host"),
+            ("a --pause", "--pause needs a value"),
+            ("a --pause soon", "--pause soon"),
+            ("a --pause 0", "--pause 0"),
+            ("a --fast", "--fast"),
+            ("a -n x", "-n x"),
+            ("a --format xml", "--format xml"),
+        ] {
+            let error = words(line).unwrap_err();
+            assert!(error.contains(named), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What was measured, added up, for people and for programs.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+
+use crate::kernel::Counters;
+use crate::options::Options;
+use crate::shot::{Failure, Sample};
+use crate::target::Target;
+use crate::verdict::{self, Cause, Slow, Verdict};
+
+/// Longest time that is told apart, in microseconds.
+const LONGEST: u64 = 86_400_000_000;
+/// Slow answers that are kept for the verdict.
+const MOST_SLOW: usize = 100_000;
+/// Of them, those that a report lists.
+const LISTED: usize = 20;
+const LINE: &str = "--------------------------------------------------------------------\n";
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn date(seconds: u64) -> String {
+    let local = i64::try_from(seconds).ok().and_then(|seconds| sys::localtime::format("%a %b %e %H:%M:%S %Y", seconds));
+    local.unwrap_or_else(|| format!("{seconds} s since 1970"))
+}
+
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e6
+}
+
+/// A slow answer that is listed.
+#[derive(Clone, Debug)]
+struct Listed {
+    when: u64,
+    url: String,
+    address: SocketAddr,
+    total: Duration,
+    cause: Cause,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Report {
+    name: String,
+    slow_from: Duration,
+    answers: u64,
+    statuses: BTreeMap<u16, u64>,
+    failures: BTreeMap<Failure, u64>,
+    elapsed: Duration,
+    total: Histogram<u64>,
+    connect: Histogram<u64>,
+    sum: Duration,
+    slowest: Option<Listed>,
+    slow: Vec<(f64, Cause)>,
+    slow_count: u64,
+    listed: Vec<Listed>,
+    /// Connections whose packets were sent again, slow or not: in connecting, of the request, of the answer.
+    lossy: [u64; 3],
+    /// Requests that weren't sent because too many were under way.
+    pub held_back: u64,
+    /// Requests without an end when the run ended.
+    left: usize,
+    by_address: BTreeMap<SocketAddr, (u64, u64)>,
+    kernel_before: Counters,
+    kernel: Vec<(&'static str, &'static str, u64)>,
+    lookups: Vec<(String, Duration, usize)>,
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST, 3).expect("bounds that are good")
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(LONGEST).clamp(1, LONGEST)
+}
+
+impl Report {
+    /// Before the first request.
+    pub fn new(options: &Options, targets: &[Target]) -> Report {
+        let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+        Report {
+            name: names.join(", "),
+            slow_from: options.slow,
+            answers: 0,
+            statuses: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            elapsed: Duration::ZERO,
+            total: histogram(),
+            connect: histogram(),
+            sum: Duration::ZERO,
+            slowest: None,
+            slow: Vec::new(),
+            slow_count: 0,
+            listed: Vec::new(),
+            lossy: [0; 3],
+            held_back: 0,
+            left: 0,
+            by_address: BTreeMap::new(),
+            kernel_before: Counters::read(),
+            kernel: Vec::new(),
+            lookups: targets.iter().map(|t| (t.name.clone(), t.lookup, t.addresses.len())).collect(),
+        }
+    }
+
+    /// Answers of whatever status.
+    pub fn answered(&self) -> u64 {
+        self.answers
+    }
+
+    /// Requests with an end.
+    pub fn requests(&self) -> u64 {
+        self.answers + self.failed()
+    }
+
+    /// Requests without an answer.
+    fn failed(&self) -> u64 {
+        self.failures.values().sum()
+    }
+
+    /// The line for a sample that is slow, and slower than all before.
+    pub fn news(&self, sample: &Sample) -> Option<String> {
+        let is_slowest = self.slowest.as_ref().is_none_or(|slowest| sample.total > slowest.total);
+        (is_slowest && sample.total >= self.slow_from && sample.result.is_ok()).then(|| {
+            format!(
+                "[SLOW] {}, {} served in {:.3} s ({})\n",
+                date(sample.shot.begun_at),
+                sample.shot.url,
+                sample.total.as_secs_f64(),
+                Cause::of(sample).in_words()
+            )
+        })
+    }
+
+    /// Adds a sample.
+    pub fn add(&mut self, sample: Sample) {
+        let address = self.by_address.entry(sample.shot.address).or_default();
+        address.0 += 1;
+        for (count, lost) in self
+            .lossy
+            .iter_mut()
+            .zip(sample.losses.map_or([0; 3], |losses| [losses.syns, losses.request, losses.answer]))
+        {
+            *count += u64::from(lost > 0);
+        }
+        if let Some(connected) = sample.connected {
+            self.connect.saturating_record(micros(connected));
+        }
+        match sample.result {
+            Ok(status) => {
+                self.answers += 1;
+                *self.statuses.entry(status).or_default() += 1;
+                self.total.saturating_record(micros(sample.total));
+                self.sum += sample.total;
+            }
+            Err(failure) => {
+                *self.failures.entry(failure).or_default() += 1;
+                return;
+            }
+        }
+        if sample.total >= self.slow_from {
+            address.1 += 1;
+        }
+        self.note(sample);
+    }
+
+    fn note(&mut self, sample: Sample) {
+        let cause = Cause::of(&sample);
+        let listed = Listed {
+            when: sample.shot.begun_at,
+            url: sample.shot.url,
+            address: sample.shot.address,
+            total: sample.total,
+            cause,
+        };
+        if self.slowest.as_ref().is_none_or(|slowest| listed.total > slowest.total) {
+            self.slowest = Some(listed.clone());
+        }
+        if listed.total < self.slow_from {
+            return;
+        }
+        self.slow_count += 1;
+        if self.slow.len() < MOST_SLOW {
+            self.slow.push((listed.total.as_secs_f64(), cause));
+        }
+        let at = self.listed.partition_point(|other| other.total >= listed.total);
+        self.listed.insert(at, listed);
+        self.listed.truncate(LISTED);
+    }
+
+    /// The run is over, or a report is due; so many requests have no end yet.
+    pub fn end(&mut self, elapsed: Duration, left: usize) {
+        (self.elapsed, self.left) = (elapsed, left);
+        self.kernel = Counters::read().since(&self.kernel_before);
+    }
+
+    fn verdict(&self) -> Verdict {
+        let usual = self.total.value_at_quantile(0.5) as f64 / 1e6;
+        // Where most answers are slow, that is what is usual, and says nothing of single packets.
+        let usual = if usual < self.slow_from.as_secs_f64() { usual } else { 0.0 };
+        let slow: Vec<Slow> =
+            self.slow.iter().map(|&(total, cause)| Slow { excess: (total - usual).max(0.0), cause }).collect();
+        verdict::judge(self.requests(), self.failed(), &slow, self.slow_from.as_secs_f64())
+    }
+
+    /// How things stand.
+    pub fn text(&self) -> String {
+        let elapsed = self.elapsed.as_secs_f64().max(1e-6);
+        let slowest = self.slowest.as_ref().map_or(String::new(), |slowest| {
+            format!(" (slowest {:.3} s at {})", slowest.total.as_secs_f64(), date(slowest.when))
+        });
+        let average = self.sum.as_secs_f64() / self.answers.max(1) as f64;
+        let failures: Vec<String> = self.failures.iter().map(|(why, n)| format!("{n} {}", why.as_str())).collect();
+        let failures = if failures.is_empty() { String::new() } else { format!(" ({})", failures.join(", ")) };
+        let mut text = format!("Report for:            {} at {}\n", self.name, date(now()));
+        text += &format!("Total requests:        {} in {elapsed:.3} s\n", self.requests());
+        text += &format!("Failed requests:       {}{failures}\n", self.failed());
+        text += &format!("Slow responses (>={}s): {}{slowest}\n", self.slow_from.as_secs_f64(), self.slow_count);
+        text += &format!("Average response time: {average:.3} s ({:.3} req/s)\n", self.requests() as f64 / elapsed);
+        if self.held_back > 0 {
+            text += &format!("Not sent:              {} (too many were under way)\n", self.held_back);
+        }
+        if self.left > 0 {
+            text += &format!("Without an end:        {}\n", self.left);
+        }
+        text + LINE
+    }
+
+    /// What it shows, and what is behind that.
+    pub fn verdict_text(&self) -> String {
+        let percentiles: Vec<String> = [50.0, 90.0, 99.0, 99.9, 100.0]
+            .iter()
+            .map(|&p| format!("{p} %: {:.3} s", self.total.value_at_percentile(p) as f64 / 1e6))
+            .collect();
+        let mut text = format!("Answers within:        {}\n", percentiles.join(", "));
+        text += &format!(
+            "Connected within:      50 %: {:.6} s, 99 %: {:.6} s\n",
+            self.connect.value_at_percentile(50.0) as f64 / 1e6,
+            self.connect.value_at_percentile(99.0) as f64 / 1e6
+        );
+        let [syns, requests, answers] = self.lossy;
+        text += &format!("Connections with loss: {syns} connecting, {requests} request, {answers} answer (TCP_INFO)\n");
+        let kernel: Vec<String> = self.kernel.iter().map(|(_, what, n)| format!("{n} {what}")).collect();
+        if !kernel.is_empty() {
+            text += &format!("This whole machine:    {}\n", kernel.join(", "));
+        }
+        if self.by_address.len() > 1 {
+            for (address, (requests, slow)) in &self.by_address {
+                text += &format!("  {address}: {requests} requests, {slow} slow\n");
+            }
+        }
+        text + &format!("Verdict:               {}\n", self.verdict().words)
+    }
+
+    /// All of it.
+    pub fn json(&self) -> Value {
+        let verdict = self.verdict();
+        let times = |histogram: &Histogram<u64>| {
+            let at = |p| histogram.value_at_percentile(p) as f64 / 1e6;
+            json!({ "p50": at(50.0), "p90": at(90.0), "p99": at(99.0), "p99_9": at(99.9), "max": at(100.0),
+                    "mean": if histogram.is_empty() { 0.0 } else { histogram.mean() / 1e6 }, "count": histogram.len() })
+        };
+        let slow: Vec<Value> = self
+            .listed
+            .iter()
+            .map(|one| {
+                json!({ "when": one.when, "url": one.url, "address": one.address.to_string(),
+                        "seconds": seconds(one.total), "cause": one.cause.as_str() })
+            })
+            .collect();
+        let causes = [Cause::Syn, Cause::Request, Cause::Answer, Cause::Other, Cause::Unknown];
+        let causes: BTreeMap<&str, usize> = causes
+            .iter()
+            .map(|&cause| (cause.as_str(), self.slow.iter().filter(|(_, own)| *own == cause).count()))
+            .collect();
+        let rungs: Vec<Value> = verdict
+            .fit
+            .iter()
+            .flat_map(|fit| &fit.rungs)
+            .map(|(rung, n)| json!({ "seconds": rung, "answers": n }))
+            .collect();
+        let [syns, requests, answers] = self.lossy;
+        json!({
+            "hosts": self.lookups.iter().map(|(name, took, addresses)|
+                json!({ "name": name, "lookup_seconds": seconds(*took), "addresses": addresses })).collect::<Vec<_>>(),
+            "seconds": seconds(self.elapsed),
+            "requests": self.requests(), "answers": self.answers, "failed": self.failed(),
+            "not_sent": self.held_back, "without_an_end": self.left,
+            "failures": self.failures.iter().map(|(why, n)| (why.as_str(), n)).collect::<BTreeMap<_, _>>(),
+            "statuses": self.statuses.iter().map(|(status, n)| (status.to_string(), n)).collect::<BTreeMap<_, _>>(),
+            "total": times(&self.total), "connect": times(&self.connect),
+            "slow": { "from_seconds": self.slow_from.as_secs_f64(), "count": self.slow_count, "causes": causes, "slowest": slow },
+            "connections_with_loss": { "connecting": syns, "request": requests, "answer": answers },
+            "kernel": self.kernel.iter().map(|(name, _, n)| (*name, n)).collect::<BTreeMap<_, _>>(),
+            "addresses": self.by_address.iter().map(|(address, (requests, slow))|
+                json!({ "address": address.to_string(), "requests": requests, "slow": slow })).collect::<Vec<_>>(),
+            "verdict": { "finding": verdict.finding, "words": verdict.words, "rungs": rungs },
+        })
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! One request on a connection of its own: how long each part of it took, and which packets were sent again.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use http1::{Decoder, Limits, Progress};
+use message::Head;
+use sys::tcp::{Losses, SocketNumber};
+
+/// Bytes read at a time.
+const READ: usize = 64 << 10;
+/// Least time given to a read that is due already.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
+
+/// What is sent where.
+#[derive(Clone, Debug)]
+pub struct Shot {
+    pub address: SocketAddr,
+    /// `http://HOST/PATH`, for people.
+    pub url: String,
+    pub host: String,
+    pub path: String,
+    /// Seconds since 1970 when it was sent.
+    pub begun_at: u64,
+    /// When it was to begin.
+    pub due: Instant,
+    pub timeout: Duration,
+}
+
+/// What became of it.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    pub shot: Shot,
+    /// From when it was due until the connection was there.
+    pub connected: Option<Duration>,
+    /// Until the first byte of the answer.
+    pub first_byte: Option<Duration>,
+    /// Until the answer was whole, or the failure.
+    pub total: Duration,
+    /// The status, or why there is none.
+    pub result: Result<u16, Failure>,
+    /// Where the kernel tells.
+    pub losses: Option<LossesSeen>,
+}
+
+/// Packets of a connection that were sent again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LossesSeen {
+    /// Attempts to connect that stayed without an answer.
+    pub syns: u32,
+    /// Parts of the request.
+    pub request: u32,
+    /// Parts of the answer that came before an earlier one.
+    pub answer: u32,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Failure {
+    Refused,
+    Unreachable,
+    ConnectTimeout,
+    Timeout,
+    Reset,
+    Closed,
+    NotHttp,
+    /// No descriptor, port or thread is left here.
+    Exhausted,
+}
+
+impl Failure {
+    /// As reports name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Failure::Refused => "refused",
+            Failure::Unreachable => "unreachable",
+            Failure::ConnectTimeout => "connect timeout",
+            Failure::Timeout => "timeout",
+            Failure::Reset => "reset",
+            Failure::Closed => "closed early",
+            Failure::NotHttp => "no HTTP/1 answer",
+            Failure::Exhausted => "nothing left here",
+        }
+    }
+
+    fn of(error: &io::Error) -> Failure {
+        match error.kind() {
+            ErrorKind::ConnectionRefused => Failure::Refused,
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => Failure::Reset,
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => Failure::Timeout,
+            ErrorKind::UnexpectedEof => Failure::Closed,
+            ErrorKind::InvalidData => Failure::NotHttp,
+            ErrorKind::AddrNotAvailable => Failure::Exhausted,
+            _ if matches!(error.raw_os_error(), Some(libc_like::EMFILE | libc_like::ENFILE)) => Failure::Exhausted,
+            _ => Failure::Unreachable,
+        }
+    }
+}
+
+/// Numbers of errors that std has no names for.
+mod libc_like {
+    pub const ENFILE: i32 = 23;
+    pub const EMFILE: i32 = 24;
+}
+
+impl Shot {
+    /// Sends it and waits for the answer, or for the time that it has.
+    pub fn fire(self) -> Sample {
+        let mut sample = Sample {
+            connected: None,
+            first_byte: None,
+            total: Duration::ZERO,
+            result: Err(Failure::Unreachable),
+            losses: None,
+            shot: self,
+        };
+        sample.result = sample.exchange();
+        sample.total = sample.shot.due.elapsed();
+        sample
+    }
+
+    /// One that couldn't be sent.
+    pub fn failed(self, failure: Failure) -> Sample {
+        let total = self.due.elapsed();
+        Sample { shot: self, connected: None, first_byte: None, total, result: Err(failure), losses: None }
+    }
+
+    fn left(&self) -> Duration {
+        self.timeout.saturating_sub(self.due.elapsed()).max(LEAST_WAIT)
+    }
+}
+
+impl Sample {
+    fn exchange(&mut self) -> Result<u16, Failure> {
+        let stream = TcpStream::connect_timeout(&self.shot.address, self.shot.left()).map_err(|error| {
+            // The kernel gives up some day, too.
+            match error.kind() {
+                ErrorKind::TimedOut | ErrorKind::WouldBlock => Failure::ConnectTimeout,
+                _ => Failure::of(&error),
+            }
+        })?;
+        self.connected = Some(self.shot.due.elapsed());
+        let socket = SocketNumber::new(stream.as_raw_fd());
+        let at_connect = socket.losses().ok();
+        let answer = self.ask(&stream).map_err(|error| Failure::of(&error));
+        self.losses = at_connect.zip(socket.losses().ok()).map(|(before, after)| LossesSeen::between(&before, &after));
+        answer
+    }
+
+    fn ask(&mut self, mut stream: &TcpStream) -> io::Result<u16> {
+        // Small, and it is one packet.
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(self.shot.left()))?;
+        let Shot { path, host, .. } = &self.shot;
+        let agent = concat!("lacquer-probe/", env!("CARGO_PKG_VERSION"));
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {agent}\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes())?;
+        let (mut answer, mut buffer) = (Answer::default(), vec![0; READ]);
+        loop {
+            stream.set_read_timeout(Some(self.shot.left()))?;
+            let n = stream.read(&mut buffer)?;
+            if n > 0 {
+                self.first_byte.get_or_insert_with(|| self.shot.due.elapsed());
+            }
+            if let Some(status) = answer.take(&buffer[..n])? {
+                return Ok(status);
+            }
+            if self.shot.due.elapsed() >= self.shot.timeout {
+                return Err(ErrorKind::TimedOut.into());
+            }
+        }
+    }
+}
+
+impl LossesSeen {
+    fn between(before: &Losses, after: &Losses) -> LossesSeen {
+        LossesSeen {
+            syns: before.total_retrans,
+            request: after.total_retrans.saturating_sub(before.total_retrans),
+            answer: after.rcv_ooopack,
+        }
+    }
+}
+
+/// An answer as it comes.
+#[derive(Default)]
+struct Answer {
+    head: Vec<u8>,
+    body: Option<(u16, Decoder)>,
+}
+
+impl Answer {
+    /// Takes what came, nothing at the end of the connection: the status, once the answer is whole.
+    fn take(&mut self, bytes: &[u8]) -> io::Result<Option<u16>> {
+        let broken = |_| io::Error::from(ErrorKind::InvalidData);
+        let Some((status, decoder)) = &mut self.body else { return self.take_head(bytes) };
+        if bytes.is_empty() {
+            decoder.end_of_input().map_err(|_| io::Error::from(ErrorKind::UnexpectedEof))?;
+            return Ok(Some(*status));
+        }
+        let is_whole = decoder.skip(bytes).map_err(broken)?;
+        Ok(is_whole.then_some(*status))
+    }
+
+    fn take_head(&mut self, bytes: &[u8]) -> io::Result<Option<u16>> {
+        let broken = || io::Error::from(ErrorKind::InvalidData);
+        if bytes.is_empty() {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        self.head.extend_from_slice(bytes);
+        let limits = Limits { lenient: true, ..Limits::default() };
+        loop {
+            let mut head = Head::default();
+            match http1::parse_response(&self.head, &limits, &mut head) {
+                Ok(Progress::Complete(parsed)) => {
+                    let rest = self.head.split_off(parsed.consumed);
+                    let status = head.status();
+                    if (100..200).contains(&status) && status != 101 {
+                        self.head = rest;
+                        continue;
+                    }
+                    let framing = http1::response_framing(&head, false).map_err(|_| broken())?;
+                    let mut decoder = Decoder::response(framing);
+                    let is_whole = decoder.skip(&rest).map_err(|_| broken())?;
+                    self.body = Some((status, decoder));
+                    return Ok(is_whole.then_some(status));
+                }
+                Ok(_) => return Ok(None),
+                Err(_) => return Err(broken()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of an answer that is cut at every place.
+    fn whole(text: &str) -> Vec<Result<Option<u16>, ErrorKind>> {
+        let cut = |at: usize| {
+            let mut answer = Answer::default();
+            let (first, second) = text.as_bytes().split_at(at);
+            for bytes in [first, second] {
+                if !bytes.is_empty()
+                    && let Some(status) = answer.take(bytes).map_err(|error| error.kind())?
+                {
+                    return Ok(Some(status));
+                }
+            }
+            answer.take(b"").map_err(|error| error.kind())
+        };
+        let mut results: Vec<_> = (0..text.len()).map(cut).collect();
+        results.dedup();
+        results
+    }
+
+    #[test]
+    fn answers_are_read_to_their_end() {
+        assert_eq!(whole("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), [Ok(Some(200))]);
+        assert_eq!(whole("HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"), [Ok(Some(404))]);
+        assert_eq!(whole("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 OK\r\n\r\nto the end"), [Ok(Some(200))]);
+        assert_eq!(whole("HTTP/1.1 304 Same\r\n\r\n"), [Ok(Some(304))]);
+        assert_eq!(whole("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"), [Err(ErrorKind::UnexpectedEof)]);
+        assert_eq!(whole("SSH-2.0-OpenSSH\r\n\r\n"), [Err(ErrorKind::InvalidData)]);
+    }
+}

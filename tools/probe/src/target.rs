@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What is asked, and where: hosts with all their addresses, and a pool of paths.
+
+use std::io::Read;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use crate::options::{Family, Options};
+
+const DEFAULT_PATH: &str = "/ping.html";
+/// Most bytes of a list of URLs.
+const MOST_LIST: u64 = 16 << 20;
+
+/// A host that is probed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// `HOST` or `HOST:PORT` as in the Host field.
+    pub name: String,
+    /// All its addresses, in the resolver's order.
+    pub addresses: Vec<SocketAddr>,
+    /// What is asked for, one after the other.
+    pub paths: Vec<String>,
+    /// How long its name took to be looked up.
+    pub lookup: Duration,
+}
+
+impl Target {
+    /// All hosts of the command line, looked up.
+    ///
+    /// # Errors
+    /// A host that has no address, a list that can't be read.
+    pub fn all(options: &Options) -> Result<Vec<Target>, String> {
+        let listed = options.urls.as_deref().map(read_list).transpose()?.unwrap_or_default();
+        options.hosts.iter().map(|host| Target::of(host, options, &listed)).collect()
+    }
+
+    fn of(host: &str, options: &Options, listed: &[String]) -> Result<Target, String> {
+        let (authority, own_path) = split_url(host)?;
+        let begin = Instant::now();
+        let port = if has_port(authority) { "" } else { ":80" };
+        let found = format!("{authority}{port}").to_socket_addrs().map_err(|error| format!("{host}: {error}"))?;
+        let mut addresses: Vec<SocketAddr> = Vec::new();
+        for address in found.filter(|address| match options.family {
+            Family::Any => true,
+            Family::V4 => address.is_ipv4(),
+            Family::V6 => address.is_ipv6(),
+        }) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        if addresses.is_empty() {
+            return Err(format!("{host}: has no address of that family"));
+        }
+        let given = options.paths.iter().map(String::as_str).chain(own_path).map(|path| Ok(path.to_owned()));
+        let of_list = listed.iter().filter_map(|line| path_for(line, authority));
+        let mut paths = given.chain(of_list).collect::<Result<Vec<String>, String>>()?;
+        if let Some(wrong) = paths.iter().find(|path| !is_path(path)) {
+            return Err(format!("{wrong:?} is no path: it begins with / and has no blanks"));
+        }
+        if paths.is_empty() {
+            paths.push(DEFAULT_PATH.to_owned());
+        }
+        let name = options.host.clone().unwrap_or_else(|| authority.to_owned());
+        if name.bytes().any(|b| b.is_ascii_control() || b == b' ') {
+            return Err(format!("{name:?} is no Host"));
+        }
+        Ok(Target { name, addresses, paths, lookup: begin.elapsed() })
+    }
+}
+
+/// Authority and path of `http://HOST[:PORT][/PATH]` or `HOST[:PORT]`.
+fn split_url(url: &str) -> Result<(&str, Option<&str>), String> {
+    if url.to_ascii_lowercase().starts_with("https://") {
+        return Err(format!("{url}: https:// is not built yet; probe the plain port"));
+    }
+    let rest = url.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://")).map_or(url, |_| &url[7..]);
+    let (authority, path) = match rest.find('/') {
+        Some(at) => (&rest[..at], Some(&rest[at..]).filter(|path| *path != "/" || url.len() != rest.len())),
+        None => (rest, None),
+    };
+    if authority.is_empty() { Err(format!("{url:?}: names no host")) } else { Ok((authority, path)) }
+}
+
+fn has_port(authority: &str) -> bool {
+    let after_address = authority.rfind(']').map_or(authority, |at| &authority[at..]);
+    after_address.contains(':')
+}
+
+/// What a line of a list says for this host: a URL of another host says nothing.
+fn path_for(line: &str, authority: &str) -> Option<Result<String, String>> {
+    if line.starts_with('/') {
+        return Some(Ok(line.to_owned()));
+    }
+    match split_url(line) {
+        Ok((own, path)) => own.eq_ignore_ascii_case(authority).then(|| Ok(path.unwrap_or("/").to_owned())),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+fn is_path(path: &str) -> bool {
+    path.starts_with('/') && path.bytes().all(|b| b > b' ' && b != 0x7f)
+}
+
+fn read_list(file: &str) -> Result<Vec<String>, String> {
+    let mut text = String::new();
+    let read = match file {
+        "-" => std::io::stdin().take(MOST_LIST).read_to_string(&mut text),
+        file => std::fs::File::open(file).and_then(|list| list.take(MOST_LIST).read_to_string(&mut text)),
+    };
+    read.map_err(|error| format!("--urls {file}: {error}"))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(lines.map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_split() {
+        assert_eq!(split_url("www.example.org"), Ok(("www.example.org", None)));
+        assert_eq!(split_url("HTTP://www.example.org:81/a?b"), Ok(("www.example.org:81", Some("/a?b"))));
+        assert!(split_url("https://www.example.org/").unwrap_err().contains("not built"));
+        assert!(split_url("http:///a").is_err());
+        assert!(has_port("a:1") && has_port("[::1]:1") && !has_port("[::1]") && !has_port("a"));
+    }
+
+    #[test]
+    fn a_list_is_for_its_host() {
+        let paths = |line| path_for(line, "a.example");
+        assert_eq!(paths("/x"), Some(Ok("/x".to_owned())));
+        assert_eq!(paths("http://a.example/y"), Some(Ok("/y".to_owned())));
+        assert_eq!(paths("http://b.example/y"), None);
+        assert!(!is_path("/a b") && !is_path("a") && is_path("/%20?x=1"));
+    }
+}

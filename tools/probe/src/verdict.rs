@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the samples show, in words.
+
+use crate::ladder::{self, Fit, LADDERS};
+use crate::shot::{LossesSeen, Sample};
+
+/// Why an answer was slow.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Cause {
+    /// Attempts to connect stayed without an answer.
+    Syn,
+    /// Parts of the request were sent again.
+    Request,
+    /// Parts of the answer were lost on their way.
+    Answer,
+    /// The kernel saw nothing of that.
+    Other,
+    /// The kernel doesn't tell.
+    Unknown,
+}
+
+impl Cause {
+    /// Of a sample that was slow.
+    pub fn of(sample: &Sample) -> Cause {
+        match sample.losses {
+            Some(LossesSeen { syns: 1.., .. }) => Cause::Syn,
+            Some(LossesSeen { request: 1.., .. }) => Cause::Request,
+            Some(LossesSeen { answer: 1.., .. }) => Cause::Answer,
+            Some(_) => Cause::Other,
+            None => Cause::Unknown,
+        }
+    }
+
+    /// As JSON names it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Cause::Syn => "syn_lost",
+            Cause::Request => "request_lost",
+            Cause::Answer => "answer_lost",
+            Cause::Other => "no_loss_seen",
+            Cause::Unknown => "unknown",
+        }
+    }
+
+    /// As a line ends with it.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Cause::Syn => "connecting took more than one attempt",
+            Cause::Request => "the request was sent again",
+            Cause::Answer => "parts of the answer were lost",
+            Cause::Other => "no packet of ours was lost",
+            Cause::Unknown => "nobody knows",
+        }
+    }
+}
+
+/// A slow answer or a failed connection, as far as the verdict needs it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Slow {
+    /// Seconds beyond what an answer usually takes.
+    pub excess: f64,
+    pub cause: Cause,
+}
+
+/// What all of them show.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Verdict {
+    /// One word for programs: `none`, `syn_loss`, `data_loss`, `loss_likely`, `slow_server`, `unreachable`.
+    pub finding: &'static str,
+    /// A sentence or more.
+    pub words: String,
+    /// The times on which the slow ones stand.
+    pub fit: Option<Fit>,
+}
+
+/// Judges: `requests` in all, of which `failed` gave no answer; `slow_from` seconds count as slow.
+pub fn judge(requests: u64, failed: u64, slow: &[Slow], slow_from: f64) -> Verdict {
+    let times: Vec<f64> = slow.iter().map(|slow| slow.excess).collect();
+    let fit = ladder::fit(&times, slow_from);
+    let count = |cause| slow.iter().filter(|slow| slow.cause == cause).count();
+    let (syn, data) = (count(Cause::Syn), count(Cause::Request) + count(Cause::Answer));
+    let unseen = slow.len() - syn - data;
+    let share = |n: usize| format!("{n} of {} slow answers", slow.len());
+    let (finding, mut words) = if requests == 0 {
+        ("none", "Nothing was sent.".to_owned())
+    } else if failed == requests {
+        ("unreachable", "No request had an answer: this is no question of single packets.".to_owned())
+    } else if slow.is_empty() {
+        ("none", "No finding: no answer was slow.".to_owned())
+    } else if syn > 0 && syn >= data {
+        let words = format!(
+            "Packets are lost while connections are made: {} had to send their SYN again (the SYN or its answer was lost, \
+             or the server's listen queue was full).",
+            share(syn)
+        );
+        ("syn_loss", words)
+    } else if data > 0 {
+        let words =
+            format!("Packets are lost on connections that stand: {} had data that was sent again.", share(data));
+        ("data_loss", words)
+    } else if let Some(fit) = &fit {
+        let words = format!(
+            "Packets are probably lost: {} came when lost {} is sent again, though the kernel of this side saw no loss{}.",
+            share(fit.on),
+            LADDERS[fit.ladder].what,
+            if LADDERS[fit.ladder].what == "data" { " (a lost answer is the server's to send again)" } else { "" }
+        );
+        ("loss_likely", words)
+    } else {
+        let words = format!(
+            "No packet of ours was lost in {}, and their times stand on no ladder: the server was slow.",
+            share(unseen)
+        );
+        ("slow_server", words)
+    };
+    if let Some(fit) = &fit {
+        let ladder = &LADDERS[fit.ladder];
+        let rungs: Vec<String> = fit.rungs.iter().map(|(rung, n)| format!("{n} near {rung} s")).collect();
+        words.push_str(&format!(" Times: {} ({}, {}).", rungs.join(", "), ladder.what, ladder.of));
+    }
+    if failed > 0 && failed < requests {
+        words.push_str(&format!(" {failed} of {requests} requests failed."));
+    }
+    Verdict { finding, words, fit }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slow(excess: f64, cause: Cause) -> Slow {
+        Slow { excess, cause }
+    }
+
+    #[test]
+    fn what_the_kernel_saw_counts_first() {
+        let syn = judge(100, 0, &[slow(1.01, Cause::Syn), slow(3.02, Cause::Syn), slow(1.0, Cause::Syn)], 0.5);
+        assert_eq!((syn.finding, syn.fit.unwrap().ladder), ("syn_loss", 0));
+        let data = judge(100, 0, &[slow(0.9, Cause::Request), slow(0.6, Cause::Answer)], 0.5);
+        assert_eq!((data.finding, data.fit), ("data_loss", None));
+        let server = judge(100, 0, &[slow(0.9, Cause::Other), slow(0.7, Cause::Other)], 0.5);
+        assert_eq!(server.finding, "slow_server");
+    }
+
+    #[test]
+    fn times_tell_where_the_kernel_does_not() {
+        for (rungs, from) in [([1.0, 3.0, 7.0], 1.0), ([3.0, 9.0, 21.0], 3.0)] {
+            let all: Vec<Slow> = rungs.iter().map(|&rung| slow(rung + 0.004, Cause::Unknown)).collect();
+            let verdict = judge(1000, 0, &all, 0.5);
+            assert_eq!((verdict.finding, LADDERS[verdict.fit.unwrap().ladder].rungs[0]), ("loss_likely", from));
+        }
+    }
+
+    #[test]
+    fn no_finding_without_slow_answers() {
+        assert_eq!(judge(1000, 0, &[], 0.5).finding, "none");
+        assert_eq!(judge(10, 10, &[], 0.5).finding, "unreachable");
+        assert!(judge(10, 1, &[], 0.5).words.contains("1 of 10"));
+    }
+}
