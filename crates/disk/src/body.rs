@@ -157,6 +157,10 @@ impl StoredBody for DiskBody {
         self.len
     }
 
+    fn at_hand(&self) -> Option<Buf> {
+        self.inline.clone()
+    }
+
     fn charged_bytes(&self) -> u64 {
         self.inline.as_ref().map_or(0, |bytes| bytes.len() as u64)
     }

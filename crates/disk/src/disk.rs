@@ -22,7 +22,7 @@ use crate::{open, reclaim, recover, seal};
 /// A store on a device. Cheap to clone; all methods may be called on any thread.
 #[derive(Clone, Debug)]
 pub struct Disk {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 /// How far a store is.

@@ -60,6 +60,7 @@ mod dice;
 mod disk;
 mod footer;
 pub mod format;
+mod home;
 mod index;
 mod load;
 mod open;

@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The door to bytes that aren't in memory: a store may have a home (a disk) that takes finished bodies and gives them
-//! back by polling, late or not at all. Stores of `-s malloc` and `-s file` have none: what they hold is there at once,
-//! and no call through a trait object stands between them and a reader.
+//! The door to objects that aren't in memory: a store may have a home (a disk) that takes objects as they are fetched and
+//! gives them back by polling, late or not at all. The memory of such a store is its *front*. Stores of `-s malloc` have no
+//! home: what they hold is there at once, and no call through a trait object stands between them and a reader.
+//!
+//! What a home holds is a *stored copy*: it outlives the object in the front, which is evicted without a word here, and ends
+//! by [`Home::remove`], by [`Home::remove_all`], by its time, or when the home needs the room.
 
+#[cfg(any(test, feature = "simulated"))]
+pub mod simulated;
+
+use std::num::NonZeroU64;
 use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::body::Body;
 use crate::buf::Buf;
+use crate::record::RecordFields;
 
 /// A home couldn't give back what it had taken. The object is lost; the text says how, for the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,10 +31,104 @@ impl std::fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// Where a store keeps bodies that aren't in memory.
+/// A stored copy, beside its digest: what a home calls it. Of one that has gone it may come to be another's, after years.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct HomeId(pub NonZeroU64);
+
+/// A stored copy on its way into memory.
+pub type LoadFuture = Pin<Box<dyn Future<Output = Result<Stored, StoreError>> + Send>>;
+
+/// Where a store keeps objects that aren't in memory. Nothing here waits for a device, so that all may be called under a lock.
 pub trait Home: Send + Sync + std::fmt::Debug {
-    /// Takes the body of a finished object. `None`: it stays where it is.
-    fn keep(&self, body: &Body) -> Option<Box<dyn StoredBody>>;
+    /// Takes the body of a finished object out of memory. `None`: it stays where it is.
+    fn keep(&self, body: &Body) -> Option<Box<dyn StoredBody>> {
+        let _ = body;
+        None
+    }
+
+    /// What may be an object of this digest, the newest first, without I/O. Variants are told apart by loading them.
+    fn find(&self, digest: &[u8; 32]) -> Vec<HomeId>;
+
+    /// Whether [`Home::find`] would name it.
+    fn holds(&self, digest: &[u8; 32], id: HomeId) -> bool;
+
+    /// Loads what was found. May be dropped at any time: who can't wait any longer has a miss. What is removed meanwhile may
+    /// still come: see [`Home::holds`].
+    fn load(&self, digest: &[u8; 32], id: HomeId) -> LoadFuture;
+
+    /// Begins to take an object.
+    fn begin(&self, digest: &[u8; 32]) -> Box<dyn Writing>;
+
+    /// The object was served: it is worth its room.
+    fn note_use(&self, digest: &[u8; 32], id: HomeId);
+
+    /// Removes one stored copy, also one that isn't written yet. Whether it was there.
+    fn remove(&self, digest: &[u8; 32], id: HomeId) -> bool;
+
+    /// Removes all of a digest that don't know the invalidation of number `before`, those on their way included. How many
+    /// could be found.
+    fn remove_all(&self, digest: &[u8; 32], before: u64) -> usize;
+
+    /// The least `ban_seq` of a stored copy: bans up to that number concern none of them. `None`: there are none.
+    fn least_ban_seq(&self) -> Option<u64>;
+
+    /// The least number of those told to [`Home::remove_all`] that a journal must still hold. `None`: none of them.
+    fn journal_needed_from(&self) -> Option<u64>;
+
+    /// Whether all that it holds can be found; before that some of it is missed.
+    fn is_ready(&self) -> bool;
+}
+
+/// A stored copy, loaded and checked.
+#[derive(Debug)]
+pub struct Stored {
+    /// What its home calls it.
+    pub id: HomeId,
+    /// What it says; `t_origin` is in seconds since 1970.
+    pub fields: RecordFields,
+    /// The head block: as long as `fields` says.
+    pub head: Buf,
+    /// The tags given to [`Writing::finish`].
+    pub tags: Buf,
+    /// The body.
+    pub body: Arc<dyn StoredBody>,
+}
+
+/// An object on its way into a home. It never waits: what the home can't take in time isn't stored. Dropped unfinished,
+/// there was none.
+pub trait Writing: Send {
+    /// Adds to the body.
+    ///
+    /// # Errors
+    /// It isn't stored: there is no use in going on.
+    fn push(&mut self, bytes: &[u8]) -> Result<(), StoreError>;
+
+    /// The body is whole: the object is found as soon as it is written. Times and lengths are as in [`Stored`]; `head` has
+    /// exactly the four parts that `fields` gives lengths of. `None`: it isn't stored.
+    fn finish(self: Box<Self>, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<HomeId>;
+
+    /// Ready when the home takes more: for bodies that can't stay in memory, whose fetch goes at the disk's pace.
+    ///
+    /// # Errors
+    /// It isn't stored any more.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StoreError>> {
+        let _ = cx;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ready when more than `above` bytes of the body can be read from the home: how many.
+    ///
+    /// # Errors
+    /// That won't be.
+    fn poll_settled(&mut self, cx: &mut Context<'_>, above: u64) -> Poll<Result<u64, StoreError>> {
+        let _ = (cx, above);
+        Poll::Ready(Err(StoreError("a body in progress can't be read from here")))
+    }
+
+    /// Reads what has settled.
+    fn so_far(&mut self) -> Option<Arc<dyn StoredBody>> {
+        None
+    }
 }
 
 /// A body in a home. It is given up by dropping this.
@@ -35,6 +139,11 @@ pub trait StoredBody: Send + Sync + std::fmt::Debug {
     /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// All of it, when it came with its record.
+    fn at_hand(&self) -> Option<Buf> {
+        None
     }
 
     /// What the store is charged with for it, in bytes.

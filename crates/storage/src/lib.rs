@@ -6,7 +6,7 @@
 //!   range of it (owned, `Send`). Its bytes stay accounted until the last handle is gone.
 //! * [`Body`] is the list of a body's blocks while it grows; [`Store::compact`] compacts it once it is whole.
 //! * A store with an arena keeps records of its objects, which survive the worker ([`Store::keep`]).
-//! * [`Home`] is the door of a store whose bodies aren't in memory.
+//! * [`Home`] is the door to objects that aren't in memory; the memory of a store with a home is its front.
 //! * [`journal`] keeps what invalidated objects, for a worker that finds those of a former one.
 //!
 //! A store that is full answers [`NoSpace`]; making room (eviction) is the business of `cache`.
@@ -14,7 +14,7 @@
 mod body;
 mod buf;
 mod compact;
-mod home;
+pub mod home;
 pub mod journal;
 mod record;
 mod records;
@@ -26,7 +26,7 @@ mod tally;
 pub use body::{Body, Piece, piece_at};
 pub use buf::Buf;
 pub use compact::{Compact, Rest, SMALL_BODY};
-pub use home::{Home, StoreError, StoredBody};
+pub use home::{Home, HomeId, LoadFuture, StoreError, Stored, StoredBody, Writing};
 pub use record::{Cursor, Opening, RecordFields, RecordId, Survivor, Suspect};
 pub use spec::StoreSpec;
 pub use store::{MAX_BLOCK, NoSpace, Store, StoreId};

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use storage::{Body, Buf, Home, StoreError, StoreSpec, StoredBody};
+use storage::{Body, Buf, Home, HomeId, LoadFuture, StoreError, StoreSpec, StoredBody, Writing};
 
 use super::kit::*;
 use crate::*;
@@ -42,6 +42,44 @@ impl Home for Slow {
     fn keep(&self, body: &Body) -> Option<Box<dyn StoredBody>> {
         self.0.0.lock().unwrap().kept = body.pieces().flat_map(|piece| piece.buf.to_vec()).collect();
         Some(self.0.read_back())
+    }
+
+    fn find(&self, _: &[u8; 32]) -> Vec<HomeId> {
+        Vec::new()
+    }
+
+    fn holds(&self, _: &[u8; 32], _: HomeId) -> bool {
+        false
+    }
+
+    fn load(&self, _: &[u8; 32], _: HomeId) -> LoadFuture {
+        Box::pin(async { Err(StoreError("it has no records")) })
+    }
+
+    fn begin(&self, _: &[u8; 32]) -> Box<dyn Writing> {
+        panic!("it has no records")
+    }
+
+    fn note_use(&self, _: &[u8; 32], _: HomeId) {}
+
+    fn remove(&self, _: &[u8; 32], _: HomeId) -> bool {
+        false
+    }
+
+    fn remove_all(&self, _: &[u8; 32], _: u64) -> usize {
+        0
+    }
+
+    fn least_ban_seq(&self) -> Option<u64> {
+        None
+    }
+
+    fn journal_needed_from(&self) -> Option<u64> {
+        None
+    }
+
+    fn is_ready(&self) -> bool {
+        true
     }
 }
 

@@ -4,6 +4,7 @@
 mod bed;
 mod damage;
 mod faults;
+mod home;
 mod power;
 mod real;
 mod simulated;

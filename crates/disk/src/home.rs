@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The store as the home of a `storage::Store`: the same operations under the names that the cache knows.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use storage::{Buf, Home, HomeId, LoadFuture, RecordFields, StoreError, Stored, Writing};
+
+use crate::core::Core;
+use crate::disk::{Disk, Stage};
+use crate::format::key_of;
+use crate::format::object::{Fields, Texts};
+use crate::format::removal::Removal;
+use crate::load::{Candidate, Loaded, Lost};
+use crate::put::{Put, Refused};
+
+/// Bits of an id that are the address; the others are of the generation's count, the half that isn't drawn.
+const AT_BITS: u32 = 40;
+
+impl Home for Disk {
+    fn find(&self, digest: &[u8; 32]) -> Vec<HomeId> {
+        Disk::find(self, digest).iter().filter_map(|candidate| id_of(candidate.generation, candidate.at)).collect()
+    }
+
+    fn holds(&self, digest: &[u8; 32], id: HomeId) -> bool {
+        let place = self.core.index.place(&key_of(digest));
+        self.core.resolve(id).is_some_and(|(_, at)| {
+            let slot = self.core.index.get(place, at);
+            slot.is_some_and(|slot| slot.expiry > self.core.now.load(Relaxed))
+        })
+    }
+
+    fn load(&self, digest: &[u8; 32], id: HomeId) -> LoadFuture {
+        let candidate = self.candidate(digest, id);
+        let (disk, digest) = (self.clone(), *digest);
+        Box::pin(async move {
+            let candidate = candidate.ok_or(StoreError("it isn't there any more"))?;
+            let loaded = disk.load(candidate, &digest).await.map_err(|lost| StoreError(text(lost)))?;
+            stored(id, loaded).ok_or(StoreError("it isn't of this program's making"))
+        })
+    }
+
+    fn begin(&self, digest: &[u8; 32]) -> Box<dyn Writing> {
+        Box::new(self.put(digest))
+    }
+
+    fn note_use(&self, digest: &[u8; 32], id: HomeId) {
+        if let Some(candidate) = self.candidate(digest, id) {
+            Disk::note_use(self, candidate);
+        }
+    }
+
+    fn remove(&self, digest: &[u8; 32], id: HomeId) -> bool {
+        let place = self.core.index.place(&key_of(digest));
+        match self.core.resolve(id) {
+            Some((generation, at)) => Disk::remove(self, Candidate { generation, at, blocks: 0, place }),
+            // Its segment was reclaimed, and it may have been moved, then and again: nobody knows which it is now.
+            None => self.core.remove_found(digest),
+        }
+    }
+
+    fn remove_all(&self, digest: &[u8; 32], before: u64) -> usize {
+        Disk::remove_all(self, digest, before)
+    }
+
+    fn least_ban_seq(&self) -> Option<u64> {
+        if self.is_ready() { Disk::least_ban_seq(self) } else { Some(0) }
+    }
+
+    fn journal_needed_from(&self) -> Option<u64> {
+        Disk::journal_needed_from(self)
+    }
+
+    fn is_ready(&self) -> bool {
+        // One that can't be opened holds nothing.
+        matches!(self.progress().stage, Stage::Ready | Stage::Refused(_))
+    }
+}
+
+impl Disk {
+    /// What that names, if it can be found.
+    fn candidate(&self, digest: &[u8; 32], id: HomeId) -> Option<Candidate> {
+        let place = self.core.index.place(&key_of(digest));
+        let (generation, at) = self.core.resolve(id)?;
+        let slot = self.core.index.get(place, at)?;
+        Some(Candidate { generation, at, blocks: slot.blocks, place })
+    }
+}
+
+impl Core {
+    /// Generation and address: of now, or under which the record was moved away of late.
+    fn resolve(&self, id: HomeId) -> Option<(u64, u64)> {
+        let at = id.0.get() & ((1 << AT_BITS) - 1);
+        let is_meant = |generation: &u64| id_of(*generation, at) == Some(id);
+        let now = Some(self.generation_at(at)).filter(is_meant);
+        now.map(|generation| (generation, at)).or_else(|| {
+            let log = self.log.lock();
+            // All of them are of one segment.
+            let generation = log.moved.keys().next().map(|&(generation, _)| generation).filter(is_meant)?;
+            log.moved.get(&(generation, at)).copied()
+        })
+    }
+
+    /// Removes what can be found of a digest, whatever it knows.
+    fn remove_found(self: &Arc<Core>, digest: &[u8; 32]) -> bool {
+        let mut log = self.appending();
+        let removed = self.index.remove_all(self.index.place(&key_of(digest)));
+        for slot in &removed {
+            log.note_removal(Removal::Record { generation: self.generation_at(slot.at), at: slot.at });
+        }
+        self.counters.removed.add(removed.len() as u64);
+        !removed.is_empty()
+    }
+}
+
+impl Writing for Put {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        Put::push(self, bytes).map_err(|refused| StoreError(refusal(refused)))
+    }
+
+    fn finish(self: Box<Self>, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<HomeId> {
+        let mut rest = head;
+        let lens = [fields.head_len, fields.spec_len, fields.values_len, fields.aux_len];
+        let [head, spec, values, aux] =
+            lens.map(|len| rest.split_off(..len as usize).expect("a head block has the parts that its fields tell of"));
+        assert!(rest.is_empty(), "a head block has the parts that its fields tell of");
+        let texts = Texts { head, spec, values, aux, tags };
+        let fields = Fields {
+            digest: fields.digest,
+            xid: fields.xid,
+            ban_seq: fields.ban_seq,
+            t_origin: fields.t_origin,
+            ttl: fields.ttl,
+            grace: fields.grace,
+            keep: fields.keep,
+            flags: u32::from(fields.flags),
+            hits: fields.hits,
+            copy_of: (0, 0),
+        };
+        let candidate = Put::finish(*self, &fields, &texts).ok()?;
+        id_of(candidate.generation, candidate.at)
+    }
+}
+
+/// `None` before there was anything in its segment.
+fn id_of(generation: u64, at: u64) -> Option<HomeId> {
+    let id = at | (generation >> 32) << AT_BITS;
+    NonZeroU64::new(id).filter(|_| generation != 0).map(HomeId)
+}
+
+/// `None`: its flags can't be.
+fn stored(id: HomeId, loaded: Loaded) -> Option<Stored> {
+    let [head, spec, values, aux, tags] = loaded.text_bufs();
+    let fields = RecordFields {
+        digest: loaded.fields.digest,
+        xid: loaded.fields.xid,
+        ban_seq: loaded.fields.ban_seq,
+        t_origin: loaded.fields.t_origin,
+        ttl: loaded.fields.ttl,
+        grace: loaded.fields.grace,
+        keep: loaded.fields.keep,
+        flags: u8::try_from(loaded.fields.flags).ok()?,
+        hits: loaded.fields.hits,
+        head_len: head.len() as u32,
+        spec_len: spec.len() as u32,
+        values_len: values.len() as u32,
+        aux_len: aux.len() as u32,
+    };
+    let head = Buf::unaccounted([&head[..], spec, values, aux].concat());
+    Some(Stored { id, fields, head, tags: tags.clone(), body: Arc::new(loaded.body) })
+}
+
+fn text(lost: Lost) -> &'static str {
+    match lost {
+        Lost::Gone => "it isn't there any more",
+        Lost::OtherDigest => "it is another object's",
+        Lost::Damaged => "a checksum of its record is wrong",
+        Lost::Device(_) => "its record can't be read",
+        Lost::Busy => "too many reads are in progress",
+    }
+}
+
+fn refusal(refused: Refused) -> &'static str {
+    match refused {
+        Refused::NotOpen => "the store isn't open",
+        Refused::Slow => "writing is behind",
+        Refused::NoSegment => "no segment can be written",
+        Refused::TooLarge => "it is too large",
+        Refused::Overtaken => "it was removed meanwhile",
+        Refused::Failed => "a part of it couldn't be written",
+    }
+}
