@@ -1,37 +1,42 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A body on the disk, read chunk by chunk as it is asked for, with a few chunks ahead. Each chunk is checked before
-//! a byte of it is given out.
+//! A body on the disk, read as it is asked for and a little ahead of each reader. Each chunk is checked before a byte of it
+//! is given out. What has been read is held as long as a reader is about to want it, and shared by all who are.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 use storage::{Buf, StoreError, StoredBody};
+use sys::pages::Pages;
 
 use crate::core::Core;
+use crate::device::{DeviceError, Op};
 use crate::format::entry::{EntryHead, Kind};
 use crate::format::object::Chunk;
-use crate::format::{CHUNK, Key, UNIT, checksum};
-use crate::load::{Candidate, Lost};
+use crate::format::{BLOCK, CHUNK, Key, UNIT, checksum};
+use crate::load::{Candidate, Lost, Running};
 use crate::put::{part_bytes, part_name};
+use readers::Readers;
+use runs::{Place, Runs};
 
-/// Chunks that are read before they are asked for.
-const AHEAD: usize = 2;
-/// Chunks that are held though nobody waits for them.
-const HELD: usize = 4;
+mod readers;
+mod runs;
 
-type Reading = Pin<Box<dyn Future<Output = Result<Buf, Lost>> + Send>>;
+/// How often a body is read again when the device was too slow: its reader has nothing better to do.
+const MOST_STALLS: u32 = 10;
 
-/// A body on the disk.
+/// A body on the disk. Cheap to clone.
+#[derive(Clone)]
 pub struct DiskBody {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
     core: Arc<Core>,
-    candidate: Candidate,
     key: Key,
-    chunks: Vec<Chunk>,
-    len: u64,
+    len: AtomicU64,
     /// All of it, when it came with its record.
     inline: Option<Buf>,
     state: Mutex<State>,
@@ -39,130 +44,90 @@ pub struct DiskBody {
 
 #[derive(Default)]
 struct State {
-    chunks: BTreeMap<usize, ChunkState>,
-    waiters: BTreeMap<u64, Waiter>,
-    next_waiter: u64,
+    /// Its record, once there is one.
+    candidate: Option<Candidate>,
+    chunks: Vec<Chunk>,
+    runs: Runs,
+    readers: Readers,
+    stalls: u32,
     lost: Option<StoreError>,
 }
 
-enum ChunkState {
-    Reading(Reading),
-    Read(Buf),
+/// A reading that is begun once the state is unlocked.
+struct Start {
+    place: Place,
+    running: Running,
 }
 
-struct Waiter {
-    chunk: usize,
-    waker: Waker,
+/// What a reader is to do next.
+enum Step {
+    /// There it is.
+    Take {
+        chunk: Chunk,
+        entry: Buf,
+    },
+    /// There it is, if it is right.
+    Check {
+        number: usize,
+        chunk: Chunk,
+        entry: Buf,
+    },
+    Wait,
+    /// The chunk was written over.
+    Gone(Chunk),
+    Lost(StoreError),
 }
 
 impl DiskBody {
     pub(crate) fn new(
         core: &Arc<Core>,
-        candidate: Candidate,
+        candidate: Option<Candidate>,
         key: Key,
         chunks: Vec<Chunk>,
         inline: Option<Buf>,
     ) -> DiskBody {
-        let len = chunks.iter().map(|chunk| u64::from(chunk.len)).sum();
-        DiskBody { core: core.clone(), candidate, key, chunks, len, inline, state: Mutex::default() }
+        let len = AtomicU64::new(chunks.iter().map(|chunk| u64::from(chunk.len)).sum());
+        let state = Mutex::new(State { candidate, chunks, ..State::default() });
+        DiskBody { shared: Arc::new(Shared { core: core.clone(), key, len, inline, state }) }
     }
 
     /// The body, when it came with its record.
     pub fn inline(&self) -> Option<&Buf> {
-        self.inline.as_ref()
+        self.shared.inline.as_ref()
     }
 
     /// The bytes of one chunk, read now.
-    pub(crate) fn read_chunk(&self, number: usize) -> Reading {
-        let (core, key, chunk) = (self.core.clone(), self.key, self.chunks[number]);
-        Box::pin(async move { read_chunk(&core, &key, number as u32, chunk).await })
+    pub(crate) fn read_chunk(&self, number: usize) -> impl Future<Output = Result<Buf, Lost>> + Send + use<> {
+        let chunk = self.shared.state.lock().chunks[number];
+        let shared = self.shared.clone();
+        async move {
+            if !shared.core.has(chunk) {
+                return Err(Lost::Gone);
+            }
+            let entry = shared.core.read_units(chunk.at, part_bytes(chunk.len).div_ceil(UNIT)).await?;
+            let entry = entry.into_buf(&shared.core.read_bytes);
+            shared.check(number, chunk, &entry)?;
+            Ok(bytes_of(chunk, &entry, 0))
+        }
     }
 
     /// How many chunks it has, when it didn't come with its record.
     pub(crate) fn chunk_count(&self) -> usize {
-        if self.inline.is_some() { 0 } else { self.chunks.len() }
-    }
-
-    /// What is there from `offset` on, and who is to be woken after the unlock.
-    fn poll_locked(
-        &self,
-        state: &mut State,
-        cx: &mut Context<'_>,
-        waiter: &mut Option<u64>,
-        bytes: Range<u64>,
-    ) -> (Poll<Result<Buf, StoreError>>, Vec<Waker>) {
-        let (offset, until) = (bytes.start, bytes.end.div_ceil(CHUNK as u64) as usize);
-        let wanted = (offset / CHUNK as u64) as usize;
-        if state.lost.is_none() {
-            let id = *waiter.get_or_insert_with(|| {
-                state.next_waiter += 1;
-                state.next_waiter
-            });
-            state.waiters.insert(id, Waiter { chunk: wanted, waker: cx.waker().clone() });
-            self.advance(state, wanted, until);
-        }
-        if let Some(lost) = state.lost {
-            state.chunks.clear();
-            if let Some(id) = waiter.take() {
-                state.waiters.remove(&id);
-            }
-            return (Poll::Ready(Err(lost)), wakers(state));
-        }
-        let Some(ChunkState::Read(bytes)) = state.chunks.get(&wanted) else { return (Poll::Pending, Vec::new()) };
-        let bytes = bytes.slice((offset % CHUNK as u64) as usize..bytes.len());
-        if let Some(id) = waiter.take() {
-            state.waiters.remove(&id);
-        }
-        self.trim(state, wanted);
-        // Readings were polled with the wakers of a moment ago: who still waits looks again and leaves its own.
-        (Poll::Ready(Ok(bytes)), wakers(state))
-    }
-
-    /// Sees to it that a chunk and those behind it are being read, and takes what has come.
-    fn advance(&self, state: &mut State, wanted: usize, until: usize) {
-        let until = until.min(wanted + 1 + AHEAD).max(wanted + 1);
-        for number in wanted..self.chunks.len().min(until) {
-            state.chunks.entry(number).or_insert_with(|| ChunkState::Reading(self.read_chunk(number)));
-        }
-        // Whoever polls moves all readings on: each of them wakes all who wait.
-        let waker = Waker::from(Arc::new(Wakers(state.waiters.values().map(|waiter| waiter.waker.clone()).collect())));
-        let mut cx = Context::from_waker(&waker);
-        for chunk in state.chunks.values_mut() {
-            let ChunkState::Reading(reading) = chunk else { continue };
-            match reading.as_mut().poll(&mut cx) {
-                Poll::Pending => {}
-                Poll::Ready(Ok(bytes)) => *chunk = ChunkState::Read(bytes),
-                Poll::Ready(Err(lost)) => {
-                    self.core.lost(self.candidate, lost);
-                    state.lost = Some(StoreError(text(lost)));
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Lets go of chunks that nobody waits for, the first ones first.
-    fn trim(&self, state: &mut State, wanted: usize) {
-        let is_waited_for = |number: usize| state.waiters.values().any(|waiter| waiter.chunk == number);
-        let idle: Vec<usize> =
-            state.chunks.keys().copied().filter(|&number| number != wanted && !is_waited_for(number)).collect();
-        for number in idle.iter().take(idle.len().saturating_sub(HELD)) {
-            state.chunks.remove(number);
-        }
+        if self.shared.inline.is_some() { 0 } else { self.shared.state.lock().chunks.len() }
     }
 }
 
 impl StoredBody for DiskBody {
     fn len(&self) -> u64 {
-        self.len
+        self.shared.len.load(Relaxed)
     }
 
     fn at_hand(&self) -> Option<Buf> {
-        self.inline.clone()
+        self.shared.inline.clone()
     }
 
     fn charged_bytes(&self) -> u64 {
-        self.inline.as_ref().map_or(0, |bytes| bytes.len() as u64)
+        self.shared.inline.as_ref().map_or(0, |bytes| bytes.len() as u64)
     }
 
     fn poll_at(
@@ -171,40 +136,205 @@ impl StoredBody for DiskBody {
         reader: &mut Option<u64>,
         wanted: Range<u64>,
     ) -> Poll<Result<Buf, StoreError>> {
-        if let Some(bytes) = &self.inline {
+        let shared = &self.shared;
+        if let Some(bytes) = &shared.inline {
             return Poll::Ready(Ok(bytes.slice(wanted.start as usize..bytes.len())));
         }
-        let (result, woken) = self.poll_locked(&mut self.state.lock(), cx, reader, wanted);
-        woken.into_iter().for_each(Waker::wake);
-        result
+        let offset = (wanted.start % CHUNK as u64) as usize;
+        loop {
+            let mut starts = Vec::new();
+            let step = shared.state.lock().step(&shared.core, cx, reader, &wanted, &mut starts);
+            starts.into_iter().for_each(|start| shared.start(start));
+            match step {
+                Step::Take { chunk, entry } => return Poll::Ready(Ok(bytes_of(chunk, &entry, offset))),
+                Step::Check { number, chunk, entry } => match shared.check(number, chunk, &entry) {
+                    Ok(()) => {
+                        shared.state.lock().runs.note_checked(number);
+                        return Poll::Ready(Ok(bytes_of(chunk, &entry, offset)));
+                    }
+                    Err(lost) => shared.lose(chunk, lost),
+                },
+                Step::Wait => return Poll::Pending,
+                Step::Gone(chunk) => shared.lose(chunk, Lost::Gone),
+                Step::Lost(error) => return Poll::Ready(Err(error)),
+            }
+        }
     }
 
-    fn forget(&self, waiter: u64) {
-        let mut state = self.state.lock();
-        state.waiters.remove(&waiter);
-        let woken = wakers(&state);
-        drop(state);
+    fn forget(&self, reader: u64) {
+        {
+            let mut state = self.shared.state.lock();
+            let left = state.readers.remove(reader);
+            state.drop_unwanted(left);
+        }
+        // It may have been woken in the place of another.
+        self.shared.core.reads_waiting.wake_one();
+    }
+}
+
+impl State {
+    /// Looks for the chunk that a reader wants, and sees to it that this and what follows is being read.
+    fn step(
+        &mut self,
+        core: &Arc<Core>,
+        cx: &mut Context<'_>,
+        reader: &mut Option<u64>,
+        wanted: &Range<u64>,
+        starts: &mut Vec<Start>,
+    ) -> Step {
+        if let Some(lost) = self.lost {
+            if let Some(id) = reader.take() {
+                self.readers.remove(id);
+            }
+            return Step::Lost(lost);
+        }
+        let number = (wanted.start / CHUNK as u64) as usize;
+        let until = wanted.end.div_ceil(CHUNK as u64).min(self.chunks.len() as u64) as usize;
+        let chunk = self.chunks[number];
+        let id = *reader.get_or_insert_with(|| self.readers.add(number));
+        let is_read = self.runs.entry(number, chunk).is_some();
+        let left = self.readers.go_to(id, number..until.max(number + 1), is_read);
+        self.drop_unwanted(left);
+        if !self.runs.has(number) && !core.has(chunk) {
+            return Step::Gone(chunk);
+        }
+        self.read_ahead(core, cx, id, starts);
+        match self.runs.entry(number, chunk) {
+            Some((entry, true)) => Step::Take { chunk, entry },
+            Some((entry, false)) => Step::Check { number, chunk, entry },
+            None => {
+                self.readers.wait(id, cx.waker());
+                Step::Wait
+            }
+        }
+    }
+
+    /// Begins to read what a reader wants and nobody has read.
+    fn read_ahead(&mut self, core: &Arc<Core>, cx: &mut Context<'_>, id: u64, starts: &mut Vec<Start>) {
+        let has_memory = core.read_bytes.load(Relaxed) < core.options.read_ahead_bytes;
+        let wanted = self.readers.wanted(id, has_memory);
+        let mut at = self.runs.first_unread(wanted.clone());
+        // Not chunk by chunk: a device does the more at once the better.
+        if at > wanted.start && (at - wanted.start) * 2 > wanted.len() {
+            return;
+        }
+        while at < wanted.end {
+            let running = Running::begin(core).or_else(|| {
+                core.reads_waiting.add(cx.waker());
+                // One that ended meanwhile may have found nobody to wake.
+                Running::begin(core)
+            });
+            let Some(running) = running else { return };
+            let place = self.runs.begin(&self.chunks, at..wanted.end);
+            at = self.runs.first_unread(place.chunks.end..wanted.end);
+            starts.push(Start { place, running });
+        }
+    }
+
+    /// Lets go of what nobody wants of these chunks.
+    fn drop_unwanted(&mut self, left: Range<usize>) {
+        let readers = &self.readers;
+        self.runs.retain(left, |chunks| readers.want_any(chunks));
+    }
+}
+
+impl Core {
+    /// Whether a chunk's segment is still the one that it was written to.
+    fn has(&self, chunk: Chunk) -> bool {
+        chunk.generation != 0 && self.generation_at(chunk.at) == chunk.generation
+    }
+}
+
+impl Shared {
+    /// Begins a reading. Nothing is locked: it may end at once.
+    fn start(self: &Arc<Shared>, start: Start) {
+        let Start { place, running } = start;
+        let core = &self.core;
+        let (first, end, block) = (place.units.start * UNIT, place.units.end * UNIT, BLOCK as u64);
+        let (at, end) = (first / block * block, end.next_multiple_of(block));
+        let len = (end - at) as usize;
+        if end > core.geometry().superblock.end() {
+            return self.ended(&place, 0, Err(DeviceError::Range), running);
+        }
+        core.counters.bytes_read.add(len as u64);
+        let (own, into) = (self.clone(), core.pages(len));
+        let done = move |result: Result<Pages, DeviceError>| {
+            let whole = result.and_then(|pages| if pages.len() < len { Err(DeviceError::Short) } else { Ok(pages) });
+            own.ended(&place, (first - at) as usize, whole, running);
+        };
+        core.device.start(Op::Read { at, into }, Box::new(done));
+    }
+
+    /// A reading has ended; the first entry begins at `skip`.
+    fn ended(&self, place: &Place, skip: usize, result: Result<Pages, DeviceError>, running: Running) {
+        let error = result.as_ref().err().copied();
+        let (woken, is_lost, chunk) = {
+            let mut state = self.state.lock();
+            let entries = result.ok().map(|pages| Buf::of_pages(pages, self.core.read_bytes.clone()));
+            state.runs.end(place, entries.map(|all| all.slice(skip..all.len())));
+            state.stalls = match error {
+                None => 0,
+                Some(error) => state.stalls + u32::from(error == DeviceError::Stalled),
+            };
+            let is_lost = match error {
+                None | Some(DeviceError::Busy) => false,
+                Some(DeviceError::Stalled) => state.stalls >= MOST_STALLS,
+                Some(_) => true,
+            };
+            (state.readers.take_wakers(place.chunks.clone()), is_lost, state.chunks[place.chunks.start])
+        };
+        match error {
+            // Who asks again at once would be refused again.
+            Some(DeviceError::Busy) => {
+                running.give_back();
+                woken.iter().for_each(|waker| self.core.reads_waiting.add(waker));
+                return;
+            }
+            Some(error) if is_lost => self.lose(chunk, Lost::Device(error)),
+            Some(error) => self.core.note_error(error, &self.core.counters.read_errors),
+            None => {}
+        }
+        drop(running);
         woken.into_iter().for_each(Waker::wake);
     }
+
+    /// Whether that is the chunk's entry, and whole.
+    fn check(&self, number: usize, chunk: Chunk, entry: &[u8]) -> Result<(), Lost> {
+        let store_id = self.core.geometry().superblock.store_id;
+        let head = EntryHead::decode(entry, store_id, chunk.generation, chunk.at);
+        let own = part_name(&self.key, number as u32);
+        let body = entry.get(UNIT as usize..part_bytes(chunk.len) as usize);
+        let is_its = head.is_some_and(|head| head.kind == Kind::Part && head.own == own);
+        let is_whole = |body: &[u8]| !self.core.options.checks_bodies || checksum(store_id, body) == chunk.sum;
+        match body.filter(|body| is_its && is_whole(body)) {
+            Some(_) => Ok(()),
+            None => Err(self.core.damage(chunk.at, chunk.generation)),
+        }
+    }
+
+    /// Something is wrong with a chunk: nobody gets any more of the body.
+    fn lose(&self, chunk: Chunk, lost: Lost) {
+        let candidate = self.state.lock().candidate;
+        self.core.lost(candidate, (chunk.generation, chunk.at), lost);
+        let woken = {
+            let mut state = self.state.lock();
+            state.lost.get_or_insert(StoreError(text(lost)));
+            state.runs = Runs::default();
+            state.readers.take_wakers(0..usize::MAX)
+        };
+        woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// The bytes of a chunk from `offset` on, of its entry.
+fn bytes_of(chunk: Chunk, entry: &Buf, offset: usize) -> Buf {
+    entry.slice(UNIT as usize + offset..part_bytes(chunk.len) as usize)
 }
 
 impl std::fmt::Debug for DiskBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "DiskBody({} bytes at {})", self.len, self.candidate.at)
+        write!(f, "DiskBody({} bytes)", self.len())
     }
-}
-
-/// Wakes all of them.
-struct Wakers(Vec<Waker>);
-
-impl std::task::Wake for Wakers {
-    fn wake(self: Arc<Self>) {
-        self.0.iter().for_each(Waker::wake_by_ref);
-    }
-}
-
-fn wakers(state: &State) -> Vec<Waker> {
-    state.waiters.values().map(|waiter| waiter.waker.clone()).collect()
 }
 
 fn text(lost: Lost) -> &'static str {
@@ -213,21 +343,5 @@ fn text(lost: Lost) -> &'static str {
         Lost::Damaged => "a checksum of the body is wrong",
         Lost::Device(_) => "the body can't be read",
         Lost::Busy => "too many reads are in progress",
-    }
-}
-
-async fn read_chunk(core: &Arc<Core>, key: &Key, number: u32, chunk: Chunk) -> Result<Buf, Lost> {
-    if chunk.generation == 0 || core.generation_at(chunk.at) != chunk.generation {
-        return Err(Lost::Gone);
-    }
-    let bytes = core.read_units(chunk.at, part_bytes(chunk.len).div_ceil(UNIT)).await?;
-    let store_id = core.geometry().superblock.store_id;
-    let head = EntryHead::decode(&bytes, store_id, chunk.generation, chunk.at);
-    let is_its = head.is_some_and(|head| head.kind == Kind::Part && head.own == part_name(key, number));
-    let body = bytes.get(UNIT as usize..part_bytes(chunk.len) as usize);
-    let is_whole = |body: &[u8]| !core.options.checks_bodies || checksum(store_id, body) == chunk.sum;
-    match body.filter(|body| is_its && is_whole(body)) {
-        Some(body) => Ok(Buf::unaccounted(body.to_vec())),
-        None => Err(core.damage(chunk.at, chunk.generation)),
     }
 }

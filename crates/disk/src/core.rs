@@ -3,8 +3,9 @@
 //! Nothing is asked of the device, and nobody is woken, under that lock; the index's locks are taken under it.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::Waker;
 
 use parking_lot::Mutex;
 use sys::pages::Pages;
@@ -35,6 +36,10 @@ pub(crate) struct Core {
     /// Seconds since 1970, as the owner last said.
     pub now: AtomicU32,
     pub reads: AtomicUsize,
+    /// Readers of bodies for whom there was no read to be had.
+    pub reads_waiting: Waiting,
+    /// Bytes of pages that bodies were read into and that somebody still has.
+    pub read_bytes: Arc<AtomicU64>,
     /// The device was too slow lately: nothing is found until the next tick.
     pub is_stalled: AtomicBool,
     pub is_closing: AtomicBool,
@@ -156,6 +161,45 @@ pub(crate) struct PutMark {
     pub key: Key,
     /// The highest number of a removal of this key that has come since.
     pub removed_before: AtomicU64,
+}
+
+/// Those who wait for a read: one more goes on whenever one has ended, and all of them with a tick.
+#[derive(Default, Debug)]
+pub(crate) struct Waiting {
+    count: AtomicUsize,
+    wakers: Mutex<VecDeque<Waker>>,
+}
+
+impl Waiting {
+    pub fn add(&self, waker: &Waker) {
+        let mut wakers = self.wakers.lock();
+        if !wakers.iter().any(|known| known.will_wake(waker)) {
+            wakers.push_back(waker.clone());
+            self.count.store(wakers.len(), SeqCst);
+        }
+    }
+
+    pub fn wake_one(&self) {
+        if self.count.load(SeqCst) == 0 {
+            return;
+        }
+        let first = {
+            let mut wakers = self.wakers.lock();
+            let first = wakers.pop_front();
+            self.count.store(wakers.len(), SeqCst);
+            first
+        };
+        first.into_iter().for_each(Waker::wake);
+    }
+
+    pub fn wake_all(&self) {
+        let all = {
+            let mut wakers = self.wakers.lock();
+            self.count.store(0, SeqCst);
+            std::mem::take(&mut *wakers)
+        };
+        all.into_iter().for_each(Waker::wake);
+    }
 }
 
 /// The most removals that are kept for footers to come.

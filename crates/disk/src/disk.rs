@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
-use crate::core::{Core, Log};
+use crate::core::{Core, Log, Waiting};
 use crate::counters::{Counters, DiskCounts};
 use crate::device::{Device, DeviceError};
 use crate::format::key_of;
@@ -60,6 +60,8 @@ pub struct Usage {
     pub index_bytes: u64,
     /// Memory of what waits to be written, of tables and of removals for footers to come.
     pub buffer_bytes: u64,
+    /// Memory of what was read of bodies and is on its way to somebody.
+    pub read_bytes: u64,
     /// Bytes of all segments.
     pub total_bytes: u64,
     /// Bytes of segments that hold nothing.
@@ -238,6 +240,7 @@ impl Disk {
         }
         drop(log);
         core.changed.raise();
+        core.reads_waiting.wake_all();
     }
 
     /// Seals what is open and ends the driver, for a next start that has nothing to look for.
@@ -275,6 +278,7 @@ impl Disk {
             objects: self.core.index.objects(),
             index_bytes: self.core.index.bytes(),
             buffer_bytes: (log.in_flight_bytes + batch + removals) as u64,
+            read_bytes: self.core.read_bytes.load(Relaxed),
             total_bytes: segment_bytes * log.segments.len() as u64,
             free_bytes: segment_bytes * free,
         }
@@ -305,6 +309,8 @@ impl Core {
             changed: Signal::default(),
             opened: OnceLock::new(),
             reads: AtomicUsize::new(0),
+            reads_waiting: Waiting::default(),
+            read_bytes: Arc::default(),
             is_stalled: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             segments_loaded: AtomicU64::new(0),

@@ -8,7 +8,8 @@
 //!   thread of its own or as a task, as long as the store is used. [`Disk::opened`] ends when objects may be found;
 //!   [`Disk::progress`] says how many segments have been loaded. Objects that aren't loaded yet are misses.
 //! * [`Disk::find`] names candidates without I/O; [`Disk::load`] reads one, as a future that may be dropped; its body
-//!   ([`DiskBody`]) is a `storage::StoredBody` that reads and checks the 64 KB that are asked for, and a little ahead.
+//!   ([`DiskBody`]) is a `storage::StoredBody` that reads and checks the 64 KB that are asked for, several of them at once
+//!   where they lie side by side, and ahead of who reads on.
 //! * [`Disk::put`] takes a body as it comes and a record at its end. It never waits: what the disk can't take in time isn't
 //!   stored. What was put is found once it is written.
 //! * [`Disk::remove`] takes back one record, [`Disk::remove_all`] all of a digest. [`Disk::journal_needed_from`] and

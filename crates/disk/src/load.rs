@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use storage::Buf;
 use sys::pages::Pages;
@@ -95,7 +96,7 @@ impl Core {
             Ok(_) => self.counters.loads.count(),
             Err(Lost::Gone) => self.counters.loads_gone.count(),
             Err(Lost::OtherDigest) => self.counters.loads_mismatched.count(),
-            Err(lost) => self.lost(candidate, lost),
+            Err(lost) => self.lost(Some(candidate), (candidate.generation, candidate.at), lost),
         }
         result
     }
@@ -149,12 +150,12 @@ impl Core {
         let Texts { head, spec, values, aux, tags } = record.texts;
         let texts = [head, spec, values, aux, tags].map(|text| Buf::unaccounted(text.to_vec()));
         let inline = inline.map(|bytes| Buf::unaccounted(bytes.to_vec()));
-        let body = DiskBody::new(self, candidate, crate::format::key_of(&digest), record.chunks, inline);
+        let body = DiskBody::new(self, Some(candidate), crate::format::key_of(&digest), record.chunks, inline);
         Some(Loaded { fields: record.fields, body, texts })
     }
 
     /// The bytes of so many units, in as few blocks as they touch.
-    pub async fn read_units(&self, at: u64, units: u64) -> Result<Units, Lost> {
+    pub async fn read_units(self: &Arc<Core>, at: u64, units: u64) -> Result<Units, Lost> {
         let bytes = at * UNIT..(at + units) * UNIT;
         let block = BLOCK as u64;
         let blocks = bytes.start / block * block..bytes.end.next_multiple_of(block);
@@ -165,8 +166,11 @@ impl Core {
         Ok(Units { pages, range: (bytes.start - blocks.start) as usize..(bytes.end - blocks.start) as usize })
     }
 
-    async fn read(&self, at: u64, len: usize) -> Result<Pages, Lost> {
-        let running = Running::begin(self)?;
+    async fn read(self: &Arc<Core>, at: u64, len: usize) -> Result<Pages, Lost> {
+        let running = Running::begin(self).ok_or_else(|| {
+            self.counters.reads_refused.count();
+            Lost::Busy
+        })?;
         let read = task::read_into(&*self.device, at, self.pages(len)).await;
         drop(running);
         self.counters.bytes_read.add(len as u64);
@@ -178,8 +182,8 @@ impl Core {
         if self.generation_at(at) == generation { Lost::Damaged } else { Lost::Gone }
     }
 
-    /// A record or its body couldn't be read: it isn't found again.
-    pub fn lost(self: &Arc<Core>, candidate: Candidate, lost: Lost) {
+    /// What has this generation at this unit, a record or a part of its body, couldn't be read: the record isn't found again.
+    pub fn lost(self: &Arc<Core>, record: Option<Candidate>, (generation, at): (u64, u64), lost: Lost) {
         match lost {
             Lost::Gone | Lost::OtherDigest | Lost::Busy => return,
             Lost::Device(error) => {
@@ -190,11 +194,13 @@ impl Core {
             }
             Lost::Damaged => self.counters.checksum_errors.count(),
         }
-        self.remove(candidate);
-        let Some(index) = self.geometry().superblock.segment_at(candidate.at) else { return };
+        if let Some(record) = record {
+            self.remove(record);
+        }
+        let Some(index) = self.geometry().superblock.segment_at(at) else { return };
         let mut log = self.log.lock();
         let segment = &log.segments[index as usize];
-        if segment.generation == candidate.generation && (segment.is_trusted || lost != Lost::Damaged) {
+        if segment.generation == generation && (segment.is_trusted || lost != Lost::Damaged) {
             self.quarantine(&mut log, index);
         }
     }
@@ -211,6 +217,13 @@ pub(crate) struct Units {
     range: Range<usize>,
 }
 
+impl Units {
+    /// A handle on them; `held` counts what such handles hold.
+    pub fn into_buf(self, held: &Arc<AtomicU64>) -> Buf {
+        Buf::of_pages(self.pages, held.clone()).narrow(self.range)
+    }
+}
+
 impl std::ops::Deref for Units {
     type Target = [u8];
 
@@ -219,22 +232,31 @@ impl std::ops::Deref for Units {
     }
 }
 
-/// The right to read.
-struct Running<'a>(&'a Core);
+/// The right to read; given up when it is dropped.
+pub(crate) struct Running {
+    core: Arc<Core>,
+    wakes_nobody: bool,
+}
 
-impl Running<'_> {
-    fn begin(core: &Core) -> Result<Running<'_>, Lost> {
-        if core.reads.fetch_add(1, Relaxed) >= core.options.most_reads {
-            core.reads.fetch_sub(1, Relaxed);
-            core.counters.reads_refused.count();
-            return Err(Lost::Busy);
-        }
-        Ok(Running(core))
+impl Running {
+    /// `None`: there are as many as there may be.
+    pub fn begin(core: &Arc<Core>) -> Option<Running> {
+        let most = core.options.most_reads;
+        core.reads.try_update(SeqCst, SeqCst, |reads| (reads < most).then_some(reads + 1)).ok()?;
+        Some(Running { core: core.clone(), wakes_nobody: false })
+    }
+
+    /// Gives it up without waking who waits for it.
+    pub fn give_back(mut self) {
+        self.wakes_nobody = true;
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for Running {
     fn drop(&mut self) {
-        self.0.reads.fetch_sub(1, Relaxed);
+        self.core.reads.fetch_sub(1, SeqCst);
+        if !self.wakes_nobody {
+            self.core.reads_waiting.wake_one();
+        }
     }
 }

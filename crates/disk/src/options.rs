@@ -21,6 +21,8 @@ pub struct Options {
     pub write_behind_bytes: usize,
     /// The most reads in progress; what would be more is a miss. Less than the device takes, so that writes find room.
     pub most_reads: usize,
+    /// With so many bytes of bodies read and not yet sent, nothing more is read ahead of those who read.
+    pub read_ahead_bytes: u64,
     /// What pages for reading objects and writing batches are taken from: the one that the device was opened with.
     pub pool: Option<Arc<Pool>>,
     /// Records that were judged by no invalidation of this number or a later one aren't served: the bans that would say
@@ -47,6 +49,7 @@ impl Options {
             index_bytes: u64::MAX,
             write_behind_bytes: 32 << 20,
             most_reads: 192,
+            read_ahead_bytes: 64 << 20,
             pool: None,
             least_ban_seq: 0,
             format: false,

@@ -139,7 +139,7 @@ async fn move_one(core: &Arc<Core>, candidate: Candidate, line: &Line) -> Result
         match loaded.body.read_chunk(number).await {
             Ok(bytes) => put.push(&bytes)?,
             Err(lost) => {
-                core.lost(candidate, lost);
+                core.lost(Some(candidate), (candidate.generation, candidate.at), lost);
                 return Err(Refused::Failed);
             }
         }

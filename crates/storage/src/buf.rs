@@ -4,9 +4,12 @@
 use std::fmt;
 use std::num::NonZeroU32;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use sys::arena::{Bytes, Slot};
 use sys::extent::Extent;
+use sys::pages::Pages;
 use sys::splice::SpliceRanges;
 use triomphe::ThinArc;
 
@@ -21,6 +24,11 @@ impl Buf {
     /// A handle on bytes that no store accounts for (made-up bodies, filter output). At most 4 GiB.
     pub fn unaccounted(bytes: Vec<u8>) -> Self {
         Self::over(Charge::unaccounted(bytes))
+    }
+
+    /// A handle on pages that a disk has filled, without a copy. `held` counts their bytes as long as there is a handle on any.
+    pub fn of_pages(pages: Pages, held: Arc<AtomicU64>) -> Self {
+        Self::over(Charge::read(pages, held))
     }
 
     /// A handle on a whole block.

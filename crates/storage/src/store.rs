@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sys::arena::Header;
 use sys::extent::{Extent, PAGE, Region};
+use sys::pages::Pages;
 use tables::stores::Kind;
 use triomphe::ThinArc;
 
@@ -91,6 +92,14 @@ pub(crate) enum Charge {
     Vec(Box<Vec<u8>>),
     /// In pages of the store.
     Paged(Box<PagedBlock>),
+    /// In pages that a disk has filled, of nobody's account.
+    Read(Box<ReadPages>),
+}
+
+/// Pages that a disk has filled, counted as long as there is a handle on any of their bytes.
+pub(crate) struct ReadPages {
+    pages: Pages,
+    held: Arc<AtomicU64>,
 }
 
 pub(crate) struct PagedBlock {
@@ -356,6 +365,7 @@ impl Header for Charge {
             Charge::Here { .. } => &block.slice,
             Charge::Vec(bytes) => bytes,
             Charge::Paged(paged) => paged.extent(),
+            Charge::Read(read) => &read.pages,
         }
     }
 }
@@ -375,10 +385,16 @@ impl Charge {
         Block::from_header_and_slice(Charge::Paged(Box::new(PagedBlock { extent: Some(extent), account })), &[])
     }
 
+    /// For pages that a disk has filled; `held` counts their bytes.
+    pub fn read(pages: Pages, held: Arc<AtomicU64>) -> Block {
+        held.fetch_add(pages.len() as u64, Relaxed);
+        Block::from_header_and_slice(Charge::Read(Box::new(ReadPages { pages, held })), &[])
+    }
+
     /// Its pages, if it has pages of its own.
     pub fn extent(&self) -> Option<&Extent> {
         match self {
-            Charge::Here { .. } | Charge::Vec(_) => None,
+            Charge::Here { .. } | Charge::Vec(_) | Charge::Read(_) => None,
             Charge::Paged(paged) => Some(paged.extent()),
         }
     }
@@ -387,7 +403,7 @@ impl Charge {
     pub fn charged_bytes(&self) -> u64 {
         match self {
             Charge::Here { bytes, account: Some(_) } => u64::from(*bytes),
-            Charge::Here { account: None, .. } | Charge::Vec(_) => 0,
+            Charge::Here { account: None, .. } | Charge::Vec(_) | Charge::Read(_) => 0,
             Charge::Paged(paged) => paged.extent().page_bytes(),
         }
     }
@@ -406,6 +422,12 @@ impl Drop for Charge {
 impl PagedBlock {
     fn extent(&self) -> &Extent {
         self.extent.as_ref().expect("a block has its pages until it is dropped")
+    }
+}
+
+impl Drop for ReadPages {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.pages.len() as u64, Relaxed);
     }
 }
 

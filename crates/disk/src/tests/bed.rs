@@ -229,9 +229,9 @@ impl Bed {
     }
 
     fn read_body(&mut self, body: &DiskBody) -> Result<Vec<u8>, String> {
-        let mut read = Vec::new();
+        let (mut read, mut waiter) = (Vec::new(), None);
         while (read.len() as u64) < body.len() {
-            let (mut waiter, offset) = (None, read.len() as u64);
+            let offset = read.len() as u64;
             let bytes = self.run(std::future::poll_fn(|cx| body.poll_at(cx, &mut waiter, offset..u64::MAX)));
             read.extend_from_slice(&bytes.ok_or("hangs")?.map_err(|error| error.to_string())?);
         }

@@ -2,6 +2,7 @@
 //! The store as a whole, on a device that fails, forgets and cuts the power as it is told.
 
 mod bed;
+mod bodies;
 mod damage;
 mod faults;
 mod home;

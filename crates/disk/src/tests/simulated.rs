@@ -46,6 +46,7 @@ struct State {
     time: u64,
     queue: Vec<Queued>,
     fault: Option<(Kind, Fault)>,
+    reads: u64,
 }
 
 struct Queued {
@@ -68,6 +69,11 @@ impl Simulated {
     /// From now on all operations of a kind go wrong.
     pub fn set_fault(&self, fault: Option<(Kind, Fault)>) {
         self.state.lock().fault = fault;
+    }
+
+    /// How many reads were begun.
+    pub fn reads(&self) -> u64 {
+        self.state.lock().reads
     }
 
     /// Ends one of the operations in progress. False: there is none that ends.
@@ -133,6 +139,7 @@ impl Device for Simulated {
     fn start(&self, op: Op, done: Done) {
         let mut state = self.state.lock();
         let begun = state.time;
+        state.reads += u64::from(kind_of(&op) == Kind::Read);
         state.queue.push(Queued { begun, op, done });
     }
 }

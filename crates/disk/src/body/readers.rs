@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Who reads a body: where each is, and how far ahead of it is read. Who goes from chunk to chunk and finds that it has to
+//! wait gets more read ahead; who is slower than the disk doesn't need that, and who jumps begins anew.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::task::Waker;
+
+/// Chunks, the one that is wanted included, that are read for who has just come.
+const FIRST: usize = 4;
+/// The same for who reads on and on.
+const MOST: usize = 16;
+
+/// All of them, by number.
+#[derive(Default)]
+pub(super) struct Readers {
+    readers: BTreeMap<u64, Reader>,
+    next: u64,
+}
+
+struct Reader {
+    at: usize,
+    /// It won't read the chunks from here on.
+    until: usize,
+    window: usize,
+    /// It has waited for the chunk where it is.
+    has_waited: bool,
+    /// It went from one chunk to the next.
+    reads_on: bool,
+    waker: Option<Waker>,
+}
+
+impl Readers {
+    /// One more, with its number.
+    pub fn add(&mut self, at: usize) -> u64 {
+        self.next += 1;
+        let reader = Reader { at, until: at + 1, window: FIRST, has_waited: false, reads_on: false, waker: None };
+        self.readers.insert(self.next, reader);
+        self.next
+    }
+
+    /// One less. What it wanted.
+    pub fn remove(&mut self, id: u64) -> Range<usize> {
+        self.readers.remove(&id).map_or(0..0, |reader| reader.wanted())
+    }
+
+    /// A reader wants the first of these chunks now, and the others later. What it doesn't want any more.
+    pub fn go_to(&mut self, id: u64, chunks: Range<usize>, is_read: bool) -> Range<usize> {
+        let reader = self.readers.get_mut(&id).expect("a reader keeps its number");
+        let before = reader.wanted();
+        reader.until = chunks.end;
+        if chunks.start != reader.at {
+            reader.reads_on = chunks.start == reader.at + 1;
+            reader.has_waited = false;
+            reader.at = chunks.start;
+            if !reader.reads_on {
+                reader.window = FIRST;
+            }
+        }
+        if !is_read && !reader.has_waited {
+            reader.has_waited = true;
+            reader.window = if reader.reads_on { MOST } else { FIRST };
+        }
+        if reader.wanted().contains(&before.start) { before.start..before.start } else { before }
+    }
+
+    /// What a reader wants; just the chunk where it is unless there `has_memory` for more.
+    pub fn wanted(&self, id: u64, has_memory: bool) -> Range<usize> {
+        let wanted = self.readers[&id].wanted();
+        if has_memory { wanted } else { wanted.start..wanted.start + 1 }
+    }
+
+    /// Whether any reader wants any of these chunks.
+    pub fn want_any(&self, chunks: &Range<usize>) -> bool {
+        self.readers.values().any(|reader| {
+            let wanted = reader.wanted();
+            wanted.start < chunks.end && chunks.start < wanted.end
+        })
+    }
+
+    /// A reader waits for the chunk where it is.
+    pub fn wait(&mut self, id: u64, waker: &Waker) {
+        let reader = self.readers.get_mut(&id).expect("a reader keeps its number");
+        match &mut reader.waker {
+            Some(old) => old.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+
+    /// Those who wait for one of these chunks.
+    pub fn take_wakers(&mut self, chunks: Range<usize>) -> Vec<Waker> {
+        let waiting = self.readers.values_mut().filter(|reader| chunks.contains(&reader.at));
+        waiting.filter_map(|reader| reader.waker.take()).collect()
+    }
+}
+
+impl Reader {
+    fn wanted(&self) -> Range<usize> {
+        self.at..self.until.min(self.at + self.window)
+    }
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Long bodies and who reads them: in few operations, each at its own pace, within bounds, and through a stall.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, Waker};
+
+use storage::{Buf, StoreError, StoredBody};
+
+use super::bed::{Bed, NOW, bytes_of, digest_of};
+use super::simulated::{Fault, Kind, Simulated};
+use crate::body::DiskBody;
+use crate::disk::Disk;
+use crate::options::Options;
+
+const LEN: usize = 900_000;
+
+/// A store with a long body, and the body, opened with these options.
+fn bed_with(options: Options) -> (Bed, DiskBody) {
+    let mut bed = Bed::ready(9, 16);
+    bed.put_slowly(1, LEN);
+    let disk = bed.disk.clone();
+    bed.run(disk.sync()).unwrap().unwrap();
+    let device = Simulated::new(bed.device.image());
+    let (disk, driver) = Disk::open(device.clone(), options, None);
+    (bed.device, bed.disk, bed.driver) = (device, disk, Some(driver));
+    bed.settle();
+    let [candidate] = bed.disk.find(&digest_of(1))[..] else { panic!("it is found") };
+    let load = bed.disk.load(candidate, &digest_of(1));
+    let loaded = bed.run(load).unwrap().unwrap();
+    (bed, loaded.body)
+}
+
+fn bed() -> (Bed, DiskBody) {
+    bed_with(Options::new(NOW, 5))
+}
+
+/// One that reads from `at` on.
+struct Reader {
+    number: Option<u64>,
+    at: usize,
+}
+
+impl Reader {
+    fn at(at: usize) -> Reader {
+        Reader { number: None, at }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, body: &DiskBody) -> Poll<Result<Buf, StoreError>> {
+        let polled = body.poll_at(cx, &mut self.number, self.at as u64..u64::MAX);
+        if let Poll::Ready(Ok(bytes)) = &polled {
+            assert!(bytes[..] == bytes_of(1, 0, LEN)[self.at..self.at + bytes.len()], "a wrong byte at {}", self.at);
+            self.at += bytes.len();
+        }
+        polled
+    }
+
+    /// Whether it got on.
+    fn step(&mut self, body: &DiskBody) -> bool {
+        self.at < LEN && self.poll(&mut Context::from_waker(Waker::noop()), body).is_ready()
+    }
+}
+
+fn read_all(bed: &mut Bed, body: &DiskBody, reader: &mut Reader) -> Result<(), StoreError> {
+    while reader.at < LEN {
+        bed.run(poll_fn(|cx| reader.poll(cx, body))).expect("the body comes")?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_long_body_is_read_in_few_operations_and_each_byte_once() {
+    let (mut bed, body) = bed();
+    let (reads, bytes) = (bed.device.reads(), bed.disk.counts().bytes_read);
+    let mut reader = Reader::at(0);
+    read_all(&mut bed, &body, &mut reader).unwrap();
+    let (reads, bytes) = (bed.device.reads() - reads, bed.disk.counts().bytes_read - bytes);
+    assert!(reads <= 8, "{reads} for 14 chunks, of which two lie side by side in each segment");
+    assert!(bytes <= LEN as u64 + 14 * 64 + 8192 * reads, "{bytes} bytes");
+}
+
+#[test]
+fn what_was_read_for_one_who_goes_is_let_go() {
+    let (mut bed, body) = bed();
+    let held = |bed: &Bed| bed.disk.usage().read_bytes;
+    let (mut one, mut two) = (Reader::at(0), Reader::at(500_000));
+    bed.run(poll_fn(|cx| one.poll(cx, &body))).unwrap().unwrap();
+    bed.run(poll_fn(|cx| two.poll(cx, &body))).unwrap().unwrap();
+    bed.settle();
+    assert!(held(&bed) >= 4 * 65536, "some is read ahead");
+    body.forget(one.number.unwrap());
+    assert!(held(&bed) > 0, "the other's is there");
+    body.forget(two.number.unwrap());
+    assert_eq!(held(&bed), 0);
+    // Once more, while it is being read.
+    let mut three = Reader::at(0);
+    assert!(!three.step(&body));
+    body.forget(three.number.unwrap());
+    bed.settle();
+    assert_eq!(held(&bed), 0);
+}
+
+#[test]
+fn who_doesnt_wait_gets_little_read_ahead() {
+    let (mut bed, body) = bed();
+    let mut reader = Reader::at(0);
+    bed.run(poll_fn(|cx| reader.poll(cx, &body))).unwrap().unwrap();
+    for _ in 0..6 {
+        bed.settle();
+        assert!(reader.step(&body), "it is there before it is asked for");
+        assert!(bed.disk.usage().read_bytes <= 9 * 65536 + 65536, "{}", bed.disk.usage().read_bytes);
+    }
+}
+
+#[test]
+fn without_memory_each_chunk_is_read_when_it_is_wanted() {
+    let (mut bed, body) = bed_with(Options { read_ahead_bytes: 0, ..Options::new(NOW, 5) });
+    let mut reader = Reader::at(0);
+    while reader.at < LEN {
+        let bytes = bed.run(poll_fn(|cx| reader.poll(cx, &body))).unwrap().unwrap();
+        bed.settle();
+        assert!(bed.disk.usage().read_bytes <= 18 * 4096, "{} bytes of it were read", bytes.len());
+    }
+}
+
+#[test]
+fn readers_wait_for_each_other_when_few_reads_are_allowed() {
+    let (mut bed, body) = bed_with(Options { most_reads: 1, ..Options::new(NOW, 5) });
+    let mut readers: Vec<Reader> = (0..12).map(|turn| Reader::at(turn * 70_000)).collect();
+    let work = poll_fn(|cx| {
+        for reader in &mut readers {
+            while reader.at < LEN
+                && let Poll::Ready(read) = reader.poll(cx, &body)
+            {
+                read.unwrap();
+            }
+        }
+        if readers.iter().all(|reader| reader.at == LEN) { Poll::Ready(()) } else { Poll::Pending }
+    });
+    bed.run(work).expect("nobody is forgotten");
+    assert_eq!(bed.disk.counts().reads_refused, 0);
+}
+
+#[test]
+fn a_body_in_delivery_outlasts_a_stall_but_not_any_number() {
+    let (mut bed, body) = bed();
+    let mut reader = Reader::at(0);
+    bed.run(poll_fn(|cx| reader.poll(cx, &body))).unwrap().unwrap();
+    bed.device.set_fault(Some((Kind::Read, Fault::Hang)));
+    let mut far = Reader::at(800_000);
+    for _ in 0..3 {
+        assert!(!far.step(&body));
+        bed.device.give_up();
+    }
+    bed.device.set_fault(None);
+    read_all(&mut bed, &body, &mut far).unwrap();
+    bed.device.set_fault(Some((Kind::Read, Fault::Hang)));
+    let mut far = Reader::at(400_000);
+    let mut stalls = 0;
+    let error = loop {
+        match far.poll(&mut Context::from_waker(Waker::noop()), &body) {
+            Poll::Ready(read) => break read.unwrap_err(),
+            Poll::Pending => bed.device.give_up(),
+        }
+        stalls += 1;
+        assert!(stalls < 100, "there is an end to it");
+    };
+    assert_eq!(error, StoreError("the body can't be read"));
+    assert_eq!(bed.disk.find(&digest_of(1)).len(), 0, "nothing is found before the next tick");
+    bed.disk.tick(NOW);
+    assert_eq!(bed.disk.find(&digest_of(1)).len(), 1, "what was only too slow is still there");
+}
