@@ -99,7 +99,7 @@ WRONG = [
     ("-F -f {f} -a 127.0.0.1:0 -s nosuch", 2, 'Error: Unknown storage method "nosuch"'),
     ("-f {f} -a 127.0.0.1:0 -s nosuch", 255, 'Error: Unknown storage method "nosuch"'),
     ("-C -f {f} -s umem,1m", 2, "Error: storage method \"umem\" is Solaris' own: use malloc"),
-    ("-C -f {f} -s persistent,/no/such/file,1g", 2, "Error: -spersistent has been deprecated and isn't built into Lacquer: use malloc or file"),
+    ("-C -f {f} -s deprecated_persistent,/no/such/file,1g", 2, "Error: -sdeprecated_persistent isn't built into Lacquer: use persistent"),
     ("-C -f {f} -s file,/no/such/dir/file,1m,4k,often", 2, 'Error: (-s file) invalid advice: "often"'),
     ("-C -f {f} -s file,/no/such/dir/file,1m", 2, 'Error: (-sfile) "/no/such/dir/file" does not exist and could not be created'),
     ("-F -f {f} -a 127.0.0.1:0 -p nosuch=1", 2, 'Unknown parameter "nosuch".'),

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tables::params::{ParamError, Params};
-use tables::stores::Kind;
+use tables::stores::{Checks, DirectIo, DiskOptions, Kind};
 
 use crate::client::quote;
 use crate::words::split;
 
 /// Version of the form; any change counts it up.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// What the message begins with.
 const MAGIC: &str = "LACQUER-HANDOFF";
 /// The longest message.
@@ -61,6 +61,17 @@ pub struct Store {
     pub arena_fd: Option<i32>,
     /// The arguments as written, kind included, for messages.
     pub spec: String,
+    /// What else is to be known of one on a disk.
+    pub disk: Option<DiskStart>,
+}
+
+/// How a store on a disk begins.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DiskStart {
+    /// What `-s` says, with no default left out.
+    pub options: DiskOptions,
+    /// Drawn whenever a store that isn't kept is to begin empty; 0 for one that is kept.
+    pub life: u64,
 }
 
 /// Everything a worker needs to know before it accepts.
@@ -169,6 +180,9 @@ impl WorkerStart {
                 s.spec.as_bytes(),
             ];
             put(&mut body, "store", &words);
+            if let Some(disk) = &s.disk {
+                put(&mut body, "disk", &disk_words(disk).each_ref().map(Vec::as_slice));
+            }
         }
         put(&mut body, "workdir", &[path_bytes(&self.workdir)]);
         put(&mut body, "identity", &[self.identity.as_bytes()]);
@@ -238,6 +252,10 @@ impl WorkerStart {
         let done = match key {
             b"listener" => listener(values).map(|l| self.listeners.push(l)),
             b"store" => store(values).map(|s| self.stores.push(s)),
+            b"disk" => self.stores.last_mut().and_then(|store| {
+                store.disk = Some(disk(values)?);
+                Some(())
+            }),
             b"workdir" => one.map(|w| self.workdir = to_path(w)),
             b"identity" => one.and_then(text).map(|t| self.identity = t),
             b"cli_fd" => one.and_then(number).map(|n| self.cli_fd = n),
@@ -282,7 +300,44 @@ fn store(words: &[Vec<u8>]) -> Option<Store> {
     let (fd, arena_fd) = (optional(fd)?, optional(arena_fd)?);
     let size = optional(size)?;
     let path = (!path.is_empty()).then(|| to_path(path));
-    Some(Store { name: text(name)?, kind: Kind::named(&text(kind)?)?, size, path, fd, arena_fd, spec: text(spec)? })
+    Some(Store {
+        name: text(name)?,
+        kind: Kind::named(&text(kind)?)?,
+        size,
+        path,
+        fd,
+        arena_fd,
+        spec: text(spec)?,
+        disk: None,
+    })
+}
+
+/// What a line says of a store on a disk, which stands above it.
+fn disk_words(disk: &DiskStart) -> [Vec<u8>; 7] {
+    let DiskOptions { front_bytes, index_bytes, direct, checks, keep, journal } = &disk.options;
+    let bytes = |bytes: &Option<u64>| bytes.map_or_else(String::new, |bytes| bytes.to_string()).into_bytes();
+    [
+        bytes(front_bytes),
+        bytes(index_bytes),
+        direct.as_str().into(),
+        checks.as_str().into(),
+        flag(*keep).into(),
+        journal.as_deref().map_or(&b""[..], path_bytes).into(),
+        disk.life.to_string().into_bytes(),
+    ]
+}
+
+fn disk(words: &[Vec<u8>]) -> Option<DiskStart> {
+    let [front, index, direct, checks, keep, journal, life] = words else { return None };
+    let options = DiskOptions {
+        front_bytes: optional(front)?,
+        index_bytes: optional(index)?,
+        direct: DirectIo::named(&text(direct)?)?,
+        checks: Checks::named(&text(checks)?)?,
+        keep: to_flag(keep)?,
+        journal: (!journal.is_empty()).then(|| to_path(journal)),
+    };
+    Some(DiskStart { options, life: number(life)? })
 }
 
 fn transport_word(transport: Transport) -> &'static [u8] {
@@ -357,6 +412,7 @@ mod tests {
                     fd: None,
                     arena_fd: Some(11),
                     spec: "malloc,100m".into(),
+                    disk: None,
                 },
                 Store {
                     name: "f".into(),
@@ -366,6 +422,17 @@ mod tests {
                     fd: Some(9),
                     arena_fd: None,
                     spec: "".into(),
+                    disk: Some(DiskStart {
+                        options: DiskOptions {
+                            front_bytes: Some(1 << 20),
+                            index_bytes: None,
+                            direct: DirectIo::On,
+                            checks: Checks::Heads,
+                            keep: true,
+                            journal: Some("/var/j".into()),
+                        },
+                        life: 7,
+                    }),
                 },
             ],
             workdir: "/tmp/w".into(),
@@ -400,8 +467,8 @@ mod tests {
         assert_eq!(WorkerStart::decode(b"ping\n"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"x"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 3 0\n"), Err(HandoffError::Version("3".into())));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 4 99999999999\n"), Err(HandoffError::TooLong));
-        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 4 8\nnew \"1\"\n");
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 5 99999999999\n"), Err(HandoffError::TooLong));
+        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 5 8\nnew \"1\"\n");
         assert_eq!(unknown, Err(HandoffError::Line("new \\\"1\\\"".into())));
     }
 

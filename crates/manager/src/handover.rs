@@ -4,7 +4,7 @@
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use cli::handoff::{Listener, Store, Transport, WorkerStart};
+use cli::handoff::{DiskStart, Listener, Store, Transport, WorkerStart};
 use sys::sock::Name;
 use tables::params::DebugBit;
 
@@ -70,5 +70,6 @@ fn store(store: &StoreArg, manager: &Manager) -> Store {
         fd: file.map(|file| file.file.as_raw_fd()),
         arena_fd: manager.arenas.descriptor_of(&store.name),
         spec: store.spec.clone(),
+        disk: file.map(|file| DiskStart { options: file.options(store), life: file.life }),
     }
 }

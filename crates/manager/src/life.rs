@@ -17,6 +17,7 @@ use crate::jail::Role;
 use crate::memory::Memory;
 use crate::reply::{Reply, ReplyExt, Status};
 use crate::report::{self, Severity, print};
+use crate::storefile::StoreFile;
 use crate::worker::State;
 
 /// A worker that lived shorter than this makes the next one wait.
@@ -224,6 +225,7 @@ impl Manager {
             }
         }
         self.arenas.empty();
+        self.store_files.iter_mut().for_each(StoreFile::drop_contents);
     }
 
     /// Without memory that outlives it a worker serves all the same.

@@ -1,72 +1,213 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The files of `-s file`: made, given their size and handed to the worker open, as it may not be able to open them.
+//! The files and block devices of `-s file`: looked at, given their size, locked, and handed to the workers open, as those
+//! may not be able to open them. The lock goes with the descriptor: it ends with the manager and its last worker.
+//!
+//! What was there is overwritten, as varnishd does, but not what surely isn't a cache: a block device with anything that
+//! isn't a store, and a file that isn't as long as varnishd would have left one.
 
+use std::collections::hash_map::RandomState;
 use std::fs::File;
-use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
+use std::hash::BuildHasher;
+use std::io::{Error, ErrorKind};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+use sys::blockfile::{Access, BlockFile, BlockOptions, Direct, OpenError};
+use sys::pages::{BLOCK, Pages};
+use tables::stores::{DirectIo, DiskOptions, MIN_BYTES};
 
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
+use crate::report::{Severity, print};
 use crate::stores::{StoreArg, Stores};
 
-/// A store's file.
+/// How long a process that ends may keep a store locked.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_LOOK: Duration = Duration::from_millis(50);
+
+/// One byte in so many of the store is memory in front of it, if there are so many ...
+const FRONT_SHARE: u64 = 8;
+/// ... but not less than this (or the whole store), ...
+const FRONT_LEAST: u64 = 64 << 20;
+/// ... and one in so many of the machine's memory at most.
+const MACHINE_SHARE: u64 = 4;
+
+/// Memory for the index, of so many bytes of the store one: enough for objects of 2 KB.
+const INDEX_SHARE: u64 = 64;
+const INDEX_LEAST: u64 = 4 << 20;
+
+/// A store's file or device.
 #[derive(Debug)]
 pub struct StoreFile {
     /// Name of the store.
     pub store: String,
-    /// The file, as long as the store is large.
+    /// What is open, and locked.
     pub file: File,
     /// Size in bytes.
     pub bytes: u64,
+    /// Drawn when the store is to begin empty; 0 in one that is kept.
+    pub life: u64,
+}
+
+impl StoreFile {
+    /// What is in it is of no use to the next worker, unless it is to be kept.
+    pub fn drop_contents(&mut self) {
+        if self.life != 0 {
+            self.life = draw();
+        }
+    }
+
+    /// What its worker is told, with no default left out.
+    pub fn options(&self, arg: &StoreArg) -> DiskOptions {
+        let mut options = arg.disk.clone();
+        let machine = [sys::memory::machine_bytes(), sys::memory::cgroup_limit()].into_iter().flatten().min();
+        options.front_bytes.get_or_insert_with(|| front_bytes(self.bytes, machine));
+        options.index_bytes.get_or_insert_with(|| (self.bytes / INDEX_SHARE).max(INDEX_LEAST));
+        options
+    }
+}
+
+fn front_bytes(store: u64, machine: Option<u64>) -> u64 {
+    let share = (store / FRONT_SHARE).max(FRONT_LEAST);
+    let most = machine.map_or(u64::MAX, |bytes| bytes / MACHINE_SHARE);
+    share.min(most).max(MIN_BYTES).min(store)
+}
+
+/// Something that isn't 0 and nobody else has drawn.
+fn draw() -> u64 {
+    RandomState::new().hash_one(Instant::now()).max(1)
 }
 
 /// Opens the files of all stores that have one.
 pub fn open_all(stores: &Stores, jail: &Jail) -> Result<Vec<StoreFile>, Fatal> {
-    stores.iter().filter_map(|store| open(store, jail).transpose()).collect()
+    stores.iter().filter_map(|store| Some(open(store, store.path.as_deref()?, jail))).collect()
 }
 
-fn open(store: &StoreArg, jail: &Jail) -> Result<Option<StoreFile>, Fatal> {
-    let Some(path) = &store.path else { return Ok(None) };
-    let file = jail.privileged(|| open_path(path))?;
-    let had = file.metadata().map_or(0, |meta| meta.len());
-    let bytes = match store.bytes {
-        Some(bytes) => bytes,
-        None if had > 0 => had,
-        None => return argument("(-sfile) no size specified"),
-    };
-    // All of it at once: a disk that is full later would be a fault in the midst of serving.
-    jail.privileged(|| sys::fd::allocate(&file, bytes)).or_else(|error| {
-        let path = path.display();
-        argument(format!("(-sfile) \"{path}\" size {bytes}: could not allocate ({})", errno_text(&error)))
-    })?;
-    Ok(Some(StoreFile { store: store.name.clone(), file, bytes }))
-}
-
-fn open_path(path: &Path) -> Result<File, Fatal> {
-    let shown = path.display();
-    let mut options = File::options();
-    options.read(true).write(true).mode(0o600);
-    if path.is_dir() {
-        return unlinked(path);
+/// Whether they could be opened, as far as that can be told without touching what may be in use.
+pub fn check_all(stores: &Stores, jail: &Jail) -> Result<(), Fatal> {
+    for path in stores.iter().filter_map(|store| store.path.as_deref()) {
+        if !path.is_dir() && jail.privileged(|| make(path))? {
+            let _ = jail.privileged(|| std::fs::remove_file(path));
+        }
     }
-    match options.clone().create_new(true).open(path) {
-        Ok(file) => return Ok(file),
+    Ok(())
+}
+
+fn open(store: &StoreArg, path: &Path, jail: &Jail) -> Result<StoreFile, Fatal> {
+    let options = BlockOptions { bytes: store.bytes, direct: direct(store.disk.direct), access: Access::Exclusive };
+    let opened = jail.privileged(|| {
+        if path.is_dir() {
+            let made = BlockFile::from_file(unlinked(path)?, &options);
+            return made.or_else(|why| refused(path, &why));
+        }
+        let is_new = make(path)?;
+        let lost = if is_new { None } else { look(path, store.bytes)? };
+        let opened = unlocked(|| BlockFile::open(path, &options));
+        if is_new && opened.is_err() {
+            let _ = std::fs::remove_file(path);
+        }
+        let opened = opened.or_else(|why| refused(path, &why))?;
+        if let Some(lost) = lost.filter(|_| store.disk.keep) {
+            print(Severity::Error, &format!("storage.{} ({}) begins empty: {lost}", store.name, path.display()));
+            erase(store, &opened);
+        }
+        Ok(opened)
+    })?;
+    let bytes = opened.len();
+    let file = File::from(opened);
+    // A store that was larger gives its space back, as varnishd's does.
+    if file.metadata().is_ok_and(|found| found.is_file() && found.len() > bytes) {
+        let _ = file.set_len(bytes);
+    }
+    let life = if store.disk.keep { 0 } else { draw() };
+    Ok(StoreFile { store: store.name.clone(), file, bytes, life })
+}
+
+/// Asks again while the process before this one is still ending.
+fn unlocked<T>(open: impl Fn() -> Result<T, OpenError>) -> Result<T, OpenError> {
+    let begun = Instant::now();
+    loop {
+        match open() {
+            Err(OpenError::Locked(_)) if begun.elapsed() < LOCK_PATIENCE => std::thread::sleep(LOCK_LOOK),
+            other => return other,
+        }
+    }
+}
+
+/// Makes the file; false: something is there already.
+fn make(path: &Path) -> Result<bool, Fatal> {
+    let shown = path.display();
+    match File::options().read(true).write(true).mode(0o600).create_new(true).open(path) {
+        Ok(_) => return Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         Err(_) => return argument(format!("(-sfile) \"{shown}\" does not exist and could not be created")),
     }
-    if !path.is_file() {
-        return argument(format!("(-sfile) \"{shown}\" is neither file nor directory"));
+    let kind = path.metadata().map(|found| found.file_type());
+    if !kind.is_ok_and(|kind| kind.is_file() || kind.is_block_device()) {
+        return argument(format!("(-sfile) \"{shown}\" is neither file nor directory nor block device"));
     }
-    options
-        .open(path)
-        .or_else(|error| argument(format!("(-sfile) \"{shown}\" could not open ({})", errno_text(&error))))
+    Ok(false)
+}
+
+/// Looks at what is there: whether it may be overwritten, and why it isn't a store that can be kept, if it isn't.
+fn look(path: &Path, bytes: Option<u64>) -> Result<Option<String>, Fatal> {
+    let options = BlockOptions { bytes: None, direct: Direct::Never, access: Access::ExclusiveRead };
+    let found = match unlocked(|| BlockFile::open(path, &options)) {
+        Ok(found) => found,
+        Err(OpenError::Empty) if path.metadata().is_ok_and(|found| found.len() == 0) => return Ok(None),
+        Err(OpenError::Empty) => return foreign(path),
+        Err(why) => return refused(path, &why),
+    };
+    let wanted = bytes.map_or(found.len(), |bytes| bytes / BLOCK as u64 * BLOCK as u64);
+    match disk::identify(&found) {
+        Ok(Some(own)) if !own.fits(wanted) => {
+            Ok(Some(format!("it was cut for {} bytes, and is to have {wanted}", own.end())))
+        }
+        Ok(_) => Ok(None),
+        Err(disk::OpenError::TooSmall { .. }) => foreign(path),
+        Err(disk::OpenError::Foreign) if !path.is_file() || found.len() != wanted => foreign(path),
+        Err(disk::OpenError::Foreign) => Ok(Some("it held something that isn't a store".to_owned())),
+        Err(why) => Ok(Some(why.to_string())),
+    }
+}
+
+fn foreign<T>(path: &Path) -> Result<T, Fatal> {
+    let (how, path) = (if path.is_file() { "rm" } else { "wipefs -a" }, path.display());
+    argument(format!(
+        "(-sfile) \"{path}\" holds something that isn't a store; nothing was changed\n\tIf it isn't needed any more: {how} {path}"
+    ))
+}
+
+/// The worker shall find no store here. One that was truncated might look whole again, now that it has its length.
+fn erase(store: &StoreArg, file: &BlockFile) {
+    let erased = file.write(0, &Pages::zeroed(2 * BLOCK)).and_then(|()| file.sync());
+    if let Err(error) = erased {
+        print(Severity::Error, &format!("storage.{}: {}", store.name, errno_text(&error)));
+    }
+}
+
+fn refused<T>(path: &Path, why: &OpenError) -> Result<T, Fatal> {
+    match why {
+        OpenError::System(what, error) if *what == "can't be opened" => {
+            argument(format!("(-sfile) \"{}\" could not open ({})", path.display(), errno_text(error)))
+        }
+        why => argument(format!("(-sfile) \"{}\" {why}", path.display())),
+    }
+}
+
+fn direct(wanted: DirectIo) -> Direct {
+    match wanted {
+        DirectIo::Auto => Direct::IfPossible,
+        DirectIo::On => Direct::Always,
+        DirectIo::Off => Direct::Never,
+    }
 }
 
 /// A file in this directory that nobody else can open.
 fn unlinked(dir: &Path) -> Result<File, Fatal> {
     let path = dir.join(format!("varnish.{}", std::process::id()));
-    let failed = |error: std::io::Error| {
+    let failed = |error: Error| {
         argument(format!("(-sfile) \"{}\" mkstemp({}) failed ({})", dir.display(), path.display(), errno_text(&error)))
     };
     let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path);
@@ -74,3 +215,6 @@ fn unlinked(dir: &Path) -> Result<File, Fatal> {
     std::fs::remove_file(&path).or_else(|error| failed(error).map(|_: File| ()))?;
     Ok(file)
 }
+
+#[cfg(test)]
+mod tests;

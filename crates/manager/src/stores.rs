@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! -s: which stores there are, read by the table of kinds (`tables::stores`). Checked here, made by the worker.
 
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
 use base::text::{bytes_error, parse_bytes};
-use tables::stores::{self, DEFAULT, Kind, KindDef, MIN_BYTES, NOT_BUILT, OptionDef, TRANSIENT, Takes};
+use tables::stores::{self, DEFAULT, DiskOptions, Kind, KindDef, LASTING, MIN_BYTES, NOT_BUILT};
+use tables::stores::{NamedDef, OptionDef, TRANSIENT, Takes, Value};
 
 use crate::fatal::{Fatal, argument};
 use crate::named;
@@ -24,6 +26,8 @@ pub struct StoreArg {
     pub path: Option<PathBuf>,
     /// Limit in bytes; None is unlimited (malloc), or an existing file's size.
     pub bytes: Option<u64>,
+    /// What else is said of a store on a disk.
+    pub disk: DiskOptions,
 }
 
 /// All stores, Transient last.
@@ -51,7 +55,10 @@ impl Stores {
         if taken {
             return argument(format!("(-s {spec}) '{name}' is already defined"));
         }
-        let mut store = StoreArg { name, spec: spec.to_string(), kind_text, kind: def.kind, path: None, bytes: None };
+        // The other name of a file is that of one that lasts.
+        let disk = DiskOptions { keep: kind_text == LASTING, ..DiskOptions::default() };
+        let mut store =
+            StoreArg { name, spec: spec.to_string(), kind_text, kind: def.kind, path: None, bytes: None, disk };
         store.take_options(def, &parts.words[1..])?;
         if store.name == TRANSIENT {
             self.transient = Some(store);
@@ -101,30 +108,55 @@ fn kind_of(word: &str) -> Result<&'static KindDef, Fatal> {
 }
 
 impl StoreArg {
-    fn take_options(&mut self, def: &KindDef, words: &[String]) -> Result<(), Fatal> {
+    fn take_options(&mut self, def: &'static KindDef, words: &[String]) -> Result<(), Fatal> {
         let kind = def.word;
+        let (mut named, mut words): (Vec<_>, Vec<_>) =
+            words.iter().enumerate().partition(|(at, word)| *at > 0 && named_option(def, word).is_some());
+        for (_, word) in named.drain(..) {
+            self.take_named(def, word)?;
+        }
+        let words: Vec<&String> = words.drain(..).map(|(_, word)| word).collect();
         if words.len() > def.options.len() {
             return argument(format!("(-s{kind}) too many arguments"));
         }
         for (at, option) in def.options.iter().enumerate() {
-            match words.get(at).filter(|word| !word.is_empty()) {
+            match words.get(at).copied().filter(|word| !word.is_empty()) {
                 Some(word) => self.take_option(def, option, word)?,
                 None if option.is_mandatory => return argument(format!("(-s{kind}) {} is mandatory", option.name)),
                 None => {}
             }
         }
-        // The size of a file that is there already may be left out.
-        if self.bytes.is_none() && self.path.as_ref().is_some_and(|path| !path.is_file()) {
+        // The size of a file or device that is there already may be left out.
+        if self.bytes.is_none() && self.path.as_ref().is_some_and(|path| !has_size(path)) {
             return argument(format!("(-s{kind}) no size specified"));
         }
+        if self.disk.keep && self.path.as_ref().is_some_and(|path| path.is_dir()) {
+            return argument(format!("(-s{kind}) a store that is kept has a file of its own, not a directory"));
+        }
+        if self.disk.journal.is_some() && !self.disk.keep {
+            return argument(format!("(-s{kind}) only a store that is kept has a journal: keep"));
+        }
         Ok(())
+    }
+
+    fn take_named(&mut self, def: &'static KindDef, word: &str) -> Result<(), Fatal> {
+        let Some((option, value)) = named_option(def, word) else { return Ok(()) };
+        let value = match value {
+            Some(text) if option.takes_bytes => Some(Value::Bytes(size(def, option.name, text)?)),
+            Some(text) => Some(Value::Word(text)),
+            None => None,
+        };
+        if (option.set)(&mut self.disk, value) {
+            return Ok(());
+        }
+        argument(format!("(-s{}) invalid {}: \"{word}\"\n\tIt is {}", def.word, option.name, option.example))
     }
 
     fn take_option(&mut self, def: &KindDef, option: &OptionDef, word: &str) -> Result<(), Fatal> {
         let (kind, name) = (def.word, option.name);
         match option.takes {
             Takes::Path => self.path = Some(PathBuf::from(word)),
-            Takes::Size => self.bytes = Some(size(def, option, word)?),
+            Takes::Size => self.bytes = Some(size(def, name, word)?),
             Takes::Bytes if parse_bytes(word).is_none() => {
                 return argument(format!("(-s{kind}) {name} \"{word}\": {}", bytes_error(word)));
             }
@@ -137,8 +169,20 @@ impl StoreArg {
     }
 }
 
-fn size(def: &KindDef, option: &OptionDef, word: &str) -> Result<u64, Fatal> {
-    let (kind, name) = (def.word, option.name);
+/// The option that is given by its name here, and its value.
+fn named_option<'a>(def: &'static KindDef, word: &'a str) -> Option<(&'static NamedDef, Option<&'a str>)> {
+    let (name, value) =
+        word.split_once('=').map_or((word, None), |(name, value)| (name.trim_end(), Some(value.trim())));
+    def.named.iter().find(|option| option.name == name).map(|option| (option, value))
+}
+
+/// Whether there is something that a store may take its size from.
+fn has_size(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() || found.file_type().is_block_device())
+}
+
+fn size(def: &KindDef, name: &str, word: &str) -> Result<u64, Fatal> {
+    let kind = def.word;
     match parse_bytes(word) {
         None => {
             let (reason, example) = (bytes_error(word), def.example);

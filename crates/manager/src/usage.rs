@@ -99,7 +99,7 @@ mod tests {
         for letter in crate::options::OPTSTRING.chars().filter(|c| *c != ':') {
             assert!(text.contains(&format!("\n  -{letter} ")), "-{letter}");
         }
-        assert!(text.contains("# Store: malloc, default or file; repeatable\n"));
+        assert!(text.contains("# Store: malloc, default, file or persistent; repeatable\n"));
     }
 
     #[test]

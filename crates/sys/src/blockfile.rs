@@ -256,6 +256,13 @@ impl BlockFile {
     }
 }
 
+impl From<BlockFile> for File {
+    /// What is open, with its lock.
+    fn from(own: BlockFile) -> File {
+        own.file
+    }
+}
+
 impl AsFd for BlockFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()

@@ -2,22 +2,92 @@
 //! Kinds of stores: how `-s` names them, what each takes, what it counts. The manager reads `-s` by this table
 //! (`manager::stores`); the usage text, `storage.list`, the hand-over to the worker and the log name a kind by it.
 
+use std::path::PathBuf;
+
 /// The store of short-lived and uncacheable objects: there is always one.
 pub const TRANSIENT: &str = "Transient";
 
 /// The store of a command line without `-s`.
 pub const DEFAULT: &str = "default,100m";
 
+/// The word for a store on a disk that lasts over a restart of the manager.
+pub const LASTING: &str = "persistent";
+
 /// Smallest size of a store, in bytes.
 pub const MIN_BYTES: u64 = 1 << 20;
+
+/// Declares an enum whose variants are words of `-s`.
+macro_rules! words {
+    ($(#[doc = $text:literal])+ pub enum $name:ident { $($(#[doc = $variant_text:literal])+ $(#[$default:meta])? $variant:ident = $word:literal,)+ }) => {
+        $(#[doc = $text])+
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub enum $name { $($(#[doc = $variant_text])+ $(#[$default])? $variant,)+ }
+
+        impl $name {
+            /// All words.
+            pub const WORDS: &[&str] = &[$($word,)+];
+
+            /// Its word.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+
+            /// The one of this word.
+            pub fn named(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$variant),)+ _ => None }
+            }
+        }
+    };
+}
 
 /// What a store keeps its objects in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Memory, with or without a limit.
     Malloc,
-    /// A file, mapped; what is in it doesn't outlive the worker.
+    /// A file or a block device, and memory in front of it.
     File,
+}
+
+/// How a store on a disk is to be.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DiskOptions {
+    /// Memory for what is asked for often and what is on its way; `None`: a share of the store's size.
+    pub front_bytes: Option<u64>,
+    /// The most memory for the index; `None`: a share of the store's size.
+    pub index_bytes: Option<u64>,
+    /// Whether the system's page cache is passed by.
+    pub direct: DirectIo,
+    /// Which checksums are looked at.
+    pub checks: Checks,
+    /// Whether what is in it lasts over a restart of the manager.
+    pub keep: bool,
+    /// Where the journal of invalidations is that such a store needs; `None`: beside the store's file.
+    pub journal: Option<PathBuf>,
+}
+
+words! {
+    /// Whether the system's page cache is passed by.
+    pub enum DirectIo {
+        /// Where the file system can.
+        #[default]
+        Auto = "auto",
+        /// The store isn't opened where that can't be.
+        On = "on",
+        /// Never: what was read or written stays there, too.
+        Off = "off",
+    }
+}
+
+words! {
+    /// Which checksums are looked at.
+    pub enum Checks {
+        /// Those of heads and of bodies.
+        #[default]
+        All = "all",
+        /// Those of heads; a body is sent as the disk gives it.
+        Heads = "heads",
+    }
 }
 
 /// What is known of a kind.
@@ -31,6 +101,8 @@ pub struct KindDef {
     pub alias: Option<&'static str>,
     /// What may follow in `-s`, by position.
     pub options: &'static [OptionDef],
+    /// What may stand anywhere behind the first of those, as `name=value`, or as the name alone.
+    pub named: &'static [NamedDef],
     /// A good `-s`, for messages.
     pub example: &'static str,
 }
@@ -46,6 +118,28 @@ pub struct OptionDef {
     pub is_mandatory: bool,
 }
 
+/// An option that is given by its name.
+#[derive(Debug)]
+pub struct NamedDef {
+    /// Its name.
+    pub name: &'static str,
+    /// What it sets, as its value says; `None` stands for the name alone. False: it takes no such value.
+    pub set: fn(&mut DiskOptions, Option<Value<'_>>) -> bool,
+    /// Whether the value is a number of bytes.
+    pub takes_bytes: bool,
+    /// What may be written, for messages.
+    pub example: &'static str,
+}
+
+/// The value of a named option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Value<'a> {
+    /// A number of bytes.
+    Bytes(u64),
+    /// Anything else.
+    Word(&'a str),
+}
+
 /// What an option takes.
 #[derive(Debug)]
 pub enum Takes {
@@ -53,9 +147,9 @@ pub enum Takes {
     Path,
     /// The size of the store: [`MIN_BYTES`] or more.
     Size,
-    /// A number of bytes that is read but changes nothing: a block of a file is whole pages.
+    /// A number of bytes that is read but changes nothing: blocks of varnishd's file, which this one hasn't.
     Bytes,
-    /// One of these words, which changes nothing: they are advice for a paging that varnishd leaves to the kernel.
+    /// One of these words, which changes nothing: they are advice for the paging of a mapped file, which this one isn't.
     Word(&'static [&'static str]),
 }
 
@@ -70,31 +164,81 @@ pub static KINDS: &[KindDef] = &[
         word: "malloc",
         alias: Some("default"),
         options: &[option("size", Takes::Size)],
+        named: &[],
         example: "-s malloc,256m",
     },
     KindDef {
         kind: Kind::File,
         word: "file",
-        alias: None,
+        alias: Some(LASTING),
         options: &[
             OptionDef { is_mandatory: true, ..option("path", Takes::Path) },
             option("size", Takes::Size),
             option("granularity", Takes::Bytes),
             option("advice", Takes::Word(&["normal", "random", "sequential"])),
         ],
+        named: DISK_OPTIONS,
         example: "-s file,/var/lib/varnish/storage.bin,10G",
     },
 ];
+
+/// Names of what a store on a disk takes.
+static DISK_OPTIONS: &[NamedDef] = &[
+    NamedDef { name: "front", set: set_front, takes_bytes: true, example: "front=1G" },
+    NamedDef { name: "index", set: set_index, takes_bytes: true, example: "index=256M" },
+    NamedDef { name: "direct", set: set_direct, takes_bytes: false, example: "direct, direct=off or direct=auto" },
+    NamedDef { name: "checks", set: set_checks, takes_bytes: false, example: "checks=all or checks=heads" },
+    NamedDef { name: "keep", set: set_keep, takes_bytes: false, example: "keep" },
+    NamedDef { name: "journal", set: set_journal, takes_bytes: false, example: "journal=/var/lib/varnish/journal" },
+];
+
+fn set_front(options: &mut DiskOptions, value: Option<Value<'_>>) -> bool {
+    set_bytes(&mut options.front_bytes, value)
+}
+
+fn set_index(options: &mut DiskOptions, value: Option<Value<'_>>) -> bool {
+    set_bytes(&mut options.index_bytes, value)
+}
+
+fn set_bytes(own: &mut Option<u64>, value: Option<Value<'_>>) -> bool {
+    let Some(Value::Bytes(bytes)) = value else { return false };
+    *own = Some(bytes);
+    bytes >= MIN_BYTES
+}
+
+fn set_direct(options: &mut DiskOptions, value: Option<Value<'_>>) -> bool {
+    let direct = match value {
+        None => Some(DirectIo::On),
+        Some(Value::Word(word)) => DirectIo::named(word),
+        Some(Value::Bytes(_)) => None,
+    };
+    options.direct = direct.unwrap_or_default();
+    direct.is_some()
+}
+
+fn set_checks(options: &mut DiskOptions, value: Option<Value<'_>>) -> bool {
+    let Some(Value::Word(word)) = value else { return false };
+    let checks = Checks::named(word);
+    options.checks = checks.unwrap_or_default();
+    checks.is_some()
+}
+
+fn set_keep(options: &mut DiskOptions, value: Option<Value<'_>>) -> bool {
+    options.keep = true;
+    value.is_none()
+}
+
+fn set_journal(options: &mut DiskOptions, value: Option<Value<'_>>) -> bool {
+    let Some(Value::Word(word)) = value else { return false };
+    options.journal = Some(PathBuf::from(word));
+    word.starts_with('/')
+}
 
 /// Kinds of varnishd's that aren't here, and what is said of them.
 pub static NOT_BUILT: &[(&str, &str)] = &[
     ("debug", "storage method \"debug\" isn't built into Lacquer: use malloc"),
     ("umem", "storage method \"umem\" is Solaris' own: use malloc"),
-    ("persistent", "-spersistent has been deprecated and isn't built into Lacquer: use malloc or file"),
-    (
-        "deprecated_persistent",
-        "-sdeprecated_persistent has been deprecated and isn't built into Lacquer: use malloc or file",
-    ),
+    ("deprecated_persistent", "-sdeprecated_persistent isn't built into Lacquer: use persistent"),
 ];
 
 impl Kind {
@@ -157,10 +301,23 @@ mod tests {
 
     #[test]
     fn words_are_listed_as_one_writes_them() {
-        assert_eq!(listed(words().chain(aliases()), "and"), "malloc, file and default");
-        assert_eq!(listed(all_words(), "or"), "malloc, default or file");
+        assert_eq!(listed(words().chain(aliases()), "and"), "malloc, file, default and persistent");
+        assert_eq!(listed(all_words(), "or"), "malloc, default, file or persistent");
         assert_eq!(listed(["malloc"], "and"), "malloc");
         assert_eq!(listed([], "and"), "");
+    }
+
+    #[test]
+    fn a_named_option_takes_what_its_example_shows() {
+        for def in DISK_OPTIONS {
+            for example in def.example.split([',', ' ']).filter(|word| !word.is_empty() && *word != "or") {
+                let value = example.split_once('=').map(|(_, value)| value);
+                let value = value.map(|word| if def.takes_bytes { Value::Bytes(1 << 30) } else { Value::Word(word) });
+                let mut options = DiskOptions::default();
+                assert!((def.set)(&mut options, value), "{example}");
+                assert!(!(def.set)(&mut options, Some(Value::Word("nonsense"))), "{example}");
+            }
+        }
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Manager {
             stores: self
                 .store_files
                 .iter()
-                .map(|f| OpenStore { store: f.store.clone(), file: f.file.as_raw_fd(), bytes: f.bytes })
+                .map(|f| OpenStore { store: f.store.clone(), file: f.file.as_raw_fd(), bytes: f.bytes, life: f.life })
                 .collect(),
             arenas: arenas.map(|(store, file)| (store.to_owned(), file.as_raw_fd())).collect(),
             journal: journal.map(|file| file.as_raw_fd()),

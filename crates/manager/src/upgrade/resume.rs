@@ -138,10 +138,10 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         params.protect(&state.protected.join(",")).map_err(|e| e.to_string())?;
     }
     let copy_all = |fds: &[i32]| fds.iter().map(|fd| copy(*fd)).collect::<Result<Vec<_>, _>>();
-    let store_files = state
-        .stores
-        .iter()
-        .map(|store| Ok(StoreFile { store: store.store.clone(), file: copy(store.file)?.into(), bytes: store.bytes }));
+    let store_files = state.stores.iter().map(|store| {
+        let file = copy(store.file)?.into();
+        Ok(StoreFile { store: store.store.clone(), file, bytes: store.bytes, life: store.life })
+    });
     let arenas = state.arenas.iter().map(|(store, fd)| Ok((store.clone(), copy(*fd)?.into())));
     let journal = state.journal.map(copy).transpose()?.map(File::from);
     let pid_files = state.pid_files.iter().map(|(path, fd)| {

@@ -13,7 +13,7 @@ use cli::client::quote;
 use cli::words::split;
 
 /// What the text begins with; any change of the lines counts the number up.
-const HEAD: &str = "LACQUER-UPGRADE 1";
+const HEAD: &str = "LACQUER-UPGRADE 2";
 
 /// A listener's sockets and what is known of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct OpenStore {
     pub store: String,
     pub file: i32,
     pub bytes: u64,
+    /// See [`crate::storefile::StoreFile::life`].
+    pub life: u64,
 }
 
 /// A VCL or a label.
@@ -188,7 +190,7 @@ impl State {
         out.line("notes", self.notes.iter().map(String::as_bytes));
         self.listeners.iter().for_each(|listener| out.listener(listener));
         for store in &self.stores {
-            out.line("store", [store.store.clone(), number(store.file), number(store.bytes)]);
+            out.line("store", [store.store.clone(), number(store.file), number(store.bytes), number(store.life)]);
         }
         for (store, fd) in &self.arenas {
             out.line("arena", [store.clone(), number(*fd)]);
@@ -257,7 +259,8 @@ impl State {
             b"notes" => self.notes = take.rest(text_of)?,
             b"listener" => self.listeners.push(take.listener()?),
             b"store" => {
-                self.stores.push(OpenStore { store: take.text()?, file: take.number()?, bytes: take.number()? });
+                let (store, file) = (take.text()?, take.number()?);
+                self.stores.push(OpenStore { store, file, bytes: take.number()?, life: take.number()? });
             }
             b"arena" => self.arenas.push((take.text()?, take.number()?)),
             b"journal" => self.journal = Some(take.number()?),
@@ -499,7 +502,7 @@ mod tests {
                 sockets: vec![4, 5],
                 ..Listening::default()
             }],
-            stores: vec![OpenStore { store: "s0".into(), file: 12, bytes: 1 << 40 }],
+            stores: vec![OpenStore { store: "s0".into(), file: 12, bytes: 1 << 40, life: 5 }],
             arenas: vec![("s1".into(), 13)],
             journal: Some(14),
             vcls: vec![
@@ -533,10 +536,10 @@ mod tests {
     #[test]
     fn another_version_and_unknown_lines_are_refused() {
         let text = |bytes: &[u8]| State::decode(bytes).unwrap_err().to_string();
-        let next = text(b"LACQUER-UPGRADE 2\n");
-        assert_eq!(next, "the running program's state begins with \"LACQUER-UPGRADE 2\", not \"LACQUER-UPGRADE 1\"");
-        assert!(text(b"LACQUER-UPGRADE 1\nnew \"1\"\n").ends_with("can't be read: new \\\"1\\\""));
-        assert!(text(b"LACQUER-UPGRADE 1\nbooted 1 2\n").ends_with("booted 1 2"));
+        let next = text(b"LACQUER-UPGRADE 1\n");
+        assert_eq!(next, "the running program's state begins with \"LACQUER-UPGRADE 1\", not \"LACQUER-UPGRADE 2\"");
+        assert!(text(b"LACQUER-UPGRADE 2\nnew \"1\"\n").ends_with("can't be read: new \\\"1\\\""));
+        assert!(text(b"LACQUER-UPGRADE 2\nbooted 1 2\n").ends_with("booted 1 2"));
     }
 
     proptest! {

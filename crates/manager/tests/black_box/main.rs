@@ -14,7 +14,7 @@ fn mistakes_end_with_status_2_and_a_line() {
         (&["-d", "-F"][..], "Error: Only one of -d or -F can be specified\n(-? gives usage)\n"),
         (&["-x", "foo"], "Error: Invalid -x argument\n(-? gives usage)\n"),
         (&["-jxyz", "-d"], "Error: Unknown jail method \"xyz\"\n"),
-        (&["-d", "-s", "persistent,/x,1g"], "Error: -spersistent has been deprecated"),
+        (&["-d", "-s", "deprecated_persistent,/x,1g"], "Error: -sdeprecated_persistent isn't built into Lacquer"),
         (&["-d", "-a", "127.0.0.1:80000"], "Error: Got no socket(s) for 127.0.0.1:80000"),
         (&["-d", "-p", "no_such=1"], "Error:\nUnknown parameter \"no_such\"."),
         (&["-d", "-h", "xyz"], "Error: Unknown hash method \"xyz\""),
