@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The journal of bans and purges, as the cache uses it: written by every invalidation, read once by a new worker.
 //!
-//! An invalidation is appended where its number is given, and committed before its caller goes on: nobody has been told of
-//! one that isn't kept. A purge is followed by an entry that says that it has reached all objects; one without, which nobody
+//! An invalidation is appended where its number is given, and committed before anybody is told of it: by its caller, or,
+//! where that takes time, by a thread ([`Cache::write_journal`]) for whose work [`Cache::unkept`] waits. A purge is followed by an entry that says that it has reached all objects; one without, which nobody
 //! has been told of, is carried out again by the next worker.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use base::Clock;
 use base::lock::Mutex;
-use storage::journal::{Entry, Journal, TagPurge, Ticket};
+use storage::journal::{Entry, Journal, TagPurge, Ticket, Unkept};
 
 use crate::ban::KeptBans;
 use crate::cache::Cache;
 use crate::digest::Digest;
 use crate::purge::Purge;
+
+/// Between two looks at a journal that nobody writes to.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The journal, once the cache has one.
 #[derive(Default)]
@@ -72,10 +76,10 @@ impl Log {
         look(&self.open.lock())
     }
 
-    /// Returns when what was appended is kept.
+    /// Has what was appended be kept: when this returns, or soon, where that takes time ([`Cache::unkept`]).
     pub fn commit(&self, ticket: Option<Ticket>) {
         if let Some((journal, ticket)) = self.journal.get().zip(ticket) {
-            self.note(journal.commit(ticket));
+            self.note(journal.flush(ticket));
         }
     }
 
@@ -182,6 +186,24 @@ impl Cache {
                 log.commit(log.done(purge.seq));
             }
         }
+    }
+
+    /// What was invalidated and isn't kept yet, if there is any. Nobody is to be told that it is done before this ends.
+    pub fn unkept(&self) -> Option<Unkept> {
+        self.shared().bans.log.journal.get()?.unkept()
+    }
+
+    /// Writes the journal on this thread for as long as it is used; returns at once if there is none, or none that takes time.
+    pub fn write_journal(&self) {
+        let shared = self.shared();
+        if let Some(journal) = shared.bans.log.journal.get().filter(|journal| journal.needs_thread()) {
+            journal.work(LOOK, &mut || shared.bans.trim_journal(&shared.clock));
+        }
+    }
+
+    /// Whether a thread has to do [`Cache::write_journal`].
+    pub fn journal_needs_thread(&self) -> bool {
+        self.shared().bans.log.journal.get().is_some_and(|journal| journal.needs_thread())
     }
 
     /// What went wrong with the journal since this was asked last.

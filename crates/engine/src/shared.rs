@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What all transactions of a worker share.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{Clock, Mono, Real, VxidSource};
@@ -17,6 +19,12 @@ use vrt::{LoadedVcl, Value};
 
 use crate::admission::Admission;
 use crate::random::Random;
+
+/// Waits for what was invalidated to be kept; a text says why it isn't.
+pub type Kept = Pin<Box<dyn Future<Output = Result<(), String>>>>;
+
+/// How long a transaction waits for that: longer than a disk stalls that recovers.
+const KEPT_TIME: Duration = Duration::from_secs(30);
 
 /// Finds a VCL by label, for `return (vcl(label))`.
 pub trait Labels: Send + Sync {
@@ -120,6 +128,16 @@ impl Engine {
         self.cache.purge_for(own, digest, now, purge, &mut |gone| {
             self.log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{gone}"));
         })
+    }
+
+    /// What has been banned and purged, if it isn't kept yet: ends once it is. Nobody may be told of it before.
+    pub fn kept(&self) -> Option<Kept> {
+        let unkept = self.cache.unkept()?;
+        Some(Box::pin(async move {
+            let result = rt::timeout(KEPT_TIME, unkept).await;
+            let result = result.unwrap_or_else(|rt::Elapsed| Err("the disk takes too long".to_owned()));
+            result.map_err(|reason| format!("what was invalidated may come back after a restart: {reason}"))
+        }))
     }
 
     /// Purges what bears one of these keys, but for what the purging transaction itself fetches. The work is done in steps that let

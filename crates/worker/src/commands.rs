@@ -219,7 +219,9 @@ fn vcl_load(worker: &Arc<Worker>, name: &str, file: &str, state: &str) -> Reply 
     let Some((warm, state)) = split_state(state) else {
         return Reply::new(Status::Param, "a state is 0 or 1 and a word");
     };
-    match load(worker, name, file) {
+    // It may have banned something while it was loaded.
+    let loaded = load(worker, name, file).and_then(|vcl| crate::journal::wait(worker).map(|()| vcl));
+    match loaded {
         Ok(vcl) => {
             worker.vcls.add(name, state, warm, vcl.clone());
             let main = worker.engine.main;
@@ -401,7 +403,10 @@ fn ban(worker: &Worker, request: &Request) -> Reply {
     let args = request.split_args();
     let words: Vec<&str> = args.iter().map(|word| std::str::from_utf8(word).unwrap_or("")).collect();
     match worker.engine.cache.ban_words(&words) {
-        Ok(()) => Reply::ok(""),
+        Ok(()) => match crate::journal::wait(worker) {
+            Ok(()) => Reply::ok(""),
+            Err(reason) => Reply::new(Status::Cant, format!("The ban holds, but may not outlive a restart: {reason}")),
+        },
         Err(error) => Reply::new(Status::Param, error.to_string()),
     }
 }

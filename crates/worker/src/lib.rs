@@ -67,6 +67,7 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
     }
     memory::start(&worker);
     housekeeping::start(&worker);
+    journal::start(&worker);
     adoption::start(&worker);
     converse(&socket, leftover, &worker, &signals);
     drain::finish(&worker);

@@ -62,7 +62,9 @@ impl Cache {
     pub fn lurk(&self, now: Mono, tell: &mut dyn FnMut(Event)) -> f64 {
         let shared = self.shared();
         let (bans, params) = (&shared.bans, shared.params.load());
-        bans.trim_journal(&shared.clock);
+        if !self.journal_needs_thread() {
+            bans.trim_journal(&shared.clock);
+        }
         let mut lurker = bans.lurker.lock();
         if params.ban_lurker_sleep <= 0.0 {
             lurker.pass = None;

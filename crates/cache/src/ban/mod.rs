@@ -149,7 +149,8 @@ impl Bans {
         self.seq.fetch_add(1, Release) + 1
     }
 
-    /// Adds a ban to the list; with `dups` older ones that say the same are done. It is kept when this returns.
+    /// Adds a ban to the list; with `dups` older ones that say the same are done. Not before [`Cache::unkept`] has ended is it
+    /// sure to be kept.
     pub fn insert(&self, spec: BanSpec, clock: &Clock, dups: bool) {
         let is_for_lurker = !spec.has_req();
         let ticket = {

@@ -226,6 +226,7 @@ impl Ctx for Bereq {
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
+        self.has_invalidated = true;
         self.engine.ban(spec)
     }
 
@@ -274,6 +275,7 @@ impl Ctx for Bereq {
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
         self.engine.may_invalidate()?;
+        self.has_invalidated = true;
         Ok(self.engine.purge_tags(self.busy.as_ref(), keys, soft))
     }
 

@@ -128,6 +128,8 @@ pub struct Bereq {
     pub(crate) made: SyntheticResponse,
     /// VCL asked for the error: it isn't a failed fetch.
     pub(crate) error_is_asked_for: bool,
+    /// Its VCL has banned or purged something, and nobody has waited yet for that to be kept.
+    pub(crate) has_invalidated: bool,
     pub(crate) task: Privates,
     /// Bytes of the exchanges that are over.
     pub(crate) acct: Acct,
@@ -195,12 +197,27 @@ impl Bereq {
             }
         };
         self.machine = Some(machine);
+        let action = if self.has_invalidated { self.keep_invalidations(action).await } else { action };
         match &action {
             Action::Fail => self.engine.main.vcl_fail.inc(),
             Action::Error { status, reason } => self.made.ask(*status, reason.clone()),
             _ => {}
         }
         action
+    }
+
+    /// Waits until what VCL has banned and purged is kept, before anybody hears of this fetch. Fails if it can't be.
+    async fn keep_invalidations(&mut self, action: Action) -> Action {
+        self.has_invalidated = false;
+        let Some(kept) = self.engine.kept() else { return action };
+        self.log.flush();
+        match kept.await {
+            Ok(()) => action,
+            Err(reason) => {
+                self.log.putf(Tag::VclError, format_args!("{reason}"));
+                Action::Fail
+            }
+        }
     }
 
     pub(crate) fn mark(&mut self, label: &str) {

@@ -103,6 +103,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         retries: 0,
         made: SyntheticResponse::default(),
         error_is_asked_for: false,
+        has_invalidated: false,
         task: Privates::default(),
         acct: backend::Acct::default(),
         engine,

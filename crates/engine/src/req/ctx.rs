@@ -187,6 +187,7 @@ impl Ctx for ReqCtx<'_> {
             trial.bans.push(String::from_utf8_lossy(spec).into_owned());
             return Ok(());
         }
+        self.req.has_invalidated = true;
         self.engine().ban(spec)
     }
 
@@ -258,11 +259,14 @@ impl Ctx for ReqCtx<'_> {
         engine.may_invalidate()?;
         let purge = cache::Purge { ttl: Some(ttl), grace, keep };
         let now = engine.mono_of(self.req.t_req);
-        Ok(engine.purge(self.req.busy.as_ref(), &self.req.digest, now, purge) as i64)
+        let count = engine.purge(self.req.busy.as_ref(), &self.req.digest, now, purge);
+        self.req.has_invalidated = true;
+        Ok(count as i64)
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
         self.engine().may_invalidate()?;
+        self.req.has_invalidated = true;
         Ok(self.engine().purge_tags(self.req.busy.as_ref(), keys, soft))
     }
 

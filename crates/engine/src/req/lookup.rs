@@ -302,6 +302,7 @@ impl Req {
         }
         let now = self.engine().mono_of(self.t_req);
         let _ = self.engine().purge(None, &self.digest, now, cache::Purge::HARD);
+        self.has_invalidated = true;
         let action = self.vcl(Method::Purge, transport).await;
         Self::common_step(action)
     }

@@ -152,6 +152,8 @@ pub struct Req {
     pub slot: Option<Slot>,
     /// Nobody's request: nothing is to be done for it.
     pub(crate) trial: Option<explain::Trial>,
+    /// Its VCL has banned or purged something, and nobody has waited yet for that to be kept.
+    pub(crate) has_invalidated: bool,
     _open: crate::current::OpenTransaction,
 }
 
@@ -221,6 +223,7 @@ impl Req {
             esi: EsiContext::Client,
             slot: None,
             trial: None,
+            has_invalidated: false,
             _open: crate::current::open(crate::current::TransactionKind::Request),
             vcl_first: None,
         }
@@ -361,11 +364,25 @@ impl Req {
             }
         };
         self.machine = Some(machine);
+        let action = if self.has_invalidated { self.keep_invalidations(action, transport).await } else { action };
         // A hit ends four subroutines so: nothing is worked out for it.
         if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
             self.after_vcl(method, &action);
         }
         action
+    }
+
+    /// Waits until what VCL has banned and purged is kept: the answer may tell the client of it. Fails if it can't be.
+    async fn keep_invalidations(&mut self, action: Action, transport: &mut dyn Transport) -> Action {
+        self.has_invalidated = false;
+        let Some(kept) = self.engine().kept() else { return action };
+        match self.drive(transport, kept).await {
+            Ok(()) => action,
+            Err(reason) => {
+                self.log.putf(Tag::VclError, format_args!("{reason}"));
+                Action::Fail
+            }
+        }
     }
 
     /// What every action means wherever it comes from.

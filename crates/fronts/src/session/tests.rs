@@ -5,6 +5,7 @@ use tables::counters::Main;
 
 use super::*;
 
+mod journal;
 mod world;
 
 use world::{Client, World};

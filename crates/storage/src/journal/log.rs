@@ -108,6 +108,11 @@ impl Log {
         (self.end - self.begin, self.base)
     }
 
+    /// As [`Medium::takes_time`].
+    pub fn takes_time(&self) -> bool {
+        self.medium.takes_time()
+    }
+
     /// Counts up with each [`Log::replace`] that has come so far that the new log counts.
     pub fn generation(&self) -> u64 {
         self.generation

@@ -44,6 +44,11 @@ pub trait Medium: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// The system's: nothing is known about what was written since the last time.
     fn sync(&self) -> io::Result<()>;
+
+    /// Whether writing and syncing may take longer than who invalidates something should be held up.
+    fn takes_time(&self) -> bool {
+        false
+    }
 }
 
 /// A file, which is used by nobody else.
@@ -99,5 +104,9 @@ impl Medium for JournalFile {
 
     fn sync(&self) -> io::Result<()> {
         if self.lasts { self.file.sync_data() } else { Ok(()) }
+    }
+
+    fn takes_time(&self) -> bool {
+        self.lasts
     }
 }

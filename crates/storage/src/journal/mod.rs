@@ -5,6 +5,9 @@
 //! returns when the entry lasts. Whoever comes to commit while another one writes waits for that, and then the first of
 //! those who waited writes for all (group commit). Nobody is told that an invalidation is done before its commit.
 //!
+//! A medium that may take its time ([`Medium::takes_time`]) is written by a thread of its own ([`Journal::work`]), which
+//! commits all that has come meanwhile at once. Others ask for that ([`Journal::flush`]) and await it ([`Unkept`]).
+//!
 //! What can't be written makes the journal incomplete, and that is written in its place: the next worker believes nothing
 //! and starts empty. Only where not even that can be written does a commit fail.
 //!
@@ -15,15 +18,23 @@ mod log;
 mod medium;
 #[cfg(test)]
 mod tests;
+mod unkept;
 
+use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::task::Waker;
+use std::thread::Thread;
+use std::time::Duration;
 
 use base::critical::Lock;
+use base::lock::Mutex;
 
 pub use entry::{Ban, Entry, Purge, TagPurge};
 pub use log::JournalError;
 pub use medium::{JournalFile, Medium};
+pub use unkept::Unkept;
 
 use log::Log;
 
@@ -41,8 +52,33 @@ pub struct Journal {
     writer: Lock<Writer>,
     /// Entries that last.
     stable: AtomicU64,
+    /// Entries that could not be made to last, nor could that be written down.
+    refused: AtomicU64,
     /// What is to be written until the log ought to be begun anew.
     room: AtomicU64,
+    /// Why the journal is incomplete, if it is.
+    failure: Mutex<Option<String>>,
+    thread: CommitThread,
+}
+
+/// What others have to do with the thread that writes.
+#[derive(Debug, Default)]
+struct CommitThread {
+    /// The medium takes its time: nobody else writes.
+    is_needed: bool,
+    handle: OnceLock<Thread>,
+    /// Somebody waits, or has something to be written.
+    is_asked: AtomicBool,
+    is_to_end: AtomicBool,
+}
+
+impl CommitThread {
+    fn ask(&self) {
+        // Once is enough: it looks for all that is there.
+        if !self.is_asked.swap(true, Release) {
+            self.handle.get().into_iter().for_each(Thread::unpark);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +91,10 @@ struct Queue {
     since_cut: Option<Vec<u8>>,
     /// Nothing is written any more.
     is_over: bool,
+    /// Who waits for entries to last, by a number of their own.
+    waiting: BTreeMap<u64, Waker>,
+    /// The next of these numbers.
+    next_waiter: u64,
 }
 
 #[derive(Debug)]
@@ -91,9 +131,12 @@ impl Journal {
     fn of(log: Log) -> Journal {
         let journal = Journal {
             queue: Lock::default(),
+            thread: CommitThread { is_needed: log.takes_time(), ..CommitThread::default() },
             writer: Lock::new(Writer { log, failure: None }),
             stable: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
             room: AtomicU64::new(0),
+            failure: Mutex::default(),
         };
         journal.measure(&journal.writer.lock());
         journal
@@ -134,7 +177,68 @@ impl Journal {
             None => writer.log.append(&pending).or_else(|error| self.fail(&mut writer, Some(error))),
         };
         self.measure(&writer);
-        result.map(|()| self.stable.store(appended, Release))
+        match result {
+            Ok(()) => self.stable.store(appended, Release),
+            Err(_) => self.refused.store(appended, Release),
+        }
+        drop(writer);
+        self.tell();
+        result
+    }
+
+    /// Has the entry be made to last: when this returns where that takes no time, else soon, by [`Journal::work`].
+    ///
+    /// # Errors
+    /// As [`Journal::commit`], where that is done here.
+    pub fn flush(&self, ticket: Ticket) -> io::Result<()> {
+        if !self.thread.is_needed {
+            return self.commit(ticket);
+        }
+        if !self.is_stable(ticket) {
+            self.thread.ask();
+        }
+        Ok(())
+    }
+
+    /// Whether a thread has to do [`Journal::work`].
+    pub fn needs_thread(&self) -> bool {
+        self.thread.is_needed
+    }
+
+    /// Writes what others append, on this thread, until [`Journal::end`]. `beside` is done after each commit, and at least
+    /// once in a `pause`.
+    pub fn work(&self, pause: Duration, beside: &mut dyn FnMut()) {
+        let is_first = self.thread.handle.set(std::thread::current()).is_ok();
+        assert!(is_first, "one thread writes a journal");
+        loop {
+            let is_last = self.thread.is_to_end.load(Acquire);
+            if !is_last && !self.thread.is_asked.swap(false, Acquire) {
+                std::thread::park_timeout(pause);
+            }
+            // Who waits hears of the error; it is tried again with the next entry.
+            let _ = self.commit(self.newest());
+            if is_last {
+                break;
+            }
+            beside();
+        }
+    }
+
+    /// Ends [`Journal::work`], once what was appended before is written.
+    pub fn end(&self) {
+        self.thread.is_to_end.store(true, Release);
+        self.thread.handle.get().into_iter().for_each(Thread::unpark);
+    }
+
+    /// What was appended last.
+    fn newest(&self) -> Ticket {
+        Ticket(self.queue.lock().appended)
+    }
+
+    /// Wakes all who wait.
+    fn tell(&self) {
+        let waiting = std::mem::take(&mut self.queue.lock().waiting);
+        waiting.into_values().for_each(Waker::wake);
     }
 
     /// Whether the entry lasts.
@@ -144,7 +248,7 @@ impl Journal {
 
     /// Why the journal is incomplete, if it is.
     pub fn failure(&self) -> Option<String> {
-        self.writer.lock().failure.as_ref().map(|(error, _)| error.to_string())
+        self.failure.lock().clone()
     }
 
     /// Whether the log ought to be begun anew: it is much longer than when it was begun.
@@ -173,6 +277,7 @@ impl Journal {
             (_, Some(before)) => before,
             (error, None) => (error.unwrap_or_else(|| io::ErrorKind::Other.into()), false),
         };
+        self.failure.lock().get_or_insert_with(|| error.to_string());
         let told = if was_told { Ok(()) } else { writer.log.renounce() };
         writer.failure = Some((error, told.is_ok()));
         told
@@ -215,7 +320,11 @@ impl Cut<'_> {
         let result = writer.log.replace(&payload);
         journal.measure(&writer);
         match result {
-            Ok(()) => journal.stable.store(appended, Release),
+            Ok(()) => {
+                journal.stable.store(appended, Release);
+                drop(writer);
+                journal.tell();
+            }
             Err(error) if writer.log.generation() == generation => {
                 let mut queue = journal.queue.lock();
                 let later = std::mem::replace(&mut queue.pending, pending);

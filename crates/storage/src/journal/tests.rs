@@ -2,7 +2,9 @@
 //! What a journal says after its writer, or the machine, ended at any moment; and after damage.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Barrier};
+use std::task::{Context, Poll};
 
 use base::lock::Mutex;
 use proptest::prelude::*;
@@ -280,6 +282,98 @@ impl Medium for Arc<Gate> {
         }
         self.disk.sync()
     }
+
+    fn takes_time(&self) -> bool {
+        true
+    }
+}
+
+/// A journal behind a gate, and the thread that writes it.
+fn gated(run: impl FnOnce(&Gate, &Arc<Journal>)) {
+    let gate = Arc::new(Gate {
+        disk: Disk::default(),
+        is_shut: Default::default(),
+        reached: Barrier::new(2),
+        opened: Barrier::new(2),
+    });
+    let journal = Arc::new(Journal::format(gate.clone()).unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(|| journal.work(Duration::from_secs(60), &mut || {}));
+        run(&gate, &journal);
+        journal.end();
+    });
+}
+
+/// Appends a ban: what is to be awaited.
+fn flushed(journal: &Arc<Journal>, seq: u64) -> Unkept {
+    let ticket = journal.append(&ban(seq));
+    journal.flush(ticket).unwrap();
+    journal.unkept().unwrap()
+}
+
+/// Wakes a thread.
+struct Unpark(Thread);
+
+impl std::task::Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn wait(mut unkept: Unkept) -> Result<(), String> {
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    loop {
+        match Pin::new(&mut unkept).poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn who_waits_hears_of_the_sync_that_includes_his_entry() {
+    gated(|gate, journal| {
+        let before = gate.disk.0.lock().syncs;
+        gate.is_shut.store(true, Relaxed);
+        let mut first = flushed(journal, 1);
+        gate.reached.wait();
+        let idle = &mut Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut first).poll(idle).is_pending());
+        let later: Vec<Unkept> = (2..10).map(|seq| flushed(journal, seq)).collect();
+        drop(flushed(journal, 10));
+        gate.opened.wait();
+        assert_eq!(wait(first), Ok(()));
+        later.into_iter().for_each(|unkept| assert_eq!(wait(unkept), Ok(())));
+        assert_eq!(gate.disk.0.lock().syncs, before + 2);
+        assert!(journal.unkept().is_none());
+        assert!(journal.queue.lock().waiting.is_empty());
+    });
+}
+
+#[test]
+fn who_waits_hears_that_nothing_can_be_written() {
+    gated(|gate, journal| {
+        gate.disk.0.lock().full_at = Some(0);
+        assert_eq!(wait(flushed(journal, 1)), Err("no storage space".to_owned()));
+        gate.disk.0.lock().full_at = None;
+        assert_eq!(wait(flushed(journal, 2)), Ok(()), "it lasts that the journal is incomplete");
+        assert!(matches!(reopen(&gate.disk.bytes()), Err(JournalError::Incomplete)));
+    });
+}
+
+#[test]
+fn what_was_appended_before_the_end_is_written() {
+    let disk = Disk::default();
+    gated(|gate, journal| {
+        journal.append(&ban(1));
+        journal.end();
+        // The next look is the last one.
+        while journal.unkept().is_some() {
+            std::thread::yield_now();
+        }
+        disk.0.lock().bytes = gate.disk.bytes();
+    });
+    assert_eq!(reopen(&disk.bytes()).unwrap(), [ban(1)]);
 }
 
 #[test]

@@ -24,7 +24,11 @@ use super::super::{Accepted, serve};
 
 /// Says what it was asked, by whom, and over what.
 const ECHO: &str = r#"vcl 4.1; backend default none;
-sub vcl_recv { return (synth(200)); }
+sub vcl_recv {
+    if (req.method == "PURGE") { return (purge); }
+    if (req.method == "BAN") { ban("req.url == /1"); }
+    return (synth(200));
+}
 sub vcl_synth { synthetic(req.url + " " + client.ip + " " + req.transport); return (deliver); }"#;
 
 pub(super) struct World {
