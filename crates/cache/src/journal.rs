@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use base::Clock;
 use base::lock::Mutex;
-use storage::journal::{Entry, Journal, TagPurge, Ticket, Unkept};
+use storage::journal::{Ban, Entry, Journal, Life, TagPurge, Ticket, Unkept};
 
 use crate::ban::KeptBans;
 use crate::cache::Cache;
@@ -29,13 +29,64 @@ pub(crate) struct Log {
     journal: OnceLock<Arc<Journal>>,
     /// Purges that may not have reached all objects yet, by their numbers.
     open: Mutex<BTreeMap<u64, Entry>>,
+    /// Whose journal it is, and whose it was.
+    lives: Mutex<Lives>,
     /// What went wrong, until somebody asks.
     trouble: Mutex<Option<String>>,
     /// Somebody was told that the journal is incomplete.
     told: AtomicBool,
 }
 
+/// The numbers of a journal: a store that lasts has the one of the life in which it was opened last.
+#[derive(Clone, Default)]
+struct Lives {
+    own: Life,
+    /// Of earlier lives, at whose end not every store was known to have the next number.
+    known: Vec<u64>,
+    /// All stores have the present one.
+    is_bound: bool,
+}
+
+impl Lives {
+    /// The life that follows.
+    fn next(mut self, next: Life) -> Lives {
+        if self.own == Life::default() {
+            // There was none.
+            return Lives { own: next, ..self };
+        }
+        if !self.is_bound {
+            // Some store may have this number and some an older one; the next life goes on with it.
+            return Lives { own: Life { number: self.own.number, ..next }, ..self };
+        }
+        self.known = vec![self.own.number];
+        Lives { own: next, known: self.known, is_bound: false }
+    }
+
+    /// All stores have the number.
+    fn bind(&mut self) {
+        self.known.clear();
+        self.is_bound = true;
+    }
+
+    /// As a journal that is begun anew says it.
+    fn entries(&self, clock: &Clock) -> Vec<Entry> {
+        let known = self.known.iter().map(|&number| Entry::Known { number });
+        let own = Entry::Life(Life { epoch: epoch(clock), ..self.own });
+        known.chain([own]).chain(self.is_bound.then_some(Entry::Bound)).collect()
+    }
+}
+
+/// When the machine's clock was 0: seconds since 1970.
+fn epoch(clock: &Clock) -> f64 {
+    clock.real().0 - clock.machine_of(clock.mono())
+}
+
 impl Log {
+    /// Whose journal it is, for the one that is begun anew.
+    pub fn lives(&self, clock: &Clock) -> Vec<Entry> {
+        self.lives.lock().entries(clock)
+    }
+
     /// Puts an entry behind the others. Without a journal `entry` isn't asked.
     pub fn append(&self, entry: impl FnOnce() -> Entry) -> Option<Ticket> {
         self.journal.get().map(|journal| journal.append(&entry()))
@@ -105,8 +156,8 @@ impl Log {
 }
 
 /// What a former worker's journal says.
-#[derive(Default)]
 pub struct Replay {
+    lives: Lives,
     bans: KeptBans,
     /// Newest number given.
     newest: u64,
@@ -115,19 +166,48 @@ pub struct Replay {
 }
 
 impl Replay {
+    /// Nothing, in a journal that begins with this life of a worker.
+    pub fn nothing(life: Life) -> Replay {
+        let lives = Lives { own: life, ..Lives::default() };
+        Replay { lives, bans: KeptBans::default(), newest: 0, open: BTreeMap::new() }
+    }
+
+    /// The life of a worker with this number, drawn for it, on a machine started that often: see [`Life`].
+    pub fn life(number: u64, boot: u64, clock: &Clock) -> Life {
+        Life { number, boot, epoch: epoch(clock) }
+    }
+
     /// Understands the entries; `None` if there is something that can't be: then no object of that worker may be served.
-    pub fn read(entries: &[Entry], clock: &Clock) -> Option<Replay> {
-        let mut replay = Replay::default();
+    pub fn read(entries: &[Entry], life: Life, clock: &Clock) -> Option<Replay> {
+        let mut replay = Replay::nothing(Life::default());
         for entry in entries {
-            replay.add(entry, clock)?;
+            replay.add(entry, &life, clock)?;
         }
+        replay.lives = replay.lives.next(life);
         Some(replay)
     }
 
-    fn add(&mut self, entry: &Entry, clock: &Clock) -> Option<()> {
+    /// The number that a store gets which is opened with this journal.
+    pub fn number(&self) -> u64 {
+        self.lives.own.number
+    }
+
+    /// The numbers of stores that this journal says all of: another one's objects may have been invalidated elsewhere.
+    pub fn known(&self) -> Vec<u64> {
+        self.lives.known.iter().copied().chain([self.lives.own.number]).collect()
+    }
+
+    /// The oldest ban: nobody knows what objects must stand that no newer one has been tested against.
+    pub fn least_ban_seq(&self) -> u64 {
+        self.bans.oldest()
+    }
+
+    fn add(&mut self, entry: &Entry, now: &Life, clock: &Clock) -> Option<()> {
+        let then = self.lives.own;
+        let translated = |seconds: f64| then.translate(seconds, now);
         let seq = match entry {
             Entry::Ban(ban) => {
-                self.bans.add(ban, clock)?;
+                self.bans.add(&Ban { mono: translated(ban.mono), ..ban.clone() }, clock)?;
                 ban.seq
             }
             Entry::Completed { seq, successor } => {
@@ -138,15 +218,34 @@ impl Replay {
                 self.bans.drop_before(*seq);
                 *seq
             }
-            Entry::Purge(storage::journal::Purge { seq, .. }) | Entry::TagPurge(TagPurge { seq, .. }) => {
-                self.open.insert(*seq, entry.clone());
-                *seq
+            Entry::Purge(purge) => {
+                let purge = storage::journal::Purge { at: translated(purge.at), ..purge.clone() };
+                self.open.insert(purge.seq, Entry::Purge(purge.clone()));
+                purge.seq
+            }
+            Entry::TagPurge(purge) => {
+                let purge = TagPurge { soft: purge.soft.map(translated), ..purge.clone() };
+                self.open.insert(purge.seq, Entry::TagPurge(purge.clone()));
+                purge.seq
             }
             Entry::Done { seq } => {
                 self.open.remove(seq);
                 *seq
             }
             Entry::Newest { seq } => *seq,
+            Entry::Life(life) => {
+                // A journal is begun anew with each life.
+                let is_first = std::mem::replace(&mut self.lives.own, *life) == Life::default();
+                return is_first.then_some(());
+            }
+            Entry::Known { number } => {
+                self.lives.known.push(*number);
+                return Some(());
+            }
+            Entry::Bound => {
+                self.lives.bind();
+                return Some(());
+            }
         };
         self.newest = self.newest.max(seq);
         Some(())
@@ -158,6 +257,10 @@ impl Cache {
     /// before [`Cache::adopt_survivors`].
     pub fn replay(&self, journal: Journal, replay: Replay) {
         let shared = self.shared();
+        let mut lives = replay.lives;
+        if self.stores().homes().next().is_none() {
+            lives.bind();
+        }
         shared.bans.restore(replay.bans, replay.newest);
         for entry in replay.open.values() {
             if let Entry::TagPurge(purge) = entry {
@@ -166,6 +269,7 @@ impl Cache {
             }
         }
         *shared.bans.log.open.lock() = replay.open;
+        *shared.bans.log.lives.lock() = lives;
         shared.bans.rewrite(&journal, &shared.clock);
         assert!(shared.bans.log.journal.set(Arc::new(journal)).is_ok(), "a cache has one journal");
     }

@@ -89,8 +89,10 @@ pub struct WorkerStart {
     pub cli_fd: i32,
     /// Descriptor of the Panic segment's file, if there is one.
     pub panic_fd: Option<i32>,
-    /// Descriptor of the memory that holds the journal of invalidations, if there is one.
+    /// Descriptor of what holds the journal of invalidations, if there is one.
     pub journal_fd: Option<i32>,
+    /// It is a file, which outlives the machine's power, not memory.
+    pub journal_lasts: bool,
     /// Process id of the manager; a worker whose parent is another drains and exits.
     pub manager_pid: u32,
     /// When the manager started, since 1970.
@@ -117,6 +119,7 @@ impl Default for WorkerStart {
             cli_fd: -1,
             panic_fd: None,
             journal_fd: None,
+            journal_lasts: false,
             manager_pid: 0,
             manager_start: Duration::ZERO,
             user: None,
@@ -191,6 +194,7 @@ impl WorkerStart {
         put(&mut body, "manager_start", &[self.manager_start.as_nanos().to_string().as_bytes()]);
         put(&mut body, "vtc_mode", &[flag(self.vtc_mode)]);
         put(&mut body, "trusted", &[flag(self.trusted)]);
+        put(&mut body, "journal_lasts", &[flag(self.journal_lasts)]);
         for (key, fd) in [("panic_fd", self.panic_fd), ("journal_fd", self.journal_fd)] {
             if let Some(fd) = fd {
                 put(&mut body, key, &[fd.to_string().as_bytes()]);
@@ -261,6 +265,7 @@ impl WorkerStart {
             b"cli_fd" => one.and_then(number).map(|n| self.cli_fd = n),
             b"panic_fd" => one.and_then(number).map(|n| self.panic_fd = Some(n)),
             b"journal_fd" => one.and_then(number).map(|n| self.journal_fd = Some(n)),
+            b"journal_lasts" => one.and_then(to_flag).map(|b| self.journal_lasts = b),
             b"manager_pid" => one.and_then(number).map(|n| self.manager_pid = n),
             b"manager_start" => one.and_then(number).map(|n| self.manager_start = Duration::from_nanos(n)),
             b"user" => one.and_then(text).map(|t| self.user = Some(t)),
@@ -440,6 +445,7 @@ mod tests {
             cli_fd: 3,
             panic_fd: Some(4),
             journal_fd: Some(8),
+            journal_lasts: true,
             manager_pid: 77,
             manager_start: Duration::new(1, 5),
             user: Some("vcache".into()),

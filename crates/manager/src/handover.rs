@@ -32,6 +32,7 @@ pub fn gather(manager: &Manager, cli: i32, panic: i32) -> WorkerStart {
         cli_fd: cli,
         panic_fd: Some(panic),
         journal_fd: manager.arenas.journal(),
+        journal_lasts: false,
         manager_pid: std::process::id(),
         manager_start: Duration::from_secs_f64(manager.clock.real().0 - manager.now().since(manager.timers.started)),
         user,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tables::stores::TRANSIENT;
 
+use crate::home::Home;
 use crate::spec::StoreSpec;
 use crate::store::{Store, StoreId};
 use crate::tally::Tally;
@@ -33,6 +34,11 @@ impl Stores {
     /// All, Transient last.
     pub fn all(&self) -> &[Arc<Store>] {
         &self.all
+    }
+
+    /// The homes of those that have one.
+    pub fn homes(&self) -> impl Iterator<Item = &dyn Home> {
+        self.all.iter().filter_map(|store| store.home())
     }
 
     /// The store of this number.

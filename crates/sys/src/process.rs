@@ -381,6 +381,13 @@ pub fn host_name() -> String {
     nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_else(|_| "localhost".into())
 }
 
+/// Which start of the machine this is, as a number that no other start has; `None` when the kernel doesn't say.
+pub fn boot_number() -> Option<u64> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let digits: String = id.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    u64::from_str_radix(&digits, 16).ok().filter(|&number| number != 0)
+}
+
 /// System, release and machine, as uname(1) says them.
 pub fn platform() -> (String, String, String) {
     let word = |text: &OsStr| text.to_string_lossy().into_owned();

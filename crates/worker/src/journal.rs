@@ -4,11 +4,13 @@
 //! A worker without a journal works all the same: what it leaves behind can't be judged, and isn't served.
 
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::Clock;
 use cache::{Cache, Replay};
+use cli::handoff::WorkerStart;
 use storage::journal::{Entry, Journal, JournalError, JournalFile};
 
 use crate::startup::Worker;
@@ -41,38 +43,50 @@ pub fn wait(worker: &Worker) -> Result<(), String> {
     }
 }
 
-/// Replays the journal in the manager's memory. Whether objects of a former worker may be served, as all is known of what
-/// was banned and purged.
-pub fn replay(cache: &Cache, number: Option<i32>, clock: &Clock) -> bool {
-    let Some(number) = number else { return false };
-    match open(number, clock) {
-        Ok((journal, former)) => {
-            let is_known = former.is_some();
-            cache.replay(journal, former.unwrap_or_default());
-            is_known
-        }
-        Err(error) => {
-            eprintln!("{error}: bans won't outlive this process");
-            false
-        }
+/// A journal that was read, before the stores are opened and the cache is made.
+pub struct Former {
+    journal: Journal,
+    replay: Replay,
+    /// A former worker has left something that can be used.
+    is_known: bool,
+}
+
+impl Former {
+    /// Replays it. Whether objects of a former worker may be served, as all is known of what was banned and purged.
+    pub fn replay(self, cache: &Cache) -> bool {
+        cache.replay(self.journal, self.replay);
+        self.is_known
     }
 }
 
-/// The journal, and what a former worker left in it, if that can be used.
-fn open(number: i32, clock: &Clock) -> Result<(Journal, Option<Replay>), JournalError> {
-    let file = File::from(sys::fd::inherit(number)?);
-    let medium = || file.try_clone().map(JournalFile::in_memory);
+/// Reads the journal that the manager has given; `None`: there is none.
+pub fn read(start: &WorkerStart, clock: &Clock) -> Option<Former> {
+    let file = sys::fd::inherit(start.journal_fd?).map(File::from);
+    let former = file.map_err(JournalError::from).and_then(|file| open(&file, start.journal_lasts, clock));
+    former.map_err(|error| eprintln!("{error}: bans won't outlive this process")).ok()
+}
+
+fn open(file: &File, lasts: bool, clock: &Clock) -> Result<Former, JournalError> {
+    let kind = if lasts { JournalFile::on_disk } else { JournalFile::in_memory };
+    let medium = || file.try_clone().map(kind);
+    let life = Replay::life(draw(), sys::process::boot_number().unwrap_or_default(), clock);
+    let new = || -> Result<Former, JournalError> {
+        Ok(Former { journal: Journal::format(medium()?)?, replay: Replay::nothing(life), is_known: false })
+    };
     if file.metadata()?.len() == 0 {
-        return Ok((Journal::format(medium()?)?, None));
+        return new();
     }
     let understood = |(journal, entries): (Journal, Vec<Entry>)| {
-        Replay::read(&entries, clock).map(|replay| (journal, replay)).ok_or(JournalError::Damaged)
+        let replay = Replay::read(&entries, life, clock).ok_or(JournalError::Damaged)?;
+        Ok(Former { journal, replay, is_known: true })
     };
-    match Journal::open(medium()?).and_then(understood) {
-        Ok((journal, replay)) => Ok((journal, Some(replay))),
-        Err(error) => {
-            eprintln!("{error}: starting without the bans and the objects of the former worker");
-            Ok((Journal::format(medium()?)?, None))
-        }
-    }
+    Journal::open(medium()?).and_then(understood).or_else(|error| {
+        eprintln!("{error}: starting without the bans and the objects of before");
+        new()
+    })
+}
+
+/// A number that no other worker has drawn, and that isn't 0.
+fn draw() -> u64 {
+    RandomState::new().hash_one(std::process::id()) | 1
 }

@@ -104,6 +104,7 @@ impl Worker {
         let (ring, log_room) = ring.map_err(|error| format!("the log: {error}"))?;
         let log = Arc::new(ring);
         let pools = crate::pools::Pools::new(&stats, start.params.thread_pools).map_err(text)?;
+        let former = crate::journal::read(&start, &clock);
         let stores = Arc::new(open_stores(&start, &stats)?);
         crate::suspects::examine(&stores, main);
         let cache = Cache::new(cache::Config {
@@ -115,7 +116,7 @@ impl Worker {
             params: conf::cache_params(&start.params),
         });
         // What nobody knows the bans and purges of isn't served.
-        if crate::journal::replay(&cache, start.journal_fd, &clock) {
+        if former.is_some_and(|former| former.replay(&cache)) {
             cache.adopt_survivors();
         } else {
             cache.disown_survivors();

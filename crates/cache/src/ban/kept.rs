@@ -71,6 +71,11 @@ impl KeptBans {
         }
     }
 
+    /// The number of the oldest one; 0: there are none.
+    pub fn oldest(&self) -> u64 {
+        self.0.front().map_or(0, |ban| ban.seq)
+    }
+
     /// Those before that one are gone.
     pub fn drop_before(&mut self, seq: u64) {
         let count = self.0.partition_point(|ban| ban.seq < seq);
@@ -115,7 +120,8 @@ impl Bans {
             // Read after the cut: who has a number that is newer appends it after the cut.
             let newest = journal::Entry::Newest { seq: self.seq() };
             let bans = list.entries.iter().map(|on_list| entry(&on_list.ban, clock));
-            (cut, std::iter::once(newest).chain(bans).chain(open).collect::<Vec<_>>())
+            let head = std::iter::once(newest).chain(self.log.lives(clock));
+            (cut, head.chain(bans).chain(open).collect::<Vec<_>>())
         };
         self.log.note(cut.finish(&needed));
     }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use storage::journal::{Entry, Journal, JournalFile};
+use storage::journal::{Entry, Journal, JournalFile, Life};
 
 use super::kit::*;
 use super::line::{copy as copy_arena, unnamed};
 use crate::*;
+
+const LIFE: Life = Life { number: 1, boot: 1, epoch: 0.0 };
 
 /// A journal in memory that any number of caches have, one after the other.
 struct Legacy(File);
@@ -31,7 +33,7 @@ impl Legacy {
         let kit = Kit::with(None, Params { ban_lurker_age: 3.0, ..Params::default() });
         kit.clock.advance(Duration::from_secs_f64(seconds));
         let (journal, entries) = self.entries();
-        kit.cache.replay(journal, Replay::read(&entries, &kit.clock).unwrap());
+        kit.cache.replay(journal, Replay::read(&entries, LIFE, &kit.clock).unwrap());
         kit
     }
 }
@@ -116,25 +118,25 @@ fn a_purge_that_was_under_way_is_carried_out() {
 }
 
 /// A cache with journal and arena: what a copy of both finds is what a death leaves.
-struct Life {
+struct Worker {
     kit: Kit,
     legacy: Legacy,
     arena: Arc<File>,
 }
 
-impl Life {
-    fn begin(clock: base::Clock, legacy: Legacy, arena: Arc<File>) -> Life {
+impl Worker {
+    fn begin(clock: base::Clock, legacy: Legacy, arena: Arc<File>) -> Worker {
         let mut specs = storage::StoreSpec::in_memory(Some(8 << 20));
         specs[0].arena = Some(arena.clone());
         let kit = Kit::at(clock, &specs, Params::default());
         let (journal, entries) = legacy.entries();
-        kit.cache.replay(journal, Replay::read(&entries, &kit.clock).unwrap());
+        kit.cache.replay(journal, Replay::read(&entries, LIFE, &kit.clock).unwrap());
         kit.cache.adopt_survivors();
-        Life { kit, legacy, arena }
+        Worker { kit, legacy, arena }
     }
 
-    fn next(&self) -> Life {
-        Life::begin(self.kit.clock.clone(), Legacy(copy(&self.legacy.0)), copy_arena(&self.arena))
+    fn next(&self) -> Worker {
+        Worker::begin(self.kit.clock.clone(), Legacy(copy(&self.legacy.0)), copy_arena(&self.arena))
     }
 
     fn put(&self, url: &str, key: &[u8]) {
@@ -163,7 +165,7 @@ fn copy(file: &File) -> File {
 fn a_purge_by_key_before_all_survivors_came_counts_for_the_next_worker_too() {
     let clock = base::Clock::manual();
     clock.advance(Duration::from_secs(1000));
-    let first = Life::begin(clock, Legacy::new(), unnamed());
+    let first = Worker::begin(clock, Legacy::new(), unnamed());
     first.kit.cache.enable_tags(Box::leak(Box::default()));
     for (url, key) in [("/hard", "hard"), ("/soft", "soft"), ("/other", "other")] {
         first.put(url, key.as_bytes());
@@ -195,7 +197,7 @@ fn a_purge_by_key_before_all_survivors_came_counts_for_the_next_worker_too() {
 fn a_ban_counts_for_survivors_and_one_they_were_tested_against_does_not_again() {
     let clock = base::Clock::manual();
     clock.advance(Duration::from_secs(1000));
-    let first = Life::begin(clock, Legacy::new(), unnamed());
+    let first = Worker::begin(clock, Legacy::new(), unnamed());
     for url in ["/a", "/b", "/c"] {
         first.kit.put(url, 100.0, b"x");
     }
@@ -251,8 +253,40 @@ fn a_pattern_is_compiled_when_it_is_needed_and_one_that_cannot_be_hits_all() {
         }
     }
     let heir = Kit::new();
-    heir.cache.replay(journal, Replay::read(&entries, &heir.clock).unwrap());
+    heir.cache.replay(journal, Replay::read(&entries, LIFE, &heir.clock).unwrap());
     assert!(list(&heir)[0].ends_with("obj.http.x-tag !~ r(d"), "{:?}", list(&heir));
+}
+
+#[test]
+fn a_machine_that_was_started_again_translates_the_times() {
+    let life = |number, boot, epoch| Life { number, boot, epoch };
+    let ban = |seq, mono| Entry::Ban(storage::journal::Ban { seq, mono, ..Default::default() });
+    let purge = |seq, at| Entry::Purge(storage::journal::Purge { seq, at, ..Default::default() });
+    let soft = |seq, soft| Entry::TagPurge(storage::journal::TagPurge { seq, key: b"k".to_vec(), soft });
+    let entries = [Entry::Life(life(1, 7, 1e9)), ban(1, 50.0), purge(2, 60.0), soft(3, Some(70.0)), soft(4, None)];
+    let (kit, legacy) = (Kit::new(), Legacy::new());
+    let now = life(2, 8, 1e9 + 1000.0);
+    kit.cache.replay(legacy.entries().0, Replay::read(&entries, now, &kit.clock).unwrap());
+    let of_before = [ban(1, -950.0), purge(2, -940.0), soft(3, Some(-930.0)), soft(4, None)];
+    assert!(legacy.entries().1.ends_with(&of_before), "{:?}", legacy.entries().1);
+}
+
+#[test]
+fn a_store_is_known_by_the_numbers_of_lives_until_all_stores_have_the_last() {
+    let clock = base::Clock::manual();
+    let life = |number| Life { number, ..Life::default() };
+    let written = |number| Entry::Life(life(number));
+    let known = |entries: &[Entry], number| {
+        let replay = Replay::read(entries, life(number), &clock).unwrap();
+        assert!(replay.known().contains(&replay.number()));
+        (replay.number(), replay.known())
+    };
+    assert_eq!(known(&[], 1), (1, vec![1]));
+    assert_eq!(known(&[written(1), Entry::Bound], 2), (2, vec![1, 2]));
+    let unbound = [Entry::Known { number: 1 }, written(2)];
+    assert_eq!(known(&unbound, 3), (2, vec![1, 2]), "some store may have the first one, some the second");
+    assert_eq!(known(&[&unbound[..], &[Entry::Bound]].concat(), 3), (3, vec![2, 3]));
+    assert!(Replay::read(&[written(1), written(2)], life(3), &clock).is_none(), "one life a log");
 }
 
 #[test]
@@ -261,9 +295,9 @@ fn what_is_no_ban_is_not_replayed() {
     let ban = |seq, spec: &[u8]| {
         Entry::Ban(storage::journal::Ban { seq, spec: spec.to_vec(), ..storage::journal::Ban::default() })
     };
-    assert!(Replay::read(&[ban(3, b""), ban(4, b"")], &clock).is_some());
-    assert!(Replay::read(&[ban(3, b"junk")], &clock).is_none());
-    assert!(Replay::read(&[ban(3, b""), ban(3, b"")], &clock).is_none(), "numbers only rise");
+    assert!(Replay::read(&[ban(3, b""), ban(4, b"")], Life::default(), &clock).is_some());
+    assert!(Replay::read(&[ban(3, b"junk")], Life::default(), &clock).is_none());
+    assert!(Replay::read(&[ban(3, b""), ban(3, b"")], Life::default(), &clock).is_none(), "numbers only rise");
 }
 
 /// What is done to a cache.

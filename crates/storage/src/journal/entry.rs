@@ -2,7 +2,8 @@
 //! What a journal's entries say, and their form: a length, a kind, then little-endian words. Nothing in it is a Rust type,
 //! so that another build reads it, or sees that it can't.
 
-/// One thing that happened to the invalidations. Times are seconds of the machine's monotonic clock, `real` is since 1970.
+/// One thing that happened to the invalidations. Times are seconds of the machine's monotonic clock, `real` is since 1970;
+/// what the machine's clock says means something together with the [`Life`] before.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry {
     /// A ban came onto the list, or is on it.
@@ -33,6 +34,34 @@ pub enum Entry {
         /// Its number.
         seq: u64,
     },
+    /// Another worker writes from here on.
+    Life(Life),
+    /// A store that has this number, of an earlier life, may be believed, too.
+    Known {
+        /// That number.
+        number: u64,
+    },
+    /// All stores have the number of this life: those of earlier ones count no more.
+    Bound,
+}
+
+/// Who writes a journal, from one start of a worker to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Life {
+    /// Drawn for it: a store that lasts has it, too. So each is known to belong to the other.
+    pub number: u64,
+    /// Which start of the machine its clock counts from; 0 when that isn't known.
+    pub boot: u64,
+    /// When the machine's clock was 0: seconds since 1970.
+    pub epoch: f64,
+}
+
+impl Life {
+    /// A time of this life as a later one that is `now` tells it. As long as the machine runs there is nothing to be changed.
+    pub fn translate(&self, seconds: f64, now: &Life) -> f64 {
+        let is_same = self.boot == now.boot && now.boot != 0;
+        if is_same { seconds } else { seconds + (self.epoch - now.epoch) }
+    }
 }
 
 /// A ban as it is kept.
@@ -116,6 +145,13 @@ impl Entry {
             }
             Entry::Newest { seq } => one(out, 6, *seq),
             Entry::Done { seq } => one(out, 7, *seq),
+            Entry::Life(life) => {
+                one(out, 8, life.number);
+                put(out, life.boot);
+                put(out, life.epoch.to_bits());
+            }
+            Entry::Known { number } => one(out, 9, *number),
+            Entry::Bound => out.push(10),
         }
         let len = (out.len() - begin - 4) as u32;
         out[begin..begin + 4].copy_from_slice(&len.to_le_bytes());
@@ -157,6 +193,9 @@ impl Entry {
             5 => Entry::TagPurge(TagPurge { seq: words.u64()?, soft: words.option()?, key: words.rest() }),
             6 => Entry::Newest { seq: words.u64()? },
             7 => Entry::Done { seq: words.u64()? },
+            8 => Entry::Life(Life { number: words.u64()?, boot: words.u64()?, epoch: words.f64()? }),
+            9 => Entry::Known { number: words.u64()? },
+            10 => Entry::Bound,
             _ => return None,
         };
         words.0.is_empty().then_some(entry)

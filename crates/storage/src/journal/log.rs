@@ -17,7 +17,7 @@ use super::medium::Medium;
 
 const MAGIC: &[u8; 8] = b"LQJOURNL";
 /// Version of heads, frames and entries; any change counts it up.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Where the second head is.
 const PAGE: u64 = 4096;
 /// Where logs begin.

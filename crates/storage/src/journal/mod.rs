@@ -31,7 +31,7 @@ use std::time::Duration;
 use base::critical::Lock;
 use base::lock::Mutex;
 
-pub use entry::{Ban, Entry, Purge, TagPurge};
+pub use entry::{Ban, Entry, Life, Purge, TagPurge};
 pub use log::JournalError;
 pub use medium::{JournalFile, Medium};
 pub use unkept::Unkept;

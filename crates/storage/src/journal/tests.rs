@@ -145,6 +145,13 @@ fn entries() -> impl Strategy<Value = Entry> {
         (any::<u64>(), life(), prop::collection::vec(any::<u8>(), 0..40))
             .prop_map(|(seq, soft, key)| Entry::TagPurge(TagPurge { seq, key, soft })),
         any::<u64>().prop_map(|seq| Entry::Done { seq }),
+        (any::<u64>(), any::<u64>(), seconds()).prop_map(|(number, boot, epoch)| Entry::Life(Life {
+            number,
+            boot,
+            epoch
+        })),
+        any::<u64>().prop_map(|number| Entry::Known { number }),
+        Just(Entry::Bound),
     ]
 }
 
@@ -163,7 +170,15 @@ fn another_version_is_refused_by_name() {
     Journal::format(disk.clone()).unwrap();
     let mut bytes = disk.bytes();
     bytes[4096 + 8] = 9;
-    assert_eq!(reopen(&bytes).unwrap_err().to_string(), "a journal of version 9, not 1");
+    assert_eq!(reopen(&bytes).unwrap_err().to_string(), "a journal of version 9, not 2");
+}
+
+#[test]
+fn a_time_of_a_machine_that_was_started_again_is_translated() {
+    let life = |boot, epoch| Life { number: 1, boot, epoch };
+    assert_eq!(life(7, 1e9).translate(50.0, &life(7, 1e9 + 3.0)), 50.0, "the wall clock was set");
+    assert_eq!(life(7, 1e9).translate(50.0, &life(8, 1e9 + 60.0)), -10.0);
+    assert_eq!(life(0, 1e9).translate(50.0, &life(0, 1e9 + 60.0)), -10.0, "nobody knows");
 }
 
 #[test]
