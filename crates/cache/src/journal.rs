@@ -187,6 +187,11 @@ impl Replay {
         Some(replay)
     }
 
+    /// The entry that says of a new life. It has to last before a store gets its number.
+    pub fn beginning(&self) -> Entry {
+        Entry::Life(self.lives.own)
+    }
+
     /// The number that a store gets which is opened with this journal.
     pub fn number(&self) -> u64 {
         self.lives.own.number
@@ -234,9 +239,8 @@ impl Replay {
             }
             Entry::Newest { seq } => *seq,
             Entry::Life(life) => {
-                // A journal is begun anew with each life.
-                let is_first = std::mem::replace(&mut self.lives.own, *life) == Life::default();
-                return is_first.then_some(());
+                self.lives = std::mem::take(&mut self.lives).next(*life);
+                return Some(());
             }
             Entry::Known { number } => {
                 self.lives.known.push(*number);

@@ -43,6 +43,8 @@ pub(crate) struct Core {
     /// The device was too slow lately: nothing is found until the next tick.
     pub is_stalled: AtomicBool,
     pub is_closing: AtomicBool,
+    /// What was there belonged to another journal.
+    pub is_another_journals: AtomicBool,
     pub segments_loaded: AtomicU64,
     pub segments_to_load: AtomicU64,
 }

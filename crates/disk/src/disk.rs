@@ -121,6 +121,11 @@ impl Disk {
         core.changed.wait_for(|| core.opened.get().map(|opened| opened.as_ref().map(drop).map_err(|&why| why))).await
     }
 
+    /// Whether it began empty as its journal knows nothing of what was there ([`crate::Bond`]).
+    pub fn was_unknown(&self) -> bool {
+        self.core.is_another_journals.load(Relaxed)
+    }
+
     /// How far it is.
     pub fn progress(&self) -> Progress {
         let stage = match self.core.opened.get() {
@@ -313,6 +318,7 @@ impl Core {
             read_bytes: Arc::default(),
             is_stalled: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
+            is_another_journals: AtomicBool::new(false),
             segments_loaded: AtomicU64::new(0),
             segments_to_load: AtomicU64::new(0),
         })

@@ -23,7 +23,7 @@
 //!
 //! | where | what | file |
 //! | --- | --- | --- |
-//! | blocks 0 and 1 | the superblock, twice: `LACQDISK`, version, block size, the store's number, bytes of a segment, number of segments, checksum | `format/superblock.rs` |
+//! | blocks 0 and 1 | the superblock, twice: `LACQDISK`, version, block size, the store's number, bytes of a segment, number of segments, the journal's number, checksum | `format/superblock.rs` |
 //! | from byte 8192 on | the segments, side by side | |
 //! | first block of a segment | `LQSEGMNT`, the store's number, the segment's generation and index, checksum | `format/segment.rs` |
 //! | from its second block on | entries, each on a unit; where a batch ended early, the next begins on a block | `format/entry.rs` |
@@ -47,6 +47,8 @@
 //!   of a segment without a footer are still in the journal: [`Disk::journal_needed_from`] lets go of a number only
 //!   when it is in a footer on stable storage, and so is the footer after it, which names the one before. So recovery knows
 //!   of a footer that is lost; then it gives up what is older, since nobody can say what of it was removed.
+//! * A store and the journal of its invalidations have a number in common ([`Bond`]). One that the journal doesn't know begins
+//!   empty: something may have been invalidated that neither says.
 //! * The oldest segment is reclaimed first. What was used since it was written is written anew, half a segment at most; an
 //!   object goes when the segment of its record does, or that of any chunk.
 //! * A record or chunk that can't be read or is damaged is a miss, and isn't found again. A segment that can't be read or
@@ -85,6 +87,6 @@ pub use disk::{Disk, Progress, Stage, SyncError, Usage};
 pub use format::superblock::Superblock;
 pub use load::{Candidate, Loaded, Lost};
 pub use open::identify;
-pub use options::{Judge, OpenError, Options};
+pub use options::{Bond, Judge, OpenError, Options};
 pub use put::{Put, Refused};
 pub use task::Driver;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::core::{Core, Opened};
 use crate::device::{DeviceError, Op, stated};
@@ -54,7 +54,14 @@ async fn superblock(core: &Core) -> Result<Superblock, OpenError> {
     }
     match found {
         Ok(Some(own)) if core.options.replaces && !own.fits(core.device.len()) => make(core).await,
-        Ok(Some(own)) => Ok(own),
+        Ok(Some(own)) => match &core.options.journal {
+            Some(journal) if !journal.known.contains(&own.journal) => {
+                core.is_another_journals.store(true, Relaxed);
+                make(core).await
+            }
+            Some(journal) if own.journal != journal.own => bind(core, own, journal.own).await,
+            Some(_) | None => Ok(own),
+        },
         Ok(None) => make(core).await,
         Err(why) if core.options.replaces && why.is_contents() => make(core).await,
         Err(why) => Err(why),
@@ -111,9 +118,21 @@ async fn make(core: &Core) -> Result<Superblock, OpenError> {
     let has = core.device.len();
     let segment_bytes = core.options.segment_bytes(has) / BLOCK as u64 * BLOCK as u64;
     let own = Superblock::cut(core.options.drawn, has, segment_bytes).ok_or(OpenError::TooSmall { has })?;
+    let own = Superblock { journal: core.options.journal.as_ref().map_or(0, |journal| journal.own), ..own };
     let both = own.encode().repeat(2);
     task::write(&*core.device, 0, &both).await.map_err(OpenError::Device)?;
     task::sync(&*core.device).await.map_err(OpenError::Device)?;
+    Ok(own)
+}
+
+/// Gives the store the number of its journal's present life. One superblock is whole at any time; with either number the
+/// journal knows it.
+async fn bind(core: &Core, own: Superblock, journal: u64) -> Result<Superblock, OpenError> {
+    let own = Superblock { journal, ..own };
+    for at in SUPERBLOCKS {
+        task::write(&*core.device, at, &own.encode()).await.map_err(OpenError::Device)?;
+        task::sync(&*core.device).await.map_err(OpenError::Device)?;
+    }
     Ok(own)
 }
 

@@ -33,6 +33,8 @@ pub struct Options {
     /// What is there and is no store that can be used (something else, another version, damaged, truncated, cut for another
     /// length) is made anew instead of refused: the owner has looked at it before.
     pub replaces: bool,
+    /// The journal that says what is invalidated here; `None`: there is none, and nobody asks for one.
+    pub journal: Option<Bond>,
     /// Whether the checksums of bodies are looked at. Those of records always are.
     pub checks_bodies: bool,
     /// Seconds since 1970.
@@ -54,6 +56,7 @@ impl Options {
             least_ban_seq: 0,
             format: false,
             replaces: false,
+            journal: None,
             checks_bodies: true,
             now,
             drawn,
@@ -66,6 +69,15 @@ impl Options {
         let most = crate::format::superblock::LONGEST_SEGMENT;
         self.segment_bytes.unwrap_or(share).clamp(crate::format::superblock::LEAST_SEGMENT, most)
     }
+}
+
+/// A store and the journal of what was invalidated in it belong together: by a number that both have.
+#[derive(Clone, Debug)]
+pub struct Bond {
+    /// Numbers of which the journal says all. A store that has another one begins empty: what was invalidated is not known.
+    pub known: Vec<u64>,
+    /// The one that the store is given.
+    pub own: u64,
 }
 
 /// Who knows whether an object may still be served: asked before a record is written anew.

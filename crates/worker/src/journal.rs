@@ -73,17 +73,19 @@ fn open(file: &File, lasts: bool, clock: &Clock) -> Result<Former, JournalError>
     let new = || -> Result<Former, JournalError> {
         Ok(Former { journal: Journal::format(medium()?)?, replay: Replay::nothing(life), is_known: false })
     };
-    if file.metadata()?.len() == 0 {
-        return new();
-    }
+    let is_new = file.metadata()?.len() == 0;
     let understood = |(journal, entries): (Journal, Vec<Entry>)| {
         let replay = Replay::read(&entries, life, clock).ok_or(JournalError::Damaged)?;
         Ok(Former { journal, replay, is_known: true })
     };
-    Journal::open(medium()?).and_then(understood).or_else(|error| {
+    let former = if is_new { new() } else { Journal::open(medium()?).and_then(understood) };
+    let former = former.or_else(|error| {
         eprintln!("{error}: starting without the bans and the objects of before");
         new()
-    })
+    })?;
+    let Former { journal, replay, .. } = &former;
+    journal.commit(journal.append(&replay.beginning()))?;
+    Ok(former)
 }
 
 /// A number that no other worker has drawn, and that isn't 0.

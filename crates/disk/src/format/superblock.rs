@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The superblock: whose store this is and how it is cut. In the first two blocks of the device, twice the same; written
-//! when the store is made, never after that.
+//! when the store is made, and when it is bound to another life of its journal: one after the other then.
 
 use super::words::{PutWords, Words};
 use super::{BLOCK, FIRST_SEGMENT, UNIT, VERSION, checksum};
@@ -23,6 +23,8 @@ pub struct Superblock {
     pub segment_bytes: u64,
     /// How many there are.
     pub segments: u32,
+    /// The number of the journal that says what of it was invalidated; 0: none does.
+    pub journal: u64,
 }
 
 /// What a block is that should be a superblock.
@@ -44,7 +46,7 @@ impl Superblock {
     /// A device of `len` bytes cut into segments of `segment_bytes`; `None` when it is too short.
     pub fn cut(store_id: u64, len: u64, segment_bytes: u64) -> Option<Superblock> {
         let segments = len.checked_sub(FIRST_SEGMENT)? / segment_bytes;
-        let own = Superblock { store_id, segment_bytes, segments: u32::try_from(segments).ok()? };
+        let own = Superblock { store_id, segment_bytes, segments: u32::try_from(segments).ok()?, journal: 0 };
         own.is_sound().then_some(own)
     }
 
@@ -77,6 +79,7 @@ impl Superblock {
         out.put_u64(self.store_id);
         out.put_u64(self.segment_bytes);
         out.put_u32(self.segments);
+        out.put_u64(self.journal);
         let sum = checksum(0, &out);
         out.put_u32(sum);
         out.resize(BLOCK, 0);
@@ -101,7 +104,12 @@ impl Superblock {
 
     fn fields(block: &[u8], mut words: Words<'_>) -> Option<Superblock> {
         let block_bytes = words.u32()?;
-        let own = Superblock { store_id: words.u64()?, segment_bytes: words.u64()?, segments: words.u32()? };
+        let own = Superblock {
+            store_id: words.u64()?,
+            segment_bytes: words.u64()?,
+            segments: words.u32()?,
+            journal: words.u64()?,
+        };
         let covered = block.len() - words.0.len();
         let is_whole = words.u32()? == checksum(0, &block[..covered]);
         (is_whole && block_bytes == BLOCK as u32 && own.is_sound()).then_some(own)
@@ -120,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_superblock_is_read_back() {
-        let own = Superblock::cut(7, 1 << 20, LEAST_SEGMENT).unwrap();
+        let own = Superblock { journal: 9, ..Superblock::cut(7, 1 << 20, LEAST_SEGMENT).unwrap() };
         assert_eq!(own.segments, 15);
         assert_eq!(Superblock::decode(&own.encode()), Found::Ours(own));
     }

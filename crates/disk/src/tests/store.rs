@@ -9,7 +9,7 @@ use crate::dice::Dice;
 use crate::disk::{Disk, Stage};
 use crate::format::BLOCK;
 use crate::format::object::Texts;
-use crate::options::{OpenError, Options};
+use crate::options::{Bond, OpenError, Options};
 use crate::put::Refused;
 
 #[test]
@@ -31,6 +31,43 @@ fn objects_of_all_sizes_are_read_back_and_outlive_a_restart() {
     bed.settle();
     assert_eq!((bed.disk.progress().stage, bed.load_everything()), (Stage::Ready, 9));
     assert_eq!(bed.disk.counts().segments_scanned, 0, "all segments were sealed");
+}
+
+#[test]
+fn a_store_that_its_journal_does_not_know_begins_empty() {
+    let mut bed = Bed::ready(13, 16);
+    let bond = |known: &[u64], own| Some(Bond { known: known.to_vec(), own });
+    let mut open = |image: Vec<u8>, journal: Option<Bond>| {
+        let device = Simulated::new(image);
+        let drawn = 100 + journal.as_ref().map_or(0, |journal| journal.own);
+        let options = Options { journal, segment_bytes: Some(SEGMENT), ..Options::new(NOW, drawn) };
+        let (disk, driver) = Disk::open(device.clone(), options, None);
+        (bed.device, bed.driver) = (device.clone(), Some(driver));
+        bed.settle();
+        let own = disk.clone();
+        assert_eq!(bed.run(own.opened()), Some(Ok(())));
+        let found = (disk.find(&digest_of(1)).len(), disk.was_unknown());
+        if found.0 == 0 {
+            disk.put(&digest_of(1)).finish(&fields_of(1, 0), &Texts::default()).unwrap();
+        }
+        let own = disk.clone();
+        bed.run(own.close()).unwrap();
+        (device.image(), found)
+    };
+    let (image, found) = open(vec![0; 16 * SEGMENT as usize], bond(&[1], 1));
+    assert_eq!(found, (0, false), "nothing was there");
+    let (image, found) = open(image, bond(&[1, 2], 2));
+    assert_eq!(found, (1, false));
+    let (image, found) = open(image, bond(&[1, 3], 3));
+    assert_eq!(found, (0, true), "it has number 2");
+    assert_eq!(open(image.clone(), None).1, (1, false), "who has no journal doesn't ask");
+    // The one superblock has the new number, the other one the old: as when the power was cut while it was bound.
+    let bound = open(image.clone(), bond(&[3, 4], 4)).0;
+    let mixed = [&bound[..BLOCK], &image[BLOCK..]].concat();
+    assert_eq!(open(mixed.clone(), bond(&[3, 4], 4)).1, (1, false));
+    assert_eq!(open(mixed, bond(&[5], 5)).1, (0, true));
+    let torn = [&vec![7; BLOCK][..], &image[BLOCK..]].concat();
+    assert_eq!(open(torn, bond(&[3, 4], 4)).1, (1, false));
 }
 
 #[test]
