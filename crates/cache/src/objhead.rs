@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The index of one shard: digest to objhead, an objhead's variants and its waitinglist.
 //!
-//! Nearly all objheads have one variant and nobody waiting: those are a bare objcore in the table, which has the digest.
+//! Nearly all objheads have one variant and nobody waiting: those are a bare objcore in a table of their own, which costs
+//! a pointer each. An objhead is in one of the two tables.
 //! Variants stand in the order in which they were stored, the newest last, each with the hash of its vary key: finding
 //! one among thousands reads a row of words, not thousands of objcores.
 
@@ -26,13 +27,11 @@ pub(crate) const BUSY: u64 = 2;
 pub(crate) const HASHED_FROM: usize = 8;
 
 pub(crate) struct Heads {
-    table: HashTable<Slot>,
+    /// Those of one variant for which nobody waits.
+    ones: HashTable<Arc<Objcore>>,
+    /// The others.
+    full: HashTable<Box<Objhead>>,
     main: &'static Main,
-}
-
-enum Slot {
-    One(Arc<Objcore>),
-    Many(Box<Objhead>),
 }
 
 pub(crate) struct Objhead {
@@ -49,26 +48,19 @@ pub(crate) struct Objhead {
     many_from: Option<usize>,
 }
 
-impl Slot {
-    fn digest(&self) -> &Digest {
-        match self {
-            Slot::One(oc) => &oc.digest,
-            Slot::Many(head) => &head.digest,
-        }
-    }
-}
-
 impl Heads {
     pub fn new(main: &'static Main) -> Self {
-        Self { table: HashTable::new(), main }
+        Self { ones: HashTable::new(), full: HashTable::new(), main }
     }
 
     /// The variants of an objhead, newest last; and the objhead, when it is more than one that nobody waits for.
     pub fn look(&self, digest: &Digest) -> (&[Arc<Objcore>], Option<&Objhead>) {
-        match self.find(digest) {
+        if let Some(oc) = self.one(digest) {
+            return (std::slice::from_ref(oc), None);
+        }
+        match self.full(digest) {
             None => (&[], None),
-            Some(Slot::One(oc)) => (std::slice::from_ref(oc), None),
-            Some(Slot::Many(head)) => (&head.objcs, Some(head)),
+            Some(head) => (&head.objcs, Some(head)),
         }
     }
 
@@ -77,41 +69,56 @@ impl Heads {
         self.look(digest).0
     }
 
-    /// Objheads here.
-    pub fn len(&self) -> usize {
-        self.table.len()
+    fn is_here(&self, digest: &Digest) -> bool {
+        self.one(digest).is_some() || self.full(digest).is_some()
     }
 
-    /// Memory that the table and the objheads take, in bytes: not the objcores, nor who waits.
+    /// Objheads here.
+    pub fn len(&self) -> usize {
+        self.ones.len() + self.full.len()
+    }
+
+    /// Memory that the tables and the objheads take, in bytes: not the objcores, nor who waits.
     pub fn bytes(&self) -> u64 {
-        let heads = self.table.iter().map(|slot| match slot {
-            Slot::One(_) => 0,
-            Slot::Many(head) => head.bytes(),
-        });
-        (self.table.allocation_size() + heads.sum::<usize>()) as u64
+        let heads: usize = self.full.iter().map(|head| head.bytes()).sum();
+        (self.ones.allocation_size() + self.full.allocation_size() + heads) as u64
     }
 
     /// All objcores, for walks.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Objcore>> {
-        self.table.iter().flat_map(|slot| match slot {
-            Slot::One(oc) => std::slice::from_ref(oc).iter(),
-            Slot::Many(head) => head.objcs.iter(),
-        })
+        self.ones.iter().chain(self.full.iter().flat_map(|head| &head.objcs))
     }
 
-    fn find(&self, digest: &Digest) -> Option<&Slot> {
-        self.table.find(digest.hash(), |slot| slot.digest() == digest)
+    fn one(&self, digest: &Digest) -> Option<&Arc<Objcore>> {
+        self.ones.find(digest.hash(), |oc| oc.digest == *digest)
+    }
+
+    fn full(&self, digest: &Digest) -> Option<&Objhead> {
+        self.full.find(digest.hash(), |head| head.digest == *digest).map(|head| &**head)
+    }
+
+    fn full_mut(&mut self, digest: &Digest) -> Option<&mut Objhead> {
+        self.full.find_mut(digest.hash(), |head| head.digest == *digest).map(|head| &mut **head)
+    }
+
+    fn insert_one(&mut self, oc: Arc<Objcore>) {
+        self.ones.insert_unique(oc.digest.hash(), oc, |oc| oc.digest.hash());
+    }
+
+    /// Takes an objcore that is all of its objhead out of the table.
+    fn take_one(&mut self, digest: &Digest) -> Option<Arc<Objcore>> {
+        let entry = self.ones.find_entry(digest.hash(), |oc| oc.digest == *digest).ok()?;
+        Some(entry.remove().0)
     }
 
     /// Adds a busy variant, or the only one.
     pub fn add(&mut self, oc: Arc<Objcore>) {
-        if self.find(&oc.digest).is_none() {
+        let digest = oc.digest;
+        if !self.is_here(&digest) {
             self.main.n_objecthead.inc();
-            let key = oc.digest.hash();
-            self.table.insert_unique(key, Slot::One(oc), |slot| slot.digest().hash());
-            return;
+            return self.insert_one(oc);
         }
-        let head = self.head_mut(&oc.digest.clone());
+        let head = self.head_mut(&digest);
         head.objcs.push(oc);
         head.hashes.push(BUSY);
     }
@@ -119,7 +126,7 @@ impl Heads {
     /// Adds objects of a former worker, oldest first: what is here already is newer.
     pub fn adopt(&mut self, digest: &Digest, older: &[Arc<Objcore>], notice: usize) {
         if let [one] = older
-            && self.find(digest).is_none()
+            && !self.is_here(digest)
         {
             return self.add(one.clone());
         }
@@ -137,41 +144,34 @@ impl Heads {
     /// Takes a variant out.
     pub fn remove(&mut self, oc: &Arc<Objcore>) -> Arc<Objcore> {
         let digest = oc.digest;
-        match self.table.find_mut(digest.hash(), |slot| *slot.digest() == digest) {
-            Some(Slot::One(one)) => {
-                assert!(Arc::ptr_eq(one, oc), "an objcore is removed from where it is");
-                let oc = one.clone();
-                self.drop_head(&digest);
-                oc
-            }
-            Some(Slot::Many(head)) => {
-                // The oldest of many goes most often: it makes room for the newest.
-                let at = match head.objcs.first() {
-                    Some(oldest) if Arc::ptr_eq(oldest, oc) => Some(0),
-                    _ => head.objcs.iter().rposition(|other| Arc::ptr_eq(other, oc)),
-                };
-                let at = at.expect("an objcore is removed from where it is");
-                head.hashes.remove(at);
-                let oc = head.objcs.remove(at);
-                if head.many_from.is_some_and(|many| head.objcs.len() < many) {
-                    head.many_from = None;
-                    self.main.n_vary_many.dec();
-                }
-                self.drop_if_empty(&digest);
-                oc
-            }
-            None => panic!("an objcore that isn't dying has an objhead"),
+        if let Some(one) = self.take_one(&digest) {
+            assert!(Arc::ptr_eq(&one, oc), "an objcore is removed from where it is");
+            self.main.n_objecthead.untally(1);
+            return one;
         }
+        let main = self.main;
+        let head = self.full_mut(&digest).expect("an objcore that isn't dying has an objhead");
+        // The oldest of many goes most often: it makes room for the newest.
+        let at = match head.objcs.first() {
+            Some(oldest) if Arc::ptr_eq(oldest, oc) => Some(0),
+            _ => head.objcs.iter().rposition(|other| Arc::ptr_eq(other, oc)),
+        };
+        let at = at.expect("an objcore is removed from where it is");
+        head.hashes.remove(at);
+        let oc = head.objcs.remove(at);
+        if head.many_from.is_some_and(|many| head.objcs.len() < many) {
+            head.many_from = None;
+            main.n_vary_many.dec();
+        }
+        self.drop_if_empty(&digest);
+        oc
     }
 
     /// Makes a busy variant a stored one: the newest, found by its vary key. With `notice` of them the objhead has many.
     pub fn unbusy(&mut self, oc: &Arc<Objcore>, vary: Option<Vary<'_>>, notice: usize) {
         let main = self.main;
-        if matches!(self.find(&oc.digest), Some(Slot::One(_))) {
-            return;
-        }
+        let Some(head) = self.full_mut(&oc.digest) else { return };
         let hash = vary.map_or(ANY, |vary| vary_hash(vary.spec, vary.values));
-        let head = self.head_mut(&oc.digest);
         let at = head.objcs.iter().rposition(|other| Arc::ptr_eq(other, oc)).expect("a busy objcore is in its objhead");
         let oc = head.objcs.remove(at);
         head.hashes.remove(at);
@@ -230,14 +230,13 @@ impl Heads {
 
     /// Takes parked requests off the list, oldest first; the caller wakes them after the unlock.
     pub fn take_waiters(&mut self, digest: &Digest, max: usize) -> Vec<Arc<Waiter>> {
-        let Some(Slot::Many(head)) = self.table.find_mut(digest.hash(), |slot| slot.digest() == digest) else {
-            return Vec::new();
-        };
+        let main = self.main;
+        let Some(head) = self.full_mut(digest) else { return Vec::new() };
         let mut out = Vec::new();
         while out.len() < max
             && let Some(waiter) = head.waiting.pop_front()
         {
-            self.main.waitinglist_len.dec();
+            main.waitinglist_len.dec();
             if waiter.is_gone() {
                 head.gone = head.gone.saturating_sub(1);
             } else {
@@ -250,12 +249,13 @@ impl Heads {
 
     /// A parked request went away; its place is cleared when half the list is like it.
     pub fn count_gone(&mut self, digest: &Digest) {
-        let Some(Slot::Many(head)) = self.table.find_mut(digest.hash(), |slot| slot.digest() == digest) else { return };
+        let main = self.main;
+        let Some(head) = self.full_mut(digest) else { return };
         head.gone += 1;
         if head.gone * 2 >= head.waiting.len() {
             let before = head.waiting.len();
             head.waiting.retain(|waiter| !waiter.is_gone());
-            self.main.waitinglist_len.sub((before - head.waiting.len()) as u64);
+            main.waitinglist_len.sub((before - head.waiting.len()) as u64);
             head.gone = 0;
             self.drop_if_empty(digest);
         }
@@ -264,59 +264,45 @@ impl Heads {
     /// Parked requests, and whether every objhead is whole: see `audit`.
     #[cfg(any(test, feature = "audit"))]
     pub fn audit(&self) -> Result<usize, String> {
-        let full = self.table.iter().filter_map(|slot| if let Slot::Many(head) = slot { Some(head) } else { None });
-        full.map(|head| {
-            let is_whole =
-                head.hashes.len() == head.objcs.len() && head.objcs.iter().all(|oc| oc.digest == head.digest);
-            if !is_whole || head.objcs.is_empty() && head.waiting.is_empty() {
-                return Err(format!("the objhead of {:?} isn't whole", head.digest));
-            }
-            Ok(head.waiting.len())
-        })
-        .sum()
+        let heads = self.full.iter();
+        heads
+            .map(|head| {
+                let is_whole = head.hashes.len() == head.objcs.len()
+                    && head.objcs.iter().all(|oc| oc.digest == head.digest)
+                    && self.one(&head.digest).is_none();
+                if !is_whole || head.objcs.is_empty() && head.waiting.is_empty() {
+                    return Err(format!("the objhead of {:?} isn't whole", head.digest));
+                }
+                Ok(head.waiting.len())
+            })
+            .sum()
     }
 
     /// The objhead in its full form, made if need be.
     fn head_mut(&mut self, digest: &Digest) -> &mut Objhead {
+        let one = self.take_one(digest);
+        let entry = self.full.entry(digest.hash(), |head| head.digest == *digest, |head| head.digest.hash());
         let main = self.main;
-        let entry = self.table.entry(digest.hash(), |slot| slot.digest() == digest, |slot| slot.digest().hash());
-        let slot = entry
-            .or_insert_with(|| {
+        let head = entry.or_insert_with(|| {
+            if one.is_none() {
                 main.n_objecthead.inc();
-                Slot::Many(Box::new(Objhead::new(*digest, None)))
-            })
-            .into_mut();
-        if let Slot::One(oc) = slot {
-            *slot = Slot::Many(Box::new(Objhead::new(*digest, Some(oc.clone()))));
-        }
-        match slot {
-            Slot::Many(head) => head,
-            Slot::One(_) => unreachable!("made full above"),
-        }
+            }
+            Box::new(Objhead::new(*digest, one))
+        });
+        head.into_mut()
     }
 
     /// Brings an objhead to its smallest form, or drops it.
     fn drop_if_empty(&mut self, digest: &Digest) {
-        let slot = self.table.find_mut(digest.hash(), |slot| slot.digest() == digest);
-        let Some(slot) = slot else { return };
-        let Slot::Many(head) = slot else { return };
-        if !head.waiting.is_empty() {
+        let found = self.full.find_entry(digest.hash(), |head| head.digest == *digest);
+        let Ok(entry) = found else { return };
+        let head = entry.get();
+        if !head.waiting.is_empty() || head.objcs.len() > 1 {
             return;
         }
-        match head.objcs.len() {
-            0 => self.drop_head(digest),
-            1 => {
-                let oc = head.objcs.pop().expect("there is one");
-                *slot = Slot::One(oc);
-            }
-            _ => {}
-        }
-    }
-
-    fn drop_head(&mut self, digest: &Digest) {
-        if let Ok(entry) = self.table.find_entry(digest.hash(), |slot| slot.digest() == digest) {
-            entry.remove();
-            self.main.n_objecthead.untally(1);
+        match entry.remove().0.objcs.pop() {
+            Some(oc) => self.insert_one(oc),
+            None => self.main.n_objecthead.untally(1),
         }
     }
 }
@@ -387,4 +373,33 @@ pub(crate) fn vary_hash(spec: &[u8], values: &[u8]) -> u64 {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     hash | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boc::Boc;
+
+    #[test]
+    fn an_objhead_of_one_variant_costs_a_pointer_and_little_else() {
+        let main: &'static Main = Box::leak(Box::default());
+        let mut heads = Heads::new(main);
+        let digests: Vec<Digest> = (0..1700u64)
+            .map(|n| {
+                let mut digest = [0; 32];
+                digest[8..16].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+                Digest(digest)
+            })
+            .collect();
+        for &digest in &digests {
+            heads.add(Objcore::busy(digest, main, Arc::new(Boc::new(false, None, None))));
+        }
+        // Of 2048 places, 7 of 8 may be taken; each has a byte of the table's own.
+        assert!(heads.bytes() < 1700 * 12, "{}", heads.bytes());
+        let before = heads.bytes();
+        heads.park(&digests[3], Waiter::parked());
+        assert!(heads.bytes() > before && heads.has_waiters(&digests[3]) && heads.objcs(&digests[3]).len() == 1);
+        assert_eq!((heads.take_waiters(&digests[3], 9).len(), heads.full.len(), heads.len()), (1, 0, 1700));
+        assert_eq!((main.n_objecthead.get(), heads.all().count()), (1700, 1700));
+    }
 }
