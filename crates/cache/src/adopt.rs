@@ -24,7 +24,7 @@ use crate::attrs::{PackedFlags, Times};
 use crate::cache::{Cache, Shared};
 use crate::digest::Digest;
 use crate::events::Event;
-use crate::objcore::{HeadBlock, NO_BAN, ObjBytes, Objcore, State};
+use crate::objcore::{HeadLengths, NO_BAN, ObjBytes, Objcore, State};
 use crate::tags::{self, HeldPurge};
 use crate::tombstones::Cause;
 
@@ -135,6 +135,7 @@ impl Shared {
             let objcs: Vec<Arc<Objcore>> = judged.collect();
             shard.heads.adopt(digest, &objcs, self.hot_params.vary_notice());
             for oc in &objcs {
+                shard.tails += u64::from(oc.has_tail());
                 self.arm(&mut shard, oc, oc.times().dead_at());
                 self.evictable_again(oc);
             }
@@ -171,22 +172,15 @@ impl Shared {
             rejects.survivors.push(survivor);
             return None;
         };
-        let head_block = HeadBlock {
-            buf: survivor.head,
-            head_len: fields.head_len,
-            spec_len: fields.spec_len,
-            values_len: fields.values_len,
-            aux_len: fields.aux_len,
-        };
-        let oc = Objcore::adopted(&fields, times, store, ObjBytes::new(head_block, survivor.rest), self.main);
+        let bytes = ObjBytes::new(survivor.head, survivor.rest, &fields);
+        let oc = Objcore::adopted(PackedFlags(fields.flags), store, bytes, self.main);
         let held = self.tags.adopt(&oc, &keys, began);
         if let HeldPurge::Soft(at) = held {
             oc.set_times(tags::softened(times, at));
-            self.note_times(&oc);
         }
         let is_over = oc.times().dead_at().0 <= now.0;
         if held == HeldPurge::Hard || is_over || !self.bans.adopt(&oc, fields.ban_seq) {
-            self.tombstones.note(&oc.digest, if is_over { Cause::Expired } else { Cause::Purged }, now);
+            self.tombstones.note(&oc.digest(), if is_over { Cause::Expired } else { Cause::Purged }, now);
             self.tags.detach(&oc);
             self.refuse(store, record);
             rejects.objcs.push(oc);
@@ -255,27 +249,33 @@ impl Shared {
     }
 }
 
-/// The record of an objcore. The caller has the shard's lock, but for [`Shared::fields_of`] and [`Shared::note_ban_seq`].
+/// The record of an objcore. The caller has the shard's lock, but for [`Shared::fields_of`] and [`Shared::is_to_survive`].
 impl Shared {
-    /// What the record of a whole object is to say; `None` for one that nobody is to find again.
-    pub fn fields_of(&self, oc: &Objcore, head_block: &HeadBlock) -> Option<RecordFields> {
-        let (times, ban_seq) = (oc.times(), oc.ban_seq.load(Relaxed));
-        let is_found = oc.state() == State::Stored && !oc.is_overtaken() && times.ttl > 0.0 && ban_seq != NO_BAN;
-        is_found.then(|| RecordFields {
-            digest: oc.digest.0,
+    /// What is known of a fetched object. Some of it may change until the object has its bytes: see [`Objcore::set_bytes`].
+    pub fn fields_of(&self, oc: &Objcore, lengths: HeadLengths) -> RecordFields {
+        let times = oc.times();
+        let HeadLengths { head, spec, values, aux } = lengths;
+        RecordFields {
+            digest: oc.digest().0,
             xid: oc.xid().0,
-            ban_seq,
+            ban_seq: oc.ban_seq.load(Relaxed),
             t_origin: self.clock.machine_of(times.t_origin),
             ttl: times.ttl,
             grace: times.grace,
             keep: times.keep,
             flags: oc.packed_flags().0,
-            hits: oc.hits.load(Relaxed),
-            head_len: head_block.head_len,
-            spec_len: head_block.spec_len,
-            values_len: head_block.values_len,
-            aux_len: head_block.aux_len,
-        })
+            hits: oc.hits(),
+            head_len: head,
+            spec_len: spec,
+            values_len: values,
+            aux_len: aux,
+        }
+    }
+
+    /// Whether the object may be found again: else there is no use for a record.
+    pub fn is_to_survive(&self, oc: &Objcore) -> bool {
+        let is_found = oc.times().ttl > 0.0 && oc.ban_seq.load(Relaxed) != NO_BAN;
+        is_found && oc.state() == State::Stored && !oc.is_overtaken()
     }
 
     /// An object that is whole survives from now on, unless it has left the index or is there for older requests only.
@@ -284,9 +284,6 @@ impl Shared {
         if oc.state() != State::Stored || oc.is_overtaken() {
             return;
         }
-        // Both may have changed since the record was written.
-        self.note_times(oc);
-        self.bans.note(self, oc);
         self.stores().get(oc.store()).publish(record);
     }
 
@@ -297,22 +294,6 @@ impl Shared {
         }
         if let Some(record) = oc.record() {
             self.stores().get(oc.store()).forget(record);
-        }
-    }
-
-    /// The object's lives have changed.
-    pub fn note_times(&self, oc: &Objcore) {
-        if let Some(record) = oc.record() {
-            let times = oc.times();
-            let t_origin = self.clock.machine_of(times.t_origin);
-            self.stores().get(oc.store()).set_times(record, t_origin, times.ttl, times.grace, times.keep);
-        }
-    }
-
-    /// The object has been tested against more bans. The caller has the ban list's lock.
-    pub fn note_ban_seq(&self, oc: &Objcore, seq: u64) {
-        if let Some(record) = oc.record() {
-            self.stores().get(oc.store()).set_ban_seq(record, seq);
         }
     }
 }

@@ -3,8 +3,10 @@
 
 use base::{Mono, Vxid};
 use message::Coding;
+use storage::Lives;
 
-/// The three lives of an object and when they began. Seconds on the monotonic clock.
+/// The three lives of an object and when they began. Seconds on the monotonic clock; of grace and keep as many digits are kept
+/// as an `f32` has.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Times {
     /// When the object was fresh at the origin (its age runs from here).
@@ -15,6 +17,20 @@ pub struct Times {
     pub grace: f64,
     /// Seconds it is then kept for conditional fetches.
     pub keep: f64,
+}
+
+impl From<Lives> for Times {
+    fn from(lives: Lives) -> Times {
+        let Lives { t_origin, ttl, grace, keep } = lives;
+        Times { t_origin: Mono(t_origin), ttl, grace, keep }
+    }
+}
+
+impl From<Times> for Lives {
+    fn from(times: Times) -> Lives {
+        let Times { t_origin, ttl, grace, keep } = times;
+        Lives { t_origin: t_origin.0, ttl, grace, keep }
+    }
 }
 
 impl Times {

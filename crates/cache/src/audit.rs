@@ -41,8 +41,12 @@ impl Cache {
             }
             heads += shard.heads.len() as u64;
             let before = audit.stored;
+            let tails = shard.heads.all().filter(|oc| oc.has_tail()).count() as u64;
+            if tails != shard.tails {
+                return Err(format!("{} tails are counted, and there are {tails}", shard.tails));
+            }
             for oc in shard.heads.all() {
-                if oc.digest.shard(shared.shards.len()) != number {
+                if oc.digest().shard(shared.shards.len()) != number {
                     return Err(format!("{oc:?} is in another shard's index"));
                 }
                 audit.see(oc, &shard)?;

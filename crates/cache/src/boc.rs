@@ -13,8 +13,10 @@ use std::task::{Context, Poll, Waker};
 
 use base::Mono;
 use base::critical::Lock;
-use storage::{Body, Buf};
+use storage::{Body, Buf, OwnFacts, RecordFields};
 
+use crate::attrs::Attrs;
+use crate::digest::Digest;
 use crate::objcore::HeadBlock;
 use crate::purge::Purge;
 
@@ -67,6 +69,8 @@ pub(crate) type VaryGuess = (Box<[u8]>, Box<[u8]>);
 
 /// See the module. The atomics are read without the lock. Only the fetch writes them, except the client counts.
 pub(crate) struct Boc {
+    /// What is known of the object until it has bytes: digest, times, fetch, hits.
+    pub facts: OwnFacts,
     head_block: OnceLock<HeadBlock>,
     /// What a request must look like that waits for this fetch: a guess from the older variants.
     pub vary_guess: Option<VaryGuess>,
@@ -142,7 +146,7 @@ pub(crate) enum ReadState {
 }
 
 impl Boc {
-    pub fn new(transit: bool, room: Option<u64>, vary_guess: Option<VaryGuess>) -> Self {
+    pub fn new(digest: Digest, transit: bool, room: Option<u64>, vary_guess: Option<VaryGuess>) -> Self {
         let inner = Inner {
             reason: FetchFailed(""),
             body: Body::default(),
@@ -154,6 +158,7 @@ impl Boc {
             soft_purge: None,
         };
         Self {
+            facts: OwnFacts::new(&RecordFields { digest: digest.0, ..RecordFields::default() }),
             head_block: OnceLock::new(),
             vary_guess,
             rank: AtomicU8::new(0),
@@ -163,6 +168,16 @@ impl Boc {
             had_client: AtomicBool::new(false),
             inner: Lock::new(inner),
         }
+    }
+
+    pub fn digest(&self) -> Digest {
+        Digest(self.facts.facts().digest())
+    }
+
+    /// Notes what is known when the head is stored; the objcore is busy.
+    pub fn describe(&self, attrs: &Attrs) {
+        self.facts.set_xid(attrs.xid.0);
+        self.facts.facts().set_lives(attrs.times.into());
     }
 
     pub fn head_block(&self) -> Option<&HeadBlock> {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base::Mono;
-use storage::{Body, Buf, NoSpace, RecordFields, Rest, SMALL_BODY, Store, StoreId, StoredBody};
+use storage::{Body, Buf, NoSpace, Rest, SMALL_BODY, Store, StoreId, StoredBody};
 
 use crate::attrs::{Attrs, Vary};
 use crate::boc::{Boc, BocState, FetchFailed};
 use crate::cache::Cache;
 use crate::events::Event;
-use crate::objcore::{HeadBlock, ObjBytes, Objcore, State};
+use crate::objcore::{HeadBlock, HeadLengths, ObjBytes, Objcore, State};
 use crate::objref::ObjRef;
 use crate::tags;
 use crate::tombstones::Cause;
@@ -104,7 +104,7 @@ impl Busy {
 
     /// Whether requests are parked until this fetch has a head.
     pub fn has_waiters(&self) -> bool {
-        !self.is_private && self.cache.shared().shard(&self.oc.digest).lock().heads.has_waiters(&self.oc.digest)
+        !self.is_private && self.cache.shared().shard(&self.boc.digest()).lock().heads.has_waiters(&self.boc.digest())
     }
 
     /// Forgets the body so far, to fill the object anew. Only before it is published.
@@ -165,8 +165,9 @@ impl Busy {
         let vary = vary.filter(|vary| !vary.spec.is_empty()).unwrap_or(Vary { spec: &[], values: &[] });
         let parts = [head, vary.spec, vary.values, aux_attrs];
         let buf = shared.block(store, &parts, &mut self.nukes_left, &mut self.events)?;
-        let [head_len, spec_len, values_len, aux_len] = parts.map(|part| part.len() as u32);
-        let head_block = HeadBlock { buf, head_len, spec_len, values_len, aux_len };
+        let [head, spec, values, aux] = parts.map(|part| part.len() as u32);
+        let head_block = HeadBlock { buf, lengths: HeadLengths { head, spec, values, aux } };
+        self.boc.describe(attrs);
         self.oc.describe(attrs, store.id());
         if attrs.flags.is_uncacheable() {
             self.boc.set_transit();
@@ -184,7 +185,7 @@ impl Busy {
     pub fn set_aux_attrs(&mut self, aux_attrs: &[u8], has_esi: bool) -> Result<(), NoSpace> {
         let filling = self.filling.as_mut().expect("the head is stored before what goes with it");
         let old = &filling.head_block;
-        let (kept, before) = old.buf.split_at(old.len() - old.aux_len as usize);
+        let (kept, before) = old.buf.split_at(old.lengths.kept());
         if before == aux_attrs {
             self.note_esi(has_esi);
             return Ok(());
@@ -192,7 +193,7 @@ impl Busy {
         let buf =
             self.cache.shared().block(&filling.store, &[kept, aux_attrs], &mut self.nukes_left, &mut self.events)?;
         filling.head_block.buf = buf;
-        filling.head_block.aux_len = aux_attrs.len() as u32;
+        filling.head_block.lengths.aux = aux_attrs.len() as u32;
         self.note_esi(has_esi);
         Ok(())
     }
@@ -295,8 +296,8 @@ impl Busy {
             return Err(WrongLength { declared, fetched });
         }
         self.publish();
-        self.store_body();
-        self.end_finished(fetched);
+        let bytes = self.stored_bytes();
+        self.end_finished(fetched, bytes);
         Ok(fetched)
     }
 
@@ -309,16 +310,21 @@ impl Busy {
         self.boc.set_fetched(length);
         self.publish();
         let filling = self.filling.take().expect("only what has a head is finished");
-        self.oc.set_bytes(ObjBytes::new(filling.head_block, Some(Rest::Home(Box::new(body)))));
-        self.end_finished(length);
+        let fields = self.cache.shared().fields_of(&self.oc, filling.head_block.lengths);
+        let bytes = ObjBytes::new(filling.head_block.buf, Some(Rest::Home(Box::new(body))), &fields);
+        self.end_finished(length, Some(bytes));
     }
 
-    fn end_finished(&mut self, length: u64) {
+    /// `bytes` of what is in the index; of a pass the one reader has them.
+    fn end_finished(&mut self, length: u64, bytes: Option<ObjBytes>) {
         self.is_over = true;
+        let is_stored = bytes.is_some();
+        if let Some(bytes) = bytes {
+            self.cache.shared().settle(&self.oc, bytes);
+        }
         self.boc.advance(BocState::Finished { length });
-        self.oc.drop_boc();
-        if !self.is_private {
-            self.cache.shared().settle(&self.oc);
+        if is_stored {
+            self.oc.drop_boc();
         }
     }
 
@@ -350,7 +356,7 @@ impl Busy {
     fn unbusy(&mut self) {
         let filling = self.filling.as_ref().expect("only what has a head is published");
         let shared = self.cache.shared();
-        let (oc, digest) = (&self.oc, &self.oc.digest);
+        let (oc, digest) = (&self.oc, &self.boc.digest());
         let mut surplus = None;
         if !self.tags.is_empty() && filling.store.keeps_records() {
             self.record_tags = tags::encoded(self.tags_began.unwrap_or(0), &self.tags);
@@ -380,7 +386,7 @@ impl Busy {
             if oc.is_overtaken() {
                 when = shared.overtaken_until();
             }
-            shard.heads.unbusy(oc, filling.head_block.vary(), shared.hot_params.vary_notice());
+            shard.heads.unbusy(oc, filling.head_block.view().vary(), shared.hot_params.vary_notice());
             oc.set_state(State::Stored);
             shared.bans.attach(oc);
             shared.arm(&mut shard, oc, when);
@@ -418,37 +424,37 @@ impl Busy {
         }
     }
 
-    /// Moves the bytes from the boc into the objcore.
-    fn store_body(&mut self) {
+    /// The bytes for the objcore, from the boc. `None`, of a pass: its one reader finds head and body in the boc.
+    fn stored_bytes(&mut self) -> Option<ObjBytes> {
         let filling = self.filling.take().expect("only what has a head is finished");
         if self.is_private {
-            // Its one reader finds head and body in the boc.
-            return;
+            return None;
         }
-        let (store, mut head_block) = (filling.store, filling.head_block);
+        let (store, head_block) = (filling.store, filling.head_block);
         let body = if self.boc.is_transit() { Body::default() } else { self.boc.copy_body() };
-        let compact = match self.record_of(&store, &head_block, &body) {
-            Some(fields) => store.keep(&fields, head_block.buf, &self.record_tags, &body).0,
-            None => store.compact(head_block.buf, &body),
+        let fields = self.cache.shared().fields_of(&self.oc, head_block.lengths);
+        let compact = match self.has_room_for_record(&store, head_block.lengths, &body) {
+            true => store.keep(&fields, head_block.buf, &self.record_tags, &body).0,
+            false => store.compact(head_block.buf, &body),
         };
-        head_block.buf = compact.head;
-        self.oc.set_bytes(ObjBytes::new(head_block, compact.rest));
+        Some(ObjBytes::new(compact.head, compact.rest, &fields))
     }
 
-    /// What the object's record is to say, with room made for it: a small object is copied once more.
-    fn record_of(&mut self, store: &Store, head_block: &HeadBlock, body: &Body) -> Option<RecordFields> {
+    /// Whether the object is to have a record, with room made for it: a small object is copied once more.
+    fn has_room_for_record(&mut self, store: &Store, lengths: HeadLengths, body: &Body) -> bool {
         let shared = self.cache.shared();
-        let fields = shared.fields_of(&self.oc, head_block).filter(|_| store.keeps_records())?;
+        if !store.keeps_records() || !shared.is_to_survive(&self.oc) {
+            return false;
+        }
         let copied = if body.len() <= SMALL_BODY { body.len() } else { 0 };
-        let needed = (head_block.len() + self.record_tags.len()) as u64 + copied + RECORD_BYTES;
-        shared.make_room(store, needed, &mut self.nukes_left, &mut self.events).then_some(fields)
+        let needed = (lengths.all() + self.record_tags.len()) as u64 + copied + RECORD_BYTES;
+        shared.make_room(store, needed, &mut self.nukes_left, &mut self.events)
     }
 
     fn end_failed(&mut self, reason: FetchFailed) {
         self.is_over = true;
         let was_published = self.is_published();
         self.boc.advance(BocState::Failed(reason));
-        self.oc.drop_boc();
         if self.is_private {
             return;
         }
@@ -457,19 +463,20 @@ impl Busy {
             shared.kill(&self.oc, Cause::FetchFailed);
             return;
         }
+        let digest = self.boc.digest();
         let (removed, waiters) = {
-            let mut shard = shared.shard(&self.oc.digest).lock();
+            let mut shard = shared.shard(&digest).lock();
             self.oc.set_state(State::Dying);
-            shared.tombstones.note(&self.oc.digest, Cause::FetchFailed, shared.now());
+            shared.tombstones.note(&digest, Cause::FetchFailed, shared.now());
             let removed = shard.heads.remove(&self.oc);
             shared.bans.unpin(&self.oc);
             shared.tags.end(self.tags_began.take());
             // One of them will fetch, and the others wait for that one.
             let max = shared.params.load().rush_exponent;
-            (removed, shard.heads.take_waiters(&self.oc.digest, max))
+            (removed, shard.heads.take_waiters(&digest, max))
         };
         drop(removed);
-        self.cache.wake(&self.oc.digest, waiters, RushReason::LookAgain);
+        self.cache.wake(&digest, waiters, RushReason::LookAgain);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::events::Event;
 use crate::evict::Evictor;
 use crate::expire::{Alarm, PendingWake};
 use crate::heap::Heap;
-use crate::objcore::{Objcore, State};
+use crate::objcore::{ObjBytes, Objcore, State};
 use crate::objhead::Heads;
 use crate::objref::ObjRef;
 use crate::request::{HeadReader, Regexes};
@@ -168,6 +168,8 @@ pub(crate) struct ShardInner {
     pub heads: Heads,
     pub heap: Heap,
     pub recent_rushes: RecentRushes,
+    /// Objects here of which there is a [`crate::objcore::Tail`].
+    pub tails: u64,
 }
 
 impl Shard {
@@ -218,6 +220,7 @@ impl Cache {
                 heads: Heads::new(main),
                 heap: Heap::default(),
                 recent_rushes: RecentRushes::default(),
+                tails: 0,
             }),
             next_expiry: AtomicU64::new(f64::INFINITY.to_bits()),
             alarm: alarm.clone(),
@@ -263,8 +266,8 @@ impl Cache {
 
     /// The right to fetch something that will never be found: a pass.
     pub fn private(&self) -> Busy {
-        let boc = Arc::new(Boc::new(true, self.0.hot_params.transit_buffer(), None));
-        let oc = Objcore::busy(Digest([0; 32]), self.0.main, boc.clone());
+        let boc = Arc::new(Boc::new(Digest([0; 32]), true, self.0.hot_params.transit_buffer(), None));
+        let oc = Objcore::busy(self.0.main, boc.clone());
         Busy::new(self.clone(), oc, boc, true)
     }
 
@@ -323,11 +326,12 @@ impl Shared {
 
     /// Takes a stored objcore out of index, heap and lists. The caller drops the handle after the unlock.
     pub fn unlink(&self, shard: &mut ShardGuard<'_>, oc: &Arc<Objcore>, cause: Cause) -> Arc<Objcore> {
-        self.tombstones.note(&oc.digest, cause, self.now());
+        self.tombstones.note(&oc.digest(), cause, self.now());
         assert_eq!(oc.state(), State::Stored, "only what is stored can be taken out");
         oc.set_state(State::Dying);
         self.forget_record(oc);
         let removed = shard.heads.remove(oc);
+        shard.tails -= u64::from(oc.has_tail());
         shard.heap.remove(oc);
         shard.publish_next_expiry();
         self.evictors[oc.store() as usize].remove(oc);
@@ -345,8 +349,8 @@ impl Shared {
     /// Takes an object out for good, if it is still there; whether it was.
     pub fn kill(&self, oc: &Arc<Objcore>, cause: Cause) -> bool {
         let dead = {
-            let mut shard = self.shard(&oc.digest).lock();
-            (oc.state() == State::Stored && shard.heads.objcs(&oc.digest).iter().any(|other| Arc::ptr_eq(other, oc)))
+            let mut shard = self.shard(&oc.digest()).lock();
+            (oc.state() == State::Stored && shard.heads.objcs(&oc.digest()).iter().any(|other| Arc::ptr_eq(other, oc)))
                 .then(|| self.unlink(&mut shard, oc, cause))
         };
         dead.is_some()
@@ -356,11 +360,11 @@ impl Shared {
     /// Answers whether it was the first.
     pub fn invalidate(&self, oc: &Arc<Objcore>, seq: u64) -> bool {
         let (dead, first) = {
-            let mut shard = self.shard(&oc.digest).lock();
+            let mut shard = self.shard(&oc.digest()).lock();
             if oc.state() != State::Stored {
                 return false;
             }
-            if shard.heads.has_waiters(&oc.digest) || shard.recent_rushes.has(oc, self.now()) {
+            if shard.heads.has_waiters(&oc.digest()) || shard.recent_rushes.has(oc, self.now()) {
                 let when = self.overtaken_until();
                 self.arm(&mut shard, oc, when);
                 self.forget_record(oc);
@@ -378,16 +382,14 @@ impl Shared {
         self.now().plus(OVERTAKEN_LIFE)
     }
 
-    /// A finished object survives the worker from now on, if it has a record, and may be evicted: from a store without a
-    /// limit nothing ever is, unless [`Cache::evict_unlimited`] was asked for.
-    pub fn settle(&self, oc: &Arc<Objcore>) {
-        let is_evictable = self.is_evictable(oc);
-        if !is_evictable && oc.record().is_none() {
-            return;
-        }
-        let _shard = self.shard(&oc.digest).lock();
+    /// An object is whole, with these bytes: it survives the worker from now on, if it has a record, and may be evicted; from a
+    /// store without a limit nothing ever is, unless [`Cache::evict_unlimited`] was asked for.
+    pub fn settle(&self, oc: &Arc<Objcore>, bytes: ObjBytes) {
+        let mut shard = self.shard(&oc.digest()).lock();
+        oc.set_bytes(bytes);
         if oc.state() == State::Stored {
-            if is_evictable {
+            shard.tails += u64::from(oc.has_tail());
+            if self.is_evictable(oc) {
                 self.evictors[oc.store() as usize].add(oc, 0);
             }
             self.publish_record(oc);
@@ -398,7 +400,7 @@ impl Shared {
     /// caller has the shard's lock.
     pub fn evictable_again(&self, oc: &Arc<Objcore>) {
         if self.is_evictable(oc) {
-            self.evictors[oc.store() as usize].add(oc, oc.hits.load(Relaxed));
+            self.evictors[oc.store() as usize].add(oc, oc.hits());
         }
     }
 
@@ -459,7 +461,7 @@ impl Shared {
     pub fn evict_one(&self, store: StoreId) -> Option<Event> {
         let mut steps = 0;
         loop {
-            let Some(oc) = self.evictors[store as usize].victim(self.stores.get(store)) else {
+            let Some(oc) = self.evictors[store as usize].victim() else {
                 if self.adopt_for_room(&mut steps) {
                     continue;
                 }

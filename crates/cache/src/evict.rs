@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use base::critical::Lock;
-use storage::Store;
 use tables::counters::Main;
 
 use crate::digest::Digest;
@@ -77,7 +76,7 @@ impl Evictor {
             return;
         }
         let former_uses = former_hits.min(u32::from(MAX_GHOST_USES)) as u8;
-        let uses = inner.ghosts.remove(&oc.digest).max(former_uses) + 1;
+        let uses = inner.ghosts.remove(&oc.digest()).max(former_uses) + 1;
         oc.set_freq(0);
         // Of two with the same use for their bytes the older one goes first.
         inner.clock += 1;
@@ -98,9 +97,8 @@ impl Evictor {
         drop(removed);
     }
 
-    /// Takes out the object that should go next; one in use isn't chosen, since its bytes would stay. What is asked for
-    /// has its hits noted in its record.
-    pub fn victim(&self, store: &Store) -> Option<Arc<Objcore>> {
+    /// Takes out the object that should go next; one in use isn't chosen, since its bytes would stay.
+    pub fn victim(&self) -> Option<Arc<Objcore>> {
         let mut guard = self.inner.lock();
         let inner = &mut *guard;
         for _ in 0..(inner.items.len() * 5).min(MAX_TRIES) {
@@ -111,16 +109,13 @@ impl Evictor {
                 Arc::strong_count(&first.oc) <= IDLE_HANDLES || base::failpoint::fault("an eviction under delivery");
             if freq > 0 || !is_idle {
                 first.oc.set_freq(0);
-                if let Some(record) = first.oc.record() {
-                    store.set_hits(record, first.oc.hits.load(Relaxed));
-                }
                 self.main.n_lru_moved.inc();
                 inner.again(freq.max(1), is_idle);
                 continue;
             }
             let item = inner.take(0);
             let resident = inner.items.len();
-            inner.ghosts.insert(&item.oc.digest, item.uses, resident);
+            inner.ghosts.insert(&item.oc.digest(), item.uses, resident);
             return Some(item.oc);
         }
         None

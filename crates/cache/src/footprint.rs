@@ -2,7 +2,7 @@
 //! What the index costs: memory beside the bytes that stores account for. Counted when somebody asks.
 
 use crate::cache::Cache;
-use crate::objcore::Objcore;
+use crate::objcore::{Objcore, Tail};
 
 /// The counts of an `Arc`.
 const COUNTS: usize = 2 * size_of::<usize>();
@@ -10,7 +10,7 @@ const COUNTS: usize = 2 * size_of::<usize>();
 /// Bytes of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Objcores, those in progress too.
+    /// Objcores, those in progress too, with what some of them have beside their block.
     pub objcores: u64,
     /// Tables from digests to objheads, and objheads of several variants.
     pub tables: u64,
@@ -36,6 +36,7 @@ impl Cache {
             let shard = shard.lock();
             sum.tables += shard.heads.bytes();
             sum.expiry += shard.heap.bytes();
+            sum.objcores += shard.tails * size_of::<Tail>() as u64;
         }
         sum
     }

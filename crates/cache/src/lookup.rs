@@ -3,7 +3,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use base::{Mono, Vxid};
 
@@ -390,17 +389,17 @@ impl Cache {
             query.req.vary_values(&spec, &mut values);
             Some((spec, values.into_boxed_slice()))
         });
-        let boc = Arc::new(Boc::new(false, shared.hot_params.transit_buffer(), guess));
-        let oc = Objcore::busy(*query.digest, shared.main, boc.clone());
+        let boc = Arc::new(Boc::new(*query.digest, false, shared.hot_params.transit_buffer(), guess));
+        let oc = Objcore::busy(shared.main, boc.clone());
         shared.bans.pin(&oc);
         shard.heads.add(oc.clone());
         Busy::new(self.clone(), oc, boc, false)
     }
 }
 
-/// A handle on an object that is delivered.
+/// A handle on an object that is delivered. The caller holds the shard's lock.
 fn hit_on(oc: Arc<Objcore>) -> ObjRef {
-    oc.hits.fetch_add(1, Relaxed);
+    oc.count_hit();
     oc.touch();
     ObjRef::new(oc)
 }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! One variant of an objhead: its state, its times, its bytes.
+//! One variant of an objhead: its state, its bytes.
+//!
+//! What is known of it beside (digest, times, fetch, hits, lengths) is in words that its boc has while it is fetched, and then
+//! its bytes: an objcore has the one or the other. Of an object that survives its worker they are the words of its record.
 //!
 //! An objcore is busy, stored or dying, and only ever moves in that direction; the state changes under its shard's lock.
 //! Its memory is free when the last handle on it is gone.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-use base::critical::Lock;
-use base::{Mono, Vxid};
-use storage::{Buf, RecordFields, RecordId, Rest, StoreError, StoreId, piece_at};
+use base::Vxid;
+use storage::{Buf, Facts, OwnFacts, RecordFields, RecordId, Rest, StoreError, StoreId, piece_at};
+use sys::arc_cell::ArcCell;
 use tables::counters::Main;
 
 use crate::attrs::{Attrs, Flags, PackedFlags, Times, Vary};
@@ -38,26 +41,23 @@ pub(crate) const NO_BAN: u64 = u64::MAX;
 /// Highest value of the access count that eviction looks at.
 pub(crate) const MAX_FREQ: u8 = 3;
 
-/// See the module. In the order in which a hit reads it: two or three cache lines.
+/// See the module. What a hit reads stands first.
 #[repr(C)]
 pub(crate) struct Objcore {
-    pub digest: Digest,
-    /// All bans up to this number have been tested; [`NO_BAN`] when it isn't on the ban list.
-    pub ban_seq: AtomicU64,
-    pub hits: AtomicU32,
+    bytes: OnceLock<ObjBytes>,
     state: AtomicU8,
     flags: AtomicU8,
     freq: AtomicU8,
     store: AtomicU8,
-    times: [AtomicU64; 4],
+    pub heap_slot: AtomicU32,
+    /// All bans up to this number have been tested; [`NO_BAN`] when it isn't on the ban list.
+    pub ban_seq: AtomicU64,
     /// Number of the first invalidation that overtook it: requests older than that may still have it. 0 = none. With
     /// [`SOFTLY`], it took the object's lives only.
     overtaken: AtomicU64,
-    bytes: OnceLock<ObjBytes>,
-    xid: AtomicU64,
-    boc: Lock<Option<Arc<Boc>>>,
+    /// Until there are bytes; of a pass, or a fetch that failed, as long as the objcore.
+    boc: ArcCell<Boc>,
     main: &'static Main,
-    pub heap_slot: AtomicU32,
     pub evict_slot: AtomicU32,
 }
 
@@ -76,70 +76,104 @@ pub(crate) enum Invalidation {
 #[derive(Clone, Debug)]
 pub(crate) struct HeadBlock {
     pub buf: Buf,
-    pub head_len: u32,
-    pub spec_len: u32,
-    pub values_len: u32,
-    pub aux_len: u32,
+    pub lengths: HeadLengths,
+}
+
+/// What is where in a head block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadLengths {
+    pub head: u32,
+    pub spec: u32,
+    pub values: u32,
+    pub aux: u32,
+}
+
+/// A look at a head block.
+#[derive(Clone, Copy)]
+pub(crate) struct HeadView<'a> {
+    bytes: &'a [u8],
+    lengths: HeadLengths,
 }
 
 /// All bytes of a finished object.
 pub(crate) struct ObjBytes {
-    pub head_block: HeadBlock,
-    /// A body that isn't in the head block; thin, because most are.
-    rest: Option<Box<Rest>>,
+    /// The head block and what is behind it.
+    buf: Buf,
+    /// What few objects have.
+    tail: Option<Box<Tail>>,
+}
+
+pub(crate) struct Tail {
+    /// Of an object without a record.
+    facts: OwnFacts,
+    /// A body that isn't in the head block.
+    rest: Option<Rest>,
 }
 
 impl Objcore {
-    pub fn busy(digest: Digest, main: &'static Main, boc: Arc<Boc>) -> Arc<Self> {
+    pub fn busy(main: &'static Main, boc: Arc<Boc>) -> Arc<Self> {
         main.n_objectcore.inc();
-        Arc::new(Self {
-            digest,
-            main,
-            xid: AtomicU64::new(0),
-            times: Default::default(),
-            ban_seq: AtomicU64::new(NO_BAN),
-            overtaken: AtomicU64::new(0),
-            hits: AtomicU32::new(0),
-            heap_slot: AtomicU32::new(NO_SLOT),
-            evict_slot: AtomicU32::new(NO_SLOT),
-            state: AtomicU8::new(State::Busy as u8),
-            flags: AtomicU8::new(0),
-            freq: AtomicU8::new(0),
-            store: AtomicU8::new(NO_STORE),
-            bytes: OnceLock::new(),
-            boc: Lock::new(Some(boc)),
-        })
+        Arc::new(Self::new(State::Busy, PackedFlags(0), NO_STORE, OnceLock::new(), Some(boc), main))
     }
 
-    /// An object of a former worker, as its record has it.
-    pub fn adopted(
-        fields: &RecordFields,
-        times: Times,
-        store: StoreId,
-        bytes: ObjBytes,
-        main: &'static Main,
-    ) -> Arc<Self> {
+    /// An object of a former worker.
+    pub fn adopted(flags: PackedFlags, store: StoreId, bytes: ObjBytes, main: &'static Main) -> Arc<Self> {
         main.n_objectcore.inc();
         main.n_object.inc();
-        let oc = Self {
-            digest: Digest(fields.digest),
-            main,
-            xid: AtomicU64::new(fields.xid),
-            times: Default::default(),
-            ban_seq: AtomicU64::new(NO_BAN),
-            overtaken: AtomicU64::new(0),
-            hits: AtomicU32::new(fields.hits),
-            heap_slot: AtomicU32::new(NO_SLOT),
-            evict_slot: AtomicU32::new(NO_SLOT),
-            state: AtomicU8::new(State::Stored as u8),
-            flags: AtomicU8::new(fields.flags),
+        Arc::new(Self::new(State::Stored, flags, store, OnceLock::from(bytes), None, main))
+    }
+
+    fn new(
+        state: State,
+        flags: PackedFlags,
+        store: StoreId,
+        bytes: OnceLock<ObjBytes>,
+        boc: Option<Arc<Boc>>,
+        main: &'static Main,
+    ) -> Self {
+        Self {
+            bytes,
+            state: AtomicU8::new(state as u8),
+            flags: AtomicU8::new(flags.0),
             freq: AtomicU8::new(0),
             store: AtomicU8::new(store),
-            bytes: OnceLock::from(bytes),
-            boc: Lock::new(None),
-        };
-        oc.set_times(times);
-        Arc::new(oc)
+            heap_slot: AtomicU32::new(NO_SLOT),
+            ban_seq: AtomicU64::new(NO_BAN),
+            overtaken: AtomicU64::new(0),
+            boc: ArcCell::new(boc),
+            main,
+            evict_slot: AtomicU32::new(NO_SLOT),
+        }
+    }
+
+    /// Reads its words, wherever they are.
+    fn with_facts<R>(&self, read: impl FnOnce(Facts<'_>) -> R) -> R {
+        if let Some(bytes) = self.bytes.get() {
+            return read(bytes.facts());
+        }
+        match self.boc.get() {
+            Some(boc) => read(boc.facts.facts()),
+            None => read(self.bytes.get().expect("an objcore has its bytes or its boc").facts()),
+        }
+    }
+
+    pub fn digest(&self) -> Digest {
+        Digest(self.with_facts(|facts| facts.digest()))
+    }
+
+    /// Whether that is its digest.
+    pub fn is_of(&self, digest: &Digest) -> bool {
+        self.with_facts(|facts| facts.is_of(&digest.0))
+    }
+
+    /// Times it was delivered from the cache.
+    pub fn hits(&self) -> u32 {
+        self.with_facts(|facts| facts.hits())
+    }
+
+    /// It is delivered once more. The caller holds the shard's lock.
+    pub fn count_hit(&self) {
+        self.with_facts(|facts| facts.set_hits(facts.hits().wrapping_add(1)));
     }
 
     pub fn state(&self) -> State {
@@ -157,7 +191,7 @@ impl Objcore {
     }
 
     pub fn xid(&self) -> Vxid {
-        Vxid(self.xid.load(Relaxed))
+        Vxid(self.with_facts(|facts| facts.xid()))
     }
 
     pub fn flags(&self) -> Flags {
@@ -178,19 +212,16 @@ impl Objcore {
     }
 
     pub fn times(&self) -> Times {
-        let [t_origin, ttl, grace, keep] = [0, 1, 2, 3].map(|i: usize| f64::from_bits(self.times[i].load(Relaxed)));
-        Times { t_origin: Mono(t_origin), ttl, grace, keep }
+        Times::from(self.with_facts(|facts| facts.lives()))
     }
 
+    /// The caller holds the shard's lock, or the objcore is private.
     pub fn set_times(&self, times: Times) {
-        let values = [times.t_origin.0, times.ttl, times.grace, times.keep];
-        self.times.iter().zip(values).for_each(|(slot, value)| slot.store(value.to_bits(), Relaxed));
+        self.with_facts(|facts| facts.set_lives(times.into()));
     }
 
-    /// Notes what the fetch knows; the objcore is busy.
+    /// Notes what the fetch knows, beside what its boc does; the objcore is busy.
     pub fn describe(&self, attrs: &Attrs, store: StoreId) {
-        self.set_times(attrs.times);
-        self.xid.store(attrs.xid.0, Relaxed);
         self.flags.store(PackedFlags::from(attrs.flags).0, Relaxed);
         if self.store.swap(store, Relaxed) == NO_STORE {
             self.main.n_object.inc();
@@ -248,40 +279,63 @@ impl Objcore {
     pub fn boc(&self) -> Option<Arc<Boc>> {
         match self.bytes.get() {
             Some(_) => None,
-            None => self.boc.lock().clone(),
+            None => self.boc.get(),
         }
     }
 
-    /// The fetch is over (well or badly): lets go of it.
+    /// The bytes are there: lets go of the fetch.
     pub fn drop_boc(&self) {
-        *self.boc.lock() = None;
+        assert!(self.bytes.get().is_some(), "an objcore has its bytes or its boc");
+        drop(self.boc.take());
     }
 
     pub fn bytes(&self) -> Option<&ObjBytes> {
         self.bytes.get()
     }
 
-    /// What survives of it, once it is whole; where that is is known of its bytes.
-    pub fn record(&self) -> Option<RecordId> {
-        self.bytes.get()?.head_block.buf.record()
+    /// Whether there is a [`Tail`].
+    pub fn has_tail(&self) -> bool {
+        self.bytes.get().is_some_and(|bytes| bytes.tail.is_some())
     }
 
+    /// What survives of it, once it is whole; where that is is known of its bytes.
+    pub fn record(&self) -> Option<RecordId> {
+        self.bytes.get()?.buf.record()
+    }
+
+    /// It is whole. The caller holds the shard's lock: what has changed of times and hits while the bytes were made goes
+    /// with them.
     pub fn set_bytes(&self, bytes: ObjBytes) {
+        self.with_facts(|former| {
+            let facts = bytes.facts();
+            facts.set_lives(former.lives());
+            facts.set_hits(former.hits());
+        });
         assert!(self.bytes.set(bytes).is_ok(), "an object is finished once");
+        self.note_ban_seq();
+    }
+
+    /// Notes in its words, if it is whole, how far it has been tested: after it was tested further, and after it has become
+    /// whole, so that of two threads one sees what the other did.
+    pub fn note_ban_seq(&self) {
+        fence(SeqCst);
+        let seq = self.ban_seq.load(Relaxed);
+        if let Some(bytes) = self.bytes.get().filter(|_| seq != NO_BAN) {
+            bytes.facts().raise_ban_seq(seq);
+        }
     }
 
     /// Whether the request selects this variant; one without a vary key, or without a head yet, is everybody's.
     pub fn vary_matches(&self, matches: impl Fn(Vary<'_>) -> bool) -> bool {
         if let Some(bytes) = self.bytes.get() {
-            return bytes.head_block.vary().is_none_or(matches);
+            return bytes.view().vary().is_none_or(matches);
         }
-        let boc = self.boc.lock().clone();
-        boc.is_none_or(|boc| boc.head_block().is_none_or(|block| block.vary().is_none_or(matches)))
+        self.with_head_block(|block| block.vary().is_none_or(matches)).unwrap_or(true)
     }
 
     /// Whether both are the same variant.
     pub fn has_vary_of(&self, other: &Objcore) -> bool {
-        let same = |one: &HeadBlock| {
+        let same = |one: HeadView<'_>| {
             other.with_head_block(|two| match (one.vary(), two.vary()) {
                 (None, None) => true,
                 (Some(one), Some(two)) => (one.spec, one.values) == (two.spec, two.values),
@@ -292,61 +346,95 @@ impl Objcore {
     }
 
     /// The stored head and its vary key, also while the body streams.
-    pub fn with_head_block<R>(&self, read: impl FnOnce(&HeadBlock) -> R) -> Option<R> {
+    pub fn with_head_block<R>(&self, read: impl FnOnce(HeadView<'_>) -> R) -> Option<R> {
         if let Some(bytes) = self.bytes.get() {
-            return Some(read(&bytes.head_block));
+            return Some(read(bytes.view()));
         }
-        let boc = self.boc.lock().clone();
-        match boc {
-            Some(boc) => boc.head_block().map(read),
-            None => self.bytes.get().map(|bytes| read(&bytes.head_block)),
+        match self.boc.get() {
+            Some(boc) => boc.head_block().map(|block| read(block.view())),
+            None => self.bytes.get().map(|bytes| read(bytes.view())),
         }
     }
 
     /// Bytes its store is charged with.
     pub fn weight(&self) -> u64 {
-        self.bytes.get().map_or(0, |bytes| {
-            let rest = bytes.rest.as_ref().map_or(0, |rest| rest.charged_bytes());
-            bytes.head_block.buf.charged_bytes() + rest
-        })
+        self.bytes.get().map_or(0, |bytes| bytes.buf.charged_bytes() + bytes.rest().map_or(0, Rest::charged_bytes))
+    }
+}
+
+impl HeadLengths {
+    /// Length of all but a body.
+    pub fn all(self) -> usize {
+        self.kept() + self.aux as usize
+    }
+
+    /// Length of what is before the auxiliary attributes.
+    pub fn kept(self) -> usize {
+        self.head as usize + self.spec as usize + self.values as usize
     }
 }
 
 impl HeadBlock {
-    pub fn head(&self) -> &[u8] {
-        &self.buf[..self.head_len as usize]
+    pub fn view(&self) -> HeadView<'_> {
+        HeadView { bytes: &self.buf, lengths: self.lengths }
+    }
+}
+
+impl<'a> HeadView<'a> {
+    pub fn head(self) -> &'a [u8] {
+        &self.bytes[..self.lengths.head as usize]
     }
 
-    pub fn vary(&self) -> Option<Vary<'_>> {
-        if self.spec_len == 0 {
+    pub fn vary(self) -> Option<Vary<'a>> {
+        let HeadLengths { head, spec, .. } = self.lengths;
+        if spec == 0 {
             return None;
         }
-        let (head, spec, values) = (self.head_len as usize, self.spec_len as usize, self.values_len as usize);
-        let (spec, values) = self.buf.get(head..head + spec + values)?.split_at(spec);
+        let (spec, values) = self.bytes.get(head as usize..self.lengths.kept())?.split_at(spec as usize);
         Some(Vary { spec, values })
     }
 
     /// What the engine stored beside the head.
-    pub fn aux_attrs(&self) -> &[u8] {
-        let end = self.len();
-        &self.buf[end - self.aux_len as usize..end]
-    }
-
-    /// Length of all but a body.
-    pub fn len(&self) -> usize {
-        (self.head_len + self.spec_len + self.values_len + self.aux_len) as usize
+    pub fn aux_attrs(self) -> &'a [u8] {
+        &self.bytes[self.lengths.kept()..self.lengths.all()]
     }
 }
 
 impl ObjBytes {
-    pub fn new(head_block: HeadBlock, rest: Option<Rest>) -> Self {
-        Self { head_block, rest: rest.map(Box::new) }
+    /// Those of an object whose record says what `fields` does, or of one without a record.
+    pub fn new(buf: Buf, rest: Option<Rest>, fields: &RecordFields) -> Self {
+        let tail = match (buf.facts(), rest) {
+            (Some(_), None) => None,
+            (Some(_), rest) => Some(Tail { facts: OwnFacts::default(), rest }),
+            (None, rest) => Some(Tail { facts: OwnFacts::new(fields), rest }),
+        };
+        Self { buf, tail: tail.map(Box::new) }
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        let own = || self.tail.as_ref().expect("an object without a record has words of its own").facts.facts();
+        self.buf.facts().unwrap_or_else(own)
+    }
+
+    fn lengths(&self) -> HeadLengths {
+        let [head, spec, values, aux] = self.facts().lengths();
+        HeadLengths { head, spec, values, aux }
+    }
+
+    /// Its head block.
+    pub fn view(&self) -> HeadView<'_> {
+        HeadView { bytes: &self.buf, lengths: self.lengths() }
+    }
+
+    /// A body that isn't in the head block.
+    fn rest(&self) -> Option<&Rest> {
+        self.tail.as_ref()?.rest.as_ref()
     }
 
     pub fn body_len(&self) -> u64 {
-        match &self.rest {
+        match self.rest() {
             Some(rest) => rest.len(),
-            None => (self.head_block.buf.len() - self.head_block.len()) as u64,
+            None => (self.buf.len() - self.lengths().all()) as u64,
         }
     }
 
@@ -363,9 +451,8 @@ impl ObjBytes {
         if offset >= self.body_len() {
             return Poll::Ready(Ok(None));
         }
-        let buf = &self.head_block.buf;
-        Poll::Ready(Ok(match self.rest.as_deref() {
-            None => Some(buf.slice(self.head_block.len() + offset as usize..buf.len())),
+        Poll::Ready(Ok(match self.rest() {
+            None => Some(self.buf.slice(self.lengths().all() + offset as usize..self.buf.len())),
             Some(Rest::Blocks(pieces)) => piece_at(pieces, offset),
             Some(Rest::Home(body)) => return body.poll_at(cx, waiter, wanted).map_ok(Some),
         }))
@@ -373,7 +460,7 @@ impl ObjBytes {
 
     /// A reader that waited for the store goes away.
     pub fn forget(&self, waiter: u64) {
-        if let Some(Rest::Home(body)) = self.rest.as_deref() {
+        if let Some(Rest::Home(body)) = self.rest() {
             body.forget(waiter);
         }
     }
@@ -390,7 +477,7 @@ impl Drop for Objcore {
 
 impl std::fmt::Debug for Objcore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Objcore({:?} x={} {:?})", self.digest, self.xid(), self.state())
+        write!(f, "Objcore({:?} x={} {:?})", self.digest(), self.xid(), self.state())
     }
 }
 
@@ -401,6 +488,6 @@ mod tests {
     #[test]
     fn an_objcore_is_small() {
         // With the two counts of its Arc: a class of the allocator's.
-        assert!(size_of::<Objcore>() + 16 <= 192, "{}", size_of::<Objcore>());
+        assert!(size_of::<Objcore>() + 16 <= 96, "{}", size_of::<Objcore>());
     }
 }

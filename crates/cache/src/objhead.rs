@@ -90,7 +90,7 @@ impl Heads {
     }
 
     fn one(&self, digest: &Digest) -> Option<&Arc<Objcore>> {
-        self.ones.find(digest.hash(), |oc| oc.digest == *digest)
+        self.ones.find(digest.hash(), |oc| oc.is_of(digest))
     }
 
     fn full(&self, digest: &Digest) -> Option<&Objhead> {
@@ -102,18 +102,18 @@ impl Heads {
     }
 
     fn insert_one(&mut self, oc: Arc<Objcore>) {
-        self.ones.insert_unique(oc.digest.hash(), oc, |oc| oc.digest.hash());
+        self.ones.insert_unique(oc.digest().hash(), oc, |oc| oc.digest().hash());
     }
 
     /// Takes an objcore that is all of its objhead out of the table.
     fn take_one(&mut self, digest: &Digest) -> Option<Arc<Objcore>> {
-        let entry = self.ones.find_entry(digest.hash(), |oc| oc.digest == *digest).ok()?;
+        let entry = self.ones.find_entry(digest.hash(), |oc| oc.is_of(digest)).ok()?;
         Some(entry.remove().0)
     }
 
     /// Adds a busy variant, or the only one.
     pub fn add(&mut self, oc: Arc<Objcore>) {
-        let digest = oc.digest;
+        let digest = oc.digest();
         if !self.is_here(&digest) {
             self.main.n_objecthead.inc();
             return self.insert_one(oc);
@@ -143,7 +143,7 @@ impl Heads {
 
     /// Takes a variant out.
     pub fn remove(&mut self, oc: &Arc<Objcore>) -> Arc<Objcore> {
-        let digest = oc.digest;
+        let digest = oc.digest();
         if let Some(one) = self.take_one(&digest) {
             assert!(Arc::ptr_eq(&one, oc), "an objcore is removed from where it is");
             self.main.n_objecthead.untally(1);
@@ -170,7 +170,7 @@ impl Heads {
     /// Makes a busy variant a stored one: the newest, found by its vary key. With `notice` of them the objhead has many.
     pub fn unbusy(&mut self, oc: &Arc<Objcore>, vary: Option<Vary<'_>>, notice: usize) {
         let main = self.main;
-        let Some(head) = self.full_mut(&oc.digest) else { return };
+        let Some(head) = self.full_mut(&oc.digest()) else { return };
         let hash = vary.map_or(ANY, |vary| vary_hash(vary.spec, vary.values));
         let at = head.objcs.iter().rposition(|other| Arc::ptr_eq(other, oc)).expect("a busy objcore is in its objhead");
         let oc = head.objcs.remove(at);
@@ -188,7 +188,7 @@ impl Heads {
     /// The marker that `new` takes the place of: the newest older one that says the same to the same requests, and not for
     /// longer. Where most answers are uncacheable there would be thousands of them.
     pub fn superseded(&self, new: &Arc<Objcore>) -> Option<Arc<Objcore>> {
-        let (objcs, head) = self.look(&new.digest);
+        let (objcs, head) = self.look(&new.digest());
         let (kind, until) = (new.flags(), new.times().dead_at());
         let hash = head?.hashes.last()?;
         let mut older =
@@ -268,7 +268,7 @@ impl Heads {
         heads
             .map(|head| {
                 let is_whole = head.hashes.len() == head.objcs.len()
-                    && head.objcs.iter().all(|oc| oc.digest == head.digest)
+                    && head.objcs.iter().all(|oc| oc.is_of(&head.digest))
                     && self.one(&head.digest).is_none();
                 if !is_whole || head.objcs.is_empty() && head.waiting.is_empty() {
                     return Err(format!("the objhead of {:?} isn't whole", head.digest));
@@ -392,7 +392,7 @@ mod tests {
             })
             .collect();
         for &digest in &digests {
-            heads.add(Objcore::busy(digest, main, Arc::new(Boc::new(false, None, None))));
+            heads.add(Objcore::busy(main, Arc::new(Boc::new(digest, false, None, None))));
         }
         // Of 2048 places, 7 of 8 may be taken; each has a byte of the table's own.
         assert!(heads.bytes() < 1700 * 12, "{}", heads.bytes());

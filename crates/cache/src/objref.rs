@@ -4,7 +4,6 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
 use base::Vxid;
@@ -38,8 +37,8 @@ impl ObjRef {
     /// The stored head, as given to `set_head`. Empty before [`ObjRef::headers`] is ready.
     pub fn head(&self) -> &[u8] {
         match (self.oc.bytes(), &self.boc) {
-            (Some(bytes), _) => bytes.head_block.head(),
-            (None, Some(boc)) => boc.head_block().map_or(&[], |block| block.head()),
+            (Some(bytes), _) => bytes.view().head(),
+            (None, Some(boc)) => boc.head_block().map_or(&[], |block| block.view().head()),
             (None, None) => &[],
         }
     }
@@ -48,8 +47,8 @@ impl ObjRef {
     /// that got its auxiliary attributes after it was published still runs.
     pub fn aux_attrs(&self) -> &[u8] {
         match (self.oc.bytes(), &self.boc) {
-            (Some(bytes), _) => bytes.head_block.aux_attrs(),
-            (None, Some(boc)) => boc.head_block().map_or(&[], |block| block.aux_attrs()),
+            (Some(bytes), _) => bytes.view().aux_attrs(),
+            (None, Some(boc)) => boc.head_block().map_or(&[], |block| block.view().aux_attrs()),
             (None, None) => &[],
         }
     }
@@ -76,7 +75,7 @@ impl ObjRef {
 
     /// Times it was delivered from the cache.
     pub fn hits(&self) -> u32 {
-        self.oc.hits.load(Relaxed)
+        self.oc.hits()
     }
 
     /// What survives of it in its store's arena, once it is whole.

@@ -106,7 +106,6 @@ impl Cache {
                         } else {
                             oc.overtake_softly(seq);
                             oc.set_times(purge.shorten(oc.times(), now));
-                            shared.note_times(&oc);
                             when = Mono(when.0.max(oc.times().dead_at().0));
                         }
                         shared.arm(&mut shard, &oc, when);
@@ -118,7 +117,6 @@ impl Cache {
                             shared.main.n_expired.inc();
                             dead.push(shared.unlink(&mut shard, &oc, Cause::Purged));
                         } else {
-                            shared.note_times(&oc);
                             shared.arm(&mut shard, &oc, oc.times().dead_at());
                         }
                     }
@@ -141,10 +139,9 @@ impl Cache {
     /// Changes the lives of one object (`obj.ttl` and the like set from outside).
     pub fn rearm(&self, obj: &ObjRef, now: Mono, purge: Purge) {
         let (shared, oc) = (self.shared(), obj.objcore());
-        let mut shard = shared.shard(&oc.digest).lock();
+        let mut shard = shared.shard(&oc.digest()).lock();
         if oc.state() == State::Stored {
             oc.set_times(purge.apply(oc.times(), now));
-            shared.note_times(oc);
             shared.arm(&mut shard, oc, oc.times().dead_at());
         }
     }

@@ -506,7 +506,7 @@ impl Shared {
     /// Takes the ttl of a stored object that has some left; whether it had.
     fn soften(&self, oc: &Arc<Objcore>, now: Mono) -> bool {
         let dead = {
-            let mut shard = self.shard(&oc.digest).lock();
+            let mut shard = self.shard(&oc.digest()).lock();
             if oc.state() != State::Stored || oc.times().fresh_until(None).0 <= now.0 {
                 return false;
             }
@@ -515,7 +515,6 @@ impl Shared {
                 self.main.n_expired.inc();
                 Some(self.unlink(&mut shard, oc, crate::tombstones::Cause::Purged))
             } else {
-                self.note_times(oc);
                 self.arm(&mut shard, oc, oc.times().dead_at());
                 None
             }

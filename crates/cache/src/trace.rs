@@ -2,7 +2,6 @@
 //! Why a lookup found nothing to deliver, and what there is under a hash: for those who ask, without touching anything.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use base::{Mono, Vxid};
 
@@ -99,7 +98,7 @@ impl Cache {
             is_busy,
             times: oc.times(),
             flags: oc.flags(),
-            hits: oc.hits.load(Relaxed),
+            hits: oc.hits(),
             is_selected: oc.vary_matches(|vary: Vary<'_>| req.vary_matches(vary.spec, vary.values)),
             vary,
             ban: ban.map(|ban| ban.spec.to_string()),

@@ -14,6 +14,7 @@ use sys::splice::SpliceRanges;
 use triomphe::ThinArc;
 
 use crate::record::RecordId;
+use crate::records::Facts;
 use crate::store::{Block, Charge};
 
 /// An owned handle on a range of stored bytes: 16 bytes, cheap to clone, may go to any thread.
@@ -86,6 +87,12 @@ impl Buf {
     /// The record whose bytes these are.
     pub fn record(&self) -> Option<RecordId> {
         self.0.slot().and_then(NonZeroU32::new).map(RecordId)
+    }
+
+    /// The words of that record.
+    #[inline]
+    pub fn facts(&self) -> Option<Facts<'_>> {
+        self.0.words().map(Facts::of_slot)
     }
 
     /// Whether nobody else has a handle on its block.

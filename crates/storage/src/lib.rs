@@ -6,6 +6,7 @@
 //!   range of it (owned, `Send`). Its bytes stay accounted until the last handle is gone.
 //! * [`Body`] is the list of a body's blocks while it grows; [`Store::compact`] compacts it once it is whole.
 //! * A store with an arena keeps records of its objects, which survive the worker ([`Store::keep`]).
+//! * [`Facts`] are what is known of an object beside its bytes: the words of its record, or [`OwnFacts`].
 //! * [`Home`] is the door to objects that aren't in memory; the memory of a store with a home is its front.
 //! * [`journal`] keeps what invalidated objects, for a worker that finds those of a former one.
 //!
@@ -28,6 +29,7 @@ pub use buf::Buf;
 pub use compact::{Compact, Rest, SMALL_BODY};
 pub use home::{Home, HomeId, LoadFuture, StoreError, Stored, StoredBody, Writing};
 pub use record::{Cursor, Opening, RecordFields, RecordId, Survivor, Suspect};
+pub use records::{Facts, Lives, OwnFacts};
 pub use spec::StoreSpec;
 pub use store::{MAX_BLOCK, NoSpace, Store, StoreId};
 pub use stores::Stores;

@@ -120,21 +120,6 @@ impl Store {
         self.expect_records().forget(id);
     }
 
-    /// Its times have changed; as in [`RecordFields`].
-    pub fn set_times(&self, id: RecordId, t_origin: f64, ttl: f64, grace: f64, keep: f64) {
-        self.expect_records().set_times(id, t_origin, ttl, grace, keep);
-    }
-
-    /// More bans have been tested.
-    pub fn set_ban_seq(&self, id: RecordId, seq: u64) {
-        self.expect_records().set_ban_seq(id, seq);
-    }
-
-    /// It was delivered so often.
-    pub fn set_hits(&self, id: RecordId, hits: u32) {
-        self.expect_records().set_hits(id, hits);
-    }
-
     /// Whether there may be survivors that weren't given out yet. One relaxed load; false in a store that began empty.
     #[inline]
     pub fn is_adopting(&self) -> bool {

@@ -5,6 +5,7 @@
 //! [`words::LIVE`] is complete. What is linked in a bucket may be dead, but its slot isn't used for anything else: a
 //! record is unlinked before its slot is free. A live record that isn't linked yet is found by the walk alone.
 
+mod facts;
 mod keep;
 mod survivors;
 mod words;
@@ -23,6 +24,7 @@ use sys::extent::{PAGE, Region};
 use crate::buf::Buf;
 use crate::record::{Opening, RecordId, Suspect};
 use crate::store::{Account, keep_bytes, spread};
+pub use facts::{Facts, Lives, OwnFacts};
 use words::{DEAD, DEATH, HASH, KEPT, LIVE, MIXED, NEXT, STATE};
 
 /// Bytes of the limit for one bucket.
@@ -96,28 +98,6 @@ impl Records {
     pub fn forget(&self, id: RecordId) {
         let _critical = base::critical::enter();
         forget(&self.arena.books(), id.0.get(), self.arena.is_frozen());
-    }
-
-    pub fn set_times(&self, id: RecordId, t_origin: f64, ttl: f64, grace: f64, keep: f64) {
-        let books = self.arena.books();
-        // The lives first: what is cut short must not outlive its worker because that dies between two of these words.
-        let set = |n, value: f64| books.word64(id.0.get(), n).map(|word| word.store(value.to_bits(), Release));
-        let set_short =
-            |n, value: f64| books.word(id.0.get(), n).map(|word| word.store((value as f32).to_bits(), Release));
-        let _ = (set(words::TTL, ttl), set_short(words::GRACE, grace), set_short(words::KEEP, keep));
-        let _ = set(words::T_ORIGIN, t_origin);
-    }
-
-    pub fn set_ban_seq(&self, id: RecordId, seq: u64) {
-        if let Some(word) = self.arena.books().word64(id.0.get(), words::BAN_SEQ) {
-            word.store(seq, Release);
-        }
-    }
-
-    pub fn set_hits(&self, id: RecordId, hits: u32) {
-        if let Some(word) = self.arena.books().word(id.0.get(), words::HITS) {
-            word.store(hits, Relaxed);
-        }
     }
 
     #[inline]

@@ -12,6 +12,7 @@ mod classes;
 mod handle;
 mod layout;
 mod slots;
+mod words;
 
 use std::fs::File;
 use std::io;
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use handle::{Bytes, Header, Slot};
 pub use layout::{SERVING, Size};
+pub use words::Words;
 
 use crate::extent::{Extent, PAGE, Region, Shared};
 use crate::map::Map;

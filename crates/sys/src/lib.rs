@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 pub mod alloc;
+pub mod arc_cell;
 pub mod arena;
 pub mod blockfile;
 pub mod cpu;

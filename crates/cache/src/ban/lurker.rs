@@ -227,7 +227,7 @@ impl Pass {
         }
         main.bans_lurker_tests_tested.add(tests);
         if row.to > seq {
-            shared.bans.advance(shared, oc, seq, row.to);
+            shared.bans.advance(oc, seq, row.to);
         }
     }
 }

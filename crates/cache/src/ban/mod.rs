@@ -295,15 +295,6 @@ impl Bans {
         true
     }
 
-    /// Brings the object's record up to date.
-    pub fn note(&self, shared: &Shared, oc: &Objcore) {
-        let _list = self.inner.lock();
-        let seq = oc.ban_seq.load(Relaxed);
-        if seq != NO_BAN {
-            shared.note_ban_seq(oc, seq);
-        }
-    }
-
     /// An object leaves the cache.
     pub fn detach(&self, oc: &Objcore) {
         let mut list = self.inner.lock();
@@ -314,7 +305,7 @@ impl Bans {
     }
 
     /// An object that was tested up to `from` has been tested up to `to`; `false` when somebody else was first.
-    fn advance(&self, shared: &Shared, oc: &Objcore, from: u64, to: u64) -> bool {
+    fn advance(&self, oc: &Objcore, from: u64, to: u64) -> bool {
         let mut list = self.inner.lock();
         if oc.ban_seq.load(Relaxed) != from {
             return false;
@@ -322,7 +313,7 @@ impl Bans {
         list.at(from).refs -= 1;
         list.at(to).refs += 1;
         oc.ban_seq.store(to, Relaxed);
-        shared.note_ban_seq(oc, to);
+        oc.note_ban_seq();
         true
     }
 
@@ -354,7 +345,7 @@ impl Bans {
         if let Some(ban) = hit {
             return BanOutcome::Hit(ban);
         }
-        self.advance(shared, oc, from, slice_end.unwrap_or(to));
+        self.advance(oc, from, slice_end.unwrap_or(to));
         if slice_end.is_some() { BanOutcome::Unfinished } else { BanOutcome::Clean }
     }
 

@@ -110,7 +110,7 @@ impl Store {
         };
         self.account().count_request();
         words::write(&slot, fields, lengths);
-        slot.word(STATE).store(KEPT, std::sync::atomic::Ordering::Release);
+        slot.words().word(STATE).store(KEPT, std::sync::atomic::Ordering::Release);
         let id = number(&slot);
         Some((Buf::of_slot(slot), id))
     }

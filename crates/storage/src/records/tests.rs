@@ -171,9 +171,10 @@ fn what_was_published_survives() {
         lens.iter().zip(1..).map(|(&len, xid)| Object::store(first.store(), xid, len, 64 << 10).unwrap()).collect();
     objects[1..].iter().for_each(|object| first.store().publish(object.record));
     first.store().forget(objects[2].record);
-    first.store().set_ban_seq(objects[3].record, 77);
-    first.store().set_hits(objects[3].record, 78);
-    first.store().set_times(objects[4].record, 1.0, 2.0, 3.0, 4.0);
+    objects[3].head.facts().unwrap().raise_ban_seq(77);
+    objects[3].head.facts().unwrap().set_hits(78);
+    let lives = Lives { t_origin: 1.0, ttl: 2.0, grace: 3.0, keep: 4.0 };
+    objects[4].head.facts().unwrap().set_lives(lives);
     let second = Bed::open(&copy(&file), 4 * MB);
     assert_eq!((second.store().opening().generation, second.store().is_adopting()), (2, true));
     let found = second.adopt(&BTreeSet::from([digest(4)]));

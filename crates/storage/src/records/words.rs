@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use sys::arena::Slot;
+use sys::arena::{Slot, Words};
 
 use crate::record::RecordFields;
 
@@ -15,10 +15,10 @@ use crate::record::RecordFields;
 pub(super) const STATE: usize = 0;
 /// The number of the next record in its bucket, 0 at the end.
 pub(super) const NEXT: usize = 1;
-const DIGEST: usize = 2;
+pub(super) const DIGEST: usize = 2;
 /// Of the digest the word that chooses the bucket.
 pub(super) const HASH: usize = DIGEST + 4;
-const XID: usize = 10;
+pub(super) const XID: usize = 10;
 pub(super) const BAN_SEQ: usize = 12;
 pub(super) const T_ORIGIN: usize = 14;
 pub(super) const TTL: usize = 16;
@@ -26,15 +26,18 @@ pub(super) const GRACE: usize = 18;
 pub(super) const KEEP: usize = 19;
 pub(super) const HITS: usize = 20;
 const CHECK: usize = 21;
-const HEAD_LEN: usize = 22;
+pub(super) const HEAD_LEN: usize = 22;
 /// Lengths of the vary spec and of the vary values.
-const VARY_LENS: usize = 23;
-const AUX_LEN: usize = 24;
+pub(super) const VARY_LENS: usize = 23;
+pub(super) const AUX_LEN: usize = 24;
 /// Length of the tags, flags, count of deaths.
 pub(super) const MIXED: usize = 25;
-const BODY_LEN: usize = 26;
-const EXTENTS: usize = 27;
+pub(super) const BODY_LEN: usize = 26;
+pub(super) const EXTENTS: usize = 27;
 const _: () = assert!(EXTENTS < sys::arena::WORDS);
+
+/// In [`VARY_LENS`] of what isn't a record: they are too long for it, and in the two words behind [`MIXED`].
+pub(super) const LONG_VARY: u32 = u32::MAX;
 
 /// One death, in [`MIXED`].
 pub(super) const DEATH: u32 = 1 << 24;
@@ -62,7 +65,7 @@ impl Lengths {
     /// Whether these and those that `fields` tells have room in their words.
     pub fn fit(&self, fields: &RecordFields) -> bool {
         let short = [fields.spec_len as usize, fields.values_len as usize, self.tags];
-        short.iter().all(|&len| len <= usize::from(u16::MAX))
+        short.iter().all(|&len| len < usize::from(u16::MAX))
             && [self.body, self.extents].iter().all(|&len| u32::try_from(len).is_ok())
     }
 
@@ -77,9 +80,9 @@ pub(super) fn extent_words(first: u32, len: u32) -> [u8; 8] {
     (u64::from(first) | u64::from(len) << 32).to_le_bytes()
 }
 
-/// Writes all words but the state and the chain's.
-pub(super) fn write(slot: &Slot, fields: &RecordFields, lengths: &Lengths) {
-    let set = |n: usize, word: u32| slot.word(n).store(word, Relaxed);
+/// Writes what isn't of a record's place alone.
+pub(super) fn write_facts(words: &Words, fields: &RecordFields) {
+    let set = |n: usize, word: u32| words.word(n).store(word, Relaxed);
     let (digest, _) = fields.digest.as_chunks::<4>();
     digest.iter().enumerate().for_each(|(n, bytes)| set(DIGEST + n, u32::from_le_bytes(*bytes)));
     let wide = [
@@ -88,14 +91,20 @@ pub(super) fn write(slot: &Slot, fields: &RecordFields, lengths: &Lengths) {
         (T_ORIGIN, fields.t_origin.to_bits()),
         (TTL, fields.ttl.to_bits()),
     ];
-    wide.into_iter().for_each(|(n, word)| slot.word64(n).store(word, Relaxed));
-    set(NEXT, 0);
+    wide.into_iter().for_each(|(n, word)| words.word64(n).store(word, Relaxed));
     set(GRACE, (fields.grace as f32).to_bits());
     set(KEEP, (fields.keep as f32).to_bits());
     set(HITS, fields.hits);
     set(HEAD_LEN, fields.head_len);
-    set(VARY_LENS, fields.spec_len | fields.values_len << 16);
     set(AUX_LEN, fields.aux_len);
+}
+
+/// Writes all words of a record but the state's.
+pub(super) fn write(slot: &Slot, fields: &RecordFields, lengths: &Lengths) {
+    let set = |n: usize, word: u32| slot.words().word(n).store(word, Relaxed);
+    write_facts(slot.words(), fields);
+    set(NEXT, 0);
+    set(VARY_LENS, fields.spec_len | fields.values_len << 16);
     set(MIXED, lengths.tags as u32 | u32::from(fields.flags) << 16);
     set(BODY_LEN, lengths.body as u32);
     set(EXTENTS, lengths.extents as u32);
@@ -104,8 +113,8 @@ pub(super) fn write(slot: &Slot, fields: &RecordFields, lengths: &Lengths) {
 
 /// Reads a record that is complete; `None`: it is damaged.
 pub(super) fn read(slot: &Slot) -> Option<(RecordFields, Lengths)> {
-    let get = |n: usize| slot.word(n).load(Relaxed);
-    let wide = |n: usize| slot.word64(n).load(Relaxed);
+    let get = |n: usize| slot.words().word(n).load(Relaxed);
+    let wide = |n: usize| slot.words().word64(n).load(Relaxed);
     let mut digest = [0; 32];
     let (words, _) = digest.as_chunks_mut::<4>();
     words.iter_mut().enumerate().for_each(|(n, bytes)| *bytes = get(DIGEST + n).to_le_bytes());
@@ -133,7 +142,8 @@ pub(super) fn read(slot: &Slot) -> Option<(RecordFields, Lengths)> {
         tags: (mixed & 0xffff) as usize,
     };
     let times = [fields.t_origin, fields.ttl, fields.grace, fields.keep];
-    let is_whole = times.iter().all(|time| time.is_finite()) && check(slot, &lengths)? == get(CHECK);
+    let is_whole =
+        vary != LONG_VARY && times.iter().all(|time| time.is_finite()) && check(slot, &lengths)? == get(CHECK);
     is_whole.then_some((fields, lengths))
 }
 
@@ -145,7 +155,7 @@ fn check(slot: &Slot, lengths: &Lengths) -> Option<u32> {
     }
     let fixed = (DIGEST..BAN_SEQ).chain(HEAD_LEN..=EXTENTS);
     let mut sum = fixed.fold(0x9e37_79b9_7f4a_7c15, |sum, n| {
-        let word = slot.word(n).load(Relaxed);
+        let word = slot.words().word(n).load(Relaxed);
         mix(sum, u64::from(if n == MIXED { word & (DEATH - 1) } else { word }))
     });
     let (extents, _) = extent_bytes(slot, lengths).as_chunks::<8>();

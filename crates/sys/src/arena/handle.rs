@@ -10,11 +10,11 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
 
 use triomphe::ThinArc;
 
-use crate::arena::{Arena, PAYLOAD, REFS};
+use crate::arena::{Arena, PAYLOAD, REFS, Words};
 
 /// Pointers to counts of slots have it, those to blocks of the heap don't: both are multiples of four.
 const TAG: usize = 1;
@@ -72,6 +72,13 @@ fn payload(at: NonNull<u8>) -> *const u8 {
     at.as_ptr().wrapping_byte_sub(within).wrapping_byte_add(PAYLOAD - REFS)
 }
 
+/// The words of a slot. The pointer must be a tagged one, and its slot must not be free.
+unsafe fn words<'a>(at: NonNull<u8>) -> &'a Words {
+    let base: *const Words = payload(at).wrapping_byte_sub(PAYLOAD).cast();
+    // SAFETY: the caller's: a slot begins with its words, on a multiple of 16, and they are atomics only.
+    unsafe { &*base }
+}
+
 fn acquire(at: NonNull<u8>) {
     // SAFETY: `at` is that of a handle, so it is a tagged pointer and its slot isn't free.
     unsafe { count(at) }.fetch_add(1, Relaxed);
@@ -99,20 +106,10 @@ impl Slot {
         Slot { at, len }
     }
 
-    /// Word `n` of those that are its owner's.
-    pub fn word(&self, n: usize) -> &AtomicU32 {
-        assert!(n < super::WORDS, "a slot has so many words");
-        let at = payload(self.at).wrapping_byte_sub(PAYLOAD).wrapping_byte_add(n * 4).cast_mut();
-        // SAFETY: within the slot, which begins on a multiple of 16 and lives while `self` does; words are atomics only.
-        unsafe { AtomicU32::from_ptr(at.cast()) }
-    }
-
-    /// Words `n` and `n + 1` as one; `n` is even.
-    pub fn word64(&self, n: usize) -> &AtomicU64 {
-        assert!(n + 1 < super::WORDS && n.is_multiple_of(2), "a slot has so many words");
-        let at = payload(self.at).wrapping_byte_sub(PAYLOAD).wrapping_byte_add(n * 4).cast_mut();
-        // SAFETY: as in `word`; an even word is a multiple of 8 from the slot's beginning.
-        unsafe { AtomicU64::from_ptr(at.cast()) }
+    /// The words that are its owner's.
+    pub fn words(&self) -> &Words {
+        // SAFETY: the slot isn't free as long as `self` lives.
+        unsafe { words(self.at) }
     }
 
     /// Its number.
@@ -162,6 +159,13 @@ impl<H: Header> Bytes<H> {
     /// The number of the slot behind it, if it is one.
     pub fn slot(&self) -> Option<u32> {
         is_slot(self.at).then(|| Arena::number_at(payload(self.at).addr() - PAYLOAD))
+    }
+
+    /// The words of that slot.
+    #[inline]
+    pub fn words(&self) -> Option<&Words> {
+        // SAFETY: the slot isn't free as long as `self` lives.
+        is_slot(self.at).then(|| unsafe { words(self.at) })
     }
 
     /// What that slot costs.

@@ -40,7 +40,7 @@ fn slots_of_all_sizes_keep_their_bytes() {
         match arena.slot(&[&vec![turn as u8; len / 3], &vec![turn as u8; len - len / 3]]) {
             Some(slot) => {
                 cost += arena.cost(len).unwrap();
-                slot.word(turn % WORDS).store(turn as u32, Relaxed);
+                slot.words().word(turn % WORDS).store(turn as u32, Relaxed);
                 held.push((turn, slot));
             }
             None => drop(held.split_off(held.len() / 2)),
@@ -51,7 +51,7 @@ fn slots_of_all_sizes_keep_their_bytes() {
     }
     for (turn, slot) in &held {
         assert!(slot.bytes().iter().all(|&byte| byte == *turn as u8) && slot.bytes().len() == turn * 37 % 9000);
-        assert_eq!(slot.word(turn % WORDS).load(Relaxed), *turn as u32);
+        assert_eq!(slot.words().word(turn % WORDS).load(Relaxed), *turn as u32);
     }
     drop(held);
     assert_eq!(freed.load(Relaxed), cost);
@@ -64,7 +64,7 @@ fn what_was_there_is_claimed_once() {
     let (first, found, _) = open(&file);
     assert_eq!((found.pages, found.refusal), (0, None));
     let (slot, extent) = (first.slot(&[b"slot"]).unwrap(), first.region().extent(&[&[7; PAGE + 1]]).unwrap());
-    slot.word(0).store(9, Relaxed);
+    slot.words().word(0).store(9, Relaxed);
     first.freeze();
     let (number, at) = (slot.number(), extent.place().1);
     let (second, found, freed) = open(&file);
@@ -96,7 +96,7 @@ fn what_nobody_claims_is_swept() {
     let (first, _, _) = open(&file);
     let slots: Vec<Slot> = (0..50).map(|_| first.slot(&[&[1; 1000]]).unwrap()).collect();
     let _extent = first.region().extent(&[&[1; 9 * PAGE]]).unwrap();
-    slots.iter().for_each(|slot| slot.word(0).store(5, Relaxed));
+    slots.iter().for_each(|slot| slot.words().word(0).store(5, Relaxed));
     first.freeze();
     let (second, _, _) = open(&file);
     let kept = second.books().claim(slots[7].number()).unwrap();

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What is known of an object beside its bytes, as words: those of its record, or, of one without, words of its own.
+//! There is no copy elsewhere.
+
+use std::sync::atomic::{Ordering::Relaxed, Ordering::Release};
+
+use sys::arena::Words;
+
+use crate::record::RecordFields;
+use crate::records::words::{
+    self, AUX_LEN, BAN_SEQ, BODY_LEN, DIGEST, EXTENTS, GRACE, HEAD_LEN, HITS, KEEP, LONG_VARY, T_ORIGIN, TTL,
+    VARY_LENS, XID,
+};
+
+/// Words of an object that has no record.
+#[derive(Debug, Default)]
+pub struct OwnFacts(Words);
+
+/// A look at the words of an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a>(&'a Words);
+
+/// When an object was fresh at the origin, and its lives: as in [`RecordFields`].
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Lives {
+    /// When it was fresh at the origin.
+    pub t_origin: f64,
+    /// Seconds it is fresh.
+    pub ttl: f64,
+    /// Seconds of grace.
+    pub grace: f64,
+    /// Seconds it is then kept.
+    pub keep: f64,
+}
+
+impl OwnFacts {
+    /// All that `fields` tells but the flags.
+    pub fn new(fields: &RecordFields) -> OwnFacts {
+        let words = Words::default();
+        words::write_facts(&words, fields);
+        words.word(VARY_LENS).store(LONG_VARY, Relaxed);
+        words.word(BODY_LEN).store(fields.spec_len, Relaxed);
+        words.word(EXTENTS).store(fields.values_len, Relaxed);
+        OwnFacts(words)
+    }
+
+    /// A look at them.
+    pub fn facts(&self) -> Facts<'_> {
+        Facts(&self.0)
+    }
+
+    /// Another fetch made it. (A record is of one fetch.)
+    pub fn set_xid(&self, xid: u64) {
+        self.0.word64(XID).store(xid, Relaxed);
+    }
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn of_slot(words: &'a Words) -> Self {
+        Facts(words)
+    }
+
+    /// The digest under which the object is found.
+    pub fn digest(self) -> [u8; 32] {
+        let mut digest = [0; 32];
+        let (parts, _) = digest.as_chunks_mut::<8>();
+        parts.iter_mut().enumerate().for_each(|(n, part)| *part = self.wide(DIGEST + 2 * n).to_le_bytes());
+        digest
+    }
+
+    /// Whether that is its digest.
+    #[inline]
+    pub fn is_of(self, digest: &[u8; 32]) -> bool {
+        let (parts, _) = digest.as_chunks::<8>();
+        parts.iter().enumerate().all(|(n, part)| self.wide(DIGEST + 2 * n) == u64::from_le_bytes(*part))
+    }
+
+    /// The fetch that made it.
+    pub fn xid(self) -> u64 {
+        self.wide(XID)
+    }
+
+    /// Its lives now.
+    #[inline]
+    pub fn lives(self) -> Lives {
+        let short = |n| f64::from(f32::from_bits(self.word(n)));
+        Lives {
+            t_origin: f64::from_bits(self.wide(T_ORIGIN)),
+            ttl: f64::from_bits(self.wide(TTL)),
+            grace: short(GRACE),
+            keep: short(KEEP),
+        }
+    }
+
+    /// Its lives have changed.
+    pub fn set_lives(self, lives: Lives) {
+        let set = |n, value: f64| self.0.word64(n).store(value.to_bits(), Release);
+        let set_short = |n, value: f64| self.0.word(n).store((value as f32).to_bits(), Release);
+        // The origin last: what is cut short must not outlive its worker because that dies between two of these words.
+        set(TTL, lives.ttl);
+        set_short(GRACE, lives.grace);
+        set_short(KEEP, lives.keep);
+        set(T_ORIGIN, lives.t_origin);
+    }
+
+    /// The bans up to this number have been tested; a lower one than is known changes nothing.
+    pub fn raise_ban_seq(self, seq: u64) {
+        self.0.word64(BAN_SEQ).fetch_max(seq, Release);
+    }
+
+    /// Times it was delivered.
+    pub fn hits(self) -> u32 {
+        self.word(HITS)
+    }
+
+    /// It was delivered so often. Whoever counts does so one after the other.
+    #[inline]
+    pub fn set_hits(self, hits: u32) {
+        self.0.word(HITS).store(hits, Relaxed);
+    }
+
+    /// Lengths of the stored head, the vary spec, the vary values and the auxiliary attributes.
+    #[inline]
+    pub fn lengths(self) -> [u32; 4] {
+        let (spec_len, values_len) = match self.word(VARY_LENS) {
+            LONG_VARY => (self.word(BODY_LEN), self.word(EXTENTS)),
+            both => (both & 0xffff, both >> 16),
+        };
+        [self.word(HEAD_LEN), spec_len, values_len, self.word(AUX_LEN)]
+    }
+
+    #[inline]
+    fn word(self, n: usize) -> u32 {
+        self.0.word(n).load(Relaxed)
+    }
+
+    #[inline]
+    fn wide(self, n: usize) -> u64 {
+        self.0.word64(n).load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read() {
+        let digest = std::array::from_fn(|n| n as u8 * 7);
+        let fields = RecordFields {
+            digest,
+            xid: 1 << 40 | 3,
+            ban_seq: 17,
+            t_origin: 1234.5,
+            ttl: 1e-6,
+            grace: 10.5,
+            keep: 86400.0,
+            flags: 0,
+            hits: 3,
+            head_len: 100,
+            spec_len: 70_000,
+            values_len: 80_000,
+            aux_len: 4,
+        };
+        let own = OwnFacts::new(&fields);
+        let facts = own.facts();
+        let lives = Lives { t_origin: 1234.5, ttl: 1e-6, grace: 10.5, keep: 86400.0 };
+        assert_eq!((facts.digest(), facts.xid(), facts.lives()), (digest, fields.xid, lives));
+        assert_eq!((facts.hits(), facts.lengths()), (3, [100, 70_000, 80_000, 4]));
+        assert!(facts.is_of(&digest) && !facts.is_of(&[7; 32]));
+        facts.raise_ban_seq(16);
+        facts.set_lives(Lives { ttl: 0.0, ..lives });
+        assert_eq!((facts.wide(BAN_SEQ), facts.lives().ttl), (17, 0.0));
+    }
+}
