@@ -412,8 +412,13 @@ impl ObjBytes {
     }
 
     fn facts(&self) -> Facts<'_> {
-        let own = || self.tail.as_ref().expect("an object without a record has words of its own").facts.facts();
+        let own = || self.own_facts().expect("an object without a record has words of its own").facts();
         self.buf.facts().unwrap_or_else(own)
+    }
+
+    /// Its words, of an object without a record.
+    pub fn own_facts(&self) -> Option<&OwnFacts> {
+        self.tail.as_ref().filter(|_| self.buf.facts().is_none()).map(|tail| &tail.facts)
     }
 
     fn lengths(&self) -> HeadLengths {

@@ -2,13 +2,15 @@
 //! What is known of an object beside its bytes, as words: those of its record, or, of one without, words of its own.
 //! There is no copy elsewhere.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::Release};
 
 use sys::arena::Words;
 
+use crate::home::HomeId;
 use crate::record::RecordFields;
 use crate::records::words::{
-    self, AUX_LEN, BAN_SEQ, BODY_LEN, DIGEST, EXTENTS, GRACE, HEAD_LEN, HITS, KEEP, LONG_VARY, T_ORIGIN, TTL,
+    self, AUX_LEN, BAN_SEQ, BODY_LEN, DIGEST, EXTENTS, GRACE, HEAD_LEN, HITS, KEEP, LONG_VARY, STATE, T_ORIGIN, TTL,
     VARY_LENS, XID,
 };
 
@@ -47,6 +49,16 @@ impl OwnFacts {
     /// A look at them.
     pub fn facts(&self) -> Facts<'_> {
         Facts(&self.0)
+    }
+
+    /// Its stored copy, if there is one: in the words that say where a record is.
+    pub fn home(&self) -> Option<HomeId> {
+        NonZeroU64::new(self.0.word64(STATE).load(Relaxed)).map(HomeId)
+    }
+
+    /// It has that stored copy, or none.
+    pub fn set_home(&self, id: Option<HomeId>) {
+        self.0.word64(STATE).store(id.map_or(0, |id| id.0.get()), Relaxed);
     }
 
     /// Another fetch made it. (A record is of one fetch.)
@@ -168,6 +180,12 @@ mod tests {
         assert_eq!((facts.digest(), facts.xid(), facts.lives()), (digest, fields.xid, lives));
         assert_eq!((facts.hits(), facts.lengths()), (3, [100, 70_000, 80_000, 4]));
         assert!(facts.is_of(&digest) && !facts.is_of(&[7; 32]));
+        let id = NonZeroU64::new(u64::MAX - 1).map(HomeId);
+        assert_eq!(own.home(), None);
+        own.set_home(id);
+        assert_eq!((own.home(), facts.is_of(&digest)), (id, true));
+        own.set_home(None);
+        assert_eq!(own.home(), None);
         facts.raise_ban_seq(16);
         facts.set_lives(Lives { ttl: 0.0, ..lives });
         assert_eq!((facts.wide(BAN_SEQ), facts.lives().ttl), (17, 0.0));
