@@ -16,12 +16,30 @@ use crate::format::Key;
 use shard::Shard;
 pub(crate) use shard::{MOST_USE, Slot};
 
-/// Where a key's objects are in the index.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
-    shard: u32,
-    tag: u32,
+/// Where a key's objects are in the index: the shard, and the tag in it. What has places next to each other is next to
+/// each other in memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Place(u64);
+
+impl Place {
+    fn new(shard: u32, tag: u32) -> Place {
+        Place(u64::from(shard) << 32 | u64::from(tag))
+    }
+
+    fn shard(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    fn tag(self) -> u32 {
+        self.0 as u32
+    }
 }
+
+/// A shard for so many bytes of the device, and for so many of the index, which has whole pages in each.
+const SHARD_BYTES: [u64; 2] = [64 << 20, 64 << 10];
+
+/// Memory is asked for so many places at a time.
+const TOUCHED: usize = 16;
 
 /// All objects that can be found.
 #[derive(Debug)]
@@ -37,7 +55,8 @@ pub(crate) struct Index {
 impl Index {
     /// An empty one for a device of `device_bytes`, of `most_bytes` at most.
     pub fn new(device_bytes: u64, most_bytes: u64) -> Index {
-        let shards = (device_bytes >> 24).next_power_of_two().clamp(16, 4096);
+        let [of_device, of_index] = SHARD_BYTES;
+        let shards = (device_bytes / of_device).clamp(16, 4096).min(most_bytes / of_index).max(1).next_power_of_two();
         let state = RandomState::new();
         Index {
             shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
@@ -53,40 +72,57 @@ impl Index {
         let [low, high] = [0, 8].map(|at| u64::from_le_bytes(key[at..at + 8].try_into().expect("8 of 16 bytes")));
         let product = u128::from(low ^ self.seeds[0]) * u128::from(high ^ self.seeds[1]);
         let hash = (product >> 64) as u64 ^ product as u64;
-        Place { shard: (hash >> 32) as u32 & (self.shards.len() as u32 - 1), tag: hash as u32 }
+        Place::new((hash >> 32) as u32 & (self.shards.len() as u32 - 1), hash as u32)
     }
 
     /// What there is at a place and hasn't expired.
     pub fn find(&self, place: Place, now: u32) -> Vec<Slot> {
         let shard = self.shard(place).lock();
-        shard.of_tag(place.tag).filter(|slot| slot.expiry > now).collect()
+        shard.of_tag(place.tag()).filter(|slot| slot.expiry > now).collect()
     }
 
     /// The slot of one record.
     pub fn get(&self, place: Place, at: u64) -> Option<Slot> {
-        self.shard(place).lock().of_tag(place.tag).find(|slot| slot.at == at)
+        self.shard(place).lock().of_tag(place.tag()).find(|slot| slot.at == at)
     }
 
     /// Adds one. False: the bound is reached.
     pub fn insert(&self, place: Place, slot: Slot) -> bool {
-        let mut shard = self.shard(place).lock();
+        let is_in = self.insert_into(&mut self.shard(place).lock(), place, slot);
+        self.objects.fetch_add(u64::from(is_in), Relaxed);
+        is_in
+    }
+
+    /// Adds many in the order of their places. How many: where the bound is reached, not all.
+    pub fn insert_all(&self, all: &[(Place, Slot)]) -> usize {
+        let mut count = 0;
+        for of_shard in all.chunk_by(|(one, _), (next, _)| one.shard() == next.shard()) {
+            let mut shard = self.shard(of_shard[0].0).lock();
+            for some in of_shard.chunks(TOUCHED) {
+                shard.touch(some.iter().map(|(place, _)| place.tag()));
+                count += some.iter().filter(|&&(place, slot)| self.insert_into(&mut shard, place, slot)).count();
+            }
+        }
+        self.objects.fetch_add(count as u64, Relaxed);
+        count
+    }
+
+    fn insert_into(&self, shard: &mut Shard, place: Place, slot: Slot) -> bool {
         if shard.is_crowded() {
-            let more = shard.growth_bytes();
-            if self.bytes.load(Relaxed) + more > self.most_bytes {
+            let before = shard.bytes();
+            let has_grown = shard.grow(self.most_bytes.saturating_sub(self.bytes.load(Relaxed)));
+            self.bytes.fetch_add(shard.bytes() - before, Relaxed);
+            if !has_grown {
                 return false;
             }
-            let before = shard.bytes();
-            shard.grow();
-            self.bytes.fetch_add(shard.bytes().saturating_sub(before), Relaxed);
         }
-        self.objects.fetch_add(1, Relaxed);
-        shard.insert(place.tag, slot);
+        shard.insert(place.tag(), slot);
         true
     }
 
     /// Takes one out.
     pub fn remove(&self, place: Place, at: u64) -> Option<Slot> {
-        let removed = self.shard(place).lock().remove(place.tag, |slot| slot.at == at);
+        let removed = self.shard(place).lock().remove(place.tag(), |slot| slot.at == at);
         self.count_removed(usize::from(removed.is_some()));
         removed
     }
@@ -94,14 +130,14 @@ impl Index {
     /// Takes out all at a place.
     pub fn remove_all(&self, place: Place) -> Vec<Slot> {
         let mut shard = self.shard(place).lock();
-        let removed: Vec<Slot> = std::iter::from_fn(|| shard.remove(place.tag, |_| true)).collect();
+        let removed: Vec<Slot> = std::iter::from_fn(|| shard.remove(place.tag(), |_| true)).collect();
         self.count_removed(removed.len());
         removed
     }
 
     /// Changes a slot in its place; `change` leaves the address as it is. Whether it is there.
     pub fn update(&self, place: Place, at: u64, change: impl FnOnce(&mut Slot)) -> bool {
-        self.shard(place).lock().update(place.tag, at, change)
+        self.shard(place).lock().update(place.tag(), at, change)
     }
 
     /// How many shards there are, for [`Index::sweep`].
@@ -127,7 +163,7 @@ impl Index {
     }
 
     fn shard(&self, place: Place) -> &Mutex<Shard> {
-        &self.shards[place.shard as usize]
+        &self.shards[place.shard()]
     }
 
     fn count_removed(&self, count: usize) {
@@ -196,7 +232,21 @@ mod tests {
     #[test]
     fn a_bound_is_kept() {
         let index = Index::new(1 << 20, 10_000);
-        let taken = (1..5000).filter(|&number| index.insert(index.place(&key(number)), slot(number))).count();
-        assert!((300..600).contains(&taken) && index.bytes() <= 10_000, "{taken}");
+        let taken: Vec<u64> =
+            (1..5000).filter(|&number| index.insert(index.place(&key(number)), slot(number))).collect();
+        assert!((300..600).contains(&taken.len()) && index.bytes() <= 10_000, "{}", taken.len());
+        assert!(taken.iter().all(|&number| index.get(index.place(&key(number)), number).is_some()));
+        let all: Vec<_> = (5000..5100).map(|number| (index.place(&key(number)), slot(number))).collect();
+        assert_eq!((index.insert_all(&all), index.objects()), (0, taken.len() as u64));
+    }
+
+    #[test]
+    fn many_are_added_at_once_as_one_by_one() {
+        let index = Index::new(1 << 30, u64::MAX);
+        let mut all: Vec<_> = (1..=50_000).map(|number| (index.place(&key(number % 40_000)), slot(number))).collect();
+        all.sort_unstable_by_key(|&(place, _)| place);
+        assert_eq!(all.chunks(700).map(|some| index.insert_all(some)).sum::<usize>(), 50_000);
+        assert_eq!(index.objects(), 50_000);
+        assert!(all.iter().all(|&(place, slot)| index.get(place, slot.at) == Some(slot)));
     }
 }

@@ -33,3 +33,4 @@ pub mod tty;
 pub mod udp;
 pub mod uring;
 pub mod user;
+pub mod words;

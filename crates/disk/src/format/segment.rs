@@ -59,11 +59,12 @@ impl Line {
         [self.offset, self.expiry, self.units, self.body_kb].into_iter().for_each(|word| out.put_u32(word));
     }
 
-    fn decode(bytes: &[u8]) -> Option<Line> {
-        let mut words = Words(bytes);
-        let (key, ban_seq) = (words.array()?, words.u64()?);
-        let (offset, expiry, units, body_kb) = (words.u32()?, words.u32()?, words.u32()?, words.u32()?);
-        Some(Line { key, ban_seq, offset, expiry, units, body_kb })
+    fn decode(bytes: &[u8; LINE]) -> Line {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let mut key = [0; 16];
+        key.copy_from_slice(&bytes[..16]);
+        let ban_seq = u64::from(word(16)) | u64::from(word(20)) << 32;
+        Line { key, ban_seq, offset: word(24), expiry: word(28), units: word(32), body_kb: word(36) }
     }
 }
 
@@ -156,7 +157,7 @@ impl Trailer {
     pub fn decode_lines(&self, bytes: &[u8], store_id: u64) -> Option<Vec<Line>> {
         let bytes = bytes.get(..(self.lines as usize).checked_mul(LINE)?)?;
         let is_whole = checksum(store_id, bytes) == self.lines_sum;
-        is_whole.then(|| bytes.chunks_exact(LINE).map(Line::decode).collect())?
+        is_whole.then(|| bytes.as_chunks().0.iter().map(Line::decode).collect())
     }
 
     /// The removals, read from either copy. `None`: this copy isn't whole.
