@@ -207,6 +207,9 @@ impl Waiting {
 /// The most removals that are kept for footers to come.
 pub(crate) const MOST_REMOVALS: usize = 1 << 20;
 
+/// Puts that begin before those that have ended are looked for again, at least.
+const LEAST_PUTS: usize = 64;
+
 impl Core {
     /// The superblock and generations; `None` before they are read and if they can't be.
     pub fn opened(&self) -> Option<&Opened> {
@@ -299,6 +302,21 @@ impl Log {
     pub fn written(&self) -> u64 {
         let batch = self.open.as_ref().map_or(0, |open| open.batch.len() as u64);
         self.in_flight.keys().next().copied().unwrap_or(self.position - batch)
+    }
+
+    /// Takes out an object that can't be found yet. Whether it was there.
+    pub fn remove_pending(&mut self, place: Place, at: u64) -> bool {
+        let position = self.pending.iter().rposition(|own| own.slot.at == at && own.place == place);
+        position.is_some_and(|position| self.pending.remove(position).is_some())
+    }
+
+    /// Notes a put in progress. Those that have ended are forgotten now and then.
+    pub fn note_put(&mut self, mark: &Arc<PutMark>) {
+        if self.puts.len() == self.puts.capacity() {
+            self.puts.retain(|mark| mark.strong_count() > 0);
+            self.puts.reserve(self.puts.len().max(LEAST_PUTS));
+        }
+        self.puts.push(Arc::downgrade(mark));
     }
 
     /// A generation that there never was.

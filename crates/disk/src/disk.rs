@@ -327,14 +327,11 @@ impl Core {
     pub fn remove(self: &Arc<Core>, candidate: Candidate) -> bool {
         let Candidate { generation, at, place, .. } = candidate;
         let mut log = self.appending();
-        if generation == self.generation_at(at) {
-            let pending = log.pending.len();
-            log.pending.retain(|own| own.place != place || own.slot.at != at);
-            if self.index.remove(place, at).is_some() || log.pending.len() < pending {
-                self.counters.removed.count();
-                log.note_removal(Removal::Record { generation, at });
-                return true;
-            }
+        let is_current = generation == self.generation_at(at);
+        if is_current && (self.index.remove(place, at).is_some() || log.remove_pending(place, at)) {
+            self.counters.removed.count();
+            log.note_removal(Removal::Record { generation, at });
+            return true;
         }
         let moved = log.moved.remove(&(generation, at));
         drop(log);

@@ -50,8 +50,7 @@ impl Put {
     pub(crate) fn begin(core: &Arc<Core>, digest: &[u8; 32]) -> Put {
         let mark = Arc::new(PutMark { key: key_of(digest), removed_before: AtomicU64::new(0) });
         let mut log = core.log.lock();
-        log.puts.retain(|mark| mark.strong_count() > 0);
-        log.puts.push(Arc::downgrade(&mark));
+        log.note_put(&mark);
         let failures = log.failures;
         drop(log);
         Put { core: core.clone(), mark, digest: *digest, chunks: Vec::new(), tail: Vec::new(), failures, from: None }
