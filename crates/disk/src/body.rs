@@ -96,6 +96,18 @@ impl DiskBody {
         self.shared.inline.as_ref()
     }
 
+    /// More of it is written.
+    pub(crate) fn grow(&self, more: &[Chunk]) {
+        let bytes: u64 = more.iter().map(|chunk| u64::from(chunk.len)).sum();
+        self.shared.state.lock().chunks.extend_from_slice(more);
+        self.shared.len.fetch_add(bytes, Relaxed);
+    }
+
+    /// Its record is on its way: it goes with the body.
+    pub(crate) fn set_record(&self, record: Candidate) {
+        self.shared.state.lock().candidate = Some(record);
+    }
+
     /// The bytes of one chunk, read now.
     pub(crate) fn read_chunk(&self, number: usize) -> impl Future<Output = Result<Buf, Lost>> + Send + use<> {
         let chunk = self.shared.state.lock().chunks[number];

@@ -262,6 +262,11 @@ impl Core {
         start / UNIT..(start + superblock.segment_bytes) / UNIT
     }
 
+    /// The longest body: whoever stores it shan't need all of the store.
+    pub fn most_body_bytes(&self, log: &Log) -> u64 {
+        self.geometry().superblock.segment_bytes * log.segments.len() as u64 / 2
+    }
+
     /// Pages of so many bytes, with anything in them.
     pub fn pages(&self, len: usize) -> Pages {
         self.options.pool.as_ref().map_or_else(|| Pages::zeroed(len), |pool| pool.take(len))

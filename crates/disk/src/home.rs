@@ -4,8 +4,9 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
 
-use storage::{Buf, Home, HomeId, LoadFuture, RecordFields, StoreError, Stored, Writing};
+use storage::{Buf, Home, HomeId, LoadFuture, RecordFields, StoreError, Stored, StoredBody, Writing};
 
 use crate::core::Core;
 use crate::disk::{Disk, Stage};
@@ -117,6 +118,22 @@ impl Core {
 impl Writing for Put {
     fn push(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         Put::push(self, bytes).map_err(|refused| StoreError(refusal(refused)))
+    }
+
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StoreError>> {
+        Put::poll_room(self, cx).map_err(|refused| StoreError(refusal(refused)))
+    }
+
+    fn poll_settled(&mut self, cx: &mut Context<'_>, above: u64) -> Poll<Result<u64, StoreError>> {
+        Put::poll_settled(self, cx, above).map_err(|refused| StoreError(refusal(refused)))
+    }
+
+    fn poll_whole(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, StoreError>> {
+        Put::poll_whole(self, cx).map_err(|refused| StoreError(refusal(refused)))
+    }
+
+    fn so_far(&mut self) -> Option<Arc<dyn StoredBody>> {
+        Some(Arc::new(Put::so_far(self)))
     }
 
     fn finish(self: Box<Self>, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<HomeId> {

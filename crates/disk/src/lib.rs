@@ -12,6 +12,8 @@
 //!   where they lie side by side, and ahead of who reads on.
 //! * [`Disk::put`] takes a body as it comes and a record at its end. It never waits: what the disk can't take in time isn't
 //!   stored. What was put is found once it is written.
+//!   A body that can't stay in memory until then is the exception: [`Put::poll_room`] waits for the disk, and what is
+//!   written of it is read meanwhile ([`Put::so_far`]). No body takes more than half of the store.
 //! * [`Disk::remove`] takes back one record, [`Disk::remove_all`] all of a digest. [`Disk::journal_needed_from`] and
 //!   [`Disk::least_ban_seq`] say what the journal and the ban list still have to hold.
 //! * [`Disk::tick`] several times a second: the time, and batches that wait. [`Disk::close`] at the end, for a quick start.
@@ -63,6 +65,7 @@ mod dice;
 mod disk;
 mod footer;
 pub mod format;
+mod grow;
 mod home;
 mod index;
 mod load;

@@ -11,6 +11,7 @@ use crate::format::object::{self, Chunk, Fields, Texts};
 use crate::format::removal::Removal;
 use crate::format::segment::Line;
 use crate::format::{CHUNK, Key, UNIT, checksum, key_of};
+use crate::grow::Progress;
 use crate::load::Candidate;
 use crate::writer::slot_of;
 
@@ -34,14 +35,15 @@ pub enum Refused {
 /// An object on its way to the disk. Dropped unfinished, there was none.
 #[derive(Debug)]
 pub struct Put {
-    core: Arc<Core>,
-    mark: Arc<PutMark>,
+    pub(crate) core: Arc<Core>,
+    pub(crate) mark: Arc<PutMark>,
     digest: [u8; 32],
     chunks: Vec<Chunk>,
-    /// What comes after them, a chunk at most.
-    tail: Vec<u8>,
+    /// What comes after them, a chunk at most unless the put waits for room.
+    pub(crate) tail: Vec<u8>,
     /// Of the log, when this began.
-    failures: u64,
+    pub(crate) failures: u64,
+    pub(crate) progress: Progress,
     /// The record that this is a copy of.
     from: Option<Candidate>,
 }
@@ -53,7 +55,8 @@ impl Put {
         log.note_put(&mark);
         let failures = log.failures;
         drop(log);
-        Put { core: core.clone(), mark, digest: *digest, chunks: Vec::new(), tail: Vec::new(), failures, from: None }
+        let (core, digest, progress) = (core.clone(), *digest, Progress::default());
+        Put { core, mark, digest, chunks: Vec::new(), tail: Vec::new(), failures, progress, from: None }
     }
 
     /// A copy of a record, which takes its place.
@@ -66,9 +69,14 @@ impl Put {
     /// # Errors
     /// The object isn't stored: there is no use in going on.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), Refused> {
+        assert!(!self.progress.is_whole, "nothing follows a body that was said to be whole");
+        if self.progress.is_patient {
+            self.tail.extend_from_slice(bytes);
+            return self.append_patiently().map_err(|why| self.refused(why));
+        }
         while !bytes.is_empty() {
             if self.tail.len() == CHUNK {
-                self.append_tail()?;
+                self.append_chunk(CHUNK).map_err(|why| self.refused(why))?;
             }
             let (now, later) = bytes.split_at(bytes.len().min(CHUNK - self.tail.len()));
             self.tail.extend_from_slice(now);
@@ -83,6 +91,9 @@ impl Put {
     /// The object isn't stored.
     pub fn finish(mut self, fields: &Fields, texts: &Texts<'_>) -> Result<Candidate, Refused> {
         let result = self.finish_record(fields, texts);
+        if let (Ok(record), Some(body)) = (&result, &self.progress.body) {
+            body.set_record(*record);
+        }
         if result.is_ok() && self.from.is_none() {
             self.core.counters.puts.count();
         }
@@ -94,7 +105,7 @@ impl Put {
             return Err(self.refused(Refused::TooLarge));
         }
         if !self.chunks.is_empty() && !self.tail.is_empty() {
-            self.append_tail()?;
+            self.append_backlog().and_then(|()| self.append_chunk(self.tail.len())).map_err(|why| self.refused(why))?;
         }
         let core = self.core.clone();
         let store_id = core.opened().ok_or(Refused::NotOpen)?.superblock.store_id;
@@ -155,25 +166,30 @@ impl Put {
         chunk.at == 0 || self.core.generation_at(chunk.at) == chunk.generation
     }
 
-    /// Makes an entry of the tail.
-    fn append_tail(&mut self) -> Result<(), Refused> {
+    /// Makes an entry of the first `len` bytes of the tail.
+    pub(crate) fn append_chunk(&mut self, len: usize) -> Result<(), Refused> {
         let core = self.core.clone();
         let Some(opened) = core.opened() else { return Err(Refused::NotOpen) };
-        let sum = checksum(opened.superblock.store_id, &self.tail);
+        let bytes = &self.tail[..len];
+        let sum = checksum(opened.superblock.store_id, bytes);
         let mut log = core.appending();
         if log.failures != self.failures {
-            return Err(self.refused(Refused::Failed));
+            return Err(Refused::Failed);
+        }
+        if (self.chunks.len() + 1) as u64 * CHUNK as u64 > core.most_body_bytes(&log) {
+            return Err(Refused::TooLarge);
         }
         let own = part_name(&self.mark.key, self.chunks.len() as u32);
-        let appended = log.append(Kind::Part, own, &[&self.tail]).map_err(|why| self.refused(why))?;
-        let len = self.tail.len() as u32;
-        self.chunks.push(Chunk { generation: appended.generation, at: appended.at, len, sum });
-        self.tail.clear();
+        let appended = log.append(Kind::Part, own, &[bytes])?;
+        let chunk = Chunk { generation: appended.generation, at: appended.at, len: len as u32, sum };
+        self.chunks.push(chunk);
+        self.progress.appended(appended.end, chunk);
+        self.tail.drain(..len);
         Ok(())
     }
 
     /// Counts it, if it isn't a copy that only stays where it is.
-    fn refused(&self, why: Refused) -> Refused {
+    pub(crate) fn refused(&self, why: Refused) -> Refused {
         let counters = &self.core.counters;
         match why {
             Refused::NotOpen => {}

@@ -64,23 +64,25 @@ impl Signal {
 
     /// Waits until `found` gives something; it is asked now and after each [`Signal::raise`].
     pub async fn wait_for<T>(&self, mut found: impl FnMut() -> Option<T>) -> T {
-        poll_fn(|cx| {
-            loop {
-                let seen = self.0.lock().0;
-                if let Some(value) = found() {
-                    return Poll::Ready(value);
-                }
-                let mut own = self.0.lock();
-                // What was raised between the look and this lock is looked at, too.
-                if own.0 == seen {
-                    if !own.1.iter().any(|waker| waker.will_wake(cx.waker())) {
-                        own.1.push(cx.waker().clone());
-                    }
-                    return Poll::Pending;
-                }
+        poll_fn(|cx| self.poll_for(cx, &mut found)).await
+    }
+
+    /// [`Signal::wait_for`] by polling.
+    pub fn poll_for<T>(&self, cx: &mut Context<'_>, mut found: impl FnMut() -> Option<T>) -> Poll<T> {
+        loop {
+            let seen = self.0.lock().0;
+            if let Some(value) = found() {
+                return Poll::Ready(value);
             }
-        })
-        .await
+            let mut own = self.0.lock();
+            // What was raised between the look and this lock is looked at, too.
+            if own.0 == seen {
+                if !own.1.iter().any(|waker| waker.will_wake(cx.waker())) {
+                    own.1.push(cx.waker().clone());
+                }
+                return Poll::Pending;
+            }
+        }
     }
 }
 

@@ -125,7 +125,16 @@ pub trait Writing: Send {
         Poll::Ready(Err(StoreError("a body in progress can't be read from here")))
     }
 
-    /// Reads what has settled.
+    /// Nothing more is pushed. Ready when all of the body can be read from the home: how many bytes.
+    ///
+    /// # Errors
+    /// That won't be.
+    fn poll_whole(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, StoreError>> {
+        let _ = cx;
+        Poll::Ready(Err(StoreError("a body in progress can't be read from here")))
+    }
+
+    /// Reads what is known to have settled, and all of it after [`Writing::poll_whole`]: then it is the object's body.
     fn so_far(&mut self) -> Option<Arc<dyn StoredBody>> {
         None
     }

@@ -5,6 +5,7 @@ mod bed;
 mod bodies;
 mod damage;
 mod faults;
+mod grow;
 mod home;
 mod power;
 mod real;

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Putting a body that can't stay in memory until it is whole: it goes at the disk's pace, and what of it is written can be
+//! read at once. All else of a [`Put`] never waits.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+
+use crate::body::DiskBody;
+use crate::core::{Core, Log};
+use crate::format::CHUNK;
+use crate::format::object::Chunk;
+use crate::put::{Put, Refused};
+
+/// Bytes that may have come and found no room in the log yet.
+const MOST_BACKLOG: usize = 4 << 20;
+/// Seconds without any room, or without anything written, after which there is no use in waiting. A write that hangs is an
+/// error before.
+const PATIENCE: u32 = 20;
+
+/// How far the writing of a body is.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Chunks that aren't known to be written, with the log's position after each.
+    unwritten: VecDeque<(u64, Chunk)>,
+    /// Chunks before them, and their bytes.
+    written: Vec<Chunk>,
+    written_bytes: u64,
+    /// Those are there to be read.
+    pub body: Option<DiskBody>,
+    /// Waits for room instead of being refused.
+    pub is_patient: bool,
+    /// The last chunk, of any length, has been appended or will be.
+    pub is_whole: bool,
+    waits_since: Option<u32>,
+}
+
+impl Progress {
+    /// A chunk was appended.
+    pub fn appended(&mut self, end: u64, chunk: Chunk) {
+        self.unwritten.push_back((end, chunk));
+    }
+
+    /// Takes note of what has been written.
+    fn settle(&mut self, log: &Log) {
+        let written = log.written();
+        let known = self.written.len();
+        while let Some((_, chunk)) = self.unwritten.pop_front_if(|(end, _)| *end <= written) {
+            self.written_bytes += u64::from(chunk.len);
+            self.written.push(chunk);
+        }
+        if let Some(body) = &self.body {
+            body.grow(&self.written[known..]);
+        }
+        if self.written.len() > known {
+            self.waits_since = None;
+        }
+    }
+
+    /// Whether there is no use in waiting any longer.
+    fn is_over(&mut self, core: &Core) -> bool {
+        let now = core.now.load(Relaxed);
+        now.saturating_sub(*self.waits_since.get_or_insert(now)) >= PATIENCE
+    }
+}
+
+impl Put {
+    /// Ready when more can be pushed. From now on this put waits: what comes meanwhile is kept up to a bound.
+    ///
+    /// # Errors
+    /// The object isn't stored.
+    pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Refused>> {
+        self.progress.is_patient = true;
+        let core = self.core.clone();
+        core.changed.poll_for(cx, || match self.append_backlog() {
+            Ok(()) => {
+                self.progress.waits_since = None;
+                Some(Ok(()))
+            }
+            Err(Refused::Slow | Refused::NoSegment) if !self.progress.is_over(&core) => None,
+            Err(refused) => Some(Err(self.refused(refused))),
+        })
+    }
+
+    /// Ready when more than `above` bytes of the body are written, which is less than has been appended: how many.
+    ///
+    /// # Errors
+    /// The object isn't stored.
+    pub fn poll_settled(&mut self, cx: &mut Context<'_>, above: u64) -> Poll<Result<u64, Refused>> {
+        let core = self.core.clone();
+        core.changed.poll_for(cx, || match self.settle() {
+            Ok(written) if written > above => Some(Ok(written)),
+            Ok(_) if !self.progress.is_over(&core) => None,
+            Ok(_) => Some(Err(self.refused(Refused::Slow))),
+            Err(refused) => Some(Err(self.refused(refused))),
+        })
+    }
+
+    /// Nothing more is pushed. Ready when all of the body is written: how many bytes.
+    ///
+    /// # Errors
+    /// The object isn't stored.
+    pub fn poll_whole(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Refused>> {
+        self.progress.is_whole = true;
+        let core = self.core.clone();
+        core.changed.poll_for(cx, || match self.append_all().and_then(|()| self.settle()) {
+            Ok(written) if self.progress.unwritten.is_empty() => Some(Ok(written)),
+            Ok(_) | Err(Refused::Slow | Refused::NoSegment) if !self.progress.is_over(&core) => None,
+            Ok(_) => Some(Err(self.refused(Refused::Slow))),
+            Err(refused) => Some(Err(self.refused(refused))),
+        })
+    }
+
+    /// What of the body is written, to be read; it grows as more is found to be. All of it is the object's body.
+    pub fn so_far(&mut self) -> DiskBody {
+        let (core, key) = (&self.core, self.mark.key);
+        let written = &self.progress.written;
+        self.progress.body.get_or_insert_with(|| DiskBody::new(core, None, key, written.clone(), None)).clone()
+    }
+
+    /// Appends whole chunks of what has come.
+    pub(crate) fn append_backlog(&mut self) -> Result<(), Refused> {
+        while self.tail.len() > CHUNK {
+            self.append_chunk(CHUNK)?;
+        }
+        Ok(())
+    }
+
+    /// The same, as far as that is possible now and the bound for the rest allows.
+    pub(crate) fn append_patiently(&mut self) -> Result<(), Refused> {
+        match self.append_backlog() {
+            Err(Refused::Slow | Refused::NoSegment) if self.tail.len() <= MOST_BACKLOG => Ok(()),
+            result => result,
+        }
+    }
+
+    fn append_all(&mut self) -> Result<(), Refused> {
+        self.append_backlog()?;
+        if self.tail.is_empty() { Ok(()) } else { self.append_chunk(self.tail.len()) }
+    }
+
+    /// How many bytes are written. What isn't is on its way after this.
+    fn settle(&mut self) -> Result<u64, Refused> {
+        self.append_patiently()?;
+        let core = self.core.clone();
+        let mut log = core.appending();
+        if log.failures != self.failures {
+            return Err(Refused::Failed);
+        }
+        self.progress.settle(&log);
+        if !self.progress.unwritten.is_empty() && log.in_flight.is_empty() {
+            log.flush();
+        }
+        Ok(self.progress.written_bytes)
+    }
+}
