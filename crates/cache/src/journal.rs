@@ -2,10 +2,20 @@
 //! The journal of bans and purges, as the cache uses it: written by every invalidation, read once by a new worker.
 //!
 //! An invalidation is appended where its number is given, and committed before anybody is told of it: by its caller, or,
-//! where that takes time, by a thread ([`Cache::write_journal`]) for whose work [`Cache::unkept`] waits. A purge is followed by an entry that says that it has reached all objects; one without, which nobody
-//! has been told of, is carried out again by the next worker.
+//! where that takes time, by a thread ([`Cache::write_journal`]) for whose work [`Cache::unkept`] waits. A purge is followed
+//! by an entry that says that it has reached all objects; one without, which nobody has been told of, is carried out again by
+//! the next worker.
+//!
+//! A home removes what is purged, too, but not at once on stable storage, and knows nothing of keys. So with homes a purge
+//! stays in the journal until all of them have it ([`Home::journal_needed_from`]), one by key for as long as a stored copy is
+//! old enough ([`crate::tags`]), and the next worker tells its homes before the first lookup.
+//!
+//! [`Home::journal_needed_from`]: storage::Home::journal_needed_from
 
-use std::collections::BTreeMap;
+mod lives;
+mod purges;
+mod replay;
+
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -13,10 +23,12 @@ use std::time::Duration;
 
 use base::Clock;
 use base::lock::Mutex;
-use storage::journal::{Ban, Entry, Journal, Life, TagPurge, Ticket, Unkept};
+use storage::journal::{Entry, Journal, TagPurge, Ticket, Unkept};
 
-use crate::ban::KeptBans;
-use crate::cache::Cache;
+use self::lives::Lives;
+use self::purges::Purges;
+pub use self::replay::Replay;
+use crate::cache::{Cache, Shared};
 use crate::digest::Digest;
 use crate::purge::Purge;
 
@@ -27,58 +39,15 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Log {
     journal: OnceLock<Arc<Journal>>,
-    /// Purges that may not have reached all objects yet, by their numbers.
-    open: Mutex<BTreeMap<u64, Entry>>,
+    purges: Mutex<Purges>,
+    /// Some store has a home.
+    has_homes: AtomicBool,
     /// Whose journal it is, and whose it was.
     lives: Mutex<Lives>,
     /// What went wrong, until somebody asks.
     trouble: Mutex<Option<String>>,
     /// Somebody was told that the journal is incomplete.
     told: AtomicBool,
-}
-
-/// The numbers of a journal: a store that lasts has the one of the life in which it was opened last.
-#[derive(Clone, Default)]
-struct Lives {
-    own: Life,
-    /// Of earlier lives, at whose end not every store was known to have the next number.
-    known: Vec<u64>,
-    /// All stores have the present one.
-    is_bound: bool,
-}
-
-impl Lives {
-    /// The life that follows.
-    fn next(mut self, next: Life) -> Lives {
-        if self.own == Life::default() {
-            // There was none.
-            return Lives { own: next, ..self };
-        }
-        if !self.is_bound {
-            // Some store may have this number and some an older one; the next life goes on with it.
-            return Lives { own: Life { number: self.own.number, ..next }, ..self };
-        }
-        self.known = vec![self.own.number];
-        Lives { own: next, known: self.known, is_bound: false }
-    }
-
-    /// All stores have the number.
-    fn bind(&mut self) {
-        self.known.clear();
-        self.is_bound = true;
-    }
-
-    /// As a journal that is begun anew says it.
-    fn entries(&self, clock: &Clock) -> Vec<Entry> {
-        let known = self.known.iter().map(|&number| Entry::Known { number });
-        let own = Entry::Life(Life { epoch: epoch(clock), ..self.own });
-        known.chain([own]).chain(self.is_bound.then_some(Entry::Bound)).collect()
-    }
-}
-
-/// When the machine's clock was 0: seconds since 1970.
-fn epoch(clock: &Clock) -> f64 {
-    clock.real().0 - clock.machine_of(clock.mono())
 }
 
 impl Log {
@@ -101,30 +70,36 @@ impl Log {
     pub fn begin(&self, seq: u64, entry: impl FnOnce() -> Entry) -> Option<Ticket> {
         let journal = self.journal.get()?;
         let entry = entry();
-        let mut open = self.open.lock();
+        let mut purges = self.purges.lock();
         let ticket = journal.append(&entry);
-        open.insert(seq, entry);
+        purges.begin(seq, entry);
         Some(ticket)
     }
 
-    /// It has reached all objects.
+    /// It has reached all objects, and homes were told.
     pub fn done(&self, seq: u64) -> Option<Ticket> {
         let journal = self.journal.get()?;
-        let mut open = self.open.lock();
-        open.remove(&seq);
-        Some(journal.append(&Entry::Done { seq }))
+        let mut purges = self.purges.lock();
+        let purge = purges.end(seq);
+        if !self.has_homes.load(Relaxed) {
+            return Some(journal.append(&Entry::Done { seq }));
+        }
+        if let Some(Entry::Purge(purge)) = purge {
+            purges.keep(seq, purge.digest);
+        }
+        Some(journal.append(&Entry::Reached { seq }))
     }
 
     /// No object of a former worker is to come any more, so that purges which waited for those are done.
     pub fn all_done(&self) {
-        let open: Vec<u64> = self.with_open(|open| open.keys().copied().collect());
+        let open: Vec<u64> = self.with_purges(|purges| purges.open().keys().copied().collect());
         let last = open.into_iter().filter_map(|seq| self.done(seq)).last();
         self.commit(last);
     }
 
-    /// Has `look` see the purges that aren't done, while none begins and none is done.
-    pub fn with_open<T>(&self, look: impl FnOnce(&BTreeMap<u64, Entry>) -> T) -> T {
-        look(&self.open.lock())
+    /// Has `look` see the purges that are still needed, while none begins and none is done.
+    pub fn with_purges<T>(&self, look: impl FnOnce(&Purges) -> T) -> T {
+        look(&self.purges.lock())
     }
 
     /// Has what was appended be kept: when this returns, or soon, where that takes time ([`Cache::unkept`]).
@@ -132,11 +107,6 @@ impl Log {
         if let Some((journal, ticket)) = self.journal.get().zip(ticket) {
             self.note(journal.flush(ticket));
         }
-    }
-
-    /// The journal, if it ought to be begun anew.
-    pub fn oversized(&self) -> Option<&Journal> {
-        self.journal.get().map(|journal| &**journal).filter(|journal| journal.is_oversized())
     }
 
     /// Keeps in mind what somebody has to be told.
@@ -155,127 +125,42 @@ impl Log {
     }
 }
 
-/// What a former worker's journal says.
-pub struct Replay {
-    lives: Lives,
-    bans: KeptBans,
-    /// Newest number given.
-    newest: u64,
-    /// Purges that may not have reached all objects.
-    open: BTreeMap<u64, Entry>,
-}
-
-impl Replay {
-    /// Nothing, in a journal that begins with this life of a worker.
-    pub fn nothing(life: Life) -> Replay {
-        let lives = Lives { own: life, ..Lives::default() };
-        Replay { lives, bans: KeptBans::default(), newest: 0, open: BTreeMap::new() }
-    }
-
-    /// The life of a worker with this number, drawn for it, on a machine started that often: see [`Life`].
-    pub fn life(number: u64, boot: u64, clock: &Clock) -> Life {
-        Life { number, boot, epoch: epoch(clock) }
-    }
-
-    /// Understands the entries; `None` if there is something that can't be: then no object of that worker may be served.
-    pub fn read(entries: &[Entry], life: Life, clock: &Clock) -> Option<Replay> {
-        let mut replay = Replay::nothing(Life::default());
-        for entry in entries {
-            replay.add(entry, &life, clock)?;
-        }
-        replay.lives = replay.lives.next(life);
-        Some(replay)
-    }
-
-    /// The entry that says of a new life. It has to last before a store gets its number.
-    pub fn beginning(&self) -> Entry {
-        Entry::Life(self.lives.own)
-    }
-
-    /// The number that a store gets which is opened with this journal.
-    pub fn number(&self) -> u64 {
-        self.lives.own.number
-    }
-
-    /// The numbers of stores that this journal says all of: another one's objects may have been invalidated elsewhere.
-    pub fn known(&self) -> Vec<u64> {
-        self.lives.known.iter().copied().chain([self.lives.own.number]).collect()
-    }
-
-    /// The oldest ban: nobody knows what objects must stand that no newer one has been tested against.
-    pub fn least_ban_seq(&self) -> u64 {
-        self.bans.oldest()
-    }
-
-    fn add(&mut self, entry: &Entry, now: &Life, clock: &Clock) -> Option<()> {
-        let then = self.lives.own;
-        let translated = |seconds: f64| then.translate(seconds, now);
-        let seq = match entry {
-            Entry::Ban(ban) => {
-                self.bans.add(&Ban { mono: translated(ban.mono), ..ban.clone() }, clock)?;
-                ban.seq
-            }
-            Entry::Completed { seq, successor } => {
-                self.bans.complete(*seq, *successor);
-                *seq
-            }
-            Entry::Oldest { seq } => {
-                self.bans.drop_before(*seq);
-                *seq
-            }
-            Entry::Purge(purge) => {
-                let purge = storage::journal::Purge { at: translated(purge.at), ..purge.clone() };
-                self.open.insert(purge.seq, Entry::Purge(purge.clone()));
-                purge.seq
-            }
-            Entry::TagPurge(purge) => {
-                let purge = TagPurge { soft: purge.soft.map(translated), ..purge.clone() };
-                self.open.insert(purge.seq, Entry::TagPurge(purge.clone()));
-                purge.seq
-            }
-            Entry::Done { seq } => {
-                self.open.remove(seq);
-                *seq
-            }
-            Entry::Newest { seq } => *seq,
-            Entry::Life(life) => {
-                self.lives = std::mem::take(&mut self.lives).next(*life);
-                return Some(());
-            }
-            Entry::Known { number } => {
-                self.lives.known.push(*number);
-                return Some(());
-            }
-            Entry::Bound => {
-                self.lives.bind();
-                return Some(());
-            }
-        };
-        self.newest = self.newest.max(seq);
-        Some(())
-    }
-}
-
 impl Cache {
     /// Takes over what a former worker's journal says, and writes into the journal from now on. Before the first lookup, and
     /// before [`Cache::adopt_survivors`].
     pub fn replay(&self, journal: Journal, replay: Replay) {
         let shared = self.shared();
-        let mut lives = replay.lives;
-        if self.stores().homes().next().is_none() {
+        let has_homes = self.stores().homes().next().is_some();
+        let mut lives = replay.lives.clone();
+        if !has_homes {
             lives.bind();
         }
+        let log = &shared.bans.log;
+        log.has_homes.store(has_homes, Relaxed);
         shared.bans.restore(replay.bans, replay.newest);
-        for entry in replay.open.values() {
+        let hold = |purge: &TagPurge| {
+            let soft = purge.soft.map(|at| shared.clock.mono_of_machine(at));
+            self.hold_tag_purge(&purge.key, soft, purge.seq);
+        };
+        let open = replay.purges.open().values();
+        open.for_each(|entry| {
             if let Entry::TagPurge(purge) = entry {
-                let soft = purge.soft.map(|at| shared.clock.mono_of_machine(at));
-                self.hold_tag_purge(&purge.key, soft, purge.seq);
+                hold(purge)
             }
+        });
+        if has_homes {
+            replay.keys.iter().for_each(hold);
+            shared.tags.lose(replay.keys_lost);
+            replay.purges.digests().for_each(|(seq, digest)| {
+                shared.stores().homes().for_each(|home| _ = home.remove_all(digest, seq));
+            });
+            *log.purges.lock() = replay.purges;
+        } else {
+            *log.purges.lock() = replay.purges.without_homes();
         }
-        *shared.bans.log.open.lock() = replay.open;
-        *shared.bans.log.lives.lock() = lives;
-        shared.bans.rewrite(&journal, &shared.clock);
-        assert!(shared.bans.log.journal.set(Arc::new(journal)).is_ok(), "a cache has one journal");
+        *log.lives.lock() = lives;
+        shared.rewrite_journal(&journal);
+        assert!(log.journal.set(Arc::new(journal)).is_ok(), "a cache has one journal");
     }
 
     /// Carries out again the purges that a former worker had begun, now that its objects can be found. Those by key wait
@@ -287,7 +172,7 @@ impl Cache {
             log.all_done();
             return;
         }
-        for entry in log.with_open(BTreeMap::clone).values() {
+        for entry in log.with_purges(|purges| purges.open().clone()).values() {
             if let Entry::Purge(purge) = entry {
                 let lives = Purge { ttl: purge.ttl, grace: purge.grace, keep: purge.keep };
                 self.purge(&Digest(purge.digest), shared.clock.mono_of_machine(purge.at), lives);
@@ -305,7 +190,7 @@ impl Cache {
     pub fn write_journal(&self) {
         let shared = self.shared();
         if let Some(journal) = shared.bans.log.journal.get().filter(|journal| journal.needs_thread()) {
-            journal.work(LOOK, &mut || shared.bans.trim_journal(&shared.clock));
+            journal.work(LOOK, &mut || shared.tend_journal());
         }
     }
 
@@ -317,6 +202,48 @@ impl Cache {
     /// What went wrong with the journal since this was asked last.
     pub fn journal_trouble(&self) -> Option<String> {
         self.shared().bans.log.take_trouble()
+    }
+}
+
+impl Shared {
+    /// Lets go of what no home needs any more, and begins the journal anew if it has grown long. It may take time.
+    pub fn tend_journal(&self) {
+        let log = &self.bans.log;
+        let Some(journal) = log.journal.get() else { return };
+        if log.has_homes.load(Relaxed) {
+            self.ask_homes(journal);
+        }
+        if journal.is_oversized() {
+            self.rewrite_journal(journal);
+        }
+    }
+
+    fn ask_homes(&self, journal: &Journal) {
+        let log = &self.bans.log;
+        let homes = || self.stores().homes();
+        if homes().all(|home| home.is_ready()) {
+            let mut lives = log.lives.lock();
+            if !lives.is_bound {
+                lives.bind();
+                log.note(journal.flush(journal.append(&Entry::Bound)));
+            }
+        }
+        let needed_from = homes().filter_map(|home| home.journal_needed_from()).min();
+        let has_too_many = log.purges.lock().let_go(needed_from.unwrap_or(u64::MAX));
+        if has_too_many {
+            journal.renounce("homes haven't kept so many purges yet");
+        }
+    }
+
+    /// The journal begins with what is needed now: the ban list, and the purges that somebody still needs.
+    fn rewrite_journal(&self, journal: &Journal) {
+        let (bans, log) = (&self.bans, &self.bans.log);
+        let Some((cut, mut needed)) = bans.begin_anew(journal, &self.clock) else { return };
+        // After the cut: a purge that came before it is held by now.
+        if log.has_homes.load(Relaxed) {
+            needed.extend(self.tags.held_entries(&self.clock));
+        }
+        log.note(cut.finish(&needed));
     }
 }
 

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
-use base::Mono;
 use base::critical::Lock;
+use base::{Clock, Mono};
 use storage::journal::Ticket;
 use tables::counters::Xkey;
 
@@ -195,6 +195,25 @@ impl Tags {
     /// A purge counts for the survivors that are still to come, too.
     pub fn hold(&self, key: &[u8], soft: Option<Mono>, seq: u64) {
         self.inner.lock().hold(key, soft, seq);
+    }
+
+    /// A former worker has lost purges up to that number; 0: none.
+    pub fn lose(&self, seq: u64) {
+        self.inner.lock().held_too_many |= seq > 0;
+    }
+
+    /// What is held, for a journal that is begun anew.
+    pub fn held_entries(&self, clock: &Clock) -> Vec<storage::journal::Entry> {
+        let inner = self.inner.lock();
+        let mut entries = Vec::new();
+        for (key, held) in &inner.held {
+            let hard = (held.hard > 0).then_some((held.hard, None));
+            let soft = held.soft.map(|(seq, at)| (seq, Some(clock.machine_of(at))));
+            for (seq, soft) in hard.into_iter().chain(soft) {
+                entries.extend([journal::tag_purge(seq, key, soft), storage::journal::Entry::Reached { seq }]);
+            }
+        }
+        entries
     }
 
     /// There are no survivors any more.

@@ -6,6 +6,7 @@ mod bans;
 mod fills;
 mod homes;
 mod journal;
+mod kept;
 mod kit;
 mod line;
 mod lookups;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 use base::{Clock, Real};
-use storage::journal;
+use storage::journal::{self, Cut, Journal};
 
 use super::{Ban, BanSpec, Bans, Entry};
 
@@ -105,24 +105,15 @@ impl Bans {
         self.seq.store(newest.max(newest_ban), Release);
     }
 
-    /// Writes the journal anew if it has grown long: the list as it is now, and the purges that aren't done.
-    pub fn trim_journal(&self, clock: &Clock) {
-        let Some(journal) = self.log.oversized() else { return };
-        self.rewrite(journal, clock);
-    }
-
-    /// The journal begins with this list.
-    pub fn rewrite(&self, journal: &journal::Journal, clock: &Clock) {
-        let (cut, needed) = {
-            let list = self.inner.lock();
-            let (cut, open) = self.log.with_open(|open| (journal.cut(), open.values().cloned().collect::<Vec<_>>()));
-            let Some(cut) = cut else { return };
-            // Read after the cut: who has a number that is newer appends it after the cut.
-            let newest = journal::Entry::Newest { seq: self.seq() };
-            let bans = list.entries.iter().map(|on_list| entry(&on_list.ban, clock));
-            let head = std::iter::once(newest).chain(self.log.lives(clock));
-            (cut, head.chain(bans).chain(open).collect::<Vec<_>>())
-        };
-        self.log.note(cut.finish(&needed));
+    /// The journal is to begin with this list and the purges that are needed still.
+    pub fn begin_anew<'j>(&self, journal: &'j Journal, clock: &Clock) -> Option<(Cut<'j>, Vec<journal::Entry>)> {
+        let list = self.inner.lock();
+        let (cut, purges) = self.log.with_purges(|purges| (journal.cut(), purges.entries().collect::<Vec<_>>()));
+        let cut = cut?;
+        // Read after the cut: who has a number that is newer appends it after the cut.
+        let newest = journal::Entry::Newest { seq: self.seq() };
+        let bans = list.entries.iter().map(|on_list| entry(&on_list.ban, clock));
+        let head = std::iter::once(newest).chain(self.log.lives(clock));
+        Some((cut, head.chain(bans).chain(purges).collect()))
     }
 }

@@ -63,7 +63,7 @@ impl Cache {
         let shared = self.shared();
         let (bans, params) = (&shared.bans, shared.params.load());
         if !self.journal_needs_thread() {
-            bans.trim_journal(&shared.clock);
+            shared.tend_journal();
         }
         let mut lurker = bans.lurker.lock();
         if params.ban_lurker_sleep <= 0.0 {

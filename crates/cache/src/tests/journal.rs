@@ -96,7 +96,7 @@ fn numbers_of_purges_go_on_and_those_that_are_done_are_not_repeated() {
     while keys.step().is_none() {}
     let second = legacy.heir(0.0);
     assert_eq!(second.cache.shared().bans.seq(), first.cache.shared().bans.seq());
-    second.cache.shared().bans.log.with_open(|open| assert_eq!(open.len(), 0));
+    second.cache.shared().bans.log.with_purges(|purges| assert_eq!(purges.open().len(), 0));
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn a_purge_that_was_under_way_is_carried_out() {
     second.put("/x", 100.0, b"as if it had been there");
     assert_eq!(second.verdict("/x"), "hit");
     second.cache.redo_purges(true);
-    second.cache.shared().bans.log.with_open(|open| assert_eq!(open.keys().collect::<Vec<_>>(), [&8]));
+    second.cache.shared().bans.log.with_purges(|purges| assert_eq!(purges.open().keys().collect::<Vec<_>>(), [&8]));
     second.cache.redo_purges(false);
     assert_eq!(second.verdict("/x"), "miss");
-    second.cache.shared().bans.log.with_open(|open| assert_eq!(open.len(), 0));
+    second.cache.shared().bans.log.with_purges(|purges| assert_eq!(purges.open().len(), 0));
 }
 
 /// A cache with journal and arena: what a copy of both finds is what a death leaves.
@@ -151,7 +151,7 @@ impl Worker {
     }
 
     fn open(&self) -> usize {
-        self.kit.cache.shared().bans.log.with_open(|open| open.len())
+        self.kit.cache.shared().bans.log.with_purges(|purges| purges.open().len())
     }
 }
 

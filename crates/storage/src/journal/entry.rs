@@ -43,6 +43,16 @@ pub enum Entry {
     },
     /// All stores have the number of this life: those of earlier ones count no more.
     Bound,
+    /// A purge of either kind has reached all that is in memory, but may not last in a home.
+    Reached {
+        /// Its number.
+        seq: u64,
+    },
+    /// Purges by key up to that number are forgotten: whatever has a key and was fetched before counts as purged.
+    KeysLost {
+        /// That number.
+        seq: u64,
+    },
 }
 
 /// Who writes a journal, from one start of a worker to the next.
@@ -152,6 +162,8 @@ impl Entry {
             }
             Entry::Known { number } => one(out, 9, *number),
             Entry::Bound => out.push(10),
+            Entry::Reached { seq } => one(out, 11, *seq),
+            Entry::KeysLost { seq } => one(out, 12, *seq),
         }
         let len = (out.len() - begin - 4) as u32;
         out[begin..begin + 4].copy_from_slice(&len.to_le_bytes());
@@ -196,6 +208,8 @@ impl Entry {
             8 => Entry::Life(Life { number: words.u64()?, boot: words.u64()?, epoch: words.f64()? }),
             9 => Entry::Known { number: words.u64()? },
             10 => Entry::Bound,
+            11 => Entry::Reached { seq: words.u64()? },
+            12 => Entry::KeysLost { seq: words.u64()? },
             _ => return None,
         };
         words.0.is_empty().then_some(entry)

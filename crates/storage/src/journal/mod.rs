@@ -267,6 +267,15 @@ impl Journal {
         Some(Cut { journal: self, is_taken: false })
     }
 
+    /// Something can't be told here any more: the next worker believes nothing.
+    pub fn renounce(&self, reason: &'static str) {
+        let mut writer = self.writer.lock();
+        if writer.failure.is_none() {
+            // Whether it could be written down is tried again by each commit.
+            let _ = self.fail(&mut writer, Some(io::Error::other(reason)));
+        }
+    }
+
     /// The journal is incomplete, for this reason or as before: writes that down.
     fn fail(&self, writer: &mut Writer, error: Option<io::Error>) -> io::Result<()> {
         let mut queue = self.queue.lock();

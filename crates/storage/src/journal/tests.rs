@@ -152,6 +152,8 @@ fn entries() -> impl Strategy<Value = Entry> {
         })),
         any::<u64>().prop_map(|number| Entry::Known { number }),
         Just(Entry::Bound),
+        any::<u64>().prop_map(|seq| Entry::Reached { seq }),
+        any::<u64>().prop_map(|seq| Entry::KeysLost { seq }),
     ]
 }
 

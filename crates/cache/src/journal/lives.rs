@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! By what a journal and the stores on disk know that they belong together.
+
+use base::Clock;
+use storage::journal::{Entry, Life};
+
+/// The numbers of a journal: a store that lasts has the one of the life in which it was opened last.
+#[derive(Clone, Default)]
+pub(super) struct Lives {
+    pub own: Life,
+    /// Of earlier lives, at whose end not every store was known to have the next number.
+    pub known: Vec<u64>,
+    /// All stores have the present one.
+    pub is_bound: bool,
+}
+
+impl Lives {
+    /// The life that follows.
+    pub fn next(mut self, next: Life) -> Lives {
+        if self.own == Life::default() {
+            // There was none.
+            return Lives { own: next, ..self };
+        }
+        if !self.is_bound {
+            // Some store may have this number and some an older one; the next life goes on with it.
+            return Lives { own: Life { number: self.own.number, ..next }, ..self };
+        }
+        self.known = vec![self.own.number];
+        Lives { own: next, known: self.known, is_bound: false }
+    }
+
+    /// All stores have the number.
+    pub fn bind(&mut self) {
+        self.known.clear();
+        self.is_bound = true;
+    }
+
+    /// As a journal that is begun anew says it.
+    pub fn entries(&self, clock: &Clock) -> Vec<Entry> {
+        let known = self.known.iter().map(|&number| Entry::Known { number });
+        let own = Entry::Life(Life { epoch: epoch(clock), ..self.own });
+        known.chain([own]).chain(self.is_bound.then_some(Entry::Bound)).collect()
+    }
+}
+
+/// When the machine's clock was 0: seconds since 1970.
+pub(super) fn epoch(clock: &Clock) -> f64 {
+    clock.real().0 - clock.machine_of(clock.mono())
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The purges that a journal still has to tell of.
+
+use std::collections::{BTreeMap, HashMap};
+
+use storage::journal::{Entry, Purge};
+
+/// Digests whose purges are kept for homes; with more, the journal is given up.
+const MOST_KEPT: usize = 1 << 20;
+
+/// By their numbers.
+#[derive(Default)]
+pub(crate) struct Purges {
+    /// May not have reached all objects in memory.
+    open: BTreeMap<u64, Entry>,
+    /// A home may not have on stable storage: the newest of each digest.
+    kept: BTreeMap<u64, [u8; 32]>,
+    newest: HashMap<[u8; 32], u64>,
+}
+
+impl Purges {
+    /// One begins.
+    pub fn begin(&mut self, seq: u64, entry: Entry) {
+        self.open.insert(seq, entry);
+    }
+
+    /// It has reached all objects in memory.
+    pub fn end(&mut self, seq: u64) -> Option<Entry> {
+        self.open.remove(&seq)
+    }
+
+    /// Those that may not have.
+    pub fn open(&self) -> &BTreeMap<u64, Entry> {
+        &self.open
+    }
+
+    /// Homes may still need it.
+    pub fn keep(&mut self, seq: u64, digest: [u8; 32]) {
+        let known = self.newest.entry(digest).or_insert(seq);
+        let (older, newer) = (seq.min(*known), seq.max(*known));
+        *known = newer;
+        self.kept.remove(&older);
+        self.kept.insert(newer, digest);
+    }
+
+    /// Homes need none below that number. Whether there are too many still, which are gone now.
+    pub fn let_go(&mut self, needed_from: u64) -> bool {
+        while let Some(oldest) = self.kept.first_entry().filter(|oldest| *oldest.key() < needed_from) {
+            let digest = oldest.remove();
+            self.newest.remove(&digest);
+        }
+        let has_too_many = self.kept.len() > MOST_KEPT;
+        if has_too_many {
+            self.kept = BTreeMap::new();
+            self.newest = HashMap::new();
+        }
+        has_too_many
+    }
+
+    /// What is to be removed from homes.
+    pub fn digests(&self) -> impl Iterator<Item = (u64, &[u8; 32])> {
+        let open = self.open.iter().filter_map(|(&seq, entry)| match entry {
+            Entry::Purge(purge) => Some((seq, &purge.digest)),
+            _ => None,
+        });
+        self.kept.iter().map(|(&seq, digest)| (seq, digest)).chain(open)
+    }
+
+    /// Only those that matter in memory.
+    pub fn without_homes(self) -> Purges {
+        Purges { open: self.open, ..Purges::default() }
+    }
+
+    /// As a journal that is begun anew says it.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+        let kept = self.kept.iter().flat_map(|(&seq, &digest)| {
+            [Entry::Purge(Purge { seq, digest, ..Purge::default() }), Entry::Reached { seq }]
+        });
+        self.open.values().cloned().chain(kept)
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the journal of a former worker says, in times of this one's clock.
+
+use base::Clock;
+use storage::journal::{Ban, Entry, Life, TagPurge};
+
+use super::lives::{Lives, epoch};
+use super::purges::Purges;
+use crate::ban::KeptBans;
+
+/// What a former worker's journal says.
+pub struct Replay {
+    pub(super) lives: Lives,
+    pub(super) bans: KeptBans,
+    /// Newest number given.
+    pub(super) newest: u64,
+    pub(super) purges: Purges,
+    /// Purges by key that have reached all that was in memory.
+    pub(super) keys: Vec<TagPurge>,
+    /// All purges by key up to that number count, of whatever key.
+    pub(super) keys_lost: u64,
+}
+
+impl Replay {
+    /// Nothing, in a journal that begins with this life of a worker.
+    pub fn nothing(life: Life) -> Replay {
+        let lives = Lives { own: life, ..Lives::default() };
+        Replay {
+            lives,
+            bans: KeptBans::default(),
+            newest: 0,
+            purges: Purges::default(),
+            keys: Vec::new(),
+            keys_lost: 0,
+        }
+    }
+
+    /// The life of a worker with this number, drawn for it, on a machine started that often: see [`Life`].
+    pub fn life(number: u64, boot: u64, clock: &Clock) -> Life {
+        Life { number, boot, epoch: epoch(clock) }
+    }
+
+    /// Understands the entries; `None` if there is something that can't be: then no object of that worker may be served.
+    pub fn read(entries: &[Entry], life: Life, clock: &Clock) -> Option<Replay> {
+        let mut replay = Replay::nothing(Life::default());
+        for entry in entries {
+            replay.add(entry, &life, clock)?;
+        }
+        replay.lives = replay.lives.next(life);
+        Some(replay)
+    }
+
+    /// The entry that says of a new life. It has to last before a store gets its number.
+    pub fn beginning(&self) -> Entry {
+        Entry::Life(self.lives.own)
+    }
+
+    /// The number that a store gets which is opened with this journal.
+    pub fn number(&self) -> u64 {
+        self.lives.own.number
+    }
+
+    /// The numbers of stores that this journal says all of: another one's objects may have been invalidated elsewhere.
+    pub fn known(&self) -> Vec<u64> {
+        self.lives.known.iter().copied().chain([self.lives.own.number]).collect()
+    }
+
+    /// The oldest ban: nobody knows what objects must stand that no newer one has been tested against.
+    pub fn least_ban_seq(&self) -> u64 {
+        self.bans.oldest()
+    }
+
+    fn add(&mut self, entry: &Entry, now: &Life, clock: &Clock) -> Option<()> {
+        let then = self.lives.own;
+        let translated = |seconds: f64| then.translate(seconds, now);
+        let seq = match entry {
+            Entry::Ban(ban) => {
+                self.bans.add(&Ban { mono: translated(ban.mono), ..ban.clone() }, clock)?;
+                ban.seq
+            }
+            Entry::Completed { seq, successor } => {
+                self.bans.complete(*seq, *successor);
+                *seq
+            }
+            Entry::Oldest { seq } => {
+                self.bans.drop_before(*seq);
+                *seq
+            }
+            Entry::Purge(purge) => {
+                let purge = storage::journal::Purge { at: translated(purge.at), ..purge.clone() };
+                self.purges.begin(purge.seq, Entry::Purge(purge.clone()));
+                purge.seq
+            }
+            Entry::TagPurge(purge) => {
+                let purge = TagPurge { soft: purge.soft.map(translated), ..purge.clone() };
+                self.purges.begin(purge.seq, Entry::TagPurge(purge.clone()));
+                purge.seq
+            }
+            Entry::Done { seq } => {
+                self.purges.end(*seq);
+                *seq
+            }
+            Entry::Reached { seq } => {
+                match self.purges.end(*seq) {
+                    Some(Entry::Purge(purge)) => self.purges.keep(*seq, purge.digest),
+                    Some(Entry::TagPurge(purge)) => self.keys.push(purge),
+                    _ => {}
+                }
+                *seq
+            }
+            Entry::KeysLost { seq } => {
+                self.keys_lost = self.keys_lost.max(*seq);
+                *seq
+            }
+            Entry::Newest { seq } => *seq,
+            Entry::Life(life) => {
+                self.lives = std::mem::take(&mut self.lives).next(*life);
+                return Some(());
+            }
+            Entry::Known { number } => {
+                self.lives.known.push(*number);
+                return Some(());
+            }
+            Entry::Bound => {
+                self.lives.bind();
+                return Some(());
+            }
+        };
+        self.newest = self.newest.max(seq);
+        Some(())
+    }
+}
