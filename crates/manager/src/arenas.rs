@@ -120,7 +120,8 @@ impl Arenas {
                 self.stores.push(Arena { store: store.name.clone(), file });
             }
         }
-        if self.journal.is_none() && !self.stores.is_empty() {
+        // What is in a file, if that isn't kept, outlives a worker, too.
+        if self.journal.is_none() && stores.iter().any(|store| store.name != TRANSIENT) {
             self.journal = Some(sys::fd::memfd("lacquer journal")?);
         }
         Ok(())

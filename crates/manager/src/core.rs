@@ -2,6 +2,7 @@
 //! The manager at work: one thread, one loop over everything that can happen.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -55,6 +56,8 @@ pub struct Manager {
     pub(crate) printed_param_notes: HashSet<String>,
     pub(crate) stores: Stores,
     pub(crate) store_files: Vec<StoreFile>,
+    /// The journal's file, where a store is kept.
+    pub(crate) journal_file: Option<File>,
     /// What is in the memory of stores outlives workers ...
     pub(crate) arenas: Arenas,
     /// ... as long as this says so.

@@ -14,6 +14,7 @@ mod docs;
 mod fatal;
 pub mod handover;
 mod jail;
+mod journalfile;
 mod life;
 mod listen;
 mod memory;

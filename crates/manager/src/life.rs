@@ -14,6 +14,7 @@ use crate::deaths::Death;
 use crate::fatal::errno_text;
 use crate::handover;
 use crate::jail::Role;
+use crate::journalfile;
 use crate::memory::Memory;
 use crate::reply::{Reply, ReplyExt, Status};
 use crate::report::{self, Severity, print};
@@ -117,6 +118,9 @@ impl Manager {
         }
         for file in &self.store_files {
             spawn = spawn.keep(file.file.as_fd());
+        }
+        if let Some(file) = &self.journal_file {
+            spawn = spawn.keep(file.as_fd());
         }
         for arena in self.arenas.descriptors() {
             spawn = spawn.keep(arena);
@@ -222,10 +226,18 @@ impl Manager {
                 self.count(|m| m.counters.child_distrust.inc());
                 let text = format!("Child died {DEATHS} times within a minute: the next one starts with empty stores");
                 print(Severity::Error, &text);
+                self.empty_journal();
             }
         }
         self.arenas.empty();
         self.store_files.iter_mut().for_each(StoreFile::drop_contents);
+    }
+
+    /// No store that is kept is to be believed.
+    fn empty_journal(&self) {
+        if let Some(Err(e)) = self.journal_file.as_ref().map(journalfile::empty) {
+            print(Severity::Error, &format!("The journal can't be emptied: {}", errno_text(&e)));
+        }
     }
 
     /// Without memory that outlives it a worker serves all the same.

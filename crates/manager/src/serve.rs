@@ -123,9 +123,11 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         return argument(format!("(-s {}) a store with options by name isn't built yet", store.spec));
     }
     // Who only looks at a VCL may do so beside a server that uses the stores of the same command line.
-    let store_files = match options.mode {
-        Mode::PrintVcl => crate::storefile::check_all(&stores, &jail).map(|()| Vec::new())?,
-        Mode::Daemon | Mode::Foreground | Mode::Debug => crate::storefile::open_all(&stores, &jail)?,
+    let (store_files, journal_file) = match options.mode {
+        Mode::PrintVcl => crate::storefile::check_all(&stores, &jail).map(|()| (Vec::new(), None))?,
+        Mode::Daemon | Mode::Foreground | Mode::Debug => {
+            (crate::storefile::open_all(&stores, &jail)?, crate::journalfile::open(&stores, &jail)?)
+        }
     };
     let identity = options.identity.clone().filter(|i| !i.is_empty()).unwrap_or_else(sys::process::host_name);
     let vident = format!("{},-j{}{}", platform(), jail.name(), stores.idents());
@@ -138,6 +140,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         printed_param_notes: Default::default(),
         stores,
         store_files,
+        journal_file,
         arenas: Default::default(),
         succession: Default::default(),
         listeners,

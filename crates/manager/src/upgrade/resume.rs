@@ -144,6 +144,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
     });
     let arenas = state.arenas.iter().map(|(store, fd)| Ok((store.clone(), copy(*fd)?.into())));
     let journal = state.journal.map(copy).transpose()?.map(File::from);
+    let journal_file = state.journal_file.map(copy).transpose()?.map(File::from);
     let pid_files = state.pid_files.iter().map(|(path, fd)| {
         PidFile::resume(copy(*fd)?, path).map_err(|e| format!("{}: {}", path.display(), errno_text(&e)))
     });
@@ -165,6 +166,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         printed_param_notes: state.notes.iter().cloned().collect(),
         stores: super::trial::stores_of(&options.ordered)?,
         store_files: store_files.collect::<Result<_, String>>()?,
+        journal_file,
         arenas: Arenas::from_parts(arenas.collect::<Result<_, String>>()?, journal),
         succession: Succession::resume(state.after_death),
         listeners: state.listeners.iter().map(listener).collect::<Result<_, _>>()?,

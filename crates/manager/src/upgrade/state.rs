@@ -119,6 +119,8 @@ pub struct State {
     /// The memory of each store that outlives workers.
     pub arenas: Vec<(String, i32)>,
     pub journal: Option<i32>,
+    /// The journal of stores that are kept.
+    pub journal_file: Option<i32>,
     /// The present worker came after one that died.
     pub after_death: bool,
     pub vcls: Vec<Vcl>,
@@ -166,7 +168,7 @@ impl State {
         let mut all = BTreeSet::from([self.writer_file]);
         all.extend(self.listeners.iter().flat_map(|l| &l.sockets));
         all.extend(self.stores.iter().map(|s| s.file));
-        all.extend(self.arenas.iter().map(|(_, fd)| fd).chain(&self.journal));
+        all.extend(self.arenas.iter().map(|(_, fd)| fd).chain(&self.journal).chain(&self.journal_file));
         all.extend(self.workers.iter().flat_map(|w| [w.cli, w.output, w.panic]));
         all.extend(self.pid_files.iter().map(|(_, fd)| fd));
         all.extend(&self.cli_sockets);
@@ -196,6 +198,7 @@ impl State {
             out.line("arena", [store.clone(), number(*fd)]);
         }
         self.journal.iter().for_each(|fd| out.line("journal", [number(*fd)]));
+        self.journal_file.iter().for_each(|fd| out.line("journal_file", [number(*fd)]));
         out.line("after_death", [flag(self.after_death)]);
         self.vcls.iter().for_each(|vcl| out.vcl(vcl));
         self.active.iter().for_each(|name| out.line("active", [name]));
@@ -264,6 +267,7 @@ impl State {
             }
             b"arena" => self.arenas.push((take.text()?, take.number()?)),
             b"journal" => self.journal = Some(take.number()?),
+            b"journal_file" => self.journal_file = Some(take.number()?),
             b"after_death" => self.after_death = take.flag()?,
             b"vcl" => self.vcls.push(take.vcl()?),
             b"active" => self.active = Some(take.text()?),
@@ -505,6 +509,7 @@ mod tests {
             stores: vec![OpenStore { store: "s0".into(), file: 12, bytes: 1 << 40, life: 5 }],
             arenas: vec![("s1".into(), 13)],
             journal: Some(14),
+            journal_file: Some(15),
             vcls: vec![
                 Vcl { name: "boot".into(), state: "auto".into(), file: Some("v/b".into()), ..Vcl::default() },
                 Vcl { name: "l".into(), uses: vec!["boot".into()], idle: Some(1.5), ..Vcl::default() },
@@ -529,7 +534,7 @@ mod tests {
     fn it_comes_back() {
         let state = example();
         assert_eq!(State::decode(&state.encode()), Ok(state.clone()));
-        let all = [4, 5, 6, 8, 9, 12, 13, 14, 20, 21, 22, 30];
+        let all = [4, 5, 6, 8, 9, 12, 13, 14, 15, 20, 21, 22, 30];
         assert_eq!(state.descriptors().into_iter().collect::<Vec<_>>(), all);
     }
 

@@ -71,6 +71,18 @@ impl From<io::Error> for JournalError {
     }
 }
 
+/// Whether there is something that no journal was ever written to.
+///
+/// # Errors
+/// The system's.
+pub fn is_foreign(medium: &dyn Medium) -> io::Result<bool> {
+    let len = medium.len()?;
+    let mut start = vec![0; len.min(PAGE + HEAD as u64) as usize];
+    medium.read_at(0, &mut start)?;
+    let is_ours = |at: usize| start.get(at..at + MAGIC.len()).is_some_and(|magic| magic == MAGIC);
+    Ok(start.iter().any(|&byte| byte != 0) && !is_ours(0) && !is_ours(PAGE as usize))
+}
+
 /// The log that is being written.
 #[derive(Debug)]
 pub(super) struct Log {

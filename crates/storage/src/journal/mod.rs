@@ -32,7 +32,7 @@ use base::critical::Lock;
 use base::lock::Mutex;
 
 pub use entry::{Ban, Entry, Life, Purge, TagPurge};
-pub use log::JournalError;
+pub use log::{JournalError, is_foreign};
 pub use medium::{JournalFile, Medium};
 pub use unkept::Unkept;
 
