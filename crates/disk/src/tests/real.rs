@@ -121,7 +121,10 @@ fn check(engine: Engine) {
         assert!(there > 10, "{there} objects");
         drop(disk);
         let (disk, driving) = open();
-        assert!(disk.progress().objects.abs_diff(there) <= 1, "all are there again, but for the first put");
+        // The driver goes on: what it reclaims for the next puts may be gone already.
+        let (objects, gone) = (disk.progress().objects, disk.counts().reclaimed);
+        assert!(objects <= there + 1, "{there} objects have become {objects}, and one was put");
+        assert!(objects + gone + 2 >= there, "of {there} objects {objects} are there again, {gone} were reclaimed");
         assert!((0..40).filter(|&name| load(&disk, name).is_some()).count() > 5);
         block_on(disk.close());
         driving.join().unwrap();
