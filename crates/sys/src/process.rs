@@ -349,6 +349,31 @@ impl Child {
         }
     }
 
+    /// Whether one of its threads may still run. False once all of them are on their way out, though the system may be busy
+    /// with the memory for a good while until the child counts as ended.
+    ///
+    /// # Errors
+    /// /proc doesn't tell.
+    pub fn has_running_threads(&self) -> io::Result<bool> {
+        // A thread may have made another one since the list was read; one that is on its way out makes none.
+        Ok(self.lists_running_thread()? || self.lists_running_thread()?)
+    }
+
+    fn lists_running_thread(&self) -> io::Result<bool> {
+        let mut is_listed = false;
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.pid))? {
+            match std::fs::read(task?.path().join("stat")) {
+                Ok(stat) if is_exiting(&stat) => is_listed = true,
+                Ok(_) => return Ok(true),
+                // It has gone meanwhile.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // The first thread stays listed until the parent has waited for the process.
+        if is_listed { Ok(false) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
     /// How it ended, without waiting: None while it lives.
     pub fn try_wait(&self) -> io::Result<Option<Exit>> {
         self.wait_with(Some(WaitPidFlag::WNOHANG))
@@ -376,6 +401,17 @@ impl Child {
     }
 }
 
+/// The kernel's PF_EXITING: a thread that has it never gets back to its program.
+const EXITING: u64 = 4;
+
+/// Whether a thread's line in /proc says that it is on its way out. The name in it may hold anything.
+fn is_exiting(stat: &[u8]) -> bool {
+    let behind_name = stat.iter().rposition(|&byte| byte == b')').map_or(&[][..], |at| &stat[at + 1..]);
+    let flags = behind_name.split(|&byte| byte == b' ').filter(|word| !word.is_empty()).nth(6);
+    let flags = flags.and_then(|word| std::str::from_utf8(word).ok()?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & EXITING != 0)
+}
+
 /// The machine's name.
 pub fn host_name() -> String {
     nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_else(|_| "localhost".into())
@@ -400,6 +436,26 @@ pub fn platform() -> (String, String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_on_its_way_out_is_told_by_its_flags() {
+        assert!(!is_exiting(b"7 (a) R) S 1 7 7 0 -1 4194304 100 0"));
+        assert!(is_exiting(b"7 (a) R) Z 1 7 7 0 -1 4194316 100 0"));
+        assert!(!is_exiting(b"7 (a) S 1 7 7 0 -1"));
+        assert!(!is_exiting(b""));
+    }
+
+    #[test]
+    fn a_killed_child_runs_no_thread_though_nobody_has_waited_for_it() {
+        let exe = Executable::open(Path::new("/bin/sleep")).unwrap();
+        let child = Spawn::new(&exe, "sleep").unwrap().arg("1000").unwrap().start().unwrap();
+        assert!(child.has_running_threads().unwrap());
+        child.kill(libc::SIGKILL).unwrap();
+        crate::fd::wait(&child, crate::fd::Interest::Read, None).unwrap();
+        assert!(!child.has_running_threads().unwrap());
+        assert_eq!(child.wait().unwrap(), Exit::Signal(libc::SIGKILL, false));
+        assert!(child.has_running_threads().is_err());
+    }
 
     #[test]
     fn a_child_that_cannot_exec_says_127() {
