@@ -234,6 +234,28 @@ def deadly_object(report, o):
         report.check("two workers died while they delivered it" in told, f"no line of the object: {bed.v.log()[-800:]}")
 
 
+def long_end(report, o):
+    """The system takes a while to take back the memory of a worker that died: the next one doesn't wait for that. How the
+    first one ended is told all the same."""
+    paths = [f"/big{n}" for n in range(100)]
+    for how, signal_number in (("kill -9", 9), ("panic", 6)):
+        with Bed(o.varnishd, storage="malloc,600m") as bed:
+            bed.walk(paths)
+            old = bed.v.worker()
+            bed.die(how)
+            died = f"Child ({old}) died signal={signal_number}"
+            report.check(until(LIMIT, lambda: died in "".join(bed.v.output)), f"{how}: no line of its end: {bed.v.log()[-800:]}")
+            told = "".join(bed.v.output)
+            report.check(f"Child ({bed.v.worker()}) Started" in told.split(died)[0], f"{how}: the next one began after the end: {told[-3000:]}")
+            ends = bed.v.cli.ask("restarts")
+            report.check("died once" in ends and f"pid {old}  died signal={signal_number}" in ends, f"{how}: restarts: {ends}")
+            if how == "panic":
+                report.check("You asked for it" in bed.v.cli.ask("panic.show"), "panic.show shows it")
+                report.check(f"Child ({old}) Panic at: " in told, f"no line of the panic: {told[-800:]}")
+            wrong, fetched = bed.walk(paths)
+            report.check(not wrong and fetched == 0, f"{how}: {fetched} fetched; wrong: {wrong[:3]}")
+
+
 def bans_survive(report, o):
     """What was banned or purged before a death doesn't come back after it."""
     vcl = """vcl 4.1; backend b { .host = "%s"; .port = "%d"; }
@@ -260,7 +282,7 @@ def main():
     o = options(__doc__, words=dict(default="", help="cases to run, by a part of their names"))
     report = Report("survive")
     cases = {"kill -9": lambda: nothing_lost(report, o, "kill -9"), "panic": lambda: nothing_lost(report, o, "panic")}
-    for case in (starts, row_of_deaths, deadly_object, bans_survive):
+    for case in (starts, row_of_deaths, deadly_object, long_end, bans_survive):
         cases[case.__name__] = lambda case=case: case(report, o)
     for name, case in cases.items():
         if o.words in name:

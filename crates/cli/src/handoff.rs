@@ -93,6 +93,8 @@ pub struct WorkerStart {
     pub journal_fd: Option<i32>,
     /// It is a file, which outlives the machine's power, not memory.
     pub journal_lasts: bool,
+    /// Descriptors of pipes, each for a thread that holds it alone: the manager sees by them that the worker ends.
+    pub sentinel_fds: Vec<i32>,
     /// Process id of the manager; a worker whose parent is another drains and exits.
     pub manager_pid: u32,
     /// When the manager started, since 1970.
@@ -120,6 +122,7 @@ impl Default for WorkerStart {
             panic_fd: None,
             journal_fd: None,
             journal_lasts: false,
+            sentinel_fds: Vec::new(),
             manager_pid: 0,
             manager_start: Duration::ZERO,
             user: None,
@@ -200,6 +203,9 @@ impl WorkerStart {
                 put(&mut body, key, &[fd.to_string().as_bytes()]);
             }
         }
+        for fd in &self.sentinel_fds {
+            put(&mut body, "sentinel_fd", &[fd.to_string().as_bytes()]);
+        }
         for (key, name) in [("user", &self.user), ("group", &self.group)] {
             if let Some(name) = name {
                 put(&mut body, key, &[name.as_bytes()]);
@@ -266,6 +272,7 @@ impl WorkerStart {
             b"panic_fd" => one.and_then(number).map(|n| self.panic_fd = Some(n)),
             b"journal_fd" => one.and_then(number).map(|n| self.journal_fd = Some(n)),
             b"journal_lasts" => one.and_then(to_flag).map(|b| self.journal_lasts = b),
+            b"sentinel_fd" => one.and_then(number).map(|n| self.sentinel_fds.push(n)),
             b"manager_pid" => one.and_then(number).map(|n| self.manager_pid = n),
             b"manager_start" => one.and_then(number).map(|n| self.manager_start = Duration::from_nanos(n)),
             b"user" => one.and_then(text).map(|t| self.user = Some(t)),
@@ -446,6 +453,7 @@ mod tests {
             panic_fd: Some(4),
             journal_fd: Some(8),
             journal_lasts: true,
+            sentinel_fds: vec![12, 13],
             manager_pid: 77,
             manager_start: Duration::new(1, 5),
             user: Some("vcache".into()),

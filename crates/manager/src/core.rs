@@ -21,6 +21,7 @@ use crate::arenas::{Arenas, End, Succession};
 use crate::checker::{Checker, Outcome, Request, SINCE_4_1, Source};
 use crate::clitcp::{self, Masters};
 use crate::deaths::Deaths;
+use crate::dying::{DyingWorker, LONGEST_DYING};
 use crate::jail::Jail;
 use crate::listen::Listener;
 use crate::memory::Memory;
@@ -69,6 +70,8 @@ pub struct Manager {
     pub(crate) vident: String,
     pub(crate) vcls: Vcls,
     pub(crate) worker: Worker,
+    /// Workers that run no more, but don't count as ended yet.
+    pub(crate) dying: Vec<DyingWorker>,
     pub(crate) memory: Option<Memory>,
     /// The last worker's panic, until it's cleared.
     pub(crate) panic: Option<String>,
@@ -97,6 +100,10 @@ pub struct Timers {
     pub(crate) ping: Option<Mono>,
     pub(crate) cooling: Mono,
     pub(crate) restart: Option<Mono>,
+    /// When to look whether a worker that begins to end runs no more.
+    pub(crate) dying: Option<Mono>,
+    /// Until when that is done.
+    pub(crate) dying_until: Mono,
     pub(crate) worker_started: Mono,
     /// Until when no CLI connection is taken.
     pub(crate) cli_pause: Mono,
@@ -111,6 +118,8 @@ impl Timers {
             ping: None,
             cooling: now + FIRST_COOLING,
             restart: None,
+            dying: None,
+            dying_until: now,
             worker_started: now,
             cli_pause: now,
         }
@@ -123,6 +132,7 @@ enum Event {
     Signal,
     Worker,
     Leaving,
+    Dying,
     CliSocket(usize),
     Session(usize),
     Master,
@@ -188,6 +198,7 @@ impl Manager {
                     Event::Signal => stop |= self.on_signal(&mut signals),
                     Event::Worker => self.on_worker(),
                     Event::Leaving => self.tend_leaving(),
+                    Event::Dying => self.bury_dying(Duration::ZERO),
                     Event::CliSocket(at) => self.on_connection(at),
                     Event::Session(at) => self.on_session(at),
                     Event::Master => {}
@@ -202,6 +213,7 @@ impl Manager {
         self.ending = true;
         print(Severity::Info, "manager stopping child");
         self.stop_worker();
+        self.bury_dying(LONGEST_DYING);
         print(Severity::Info, "manager dies");
         self.exit_status
     }
@@ -216,6 +228,10 @@ impl Manager {
         for fd in self.leaving_descriptors() {
             wants.push((fd, Interest::Read));
             events.push(Event::Leaving);
+        }
+        for fd in self.dying_descriptors() {
+            wants.push((fd, Interest::Read));
+            events.push(Event::Dying);
         }
         let takes_more = self.sessions.len() < MAX_SESSIONS && self.timers.cli_pause <= self.now();
         for (at, socket) in self.cli_sockets.iter().enumerate().filter(|_| takes_more) {
@@ -243,7 +259,7 @@ impl Manager {
     fn next_timer(&self) -> Mono {
         let t = &self.timers;
         let master = self.masters.as_ref().and_then(Masters::due);
-        let others = [t.ping, Some(t.cooling), t.restart, master, self.leaving_due()].into_iter().flatten();
+        let others = [t.ping, Some(t.cooling), t.restart, t.dying, master, self.leaving_due()].into_iter().flatten();
         others.fold(t.uptime, |first, due| if due < first { due } else { first })
     }
 
@@ -266,6 +282,10 @@ impl Manager {
             self.timers.cooling = now + cooldown.mul_f64(0.45).max(Duration::from_millis(100));
             self.vcls.cool(now, cooldown, &mut self.worker);
         }
+        if self.timers.dying.is_some_and(|due| due <= now) {
+            self.look_at_dying();
+        }
+        let now = self.now();
         if self.timers.restart.is_some_and(|due| due <= now) {
             self.timers.restart = None;
             self.restart_worker();
@@ -292,6 +312,8 @@ impl Manager {
         self.worker.relay_output();
         if self.worker.has_ended() {
             self.reap_worker(End::Died);
+        } else if self.worker.begins_to_end() {
+            self.expect_death();
         }
     }
 
@@ -354,6 +376,7 @@ impl Drop for Manager {
         if self.worker.pid().is_some() {
             let _ = self.worker.reap();
         }
+        self.bury_dying(LONGEST_DYING);
         self.cleanup();
     }
 }

@@ -22,7 +22,7 @@ pub fn socket() -> Option<String> {
 }
 
 /// The message for a worker that inherits these descriptors.
-pub fn gather(manager: &Manager, cli: i32, panic: i32) -> WorkerStart {
+pub fn gather(manager: &Manager, cli: i32, panic: i32, sentinels: Vec<i32>) -> WorkerStart {
     let (user, group) = manager.jail.worker_names();
     WorkerStart {
         listeners: manager.listeners.iter().flat_map(listeners).collect(),
@@ -33,6 +33,7 @@ pub fn gather(manager: &Manager, cli: i32, panic: i32) -> WorkerStart {
         panic_fd: Some(panic),
         journal_fd: manager.journal_file.as_ref().map(AsRawFd::as_raw_fd).or(manager.arenas.journal()),
         journal_lasts: manager.journal_file.is_some(),
+        sentinel_fds: sentinels,
         manager_pid: std::process::id(),
         manager_start: Duration::from_secs_f64(manager.clock.real().0 - manager.now().since(manager.timers.started)),
         user,

@@ -11,6 +11,7 @@ mod commands;
 mod core;
 mod deaths;
 mod docs;
+mod dying;
 mod fatal;
 pub mod handover;
 mod jail;

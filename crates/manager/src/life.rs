@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Starting, watching and burying workers.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
+use base::Real;
 use sys::process::{Exit, Spawn};
-use sys::signal;
+use sys::{sentinel, signal};
 use tables::params::{DebugBit, FeatureBit};
 
 use crate::arenas::{DEATHS, End, Legacy};
@@ -30,6 +31,26 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const ENDED: i32 = 0x20;
 const KILLED: i32 = 0x40;
 const DUMPED: i32 = 0x80;
+
+/// A worker's end, but for how the system saw it.
+#[derive(Debug)]
+pub struct Departure {
+    pub pid: i32,
+    /// Its last words.
+    pub panic: Vec<u8>,
+    pub end: End,
+    pub legacy: Legacy,
+    pub at: Real,
+    /// Seconds.
+    pub lived: f64,
+}
+
+impl Departure {
+    /// Its last words as they are shown.
+    pub fn panic_text(&self) -> Option<String> {
+        panic_text(self.at, &self.panic)
+    }
+}
 
 impl Manager {
     /// Starts a worker, gives it every VCL and has it accept connections.
@@ -96,7 +117,10 @@ impl Manager {
         let depth = self.params.listen_depth.min(i32::MAX as u32) as i32;
         self.listeners.iter_mut().try_for_each(|listener| listener.listen(depth, &jail))?;
         self.complete_arenas();
-        let start = handover::gather(self, theirs.as_raw_fd(), panic.as_raw_fd());
+        let pipes: Vec<_> = (0..sentinel::COUNT).map(|_| sys::fd::pipe()).collect::<std::io::Result<_>>()?;
+        let (sentinels, held): (Vec<OwnedFd>, Vec<OwnedFd>) = pipes.into_iter().unzip();
+        let held_numbers = held.iter().map(AsRawFd::as_raw_fd).collect();
+        let start = handover::gather(self, theirs.as_raw_fd(), panic.as_raw_fd(), held_numbers);
         let mut arguments = std::env::args_os();
         let mut spawn = Spawn::new(&self.exe, arguments.next().unwrap_or_else(|| "varnishd".into()))?
             .env(handover::SOCKET, &theirs.as_raw_fd().to_string())?
@@ -122,12 +146,13 @@ impl Manager {
         if let Some(file) = &self.journal_file {
             spawn = spawn.keep(file.as_fd());
         }
-        for arena in self.arenas.descriptors() {
-            spawn = spawn.keep(arena);
+        for fd in self.arenas.descriptors().chain(held.iter().map(AsFd::as_fd)) {
+            spawn = spawn.keep(fd);
         }
         let child = jail.privileged(|| spawn.start())?;
         let pid = child.pid();
         self.worker.adopt(child, ours, output);
+        self.worker.watch(sentinels);
         Ok((pid, start.encode()))
     }
 
@@ -189,17 +214,35 @@ impl Manager {
 
     /// Waits for the worker's end, says how it was, and starts the next one if one is due.
     pub(crate) fn reap_worker(&mut self, end: End) {
-        self.timers.ping = None;
         if let Some((pid, exit)) = self.worker.reap() {
-            let panic = self.memory.as_ref().map(Memory::panic_text).unwrap_or_default();
             let end = if exit == Exit::Status(0) { end } else { end.of_its_own() };
-            let legacy = self.succession.ended(end, self.now());
-            self.obituary(pid, exit, &panic, end, legacy);
-            self.settle_legacy(legacy);
-            if !panic.is_empty() {
-                self.record_panic(pid, &panic);
+            let departure = self.depart(pid, end);
+            self.obituary(&departure, exit);
+            self.settle_legacy(departure.legacy);
+            if let Some(text) = departure.panic_text() {
+                print_panic(pid, &text);
+                self.note_panic(text);
             }
         }
+        self.be_without_worker();
+    }
+
+    /// What is to be known of a worker of which nothing runs any more, while its memory is there.
+    pub(crate) fn depart(&mut self, pid: i32, end: End) -> Departure {
+        let now = self.now();
+        Departure {
+            pid,
+            panic: self.memory.as_ref().map(Memory::panic_text).unwrap_or_default(),
+            end,
+            legacy: self.succession.ended(end, now),
+            at: self.clock.real(),
+            lived: now.since(self.timers.worker_started),
+        }
+    }
+
+    /// Clears up behind it, and has the next one started if one is due.
+    pub(crate) fn be_without_worker(&mut self) {
+        (self.timers.ping, self.timers.dying) = (None, None);
         self.forget_child_memory();
         print(Severity::Debug, "Child cleanup complete");
         match self.worker.state {
@@ -218,7 +261,7 @@ impl Manager {
     }
 
     /// Does with the objects in memory what was decided.
-    fn settle_legacy(&mut self, legacy: Legacy) {
+    pub(crate) fn settle_legacy(&mut self, legacy: Legacy) {
         match legacy {
             Legacy::Kept => return,
             Legacy::Dropped => {}
@@ -288,9 +331,10 @@ impl Manager {
         }
     }
 
-    fn obituary(&mut self, pid: i32, exit: Exit, panic: &[u8], end: End, legacy: Legacy) {
+    pub(crate) fn obituary(&mut self, departure: &Departure, exit: Exit) {
+        let pid = departure.pid;
         let mut text = format!("Child ({pid}) ");
-        let cause = cause_of(exit, panic);
+        let cause = cause_of(exit, &departure.panic);
         let keeps_cores = !self.params.feature.has(FeatureBit::NoCoredump);
         match exit {
             Exit::Status(0) => text.push_str("ended"),
@@ -315,24 +359,32 @@ impl Manager {
         }
         print(if exit == Exit::Status(0) { Severity::Info } else { Severity::Error }, &text);
         let how = text.split_once(") ").map_or(text.as_str(), |(_, how)| how).to_owned();
-        let lived = self.now().since(self.timers.worker_started);
         self.deaths.note(Death {
-            at: self.clock.real(),
-            lived,
+            at: departure.at,
+            lived: departure.lived,
             pid,
             how,
-            was_asked: end != End::Died,
-            emptied: legacy == Legacy::Distrusted,
+            was_asked: departure.end != End::Died,
+            emptied: departure.legacy == Legacy::Distrusted,
         });
     }
 
-    pub(crate) fn record_panic(&mut self, pid: i32, panic: &[u8]) {
-        let date = message::date::format(self.clock.real());
-        let text = format!("Panic at: {}\n{}", String::from_utf8_lossy(&date), printable(panic));
-        print(Severity::Error, &format!("Child ({pid}) {text}"));
+    /// `panic.show` shows it from now on.
+    pub(crate) fn note_panic(&mut self, text: String) {
         self.count(|m| m.counters.child_panic.inc());
         self.panic = Some(text);
     }
+}
+
+/// Last words as they are shown, if there are any.
+pub(crate) fn panic_text(at: Real, panic: &[u8]) -> Option<String> {
+    let date = message::date::format(at);
+    let date = String::from_utf8_lossy(&date);
+    (!panic.is_empty()).then(|| format!("Panic at: {date}\n{}", printable(panic)))
+}
+
+pub(crate) fn print_panic(pid: i32, text: &str) {
+    print(Severity::Error, &format!("Child ({pid}) {text}"));
 }
 
 /// Why a worker ended, in one line, as far as that is known.

@@ -151,6 +151,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         memory: None,
         panic: None,
         deaths: Default::default(),
+        dying: Vec::new(),
         exit_status: 0,
         secret: None,
         secret_is_ours: false,

@@ -26,6 +26,7 @@ use sys::process::Executable;
 
 use crate::checker::Checker;
 use crate::core::Manager;
+use crate::dying::LONGEST_DYING;
 use crate::fatal::errno_text;
 use crate::reply::Reply;
 use crate::report::{Severity, print};
@@ -82,6 +83,8 @@ impl Manager {
     fn try_upgrade(&mut self, at: usize, program: &Path) -> Result<std::convert::Infallible, String> {
         let said = |e: io::Error| errno_text(&e);
         let next = self.jail.privileged(|| Executable::open(program)).map_err(said)?;
+        // How they ended is known to this program alone.
+        self.bury_dying(LONGEST_DYING);
         let (state, _held) = self.capture(at)?;
         let text = state.encode();
         let next_version = trial::run(Checker { exe: &next, jail: &self.jail }, &text)?;

@@ -62,6 +62,8 @@ pub struct Process {
     output: OwnedFd,
     output_open: bool,
     lines: Lines,
+    /// Each hangs up when a thread of it ends ([`sys::sentinel`]).
+    sentinels: Vec<OwnedFd>,
 }
 
 /// The worker, if there is one, and what was left of the last.
@@ -100,7 +102,37 @@ impl Worker {
             output,
             output_open: true,
             lines: Lines::default(),
+            sentinels: Vec::new(),
         });
+    }
+
+    /// What tells early that it ends.
+    pub fn watch(&mut self, sentinels: Vec<OwnedFd>) {
+        if let Some(process) = &mut self.process {
+            process.sentinels = sentinels;
+        }
+    }
+
+    /// Whether it has begun to end, for all that is known; told once.
+    pub fn begins_to_end(&mut self) -> bool {
+        let Some(process) = &mut self.process else { return false };
+        let begins = process.begins_to_end();
+        if begins {
+            // They would be ready from now on.
+            process.sentinels.clear();
+        }
+        begins
+    }
+
+    /// Whether nothing of it runs any more, though it may not count as ended yet.
+    pub fn is_dying(&self) -> bool {
+        let Some(process) = &self.process else { return false };
+        !process.child.has_running_threads().unwrap_or(true)
+    }
+
+    /// What is left of one that is dying. Its CLI is closed.
+    pub fn take_dying(&mut self) -> Option<LingeringProcess> {
+        self.process.take().map(LingeringProcess::from)
     }
 
     /// Its pid and the descriptors to it, for the program after this one: CLI, output.
@@ -120,6 +152,7 @@ impl Worker {
         if process.output_open {
             fds.push(process.output.as_fd());
         }
+        fds.extend(process.sentinels.iter().map(AsFd::as_fd));
         fds
     }
 
@@ -180,7 +213,9 @@ impl Worker {
         let Some(process) = &self.process else { return };
         let pid = process.child.pid();
         // One that is on its way out needs no help: its own status says more than a signal of ours.
-        if sys::fd::wait(&process.child, Interest::Read, Some(Duration::from_millis(200))).unwrap_or(false) {
+        if process.begins_to_end()
+            || sys::fd::wait(&process.child, Interest::Read, Some(Duration::from_millis(200))).unwrap_or(false)
+        {
             return;
         }
         match self.jail.privileged(|| process.child.kill(signal::SIGQUIT)) {
@@ -192,20 +227,15 @@ impl Worker {
     /// Closes the CLI, which asks for an orderly end, waits for it (killing when it takes longer than cli_timeout), and
     /// says how it went: pid and exit.
     pub fn reap(&mut self) -> Option<(i32, Exit)> {
-        let Process { child, cli, output, output_open, lines, .. } = self.process.take()?;
-        drop(cli);
-        let mut rest = LingeringProcess { output, output_open, lines, pid: child.pid() };
-        if !rest.wait_for(&child, self.reply_timeout + self.grace) {
-            print(Severity::Error, &format!("Child ({}) not dying, killing", rest.pid));
-            let _ = self.jail.privileged(|| child.kill(signal::SIGQUIT));
-            if !rest.wait_for(&child, Duration::from_secs(5)) {
-                let _ = self.jail.privileged(|| child.kill(signal::SIGKILL));
+        let mut rest = LingeringProcess::from(self.process.take()?);
+        if !rest.wait(self.reply_timeout + self.grace) {
+            print(Severity::Error, &format!("Child ({}) not dying, killing", rest.pid()));
+            let _ = self.jail.privileged(|| rest.child.kill(signal::SIGQUIT));
+            if !rest.wait(Duration::from_secs(5)) {
+                let _ = self.jail.privileged(|| rest.child.kill(signal::SIGKILL));
             }
         }
-        let exit = child.wait().unwrap_or(Exit::Status(1));
-        rest.relay();
-        rest.lines.finish(|line| said(rest.pid, line));
-        Some((rest.pid, exit))
+        Some((rest.pid(), rest.bury()))
     }
 }
 
@@ -242,24 +272,42 @@ fn relay(output: &OwnedFd, lines: &mut Lines, pid: i32) -> bool {
 }
 
 /// What is left of a process whose CLI is closed.
-struct LingeringProcess {
+#[derive(Debug)]
+pub struct LingeringProcess {
+    child: Child,
     output: OwnedFd,
     output_open: bool,
     lines: Lines,
-    pid: i32,
+}
+
+impl From<Process> for LingeringProcess {
+    fn from(process: Process) -> LingeringProcess {
+        let Process { child, output, output_open, lines, .. } = process;
+        LingeringProcess { child, output, output_open, lines }
+    }
 }
 
 impl LingeringProcess {
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.child.pid()
+    }
+
+    /// Polls readable once it has ended.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.child.as_fd()
+    }
+
     fn relay(&mut self) {
-        self.output_open = self.output_open && relay(&self.output, &mut self.lines, self.pid);
+        self.output_open = self.output_open && relay(&self.output, &mut self.lines, self.child.pid());
     }
 
     /// Whether the process ended in this time. Its output is drained meanwhile, so that it can't hang on that.
-    fn wait_for(&mut self, child: &Child, timeout: Duration) -> bool {
+    pub fn wait(&mut self, timeout: Duration) -> bool {
         let deadline = std::time::Instant::now() + timeout;
         loop {
             let left = deadline.saturating_duration_since(std::time::Instant::now());
-            let mut wants = vec![(child.as_fd(), Interest::Read)];
+            let mut wants = vec![(self.child.as_fd(), Interest::Read)];
             if self.output_open {
                 wants.push((self.output.as_fd(), Interest::Read));
             }
@@ -274,6 +322,15 @@ impl LingeringProcess {
             self.relay();
         }
     }
+
+    /// Waits for the end, however long that takes: how it ended. Its last output is relayed.
+    pub fn bury(mut self) -> Exit {
+        let exit = self.child.wait().unwrap_or(Exit::Status(1));
+        self.relay();
+        let pid = self.pid();
+        self.lines.finish(|line| said(pid, line));
+        exit
+    }
 }
 
 impl Process {
@@ -281,17 +338,25 @@ impl Process {
         self.output_open = self.output_open && relay(&self.output, &mut self.lines, self.child.pid());
     }
 
+    fn begins_to_end(&self) -> bool {
+        self.sentinels.iter().any(|fd| sys::fd::is_hung_up(fd).unwrap_or(true))
+    }
+
     /// Waits until the CLI is ready, relaying output meanwhile.
     fn wait_cli(&mut self, want: Interest, deadline: std::time::Instant) -> Result<(), String> {
         loop {
             let left = deadline.saturating_duration_since(std::time::Instant::now());
             let mut wants = vec![(self.cli.as_fd(), want)];
+            wants.extend(self.sentinels.iter().map(|fd| (fd.as_fd(), Interest::Read)));
             if self.output_open {
                 wants.push((self.output.as_fd(), Interest::Read));
             }
             let ready = sys::fd::wait_any(&wants, Some(left)).map_err(|e| errno_text(&e))?;
             if ready[0] {
                 return Ok(());
+            }
+            if self.begins_to_end() {
+                return Err("CLI communication error (hdr)".into());
             }
             if left.is_zero() {
                 return Err("CLI communication error (timeout)".into());

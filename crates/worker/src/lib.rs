@@ -43,6 +43,7 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
         }
     };
     let (socket, leftover) = (birth.socket, birth.leftover);
+    startup::start_sentinels(&birth.start);
     let worker = match Worker::new(birth.start, vmods) {
         Ok(worker) => worker,
         Err(reason) => {

@@ -172,6 +172,15 @@ impl Worker {
     }
 }
 
+/// Has the manager hear of this worker's end before its memory is given back. Without them it hears of it all the same.
+pub fn start_sentinels(start: &WorkerStart) {
+    for fd in &start.sentinel_fds {
+        if let Err(error) = sys::fd::inherit(*fd).and_then(sys::sentinel::start) {
+            eprintln!("no sentinel: {error}");
+        }
+    }
+}
+
 /// Reserves what room the log lacks, on a thread of its own. Without it a write to the log could end the process at any time.
 pub fn reserve_log(worker: &Worker) -> Result<(), String> {
     let Some(room) = worker.log_room.lock().take() else { return Ok(()) };

@@ -10,6 +10,7 @@ use shm::vsm::Shared;
 use sys::process::Exit;
 
 use crate::core::Manager;
+use crate::life::{panic_text, print_panic};
 use crate::reply::Status;
 use crate::report::{Severity, print};
 use crate::worker::Worker;
@@ -106,9 +107,9 @@ impl Manager {
         if matches!(exit, Exit::Signal(..)) {
             self.count(|m| m.counters.child_died.inc());
         }
-        let panic = leaving.panic.read_text();
-        if !panic.is_empty() {
-            self.record_panic(pid, &panic);
+        if let Some(text) = panic_text(self.clock.real(), &leaving.panic.read_text()) {
+            print_panic(pid, &text);
+            self.note_panic(text);
         }
     }
 }
