@@ -26,8 +26,11 @@ const IDLE_HANDLES: usize = 3;
 const LARGEST: u64 = 8;
 /// What one use of an object of 16 bytes adds to the clock.
 const SCALE: u64 = 1 << 24;
-/// Uses that count.
-const MAX_USES: u8 = 63;
+/// Uses that count: so many have room beside the weight.
+const MAX_USES: u8 = (1 << USES_BITS) - 1;
+const USES_BITS: u32 = 6;
+/// Heavier ones count as this: [`LARGEST`] average ones are less.
+const MAX_WEIGHT: u32 = u32::MAX >> USES_BITS;
 /// Objects that memory is got for at a time.
 const CHUNK: usize = 512;
 /// Objects that one search for a victim looks at.
@@ -52,9 +55,25 @@ struct Inner {
 struct Item {
     rank: u64,
     oc: Arc<Objcore>,
-    /// Units of 16 bytes.
+}
+
+/// What an object weighs, in units of 16 bytes, and how often it was used: stands in its objcore, which is at hand whenever
+/// its item moves.
+#[derive(Clone, Copy)]
+struct Worth {
     weight: u32,
     uses: u8,
+}
+
+impl Worth {
+    fn of(oc: &Objcore) -> Worth {
+        let packed = oc.worth.load(Relaxed);
+        Worth { weight: packed >> USES_BITS, uses: (packed as u8) & MAX_USES }
+    }
+
+    fn note(self, oc: &Objcore) {
+        oc.worth.store(self.weight << USES_BITS | u32::from(self.uses), Relaxed);
+    }
 }
 
 impl Evictor {
@@ -70,7 +89,7 @@ impl Evictor {
 
     /// Adds an object that was just finished, or that had so many hits in a former worker.
     pub fn add(&self, oc: &Arc<Objcore>, former_hits: u32) {
-        let weight = oc.weight().div_ceil(16).clamp(1, u64::from(u32::MAX)) as u32;
+        let weight = oc.weight().div_ceil(16).clamp(1, u64::from(MAX_WEIGHT)) as u32;
         let mut inner = self.inner.lock();
         if oc.evict_slot.load(Relaxed) != NO_SLOT {
             return;
@@ -80,7 +99,7 @@ impl Evictor {
         oc.set_freq(0);
         // Of two with the same use for their bytes the older one goes first.
         inner.clock += 1;
-        inner.push(oc.clone(), weight, uses);
+        inner.push(oc.clone(), Worth { weight, uses });
     }
 
     /// Takes an object out, if it is in. The caller has its shard's lock, without which none is added.
@@ -115,7 +134,7 @@ impl Evictor {
             }
             let item = inner.take(0);
             let resident = inner.items.len();
-            inner.ghosts.insert(&item.oc.digest(), item.uses, resident);
+            inner.ghosts.insert(&item.oc.digest(), Worth::of(&item.oc).uses, resident);
             return Some(item.oc);
         }
         None
@@ -123,16 +142,17 @@ impl Evictor {
 }
 
 impl Inner {
-    fn rank(&self, weight: u32, uses: u8) -> u64 {
+    fn rank(&self, worth: Worth) -> u64 {
         let average = (self.weight / (self.items.len() as u64).max(1)).max(1);
-        let weight = u64::from(weight).min(LARGEST * average);
-        self.clock + (SCALE * u64::from(uses) / weight).max(1)
+        let weight = u64::from(worth.weight).min(LARGEST * average);
+        self.clock + (SCALE * u64::from(worth.uses) / weight).max(1)
     }
 
-    fn push(&mut self, oc: Arc<Objcore>, weight: u32, uses: u8) {
-        self.weight += u64::from(weight);
-        let rank = self.rank(weight, uses);
-        self.items.push(Item { rank, oc, weight, uses });
+    fn push(&mut self, oc: Arc<Objcore>, worth: Worth) {
+        self.weight += u64::from(worth.weight);
+        let rank = self.rank(worth);
+        worth.note(&oc);
+        self.items.push(Item { rank, oc });
         let at = self.up(self.items.len() - 1);
         self.place(at);
     }
@@ -140,18 +160,19 @@ impl Inner {
     /// The first has been used: it gets a new rank. One in use goes behind the next at least: the rank of a large one
     /// hardly grows, and it would be all that is looked at.
     fn again(&mut self, more: u8, is_idle: bool) {
-        let uses = self.items[0].uses.saturating_add(more).min(MAX_USES);
+        let before = Worth::of(&self.items[0].oc);
+        let worth = Worth { uses: before.uses.saturating_add(more).min(MAX_USES), ..before };
         let next = (1..self.items.len().min(3)).map(|child| self.items[child].rank).min();
         let least = next.filter(|_| !is_idle).map_or(0, |next| next.saturating_add(1));
-        self.items[0].uses = uses;
-        self.items[0].rank = self.rank(self.items[0].weight, uses).max(least);
+        worth.note(&self.items[0].oc);
+        self.items[0].rank = self.rank(worth).max(least);
         self.down(0);
     }
 
     fn take(&mut self, at: usize) -> Item {
         let item = self.items.swap_remove(at);
         item.oc.evict_slot.store(NO_SLOT, Relaxed);
-        self.weight -= u64::from(item.weight);
+        self.weight -= u64::from(Worth::of(&item.oc).weight);
         if at < self.items.len() {
             let at = self.up(at);
             self.down(at);
@@ -238,6 +259,11 @@ impl Ghosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_in_the_list_costs_two_words() {
+        assert_eq!(size_of::<Item>(), 16);
+    }
 
     #[test]
     fn ghosts_keep_their_uses() {

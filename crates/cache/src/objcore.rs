@@ -59,6 +59,8 @@ pub(crate) struct Objcore {
     boc: ArcCell<Boc>,
     main: &'static Main,
     pub evict_slot: AtomicU32,
+    /// The evictor's, under its lock: what decides of the object's rank.
+    pub worth: AtomicU32,
 }
 
 /// How an invalidation that came during a fetch bears on a request.
@@ -143,6 +145,7 @@ impl Objcore {
             boc: ArcCell::new(boc),
             main,
             evict_slot: AtomicU32::new(NO_SLOT),
+            worth: AtomicU32::new(0),
         }
     }
 
