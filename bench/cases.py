@@ -12,7 +12,7 @@ HIT, HIT100K = "/c/1024/1", "/c/102400/1"
 OBJECTS = 300_000
 MOST_LOG_OFF = 0.05
 LEAST_GOODPUT, MOST_CLI_MS = 0.9, 1000
-MOST_OBJECT_BYTES, LEAST_HITS = 360, 0.66
+MOST_OBJECT_BYTES, LEAST_HITS = 340, 0.66
 MOST_ADDED, MOST_LOGGING = 0.10, 0.15  # of what a heavy VCL adds to varnishd; of the CPU of a hit
 MOST_PROFILING = 0.10                  # of the CPU of a hit
 
