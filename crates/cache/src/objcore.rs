@@ -160,6 +160,16 @@ impl Objcore {
         }
     }
 
+    /// Changes its words, unless they are another worker's by now: that one judges the object by its own bans and purges.
+    /// Answers whether they weren't.
+    fn change_facts(&self, change: impl FnOnce(Facts<'_>)) -> bool {
+        let is_own = self.bytes.get().is_none_or(|bytes| !bytes.buf.is_frozen());
+        if is_own {
+            self.with_facts(change);
+        }
+        is_own
+    }
+
     pub fn digest(&self) -> Digest {
         Digest(self.with_facts(|facts| facts.digest()))
     }
@@ -218,9 +228,10 @@ impl Objcore {
         Times::from(self.with_facts(|facts| facts.lives()))
     }
 
-    /// The caller holds the shard's lock, or the objcore is private.
-    pub fn set_times(&self, times: Times) {
-        self.with_facts(|facts| facts.set_lives(times.into()));
+    /// The caller holds the shard's lock, or the objcore is private. False: they stay as they are, as the object is another
+    /// worker's by now.
+    pub fn set_times(&self, times: Times) -> bool {
+        self.change_facts(|facts| facts.set_lives(times.into()))
     }
 
     /// Notes what the fetch knows, beside what its boc does; the objcore is busy.
@@ -309,11 +320,13 @@ impl Objcore {
     /// It is whole. The caller holds the shard's lock: what has changed of times and hits while the bytes were made goes
     /// with them.
     pub fn set_bytes(&self, bytes: ObjBytes) {
-        self.with_facts(|former| {
-            let facts = bytes.facts();
-            facts.set_lives(former.lives());
-            facts.set_hits(former.hits());
-        });
+        if !bytes.buf.is_frozen() {
+            self.with_facts(|former| {
+                let facts = bytes.facts();
+                facts.set_lives(former.lives());
+                facts.set_hits(former.hits());
+            });
+        }
         assert!(self.bytes.set(bytes).is_ok(), "an object is finished once");
         self.note_ban_seq();
     }
@@ -323,8 +336,8 @@ impl Objcore {
     pub fn note_ban_seq(&self) {
         fence(SeqCst);
         let seq = self.ban_seq.load(Relaxed);
-        if let Some(bytes) = self.bytes.get().filter(|_| seq != NO_BAN) {
-            bytes.facts().raise_ban_seq(seq);
+        if self.bytes.get().is_some() && seq != NO_BAN {
+            self.change_facts(|facts| facts.raise_ban_seq(seq));
         }
     }
 

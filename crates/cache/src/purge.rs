@@ -112,8 +112,8 @@ impl Cache {
                     }
                     State::Stored => {
                         count += 1;
-                        oc.set_times(purge.shorten(oc.times(), now));
-                        if oc.times().dead_at().0 <= now.0 {
+                        let can_live = oc.set_times(purge.shorten(oc.times(), now));
+                        if !can_live || oc.times().dead_at().0 <= now.0 {
                             shared.main.n_expired.inc();
                             dead.push(shared.unlink(&mut shard, &oc, Cause::Purged));
                         } else {

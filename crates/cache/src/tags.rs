@@ -529,8 +529,8 @@ impl Shared {
             if oc.state() != State::Stored || oc.times().fresh_until(None).0 <= now.0 {
                 return false;
             }
-            oc.set_times(softened(oc.times(), now));
-            if oc.times().dead_at().0 <= now.0 {
+            let can_live = oc.set_times(softened(oc.times(), now));
+            if !can_live || oc.times().dead_at().0 <= now.0 {
                 self.main.n_expired.inc();
                 Some(self.unlink(&mut shard, oc, crate::tombstones::Cause::Purged))
             } else {

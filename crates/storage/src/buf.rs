@@ -95,6 +95,11 @@ impl Buf {
         self.0.words().map(Facts::of_slot)
     }
 
+    /// Whether these words are another process's by now ([`crate::Store::freeze`]), so that they aren't to be written.
+    pub fn is_frozen(&self) -> bool {
+        self.0.is_frozen()
+    }
+
     /// Whether nobody else has a handle on its block.
     pub(crate) fn is_only_handle(&self) -> bool {
         self.0.block().is_some_and(|block| ThinArc::strong_count(block) == 1)

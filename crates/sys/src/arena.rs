@@ -309,6 +309,12 @@ impl Arena {
         arena.number(address - arena.map.base().as_ptr() as usize)
     }
 
+    /// Whether the arena of the slot at that address is frozen; the slot has a handle.
+    fn is_frozen_at(address: usize) -> bool {
+        // SAFETY: as in `number_at`.
+        unsafe { &*Self::of_address(address) }.is_frozen()
+    }
+
     /// What the slot at that address costs, which has a handle.
     fn cost_at(address: usize) -> u64 {
         // SAFETY: as in `number_at`.

@@ -57,6 +57,25 @@ fn the_walk_adopts_what_nobody_asks_for() {
 }
 
 #[test]
+fn words_that_are_another_workers_by_now_are_left_alone() {
+    let line = Line::new();
+    let attrs = line.kit.attrs(100.0, 20.0, 0.0, Flags::NONE);
+    line.kit.put_as(&Req::new("/"), None, attrs, b"body");
+    line.kit.cache.stores().all()[0].freeze();
+    line.kit.cache.ban_text("obj.http.x == nothing").unwrap();
+    let ban = line.kit.cache.shared().bans.seq();
+    let obj = hit_of(line.kit.look("/"));
+    assert_eq!(obj.objcore().ban_seq.load(std::sync::atomic::Ordering::Relaxed), ban, "it was tested here");
+    let next = line.successor();
+    let survivor = next.kit.cache.stores().all()[0].survivors(&digest("/").0).remove(0);
+    assert!(survivor.fields.ban_seq < ban);
+    let soft = Purge { ttl: Some(0.0), ..Purge::default() };
+    assert_eq!(line.kit.cache.purge(&digest("/"), line.kit.now(), soft), 1);
+    assert_eq!(obj.times(), attrs.times);
+    assert_eq!(line.kit.verdict("/"), "miss", "what can't be told how long it lives is gone");
+}
+
+#[test]
 fn what_was_not_whole_is_gone() {
     let line = Line::new();
     let mut busy = busy_of(line.kit.look("/"));

@@ -168,6 +168,11 @@ impl<H: Header> Bytes<H> {
         is_slot(self.at).then(|| unsafe { words(self.at) })
     }
 
+    /// Whether that slot is in an arena that is frozen.
+    pub fn is_frozen(&self) -> bool {
+        is_slot(self.at) && Arena::is_frozen_at(payload(self.at).addr() - PAYLOAD)
+    }
+
     /// What that slot costs.
     pub fn slot_cost(&self) -> Option<u64> {
         is_slot(self.at).then(|| Arena::cost_at(payload(self.at).addr() - PAYLOAD))
