@@ -76,7 +76,7 @@ impl Cache {
             shared.bans.hold();
             shared.adoption.is_on.store(true, Release);
         } else {
-            shared.tags.release();
+            shared.release_tags();
         }
         self.redo_purges(has_survivors);
         has_survivors
@@ -86,7 +86,7 @@ impl Cache {
     /// lookup, in the place of [`Cache::adopt_survivors`].
     pub fn disown_survivors(&self) {
         assert!(!self.is_adopting(), "survivors are adopted or disowned");
-        self.shared().tags.release();
+        self.shared().release_tags();
         for store in self.stores().all().iter().filter(|store| store.is_adopting()) {
             let mut cursor = Cursor::default();
             while let Some(digests) = store.next_digests(&mut cursor, STRIDE) {
@@ -174,13 +174,8 @@ impl Shared {
         };
         let bytes = ObjBytes::new(survivor.head, survivor.rest, &fields);
         let oc = Objcore::adopted(PackedFlags(fields.flags), store, bytes, self.main);
-        let held = self.tags.adopt(&oc, &keys, began);
-        if let HeldPurge::Soft(at) = held {
-            oc.set_times(tags::softened(times, at));
-        }
-        let is_over = oc.times().dead_at().0 <= now.0;
-        if held == HeldPurge::Hard || is_over || !self.bans.adopt(&oc, fields.ban_seq) {
-            self.tombstones.note(&oc.digest(), if is_over { Cause::Expired } else { Cause::Purged }, now);
+        if let Some(cause) = self.overtaken_meanwhile(&oc, &keys, began, fields.ban_seq) {
+            self.tombstones.note(&oc.digest(), cause, now);
             self.tags.detach(&oc);
             self.refuse(store, record);
             rejects.objcs.push(oc);
@@ -188,6 +183,25 @@ impl Shared {
         }
         self.main.adopted.inc();
         Some(oc)
+    }
+
+    /// Brings an object up to date that was in no index for a while: what has ended it, or `None`. Its fetch began at `began`,
+    /// and it knows the bans up to `ban_seq`. Its lives may be shorter then.
+    pub fn overtaken_meanwhile(
+        &self,
+        oc: &Arc<Objcore>,
+        keys: &[Box<[u8]>],
+        began: u64,
+        ban_seq: u64,
+    ) -> Option<Cause> {
+        let held = self.tags.adopt(oc, keys, began);
+        if let HeldPurge::Soft(at) = held {
+            oc.set_times(tags::softened(oc.times(), at));
+        }
+        if oc.times().dead_at().0 <= self.now().0 {
+            return Some(Cause::Expired);
+        }
+        (held == HeldPurge::Hard || !self.bans.adopt(oc, ban_seq)).then_some(Cause::Purged)
     }
 
     fn tell_over(&self, digest: &Digest, fields: &RecordFields, times: Times, rejects: &mut Rejects) {
@@ -243,7 +257,7 @@ impl Shared {
             return;
         }
         self.bans.release();
-        self.tags.release();
+        self.release_tags();
         self.bans.log.all_done();
         self.stores().all().iter().filter(|store| store.is_adopting()).for_each(|store| store.sweep());
     }
@@ -300,14 +314,18 @@ impl Shared {
 
 /// Whether the lengths and flags of a record can be true of what it holds.
 fn is_sound(survivor: &Survivor) -> bool {
-    let RecordFields { flags, head_len, spec_len, values_len, aux_len, .. } = survivor.fields;
+    has_parts(&survivor.fields, survivor.head.len() as u64, survivor.rest.is_none())
+}
+
+/// Whether a head block of so many bytes can have the parts that the fields tell of, and flags be of a stored object.
+pub(crate) fn has_parts(fields: &RecordFields, bytes: u64, has_body: bool) -> bool {
+    let RecordFields { flags, head_len, spec_len, values_len, aux_len, .. } = *fields;
     let len: u64 = [head_len, spec_len, values_len, aux_len].into_iter().map(u64::from).sum();
-    let head_bytes = survivor.head.len() as u64;
-    let fits = if survivor.rest.is_some() { len == head_bytes } else { len <= head_bytes };
+    let fits = if has_body { len <= bytes } else { len == bytes };
     fits && PackedFlags::of_stored(flags).is_some()
 }
 
-fn are_sound(times: Times, now: f64) -> bool {
+pub(crate) fn are_sound(times: Times, now: f64) -> bool {
     let Times { t_origin, ttl, grace, keep } = times;
     [t_origin.0, ttl, grace, keep].iter().all(|seconds| seconds.is_finite()) && t_origin.0 <= now + AHEAD
 }

@@ -241,11 +241,6 @@ impl Boc {
         self.fetched.load(Relaxed)
     }
 
-    /// Of a body that wasn't fetched; nobody reads it yet.
-    pub fn set_fetched(&self, bytes: u64) {
-        self.fetched.store(bytes, Relaxed);
-    }
-
     /// Moves on and wakes everybody.
     pub fn advance(&self, next: BocState) {
         let now = self.rank.load(Relaxed);

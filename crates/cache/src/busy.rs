@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base::Mono;
-use storage::{Body, Buf, NoSpace, Rest, SMALL_BODY, Store, StoreId, StoredBody};
+use storage::{Body, Buf, HomeId, NoSpace, RecordFields, SMALL_BODY, Store, StoreId, Writing};
 
-use crate::attrs::{Attrs, Vary};
+use crate::attrs::{Attrs, Times, Vary};
 use crate::boc::{Boc, BocState, FetchFailed};
 use crate::cache::Cache;
 use crate::events::Event;
@@ -15,7 +15,7 @@ use crate::objcore::{HeadBlock, HeadLengths, ObjBytes, Objcore, State};
 use crate::objref::ObjRef;
 use crate::tags;
 use crate::tombstones::Cause;
-use crate::waiting::RushReason;
+use crate::waiting::{RushReason, Waiter};
 
 /// Longest block a body is written in.
 const PIECE: usize = 64 << 10;
@@ -63,6 +63,8 @@ struct Filling {
     head_block: HeadBlock,
     attrs: Attrs,
     is_published: bool,
+    /// The same object on its way into the store's home.
+    writing: Option<Box<dyn Writing>>,
 }
 
 impl Busy {
@@ -112,6 +114,7 @@ impl Busy {
         assert!(!self.is_published(), "what others may read stays");
         self.boc.clear_body();
         self.short_blocks = 0;
+        self.begin_writing();
     }
 
     /// The keys by which [`Cache::purge_tags`] shall find the object. Before it is published.
@@ -172,7 +175,9 @@ impl Busy {
         if attrs.flags.is_uncacheable() {
             self.boc.set_transit();
         }
-        self.filling = Some(Filling { store: store.clone(), head_block, attrs: *attrs, is_published: false });
+        let filling = Filling { store: store.clone(), head_block, attrs: *attrs, is_published: false, writing: None };
+        self.filling = Some(filling);
+        self.begin_writing();
         Ok(())
     }
 
@@ -222,6 +227,7 @@ impl Busy {
             self.boc.push(buf);
             self.short_blocks = if part.len() < SHORT_BLOCK { self.short_blocks + 1 } else { 0 };
         }
+        self.write(data);
         if self.short_blocks >= SHORT_BLOCKS && !self.boc.is_transit() {
             self.coalesce();
         }
@@ -237,6 +243,7 @@ impl Busy {
         if filling.store.id() != of {
             return Err(bytes);
         }
+        self.write(&bytes);
         self.boc.push(bytes);
         Ok(())
     }
@@ -296,36 +303,81 @@ impl Busy {
             return Err(WrongLength { declared, fetched });
         }
         self.publish();
+        let copy = self.finish_writing();
         let bytes = self.stored_bytes();
-        self.end_finished(fetched, bytes);
+        self.end_finished(fetched, bytes, copy);
         Ok(fetched)
     }
 
-    /// [`Busy::finish`] of an object whose body the home of its store has already: it was read back, not fetched. Needs
-    /// [`Busy::set_head`], with the head that was read back; nothing was appended. A head that can't be read back leaves
-    /// this as it was: the right to fetch.
-    pub fn finish_stored(mut self, body: Box<dyn StoredBody>) {
-        assert!(self.boc.fetched() == 0 && !self.boc.is_transit(), "what is read back is all there and is kept");
-        let length = body.len();
-        self.boc.set_fetched(length);
-        self.publish();
-        let filling = self.filling.take().expect("only what has a head is finished");
-        let fields = self.cache.shared().fields_of(&self.oc, filling.head_block.lengths);
-        let bytes = ObjBytes::new(filling.head_block.buf, Some(Rest::Home(Box::new(body))), &fields);
-        self.end_finished(length, Some(bytes));
-    }
-
     /// `bytes` of what is in the index; of a pass the one reader has them.
-    fn end_finished(&mut self, length: u64, bytes: Option<ObjBytes>) {
+    fn end_finished(&mut self, length: u64, bytes: Option<ObjBytes>, copy: Option<(HomeId, Times)>) {
         self.is_over = true;
         let is_stored = bytes.is_some();
         if let Some(bytes) = bytes {
-            self.cache.shared().settle(&self.oc, bytes);
+            self.cache.shared().settle(&self.oc, bytes, copy);
         }
         self.boc.advance(BocState::Finished { length });
         if is_stored {
             self.oc.drop_boc();
         }
+    }
+
+    /// The home of the store takes the object, too, if it is one to be kept.
+    fn begin_writing(&mut self) {
+        let Some(filling) = &mut self.filling else { return };
+        let Some(home) = filling.store.home() else { return };
+        let is_kept = !self.is_private && !filling.attrs.flags.is_uncacheable() && filling.attrs.times.ttl > 0.0;
+        filling.writing = is_kept.then(|| home.begin(&self.boc.digest().0));
+    }
+
+    /// More of the body goes to the home. What that can't take in time stays in memory alone.
+    #[inline]
+    fn write(&mut self, data: &[u8]) {
+        let Some(filling) = &mut self.filling else { return };
+        if let Some(writing) = &mut filling.writing
+            && writing.push(data).is_err()
+        {
+            filling.writing = None;
+        }
+    }
+
+    /// The home has all of it: what it calls it, and the lives that are written there. The object is published.
+    fn finish_writing(&mut self) -> Option<(HomeId, Times)> {
+        let filling = self.filling.as_mut()?;
+        let writing = filling.writing.take()?;
+        let (shared, times) = (self.cache.shared(), self.oc.times());
+        if !shared.is_to_survive(&self.oc) {
+            return None;
+        }
+        let fields = shared.fields_of(&self.oc, filling.head_block.lengths);
+        let t_origin = shared.clock.real_of(times.t_origin).0;
+        let Times { ttl, grace, keep, .. } = times;
+        let fields = RecordFields { t_origin, ttl, grace, keep, ..fields };
+        let id = writing.finish(&fields, &filling.head_block.buf, &self.record_tags)?;
+        Some((id, times))
+    }
+
+    /// Gives back the right to fetch, which isn't needed: who waits looks again.
+    pub(crate) fn release(mut self) {
+        self.is_over = true;
+        self.boc.advance(BocState::Failed(FetchFailed("not needed")));
+        let waiters = self.unlist(usize::MAX);
+        self.cache.wake(&self.boc.digest(), waiters, RushReason::LookAgain);
+    }
+
+    /// Takes a busy objcore out of the index, and so many of those who wait.
+    fn unlist(&mut self, most: usize) -> Vec<Arc<Waiter>> {
+        let (shared, digest) = (self.cache.shared(), self.boc.digest());
+        let (removed, waiters) = {
+            let mut shard = shared.shard(&digest).lock();
+            self.oc.set_state(State::Dying);
+            let removed = shard.heads.remove(&self.oc);
+            shared.bans.unpin(&self.oc);
+            shared.tags.end(self.tags_began.take());
+            (removed, shard.heads.take_waiters(&digest, most))
+        };
+        drop(removed);
+        waiters
     }
 
     /// The fetch failed: readers get `reason`, the object is gone.
@@ -358,7 +410,7 @@ impl Busy {
         let shared = self.cache.shared();
         let (oc, digest) = (&self.oc, &self.boc.digest());
         let mut surplus = None;
-        if !self.tags.is_empty() && filling.store.keeps_records() {
+        if !self.tags.is_empty() && (filling.store.keeps_records() || filling.writing.is_some()) {
             self.record_tags = tags::encoded(self.tags_began.unwrap_or(0), &self.tags);
         }
         let (waiters, reason) = {
@@ -464,18 +516,10 @@ impl Busy {
             return;
         }
         let digest = self.boc.digest();
-        let (removed, waiters) = {
-            let mut shard = shared.shard(&digest).lock();
-            self.oc.set_state(State::Dying);
-            shared.tombstones.note(&digest, Cause::FetchFailed, shared.now());
-            let removed = shard.heads.remove(&self.oc);
-            shared.bans.unpin(&self.oc);
-            shared.tags.end(self.tags_began.take());
-            // One of them will fetch, and the others wait for that one.
-            let max = shared.params.load().rush_exponent;
-            (removed, shard.heads.take_waiters(&digest, max))
-        };
-        drop(removed);
+        shared.tombstones.note(&digest, Cause::FetchFailed, shared.now());
+        // One of them will fetch, and the others wait for that one.
+        let max = shared.params.load().rush_exponent;
+        let waiters = self.unlist(max);
         self.cache.wake(&digest, waiters, RushReason::LookAgain);
     }
 }

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use arc_swap::ArcSwap;
 use base::critical::{Guard, Lock};
 use base::{Clock, Mono};
-use storage::{Buf, NoSpace, Store, StoreId, Stores};
+use storage::{Buf, HomeId, NoSpace, Store, StoreId, Stores};
 use tables::counters::Main;
 
 use crate::adopt::Adoption;
+use crate::attrs::Times;
 use crate::ban::Bans;
 use crate::boc::Boc;
 use crate::busy::Busy;
@@ -19,6 +20,7 @@ use crate::events::Event;
 use crate::evict::Evictor;
 use crate::expire::{Alarm, PendingWake};
 use crate::heap::Heap;
+use crate::homes::HomeJudge;
 use crate::objcore::{ObjBytes, Objcore, State};
 use crate::objhead::Heads;
 use crate::objref::ObjRef;
@@ -154,6 +156,8 @@ pub(crate) struct Shared {
     pub evicts_unlimited: AtomicBool,
     pub tombstones: Tombstones,
     pub adoption: Adoption,
+    /// The stores that have a home.
+    pub homes: Box<[StoreId]>,
 }
 
 /// One part of the index.
@@ -227,8 +231,9 @@ impl Cache {
         };
         let hot_params = HotParams::default();
         hot_params.set(&params);
+        let homes = stores.all().iter().filter(|store| store.home().is_some()).map(|store| store.id()).collect();
         let evictors = stores.all().iter().map(|_| Evictor::new(main)).collect();
-        Cache(Arc::new(Shared {
+        let cache = Cache(Arc::new(Shared {
             shards: (0..SHARDS).map(shard).collect(),
             alarm: alarm.clone(),
             bans: Bans::new(main, &clock),
@@ -244,7 +249,12 @@ impl Cache {
             evicts_unlimited: AtomicBool::new(false),
             tombstones: Tombstones::new(),
             adoption: Adoption::default(),
-        }))
+            homes,
+        }));
+        for home in cache.stores().all().iter().filter_map(|store| store.home()) {
+            home.set_judge(Box::new(HomeJudge::new(&cache)));
+        }
+        cache
     }
 
     /// Puts new parameters into force.
@@ -330,6 +340,13 @@ impl Shared {
         assert_eq!(oc.state(), State::Stored, "only what is stored can be taken out");
         oc.set_state(State::Dying);
         self.forget_record(oc);
+        match cause {
+            // The copy is what is left of it, or goes by its time as well.
+            Cause::Evicted | Cause::Expired | Cause::ZeroTtl => {}
+            Cause::Banned | Cause::Purged | Cause::VaryLimit | Cause::Replaced | Cause::FetchFailed => {
+                self.end_copy(oc)
+            }
+        }
         let removed = shard.heads.remove(oc);
         shard.tails -= u64::from(oc.has_tail());
         shard.heap.remove(oc);
@@ -368,6 +385,7 @@ impl Shared {
                 let when = self.overtaken_until();
                 self.arm(&mut shard, oc, when);
                 self.forget_record(oc);
+                self.end_copy(oc);
                 return oc.overtake(seq);
             }
             let first = !oc.is_overtaken();
@@ -383,10 +401,14 @@ impl Shared {
     }
 
     /// An object is whole, with these bytes: it survives the worker from now on, if it has a record, and may be evicted; from a
-    /// store without a limit nothing ever is, unless [`Cache::evict_unlimited`] was asked for.
-    pub fn settle(&self, oc: &Arc<Objcore>, bytes: ObjBytes) {
+    /// store without a limit nothing ever is, unless [`Cache::evict_unlimited`] was asked for. `copy`: it has a stored copy,
+    /// with these lives.
+    pub fn settle(&self, oc: &Arc<Objcore>, bytes: ObjBytes, copy: Option<(HomeId, Times)>) {
         let mut shard = self.shard(&oc.digest()).lock();
         oc.set_bytes(bytes);
+        if let Some((id, times)) = copy {
+            self.settle_copy(oc, id, times);
+        }
         if oc.state() == State::Stored {
             shard.tails += u64::from(oc.has_tail());
             if self.is_evictable(oc) {
@@ -461,7 +483,7 @@ impl Shared {
     pub fn evict_one(&self, store: StoreId) -> Option<Event> {
         let mut steps = 0;
         loop {
-            let Some(oc) = self.evictors[store as usize].victim() else {
+            let Some(oc) = self.evictors[store as usize].victim(self.stores.get(store)) else {
                 if self.adopt_for_room(&mut steps) {
                     continue;
                 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use base::critical::Lock;
+use storage::Store;
 use tables::counters::Main;
 
 use crate::digest::Digest;
@@ -116,8 +117,9 @@ impl Evictor {
         drop(removed);
     }
 
-    /// Takes out the object that should go next; one in use isn't chosen, since its bytes would stay.
-    pub fn victim(&self) -> Option<Arc<Objcore>> {
+    /// Takes out the object that should go next; one in use isn't chosen, since its bytes would stay. The store's home hears of
+    /// those that are asked for.
+    pub fn victim(&self, store: &Store) -> Option<Arc<Objcore>> {
         let mut guard = self.inner.lock();
         let inner = &mut *guard;
         for _ in 0..(inner.items.len() * 5).min(MAX_TRIES) {
@@ -128,6 +130,9 @@ impl Evictor {
                 Arc::strong_count(&first.oc) <= IDLE_HANDLES || base::failpoint::fault("an eviction under delivery");
             if freq > 0 || !is_idle {
                 first.oc.set_freq(0);
+                if let (true, Some(home), Some(id)) = (freq > 0, store.home(), first.oc.home()) {
+                    home.note_use(&first.oc.digest().0, id);
+                }
                 self.main.n_lru_moved.inc();
                 inner.again(freq.max(1), is_idle);
                 continue;

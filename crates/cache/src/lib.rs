@@ -12,10 +12,11 @@
 //!                | HitForMiss{busy, ..}   fetch, others don't wait for it
 //!                | HitForPass{..}         pass
 //!                | Wait(Ticket)           somebody fetches it: await the ticket, then Cache::resume
+//!                | Loading(Loading)       the right to fetch; a store's home may have it: await that, then Cache::look_on
 //! Busy: set_head -> start_stream -> append* -> [set_aux_attrs] -> finish | fail          (dropped = failed)
 //! ```
 //!
-//! Lock order: shard -> { store's eviction list, ban list, tags }; boc and waiter locks are leaves. No lock is held while a
+//! Lock order: shard -> { store's eviction list, ban list, tags } -> a home's locks; boc and waiter locks are leaves. No lock is held while a
 //! regular expression runs, an object's memory is freed or a waker is called.
 
 mod adopt;
@@ -32,6 +33,7 @@ mod evict;
 mod expire;
 mod footprint;
 mod heap;
+mod homes;
 mod journal;
 mod lookup;
 mod objcore;
@@ -56,6 +58,7 @@ pub use cache::{Cache, Config, Params};
 pub use digest::{Digest, DigestBuilder};
 pub use events::{Event, EventTag};
 pub use footprint::Footprint;
+pub use homes::Loading;
 pub use journal::Replay;
 pub use lookup::{Lookup, LookupOptions, LookupOutcome};
 pub use objref::{Finished, Headers, ObjRef, ReadError, Reader};

@@ -13,6 +13,7 @@ use crate::busy::Busy;
 use crate::cache::{Cache, ShardGuard, ShardInner};
 use crate::digest::Digest;
 use crate::events::Event;
+use crate::homes::{Loading, LoadingQuery, Right};
 use crate::objcore::{Invalidation, Objcore, State};
 use crate::objhead::{ANY, BUSY, HASHED_FROM, Objhead, vary_hash};
 use crate::objref::ObjRef;
@@ -76,6 +77,8 @@ pub enum Lookup {
     },
     /// It is being fetched: await the ticket, then [`Cache::resume`].
     Wait(Ticket),
+    /// Nothing usable in memory, but the home of a store may have it: await this, then [`Cache::look_on`].
+    Loading(Loading),
     /// So many bans have to be tested that others shall have their turn meanwhile: await the ticket, then
     /// [`Cache::resume`].
     Unfinished(Ticket),
@@ -128,36 +131,74 @@ struct Query<'a> {
     arrival_sequence: u64,
     /// It doesn't wait: it did, for something that helped nobody.
     is_alone: bool,
+    /// It waited for somebody else's fetch.
+    was_parked: bool,
 }
 
 impl Cache {
     /// Looks `digest` up for `req`; `now` is when the request came in.
     pub fn lookup(&self, digest: &Digest, req: &dyn Request, now: Mono, options: &LookupOptions) -> LookupOutcome {
         let arrival_sequence = self.shared().bans.seq();
-        self.look(&Query { digest, req, now, options, arrival_sequence, is_alone: false })
+        let query = Query { digest, req, now, options, arrival_sequence, is_alone: false, was_parked: false };
+        self.look(&query, &mut Right::default())
     }
 
     /// Looks up again after the ticket's wait. What was invalidated after the request first looked up doesn't concern
     /// it: so it can have the answer that it waited for.
     pub fn resume(&self, ticket: Ticket, req: &dyn Request, now: Mono, options: &LookupOptions) -> LookupOutcome {
         let Redemption { digest, arrival_sequence, is_alone, was_parked } = ticket.redeem();
-        let outcome = self.look(&Query { digest: &digest, req, now, options, arrival_sequence, is_alone });
-        if !was_parked {
-            return outcome;
+        let query = Query { digest: &digest, req, now, options, arrival_sequence, is_alone, was_parked };
+        let outcome = self.look(&query, &mut Right::default());
+        if was_parked {
+            self.count_parked(&outcome.lookup);
         }
-        let main = self.shared().main;
+        outcome
+    }
+
+    /// Goes on with a lookup whose right to fetch was given already.
+    pub(crate) fn look_with_right(
+        &self,
+        loading: &LoadingQuery,
+        mut right: Right,
+        req: &dyn Request,
+        now: Mono,
+        options: &LookupOptions,
+    ) -> LookupOutcome {
+        let LoadingQuery { digest, arrival_sequence, is_alone, was_parked } = *loading;
+        let query = Query { digest: &digest, req, now, options, arrival_sequence, is_alone, was_parked };
+        let outcome = self.look(&query, &mut right);
         match &outcome.lookup {
+            Lookup::Hit(_) | Lookup::Grace { .. } => self.shared().main.home_hit.inc(),
+            Lookup::Miss(_)
+            | Lookup::MissStale { .. }
+            | Lookup::HitForMiss { .. }
+            | Lookup::HitForPass { .. }
+            | Lookup::Wait(_)
+            | Lookup::Loading(_)
+            | Lookup::Unfinished(_)
+            | Lookup::Refused => {}
+        }
+        if was_parked {
+            self.count_parked(&outcome.lookup);
+        }
+        right.busy.into_iter().for_each(Busy::release);
+        outcome
+    }
+
+    /// Counts what became of a request that was parked.
+    fn count_parked(&self, lookup: &Lookup) {
+        let main = self.shared().main;
+        match lookup {
             Lookup::Hit(_) | Lookup::Grace { .. } => main.busy_hit.inc(),
             Lookup::Miss(_) | Lookup::MissStale { .. } | Lookup::HitForMiss { .. } | Lookup::HitForPass { .. } => {
                 main.busy_fetch.inc();
             }
             Lookup::Wait(_) => main.busy_again.inc(),
-            Lookup::Refused | Lookup::Unfinished(_) => {}
+            Lookup::Refused | Lookup::Unfinished(_) | Lookup::Loading(_) => {}
         }
-        outcome
     }
 
-    fn look(&self, query: &Query<'_>) -> LookupOutcome {
+    fn look(&self, query: &Query<'_>, right: &mut Right) -> LookupOutcome {
         let shared = self.shared();
         let mut events = Vec::new();
         let (mut banned, mut has_adopted) = (None, false);
@@ -169,11 +210,11 @@ impl Cache {
             let mut shard = shared.shard(query.digest).lock();
             base::failpoint::index_error("objhead");
             if query.options.always_miss {
-                let busy = self.insert_busy(&mut shard, query, None);
+                let busy = self.insert_busy(&mut shard, query, None, right);
                 let trace = LookupTrace { banned, ..LookupTrace::default() };
                 return LookupOutcome { lookup: Lookup::Miss(busy), events, variants_skipped: 0, trace };
             }
-            let scan = self.scan(&shard, query);
+            let mut scan = self.scan(&shard, query, right);
             if let Some(oc) = scan.unchecked {
                 drop(shard);
                 match shared.bans.check(shared, &oc, query.req, query.arrival_sequence) {
@@ -209,8 +250,14 @@ impl Cache {
                 continue;
             }
             let variants_skipped = scan.skipped;
+            if !shared.homes.is_empty()
+                && let Some(loading) = self.loading(&mut shard, query, &mut scan, right)
+            {
+                let lookup = Lookup::Loading(loading);
+                return LookupOutcome { lookup, events, variants_skipped, trace: LookupTrace::default() };
+            }
             let mut trace = LookupTrace::default();
-            let (lookup, waiters) = self.decide(&mut shard, query, scan, &mut trace);
+            let (lookup, waiters) = self.decide(&mut shard, query, scan, &mut trace, right);
             drop(shard);
             self.wake(query.digest, waiters, RushReason::LookAgain);
             trace.banned = banned;
@@ -218,15 +265,38 @@ impl Cache {
         }
     }
 
+    /// The right to fetch with what the homes may have, if there is anything.
+    fn loading(
+        &self,
+        shard: &mut ShardGuard<'_>,
+        query: &Query<'_>,
+        scan: &mut Scan,
+        right: &mut Right,
+    ) -> Option<Loading> {
+        let is_marked = scan.stale.as_ref().is_some_and(|oc| oc.flags().is_uncacheable());
+        if scan.hit.is_some() || scan.is_busy || is_marked {
+            return None;
+        }
+        let candidates = right.candidates.get_or_insert_with(|| self.shared().candidates(shard, query.digest));
+        let candidates = std::mem::take(candidates);
+        if candidates.is_empty() {
+            return None;
+        }
+        let busy = self.insert_busy(shard, query, scan.other.take(), right);
+        let Query { digest, arrival_sequence, is_alone, was_parked, .. } = *query;
+        let query = LoadingQuery { digest: *digest, arrival_sequence, is_alone, was_parked };
+        Some(Loading::new(self, busy, query, candidates))
+    }
+
     /// Goes through the variants, newest first; through those that are being fetched only when no other will do.
-    fn scan(&self, shard: &ShardInner, query: &Query<'_>) -> Scan {
+    fn scan(&self, shard: &ShardInner, query: &Query<'_>, right: &Right) -> Scan {
         let (objcs, head) = shard.heads.look(query.digest);
         let mut scan = Scan { has_waiters: head.is_some_and(Objhead::has_waiters), ..Scan::default() };
         match head.filter(|_| objcs.len() >= HASHED_FROM && !query.options.ignore_vary) {
             None => {
                 let mut stored = objcs.iter().rev().filter(|oc| oc.state() != State::Busy);
                 if stored.try_for_each(|oc| self.consider(&mut scan, oc, query)).is_continue() {
-                    let busy = objcs.iter().filter(|oc| oc.state() == State::Busy);
+                    let busy = objcs.iter().filter(|oc| oc.state() == State::Busy && !right.is_of(oc));
                     busy.for_each(|oc| Self::consider_busy(&mut scan, oc, query));
                 }
             }
@@ -241,7 +311,7 @@ impl Cache {
                 let rows = objcs.iter().zip(&head.hashes);
                 let mut candidates = rows.clone().rev().filter(|(_, hash)| **hash == ANY || wanted.contains(hash));
                 if candidates.try_for_each(|(oc, _)| self.consider(&mut scan, oc, query)).is_continue() {
-                    let busy = rows.filter(|(_, hash)| **hash == BUSY);
+                    let busy = rows.filter(|(oc, hash)| **hash == BUSY && !right.is_of(oc));
                     busy.for_each(|(oc, _)| Self::consider_busy(&mut scan, oc, query));
                 }
                 if scan.hit.is_none() {
@@ -309,6 +379,7 @@ impl Cache {
         query: &Query<'_>,
         scan: Scan,
         trace: &mut LookupTrace,
+        right: &mut Right,
     ) -> (Lookup, Vec<Arc<Waiter>>) {
         let (shared, options) = (self.shared(), query.options);
         let marker = |oc: &Objcore| {
@@ -321,7 +392,7 @@ impl Cache {
             if oc.flags().reuse == Reuse::HitForMiss {
                 let (xid, ttl_left) = (oc.xid(), ttl_left(&oc));
                 trace.marker = marker(&oc);
-                let busy = self.insert_busy(shard, query, scan.other);
+                let busy = self.insert_busy(shard, query, scan.other, right);
                 return (Lookup::HitForMiss { busy, xid, ttl_left }, Vec::new());
             }
             let waiters = match scan.has_waiters {
@@ -337,7 +408,7 @@ impl Cache {
         if let Some(oc) = scan.stale.as_ref().filter(|oc| oc.flags().is_uncacheable()) {
             let (xid, ttl_left) = (oc.xid(), ttl_left(oc));
             trace.marker = marker(oc);
-            let busy = self.insert_busy(shard, query, scan.other);
+            let busy = self.insert_busy(shard, query, scan.other, right);
             return (Lookup::HitForMiss { busy, xid, ttl_left }, Vec::new());
         }
         trace.stale = scan.stale.as_ref().map(|oc| oc.times());
@@ -358,14 +429,14 @@ impl Cache {
         let lookup = match (scan.stale, scan.is_busy) {
             (Some(oc), true) if in_grace(&oc) => Lookup::Grace { stale: hit_on(oc), busy: None },
             (Some(oc), false) if in_grace(&oc) => {
-                let busy = Some(self.insert_busy(shard, query, scan.other));
+                let busy = Some(self.insert_busy(shard, query, scan.other, right));
                 Lookup::Grace { stale: hit_on(oc), busy }
             }
             (Some(oc), false) => {
-                let busy = self.insert_busy(shard, query, scan.other);
+                let busy = self.insert_busy(shard, query, scan.other, right);
                 Lookup::MissStale { busy, stale: ObjRef::new(oc) }
             }
-            (None, false) => Lookup::Miss(self.insert_busy(shard, query, scan.other)),
+            (None, false) => Lookup::Miss(self.insert_busy(shard, query, scan.other, right)),
             (_, true) if !shard.heads.may_park(query.digest, shared.params.load().waitinglist_limit) => {
                 shared.main.busy_refused.inc();
                 Lookup::Refused
@@ -380,8 +451,17 @@ impl Cache {
         (lookup, Vec::new())
     }
 
-    /// A new busy objcore; `other` is a variant of somebody else, from whose Vary the new one's is guessed.
-    fn insert_busy(&self, shard: &mut ShardGuard<'_>, query: &Query<'_>, other: Option<Arc<Objcore>>) -> Busy {
+    /// The right to fetch: that in hand, or a new busy objcore; `other` is a variant of somebody else, from whose Vary the new one's is guessed.
+    fn insert_busy(
+        &self,
+        shard: &mut ShardGuard<'_>,
+        query: &Query<'_>,
+        other: Option<Arc<Objcore>>,
+        right: &mut Right,
+    ) -> Busy {
+        if let Some(busy) = right.busy.take() {
+            return busy;
+        }
         let shared = self.shared();
         let guess = other.and_then(|oc| {
             let spec = oc.with_head_block(|block| block.vary().map(|vary| Box::<[u8]>::from(vary.spec)))??;

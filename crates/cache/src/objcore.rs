@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use base::Vxid;
-use storage::{Buf, Facts, OwnFacts, RecordFields, RecordId, Rest, StoreError, StoreId, piece_at};
+use storage::{Buf, Facts, HomeId, OwnFacts, RecordFields, RecordId, Rest, StoreError, StoreId, piece_at};
 use sys::arc_cell::ArcCell;
 use tables::counters::Main;
 
@@ -317,6 +317,18 @@ impl Objcore {
         self.bytes.get()?.buf.record()
     }
 
+    /// What the store's home calls its stored copy, if there is one.
+    pub fn home(&self) -> Option<HomeId> {
+        self.bytes.get()?.own_facts()?.home()
+    }
+
+    /// From now on it has that stored copy, or none. It is whole; the caller has the shard's lock, or the objcore isn't in the
+    /// index.
+    pub fn set_home(&self, id: Option<HomeId>) {
+        let facts = self.bytes.get().and_then(ObjBytes::own_facts);
+        facts.expect("no object of a store with a home has a record").set_home(id);
+    }
+
     /// It is whole. The caller holds the shard's lock: what has changed of times and hits while the bytes were made goes
     /// with them.
     pub fn set_bytes(&self, bytes: ObjBytes) {
@@ -475,14 +487,17 @@ impl ObjBytes {
         Poll::Ready(Ok(match self.rest() {
             None => Some(self.buf.slice(self.lengths().all() + offset as usize..self.buf.len())),
             Some(Rest::Blocks(pieces)) => piece_at(pieces, offset),
-            Some(Rest::Home(body)) => return body.poll_at(cx, waiter, wanted).map_ok(Some),
+            Some(Rest::Home(rest)) => match rest.front() {
+                Some(pieces) => piece_at(pieces, offset),
+                None => return rest.stored().poll_at(cx, waiter, wanted).map_ok(Some),
+            },
         }))
     }
 
     /// A reader that waited for the store goes away.
     pub fn forget(&self, waiter: u64) {
-        if let Some(Rest::Home(body)) = self.rest() {
-            body.forget(waiter);
+        if let Some(Rest::Home(rest)) = self.rest() {
+            rest.stored().forget(waiter);
         }
     }
 }

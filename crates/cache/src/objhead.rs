@@ -141,6 +141,22 @@ impl Heads {
         head.count_many(notice, main);
     }
 
+    /// Adds an object that was in no index for a while: behind those that are older, busy ones aside.
+    pub fn insert_by_age(&mut self, oc: &Arc<Objcore>, notice: usize) {
+        let digest = oc.digest();
+        if !self.is_here(&digest) {
+            return self.add(oc.clone());
+        }
+        let (main, t_origin) = (self.main, oc.times().t_origin);
+        let head = self.head_mut(&digest);
+        let is_older = |other: &Arc<Objcore>| other.state() != State::Busy && other.times().t_origin.0 <= t_origin.0;
+        let at = head.objcs.iter().rposition(is_older).map_or(0, |at| at + 1);
+        let hash = head.note(oc);
+        head.objcs.insert(at, oc.clone());
+        head.hashes.insert(at, hash);
+        head.count_many(notice, main);
+    }
+
     /// Takes a variant out.
     pub fn remove(&mut self, oc: &Arc<Objcore>) -> Arc<Objcore> {
         let digest = oc.digest();

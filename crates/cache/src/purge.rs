@@ -85,6 +85,7 @@ impl Cache {
         if shared.adoption.is_on() {
             shared.adopt(digest, gone);
         }
+        let removed = shared.purge_copies(digest, seq);
         let mut dead = Vec::new();
         let count = {
             let mut shard = shared.shard(digest).lock();
@@ -103,16 +104,17 @@ impl Cache {
                         if purge.is_hard() {
                             oc.overtake(seq);
                             shared.forget_record(&oc);
+                            shared.end_copy(&oc);
                         } else {
                             oc.overtake_softly(seq);
-                            oc.set_times(purge.shorten(oc.times(), now));
+                            shared.set_times(&oc, purge.shorten(oc.times(), now));
                             when = Mono(when.0.max(oc.times().dead_at().0));
                         }
                         shared.arm(&mut shard, &oc, when);
                     }
                     State::Stored => {
                         count += 1;
-                        let can_live = oc.set_times(purge.shorten(oc.times(), now));
+                        let can_live = shared.set_times(&oc, purge.shorten(oc.times(), now));
                         if !can_live || oc.times().dead_at().0 <= now.0 {
                             shared.main.n_expired.inc();
                             dead.push(shared.unlink(&mut shard, &oc, Cause::Purged));
@@ -123,7 +125,7 @@ impl Cache {
                     State::Dying => {}
                 }
             }
-            count
+            count.max(removed)
         };
         log.commit(log.done(seq));
         for oc in dead {
@@ -141,7 +143,7 @@ impl Cache {
         let (shared, oc) = (self.shared(), obj.objcore());
         let mut shard = shared.shard(&oc.digest()).lock();
         if oc.state() == State::Stored {
-            oc.set_times(purge.apply(oc.times(), now));
+            shared.set_times(oc, purge.apply(oc.times(), now));
             shared.arm(&mut shard, oc, oc.times().dead_at());
         }
     }

@@ -57,10 +57,10 @@ struct Inner {
     journal: VecDeque<Entry>,
     /// Number of the newest purge that fell out of the journal too early.
     lost: u64,
-    /// Purges that count for the survivors of a former worker that are still to come.
+    /// Purges that count for what comes into the index later: survivors of a former worker, stored copies.
     held: HashMap<Box<[u8]>, Held>,
-    /// There were more than [`HELD`]: whatever comes and has a key counts as purged.
-    held_too_many: bool,
+    /// There were more than [`HELD`]: whatever comes, has a key and was fetched before that number counts as purged.
+    lost_held: u64,
 }
 
 /// The purges held for a key.
@@ -129,6 +129,13 @@ impl KeyInvalidation {
     }
 }
 
+impl Held {
+    /// Number of the newest of them.
+    fn newest(&self) -> u64 {
+        self.hard.max(self.soft.map_or(0, |(seq, _)| seq))
+    }
+}
+
 impl Tags {
     /// Whether keys are kept at all.
     pub fn is_on(&self) -> bool {
@@ -194,12 +201,13 @@ impl Tags {
 
     /// A purge counts for the survivors that are still to come, too.
     pub fn hold(&self, key: &[u8], soft: Option<Mono>, seq: u64) {
-        self.inner.lock().hold(key, soft, seq);
+        self.inner.lock().hold(key, soft, seq, || 0);
     }
 
     /// A former worker has lost purges up to that number; 0: none.
     pub fn lose(&self, seq: u64) {
-        self.inner.lock().held_too_many |= seq > 0;
+        let mut inner = self.inner.lock();
+        inner.lost_held = inner.lost_held.max(seq);
     }
 
     /// What is held, for a journal that is begun anew.
@@ -213,17 +221,24 @@ impl Tags {
                 entries.extend([journal::tag_purge(seq, key, soft), storage::journal::Entry::Reached { seq }]);
             }
         }
+        if inner.lost_held > 0 {
+            entries.push(storage::journal::Entry::KeysLost { seq: inner.lost_held });
+        }
         entries
     }
 
-    /// There are no survivors any more.
-    pub fn release(&self) {
-        let held = {
-            let mut inner = self.inner.lock();
-            inner.held_too_many = false;
-            std::mem::take(&mut inner.held)
-        };
-        drop(held);
+    /// There are no survivors any more, and purges up to that number concern no stored copy.
+    pub fn release(&self, least_stored: u64) {
+        let mut inner = self.inner.lock();
+        if inner.lost_held <= least_stored {
+            inner.lost_held = 0;
+        }
+        inner.held.retain(|_, held| held.newest() > least_stored);
+    }
+
+    /// Whether a purge was held for an object with these keys, whose fetch began at that number.
+    pub fn is_held(&self, keys: &[Box<[u8]>], began: u64) -> bool {
+        !keys.is_empty() && self.inner.lock().held_for(keys, began) != HeldPurge::No
     }
 
     /// An object leaves the cache.
@@ -265,8 +280,8 @@ impl Tags {
         let seq = shared.bans.next_seq();
         let moment = soft.map(|at| shared.clock.machine_of(at));
         let ticket = shared.bans.log.begin(seq, || journal::tag_purge(seq, key, moment));
-        if shared.adoption.is_on() {
-            inner.hold(key, soft, seq);
+        if shared.adoption.is_on() || !shared.homes.is_empty() {
+            inner.hold(key, soft, seq, || shared.least_stored_of_homes());
         }
         inner.trim();
         if !inner.running.is_empty() {
@@ -307,10 +322,14 @@ impl Inner {
         }
     }
 
-    fn hold(&mut self, key: &[u8], soft: Option<Mono>, seq: u64) {
+    fn hold(&mut self, key: &[u8], soft: Option<Mono>, seq: u64, least_stored: impl Fn() -> u64) {
         if self.held.len() >= HELD && !self.held.contains_key(key) {
-            self.held_too_many = true;
-            return;
+            let least_stored = least_stored();
+            self.held.retain(|_, held| held.newest() > least_stored);
+            if self.held.len() >= HELD {
+                self.lost_held = seq;
+                return;
+            }
         }
         let held = self.held.entry(key.into()).or_default();
         match soft {
@@ -324,7 +343,7 @@ impl Inner {
 
     fn held_for(&self, keys: &[Box<[u8]>], began: u64) -> HeldPurge {
         let held = || keys.iter().filter_map(|key| self.held.get(key));
-        if self.held_too_many || held().any(|held| held.hard > began) {
+        if began < self.lost_held || held().any(|held| held.hard > began) {
             return HeldPurge::Hard;
         }
         let moments = held().filter_map(|held| held.soft.filter(|(seq, _)| *seq > began)).map(|(_, at)| at);
@@ -529,7 +548,7 @@ impl Shared {
             if oc.state() != State::Stored || oc.times().fresh_until(None).0 <= now.0 {
                 return false;
             }
-            let can_live = oc.set_times(softened(oc.times(), now));
+            let can_live = self.set_times(oc, softened(oc.times(), now));
             if !can_live || oc.times().dead_at().0 <= now.0 {
                 self.main.n_expired.inc();
                 Some(self.unlink(&mut shard, oc, crate::tombstones::Cause::Purged))

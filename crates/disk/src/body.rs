@@ -138,10 +138,6 @@ impl StoredBody for DiskBody {
         self.shared.inline.clone()
     }
 
-    fn charged_bytes(&self) -> u64 {
-        self.shared.inline.as_ref().map_or(0, |bytes| bytes.len() as u64)
-    }
-
     fn poll_at(
         &self,
         cx: &mut Context<'_>,

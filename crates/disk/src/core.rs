@@ -26,7 +26,7 @@ use crate::task::Signal;
 pub(crate) struct Core {
     pub device: Arc<dyn Device>,
     pub options: Options,
-    pub judge: Option<Arc<dyn Judge>>,
+    pub judge: OnceLock<Arc<dyn Judge>>,
     pub counters: Counters,
     pub index: Index,
     pub log: Mutex<Log>,

@@ -308,7 +308,7 @@ impl Core {
             now: AtomicU32::new(options.now),
             device,
             options,
-            judge,
+            judge: judge.map_or_else(OnceLock::new, OnceLock::from),
             counters: Counters::default(),
             log: Mutex::new(Log::new()),
             changed: Signal::default(),

@@ -14,6 +14,7 @@ use crate::format::key_of;
 use crate::format::object::{Fields, Texts};
 use crate::format::removal::Removal;
 use crate::load::{Candidate, Loaded, Lost};
+use crate::options::Judge;
 use crate::put::{Put, Refused};
 
 /// Bits of an id that are the address; the others are of the generation's count, the half that isn't drawn.
@@ -76,6 +77,27 @@ impl Home for Disk {
     fn is_ready(&self) -> bool {
         // One that can't be opened holds nothing.
         matches!(self.progress().stage, Stage::Ready | Stage::Refused(_))
+    }
+
+    fn set_judge(&self, judge: Box<dyn storage::Judge>) {
+        assert!(self.core.judge.set(Arc::new(Bound(judge))).is_ok(), "a store is judged by one");
+    }
+}
+
+/// Whoever judges by the records of a home.
+struct Bound(Box<dyn storage::Judge>);
+
+impl Judge for Bound {
+    fn judge(&self, fields: &Fields, texts: &Texts<'_>) -> Option<u64> {
+        let Texts { head, spec, values, aux, tags } = *texts;
+        let parts = [head, spec, values, aux];
+        self.0.judge(&record_fields(fields, parts)?, &parts.concat(), tags)
+    }
+}
+
+impl std::fmt::Debug for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Bound")
     }
 }
 
@@ -168,24 +190,31 @@ fn id_of(generation: u64, at: u64) -> Option<HomeId> {
 
 /// `None`: its flags can't be.
 fn stored(id: HomeId, loaded: Loaded) -> Option<Stored> {
-    let [head, spec, values, aux, tags] = loaded.text_bufs();
-    let fields = RecordFields {
-        digest: loaded.fields.digest,
-        xid: loaded.fields.xid,
-        ban_seq: loaded.fields.ban_seq,
-        t_origin: loaded.fields.t_origin,
-        ttl: loaded.fields.ttl,
-        grace: loaded.fields.grace,
-        keep: loaded.fields.keep,
-        flags: u8::try_from(loaded.fields.flags).ok()?,
-        hits: loaded.fields.hits,
-        head_len: head.len() as u32,
-        spec_len: spec.len() as u32,
-        values_len: values.len() as u32,
-        aux_len: aux.len() as u32,
-    };
-    let head = Buf::unaccounted([&head[..], spec, values, aux].concat());
-    Some(Stored { id, fields, head, tags: tags.clone(), body: Arc::new(loaded.body) })
+    let Texts { head, spec, values, aux, .. } = loaded.texts();
+    let parts = [head, spec, values, aux];
+    let fields = record_fields(&loaded.fields, parts)?;
+    let (head, tags) = (Buf::unaccounted(parts.concat()), loaded.text_bufs()[4].clone());
+    Some(Stored { id, fields, head, tags, body: Arc::new(loaded.body) })
+}
+
+/// Fields of a record whose head block has these parts; `None`: its flags can't be.
+fn record_fields(fields: &Fields, parts: [&[u8]; 4]) -> Option<RecordFields> {
+    let [head_len, spec_len, values_len, aux_len] = parts.map(|part| part.len() as u32);
+    Some(RecordFields {
+        digest: fields.digest,
+        xid: fields.xid,
+        ban_seq: fields.ban_seq,
+        t_origin: fields.t_origin,
+        ttl: fields.ttl,
+        grace: fields.grace,
+        keep: fields.keep,
+        flags: u8::try_from(fields.flags).ok()?,
+        hits: fields.hits,
+        head_len,
+        spec_len,
+        values_len,
+        aux_len,
+    })
 }
 
 fn text(lost: Lost) -> &'static str {

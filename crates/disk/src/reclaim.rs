@@ -127,7 +127,7 @@ async fn move_one(core: &Arc<Core>, candidate: Candidate, line: &Line) -> Result
     let loaded = core.load(candidate, |digest| key_of(digest) == line.key).await;
     let Ok(loaded) = loaded else { return Err(Refused::Failed) };
     let mut fields = loaded.fields;
-    if let Some(judge) = &core.judge {
+    if let Some(judge) = core.judge.get() {
         let Some(ban_seq) = judge.judge(&fields, &loaded.texts()) else { return Err(Refused::Overtaken) };
         fields.ban_seq = ban_seq.max(fields.ban_seq);
     }

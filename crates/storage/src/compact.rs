@@ -2,6 +2,8 @@
 //! Compacting a finished object for its stay: a small body goes with its head into one block, the short blocks of a long
 //! one are coalesced.
 
+use std::sync::{Arc, OnceLock};
+
 use crate::body::{Body, Piece};
 use crate::buf::Buf;
 use crate::home::StoredBody;
@@ -30,9 +32,38 @@ pub struct Compact {
 pub enum Rest {
     /// In memory.
     Blocks(Box<[Piece]>),
-    /// In the store's home.
-    #[allow(clippy::redundant_allocation, reason = "a thin pointer fits beside the other arm's tag")]
-    Home(Box<Box<dyn StoredBody>>),
+    /// In the store's home, and maybe in its front.
+    Home(Box<HomeRest>),
+}
+
+/// A body in a home; once it has come to the front, readers find it there.
+#[derive(Debug)]
+pub struct HomeRest {
+    stored: Arc<dyn StoredBody>,
+    front: OnceLock<Box<[Piece]>>,
+}
+
+impl HomeRest {
+    /// A body that the front hasn't.
+    pub fn new(stored: Arc<dyn StoredBody>) -> HomeRest {
+        HomeRest { stored, front: OnceLock::new() }
+    }
+
+    /// The body in the home.
+    pub fn stored(&self) -> &Arc<dyn StoredBody> {
+        &self.stored
+    }
+
+    /// The body in the front, if it is there.
+    pub fn front(&self) -> Option<&[Piece]> {
+        self.front.get().map(|pieces| &**pieces)
+    }
+
+    /// The body has come to the front; whether nobody else was first.
+    pub fn set_front(&self, pieces: Box<[Piece]>) -> bool {
+        assert_eq!(pieces.last().map_or(0, Piece::end), self.stored.len(), "all of a body is in front, or nothing");
+        self.front.set(pieces).is_ok()
+    }
 }
 
 impl Rest {
@@ -40,7 +71,7 @@ impl Rest {
     pub fn len(&self) -> u64 {
         match self {
             Rest::Blocks(pieces) => pieces.last().map_or(0, Piece::end),
-            Rest::Home(body) => body.len(),
+            Rest::Home(rest) => rest.stored.len(),
         }
     }
 
@@ -51,21 +82,16 @@ impl Rest {
 
     /// What the store is charged with for it, in bytes.
     pub fn charged_bytes(&self) -> u64 {
-        match self {
-            // An end that is in the object's record is charged with that, as its head is.
-            Rest::Blocks(pieces) => {
-                let own = pieces.iter().filter(|piece| piece.buf.record().is_none());
-                own.map(|piece| piece.buf.charged_bytes()).sum()
-            }
-            Rest::Home(body) => body.charged_bytes(),
-        }
+        // An end that is in the object's record is charged with that, as its head is.
+        let own = self.blocks().iter().filter(|piece| piece.buf.record().is_none());
+        own.map(|piece| piece.buf.charged_bytes()).sum()
     }
 
-    /// The blocks in memory; none of a body in a home.
+    /// The blocks in memory; none of a body that is in a home alone.
     pub fn blocks(&self) -> &[Piece] {
         match self {
             Rest::Blocks(pieces) => pieces,
-            Rest::Home(_) => &[],
+            Rest::Home(rest) => rest.front().unwrap_or_default(),
         }
     }
 }
@@ -76,10 +102,6 @@ impl Store {
     pub fn compact(&self, head: Buf, body: &Body) -> Compact {
         if body.is_empty() {
             return Compact { head, rest: None };
-        }
-        if let Some(kept) = self.home().and_then(|home| home.keep(body)) {
-            assert_eq!(kept.len(), body.len(), "a home keeps all of a body");
-            return Compact { head, rest: Some(Rest::Home(Box::new(kept))) };
         }
         if body.len() <= SMALL_BODY {
             let parts: Vec<&[u8]> =

@@ -15,7 +15,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::body::Body;
 use crate::buf::Buf;
 use crate::record::RecordFields;
 
@@ -40,12 +39,6 @@ pub type LoadFuture = Pin<Box<dyn Future<Output = Result<Stored, StoreError>> + 
 
 /// Where a store keeps objects that aren't in memory. Nothing here waits for a device, so that all may be called under a lock.
 pub trait Home: Send + Sync + std::fmt::Debug {
-    /// Takes the body of a finished object out of memory. `None`: it stays where it is.
-    fn keep(&self, body: &Body) -> Option<Box<dyn StoredBody>> {
-        let _ = body;
-        None
-    }
-
     /// What may be an object of this digest, the newest first, without I/O. Variants are told apart by loading them.
     fn find(&self, digest: &[u8; 32]) -> Vec<HomeId>;
 
@@ -77,6 +70,15 @@ pub trait Home: Send + Sync + std::fmt::Debug {
 
     /// Whether all that it holds can be found; before that some of it is missed.
     fn is_ready(&self) -> bool;
+
+    /// Says who knows whether an object may still be served. Once.
+    fn set_judge(&self, judge: Box<dyn Judge>);
+}
+
+/// Who knows whether an object may still be served: asked before a home writes a stored copy anew.
+pub trait Judge: Send + Sync {
+    /// The number of the newest invalidation that the object has stood; `None`: it is to go. As in [`Stored`].
+    fn judge(&self, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<u64>;
 }
 
 /// A stored copy, loaded and checked.
@@ -154,9 +156,6 @@ pub trait StoredBody: Send + Sync + std::fmt::Debug {
     fn at_hand(&self) -> Option<Buf> {
         None
     }
-
-    /// What the store is charged with for it, in bytes.
-    fn charged_bytes(&self) -> u64;
 
     /// Ready with some bytes from the start of `wanted` on, which is below the length; its end may lie anywhere: nothing is
     /// read ahead beyond it. Many may read at once: who does is told apart by `reader`, `None` at first, and is woken once it

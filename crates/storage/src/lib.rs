@@ -26,8 +26,8 @@ mod tally;
 
 pub use body::{Body, Piece, piece_at};
 pub use buf::Buf;
-pub use compact::{Compact, Rest, SMALL_BODY};
-pub use home::{Home, HomeId, LoadFuture, StoreError, Stored, StoredBody, Writing};
+pub use compact::{Compact, HomeRest, Rest, SMALL_BODY};
+pub use home::{Home, HomeId, Judge, LoadFuture, StoreError, Stored, StoredBody, Writing};
 pub use record::{Cursor, Opening, RecordFields, RecordId, Survivor, Suspect};
 pub use records::{Facts, Lives, OwnFacts};
 pub use spec::StoreSpec;

@@ -103,8 +103,7 @@ impl Store {
     /// exactly the four parts that `fields` gives lengths of. Without a record: the store has no arena, or there is no
     /// room for one; the object doesn't survive its worker then.
     pub fn keep(&self, fields: &RecordFields, head: Buf, tags: &[u8], body: &Body) -> (Compact, Option<RecordId>) {
-        let records = self.records().filter(|_| self.home().is_none());
-        match records.and_then(|records| self.record(records, fields, &head, tags, body)) {
+        match self.records().and_then(|records| self.record(records, fields, &head, tags, body)) {
             Some((compact, id)) => (compact, Some(id)),
             None => (self.compact(head, body), None),
         }

@@ -21,7 +21,7 @@ pub struct StoreSpec {
     /// The memory (a memfd) of a store in memory that outlives its worker, of any length: the store makes it as long as it
     /// needs. Without one, or in another kind of store, nothing survives.
     pub arena: Option<Arc<File>>,
-    /// Where bodies go that aren't to stay in memory.
+    /// Where objects are that aren't in memory: the store itself is the front then, in memory, whatever its kind.
     pub home: Option<Arc<dyn Home>>,
 }
 

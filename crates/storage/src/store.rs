@@ -110,13 +110,14 @@ pub(crate) struct PagedBlock {
 
 impl Store {
     pub(crate) fn open(id: StoreId, spec: &StoreSpec, counters: Tally) -> io::Result<Self> {
-        let (region, limit) = match (spec.kind, &spec.file) {
-            (Kind::Malloc, _) => (None, spec.limit),
-            (Kind::File, Some(file)) => {
+        let in_memory_only = spec.kind == Kind::Malloc || spec.home.is_some();
+        let (region, limit) = match (in_memory_only, &spec.file) {
+            (true, _) => (None, spec.limit),
+            (false, Some(file)) => {
                 let (region, limit) = in_file(file, spec.limit)?;
                 (Some(region), Some(limit))
             }
-            (Kind::File, None) => return Err(io::Error::other("no file to keep it in")),
+            (false, None) => return Err(io::Error::other("no file to keep it in")),
         };
         if let Some(limit) = limit {
             counters.g_space.set(limit);
@@ -124,13 +125,14 @@ impl Store {
         let account = Arc::new(Account { limit, cap: AtomicU64::new(u64::MAX), held: AtomicU64::new(0), counters });
         let name = spec.name.clone().into();
         let (records, opening) = match &spec.arena {
-            Some(arena) if spec.kind == Kind::Malloc => Records::open(arena, spec.limit, &account),
+            // What a home has survives by itself.
+            Some(arena) if in_memory_only && spec.home.is_none() => Records::open(arena, spec.limit, &account),
             Some(_) | None => (None, Opening::default()),
         };
         let region = match &records {
             Some(records) => Some(records.region().clone()),
             // Without so much address space (a limit on it, strict overcommit) the heap serves as well as it can.
-            None if spec.kind == Kind::Malloc => spec.limit.and_then(in_memory),
+            None if in_memory_only => spec.limit.and_then(in_memory),
             None => region,
         };
         Ok(Self { id, name, kind: spec.kind, account, region, records, opening, home: spec.home.clone() })
@@ -165,9 +167,10 @@ impl Store {
         self.kind
     }
 
-    /// Where bodies go that don't stay in memory.
-    pub(crate) fn home(&self) -> Option<&dyn Home> {
-        self.home.as_deref()
+    /// Where objects are that aren't in memory.
+    #[inline]
+    pub fn home(&self) -> Option<&Arc<dyn Home>> {
+        self.home.as_ref()
     }
 
     /// Bytes held now.
@@ -259,8 +262,9 @@ impl Store {
         }
     }
 
+    /// Whether what it holds is in a mapped file.
     fn is_file(&self) -> bool {
-        matches!(self.kind, Kind::File)
+        matches!(self.kind, Kind::File) && self.home.is_none()
     }
 }
 

@@ -38,7 +38,7 @@ impl Stores {
 
     /// The homes of those that have one.
     pub fn homes(&self) -> impl Iterator<Item = &dyn Home> {
-        self.all.iter().filter_map(|store| store.home())
+        self.all.iter().filter_map(|store| store.home().map(|home| &**home))
     }
 
     /// The store of this number.

@@ -68,15 +68,16 @@ impl Cache {
         let mut lurker = bans.lurker.lock();
         if params.ban_lurker_sleep <= 0.0 {
             lurker.pass = None;
-            bans.clean_tail();
+            bans.clean_tail(shared.trim_to_stored());
             return IDLE;
         }
         if lurker.pass.is_none() {
+            let least_stored = shared.trim_to_stored();
             lurker.planned = bans.newest.load(Relaxed);
-            let (pass, idle) = bans.plan(now, &params);
+            let (pass, idle) = bans.plan(now, &params, least_stored);
             lurker.idle = idle;
             if pass.bans.is_empty() {
-                bans.clean_tail();
+                bans.clean_tail(least_stored);
                 return idle;
             }
             lurker.pass = Some(pass);
@@ -88,7 +89,7 @@ impl Cache {
             Step::Over => {}
         }
         if let Some(pass) = lurker.pass.take() {
-            bans.clean_tail();
+            bans.clean_tail(shared.least_stored());
             bans.finish(&pass);
         }
         if bans.newest.load(Relaxed) == lurker.planned { lurker.idle } else { 0.0 }
@@ -111,10 +112,11 @@ enum Step {
 
 impl Bans {
     /// Plans a pass; also answers in how many seconds the next ban will be old enough.
-    fn plan(&self, now: Mono, params: &Params) -> (Pass, f64) {
+    fn plan(&self, now: Mono, params: &Params, least_stored: u64) -> (Pass, f64) {
         let list = self.inner.lock();
         let cutoff = if params.ban_cutoff > 0 { params.ban_cutoff } else { usize::MAX };
-        let mut pass = Pass::default();
+        // Stored copies are tested when they come into the index: they stand where they did, and so do the bans.
+        let mut pass = Pass { oldest_pin: Some(least_stored).filter(|&least| least != u64::MAX), ..Pass::default() };
         let (mut to, mut idle) = (None, IDLE);
         let newest_first: Vec<_> = list.entries.iter().rev().collect();
         for (count, entry) in newest_first.iter().enumerate() {
@@ -124,7 +126,7 @@ impl Bans {
                 pass.has_objects |= entry.refs > 0;
             }
             if entry.pins > 0 {
-                pass.oldest_pin = Some(ban.seq);
+                pass.oldest_pin = Some(pass.oldest_pin.map_or(ban.seq, |pin| pin.min(ban.seq)));
             }
             if ban.is_completed() {
                 continue;

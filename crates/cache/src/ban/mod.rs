@@ -212,11 +212,16 @@ impl Bans {
         self.main.bans_persisted_fragmentation.add(ban.spec.bytes() - spec::HEAD_BYTES);
     }
 
-    /// Drops the bans that are older than everything.
-    fn clean_tail(&self) {
+    /// Drops the bans that are older than everything; stored copies have stood those up to `least_stored`.
+    fn clean_tail(&self, least_stored: u64) {
         let mut gone = Vec::new();
         let mut list = self.inner.lock();
-        while list.entries.len() > 1 && list.entries[0].refs + list.entries[0].pins == 0 {
+        let is_nobodys = |list: &List| {
+            list.entries.len() > 1
+                && list.entries[0].refs + list.entries[0].pins == 0
+                && list.entries[1].ban.seq <= least_stored
+        };
+        while is_nobodys(&list) {
             gone.extend(list.entries.pop_front().map(|entry| entry.ban));
         }
         let oldest = list.entries[0].ban.seq;
@@ -389,6 +394,27 @@ impl Bans {
             hit = chunk.iter().filter(|ban| ban.counts_for(arrival_sequence)).find(hits).cloned();
         }
         (tests, hit)
+    }
+
+    /// For an object in no index that has stood the bans up to `from`: up to which number it has stood all invalidations when
+    /// that of number `to` was the newest; `None` when a ban hits it, or nobody knows. A ban that needs a request stops it.
+    pub fn judge(&self, shared: &Shared, oc: &Objcore, from: u64, to: u64) -> Option<u64> {
+        if from < self.inner.lock().entries[0].ban.seq {
+            return None;
+        }
+        let (mut stood, mut below, mut tests) = (to, to, 0);
+        loop {
+            let chunk = self.chunk(from, below);
+            let Some(last) = chunk.last() else { return Some(stood.max(from)) };
+            below = last.seq - 1;
+            for ban in chunk.iter().filter(|ban| !ban.is_completed()) {
+                if ban.spec.has_req() {
+                    stood = ban.seq - 1;
+                } else if ban.spec.matches(shared, ban.mono, oc, None, &mut tests) {
+                    return None;
+                }
+            }
+        }
     }
 
     /// The newest bans in (`from`, `to`], newest first.

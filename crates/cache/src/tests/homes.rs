@@ -1,167 +1,33 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Objects whose bodies are in a store's home that answers late, or fails.
+//! Stores with a home: what is evicted from memory is read back, late, or not at all.
 
-use std::collections::HashMap;
-use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use storage::{Body, Buf, Home, HomeId, LoadFuture, StoreError, StoreSpec, StoredBody, Writing};
+use storage::home::simulated::SimulatedHome;
+use storage::{Buf, StoreError, StoreSpec};
+use tables::counters::Xkey;
 
 use super::kit::*;
 use crate::*;
 
-/// Longest piece that the home gives at a time.
-const PIECE: usize = 1000;
-
-/// A home for tests: each reading waits until it is let go on.
-#[derive(Debug, Default)]
-struct SlowHome(Mutex<Desk>);
-
-#[derive(Debug, Default)]
-struct Desk {
-    next: u64,
-    waiting: HashMap<u64, Waker>,
-    /// Those that were let go on, and what they get.
-    served: HashMap<u64, Result<(), StoreError>>,
-    bodies: usize,
-    /// What was asked for last.
-    wanted: Range<u64>,
-    /// The last body kept, as it lies there.
-    kept: Vec<u8>,
-}
-
-#[derive(Debug)]
-struct SlowBody(Arc<SlowHome>, Vec<u8>);
-
-/// The home behind an `Arc` of its own, which the bodies share.
-#[derive(Debug)]
-struct Slow(Arc<SlowHome>);
-
-impl Home for Slow {
-    fn keep(&self, body: &Body) -> Option<Box<dyn StoredBody>> {
-        self.0.0.lock().unwrap().kept = body.pieces().flat_map(|piece| piece.buf.to_vec()).collect();
-        Some(self.0.read_back())
-    }
-
-    fn find(&self, _: &[u8; 32]) -> Vec<HomeId> {
-        Vec::new()
-    }
-
-    fn holds(&self, _: &[u8; 32], _: HomeId) -> bool {
-        false
-    }
-
-    fn load(&self, _: &[u8; 32], _: HomeId) -> LoadFuture {
-        Box::pin(async { Err(StoreError("it has no records")) })
-    }
-
-    fn begin(&self, _: &[u8; 32]) -> Box<dyn Writing> {
-        panic!("it has no records")
-    }
-
-    fn note_use(&self, _: &[u8; 32], _: HomeId) {}
-
-    fn remove(&self, _: &[u8; 32], _: HomeId) -> bool {
-        false
-    }
-
-    fn remove_all(&self, _: &[u8; 32], _: u64) -> usize {
-        0
-    }
-
-    fn least_ban_seq(&self) -> Option<u64> {
-        None
-    }
-
-    fn journal_needed_from(&self) -> Option<u64> {
-        None
-    }
-
-    fn is_ready(&self) -> bool {
-        true
-    }
-}
-
-impl StoredBody for SlowBody {
-    fn len(&self) -> u64 {
-        self.1.len() as u64
-    }
-
-    fn charged_bytes(&self) -> u64 {
-        self.len().next_multiple_of(4096)
-    }
-
-    fn poll_at(
-        &self,
-        cx: &mut Context<'_>,
-        waiter: &mut Option<u64>,
-        wanted: Range<u64>,
-    ) -> Poll<Result<Buf, StoreError>> {
-        self.0.0.lock().unwrap().wanted = wanted.clone();
-        let bytes = self.1[wanted.start as usize..].iter().take(PIECE).copied().collect();
-        self.0.poll(cx, waiter).map_ok(|()| Buf::unaccounted(bytes))
-    }
-
-    fn forget(&self, waiter: u64) {
-        let mut desk = self.0.0.lock().unwrap();
-        desk.waiting.remove(&waiter);
-        desk.served.remove(&waiter);
-    }
-}
-
-impl Drop for SlowBody {
-    fn drop(&mut self) {
-        self.0.0.lock().unwrap().bodies -= 1;
-    }
-}
-
-impl SlowHome {
-    /// Ready once the waiter was let go on.
-    fn poll(&self, cx: &mut Context<'_>, waiter: &mut Option<u64>) -> Poll<Result<(), StoreError>> {
-        let mut desk = self.0.lock().unwrap();
-        desk.next += 1;
-        let id = *waiter.get_or_insert(desk.next);
-        let Some(answer) = desk.served.remove(&id) else {
-            desk.waiting.insert(id, cx.waker().clone());
-            return Poll::Pending;
-        };
-        *waiter = None;
-        Poll::Ready(answer)
-    }
-
-    /// The body kept last.
-    fn read_back(self: &Arc<Self>) -> Box<dyn StoredBody> {
-        let mut desk = self.0.lock().unwrap();
-        desk.bodies += 1;
-        Box::new(SlowBody(self.clone(), desk.kept.clone()))
-    }
-
-    /// Lets all that wait go on; answers how many there were.
-    fn serve(&self, answer: Result<(), StoreError>) -> usize {
-        let waiting = {
-            let mut desk = self.0.lock().unwrap();
-            let waiting = std::mem::take(&mut desk.waiting);
-            desk.served.extend(waiting.keys().map(|&id| (id, answer)));
-            waiting
-        };
-        waiting.into_values().map(Waker::wake).count()
-    }
-
-    fn waiting(&self) -> usize {
-        self.0.lock().unwrap().waiting.len()
-    }
-
-    fn bodies(&self) -> usize {
-        self.0.lock().unwrap().bodies
-    }
-}
-
-fn kit() -> (Kit, Arc<SlowHome>) {
-    let home = Arc::new(SlowHome::default());
+fn specs(home: &Arc<SimulatedHome>) -> Vec<StoreSpec> {
     let mut specs = StoreSpec::in_memory(Some(1 << 20));
-    specs[0].home = Some(Arc::new(Slow(home.clone())));
-    (Kit::of(&specs, Params::default()), home)
+    specs[0].home = Some(Arc::new(home.clone()));
+    specs
+}
+
+fn kit() -> (Kit, Arc<SimulatedHome>) {
+    let home = SimulatedHome::new();
+    (Kit::of(&specs(&home), Params::default()), home)
+}
+
+/// A worker that begins with the same home, and knows the bans and purges by key of the one before.
+fn next_worker(kit: &Kit, home: &Arc<SimulatedHome>) -> Kit {
+    let next = Kit::at(kit.clock.clone(), &specs(home), Params::default());
+    next.go_on_from(kit);
+    next.cache.shared().bans.take_over(&kit.cache.shared().bans);
+    next
 }
 
 fn next(reader: &mut Reader, bell: &Arc<Bell>) -> Poll<Result<Option<Buf>, ReadError>> {
@@ -172,8 +38,28 @@ fn body() -> Vec<u8> {
     (0..2500u32).map(|n| n as u8).collect()
 }
 
+fn loading_of(lookup: Lookup) -> Loading {
+    match lookup {
+        Lookup::Loading(loading) => loading,
+        other => panic!("nothing is read back: {other:?}"),
+    }
+}
+
+/// What a lookup comes to when everything is there at once.
+fn found(kit: &Kit, req: &Req) -> Lookup {
+    kit.load(kit.look_as(req), req)
+}
+
+fn verdict(kit: &Kit, url: &str) -> &'static str {
+    word(&found(kit, &Req::new(url)))
+}
+
+fn bytes_of(obj: &ObjRef) -> Vec<u8> {
+    block_on(read_all(obj)).unwrap()
+}
+
 /// Reads to the end while the home serves each reading late.
-fn read_late(reader: &mut Reader, home: &SlowHome) -> Result<Vec<u8>, ReadError> {
+fn read_late(reader: &mut Reader, home: &SimulatedHome) -> Result<Vec<u8>, ReadError> {
     let (bell, mut out) = (Arc::new(Bell::default()), Vec::new());
     loop {
         match next(reader, &bell) {
@@ -185,43 +71,85 @@ fn read_late(reader: &mut Reader, home: &SlowHome) -> Result<Vec<u8>, ReadError>
     }
 }
 
-#[test]
-fn a_hit_whose_body_comes_late_is_whole() {
-    let (kit, home) = kit();
+/// A hit on an object with a long body that was read back, and whose body isn't.
+fn long_hit(kit: &Kit, home: &SimulatedHome) -> ObjRef {
     kit.put("/", 10.0, &body());
-    let obj = hit_of(kit.look("/"));
+    kit.evict_all();
+    let obj = hit_of(found(kit, &Req::new("/")));
+    home.hold(true);
+    obj
+}
+
+#[test]
+fn what_was_evicted_is_read_back_as_it_was() {
+    let (kit, home) = kit();
+    let attrs = kit.attrs(100.0, 20.0, 30.0, Flags { is_recoded: true, ..Flags::NONE });
+    let mut busy = busy_of(kit.look("/"));
+    let store = kit.cache.stores().all()[0].clone();
+    busy.set_head_and_aux_attrs(&store, HEAD, None, &attrs, b"aux").unwrap();
+    busy.append(b"small").unwrap();
+    busy.finish(None).unwrap();
+    assert_eq!((kit.verdict("/"), home.copies(), home.loads()), ("hit", 1, 0), "it is in memory");
+    kit.pass(3.0);
+    assert_eq!((kit.evict_all(), kit.held(), kit.cache.census().0), (1, 0, 0));
+    let obj = hit_of(found(&kit, &Req::new("/")));
+    assert_eq!((obj.head(), obj.aux_attrs(), obj.flags(), obj.store()), (HEAD, &b"aux"[..], attrs.flags, 0));
+    assert_eq!((obj.xid(), obj.times(), bytes_of(&obj)), (attrs.xid, attrs.times, b"small".to_vec()));
+    assert_eq!((kit.verdict("/"), home.loads(), home.copies(), home.bodies()), ("hit", 1, 1, 0));
+    assert_eq!((kit.main.home_loads.get(), kit.main.home_hit.get()), (1, 1));
+    kit.cache.audit().unwrap();
+}
+
+#[test]
+fn bodies_of_all_lengths_are_read_back() {
+    let (kit, home) = kit();
+    for len in [0, 1, 1999, 2000, 2001, 20_000, 200_000] {
+        let long: Vec<u8> = (0..len).map(|n: u32| (n % 251) as u8).collect();
+        kit.put("/", 100.0, &long);
+        assert_eq!(kit.evict_all(), 1);
+        let obj = hit_of(found(&kit, &Req::new("/")));
+        assert_eq!((obj.body_len(), bytes_of(&obj)), (Some(u64::from(len)), long), "{len}");
+        kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
+        drop(obj);
+        assert_eq!((home.copies(), home.bodies(), kit.held()), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_body_that_comes_late_is_whole() {
+    let (kit, home) = kit();
+    let obj = long_hit(&kit, &home);
     assert_eq!((obj.head(), obj.body_len(), home.bodies()), (HEAD, Some(2500), 1));
     let (mut reader, bell) = (obj.reader(0), Arc::new(Bell::default()));
     assert!(next(&mut reader, &bell).is_pending());
     assert!(next(&mut reader, &bell).is_pending(), "asking again doesn't help");
     assert_eq!((home.serve(Ok(())), bell.rings()), (1, 1));
-    assert_eq!(next(&mut reader, &bell), Poll::Ready(Ok(Some(Buf::unaccounted(body()[..PIECE].to_vec())))));
-    assert_eq!(read_late(&mut reader, &home).unwrap(), &body()[PIECE..]);
+    assert_eq!(next(&mut reader, &bell), Poll::Ready(Ok(Some(Buf::unaccounted(body()[..1000].to_vec())))));
+    assert_eq!(read_late(&mut reader, &home).unwrap(), &body()[1000..]);
     reader.seek(2400);
     assert_eq!(read_late(&mut reader, &home).unwrap(), &body()[2400..]);
     drop((reader, obj));
     kit.pass(20.0);
     kit.cache.expire(kit.now(), 10, &mut |_| {});
-    assert_eq!((home.bodies(), kit.held()), (0, 0), "the home has let go of it, too");
+    assert_eq!((home.bodies(), kit.held()), (0, 0), "nobody holds it any more");
 }
 
 #[test]
 fn the_home_hears_how_far_a_reader_will_read() {
     let (kit, home) = kit();
-    kit.put("/", 10.0, &body());
-    let (mut reader, bell) = (hit_of(kit.look("/")).reader(100), Arc::new(Bell::default()));
+    let (mut reader, bell) = (long_hit(&kit, &home).reader(100), Arc::new(Bell::default()));
     assert!(next(&mut reader, &bell).is_pending());
-    assert_eq!(home.0.lock().unwrap().wanted, 100..u64::MAX);
+    assert_eq!(home.wanted(), 100..u64::MAX);
     reader.stop_at(700);
     assert!(next(&mut reader, &bell).is_pending());
-    assert_eq!(home.0.lock().unwrap().wanted, 100..700);
+    assert_eq!(home.wanted(), 100..700);
 }
 
 #[test]
 fn each_reader_waits_for_itself() {
     let (kit, home) = kit();
-    kit.put("/", 10.0, &body());
-    let (mut one, mut two) = (hit_of(kit.look("/")).reader(0), hit_of(kit.look("/")).reader(2000));
+    let obj = long_hit(&kit, &home);
+    let (mut one, mut two) = (obj.reader(0), obj.reader(2000));
     let (bell_one, bell_two) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
     assert!(next(&mut one, &bell_one).is_pending() && next(&mut two, &bell_two).is_pending());
     assert_eq!(home.waiting(), 2);
@@ -231,31 +159,9 @@ fn each_reader_waits_for_itself() {
 }
 
 #[test]
-fn a_reader_of_the_fetch_goes_on_in_the_home() {
-    let (kit, home) = kit();
-    let mut busy = busy_of(kit.look("/"));
-    let store = kit.cache.stores().all()[0].clone();
-    busy.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
-    busy.start_stream();
-    let obj = hit_of(kit.look("/"));
-    let (mut one, mut two, bell) = (obj.reader(0), obj.reader(0), Arc::new(Bell::default()));
-    assert!(next(&mut one, &bell).is_pending() && next(&mut two, &bell).is_pending());
-    busy.append(&body()).unwrap();
-    busy.finish(None).unwrap();
-    assert_eq!((bell.rings(), home.waiting()), (2, 0));
-    assert!(next(&mut one, &bell).is_pending());
-    assert_eq!(home.waiting(), 1);
-    // This one waits nowhere any more: what it takes along is nobody else's place.
-    drop(two);
-    assert_eq!(home.waiting(), 1);
-    assert_eq!(read_late(&mut one, &home).unwrap(), body());
-}
-
-#[test]
 fn an_object_that_its_store_lost_is_a_miss() {
     let (kit, home) = kit();
-    kit.put("/", 10.0, &body());
-    let obj = hit_of(kit.look("/"));
+    let obj = long_hit(&kit, &home);
     let (mut reader, bell) = (obj.reader(0), Arc::new(Bell::default()));
     assert!(next(&mut reader, &bell).is_pending());
     let lost = StoreError("flipped bit");
@@ -264,63 +170,402 @@ fn an_object_that_its_store_lost_is_a_miss() {
     assert_eq!(kit.verdict("/"), "hit", "nobody has told the cache");
     kit.cache.lose(&obj);
     assert!(obj.is_dying());
-    assert_eq!(kit.verdict("/"), "miss");
+    assert_eq!((kit.verdict("/"), home.copies()), ("miss", 0));
     // A second report of the same object does no harm to what took its place.
     kit.put("/", 10.0, b"");
     kit.cache.lose(&obj);
-    assert_eq!((kit.verdict("/"), home.bodies()), ("hit", 1));
-    drop((reader, obj));
-    assert_eq!(home.bodies(), 0);
+    assert_eq!((kit.verdict("/"), home.copies()), ("hit", 1));
 }
 
-/// An object that only the home has: who comes first reads its head back, others wait for that.
-fn evicted() -> (Kit, Arc<SlowHome>, Busy, Ticket) {
+#[test]
+fn others_wait_while_an_object_is_read_back() {
     let (kit, home) = kit();
     kit.put("/", 10.0, &body());
-    kit.cache.lose(&hit_of(kit.look("/")));
-    let busy = busy_of(kit.look("/"));
-    let ticket = ticket_of(kit.look("/"));
-    (kit, home, busy, ticket)
+    kit.evict_all();
+    home.hold(true);
+    let (bell, req) = (Arc::new(Bell::default()), Req::new("/"));
+    let mut loading = loading_of(kit.look("/"));
+    let mut ticket = ticket_of(kit.look("/"));
+    assert!(poll(&mut loading, &bell).is_pending() && poll(&mut ticket, &bell).is_pending());
+    assert_eq!((home.serve(Ok(())), bell.rings()), (1, 1));
+    assert!(poll(&mut loading, &bell).is_ready() && poll(&mut ticket, &bell).is_pending());
+    let obj = hit_of(kit.look_on(loading, &req));
+    assert!(poll(&mut ticket, &bell).is_ready());
+    let other = hit_of(kit.resume(ticket, &req));
+    home.hold(false);
+    assert_eq!((bytes_of(&obj), bytes_of(&other), home.loads()), (body(), body(), 1));
 }
 
-fn set_head(kit: &Kit, busy: &mut Busy) {
+#[test]
+fn what_cannot_be_read_back_is_fetched_with_the_same_right() {
+    for is_late in [false, true] {
+        let (kit, home) = kit();
+        kit.put("/", 10.0, &body());
+        kit.evict_all();
+        home.hold(true);
+        let (bell, req) = (Arc::new(Bell::default()), Req::new("/"));
+        let mut loading = loading_of(kit.look("/"));
+        assert!(poll(&mut loading, &bell).is_pending());
+        let mut ticket = ticket_of(kit.look("/"));
+        if is_late {
+            loading.give_up();
+            assert_eq!(home.waiting(), 0);
+        } else {
+            home.serve(Err(StoreError("EIO")));
+        }
+        assert!(poll(&mut loading, &bell).is_ready());
+        let busy = busy_of(kit.look_on(loading, &req));
+        assert!(poll(&mut ticket, &bell).is_pending(), "who waits doesn't notice");
+        home.hold(false);
+        kit.fill(busy, &req, None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"fetched");
+        assert!(poll(&mut ticket, &bell).is_ready());
+        assert_eq!(bytes_of(&hit_of(kit.resume(ticket, &req))), b"fetched");
+        assert_eq!((kit.main.home_late.get(), kit.main.home_fail.get()), (u64::from(is_late), u64::from(!is_late)));
+    }
+}
+
+#[test]
+fn who_gives_up_reading_back_leaves_it_to_the_next() {
+    let (kit, home) = kit();
+    kit.put("/", 10.0, &body());
+    kit.evict_all();
+    home.hold(true);
+    let (bell, req) = (Arc::new(Bell::default()), Req::new("/"));
+    let mut loading = loading_of(kit.look("/"));
+    let (mut one, mut two) = (ticket_of(kit.look("/")), ticket_of(kit.look("/")));
+    assert!(poll(&mut loading, &bell).is_pending());
+    assert!(poll(&mut one, &bell).is_pending() && poll(&mut two, &bell).is_pending());
+    drop(loading);
+    assert_eq!((home.waiting(), bell.rings()), (0, 2));
+    home.hold(false);
+    let loading = loading_of(kit.resume(one, &req));
+    let ticket = ticket_of(kit.resume(two, &req));
+    let obj = hit_of(kit.load(Lookup::Loading(loading), &req));
+    assert_eq!((bytes_of(&obj), bytes_of(&hit_of(kit.resume(ticket, &req)))), (body(), body()));
+    drop(obj);
+    kit.pass(100.0);
+    kit.cache.expire(kit.now(), 10, &mut |_| {});
+    assert_eq!(kit.cache.census(), (0, 0, 0));
+}
+
+#[test]
+fn variants_are_read_back_until_one_matches() {
+    let (kit, home) = kit();
+    let req = |value: &str| Req::new("/").field("accept", value);
+    for value in ["a", "b", "c"] {
+        let attrs = kit.attrs(10.0, 0.0, 0.0, Flags::NONE);
+        kit.put_as(&req(value), Some("accept"), attrs, value.as_bytes());
+        kit.pass(0.1);
+    }
+    kit.evict_all();
+    assert_eq!(bytes_of(&hit_of(found(&kit, &req("b")))), b"b");
+    assert_eq!((home.loads(), kit.cache.census().0), (2, 2), "the newest was looked at first");
+    assert_eq!(kit.verdict_as(&req("c")), "hit");
+    assert_eq!(word(&found(&kit, &req("d"))), "miss");
+    assert_eq!((home.loads(), kit.cache.census().0), (3, 3));
+    assert_eq!(kit.verdict_as(&req("d")), "miss", "what is in the index isn't read again");
+}
+
+#[test]
+fn a_newer_one_in_memory_comes_first() {
+    let (kit, home) = kit();
+    kit.put("/", 100.0, b"old");
+    kit.evict_all();
+    kit.pass(1.0);
+    kit.put("/", 10.0, b"new");
+    assert_eq!(bytes_of(&hit_of(kit.look("/"))), b"new");
+    kit.pass(20.0);
+    // The newer one is over and still there: the older one is fresh, and comes back behind it.
+    assert_eq!(bytes_of(&hit_of(found(&kit, &Req::new("/")))), b"old");
+    assert_eq!((home.loads(), kit.verdict("/")), (1, "hit"));
+}
+
+#[test]
+fn a_stale_object_on_disk_is_used_as_one_in_memory_is() {
+    let (kit, _home) = kit();
+    let attrs = kit.attrs(10.0, 20.0, 30.0, Flags::NONE);
+    kit.put_as(&Req::new("/"), None, attrs, &body());
+    kit.evict_all();
+    kit.pass(15.0);
+    assert_eq!(verdict(&kit, "/"), "grace+fetch");
+    kit.evict_all();
+    kit.pass(20.0);
+    assert_eq!(verdict(&kit, "/"), "miss+stale");
+    kit.evict_all();
+    kit.pass(100.0);
+    assert_eq!(verdict(&kit, "/"), "miss");
+}
+
+#[test]
+fn a_purge_reaches_what_is_on_disk_alone() {
+    for purge in [Purge::HARD, Purge { ttl: Some(0.0), ..Purge::default() }] {
+        let (kit, home) = kit();
+        kit.put("/", 10.0, &body());
+        kit.evict_all();
+        assert_eq!(kit.cache.purge(&digest("/"), kit.now(), purge), 1);
+        assert_eq!((verdict(&kit, "/"), home.copies(), home.loads()), ("miss", 0, 0));
+    }
+}
+
+#[test]
+fn what_is_purged_while_it_is_read_back_stays_away() {
+    let (kit, home) = kit();
+    kit.put("/", 10.0, &body());
+    kit.evict_all();
+    home.hold(true);
+    let bell = Arc::new(Bell::default());
+    let mut loading = loading_of(kit.look("/"));
+    assert!(poll(&mut loading, &bell).is_pending());
+    kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
+    home.serve(Ok(()));
+    assert!(poll(&mut loading, &bell).is_ready());
+    assert_eq!(word(&kit.look_on(loading, &Req::new("/"))), "miss");
+}
+
+#[test]
+fn what_is_purged_while_it_is_fetched_is_not_on_disk() {
+    let (kit, home) = kit();
+    let mut busy = busy_of(kit.look("/"));
     let store = kit.cache.stores().all()[0].clone();
     busy.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
-}
-
-#[test]
-fn a_lookup_waits_until_the_head_is_read_back() {
-    let (kit, home, mut busy, mut ticket) = evicted();
-    let (bell, mut waiter) = (Arc::new(Bell::default()), None);
-    let waker = Waker::from(Arc::new(Bell::default()));
-    assert!(home.poll(&mut Context::from_waker(&waker), &mut waiter).is_pending());
-    assert!(poll(&mut ticket, &bell).is_pending());
-    home.serve(Ok(()));
-    assert_eq!(home.poll(&mut Context::from_waker(&waker), &mut waiter), Poll::Ready(Ok(())));
-    let mut reader = busy.object().into_reader(0);
-    set_head(&kit, &mut busy);
-    busy.finish_stored(home.read_back());
-    assert!(poll(&mut ticket, &bell).is_ready());
-    let obj = hit_of(kit.resume(ticket, &Req::new("/")));
-    assert_eq!((obj.head(), obj.body_len(), reader.object().body_len()), (HEAD, Some(2500), Some(2500)));
-    assert_eq!(read_late(&mut reader, &home).unwrap(), body());
-    assert_eq!(read_late(&mut obj.reader(1000), &home).unwrap(), &body()[1000..]);
-}
-
-#[test]
-fn a_head_that_is_lost_is_fetched() {
-    let (kit, home, mut busy, ticket) = evicted();
-    let (waker, mut waiter) = (Waker::from(Arc::new(Bell::default())), None);
-    assert!(home.poll(&mut Context::from_waker(&waker), &mut waiter).is_pending());
-    let lost = StoreError("EIO");
-    home.serve(Err(lost));
-    assert_eq!(home.poll(&mut Context::from_waker(&waker), &mut waiter), Poll::Ready(Err(lost)));
-    // The same right serves for the fetch; who waits doesn't notice.
-    set_head(&kit, &mut busy);
-    busy.append(b"fetched").unwrap();
+    busy.start_stream();
+    busy.append(&body()).unwrap();
+    kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
     busy.finish(None).unwrap();
-    let obj = hit_of(kit.resume(ticket, &Req::new("/")));
-    assert_eq!(read_late(&mut obj.reader(0), &home).unwrap(), b"fetched");
+    assert_eq!((home.copies(), verdict(&kit, "/")), (0, "miss"));
+}
+
+#[test]
+fn lives_that_were_cut_short_are_not_found_long_on_disk() {
+    let (kit, home) = kit();
+    let attrs = kit.attrs(100.0, 100.0, 0.0, Flags::NONE);
+    kit.put_as(&Req::new("/"), None, attrs, b"soft");
+    kit.cache.purge(&digest("/"), kit.now(), Purge { ttl: Some(0.0), ..Purge::default() });
+    kit.pass(1.0);
+    assert_eq!((kit.verdict("/"), home.copies()), ("grace+fetch", 0));
+    let long = kit.attrs(100.0, 0.0, 0.0, Flags::NONE);
+    kit.put_as(&Req::new("/2"), None, long, b"cut");
+    kit.cache.rearm(&hit_of(kit.look("/2")), kit.now(), Purge { ttl: Some(5.0), ..Purge::default() });
+    kit.evict_all();
+    assert_eq!(verdict(&kit, "/2"), "miss");
+}
+
+#[test]
+fn a_ban_reaches_what_is_on_disk_alone_and_stays_as_long_as_that_needs_it() {
+    let (kit, home) = kit();
+    kit.put("/red", 1000.0, &body());
+    kit.put("/spared", 1000.0, &body());
+    kit.evict_all();
+    kit.cache.ban_text("obj.http.x-tag == red && req.url == /red").unwrap();
+    kit.cache.ban_text("obj.http.server == other").unwrap();
+    kit.pass(100.0);
+    while kit.cache.lurk(kit.now(), &mut |_| {}) < 1.0 {}
+    assert_eq!((kit.main.bans.get(), kit.main.bans_completed.get()), (3, 1), "both are needed, and neither is done");
+    assert_eq!((verdict(&kit, "/red"), verdict(&kit, "/spared")), ("miss", "hit"));
+    assert_eq!(home.copies(), 1);
+    kit.cache.purge(&digest("/spared"), kit.now(), Purge::HARD);
+    while kit.cache.lurk(kit.now(), &mut |_| {}) < 1.0 {}
+    assert_eq!(kit.main.bans.get(), 1, "nothing on disk is older than they are");
+}
+
+#[test]
+fn a_purge_by_key_reaches_what_is_on_disk_alone() {
+    let (kit, home) = kit();
+    kit.cache.enable_tags(Box::leak(Box::<Xkey>::default()));
+    let put = |url: &str, key: &str| {
+        let mut busy = busy_of(found(&kit, &Req::new(url)));
+        busy.set_tags(vec![key.as_bytes().into()]);
+        kit.fill(busy, &Req::new(url), None, kit.attrs(1000.0, 100.0, 0.0, Flags::NONE), b"x");
+    };
+    let purge = |key: &[u8], is_soft| {
+        let mut purge = kit.cache.purge_tags([key].into_iter(), kit.now(), is_soft);
+        while purge.step().is_none() {}
+    };
+    for url in ["/1", "/2", "/3"] {
+        put(url, url);
+    }
+    kit.evict_all();
+    kit.pass(1.0);
+    purge(b"/1", false);
+    purge(b"/2", true);
+    kit.pass(1.0);
+    while kit.cache.lurk(kit.now(), &mut |_| {}) < 1.0 {}
+    assert_eq!([verdict(&kit, "/1"), verdict(&kit, "/2"), verdict(&kit, "/3")], ["miss", "grace+fetch", "hit"]);
+    assert_eq!(home.copies(), 1, "one was purged, and the other one's lives aren't those on disk");
+    // What comes after a purge isn't hit by it; what is read back is found by its key.
+    put("/1", "/1");
+    kit.evict_all();
+    assert_eq!((verdict(&kit, "/1"), verdict(&kit, "/3")), ("hit", "hit"));
+    purge(b"/3", false);
+    assert_eq!((verdict(&kit, "/1"), verdict(&kit, "/3"), home.copies()), ("hit", "miss", 1));
+}
+
+#[test]
+fn what_is_refreshed_or_pushed_out_by_variants_leaves_the_disk_too() {
+    let (kit, home) = kit();
+    kit.put("/", 10.0, b"old");
+    kit.cache.kill(&hit_of(kit.look("/")));
+    assert_eq!((home.copies(), verdict(&kit, "/")), (0, "miss"));
+    let kit = Kit::of(&specs(&home), Params { vary_limit: 2, ..Params::default() });
+    for value in ["a", "b", "c"] {
+        let req = Req::new("/").field("accept", value);
+        kit.put_as(&req, Some("accept"), kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"x");
+    }
+    assert_eq!(home.copies(), 2);
+}
+
+#[test]
+fn only_what_can_be_a_hit_goes_to_disk() {
+    let (kit, home) = kit();
+    for (ttl, flags) in [(10.0, Flags::HIT_FOR_MISS), (10.0, Flags::HIT_FOR_PASS), (0.0, Flags::NONE)] {
+        kit.put_as(&Req::new("/"), None, kit.attrs(ttl, 0.0, 0.0, flags), b"x");
+    }
+    let mut private = kit.cache.private();
+    let store = kit.cache.stores().all()[0].clone();
+    private.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    private.append(b"x").unwrap();
+    private.finish(None).unwrap();
+    let mut failed = busy_of(kit.look("/failed"));
+    failed.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    failed.append(b"x").unwrap();
+    failed.fail(FetchFailed("planned"));
+    assert_eq!(home.copies(), 0);
+    let transient = kit.cache.stores().transient().clone();
+    let mut busy = busy_of(kit.look("/transient"));
+    busy.set_head(&transient, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.finish(None).unwrap();
+    assert_eq!(home.copies(), 0);
+}
+
+#[test]
+fn a_fetch_that_begins_anew_is_stored_once() {
+    let (kit, home) = kit();
+    let mut busy = busy_of(kit.look("/"));
+    let store = kit.cache.stores().all()[0].clone();
+    busy.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.append(b"first").unwrap();
+    busy.reset();
+    busy.append(b"second").unwrap();
+    busy.finish(None).unwrap();
+    kit.evict_all();
+    assert_eq!((home.copies(), bytes_of(&hit_of(found(&kit, &Req::new("/"))))), (1, b"second".to_vec()));
+}
+
+#[test]
+fn what_the_disk_does_not_take_stays_in_memory() {
+    let (kit, home) = kit();
+    home.refuse(true);
+    kit.put("/", 10.0, &body());
+    assert_eq!((home.copies(), bytes_of(&hit_of(kit.look("/")))), (0, body()));
+    kit.evict_all();
+    assert_eq!(verdict(&kit, "/"), "miss");
+    home.refuse(false);
+    home.fall_behind(true);
+    kit.put("/", 10.0, &body());
+    kit.evict_all();
+    assert_eq!(verdict(&kit, "/"), "miss", "it isn't written yet");
+    home.fall_behind(false);
+    assert_eq!(verdict(&kit, "/"), "hit");
+}
+
+#[test]
+fn a_copy_that_was_written_anew_is_still_the_objects() {
+    let (kit, home) = kit();
+    kit.put("/", 10.0, b"x");
+    home.move_all();
+    kit.pass(20.0);
+    kit.put("/2", 100.0, b"x");
+    home.move_all();
+    // Expired, but in the index: the candidate of another name is recognised.
+    let attrs = kit.attrs(1.0, 0.0, 100.0, Flags::NONE);
+    kit.put_as(&Req::new("/3"), None, attrs, b"x");
+    home.move_all();
+    kit.pass(2.0);
+    assert_eq!((verdict(&kit, "/3"), kit.cache.census().0), ("miss+stale", 3));
+    let loads = home.loads();
+    assert_eq!((verdict(&kit, "/3"), home.loads()), ("miss+stale", loads), "it is known by its new name");
+    kit.cache.purge(&digest("/3"), kit.now(), Purge::HARD);
+    assert_eq!(verdict(&kit, "/3"), "miss");
+}
+
+#[test]
+fn a_home_learns_what_may_be_written_anew() {
+    let (kit, home) = kit();
+    kit.cache.enable_tags(Box::leak(Box::<Xkey>::default()));
+    for url in ["/1", "/2", "/3"] {
+        let mut busy = busy_of(kit.look(url));
+        busy.set_tags(vec![url.as_bytes().into()]);
+        kit.fill(busy, &Req::new(url), None, kit.attrs(1000.0, 0.0, 0.0, Flags::NONE), url.as_bytes());
+    }
+    kit.evict_all();
+    let mut purge = kit.cache.purge_tags([&b"/1"[..]].into_iter(), kit.now(), false);
+    while purge.step().is_none() {}
+    kit.cache.ban_text("obj.http.server == other").unwrap();
+    home.move_all();
+    assert_eq!(home.copies(), 2, "what was purged by its key isn't");
+    kit.pass(100.0);
+    while kit.cache.lurk(kit.now(), &mut |_| {}) < 1.0 {}
+    while kit.cache.lurk(kit.now(), &mut |_| {}) < 1.0 {}
+    assert_eq!(kit.main.bans.get(), 1, "the others have stood the ban");
+    kit.cache.ban_text("obj.http.x-tag == red").unwrap();
+    home.move_all();
+    assert_eq!((home.copies(), kit.main.n_object.get()), (0, 0));
+}
+
+#[test]
+fn another_worker_finds_what_is_on_disk() {
+    let (kit, home) = kit();
+    kit.put("/1", 100.0, &body());
+    kit.put("/2", 100.0, &body());
+    let mut fetch = busy_of(kit.look("/3"));
+    let store = kit.cache.stores().all()[0].clone();
+    fetch.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    fetch.append(b"not whole").unwrap();
+    kit.cache.ban_text("req.url == /2").unwrap();
+    let next = next_worker(&kit, &home);
+    drop((fetch, kit));
+    assert_eq!([verdict(&next, "/1"), verdict(&next, "/2"), verdict(&next, "/3")], ["hit", "miss", "miss"]);
+}
+
+#[test]
+fn a_worker_that_does_not_know_the_bans_serves_nothing_that_is_older() {
+    let (kit, home) = kit();
+    kit.cache.ban_text("req.url == /other").unwrap();
+    kit.put("/", 100.0, &body());
+    let next = Kit::at(kit.clock.clone(), &specs(&home), Params::default());
+    assert_eq!(verdict(&next, "/"), "miss");
+}
+
+#[test]
+fn what_a_home_says_that_cannot_be_is_a_miss() {
+    let (kit, home) = kit();
+    kit.put("/", 100.0, &body());
+    kit.evict_all();
+    home.damage(|fields| fields.head_len += 1);
+    assert_eq!(verdict(&kit, "/"), "miss");
+    home.damage(|fields| (fields.head_len, fields.flags) = (fields.head_len - 1, 0xff));
+    assert_eq!(verdict(&kit, "/"), "miss");
+    home.damage(|fields| (fields.flags, fields.t_origin) = (0, f64::NAN));
+    assert_eq!(verdict(&kit, "/"), "miss");
+    home.damage(|fields| fields.t_origin = 1e9 + 1000.0);
+    assert_eq!(verdict(&kit, "/"), "hit");
+}
+
+#[test]
+fn a_front_without_room_gives_a_miss() {
+    let home = SimulatedHome::new();
+    let kit = Kit::of(&specs(&home), Params { nuke_limit: 0, ..Params::default() });
+    kit.put("/", 100.0, &body());
+    kit.evict_all();
+    kit.put("/large", 100.0, &vec![1; (1 << 20) - 8000]);
+    let _used = hit_of(kit.look("/large"));
+    let mut n = 0;
+    while kit.cache.stores().all()[0].free_bytes().unwrap() > 30 {
+        let free = kit.cache.stores().all()[0].free_bytes().unwrap() as usize;
+        kit.put(&format!("/{n}"), 100.0, &vec![1; (free - HEAD.len()).min(1000)]);
+        n += 1;
+    }
+    assert_eq!(verdict(&kit, "/"), "miss");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use base::lock::Mutex;
 use storage::journal::{Entry, Journal, JournalFile, Life};
-use storage::{Home, HomeId, LoadFuture, StoreSpec, Writing};
+use storage::{Home, HomeId, Judge, LoadFuture, StoreSpec, Writing};
 
 use super::kit::*;
 use crate::*;
@@ -72,6 +72,8 @@ impl Home for Deaf {
     fn journal_needed_from(&self) -> Option<u64> {
         some(&self.0.needed_from)
     }
+
+    fn set_judge(&self, _: Box<dyn Judge>) {}
 
     fn is_ready(&self) -> bool {
         !self.0.is_opening.load(Relaxed)

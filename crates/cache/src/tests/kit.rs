@@ -86,6 +86,24 @@ impl Kit {
         self.cache.resume(ticket, req, self.now(), &LookupOptions::default()).lookup
     }
 
+    /// Goes on as long as something is to be read back, which is there at once.
+    pub fn load(&self, mut lookup: Lookup, req: &Req) -> Lookup {
+        while let Lookup::Loading(mut loading) = lookup {
+            block_on(&mut loading);
+            lookup = self.look_on(loading, req);
+        }
+        lookup
+    }
+
+    pub fn look_on(&self, loading: Loading, req: &Req) -> Lookup {
+        self.cache.look_on(loading, req, self.now(), &LookupOptions::default()).lookup
+    }
+
+    /// Everything that is whole leaves the memory of the first store.
+    pub fn evict_all(&self) -> u64 {
+        self.cache.evict(0, u64::MAX, u64::MAX, &mut |_| {})
+    }
+
     pub fn attrs(&self, ttl: f64, grace: f64, keep: f64, flags: Flags) -> Attrs {
         let xid = Vxid(self.next_xid.fetch_add(1, Ordering::Relaxed) as u64);
         Attrs { times: Times { t_origin: self.now(), ttl, grace, keep }, xid, flags }
@@ -137,6 +155,7 @@ pub fn word(lookup: &Lookup) -> &'static str {
         Lookup::HitForMiss { .. } => "hit-for-miss",
         Lookup::HitForPass { .. } => "hit-for-pass",
         Lookup::Wait(_) => "wait",
+        Lookup::Loading(_) => "loading",
         Lookup::Refused => "refused",
         Lookup::Unfinished(_) => "unfinished",
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A cache over an arena, and those that come after it: a worker dies by being left as it is while a copy of its arena is
-//! opened by the next.
+//! opened by the next. Or a cache over a home, which the next one has, too.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use storage::StoreSpec;
+use storage::home::simulated::SimulatedHome;
 
 use super::kit::*;
 use crate::*;
@@ -15,13 +16,17 @@ use crate::*;
 pub struct Line {
     pub kit: Kit,
     arena: Option<Arc<File>>,
+    pub home: Option<Arc<SimulatedHome>>,
     limit: Option<u64>,
     params: Params,
 }
 
-fn specs(arena: Option<&Arc<File>>, limit: Option<u64>) -> Vec<StoreSpec> {
+fn specs(arena: Option<&Arc<File>>, home: Option<&Arc<SimulatedHome>>, limit: Option<u64>) -> Vec<StoreSpec> {
     let mut specs = StoreSpec::in_memory(limit);
     specs[0].arena = arena.cloned();
+    if let Some(home) = home {
+        specs[0].home = Some(Arc::new(home.clone()));
+    }
     specs
 }
 
@@ -58,30 +63,39 @@ impl Line {
 
     pub fn with(limit: Option<u64>, params: Params) -> Line {
         let arena = Some(unnamed());
-        Line { kit: Kit::of(&specs(arena.as_ref(), limit), params.clone()), arena, limit, params }
+        let kit = Kit::of(&specs(arena.as_ref(), None, limit), params.clone());
+        Line { kit, arena, home: None, limit, params }
+    }
+
+    /// With a home in the place of an arena.
+    pub fn at_home(limit: Option<u64>, params: Params) -> Line {
+        let home = Some(SimulatedHome::new());
+        let kit = Kit::of(&specs(None, home.as_ref(), limit), params.clone());
+        Line { kit, arena: None, home, limit, params }
     }
 
     /// Without an arena.
     pub fn mortal(limit: Option<u64>, params: Params) -> Line {
-        Line { kit: Kit::with(limit, params.clone()), arena: None, limit, params }
+        Line { kit: Kit::with(limit, params.clone()), arena: None, home: None, limit, params }
     }
 
     /// Whether there is something to come after it.
     pub fn survives(&self) -> bool {
-        self.arena.is_some()
+        self.arena.is_some() || self.home.is_some()
     }
 
     pub fn specs(&self) -> Vec<StoreSpec> {
-        specs(self.arena.as_ref(), self.limit)
+        specs(self.arena.as_ref(), self.home.as_ref(), self.limit)
     }
 
     /// What comes after it if it dies now. That one knows the bans of this one, and looks for nothing yet.
     pub fn successor(&self) -> Line {
         let arena = self.arena.as_deref().map(copy);
-        let kit = Kit::at(self.kit.clock.clone(), &specs(arena.as_ref(), self.limit), self.params.clone());
+        let specs = specs(arena.as_ref(), self.home.as_ref(), self.limit);
+        let kit = Kit::at(self.kit.clock.clone(), &specs, self.params.clone());
         kit.go_on_from(&self.kit);
         kit.cache.shared().bans.take_over(&self.kit.cache.shared().bans);
-        Line { kit, arena, limit: self.limit, params: self.params.clone() }
+        Line { kit, arena, home: self.home.clone(), limit: self.limit, params: self.params.clone() }
     }
 
     /// Dies at once, before the next one looks for survivors.

@@ -2,7 +2,10 @@
 //! Simulation: random schedules of lookups, fetches, failures, purges, bans, expiry, eviction and clients that go away,
 //! on a manual clock. A failure names its seed; `SEED=n` begins there, `SEEDS=n` runs more.
 
+use std::sync::Arc;
+
 use base::Vxid;
+use storage::StoreError;
 use tables::counters::Xkey;
 
 use super::kit::*;
@@ -24,6 +27,12 @@ struct Parked {
     arrived: usize,
 }
 
+struct Read {
+    loading: Loading,
+    url: usize,
+    arrived: usize,
+}
+
 struct Model {
     line: Line,
     rng: Rng,
@@ -31,6 +40,8 @@ struct Model {
     step: usize,
     fetches: Vec<Fetch>,
     parked: Vec<Parked>,
+    /// Those who wait for the home.
+    loadings: Vec<Read>,
     /// Clients that follow a body.
     readers: Vec<Reader>,
     /// When each URL was last invalidated.
@@ -47,9 +58,9 @@ struct Model {
 }
 
 impl Model {
-    fn new(seed: u64, survives: bool) -> Model {
+    fn new(seed: u64, line: fn(Option<u64>, Params) -> Line) -> Model {
         let params = Params { ban_lurker_age: 3.0, ..Params::default() };
-        let line = if survives { Line::with } else { Line::mortal }(Some(1 << 20), params);
+        let line = line(Some(1 << 20), params);
         line.kit.cache.enable_tags(Box::leak(Box::<Xkey>::default()));
         Model {
             line,
@@ -57,6 +68,7 @@ impl Model {
             step: 1,
             fetches: Vec::new(),
             parked: Vec::new(),
+            loadings: Vec::new(),
             readers: Vec::new(),
             invalidated: [0; 3],
             softened: [0; 3],
@@ -84,27 +96,68 @@ impl Model {
             17 => drop(self.line.kit.cache.lurk(self.line.kit.now(), &mut |_| {})),
             18 => self.line.kit.pass(self.rng.below(4) as f64),
             19 if self.line.survives() && self.rng.below(2) == 0 => self.fate(),
+            _ if self.line.home.is_some() && self.rng.below(2) == 0 => self.at_home(),
             _ => self.read_on(),
         }
-        if !self.line.kit.cache.is_adopting() {
+        if !self.line.kit.cache.is_adopting() && self.line.home.is_none() {
             self.purged_keys.clear();
         }
         let sma = self.line.kit.sma[0];
         assert_eq!(sma.g_bytes.get(), self.line.kit.cache.stores().all()[0].used_bytes());
     }
 
+    /// Something happens to what is on disk, or is to get there.
+    fn at_home(&mut self) {
+        let home = self.line.home.clone().expect("there is one");
+        match self.rng.below(12) {
+            0 => home.hold(self.rng.below(2) == 0),
+            1 => home.refuse(self.rng.below(4) == 0),
+            2 => home.fall_behind(self.rng.below(4) == 0),
+            3 => home.fail((self.rng.below(6) == 0).then_some(StoreError("planned"))),
+            4 => home.move_all(),
+            5 if self.rng.below(4) == 0 => home.reclaim(1 + self.rng.below(4)),
+            6 | 7 => drop(self.line.kit.cache.evict(0, u64::MAX, 1 + self.rng.below(4) as u64, &mut |_| {})),
+            8 => drop(home.serve(Ok(()))),
+            9 => drop(home.serve(Err(StoreError("planned")))),
+            _ => self.load_on(),
+        }
+    }
+
+    /// One that waits for the home goes on, gives up, or goes away.
+    fn load_on(&mut self) {
+        if self.loadings.is_empty() {
+            return;
+        }
+        let at = self.rng.below(self.loadings.len());
+        let fate = self.rng.below(12);
+        if fate == 0 {
+            drop(self.loadings.swap_remove(at));
+            return;
+        }
+        let loading = &mut self.loadings[at].loading;
+        if fate == 1 {
+            loading.give_up();
+        }
+        if poll(loading, &Arc::default()).is_ready() {
+            let Read { loading, url, arrived } = self.loadings.swap_remove(at);
+            let found = self.line.kit.look_on(loading, &Req::new(URLS[url]));
+            self.found(found, url, arrived, self.step);
+        }
+    }
+
     /// The worker adopts some more, or dies.
     fn fate(&mut self) {
-        if self.rng.below(4) > 0 {
+        if self.line.home.is_none() && self.rng.below(4) > 0 {
             self.line.kit.cache.adopt_some(1, &mut |_| {});
             return;
         }
         self.line.kit.cache.audit().unwrap();
         // A look at what is there adopts it.
-        let known = (self.rng.below(2) == 0).then(|| self.known());
+        let known = (self.line.home.is_none() && self.rng.below(2) == 0).then(|| self.known());
         let next = self.line.successor();
         self.fetches.clear();
         self.parked.clear();
+        self.loadings.clear();
         self.readers.clear();
         self.line = next;
         let cache = &self.line.kit.cache;
@@ -160,6 +213,7 @@ impl Model {
             }
             Lookup::HitForPass { .. } => {}
             Lookup::Refused | Lookup::Unfinished(_) => panic!("any number may wait here, and there are few bans"),
+            Lookup::Loading(loading) => self.loadings.push(Read { loading, url, arrived }),
             Lookup::Wait(ticket) => self.parked.push(Parked { ticket, url, arrived }),
         }
     }
@@ -279,11 +333,16 @@ impl Model {
 
     /// Everything comes to its end, and nothing is left.
     fn wind_down(mut self) {
+        if let Some(home) = &self.line.home {
+            home.hold(false);
+            home.serve(Ok(()));
+        }
         for _ in 0..10_000 {
-            if self.parked.is_empty() && self.fetches.is_empty() {
+            if self.parked.is_empty() && self.fetches.is_empty() && self.loadings.is_empty() {
                 break;
             }
             self.step += 1;
+            self.load_on();
             self.resume_one();
             if !self.parked.iter().any(|parked| parked.ticket.is_woken()) {
                 self.fetch_ends();
@@ -295,6 +354,9 @@ impl Model {
         self.read_on();
         self.readers.clear();
         self.line.kit.pass(1000.0);
+        if let Some(home) = &self.line.home {
+            home.reclaim(0);
+        }
         self.line.kit.cache.expire(self.line.kit.now(), usize::MAX, &mut |_| {});
         assert_eq!((self.line.kit.cache.census(), self.line.kit.held()), ((0, 0, 0), 0));
         let main = self.line.kit.main;
@@ -311,7 +373,7 @@ fn random_schedules_keep_the_promises() {
     let (first, count) = (number("SEED").unwrap_or(0), number("SEEDS").unwrap_or(300));
     // 1214: a ban that the lurker forgot for an object which a newer one had overtaken.
     for seed in (first..first.saturating_add(count)).chain([1214]) {
-        run(seed, false);
+        run(seed, Line::mortal);
     }
 }
 
@@ -321,17 +383,26 @@ fn workers_that_die_keep_the_promises_of_each_other() {
     let (first, count) = (number("SEED").unwrap_or(0), number("SEEDS").unwrap_or(100));
     let (mut whole, mut unrecorded) = (0, 0);
     for seed in first..first.saturating_add(count) {
-        let (more, less) = run(seed, true);
+        let (more, less) = run(seed, Line::with);
         whole += more;
         unrecorded += less;
     }
     assert!(unrecorded * 10 < whole, "nearly all have a record: {unrecorded} of {whole} haven't");
 }
 
+#[test]
+fn homes_keep_the_promises() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (first, count) = (number("SEED").unwrap_or(0), number("SEEDS").unwrap_or(300));
+    for seed in first..first.saturating_add(count) {
+        run(seed, Line::at_home);
+    }
+}
+
 /// Objects that were whole when a worker died, and those of them without a record.
-fn run(seed: u64, survives: bool) -> (usize, usize) {
+fn run(seed: u64, line: fn(Option<u64>, Params) -> Line) -> (usize, usize) {
     let run = std::panic::catch_unwind(|| {
-        let mut model = Model::new(seed, survives);
+        let mut model = Model::new(seed, line);
         (0..600).for_each(|_| model.turn());
         let seen = (model.whole, model.unrecorded);
         model.wind_down();

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-use super::{Home, HomeId, LoadFuture, StoreError, Stored, StoredBody, Writing};
+use super::{Home, HomeId, Judge, LoadFuture, StoreError, Stored, StoredBody, Writing};
 use crate::buf::Buf;
 use crate::record::RecordFields;
 
@@ -18,10 +18,10 @@ const PIECE: usize = 1000;
 const AT_HAND: usize = 2000;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct SimulatedHome(Mutex<Table>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Table {
     last: u64,
     copies: BTreeMap<u64, Copy>,
@@ -39,6 +39,7 @@ struct Table {
     uses: usize,
     bodies: usize,
     wanted: Range<u64>,
+    judge: Option<Arc<dyn Judge>>,
 }
 
 #[derive(Debug)]
@@ -114,6 +115,11 @@ impl SimulatedHome {
         self.table().bodies
     }
 
+    /// Changes what all copies say.
+    pub fn damage(&self, change: impl Fn(&mut RecordFields)) {
+        self.table().copies.values_mut().for_each(|copy| change(&mut copy.fields));
+    }
+
     /// What was asked of a body last.
     pub fn wanted(&self) -> Range<u64> {
         self.table().wanted.clone()
@@ -127,13 +133,25 @@ impl SimulatedHome {
         }
     }
 
-    /// Moves all copies: they have other names from now on.
+    /// Writes all copies anew that may still be served: they have other names from now on.
     pub fn move_all(&self) {
-        let mut table = self.table();
-        for (_, copy) in std::mem::take(&mut table.copies) {
+        let (judge, copies) = {
+            let table = self.table();
+            let told = table.copies.iter().map(|(&id, copy)| (id, copy.fields, copy.head.clone(), copy.tags.clone()));
+            (table.judge.clone(), told.collect::<Vec<_>>())
+        };
+        for (id, fields, head, tags) in copies {
+            let ban_seq = match &judge {
+                Some(judge) => judge.judge(&fields, &head, &tags),
+                None => Some(fields.ban_seq),
+            };
+            let mut table = self.table();
             table.last += 1;
-            let id = table.last;
-            table.copies.insert(id, copy);
+            let (new, copy) = (table.last, table.copies.remove(&id));
+            if let Some((ban_seq, mut copy)) = ban_seq.zip(copy) {
+                copy.fields.ban_seq = ban_seq;
+                table.copies.insert(new, copy);
+            }
         }
     }
 
@@ -175,6 +193,12 @@ impl SimulatedHome {
         table.loads += 1;
         table.bodies += 1;
         Ok(Stored { id, fields, head, tags, body: Arc::new(SimulatedBody(self.clone(), body)) })
+    }
+}
+
+impl std::fmt::Debug for SimulatedHome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SimulatedHome({} copies)", self.copies())
     }
 }
 
@@ -240,6 +264,10 @@ impl Home for Arc<SimulatedHome> {
     fn is_ready(&self) -> bool {
         true
     }
+
+    fn set_judge(&self, judge: Box<dyn Judge>) {
+        self.table().judge = Some(judge.into());
+    }
 }
 
 /// Waits in a home until it is dropped.
@@ -297,10 +325,6 @@ impl StoredBody for SimulatedBody {
 
     fn at_hand(&self) -> Option<Buf> {
         (self.1.len() <= AT_HAND).then(|| Buf::unaccounted(self.1.to_vec()))
-    }
-
-    fn charged_bytes(&self) -> u64 {
-        0
     }
 
     fn poll_at(

@@ -262,6 +262,10 @@ set! {
     mem_shed: Counter Info Integer "" "Memory steps: requests answered 503";
     adopted: Counter Info Integer "" "Objects taken over from a worker that died";
     adopt_refused: Counter Diag Integer "" "Objects of a worker that died not taken over" => "They were over, banned or purged, or damaged, or the bans since then aren't known.";
+    home_loads: Counter Info Integer "" "Objects read back from disk" => "Of stores on disk: objects that weren't in memory when they were asked for.";
+    home_hit: Counter Info Integer "" "Lookups answered by what was read back" => "They are counted in cache_hit, too.";
+    home_fail: Counter Info Integer "" "Objects that couldn't be read back" => "Another object was there, it had gone, or the disk failed: a miss.";
+    home_late: Counter Info Integer "" "Lookups that gave up waiting for the disk";
     adopt_suspect: Counter Diag Integer "" "Objects dropped because two workers died while delivering them";
     txn_busy: Gauge Info Integer "" "Transactions in progress" => "Requests and fetches, each of which would take a thread in Varnish. Idle connections and requests parked on a busy object don't count.";
     stalls: Counter Info Integer "" "Times a runtime made no turn for a second";

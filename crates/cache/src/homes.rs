@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Stored copies: what a store's home (a disk) has of objects, beside what is in memory, the store's front.
+//!
+//! What holds:
+//! * A fetch writes its object into front and home at once; the stored copy is known by its objcore ([`Objcore::home`]).
+//!   Eviction takes the objcore and leaves the copy. Whatever ends the object (purge, ban, refresh, loss), or changes its
+//!   lives, ends the copy first, under the shard's lock; what expires goes by itself.
+//! * A lookup that would end with a right to fetch asks the homes, without I/O. If they may have the object, the right comes
+//!   as a [`Loading`]: it reads one candidate after the other and puts it into the index as it was, until a lookup finds
+//!   something to deliver. So freshness, Vary, bans and keys are judged where they always are.
+//! * A candidate that was removed while it was read isn't adopted: that is looked at under the shard's lock, under which
+//!   purges go on. Bans and purges by key, which don't know what a home has, are kept for as long as a stored copy may need
+//!   them ([`Shared::least_stored`]).
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+
+use base::Real;
+use storage::{Body, Buf, HomeId, HomeRest, Judge, LoadFuture, RecordFields, Rest, SMALL_BODY, Store, StoreId, Stored};
+
+use crate::adopt::{are_sound, has_parts};
+use crate::attrs::{PackedFlags, Times};
+use crate::busy::Busy;
+use crate::cache::{Cache, ShardGuard, ShardInner, Shared};
+use crate::digest::Digest;
+use crate::events::Event;
+use crate::lookup::{LookupOptions, LookupOutcome};
+use crate::objcore::{ObjBytes, Objcore, State};
+use crate::request::Request;
+use crate::tags;
+
+/// Candidates that one lookup reads at most, the newest of them.
+const MOST_LOADS: usize = 32;
+/// Two times of origin that differ by less are the same: clocks are translated between.
+const SAME_ORIGIN: f64 = 0.01;
+
+/// A stored copy that may be what a lookup seeks.
+pub(crate) type Candidate = (StoreId, HomeId);
+
+/// The right to fetch, while the homes of stores are asked first: await it, then [`Cache::look_on`]. Whoever can't wait any
+/// longer says [`Loading::give_up`] before that. Dropped, it gives back the right.
+pub struct Loading {
+    cache: Cache,
+    pub(crate) busy: Option<Busy>,
+    pub(crate) query: LoadingQuery,
+    candidates: VecDeque<Candidate>,
+    load: Option<(StoreId, LoadFuture)>,
+    nukes_left: u32,
+    events: Vec<Event>,
+}
+
+/// What the lookup goes on with.
+#[derive(Clone, Copy)]
+pub(crate) struct LoadingQuery {
+    pub digest: Digest,
+    pub arrival_sequence: u64,
+    pub is_alone: bool,
+    pub was_parked: bool,
+}
+
+/// What a lookup has in hand: the right to fetch, and what is left of the candidates once they are known.
+#[derive(Default)]
+pub(crate) struct Right {
+    pub busy: Option<Busy>,
+    pub candidates: Option<VecDeque<Candidate>>,
+}
+
+impl Right {
+    /// Whether it is the right to fetch that object.
+    pub fn is_of(&self, oc: &Arc<Objcore>) -> bool {
+        self.busy.as_ref().is_some_and(|busy| busy.is_of(oc))
+    }
+}
+
+impl Loading {
+    pub(crate) fn new(cache: &Cache, busy: Busy, query: LoadingQuery, candidates: VecDeque<Candidate>) -> Loading {
+        let nukes_left = cache.shared().hot_params.nuke_limit();
+        let busy = Some(busy);
+        Loading { cache: cache.clone(), busy, query, candidates, load: None, nukes_left, events: Vec::new() }
+    }
+
+    /// Reads nothing more: what isn't there by now is fetched.
+    pub fn give_up(&mut self) {
+        self.cache.shared().main.home_late.inc();
+        self.load = None;
+        self.candidates.clear();
+    }
+}
+
+impl Future for Loading {
+    type Output = ();
+
+    /// Ready once another object is in the index, or nothing is left to be read.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let own = &mut *self;
+        let shared = own.cache.shared();
+        loop {
+            if own.load.is_none() {
+                let Some((store, id)) = own.candidates.pop_front() else { return Poll::Ready(()) };
+                let home = shared.stores().get(store).home().expect("a candidate is of a store with a home");
+                own.load = Some((store, home.load(&own.query.digest.0, id)));
+            }
+            let Some((store, load)) = &mut own.load else { continue };
+            let Poll::Ready(loaded) = load.as_mut().poll(cx) else { return Poll::Pending };
+            let store = *store;
+            own.load = None;
+            let is_adopted = match loaded {
+                Ok(stored) => shared.adopt_copy(store, stored, &mut own.nukes_left, &mut own.events),
+                Err(_) => {
+                    shared.main.home_fail.inc();
+                    false
+                }
+            };
+            if is_adopted {
+                return Poll::Ready(());
+            }
+        }
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        self.busy.take().into_iter().for_each(Busy::release);
+    }
+}
+
+impl std::fmt::Debug for Loading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Loading({:?}, {} left)", self.busy, self.candidates.len())
+    }
+}
+
+impl Cache {
+    /// Looks again after something was loaded, or nothing could be.
+    pub fn look_on(
+        &self,
+        mut loading: Loading,
+        req: &dyn Request,
+        now: base::Mono,
+        options: &LookupOptions,
+    ) -> LookupOutcome {
+        let candidates = Some(std::mem::take(&mut loading.candidates));
+        let right = Right { busy: loading.busy.take(), candidates };
+        let mut outcome = self.look_with_right(&loading.query, right, req, now, options);
+        outcome.events.splice(0..0, loading.events.drain(..));
+        outcome
+    }
+}
+
+impl Shared {
+    /// What the homes may have of a digest beside what is in the index.
+    pub fn candidates(&self, shard: &ShardInner, digest: &Digest) -> VecDeque<Candidate> {
+        let mut found = VecDeque::new();
+        for &store in &self.homes {
+            let home = self.stores().get(store).home().expect("these are the stores with a home");
+            let ids = home.find(&digest.0);
+            if ids.is_empty() {
+                continue;
+            }
+            let known = |id| shard.heads.objcs(digest).iter().any(|oc| oc.store() == store && oc.home() == Some(id));
+            found.extend(ids.into_iter().filter(|&id| !known(id)).map(|id| (store, id)).take(MOST_LOADS));
+        }
+        found
+    }
+
+    /// The number of an invalidation that all stored copies have stood, and all before it.
+    pub fn least_stored(&self) -> u64 {
+        let homes = self.homes.iter().filter_map(|&store| self.stores().get(store).home());
+        homes.filter_map(|home| home.least_ban_seq()).min().unwrap_or(u64::MAX)
+    }
+
+    /// [`Shared::least_stored`] for purges by key: of no survivor, that is.
+    pub fn least_stored_of_homes(&self) -> u64 {
+        if self.adoption.is_on() { 0 } else { self.least_stored() }
+    }
+
+    /// From time to time: [`Shared::least_stored`], and purges by key that concern no stored copy any more are let go.
+    pub fn trim_to_stored(&self) -> u64 {
+        let least_stored = self.least_stored();
+        if !self.homes.is_empty() && !self.adoption.is_on() {
+            self.tags.release(least_stored);
+        }
+        least_stored
+    }
+
+    /// No survivor is to come any more: purges by key that were held for those, and concern no stored copy, are let go.
+    pub fn release_tags(&self) {
+        self.tags.release(self.least_stored());
+    }
+
+    /// An invalidation of that number removes all copies of a digest; how many could be found.
+    pub fn purge_copies(&self, digest: &Digest, seq: u64) -> usize {
+        let homes = self.homes.iter().filter_map(|&store| self.stores().get(store).home());
+        homes.map(|home| home.remove_all(&digest.0, seq)).sum()
+    }
+
+    /// The object's copy isn't to be found any more. The caller has the shard's lock.
+    pub fn end_copy(&self, oc: &Objcore) {
+        if let (Some(id), Some(home)) = (oc.home(), self.stores().get(oc.store()).home()) {
+            oc.set_home(None);
+            home.remove(&oc.digest().0, id);
+        }
+    }
+
+    /// [`Objcore::set_times`] of a stored object. Its copy has the old lives: it ends. The caller has the shard's lock.
+    pub fn set_times(&self, oc: &Objcore, times: Times) -> bool {
+        self.end_copy(oc);
+        oc.set_times(times)
+    }
+
+    /// An object that is whole has a copy from now on, with these lives, unless it has ended meanwhile, or they have changed.
+    /// The caller has the shard's lock.
+    pub fn settle_copy(&self, oc: &Objcore, id: HomeId, times: Times) {
+        oc.set_home(Some(id));
+        if oc.state() != State::Stored || oc.is_overtaken() || oc.times() != times {
+            self.end_copy(oc);
+        }
+    }
+
+    /// Puts a stored copy into the index as the object that it was; whether there is one more now.
+    fn adopt_copy(&self, store: StoreId, stored: Stored, nukes_left: &mut u32, events: &mut Vec<Event>) -> bool {
+        let (fields, now) = (stored.fields, self.now());
+        let t_origin = self.clock.mono_of(Real(fields.t_origin));
+        let times = Times { t_origin, ttl: fields.ttl, grace: fields.grace, keep: fields.keep };
+        let is_sound = has_parts(&fields, stored.head.len() as u64, false) && are_sound(times, now.0);
+        let keys = tags::decoded(&stored.tags).filter(|_| is_sound);
+        let Some((began, keys)) = keys.filter(|_| times.ttl > 0.0 && times.dead_at().0 > now.0) else { return false };
+        let store = self.stores().get(store);
+        let Some(bytes) = self.brought_to_front(store, &stored, nukes_left, events) else { return false };
+        let home = store.home().expect("it came from there");
+        let digest = Digest(fields.digest);
+        let oc = Objcore::adopted(PackedFlags(fields.flags), store.id(), bytes, self.main);
+        let times = oc.times();
+        let is_adopted = {
+            let mut shard = self.shard(&digest).lock();
+            // What was purged meanwhile isn't held any more, or will be removed once this lock is free.
+            if !home.holds(&digest.0, stored.id) || self.is_known(&shard, &oc, stored.id) {
+                false
+            } else if let Some(cause) = self.overtaken_meanwhile(&oc, &keys, began, fields.ban_seq) {
+                self.tombstones.note(&digest, cause, now);
+                self.tags.detach(&oc);
+                home.remove(&digest.0, stored.id);
+                false
+            } else {
+                oc.set_home(Some(stored.id));
+                if oc.times() != times {
+                    self.end_copy(&oc);
+                }
+                shard.tails += u64::from(oc.has_tail());
+                shard.heads.insert_by_age(&oc, self.hot_params.vary_notice());
+                self.arm(&mut shard, &oc, oc.times().dead_at());
+                self.evictable_again(&oc);
+                true
+            }
+        };
+        if is_adopted {
+            home.note_use(&digest.0, stored.id);
+            self.main.home_loads.inc();
+        }
+        is_adopted
+    }
+
+    /// Whether the object of that copy is in the index already: then its copy has been moved, and this is its name now.
+    fn is_known(&self, shard: &ShardGuard<'_>, new: &Objcore, id: HomeId) -> bool {
+        let is_same = |oc: &&Arc<Objcore>| {
+            oc.xid() == new.xid()
+                && oc.store() == new.store()
+                && oc.state() == State::Stored
+                && oc.times().t_origin.since(new.times().t_origin).abs() < SAME_ORIGIN
+        };
+        let Some(known) = shard.heads.objcs(&new.digest()).iter().find(is_same) else { return false };
+        let is_as_written = known.times().dead_at().since(new.times().dead_at()).abs() < SAME_ORIGIN;
+        if known.bytes().is_some() {
+            known.set_home(Some(id));
+            if known.is_overtaken() || !is_as_written {
+                self.end_copy(known);
+            }
+        }
+        true
+    }
+
+    /// Head and a body that came with it are in the front from now on; `None`: there is no room.
+    fn brought_to_front(
+        &self,
+        store: &Store,
+        stored: &Stored,
+        nukes_left: &mut u32,
+        events: &mut Vec<Event>,
+    ) -> Option<ObjBytes> {
+        let at_hand = stored.body.at_hand();
+        let (beside, rest) = match &at_hand {
+            None if stored.body.is_empty() => (&[][..], None),
+            None => (&[][..], Some(Rest::Home(Box::new(HomeRest::new(stored.body.clone()))))),
+            Some(body) if body.len() as u64 <= SMALL_BODY => (&body[..], None),
+            Some(body) => {
+                let mut blocks = Body::default();
+                blocks.push(self.block(store, &[body], nukes_left, events).ok()?);
+                (&[][..], Some(Rest::Blocks(blocks.pieces().cloned().collect())))
+            }
+        };
+        let buf: Buf = self.block(store, &[&stored.head, beside], nukes_left, events).ok()?;
+        Some(ObjBytes::new(buf, rest, &self.here(&stored.fields)))
+    }
+
+    /// What a stored copy says, with the time of this process.
+    fn here(&self, fields: &RecordFields) -> RecordFields {
+        let t_origin = self.clock.machine_of(self.clock.mono_of(Real(fields.t_origin)));
+        RecordFields { t_origin, ..*fields }
+    }
+}
+
+/// Judges for a home what the cache knows of.
+pub(crate) struct HomeJudge(Weak<Shared>);
+
+impl HomeJudge {
+    pub fn new(cache: &Cache) -> HomeJudge {
+        HomeJudge(Arc::downgrade(cache.shared()))
+    }
+}
+
+impl Judge for HomeJudge {
+    fn judge(&self, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<u64> {
+        let shared = self.0.upgrade()?;
+        // Read first: what has a higher number is still to come.
+        let newest = shared.bans.seq();
+        let (began, keys) = tags::decoded(tags).filter(|_| has_parts(fields, head.len() as u64, false))?;
+        if shared.tags.is_held(&keys, began) {
+            return None;
+        }
+        let bytes = ObjBytes::new(Buf::unaccounted(head.to_vec()), None, &shared.here(fields));
+        let oc = Objcore::adopted(PackedFlags::of_stored(fields.flags)?, 0, bytes, shared.main);
+        shared.bans.judge(&shared, &oc, fields.ban_seq, newest)
+    }
+}
