@@ -4,8 +4,9 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
-use cache::{Busy, Lookup, LookupOptions, ObjRef, Ticket};
+use cache::{Busy, Event, EventTag, Loading, Lookup, LookupOptions, ObjRef, Ticket};
 use message::{Codings, Head};
 use tables::no_hit::NoHit;
 use tables::params::DebugBit;
@@ -20,6 +21,9 @@ use crate::admission::{self, Pressure};
 use crate::bereq::{self, Mode};
 use crate::serving::Noted;
 use crate::transport::Transport;
+
+/// How long a lookup waits for a store's disk.
+const DISK_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A request as the cache asks about it.
 pub(crate) struct LookupRequest<'a> {
@@ -68,13 +72,19 @@ impl Req {
         let now = engine.mono_of(self.t_req);
         let options = self.lookup_options();
         let mut outcome = engine.cache.lookup(&self.digest, &self.lookup_request(), now, &options);
-        let (mut waited, mut deadline) = (false, None);
+        let (mut waited, mut deadline, mut disk_deadline) = (false, None, None);
         loop {
             let mut ticket = match outcome.lookup {
                 Lookup::Wait(ticket) => ticket,
                 Lookup::Unfinished(mut ticket) => {
                     self.drive(transport, &mut ticket).await;
                     outcome = engine.cache.resume(ticket, &self.lookup_request(), now, &options);
+                    continue;
+                }
+                Lookup::Loading(mut loading) => {
+                    self.log_events(&outcome.events);
+                    self.read_back(&mut loading, &mut disk_deadline, transport).await;
+                    outcome = engine.cache.look_on(loading, &self.lookup_request(), now, &options);
                     continue;
                 }
                 _ => break,
@@ -105,9 +115,7 @@ impl Req {
             let now = engine.clock.mono();
             outcome = engine.cache.resume(ticket, &self.lookup_request(), now, &options);
         }
-        for event in &outcome.events {
-            self.log.putf(Tag::ExpBan, format_args!("{event}"));
-        }
+        self.log_events(&outcome.events);
         if outcome.variants_skipped >= self.params.vary_notice as usize {
             let count = outcome.variants_skipped;
             self.log.putf(Tag::Notice, format_args!("vsl: High number of variants ({count})"));
@@ -138,7 +146,36 @@ impl Req {
                 self.synthetic.ask(503, None);
                 Step::Synth
             }
-            Lookup::Wait(_) | Lookup::Unfinished(_) => unreachable!("waited for above"),
+            Lookup::Wait(_) | Lookup::Unfinished(_) | Lookup::Loading(_) => unreachable!("waited for above"),
+        }
+    }
+
+    /// Waits until something was read back from a store's disk, all waits of a lookup together no longer than a disk may take:
+    /// what isn't there then is fetched.
+    async fn read_back(
+        &mut self,
+        loading: &mut Loading,
+        deadline: &mut Option<rt::Deadline>,
+        transport: &mut dyn Transport,
+    ) {
+        let deadline = deadline.get_or_insert_with(|| rt::Deadline::until(rt::Instant::now() + DISK_PATIENCE));
+        let came = poll_fn(|cx| match Pin::new(&mut *loading).poll(cx) {
+            Poll::Ready(()) => Poll::Ready(true),
+            Poll::Pending => deadline.poll(cx).map(|()| false),
+        });
+        if !self.drive(transport, came).await {
+            loading.give_up();
+        }
+    }
+
+    /// What the lookup came across, for the log.
+    fn log_events(&mut self, events: &[Event]) {
+        for event in events {
+            let tag = match event.tag() {
+                EventTag::ExpKill => Tag::ExpKill,
+                EventTag::ExpBan => Tag::ExpBan,
+            };
+            self.log.putf(tag, format_args!("{event}"));
         }
     }
 

@@ -93,7 +93,9 @@ impl Reason {
             Some(Reason::new(reason, format!("{explanation}{until}; by {xid}")))
         };
         match &outcome.lookup {
-            Lookup::Hit(_) | Lookup::Grace { .. } | Lookup::Wait(_) | Lookup::Unfinished(_) => None,
+            Lookup::Hit(_) | Lookup::Grace { .. } | Lookup::Wait(_) | Lookup::Unfinished(_) | Lookup::Loading(_) => {
+                None
+            }
             Lookup::HitForPass { xid, ttl_left } => marked(NoHit::HitForPass, *xid, *ttl_left),
             Lookup::HitForMiss { xid, ttl_left, .. } => marked(NoHit::HitForMiss, *xid, *ttl_left),
             Lookup::Refused => Some(Reason::new(NoHit::Waitinglist, "waitinglist_limit")),

@@ -48,9 +48,12 @@ impl FoundKind {
             Lookup::Hit(_) | Lookup::Grace { .. } => FoundKind::Hit,
             Lookup::HitForMiss { .. } => FoundKind::HitForMiss,
             Lookup::HitForPass { .. } => FoundKind::HitForPass,
-            Lookup::Miss(_) | Lookup::MissStale { .. } | Lookup::Refused | Lookup::Wait(_) | Lookup::Unfinished(_) => {
-                FoundKind::Nothing
-            }
+            Lookup::Miss(_)
+            | Lookup::MissStale { .. }
+            | Lookup::Refused
+            | Lookup::Wait(_)
+            | Lookup::Unfinished(_)
+            | Lookup::Loading(_) => FoundKind::Nothing,
         }
     }
 }
