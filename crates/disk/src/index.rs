@@ -107,6 +107,13 @@ impl Index {
         count
     }
 
+    /// The places of keys, in their order, each with its key's number.
+    pub fn in_order<'a>(&self, keys: impl Iterator<Item = &'a Key>) -> Vec<(Place, u32)> {
+        let mut order: Vec<_> = keys.map(|key| self.place(key)).zip(0..).collect();
+        order.sort_unstable_by_key(|&(place, _)| place);
+        order
+    }
+
     fn insert_into(&self, shard: &mut Shard, place: Place, slot: Slot) -> bool {
         if shard.is_crowded() {
             let before = shard.bytes();
@@ -124,6 +131,29 @@ impl Index {
     pub fn remove(&self, place: Place, at: u64) -> Option<Slot> {
         let removed = self.shard(place).lock().remove(place.tag(), |slot| slot.at == at);
         self.count_removed(usize::from(removed.is_some()));
+        removed
+    }
+
+    /// Takes out those of many, in the order of their places, that weren't used or have expired, and hears of the others by
+    /// their position. How many went.
+    pub fn remove_unused(&self, all: &[(Place, u64)], now: u32, mut is_used: impl FnMut(usize)) -> usize {
+        let (mut removed, mut position) = (0, 0);
+        for of_shard in all.chunk_by(|(one, _), (next, _)| one.shard() == next.shard()) {
+            let mut shard = self.shard(of_shard[0].0).lock();
+            for some in of_shard.chunks(TOUCHED) {
+                shard.touch(some.iter().map(|(place, _)| place.tag()));
+                for &(place, at) in some {
+                    let slot = shard.of_tag(place.tag()).find(|slot| slot.at == at);
+                    match slot {
+                        Some(slot) if slot.used > 0 && slot.expiry > now => is_used(position),
+                        Some(_) => removed += usize::from(shard.remove(place.tag(), |slot| slot.at == at).is_some()),
+                        None => {}
+                    }
+                    position += 1;
+                }
+            }
+        }
+        self.count_removed(removed);
         removed
     }
 
@@ -248,5 +278,14 @@ mod tests {
         assert_eq!(all.chunks(700).map(|some| index.insert_all(some)).sum::<usize>(), 50_000);
         assert_eq!(index.objects(), 50_000);
         assert!(all.iter().all(|&(place, slot)| index.get(place, slot.at) == Some(slot)));
+        all.iter().filter(|(_, slot)| slot.at % 7 == 0).for_each(|&(place, slot)| {
+            assert!(index.update(place, slot.at, |slot| slot.used = 1));
+        });
+        let (names, mut used): (Vec<_>, _) = (all.iter().map(|&(place, slot)| (place, slot.at)).collect(), Vec::new());
+        let removed = index.remove_unused(&names, 9, |position| used.push(names[position].1));
+        used.sort_unstable();
+        assert_eq!((removed, used), (50_000 - 50_000 / 7, (7..=50_000).step_by(7).collect()));
+        assert_eq!(index.remove_unused(&names, 10, |_| panic!("they have expired")), 50_000 / 7);
+        assert_eq!(index.objects(), 0);
     }
 }

@@ -93,8 +93,9 @@ async fn reclaim(core: &Arc<Core>, index: u32) {
         _ => None,
     };
     if let Some(lines) = &lines {
-        move_used(core, index, generation, lines).await;
-        drop_lines(core, index, lines).await;
+        let used = drop_unused(core, index, lines).await;
+        move_used(core, index, generation, &used).await;
+        drop_lines(core, index, &used).await;
     } else {
         sweep(core, index).await;
     }
@@ -105,6 +106,21 @@ async fn reclaim(core: &Arc<Core>, index: u32) {
     core.changed.raise();
 }
 
+/// Takes out what nobody used since it was written, which is the most, and says what is left, as it stands in the segment.
+async fn drop_unused(core: &Core, index: u32, lines: &[Line]) -> Vec<Line> {
+    let first = core.units_of(index).start;
+    let mut used = Vec::new();
+    for some in core.index.in_order(lines.iter().map(|line| &line.key)).chunks(AT_ONCE) {
+        let at = |number: u32| first + u64::from(lines[number as usize].offset);
+        let all: Vec<_> = some.iter().map(|&(place, number)| (place, at(number))).collect();
+        let removed = core.index.remove_unused(&all, core.now.load(Relaxed), |position| used.push(some[position].1));
+        core.counters.reclaimed.add(removed as u64);
+        task::yield_now().await;
+    }
+    used.sort_unstable();
+    used.into_iter().map(|number| lines[number as usize]).collect()
+}
+
 /// Writes anew what was used, half a segment of it at most: reclaiming has to make room.
 async fn move_used(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line]) {
     let first = core.units_of(index).start;
@@ -113,7 +129,7 @@ async fn move_used(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line]
         let (at, place) = (first + u64::from(line.offset), core.index.place(&line.key));
         let Some(slot) = core.index.get(place, at) else { continue };
         let bytes = u64::from(line.units) * UNIT + u64::from(line.body_kb) * 1024;
-        if slot.used == 0 || slot.expiry <= core.now.load(Relaxed) || bytes > left || core.is_closing() {
+        if slot.expiry <= core.now.load(Relaxed) || bytes > left || core.is_closing() {
             continue;
         }
         left -= bytes;
@@ -147,6 +163,7 @@ async fn move_one(core: &Arc<Core>, candidate: Candidate, line: &Line) -> Result
     put.finish(&fields, &loaded.texts()).map(drop)
 }
 
+/// Takes out what couldn't be written anew.
 async fn drop_lines(core: &Arc<Core>, index: u32, lines: &[Line]) {
     let first = core.units_of(index).start;
     for some in lines.chunks(AT_ONCE) {

@@ -103,8 +103,7 @@ async fn load(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line], is_
     let units = core.units_of(index);
     let mut least = u64::MAX;
     // In the index's order: what is near in memory is worked on at a time, and many of them at once: half the time in all.
-    let mut order: Vec<_> = lines.iter().zip(0_u32..).map(|(line, at)| (core.index.place(&line.key), at)).collect();
-    order.sort_unstable_by_key(|&(place, _)| place);
+    let order = core.index.in_order(lines.iter().map(|line| &line.key));
     let mut found = Vec::with_capacity(AT_ONCE);
     for some in order.chunks(AT_ONCE) {
         {
