@@ -21,8 +21,11 @@ use crate::put::{part_bytes, part_name};
 use readers::Readers;
 use runs::{Place, Runs};
 
+mod living;
 mod readers;
 mod runs;
+
+pub(crate) use living::Living;
 
 /// How often a body is read again when the device was too slow: its reader has nothing better to do.
 const MOST_STALLS: u32 = 10;
@@ -51,6 +54,8 @@ struct State {
     readers: Readers,
     stalls: u32,
     lost: Option<StoreError>,
+    /// Segments that aren't reclaimed yet, for a while, as somebody reads.
+    pinned: Vec<u32>,
 }
 
 /// A reading that is begun once the state is unlocked.
@@ -69,6 +74,7 @@ enum Step {
     /// There it is, if it is right.
     Check {
         number: usize,
+        run: u64,
         chunk: Chunk,
         entry: Buf,
     },
@@ -88,7 +94,11 @@ impl DiskBody {
     ) -> DiskBody {
         let len = AtomicU64::new(chunks.iter().map(|chunk| u64::from(chunk.len)).sum());
         let state = Mutex::new(State { candidate, chunks, ..State::default() });
-        DiskBody { shared: Arc::new(Shared { core: core.clone(), key, len, inline, state }) }
+        let shared = Arc::new(Shared { core: core.clone(), key, len, inline, state });
+        if let Some(record) = candidate.filter(|_| shared.inline.is_none()) {
+            core.living.add(record, &shared);
+        }
+        DiskBody { shared }
     }
 
     /// The body, when it came with its record.
@@ -106,6 +116,24 @@ impl DiskBody {
     /// Its record is on its way: it goes with the body.
     pub(crate) fn set_record(&self, record: Candidate) {
         self.shared.state.lock().candidate = Some(record);
+        self.shared.core.living.add(record, &self.shared);
+    }
+
+    /// The same bytes are written there.
+    fn move_on(&self, to: Candidate, chunks: &[Chunk]) {
+        let shared = &self.shared;
+        {
+            let mut state = shared.state.lock();
+            state.unpin(&shared.core);
+            state.candidate = Some(to);
+            state.chunks = chunks.to_vec();
+            // Who waits for one that is being read is woken by that, and begins anew.
+            state.runs = Runs::default();
+            if !state.readers.is_empty() {
+                state.pin(&shared.core);
+            }
+        }
+        shared.core.living.add(to, shared);
     }
 
     /// The bytes of one chunk, read now.
@@ -134,6 +162,13 @@ impl StoredBody for DiskBody {
         self.shared.len.load(Relaxed)
     }
 
+    fn is_there(&self) -> bool {
+        let core = &self.shared.core;
+        let state = self.shared.state.lock();
+        let is_there = |chunk: &Chunk| core.has(*chunk) && !core.is_condemned(chunk.at);
+        self.shared.inline.is_some() || state.lost.is_none() && state.chunks.iter().all(is_there)
+    }
+
     fn at_hand(&self) -> Option<Buf> {
         self.shared.inline.clone()
     }
@@ -155,9 +190,9 @@ impl StoredBody for DiskBody {
             starts.into_iter().for_each(|start| shared.start(start));
             match step {
                 Step::Take { chunk, entry } => return Poll::Ready(Ok(bytes_of(chunk, &entry, offset))),
-                Step::Check { number, chunk, entry } => match shared.check(number, chunk, &entry) {
+                Step::Check { number, run, chunk, entry } => match shared.check(number, chunk, &entry) {
                     Ok(()) => {
-                        shared.state.lock().runs.note_checked(number);
+                        shared.state.lock().runs.note_checked(number, run);
                         return Poll::Ready(Ok(bytes_of(chunk, &entry, offset)));
                     }
                     Err(lost) => shared.lose(chunk, lost),
@@ -174,6 +209,9 @@ impl StoredBody for DiskBody {
             let mut state = self.shared.state.lock();
             let left = state.readers.remove(reader);
             state.drop_unwanted(left);
+            if state.readers.is_empty() {
+                state.unpin(&self.shared.core);
+            }
         }
         // It may have been woken in the place of another.
         self.shared.core.reads_waiting.wake_one();
@@ -194,11 +232,15 @@ impl State {
             if let Some(id) = reader.take() {
                 self.readers.remove(id);
             }
+            self.unpin(core);
             return Step::Lost(lost);
         }
         let number = (wanted.start / CHUNK as u64) as usize;
         let until = wanted.end.div_ceil(CHUNK as u64).min(self.chunks.len() as u64) as usize;
         let chunk = self.chunks[number];
+        if self.readers.is_empty() {
+            self.pin(core);
+        }
         let id = *reader.get_or_insert_with(|| self.readers.add(number));
         let is_read = self.runs.entry(number, chunk).is_some();
         let left = self.readers.go_to(id, number..until.max(number + 1), is_read);
@@ -208,8 +250,8 @@ impl State {
         }
         self.read_ahead(core, cx, id, starts);
         match self.runs.entry(number, chunk) {
-            Some((entry, true)) => Step::Take { chunk, entry },
-            Some((entry, false)) => Step::Check { number, chunk, entry },
+            Some((entry, None)) => Step::Take { chunk, entry },
+            Some((entry, Some(run))) => Step::Check { number, run, chunk, entry },
             None => {
                 self.readers.wait(id, cx.waker());
                 Step::Wait
@@ -239,6 +281,26 @@ impl State {
         }
     }
 
+    /// The body's segments are read.
+    fn pin(&mut self, core: &Core) {
+        let Some(opened) = core.opened() else { return };
+        for chunk in &self.chunks {
+            let segment = opened.superblock.segment_at(chunk.at).filter(|segment| self.pinned.last() != Some(segment));
+            if let Some(segment) = segment {
+                opened.uses[segment as usize].readers.fetch_add(1, Relaxed);
+                self.pinned.push(segment);
+            }
+        }
+    }
+
+    /// Not any more.
+    fn unpin(&mut self, core: &Core) {
+        let Some(opened) = core.opened() else { return };
+        for segment in self.pinned.drain(..) {
+            opened.uses[segment as usize].readers.fetch_sub(1, Relaxed);
+        }
+    }
+
     /// Lets go of what nobody wants of these chunks.
     fn drop_unwanted(&mut self, left: Range<usize>) {
         let readers = &self.readers;
@@ -250,6 +312,16 @@ impl Core {
     /// Whether a chunk's segment is still the one that it was written to.
     fn has(&self, chunk: Chunk) -> bool {
         chunk.generation != 0 && self.generation_at(chunk.at) == chunk.generation
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        state.unpin(&self.core);
+        if let Some(record) = state.candidate.filter(|_| self.inline.is_none()) {
+            self.core.living.note_drop(record);
+        }
     }
 }
 

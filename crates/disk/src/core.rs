@@ -10,6 +10,7 @@ use std::task::Waker;
 use parking_lot::Mutex;
 use sys::pages::Pages;
 
+use crate::body::Living;
 use crate::counters::Counters;
 use crate::device::{Device, DeviceError};
 use crate::format::removal::Removal;
@@ -32,6 +33,7 @@ pub(crate) struct Core {
     pub log: Mutex<Log>,
     /// Raised when the log's state has changed in a way that somebody may wait for.
     pub changed: Signal,
+    pub living: Living,
     pub opened: OnceLock<Result<Opened, OpenError>>,
     /// Seconds since 1970, as the owner last said.
     pub now: AtomicU32,
@@ -55,6 +57,24 @@ pub(crate) struct Opened {
     pub superblock: Superblock,
     /// The generation of each segment; 0: what is found there isn't served.
     pub generations: Box<[AtomicU64]>,
+    /// Who reads from each segment.
+    pub uses: Box<[Use]>,
+}
+
+impl Opened {
+    pub fn new(superblock: Superblock, generations: Box<[AtomicU64]>) -> Opened {
+        let uses = generations.iter().map(|_| Use::default()).collect();
+        Opened { superblock, generations, uses }
+    }
+}
+
+/// Who reads from a segment.
+#[derive(Default, Debug)]
+pub(crate) struct Use {
+    /// Bodies with a reader that have a part there.
+    pub readers: AtomicU32,
+    /// It is about to be written anew: nobody is to begin.
+    pub is_condemned: AtomicBool,
 }
 
 /// The log of segments.
@@ -225,6 +245,12 @@ impl Core {
     pub fn generation_at(&self, at: u64) -> u64 {
         let Some(opened) = self.opened() else { return 0 };
         opened.superblock.segment_at(at).map_or(0, |index| opened.generations[index as usize].load(Relaxed))
+    }
+
+    /// Whether what is at a unit is about to be written over.
+    pub fn is_condemned(&self, at: u64) -> bool {
+        let Some(opened) = self.opened() else { return false };
+        opened.superblock.segment_at(at).is_some_and(|index| opened.uses[index as usize].is_condemned.load(Relaxed))
     }
 
     /// Notes that the device failed or was too slow.

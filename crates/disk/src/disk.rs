@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
+use crate::body::Living;
 use crate::core::{Core, Log, Waiting};
 use crate::counters::{Counters, DiskCounts};
 use crate::device::{Device, DeviceError};
@@ -313,6 +314,7 @@ impl Core {
             log: Mutex::new(Log::new()),
             changed: Signal::default(),
             opened: OnceLock::new(),
+            living: Living::default(),
             reads: AtomicUsize::new(0),
             reads_waiting: Waiting::default(),
             read_bytes: Arc::default(),

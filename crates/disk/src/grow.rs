@@ -16,7 +16,7 @@ use crate::put::{Put, Refused};
 const MOST_BACKLOG: usize = 4 << 20;
 /// Seconds without any room, or without anything written, after which there is no use in waiting. A write that hangs is an
 /// error before.
-const PATIENCE: u32 = 20;
+const PATIENCE: u32 = 10;
 
 /// How far the writing of a body is.
 #[derive(Debug, Default)]

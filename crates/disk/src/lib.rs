@@ -52,7 +52,8 @@
 //! * A store and the journal of its invalidations have a number in common ([`Bond`]). One that the journal doesn't know begins
 //!   empty: something may have been invalidated that neither says.
 //! * The oldest segment is reclaimed first. What was used since it was written is written anew, half a segment at most; an
-//!   object goes when the segment of its record does, or that of any chunk.
+//!   object goes when the segment of its record does, or that of any chunk. Who holds the body of a record that is written
+//!   anew reads on there; who reads what isn't has a few seconds, as long as the room isn't needed.
 //! * A record or chunk that can't be read or is damaged is a miss, and isn't found again. A segment that can't be read or
 //!   written, or changed after it was on stable storage, isn't written again by this process.
 

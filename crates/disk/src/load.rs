@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use storage::Buf;
+use storage::{Buf, StoredBody};
 use sys::pages::Pages;
 
 use crate::body::DiskBody;
@@ -127,6 +127,11 @@ impl Core {
         let loaded = self.decode_object(candidate, store_id, head.own, entry);
         let loaded = loaded.ok_or_else(|| self.damage(at, generation))?;
         if loaded.fields.ban_seq < self.options.least_ban_seq {
+            return Err(Lost::Gone);
+        }
+        if !loaded.body.is_there() {
+            // A part of it was in a segment that has been reclaimed.
+            self.remove(candidate);
             return Err(Lost::Gone);
         }
         Ok(loaded)

@@ -33,7 +33,7 @@ pub(crate) async fn open(core: &Arc<Core>) -> Result<Vec<u32>, OpenError> {
         log.next_generation = (newest >> 32) as u32 + 1;
         log.segments = segments;
     }
-    let is_first = core.opened.set(Ok(Opened { superblock, generations })).is_ok();
+    let is_first = core.opened.set(Ok(Opened::new(superblock, generations))).is_ok();
     assert!(is_first, "a store is opened once");
     core.changed.raise();
     Ok(order)

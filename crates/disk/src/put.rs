@@ -100,6 +100,16 @@ impl Put {
         result
     }
 
+    /// [`Put::finish`] of a copy: also where its chunks are.
+    pub(crate) fn finish_copy(
+        mut self,
+        fields: &Fields,
+        texts: &Texts<'_>,
+    ) -> Result<(Candidate, Vec<Chunk>), Refused> {
+        let record = self.finish_record(fields, texts)?;
+        Ok((record, std::mem::take(&mut self.chunks)))
+    }
+
     fn finish_record(&mut self, fields: &Fields, texts: &Texts<'_>) -> Result<Candidate, Refused> {
         if texts.bytes() > object::MOST_TEXT {
             return Err(self.refused(Refused::TooLarge));

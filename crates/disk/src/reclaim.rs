@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::core::{Core, Log};
 use crate::footer;
+use crate::format::object::Chunk;
 use crate::format::segment::{Line, encode_head};
 use crate::format::{UNIT, key_of};
 use crate::load::Candidate;
@@ -16,6 +17,16 @@ use crate::task;
 
 /// Lines that are looked at in one go.
 const AT_ONCE: usize = 512;
+
+/// Seconds that a segment that is to be written anew waits for those who read from it.
+const READERS_PATIENCE: u32 = 10;
+
+/// A record that was written anew.
+struct Moved {
+    from: Candidate,
+    to: Candidate,
+    chunks: Vec<Chunk>,
+}
 
 enum Next {
     Prepare(u32),
@@ -64,6 +75,7 @@ async fn prepare(core: &Arc<Core>, index: u32) {
     match result {
         Ok(()) => {
             core.geometry().generations[index as usize].store(generation, Relaxed);
+            core.geometry().uses[index as usize].is_condemned.store(false, Relaxed);
             let segment = &mut log.segments[index as usize];
             (segment.generation, segment.state, segment.least_ban_seq) = (generation, State::Prepared, u64::MAX);
             segment.is_trusted = false;
@@ -94,11 +106,13 @@ async fn reclaim(core: &Arc<Core>, index: u32) {
     };
     if let Some(lines) = &lines {
         let used = drop_unused(core, index, lines).await;
-        move_used(core, index, generation, &used).await;
+        let moved = move_used(core, index, generation, &used).await;
         drop_lines(core, index, &used).await;
+        follow(core, moved).await;
     } else {
         sweep(core, index).await;
     }
+    readers_gone(core, index).await;
     let mut log = core.log.lock();
     core.free(&mut log, index);
     core.counters.segments_reclaimed.count();
@@ -122,9 +136,10 @@ async fn drop_unused(core: &Core, index: u32, lines: &[Line]) -> Vec<Line> {
 }
 
 /// Writes anew what was used, half a segment of it at most: reclaiming has to make room.
-async fn move_used(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line]) {
+async fn move_used(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line]) -> Vec<Moved> {
     let first = core.units_of(index).start;
     let mut left = core.geometry().superblock.segment_bytes / 2;
+    let mut moved = Vec::new();
     for line in lines {
         let (at, place) = (first + u64::from(line.offset), core.index.place(&line.key));
         let Some(slot) = core.index.get(place, at) else { continue };
@@ -135,11 +150,12 @@ async fn move_used(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line]
         left -= bytes;
         let candidate = Candidate { generation, at, blocks: slot.blocks, place };
         // What can't be moved goes with its segment.
-        let _ = move_one(core, candidate, line).await;
+        moved.extend(move_one(core, candidate, line).await.ok());
     }
+    moved
 }
 
-async fn move_one(core: &Arc<Core>, candidate: Candidate, line: &Line) -> Result<(), Refused> {
+async fn move_one(core: &Arc<Core>, candidate: Candidate, line: &Line) -> Result<Moved, Refused> {
     let loaded = core.load(candidate, |digest| key_of(digest) == line.key).await;
     let Ok(loaded) = loaded else { return Err(Refused::Failed) };
     let mut fields = loaded.fields;
@@ -160,7 +176,39 @@ async fn move_one(core: &Arc<Core>, candidate: Candidate, line: &Line) -> Result
             }
         }
     }
-    put.finish(&fields, &loaded.texts()).map(drop)
+    let (to, chunks) = put.finish_copy(&fields, &loaded.texts())?;
+    Ok(Moved { from: candidate, to, chunks })
+}
+
+/// Who holds the body of what was written anew reads it there from now on, once it is written.
+async fn follow(core: &Arc<Core>, moved: Vec<Moved>) {
+    if moved.is_empty() {
+        return;
+    }
+    let (position, failures) = {
+        let mut log = core.appending();
+        log.flush();
+        (log.position, log.failures)
+    };
+    let written = core.changed.wait_for(|| {
+        let log = core.log.lock();
+        let has_failed = log.failures != failures;
+        (has_failed || log.written() >= position).then_some(!has_failed)
+    });
+    if written.await {
+        moved.iter().for_each(|Moved { from, to, chunks }| core.living.move_on(*from, *to, chunks));
+    }
+}
+
+/// Waits a while for those who still read from a segment, unless its room is needed soon; nobody begins any more.
+async fn readers_gone(core: &Arc<Core>, index: u32) {
+    let using = &core.geometry().uses[index as usize];
+    using.is_condemned.store(true, Relaxed);
+    let until = core.now.load(Relaxed).saturating_add(READERS_PATIENCE);
+    let most = core.geometry().superblock.segment_bytes / 4 * 3;
+    let is_needed = || core.log.lock().open.as_ref().is_none_or(|open| open.filled > most);
+    let is_over = || core.is_closing() || core.now.load(Relaxed) >= until || is_needed();
+    core.changed.wait_for(|| (using.readers.load(Relaxed) == 0 || is_over()).then_some(())).await;
 }
 
 /// Takes out what couldn't be written anew.

@@ -119,7 +119,7 @@ impl Survey {
             used: order.len() as u32,
             unreadable: heads.iter().filter(|head| head.is_err()).count() as u32,
         };
-        let opened = Opened { superblock, generations: generations.map(AtomicU64::new).collect() };
+        let opened = Opened::new(superblock, generations.map(AtomicU64::new).collect());
         let is_first = core.opened.set(Ok(opened)).is_ok();
         assert!(is_first, "a store is opened once");
         core.log.lock().segments = vec![Segment::FREE; superblock.segments as usize];

@@ -152,6 +152,11 @@ pub trait StoredBody: Send + Sync + std::fmt::Debug {
         self.len() == 0
     }
 
+    /// Whether it can still be read, as far as that is known without asking the device.
+    fn is_there(&self) -> bool {
+        true
+    }
+
     /// All of it, when it came with its record.
     fn at_hand(&self) -> Option<Buf> {
         None

@@ -39,6 +39,11 @@ impl Readers {
         self.next
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.readers.is_empty()
+    }
+
     /// One less. What it wanted.
     pub fn remove(&mut self, id: u64) -> Range<usize> {
         self.readers.remove(&id).map_or(0..0, |reader| reader.wanted())

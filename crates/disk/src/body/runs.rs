@@ -48,19 +48,20 @@ impl Runs {
         self.run(number).is_some()
     }
 
-    /// The entry of a chunk, if it has been read, and whether it has been checked.
-    pub fn entry(&self, number: usize, chunk: Chunk) -> Option<(Buf, bool)> {
+    /// The entry of a chunk, if it has been read, and the run in which it hasn't been checked.
+    pub fn entry(&self, number: usize, chunk: Chunk) -> Option<(Buf, Option<u64>)> {
         let (first, run) = self.run(number)?;
         let entries = run.entries.as_ref()?;
         let start = ((chunk.at - run.at) * UNIT) as usize;
         let entry = entries.slice(start..start + part_bytes(chunk.len) as usize);
-        Some((entry, run.checked & 1 << (number - first) != 0))
+        let is_checked = run.checked & 1 << (number - first) != 0;
+        Some((entry, (!is_checked).then_some(run.id)))
     }
 
-    /// A chunk's entry is right.
-    pub fn note_checked(&mut self, number: usize) {
+    /// A chunk's entry in that run is right.
+    pub fn note_checked(&mut self, number: usize, id: u64) {
         if let Some((&first, run)) = self.runs.range_mut(..=number).next_back()
-            && number < run.end
+            && run.id == id
         {
             run.checked |= 1 << (number - first);
         }

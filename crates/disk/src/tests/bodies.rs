@@ -169,3 +169,74 @@ fn a_body_in_delivery_outlasts_a_stall_but_not_any_number() {
     bed.disk.tick(NOW);
     assert_eq!(bed.disk.find(&digest_of(1)).len(), 1, "what was only too slow is still there");
 }
+
+/// Puts objects that nobody asks for until the oldest segment's objects can't be found any more.
+fn churn_until_gone(bed: &mut Bed, name: u8) {
+    for turn in 0..400_u64 {
+        if bed.disk.find(&digest_of(name)).is_empty() {
+            return;
+        }
+        let _ = bed.put(100 + (turn % 100) as u8, 20_000);
+        bed.settle();
+    }
+    panic!("nothing was reclaimed");
+}
+
+#[test]
+fn who_holds_a_body_reads_on_when_it_was_written_anew() {
+    let mut bed = Bed::ready(21, 8);
+    bed.put_slowly(1, 90_000);
+    let disk = bed.disk.clone();
+    bed.run(disk.sync()).unwrap().unwrap();
+    let [candidate] = bed.disk.find(&digest_of(1))[..] else { panic!("it is found") };
+    let load = bed.disk.load(candidate, &digest_of(1));
+    let body = bed.run(load).unwrap().unwrap().body;
+    for round in 1..=3 {
+        let before = bed.disk.counts();
+        while bed.disk.counts().moved == before.moved
+            || bed.disk.counts().segments_reclaimed < before.segments_reclaimed + 8
+        {
+            bed.disk.find(&digest_of(1)).into_iter().for_each(|candidate| bed.disk.note_use(candidate));
+            let _ = bed.put(100, 20_000);
+            bed.settle();
+        }
+        assert!(body.is_there());
+        let (mut number, mut at) = (None, 0);
+        let expected = bytes_of(1, 0, 90_000);
+        while at < expected.len() {
+            let read = bed.run(poll_fn(|cx| body.poll_at(cx, &mut number, at as u64..u64::MAX))).expect("it comes");
+            let bytes = read.unwrap_or_else(|error| panic!("round {round}: {error}"));
+            assert!(bytes[..] == expected[at..at + bytes.len()]);
+            at += bytes.len();
+        }
+        number.into_iter().for_each(|number| body.forget(number));
+    }
+}
+
+#[test]
+fn a_segment_that_is_read_is_reclaimed_a_little_later_and_nobody_begins_to_read_it() {
+    let mut bed = Bed::ready(22, 8);
+    bed.put_slowly(1, 150_000);
+    let disk = bed.disk.clone();
+    bed.run(disk.sync()).unwrap().unwrap();
+    let [candidate] = bed.disk.find(&digest_of(1))[..] else { panic!("it is found") };
+    let load = bed.disk.load(candidate, &digest_of(1));
+    let body = bed.run(load).unwrap().unwrap().body;
+    let expected = bytes_of(1, 0, 150_000);
+    let (mut number, mut at) = (None, 0);
+    let mut read = |bed: &mut Bed| {
+        let bytes = bed.run(poll_fn(|cx| body.poll_at(cx, &mut number, at as u64..at as u64 + 1))).expect("it comes");
+        let bytes = bytes.expect("it is there as long as it is read");
+        assert!(bytes[..] == expected[at..at + bytes.len()]);
+        at += bytes.len();
+        at < expected.len()
+    };
+    read(&mut bed);
+    churn_until_gone(&mut bed, 1);
+    assert!(!body.is_there(), "nobody else is to begin");
+    while read(&mut bed) {}
+    number.into_iter().for_each(|number| body.forget(number));
+    bed.disk.tick(NOW);
+    bed.settle();
+    assert_eq!(bed.disk.counts().segments_reclaimed, 1);
+}

@@ -146,8 +146,8 @@ fn nobody_waits_for_ever_for_a_disk_that_does_nothing() {
     bed.device.set_fault(Some((Kind::Write, Fault::Hang)));
     push(&mut bed, &mut put, &expected[400_000..500_000]);
     assert!(now(|cx| put.poll_settled(cx, 499_999)).is_none());
-    bed.disk.tick(NOW + 19);
+    bed.disk.tick(NOW + 9);
     assert!(now(|cx| put.poll_settled(cx, 499_999)).is_none());
-    bed.disk.tick(NOW + 20);
+    bed.disk.tick(NOW + 10);
     assert_eq!(now(|cx| put.poll_settled(cx, 499_999)), Some(Err(Refused::Slow)));
 }
