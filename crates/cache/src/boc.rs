@@ -7,13 +7,13 @@
 //! ```
 //! (A fetch that doesn't stream goes from PrepStream straight to Finished.)
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use base::Mono;
 use base::critical::Lock;
-use storage::{Body, Buf, OwnFacts, RecordFields};
+use storage::{Body, Buf, OwnFacts, RecordFields, StoredBody};
 
 use crate::attrs::Attrs;
 use crate::digest::Digest;
@@ -80,6 +80,8 @@ pub(crate) struct Boc {
     fetched: AtomicU64,
     /// The body goes to one reader and isn't kept.
     transit: AtomicBool,
+    /// Whoever reads it does so here to the end, also once it is whole.
+    stays: AtomicBool,
     clients: AtomicU32,
     /// Set after the first of them is counted.
     had_client: AtomicBool,
@@ -90,6 +92,10 @@ struct Inner {
     /// Of a failed fetch.
     reason: FetchFailed,
     body: Body,
+    /// What of the body isn't in memory any more can be read from here.
+    stored: Option<Arc<dyn StoredBody>>,
+    /// That is what is before this offset.
+    left: u64,
     /// Most bytes a transit body may be ahead of its reader.
     room: Option<u64>,
     consumed: u64,
@@ -141,6 +147,8 @@ pub(crate) struct SoftPurge {
 pub(crate) enum ReadState {
     Bytes(Buf),
     End,
+    /// It isn't in memory any more, but there.
+    Stored(Arc<dyn StoredBody>),
     /// The body moved into the objcore.
     Moved,
 }
@@ -150,6 +158,8 @@ impl Boc {
         let inner = Inner {
             reason: FetchFailed(""),
             body: Body::default(),
+            stored: None,
+            left: 0,
             room,
             consumed: 0,
             waiters: Waiters::default(),
@@ -164,6 +174,7 @@ impl Boc {
             rank: AtomicU8::new(0),
             fetched: AtomicU64::new(0),
             transit: AtomicBool::new(transit),
+            stays: AtomicBool::new(false),
             clients: AtomicU32::new(0),
             had_client: AtomicBool::new(false),
             inner: Lock::new(inner),
@@ -255,7 +266,7 @@ impl Boc {
                 inner.reason = reason;
             }
             self.rank.store(next.rank(), Release);
-            if matches!(next, BocState::Finished { .. }) && !self.is_transit() {
+            if matches!(next, BocState::Finished { .. }) && self.is_moved_at_end() {
                 // Readers go on in the objcore. What came of a failed body is theirs until they have gone.
                 inner.body.drop_before(u64::MAX);
             }
@@ -289,8 +300,62 @@ impl Boc {
     pub fn clear_body(&self) {
         let mut inner = self.inner.lock();
         inner.body = Body::default();
+        (inner.stored, inner.left) = (None, 0);
         inner.consumed = 0;
         self.fetched.store(0, Relaxed);
+    }
+
+    /// Lets go of the blocks before `offset`, which can be read from `stored`.
+    pub fn let_go(&self, offset: u64, stored: Arc<dyn StoredBody>) {
+        let mut inner = self.inner.lock();
+        inner.body.drop_before(offset);
+        inner.left = inner.body.start();
+        inner.stored = Some(stored);
+    }
+
+    /// Whether it let go of any.
+    pub fn has_let_go(&self) -> bool {
+        self.inner.lock().left > 0
+    }
+
+    /// Where all of it can be read, if it let go of some of it.
+    pub fn stored(&self) -> Option<Arc<dyn StoredBody>> {
+        self.inner.lock().stored.clone()
+    }
+
+    /// Bytes of the body in memory.
+    pub fn held_bytes(&self) -> u64 {
+        let inner = self.inner.lock();
+        inner.body.len() - inner.body.start()
+    }
+
+    /// Offset after the first block in memory.
+    pub fn first_end(&self) -> u64 {
+        let inner = self.inner.lock();
+        inner.body.pieces().next().map_or(inner.body.len(), |piece| piece.end())
+    }
+
+    /// From now on the body, which was to be kept, goes to the one client that there is, who may be behind.
+    pub fn pass_on(&self, room: Option<u64>) {
+        let mut inner = self.inner.lock();
+        inner.consumed = inner.body.start();
+        inner.room = room;
+        self.set_transit();
+    }
+
+    /// What there is of the body stays here for those who read it: it goes nowhere else.
+    pub fn keep_for_readers(&self) {
+        self.stays.store(true, Relaxed);
+    }
+
+    /// Whether readers go on in the objcore once it is whole.
+    pub fn is_moved_at_end(&self) -> bool {
+        !self.is_transit() && !self.stays.load(Relaxed)
+    }
+
+    /// Handles of clients.
+    pub fn clients(&self) -> u32 {
+        self.clients.load(Acquire)
     }
 
     /// Wakes who waits, for something that isn't known here.
@@ -411,9 +476,12 @@ impl Boc {
                 writer = inner.writer.take();
             }
             match self.state_in(&inner) {
-                BocState::Finished { .. } if !self.is_transit() => Poll::Ready(Ok(ReadState::Moved)),
+                BocState::Finished { .. } if self.is_moved_at_end() => Poll::Ready(Ok(ReadState::Moved)),
                 state => match inner.body.at(offset) {
                     Some(buf) => Poll::Ready(Ok(ReadState::Bytes(buf))),
+                    None if let Some(stored) = inner.stored.as_ref().filter(|_| offset < inner.left) => {
+                        Poll::Ready(Ok(ReadState::Stored(stored.clone())))
+                    }
                     None if let BocState::Failed(reason) = state => Poll::Ready(Err(reason)),
                     None if offset < inner.consumed => Poll::Ready(Err(FetchFailed("body already passed on"))),
                     None if state.is_over() => Poll::Ready(Ok(ReadState::End)),

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The right, and the duty, to fill an objcore. Dropping it unfinished is a failed fetch.
 
+mod outgrow;
+
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base::Mono;
-use storage::{Body, Buf, HomeId, NoSpace, RecordFields, SMALL_BODY, Store, StoreId, Writing};
+use storage::{Body, Buf, HomeId, HomeRest, NoSpace, RecordFields, Rest, SMALL_BODY, Store, StoreId, Writing};
 
 use crate::attrs::{Attrs, Times, Vary};
 use crate::boc::{Boc, BocState, FetchFailed};
@@ -48,6 +50,8 @@ pub struct Busy {
     filling: Option<Filling>,
     nukes_left: u32,
     short_blocks: usize,
+    /// The body was announced as longer than its share of the store's front.
+    is_long: bool,
     events: Vec<Event>,
     /// Keys of the object, if keys are kept.
     tags: Vec<Box<[u8]>>,
@@ -65,6 +69,8 @@ struct Filling {
     is_published: bool,
     /// The same object on its way into the store's home.
     writing: Option<Box<dyn Writing>>,
+    /// Where the body is on its way to its reader, when it can't be kept.
+    passed_in: Option<Arc<Store>>,
 }
 
 impl Busy {
@@ -91,6 +97,7 @@ impl Busy {
             filling: None,
             nukes_left,
             short_blocks: 0,
+            is_long: false,
             events: Vec::new(),
             tags: Vec::new(),
             record_tags: Vec::new(),
@@ -133,6 +140,10 @@ impl Busy {
     pub fn make_room(&mut self, store: &Store, needed: u64) -> bool {
         let shared = self.cache.shared();
         self.nukes_left = shared.hot_params.nuke_limit();
+        // More than its share of a front is never in memory at once.
+        let share = store.front_share().unwrap_or(u64::MAX);
+        self.is_long = needed > share;
+        let needed = needed.min(share);
         shared.make_room(store, needed, &mut self.nukes_left, &mut self.events)
     }
 
@@ -175,7 +186,14 @@ impl Busy {
         if attrs.flags.is_uncacheable() {
             self.boc.set_transit();
         }
-        let filling = Filling { store: store.clone(), head_block, attrs: *attrs, is_published: false, writing: None };
+        let filling = Filling {
+            store: store.clone(),
+            head_block,
+            attrs: *attrs,
+            is_published: false,
+            writing: None,
+            passed_in: None,
+        };
         self.filling = Some(filling);
         self.begin_writing();
         Ok(())
@@ -220,10 +238,8 @@ impl Busy {
     /// # Errors
     /// [`NoSpace`] when eviction couldn't make room: the fetch should fail.
     pub fn append(&mut self, data: &[u8]) -> Result<(), NoSpace> {
-        let filling = self.filling.as_ref().expect("the head is stored before the body");
         for part in data.chunks(PIECE) {
-            let shared = self.cache.shared();
-            let buf = shared.block(&filling.store, &[part], &mut self.nukes_left, &mut self.events)?;
+            let buf = self.body_block(part)?;
             self.boc.push(buf);
             self.short_blocks = if part.len() < SHORT_BLOCK { self.short_blocks + 1 } else { 0 };
         }
@@ -251,6 +267,9 @@ impl Busy {
     /// Ready when more should be appended: a body that is only passed on waits for its reader. `Err` when its client is
     /// gone, so that the fetch can end.
     pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unwanted>> {
+        if !self.boc.is_transit() {
+            return self.poll_front(cx).map(Ok);
+        }
         self.boc.poll_room(cx).map_err(|()| Unwanted)
     }
 
@@ -337,7 +356,7 @@ impl Busy {
         if let Some(writing) = &mut filling.writing
             && writing.push(data).is_err()
         {
-            filling.writing = None;
+            self.lose_home();
         }
     }
 
@@ -483,8 +502,12 @@ impl Busy {
             return None;
         }
         let (store, head_block) = (filling.store, filling.head_block);
-        let body = if self.boc.is_transit() { Body::default() } else { self.boc.copy_body() };
         let fields = self.cache.shared().fields_of(&self.oc, head_block.lengths);
+        if let Some(stored) = self.boc.stored().filter(|_| self.boc.is_moved_at_end()) {
+            let rest = Rest::Home(Box::new(HomeRest::new(stored)));
+            return Some(ObjBytes::new(head_block.buf, Some(rest), &fields));
+        }
+        let body = if self.boc.is_moved_at_end() { self.boc.copy_body() } else { Body::default() };
         let compact = match self.has_room_for_record(&store, head_block.lengths, &body) {
             true => store.keep(&fields, head_block.buf, &self.record_tags, &body).0,
             false => store.compact(head_block.buf, &body),

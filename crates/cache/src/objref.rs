@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use base::Vxid;
-use storage::{Buf, RecordId, StoreError, StoreId};
+use storage::{Buf, RecordId, StoreError, StoreId, StoredBody};
 
 use crate::attrs::{Flags, Times};
 use crate::boc::{Boc, BocState, FetchFailed, ReadState};
@@ -231,6 +231,8 @@ enum Waits {
     Fetch(u64),
     /// For the store's home.
     Store(u64),
+    /// For what the fetch has let go of, which is in the home.
+    Left(u64),
 }
 
 /// Reads a body. Any number of readers may follow one fetch, except of an uncacheable one, which has one.
@@ -254,6 +256,9 @@ impl Reader {
             Some(boc) => {
                 let mut id = if let Waits::Fetch(id) = self.waits { Some(id) } else { None };
                 let found = boc.poll_at(cx, &mut id, self.offset);
+                if !matches!(found, Poll::Ready(Ok(ReadState::Stored(_)))) {
+                    self.leave_left();
+                }
                 if let Some(id) = id {
                     self.waits = Waits::Fetch(id);
                 }
@@ -263,6 +268,7 @@ impl Reader {
         let buf = match found {
             ReadState::Bytes(buf) => Some(buf),
             ReadState::End => None,
+            ReadState::Stored(stored) => Some(ready!(self.poll_left(cx, &*stored)).map_err(ReadError::Store)?),
             ReadState::Moved => ready!(self.poll_stored(cx)).map_err(ReadError::Store)?,
         };
         self.offset += buf.as_ref().map_or(0, |buf| buf.len() as u64);
@@ -281,6 +287,24 @@ impl Reader {
         let found = bytes.poll_at(cx, &mut id, self.offset..self.until);
         self.waits = id.map_or(Waits::Nowhere, Waits::Store);
         found
+    }
+
+    /// What the fetch has let go of.
+    #[cold]
+    fn poll_left(&mut self, cx: &mut Context<'_>, stored: &dyn StoredBody) -> Poll<Result<Buf, StoreError>> {
+        // The fetch forgets by itself who waited for it.
+        let mut id = if let Waits::Left(id) = self.waits { Some(id) } else { None };
+        let found = stored.poll_at(cx, &mut id, self.offset..self.until.min(stored.len()));
+        self.waits = id.map_or(Waits::Nowhere, Waits::Left);
+        found
+    }
+
+    /// It won't read any more of what the fetch has let go of.
+    fn leave_left(&mut self) {
+        if let (Waits::Left(id), Some(boc)) = (self.waits, &self.obj.boc) {
+            self.waits = Waits::Nowhere;
+            boc.stored().into_iter().for_each(|stored| stored.forget(id));
+        }
     }
 
     /// [`Reader::poll_next`] as a future.
@@ -311,8 +335,9 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
+        self.leave_left();
         match (self.waits, self.obj.oc.bytes()) {
-            (Waits::Nowhere, _) | (Waits::Store(_), None) => {}
+            (Waits::Nowhere | Waits::Left(_), _) | (Waits::Store(_), None) => {}
             (Waits::Fetch(id), _) => self.obj.forget(Some(id)),
             (Waits::Store(id), Some(bytes)) => bytes.forget(id),
         }

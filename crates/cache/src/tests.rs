@@ -11,6 +11,7 @@ mod kit;
 mod line;
 mod lookups;
 mod model;
+mod outgrow;
 mod rooms;
 mod stress;
 mod tags;

@@ -39,6 +39,11 @@ impl Body {
         self.end == 0
     }
 
+    /// Offset of the first byte still held; the length when none is.
+    pub fn start(&self) -> u64 {
+        self.pieces.front().map_or(self.end, |piece| piece.start)
+    }
+
     /// The blocks still held.
     pub fn pieces(&self) -> impl DoubleEndedIterator<Item = &Piece> + ExactSizeIterator {
         self.pieces.iter()

@@ -31,6 +31,11 @@ const SPREAD: u64 = 2;
 const KEEP_SHARE: u64 = 256;
 const KEEP_LEAST: u64 = 1 << 20;
 
+/// Of the limit of a store with a home, one part in so many is one body's while it is fetched; at least
+/// [`FRONT_SHARE_LEAST`] bytes.
+const FRONT_SHARE: u64 = 4;
+const FRONT_SHARE_LEAST: u64 = 256 << 10;
+
 /// Bytes of nobody's account are copied into their block up to this length.
 const COPIED: usize = 1 << 10;
 
@@ -171,6 +176,13 @@ impl Store {
     #[inline]
     pub fn home(&self) -> Option<&Arc<dyn Home>> {
         self.home.as_ref()
+    }
+
+    /// How much of its memory, in bytes, one body takes before it is read from the store's home; without a home any body is
+    /// in memory, as it is without a limit.
+    pub fn front_share(&self) -> Option<u64> {
+        self.home.as_ref()?;
+        Some((self.account.bound()? / FRONT_SHARE).max(FRONT_SHARE_LEAST))
     }
 
     /// Bytes held now.

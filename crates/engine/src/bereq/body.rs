@@ -74,11 +74,11 @@ impl Bereq {
         self.close_filters(&mut chain);
         let moved = moved.and_then(|()| self.store_aux_attrs(&mut chain));
         match moved {
-            Ok(()) => self.end_body(),
+            Ok(()) => self.end_body().await,
             Err(BodyFailure::Unwanted) => {
                 self.log.put(Tag::Debug, b"Fetch: Pass delivery abandoned");
                 self.end_link(Some(SessClose::RxBody));
-                self.end_body()
+                self.end_body().await
             }
             Err(BodyFailure::Logged) => {
                 self.end_link(Some(SessClose::RxBody));
@@ -383,9 +383,11 @@ impl Bereq {
         }
     }
 
-    /// The object is whole: the connection goes back first, then the object's last state is published.
-    fn end_body(&mut self) -> Step {
+    /// The object is whole: the connection goes back first, then the object's last state is published. A body that was too
+    /// long for memory is on disk before that.
+    async fn end_body(&mut self) -> Step {
         self.end_link(None);
+        poll_fn(|cx| self.busy().poll_whole(cx)).await;
         let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
         // The exchange has compared what came with what was announced, and filters change the length.
         let finished = busy.finish(None);
@@ -427,7 +429,7 @@ impl Bereq {
             // A long body is at hand at once: the thread has others to serve, and a passed one's reader must keep up.
             rt::yield_now().await;
             if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
-                return self.end_body();
+                return self.end_body().await;
             }
             match reader.next().await {
                 Ok(None) => break,
@@ -448,7 +450,7 @@ impl Bereq {
                 }
             }
         }
-        self.end_body()
+        self.end_body().await
     }
 
     /// A body that didn't stream failed half-way: what was stored of it is dropped for the error's.

@@ -32,6 +32,9 @@ struct Table {
     /// Those that were let go on, and what they get.
     served: HashMap<u64, Result<(), StoreError>>,
     is_refusing: bool,
+    /// Nothing that is pushed gets written; who waits for that.
+    is_stalled: bool,
+    writers: Vec<Waker>,
     /// What is finished is found once this is over.
     is_behind: bool,
     failure: Option<StoreError>,
@@ -65,6 +68,16 @@ impl SimulatedHome {
     /// From now on nothing is taken, or again.
     pub fn refuse(&self, is_refusing: bool) {
         self.table().is_refusing = is_refusing;
+    }
+
+    /// From now on nothing that is pushed gets written, or again.
+    pub fn stall(&self, is_stalled: bool) {
+        let woken = {
+            let mut table = self.table();
+            table.is_stalled = is_stalled;
+            std::mem::take(&mut table.writers)
+        };
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// From now on what is finished isn't found, or that and all later ones are.
@@ -227,7 +240,7 @@ impl Home for Arc<SimulatedHome> {
         table.last += 1;
         let id = table.last;
         table.writings.insert(id, (*digest, 0));
-        Box::new(SimulatedWriting { home: self.clone(), id, body: Vec::new() })
+        Box::new(SimulatedWriting { home: self.clone(), id, body: Arc::default() })
     }
 
     fn note_use(&self, digest: &[u8; 32], id: HomeId) {
@@ -282,7 +295,26 @@ impl Drop for Waiting {
 struct SimulatedWriting {
     home: Arc<SimulatedHome>,
     id: u64,
-    body: Vec<u8>,
+    body: Arc<Mutex<Vec<u8>>>,
+}
+
+impl SimulatedWriting {
+    fn body(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.body.lock().expect("no test goes on after a panic in here")
+    }
+
+    /// How much is written, if the home does anything.
+    fn poll_written(&self, cx: &mut Context<'_>) -> Poll<Result<u64, StoreError>> {
+        let mut table = self.home.table();
+        if table.is_refusing {
+            return Poll::Ready(Err(StoreError("nothing is taken")));
+        }
+        if table.is_stalled {
+            table.writers.push(cx.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(self.body().len() as u64))
+    }
 }
 
 impl Writing for SimulatedWriting {
@@ -290,12 +322,30 @@ impl Writing for SimulatedWriting {
         if self.home.table().is_refusing {
             return Err(StoreError("nothing is taken"));
         }
-        self.body.extend_from_slice(bytes);
+        self.body().extend_from_slice(bytes);
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<HomeId> {
-        let body = std::mem::take(&mut self.body).into();
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StoreError>> {
+        self.poll_written(cx).map_ok(drop)
+    }
+
+    fn poll_settled(&mut self, cx: &mut Context<'_>, above: u64) -> Poll<Result<u64, StoreError>> {
+        let written = self.poll_written(cx);
+        assert!(!matches!(written, Poll::Ready(Ok(written)) if written <= above), "more than there is is waited for");
+        written
+    }
+
+    fn poll_whole(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, StoreError>> {
+        self.poll_written(cx)
+    }
+
+    fn so_far(&mut self) -> Option<Arc<dyn StoredBody>> {
+        Some(Arc::new(GrowingBody(self.home.clone(), self.body.clone())))
+    }
+
+    fn finish(self: Box<Self>, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<HomeId> {
+        let body = self.body().as_slice().into();
         let mut table = self.home.table();
         let (digest, removed_before) = table.writings[&self.id];
         if table.is_refusing || removed_before > fields.ban_seq {
@@ -312,6 +362,36 @@ impl Writing for SimulatedWriting {
 impl Drop for SimulatedWriting {
     fn drop(&mut self) {
         self.home.table().writings.remove(&self.id);
+    }
+}
+
+/// One that may become longer. It isn't counted among those that somebody holds.
+struct GrowingBody(Arc<SimulatedHome>, Arc<Mutex<Vec<u8>>>);
+
+impl StoredBody for GrowingBody {
+    fn len(&self) -> u64 {
+        self.1.lock().expect("no test goes on after a panic in here").len() as u64
+    }
+
+    fn poll_at(
+        &self,
+        cx: &mut Context<'_>,
+        reader: &mut Option<u64>,
+        wanted: Range<u64>,
+    ) -> Poll<Result<Buf, StoreError>> {
+        self.0.table().wanted = wanted.clone();
+        let bytes = self.1.lock().expect("no test goes on after a panic in here")[wanted.start as usize..].to_vec();
+        self.0.poll(cx, reader).map_ok(|()| Buf::unaccounted(bytes[..bytes.len().min(PIECE)].to_vec()))
+    }
+
+    fn forget(&self, reader: u64) {
+        self.0.forget_in(&mut self.0.table(), &mut Some(reader));
+    }
+}
+
+impl std::fmt::Debug for GrowingBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "GrowingBody({} bytes)", self.len())
     }
 }
 

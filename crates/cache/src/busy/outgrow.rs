@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Bodies that are longer than their store's front (its memory) can spare for one.
+//!
+//! Until it has grown to its share, such a body is in memory as any other, and goes to the home beside. From there on its
+//! fetch goes at the home's pace: it lets go of blocks that the home has written, and readers that are behind read those
+//! from there, as they will all of the body once it is whole. What isn't known to be written stays in memory.
+//!
+//! When the home can't take it (a disk that fails, stands still, is being read in, or is too small), a body that fits into
+//! memory stays there. One that doesn't is passed on to its only reader and not kept, and without exactly one reader its
+//! fetch fails, as it does in a store without a home. At its end nothing more has to fit: then any number of readers get it.
+
+use std::task::{Context, Poll, Waker};
+
+use storage::{Buf, NoSpace, StoreError, Writing};
+
+use super::Busy;
+use crate::boc::Boc;
+use crate::tombstones::Cause;
+
+impl Busy {
+    /// Ready when more of a body that is kept should be appended.
+    pub(super) fn poll_front(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(filling) = &mut self.filling else { return Poll::Ready(()) };
+        let Some(share) = filling.store.front_share() else { return Poll::Ready(()) };
+        let held = self.boc.held_bytes();
+        if held < share / 2 && !self.is_long {
+            return Poll::Ready(());
+        }
+        let Some(writing) = &mut filling.writing else { return Poll::Ready(()) };
+        let result = match writing.poll_room(cx) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Ok(())) if held < share => return Poll::Ready(()),
+            Poll::Ready(Ok(())) => match let_go(&self.boc, &mut **writing, cx, share / 2) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(result) => result,
+            },
+        };
+        self.short_blocks = 0;
+        if result.is_err() {
+            self.lose_home();
+        }
+        Poll::Ready(())
+    }
+
+    /// Nothing more is appended. Ready when the object may be finished: what of its body isn't in memory is in its home, or
+    /// nobody finds it any more.
+    pub fn poll_whole(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.boc.is_transit() || !self.boc.has_let_go() {
+            return Poll::Ready(());
+        }
+        let writing = self.filling.as_mut().and_then(|filling| filling.writing.as_mut());
+        match writing.map(|writing| writing.poll_whole(cx)) {
+            Some(Poll::Pending) => return Poll::Pending,
+            Some(Poll::Ready(Ok(_))) => {}
+            Some(Poll::Ready(Err(_))) | None => {
+                self.give_up_writing();
+                self.publish();
+                self.cache.shared().kill(&self.oc, Cause::Evicted);
+                self.boc.keep_for_readers();
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// A block for more of the body. Where its store has no room left the body lets go of what it can, or is passed on.
+    pub(super) fn body_block(&mut self, part: &[u8]) -> Result<Buf, NoSpace> {
+        let full = match self.own_block(part) {
+            Ok(buf) => return Ok(buf),
+            Err(full) => full,
+        };
+        let filling = self.filling.as_mut().expect("the head is stored before the body");
+        if filling.store.home().is_none() || self.boc.is_transit() {
+            return Err(full);
+        }
+        if let Some(writing) = &mut filling.writing {
+            let _ = let_go(&self.boc, &mut **writing, &mut Context::from_waker(Waker::noop()), 0);
+            self.short_blocks = 0;
+            if let Ok(buf) = self.own_block(part) {
+                return Ok(buf);
+            }
+        }
+        if self.pass_on() { self.own_block(part) } else { Err(full) }
+    }
+
+    fn own_block(&mut self, part: &[u8]) -> Result<Buf, NoSpace> {
+        let filling = self.filling.as_ref().expect("the head is stored before the body");
+        let store = filling.passed_in.as_ref().unwrap_or(&filling.store);
+        self.cache.shared().block(store, &[part], &mut self.nukes_left, &mut self.events)
+    }
+
+    /// The home takes no more of it. Without that, what has left memory can't be an object's.
+    pub(super) fn lose_home(&mut self) {
+        self.give_up_writing();
+        if self.boc.has_let_go() {
+            self.pass_on();
+        }
+    }
+
+    /// Passes the body on to its only reader from now on; nobody else finds the object. False: there isn't just one.
+    fn pass_on(&mut self) -> bool {
+        self.give_up_writing();
+        if self.is_private || !self.is_published() || self.boc.clients() != 1 {
+            return false;
+        }
+        let shared = self.cache.shared();
+        shared.kill(&self.oc, Cause::Evicted);
+        // Whoever found it before is counted by now.
+        if self.boc.clients() != 1 {
+            return false;
+        }
+        self.boc.pass_on(shared.hot_params.transit_buffer());
+        let transient = shared.stores().transient().clone();
+        self.filling.as_mut().expect("it is published").passed_in = Some(transient);
+        true
+    }
+
+    fn give_up_writing(&mut self) {
+        if let Some(filling) = &mut self.filling {
+            filling.writing = None;
+        }
+    }
+}
+
+/// Lets go of what the home has written, down to `least` bytes in memory. Ready once that is a block at least.
+fn let_go(boc: &Boc, writing: &mut dyn Writing, cx: &mut Context<'_>, least: u64) -> Poll<Result<(), StoreError>> {
+    let first_end = boc.first_end();
+    let settled = match writing.poll_settled(cx, first_end.saturating_sub(1)) {
+        Poll::Pending => return Poll::Pending,
+        Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+        Poll::Ready(Ok(settled)) => settled,
+    };
+    let stored = writing.so_far().ok_or(StoreError("a body in progress can't be read from here"))?;
+    boc.let_go(settled.min(boc.fetched().saturating_sub(least)).max(first_end), stored);
+    Poll::Ready(Ok(()))
+}
