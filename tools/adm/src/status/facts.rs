@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What there is to know of a running server, from its shared memory, its CLI and the kernel.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use base::print;
@@ -50,6 +50,8 @@ pub(super) struct Store {
     pub used: u64,
     /// Of a store without a bound there is none.
     pub free: Option<u64>,
+    /// What is used of the memory of a store on a disk, and of how much.
+    pub front: Option<(u64, u64)>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -75,6 +77,21 @@ pub(super) fn gather(config: &Config) -> Option<Facts> {
     Some(facts)
 }
 
+/// Stores of what is used and free: one that is in both has its memory in front of its disk.
+fn stores(disks: BTreeMap<String, (u64, u64)>, mut memories: BTreeMap<String, (u64, u64)>) -> Vec<Store> {
+    let on_disk = disks.into_iter().map(|(name, (used, free))| {
+        let front = memories.remove(&name).map(|(used, free)| (used, used + free));
+        Store { name, kind: None, used, free: Some(free), front }
+    });
+    let mut all: Vec<Store> = on_disk.collect();
+    all.extend(memories.into_iter().map(|(name, (used, free))| {
+        let free = Some(free).filter(|&free| free > 0 || name != "Transient");
+        Store { name, kind: None, used, free, front: None }
+    }));
+    all.sort_by_key(|store| (store.name == "Transient", store.name.clone()));
+    all
+}
+
 impl Facts {
     pub fn counter(&self, name: &str) -> Option<u64> {
         self.counters.get(name).copied()
@@ -97,24 +114,24 @@ impl Facts {
         self.state = Some(if worker.is_some() { "running" } else { "stopped" }.to_owned());
         self.arguments = self.manager.and_then(process::arguments);
         self.descriptors = self.worker.and_then(process::descriptors);
-        let mut space = HashMap::new();
+        // By the name of a store: used and free, of a disk and of memory.
+        let (mut disks, mut memories) = (BTreeMap::<String, (u64, u64)>::new(), BTreeMap::<String, (u64, u64)>::new());
         for reading in &readings {
             let value = u64::try_from(reading.signed()).unwrap_or(0);
             match (&*reading.set, reading.about.name.as_str()) {
                 ("MAIN" | "MGT", _) => drop(self.counters.insert(reading.full_name(), value)),
-                (set, "g_bytes") => {
-                    let name = set.split_once('.').map_or(set, |(_, name)| name).to_owned();
-                    self.stores.push(Store { name, kind: None, used: value, free: None });
-                }
-                (set, "g_space") => {
-                    space.insert(set.split_once('.').map_or(set, |(_, name)| name).to_owned(), value);
+                (set, what @ ("g_bytes" | "g_space")) => {
+                    let amounts = match set.split_once('.') {
+                        Some(("SMF", name)) => disks.entry(name.to_owned()).or_default(),
+                        Some(("SMA" | "SMU", name)) => memories.entry(name.to_owned()).or_default(),
+                        _ => continue,
+                    };
+                    *(if what == "g_bytes" { &mut amounts.0 } else { &mut amounts.1 }) = value;
                 }
                 _ => {}
             }
         }
-        for store in &mut self.stores {
-            store.free = space.get(&store.name).copied().filter(|&free| free > 0 || store.name != "Transient");
-        }
+        self.stores = stores(disks, memories);
         Ok(())
     }
 
@@ -137,7 +154,13 @@ impl Facts {
             let name = word(&kind, "name");
             match self.stores.iter_mut().find(|store| store.name == name) {
                 Some(store) => store.kind = Some(word(&kind, "storage")),
-                None => self.stores.push(Store { name, kind: Some(word(&kind, "storage")), used: 0, free: None }),
+                None => self.stores.push(Store {
+                    name,
+                    kind: Some(word(&kind, "storage")),
+                    used: 0,
+                    free: None,
+                    front: None,
+                }),
             }
         }
         // The first is ours alone, and knows of deaths that were no panic.
@@ -162,6 +185,7 @@ impl Facts {
             }),
             "stores": self.stores.iter().map(|store| json!({
                 "name": store.name, "kind": store.kind, "used_bytes": store.used, "free_bytes": store.free,
+                "front": store.front.map(|(used, all)| json!({ "used_bytes": used, "free_bytes": all - used })),
             })).collect::<Vec<_>>(),
             "objects": counter("MAIN.n_object"),
             "nuked": counter("MAIN.n_lru_nuked"),
@@ -257,6 +281,16 @@ fn panicked(report: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_store_on_a_disk_is_one_with_its_memory() {
+        let amounts =
+            |names: &[(&str, u64, u64)]| names.iter().map(|&(name, used, free)| (name.into(), (used, free))).collect();
+        let got = stores(amounts(&[("d", 30, 70)]), amounts(&[("Transient", 1, 0), ("d", 2, 8), ("m", 3, 0)]));
+        let got: Vec<_> = got.iter().map(|own| (own.name.as_str(), own.used, own.free, own.front)).collect();
+        let want = [("d", 30, Some(70), Some((2, 10))), ("m", 3, Some(0), None), ("Transient", 1, None, None)];
+        assert_eq!(got, want);
+    }
 
     #[test]
     fn answers_are_read_whoever_gives_them() {

@@ -94,11 +94,13 @@ fn bytes(bytes: u64) -> String {
 
 fn store(store: &Store) -> String {
     let kind = store.kind.as_deref().map_or(String::new(), |kind| format!(" ({kind})"));
+    let front =
+        store.front.map_or(String::new(), |(used, all)| format!("; in memory {} of {}", bytes(used), bytes(all)));
     match store.free {
         Some(free) if store.used + free > 0 => {
             let all = store.used + free;
             let share = store.used as f64 * 100.0 / all as f64;
-            format!("{}{kind}: {} of {} used, {share:.1} %", store.name, bytes(store.used), bytes(all))
+            format!("{}{kind}: {} of {} used, {share:.1} %{front}", store.name, bytes(store.used), bytes(all))
         }
         _ => format!("{}{kind}: {} used", store.name, bytes(store.used)),
     }
@@ -146,7 +148,13 @@ mod tests {
             worker: Some(11),
             arguments: Some(vec!["varnishd".into(), "-f".into(), "/etc/my site.vcl".into()]),
             addresses: Some(vec![("a0".into(), "127.0.0.1:80".into())]),
-            stores: vec![Store { name: "s0".into(), kind: Some("malloc".into()), used: 512, free: Some(1536) }],
+            stores: vec![Store {
+                name: "s0".into(),
+                kind: Some("malloc".into()),
+                used: 512,
+                free: Some(1536),
+                front: Some((2, 512)),
+            }],
             parameters: Some(Vec::new()),
             ..Facts::default()
         };
@@ -162,7 +170,7 @@ worker       running, process 11, for 1 min 1 s
 started as   varnishd -f '/etc/my site.vcl'
 listens on   127.0.0.1:80 (a0)
 VCL          not known
-storage      s0 (malloc): 512 bytes of 2.0 KB used, 25.0 %
+storage      s0 (malloc): 512 bytes of 2.0 KB used, 25.0 %; in memory 2 bytes of 512 bytes
 objects      0, 0 evicted to make room
 requests     0: hit rate 75.0 % (3 hits, 1 misses), 0 passes
 restarts     0 (0 died, 0 of them in a panic)
