@@ -63,6 +63,8 @@ pub struct Usage {
     pub buffer_bytes: u64,
     /// Memory of what was read of bodies and is on its way to somebody.
     pub read_bytes: u64,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
     /// Bytes of all segments.
     pub total_bytes: u64,
     /// Bytes of segments that hold nothing.
@@ -285,6 +287,7 @@ impl Disk {
             index_bytes: self.core.index.bytes(),
             buffer_bytes: (log.in_flight_bytes + batch + removals) as u64,
             read_bytes: self.core.read_bytes.load(Relaxed),
+            segment_bytes,
             total_bytes: segment_bytes * log.segments.len() as u64,
             free_bytes: segment_bytes * free,
         }

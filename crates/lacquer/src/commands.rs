@@ -54,6 +54,9 @@ pub const COMMANDS: &[Command] = &[
     command("memory", None, "lacquer-memory", "who holds how much of a running server's memory", |_, args| {
         lacquer_adm::memory::main(args)
     }),
+    command("store", None, "lacquer-store", "what is in a store on disk, and whether it is whole", |_, args| {
+        lacquer_store::main(args)
+    }),
     command(
         "upgrade",
         None,

@@ -65,6 +65,12 @@ const PAGES: &[Page] = &[
         Body::Prose(include_str!("man/lacquer-memory.txt")),
     ),
     (
+        "lacquer-store",
+        1,
+        "what is in a store on disk, and whether it is whole",
+        Body::Prose(include_str!("man/lacquer-store.txt")),
+    ),
+    (
         "lacquer-upgrade",
         1,
         "go on as the program that is installed now, without a pause",
@@ -347,7 +353,7 @@ fn tags() -> String {
 }
 
 fn counters() -> String {
-    use tables::counters::{Lck, Main, Mempool, Mgt, NoHitCounts, Sma, Smf, Vbe, Xkey};
+    use tables::counters::{DiskSet, Lck, Main, Mempool, Mgt, NoHitCounts, Sma, Smf, Vbe, Xkey};
     fn set<S: Set>() -> String {
         let one = |elem: &Elem| {
             let text = if elem.docs.is_empty() { elem.oneliner } else { elem.docs };
@@ -362,6 +368,7 @@ fn counters() -> String {
         set::<Mempool>(),
         set::<Sma>(),
         set::<Smf>(),
+        set::<DiskSet>(),
         set::<Vbe>(),
         set::<Lck>(),
         set::<Xkey>(),

@@ -100,7 +100,7 @@ impl Manager {
         }
     }
 
-    fn json(&self, request: &Request, members: &str) -> Reply {
+    pub(crate) fn json(&self, request: &Request, members: &str) -> Reply {
         json_reply(&request.words, self.clock.real().0, members)
     }
 
@@ -270,17 +270,6 @@ impl Manager {
             Ok(text) => json_reply(words, self.clock.real().0, &format!(",\n{text}")),
             Err(e) => refused_param(&e),
         }
-    }
-
-    fn storage_list(&self, request: &Request) -> Reply {
-        let rows = self.stores.iter().map(|store| (store.name.as_str(), store.kind.as_str()));
-        if request.wants_json() {
-            let object = |(name, kind)| format!("{{\n  \"name\": {},\n  \"storage\": {}\n}}", quote(name), quote(kind));
-            let objects: Vec<String> = rows.map(object).collect();
-            return self.json(request, &format!(",\n{}", objects.join(",\n")));
-        }
-        let rows: String = rows.map(|(name, kind)| format!("\tstorage.{name} = {kind}\n")).collect();
-        Reply::ok(format!("Storage devices:\n{rows}"))
     }
 
     pub(crate) fn vcl_load(&mut self, name: &str, source: Source, state: Option<&str>) -> Reply {

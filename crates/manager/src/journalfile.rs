@@ -19,7 +19,7 @@ const LOCK_LOOK: Duration = Duration::from_millis(50);
 
 /// Opens the journal of the stores that are kept, if there are such.
 pub fn open(stores: &Stores, jail: &Jail) -> Result<Option<File>, Fatal> {
-    path_of(stores)?.map(|path| jail.privileged(|| open_at(&path))).transpose()
+    jail.privileged(|| path_of(stores)?.map(|path| open_at(&path)).transpose())
 }
 
 /// The worker shall find nothing: so no store is known, and all begin empty.

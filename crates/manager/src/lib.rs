@@ -26,6 +26,7 @@ mod report;
 mod serve;
 mod session;
 mod storefile;
+mod storelist;
 mod stores;
 pub mod upgrade;
 pub mod usage;

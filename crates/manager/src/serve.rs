@@ -13,7 +13,6 @@ use sys::process::Executable;
 use sys::signal::{self, SIGHUP, SIGINT, SIGTERM, Signals};
 use tables::Params;
 use tables::params::{DebugBit, FeatureBit};
-use tables::stores::DiskOptions;
 
 use crate::checker::{DiskSources, Outcome, Source};
 use crate::clitcp::{self, Masters};
@@ -118,10 +117,6 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         argument(format!("Cannot create vmod directory ({}/vmod_cache): {}", path.display(), errno_text(&e)))
     })?;
     stores.complete()?;
-    // Until a store of `-s file` is on its disk, nothing of this would do anything.
-    if let Some(store) = stores.iter().find(|store| store.disk != DiskOptions::default()) {
-        return argument(format!("(-s {}) a store with options by name isn't built yet", store.spec));
-    }
     // Who only looks at a VCL may do so beside a server that uses the stores of the same command line.
     let (store_files, journal_file) = match options.mode {
         Mode::PrintVcl => crate::storefile::check_all(&stores, &jail).map(|()| (Vec::new(), None))?,

@@ -20,7 +20,7 @@ use tables::stores::{DirectIo, DiskOptions, MIN_BYTES};
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
 use crate::report::{Severity, print};
-use crate::stores::{StoreArg, Stores};
+use crate::stores::{NO_DIRECTORY, StoreArg, Stores};
 
 /// How long a process that ends may keep a store locked.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
@@ -36,6 +36,9 @@ const MACHINE_SHARE: u64 = 4;
 /// Memory for the index, of so many bytes of the store one: enough for objects of 2 KB.
 const INDEX_SHARE: u64 = 64;
 const INDEX_LEAST: u64 = 4 << 20;
+
+/// Memory that a worker locks for a store at most, and what else may be locked in it.
+const LOCKED: u64 = 64 << 20;
 
 /// A store's file or device.
 #[derive(Debug)]
@@ -81,15 +84,24 @@ fn draw() -> u64 {
 
 /// Opens the files of all stores that have one.
 pub fn open_all(stores: &Stores, jail: &Jail) -> Result<Vec<StoreFile>, Fatal> {
-    stores.iter().filter_map(|store| Some(open(store, store.path.as_deref()?, jail))).collect()
+    let opened: Vec<StoreFile> =
+        stores.iter().filter_map(|store| Some(open(store, store.path.as_deref()?, jail))).collect::<Result<_, _>>()?;
+    if !opened.is_empty() {
+        // While we may: a worker's ring locks the memory that it reads into.
+        let _ = jail.privileged(|| sys::limits::raise_locked_memory(LOCKED * opened.len() as u64));
+    }
+    Ok(opened)
 }
 
 /// Whether they could be opened, as far as that can be told without touching what may be in use.
 pub fn check_all(stores: &Stores, jail: &Jail) -> Result<(), Fatal> {
     for path in stores.iter().filter_map(|store| store.path.as_deref()) {
-        if !path.is_dir() && jail.privileged(|| make(path))? {
-            let _ = jail.privileged(|| std::fs::remove_file(path));
-        }
+        jail.privileged(|| {
+            if !path.is_dir() && make(path)? {
+                let _ = std::fs::remove_file(path);
+            }
+            Ok(())
+        })?;
     }
     Ok(())
 }
@@ -98,6 +110,9 @@ fn open(store: &StoreArg, path: &Path, jail: &Jail) -> Result<StoreFile, Fatal> 
     let options = BlockOptions { bytes: store.bytes, direct: direct(store.disk.direct), access: Access::Exclusive };
     let opened = jail.privileged(|| {
         if path.is_dir() {
+            if store.disk.keep {
+                return argument(format!("(-sfile) {NO_DIRECTORY}"));
+            }
             let made = BlockFile::from_file(unlinked(path)?, &options);
             return made.or_else(|why| refused(path, &why));
         }
@@ -129,7 +144,10 @@ fn unlocked<T>(open: impl Fn() -> Result<T, OpenError>) -> Result<T, OpenError> 
     let begun = Instant::now();
     loop {
         match open() {
-            Err(OpenError::Locked(_)) if begun.elapsed() < LOCK_PATIENCE => std::thread::sleep(LOCK_LOOK),
+            // A device is also taken for a moment by whoever looks what is new.
+            Err(OpenError::Locked(_) | OpenError::Mounted) if begun.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(LOCK_LOOK)
+            }
             other => return other,
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! -s: which stores there are, read by the table of kinds (`tables::stores`). Checked here, made by the worker.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,9 @@ use tables::stores::{NamedDef, OptionDef, TRANSIENT, Takes, Value};
 
 use crate::fatal::{Fatal, argument};
 use crate::named;
+
+/// What is said of a directory.
+pub const NO_DIRECTORY: &str = "a store that is kept has a file of its own, not a directory";
 
 /// One store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +135,7 @@ impl StoreArg {
             return argument(format!("(-s{kind}) no size specified"));
         }
         if self.disk.keep && self.path.as_ref().is_some_and(|path| path.is_dir()) {
-            return argument(format!("(-s{kind}) a store that is kept has a file of its own, not a directory"));
+            return argument(format!("(-s{kind}) {NO_DIRECTORY}"));
         }
         if self.disk.journal.is_some() && !self.disk.keep {
             return argument(format!("(-s{kind}) only a store that is kept has a journal: keep"));
@@ -178,7 +182,11 @@ fn named_option<'a>(def: &'static KindDef, word: &'a str) -> Option<(&'static Na
 
 /// Whether there is something that a store may take its size from.
 fn has_size(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| found.is_file() || found.file_type().is_block_device())
+    match path.metadata() {
+        Ok(found) => found.is_file() || found.file_type().is_block_device(),
+        // Who opens it may look.
+        Err(error) => error.kind() == ErrorKind::PermissionDenied,
+    }
 }
 
 fn size(def: &KindDef, name: &str, word: &str) -> Result<u64, Fatal> {

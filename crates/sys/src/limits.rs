@@ -16,6 +16,16 @@ pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
     Ok(hard)
 }
 
+/// Lets this process and those that it starts lock so much memory, or as much as the hard limit says where only root may
+/// raise that.
+pub fn raise_locked_memory(wanted: u64) -> io::Result<()> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_MEMLOCK)?;
+    if soft >= wanted || hard < wanted && setrlimit(Resource::RLIMIT_MEMLOCK, wanted, wanted).is_ok() {
+        return Ok(());
+    }
+    Ok(setrlimit(Resource::RLIMIT_MEMLOCK, wanted.min(hard), hard)?)
+}
+
 /// How many files this process may have open.
 pub fn open_files_limit() -> io::Result<u64> {
     Ok(getrlimit(Resource::RLIMIT_NOFILE)?.0)

@@ -163,6 +163,11 @@ impl Pool {
         self.free().0.iter().enumerate().map(|(order, parts)| parts.len() * (BLOCK << order)).sum()
     }
 
+    /// Bytes of all of it.
+    pub fn bytes(&self) -> usize {
+        self.len
+    }
+
     /// Its memory: first byte and length.
     pub(crate) fn memory(&self) -> (NonNull<u8>, usize) {
         (self.base, self.len)

@@ -89,6 +89,9 @@ impl Acceptor<'_> {
     }
 }
 
+/// What a disk has for bringing its last to a good end.
+const DISK_PATIENCE: Duration = Duration::from_secs(5);
+
 /// The manager is gone or said stop: requests in progress may end, for `shutdown_grace`.
 pub fn finish(worker: &Worker) {
     let engine = &worker.engine;
@@ -101,6 +104,7 @@ pub fn finish(worker: &Worker) {
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(worker.shutdown_delay_ms.load(Ordering::Relaxed)));
+    worker.disks.close(DISK_PATIENCE);
     crate::suspects::clear(&engine.stores, worker.seats.lock().len());
     eprintln!("Child dies");
 }

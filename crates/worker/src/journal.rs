@@ -11,6 +11,7 @@ use std::time::Duration;
 use base::Clock;
 use cache::{Cache, Replay};
 use cli::handoff::WorkerStart;
+use disk::Bond;
 use storage::journal::{Entry, Journal, JournalError, JournalFile};
 
 use crate::startup::Worker;
@@ -52,6 +53,18 @@ pub struct Former {
 }
 
 impl Former {
+    /// By what a store knows that this journal says all of what was invalidated in it. `life` tells apart stores that are
+    /// to begin empty although the journal has been there before; 0 for those that aren't.
+    pub fn bond(&self, life: u64) -> Bond {
+        let known = self.replay.known().iter().map(|number| number ^ life).collect();
+        Bond { known, own: self.replay.number() ^ life }
+    }
+
+    /// What no invalidation of this number or a newer one has judged isn't served.
+    pub fn least_ban_seq(&self) -> u64 {
+        self.replay.least_ban_seq()
+    }
+
     /// Replays it. Whether objects of a former worker may be served, as all is known of what was banned and purged.
     pub fn replay(self, cache: &Cache) -> bool {
         cache.replay(self.journal, self.replay);

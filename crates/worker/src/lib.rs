@@ -6,6 +6,7 @@ mod adoption;
 mod backends;
 mod commands;
 pub mod conf;
+mod disks;
 mod drain;
 mod housekeeping;
 mod journal;
@@ -66,6 +67,7 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
     if sys::fd::write_all(&socket, &Reply::ok("").encode()).is_err() {
         return 0;
     }
+    worker.disks.start(&worker.engine.clock);
     memory::start(&worker);
     housekeeping::start(&worker);
     journal::start(&worker);

@@ -17,11 +17,13 @@ use shm::vsc::Stats;
 use shm::vsl::LogRing;
 use shm::vsm::{Home, Reservation, SegmentSet};
 use storage::{StoreSpec, Stores};
-use tables::counters::{Costs, Main, NoHitCounts, Set, Sma, Smf};
-use tables::stores::Kind;
+use tables::counters::{Costs, Main, NoHitCounts, Set, Sma};
+use tables::stores::{Kind, TRANSIENT};
 
 use crate::backends::{Services, Vmods};
 use crate::conf;
+use crate::disks::Disks;
+use crate::journal::Former;
 use crate::vcls::Vcls;
 
 /// What the manager gave.
@@ -71,6 +73,8 @@ pub struct Worker {
     pub crowd: Arc<crate::serving::ConnectionLimit>,
     /// How much memory there is, and whose.
     pub memory: crate::memory::Memory,
+    /// The disks of stores that have one.
+    pub disks: Disks,
     /// `MEMPOOL.*`
     pub pools: crate::pools::Pools,
     pub accepting: AtomicBool,
@@ -105,7 +109,8 @@ impl Worker {
         let log = Arc::new(ring);
         let pools = crate::pools::Pools::new(&stats, start.params.thread_pools).map_err(text)?;
         let former = crate::journal::read(&start, &clock);
-        let stores = Arc::new(open_stores(&start, &stats)?);
+        let disks = open_disks(&start, &stats, &clock, former.as_ref())?;
+        let stores = Arc::new(open_stores(&start, &stats, &disks)?);
         crate::suspects::examine(&stores, main);
         let cache = Cache::new(cache::Config {
             clock: clock.clone(),
@@ -160,6 +165,7 @@ impl Worker {
             listeners: Mutex::new(listeners),
             crowd: Arc::default(),
             memory: crate::memory::Memory::new(start.manager_pid),
+            disks,
             pools,
             accepting: AtomicBool::new(false),
             drain: Default::default(),
@@ -193,26 +199,35 @@ pub fn reserve_log(worker: &Worker) -> Result<(), String> {
     spawned.map(drop).map_err(|error| format!("thread for the log: {error}"))
 }
 
-fn open_stores(start: &WorkerStart, stats: &Stats) -> Result<Stores, String> {
-    let specs: Vec<StoreSpec> = start.stores.iter().map(store_spec).collect::<Result<_, _>>()?;
+/// What is in the store of short-lived objects isn't worth a place on a disk.
+fn open_disks(start: &WorkerStart, stats: &Stats, clock: &Clock, former: Option<&Former>) -> Result<Disks, String> {
     let mut failed = None;
-    let stores = Stores::open(&specs, |spec| match spec.kind {
-        Kind::Malloc => storage::Tally::from(counted::<Sma>(stats, &spec.name, &mut failed)),
-        Kind::File => storage::Tally::from(counted::<Smf>(stats, &spec.name, &mut failed)),
+    let disks = start.stores.iter().filter(|store| store.name != TRANSIENT);
+    let disks = Disks::open(disks, clock, former, |name| crate::disks::Counters {
+        smf: counted(stats, name, &mut failed),
+        disk: counted(stats, name, &mut failed),
     });
+    failed.map_or(Ok(disks), Err)
+}
+
+fn open_stores(start: &WorkerStart, stats: &Stats, disks: &Disks) -> Result<Stores, String> {
+    let specs: Vec<StoreSpec> = start.stores.iter().map(|store| store_spec(store, disks)).collect::<Result<_, _>>()?;
+    let mut failed = None;
+    // What is on a disk has counters of its own: these are memory's.
+    let stores = Stores::open(&specs, |spec| storage::Tally::from(counted::<Sma>(stats, &spec.name, &mut failed)));
     let stores = stores.map_err(|error| format!("storage: {error}"))?;
     failed.map_or(Ok(stores), Err)
 }
 
-fn store_spec(store: &cli::handoff::Store) -> Result<StoreSpec, String> {
+fn store_spec(store: &cli::handoff::Store, disks: &Disks) -> Result<StoreSpec, String> {
     let bad = |error: std::io::Error| format!("storage {}: {error}", store.name);
-    let file = match store.fd {
-        Some(fd) => Some(Arc::new(std::fs::File::from(sys::fd::inherit(fd).map_err(bad)?))),
-        None => None,
-    };
     let arena = store.arena_fd.map(sys::fd::inherit).transpose().map_err(bad)?;
     let arena = arena.map(|fd| Arc::new(std::fs::File::from(fd)));
-    Ok(StoreSpec { name: store.name.clone(), kind: store.kind, limit: store.size, file, arena, home: None })
+    let home = disks.home_of(&store.name);
+    let limit = store.disk.as_ref().map_or(store.size, |disk| disk.options.front_bytes);
+    // Without its disk such a store is one in memory.
+    let kind = if home.is_some() { store.kind } else { Kind::Malloc };
+    Ok(StoreSpec { name: store.name.clone(), kind, limit, file: None, arena, home })
 }
 
 /// A store's counters, for as long as the process lives.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer store`: what is in a file or on a device that objects are kept in, and whether it is whole. It only reads.
-//!
-//! No `-s` makes such a store yet, so that the program doesn't list this command.
 
 mod histogram;
 mod report;
@@ -21,8 +19,8 @@ use report::Report;
 const USAGE: &str = "\
 Usage: lacquer store [options] FILE
 
-Says what is in a store on disk: segments, objects by size, by the time they have left, by age and by hits. Age and hits are
-told by the objects' records, of which 10000 are read unless all are asked for. Nothing is written.
+Says what is in a store on disk: segments, objects by size, by the time they have left, by age and by hits. Age and
+hits are told by the objects' records, of which 10000 are read unless all are asked for. Nothing is written.
 
  --all              Read all records
  --verify           Read all records and bodies, and check them

@@ -66,6 +66,7 @@ pub struct FileDevice {
     watched: Watched<Either>,
     notes: Vec<String>,
     is_direct: bool,
+    locked_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -103,7 +104,12 @@ impl FileDevice {
             notes.push("its file system can't set space aside: writes may find it full".to_owned());
         }
         let device = Either::new(Arc::new(file), options, &mut notes)?;
-        Ok(FileDevice { watched: Watched::new(device, options.most as usize, options.patience), notes, is_direct })
+        let locked_bytes = match (&device, &options.pool) {
+            (Either::Ring(ring), Some(pool)) if ring.is_registered() => pool.bytes() as u64,
+            _ => 0,
+        };
+        let watched = Watched::new(device, options.most as usize, options.patience);
+        Ok(FileDevice { watched, notes, is_direct, locked_bytes })
     }
 
     /// What an operator should know of how it was opened, a line each.
@@ -122,6 +128,11 @@ impl FileDevice {
             Either::Ring(_) => "io_uring",
             Either::Threads(_) => "threads",
         }
+    }
+
+    /// Memory of the pool that the kernel holds, all of it.
+    pub fn locked_bytes(&self) -> u64 {
+        self.locked_bytes
     }
 
     /// What became of the operations so far.

@@ -118,6 +118,29 @@ fn what_isnt_a_store_that_can_be_used_is_made_anew_if_the_owner_wants_it() {
 }
 
 #[test]
+fn a_wrong_byte_in_a_body_is_sent_only_if_nobody_wants_it_checked() {
+    let mut bed = Bed::ready(13, 16);
+    bed.put_slowly(1, 300_000);
+    let closing = bed.disk.clone();
+    bed.run(closing.close()).unwrap();
+    let mut image = bed.device.image();
+    let body = bytes_of(1, 0, 300_000);
+    let at = image.windows(64).position(|some| some == &body[1000..1064]).expect("the body is in the image");
+    image[at] ^= 1;
+    bed.is_hostile = true;
+    for checks_bodies in [true, false] {
+        let device = Simulated::new(image.clone());
+        let options = Options { checks_bodies, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 5) };
+        let (disk, driver) = Disk::open(device.clone(), options, None);
+        (bed.device, bed.disk, bed.driver) = (device, disk, Some(driver));
+        bed.settle();
+        let found = bed.disk.find(&digest_of(1))[0];
+        assert_eq!(bed.load(1, found).is_ok(), !checks_bodies);
+        assert_eq!(bed.disk.counts().checksum_errors, u64::from(checks_bodies));
+    }
+}
+
+#[test]
 fn what_is_put_is_found_once_it_is_written() {
     let mut bed = Bed::ready(2, 8);
     bed.put(1, 100).unwrap();

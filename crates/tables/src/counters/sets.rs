@@ -299,18 +299,56 @@ set! {
 }
 
 set! {
-    /// One store of kind file.
-    Smf "SMF" 50 "Storage in a file";
-    c_req: Counter Info Integer "" "Allocations asked for";
-    c_fail: Counter Info Integer "" "Allocations that failed";
-    c_bytes: Counter Info Bytes "" "Bytes ever allocated";
-    c_freed: Counter Info Bytes "" "Bytes ever freed";
-    g_alloc: Gauge Info Integer "" "Allocations outstanding";
-    g_bytes: Gauge Info Bytes "" "Bytes outstanding";
-    g_space: Gauge Info Bytes "" "Bytes free";
-    g_smf: Gauge Info Integer "" "Extents";
-    g_smf_frag: Gauge Info Integer "" "Small free extents";
-    g_smf_large: Gauge Info Integer "" "Large free extents";
+    /// The disk of one store of kind file; its memory has a set of [`Sma`].
+    Smf "SMF" 50 "Storage on a disk";
+    c_req: Counter Info Integer "" "Objects that were to be written";
+    c_fail: Counter Info Integer "" "Objects that couldn't be written" => "Objects that stay in memory alone: the disk was too slow, had failed, or had no segment for them. DISK.* has a counter for each reason.";
+    c_bytes: Counter Info Bytes "" "Bytes ever written";
+    c_freed: Counter Info Bytes "" "Bytes ever freed" => "Bytes of segments that were reclaimed to be written anew.";
+    g_alloc: Gauge Info Integer "" "Objects on the disk";
+    g_bytes: Gauge Info Bytes "" "Bytes of segments in use";
+    g_space: Gauge Info Bytes "" "Bytes of free segments";
+    g_smf: Gauge Info Integer "" "Segments";
+    g_smf_frag: Gauge Info Integer "" "Small free extents" => "Always 0: a segment is free as a whole.";
+    g_smf_large: Gauge Info Integer "" "Free segments";
+}
+
+set! {
+    /// What a disk does for a store.
+    DiskSet "DISK" 55 "Disk of a store";
+    ready: Gauge Info Integer "" "1 once all objects can be found" => "0 while the store is opened or recovered, and when it can't be opened.";
+    segments_loaded: Gauge Info Integer "" "Segments read since the start" => "While this is below segments_found, objects of the others are missed.";
+    segments_found: Gauge Info Integer "" "Segments that the start has found";
+    objects: Gauge Info Integer "" "Objects that can be found";
+    index_bytes: Gauge Info Bytes "" "Memory of the index";
+    index_limit: Gauge Info Bytes "" "The most memory for the index" => "`index=` of -s.";
+    buffer_bytes: Gauge Info Bytes "" "Memory of what waits to be written";
+    in_progress: Gauge Info Integer "" "Operations in progress";
+    loads: Counter Info Integer "" "Objects read";
+    loads_mismatched: Counter Info Integer "" "Objects read that were others" => "The index can't tell all objects apart; who reads one sees whether it is the right one.";
+    loads_gone: Counter Info Integer "" "Objects that were gone when they were read";
+    reads_refused: Counter Info Integer "" "Reads not begun: too many in progress";
+    bytes_read: Counter Info Bytes "" "Bytes read for objects";
+    puts: Counter Info Integer "" "Objects written";
+    puts_slow: Counter Info Integer "" "Objects not written: the disk is behind" => "Too much waits to be written, or a write has failed a short while ago.";
+    puts_no_segment: Counter Info Integer "" "Objects not written: no segment for them";
+    puts_too_large: Counter Info Integer "" "Objects not written: too large";
+    puts_overtaken: Counter Info Integer "" "Objects not written: removed meanwhile";
+    puts_failed: Counter Info Integer "" "Objects lost as their write failed";
+    index_full: Counter Info Integer "" "Objects not kept: the index is full";
+    bytes_written: Counter Info Bytes "" "Bytes written";
+    removed: Counter Info Integer "" "Objects removed";
+    reclaimed: Counter Info Integer "" "Objects that went with their segment";
+    moved: Counter Info Integer "" "Objects written anew before their segment went" => "They had been used since they were written.";
+    segments_reclaimed: Counter Info Integer "" "Segments reclaimed";
+    read_errors: Counter Info Integer "" "Reads that failed";
+    write_errors: Counter Info Integer "" "Writes that failed";
+    sync_errors: Counter Info Integer "" "Syncs that failed" => "Failures to bring to stable storage what was written.";
+    stalls: Counter Info Integer "" "Operations that took too long" => "Those who waited had a miss, or sent what they had.";
+    checksum_errors: Counter Info Integer "" "Wrong checksums";
+    segments_quarantined: Counter Info Integer "" "Segments not written any more" => "A read or write of theirs failed, or they changed after they were on stable storage. The next start tries them again.";
+    segments_scanned: Counter Info Integer "" "Segments without a whole table" => "The start read their entries instead.";
+    segments_unjudged: Counter Info Integer "" "Segments given up at the start" => "What was removed from them isn't known any more.";
 }
 
 set! {

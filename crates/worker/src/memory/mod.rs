@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use shm::vsl::Marker;
 use storage::Store;
 use tables::params::Params;
-use tables::stores::{Kind, TRANSIENT};
+use tables::stores::TRANSIENT;
 use tables::tags::Tag;
 
 use self::ladder::{Ladder, Step};
@@ -213,7 +213,7 @@ impl<'a> Governor<'a> {
         if self.evicted.is_some_and(|(when, then)| when.elapsed() < SETTLE && used <= then) {
             return;
         }
-        let Some(most) = in_memory(self.engine()).max_by_key(|store| store.used_bytes()) else { return };
+        let Some(most) = self.engine().stores.all().iter().max_by_key(|store| store.used_bytes()) else { return };
         let surplus = used.saturating_sub(self.ladder.target());
         let log = &self.engine().log;
         let mut told = |event: cache::Event| {
@@ -226,7 +226,8 @@ impl<'a> Governor<'a> {
 
     /// What is free until the target is all that stores may grow by before the next look.
     fn cap(&self, used: u64) {
-        let capped: Vec<&Arc<Store>> = in_memory(self.engine()).filter(|store| store.name() != TRANSIENT).collect();
+        let capped: Vec<&Arc<Store>> =
+            self.engine().stores.all().iter().filter(|store| store.name() != TRANSIENT).collect();
         let Some(largest) = capped.iter().max_by_key(|store| store.used_bytes()) else { return };
         let free = self.ladder.target().saturating_sub(used);
         // The others may grow a little all the same: what isn't let in anywhere is a fetch that fails.
@@ -236,10 +237,6 @@ impl<'a> Governor<'a> {
             store.set_cap(Some(store.used_bytes() + more));
         }
     }
-}
-
-fn in_memory(engine: &Engine) -> impl Iterator<Item = &Arc<Store>> {
-    engine.stores.all().iter().filter(|store| matches!(store.kind(), Kind::Malloc))
 }
 
 fn pressure(step: Step, used: u64, limit: u64) -> Pressure {

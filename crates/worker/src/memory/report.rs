@@ -8,7 +8,6 @@ use engine::Req;
 use engine::bereq::Bereq;
 use engine::current::TransactionKind;
 use tables::json::quote;
-use tables::stores::Kind;
 
 use super::meter::Usage;
 use crate::startup::Worker;
@@ -50,7 +49,7 @@ impl Report {
         let (usage, footprint) = (worker.memory.meter.read(&engine.stores), engine.cache.footprint());
         let mut rows = Vec::new();
         let (mut on_heap, mut paged) = (0, 0);
-        for store in engine.stores.all().iter().filter(|store| matches!(store.kind(), Kind::Malloc)) {
+        for store in engine.stores.all() {
             let (kept, arena) = (store.kept_bytes(), store.arena_bytes());
             let here = store.used_bytes().saturating_sub(store.paged_bytes());
             on_heap += here;
@@ -61,12 +60,28 @@ impl Report {
             let text = format!("objects, and bodies on their way; {limit}; {} of free pages", human(kept));
             rows.push(Row { name: format!("storage.{}", store.name()), bytes, count: None, text });
         }
+        let mut disk_buffers = 0;
+        for (store, usage, locked) in worker.disks.usage() {
+            // The index has pages of its own; what is on its way is in memory that the kernel holds, as far as there is some.
+            let on_heap = (usage.buffer_bytes + usage.read_bytes).saturating_sub(locked);
+            paged += usage.index_bytes + locked;
+            disk_buffers += on_heap;
+            let text = format!(
+                "index {}, on their way to the disk {}, read from it {}, held for that {}",
+                human(usage.index_bytes),
+                human(usage.buffer_bytes),
+                human(usage.read_bytes),
+                human(locked)
+            );
+            let bytes = usage.index_bytes + locked + on_heap;
+            rows.push(Row { name: format!("disk.{store}"), bytes, count: Some(usage.objects), text });
+        }
         let live = |kind| worker.seats.lock().iter().map(|seat| seat.work.tally(kind).0).sum::<u64>();
         let (requests, fetches) = (live(TransactionKind::Request), live(TransactionKind::Fetch));
         let connections = engine.sessions.load(Relaxed).max(0) as u64;
         let shares = HeapShares {
             stores: on_heap,
-            index: footprint.bytes(),
+            index: footprint.bytes() + disk_buffers,
             connections: connections * CONNECTION_BYTES,
             transactions: requests * Req::BYTES as u64 + fetches * Bereq::BYTES as u64,
         };
@@ -79,7 +94,7 @@ impl Report {
             human(footprint.eviction),
             human(footprint.tombstones)
         );
-        rows.push(Row { name: "index".to_owned(), bytes: shares.index, count: Some(objects), text: index });
+        rows.push(Row { name: "index".to_owned(), bytes: footprint.bytes(), count: Some(objects), text: index });
         let mut row = |name: &str, bytes, count, text: &str| {
             rows.push(Row { name: name.to_owned(), bytes, count, text: text.to_owned() });
         };

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The disks of stores that have one: opened as the manager hands them over, driven by a thread each, shown by counters, told
+//! of in the log. A disk that can't be opened, or fails later, costs hits: the store goes on in its memory.
+
+use std::collections::hash_map::RandomState;
+use std::fs::File;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base::Clock;
+use cli::handoff::{DiskStart, Store};
+use disk::{Bond, DeviceOptions, Disk, DiskCounts, Driver, FileDevice, Options, Stage};
+use parking_lot::Mutex;
+use storage::Home;
+use sys::blockfile::Direct;
+use sys::pages::Pool;
+use tables::counters::{DiskSet, Smf};
+use tables::stores::{Checks, DirectIo, DiskOptions};
+
+use crate::journal::Former;
+
+/// Between two looks at a disk: what waits to be written is written after two of them.
+const TICK: Duration = Duration::from_millis(250);
+const OPENING_TICK: Duration = Duration::from_millis(20);
+/// Between two lines about a start that takes long.
+const TELL_PROGRESS: Duration = Duration::from_secs(1);
+/// Between two lines about a disk that fails.
+const TELL_TROUBLE: Duration = Duration::from_secs(60);
+/// Memory that the system keeps for operations in progress: one part in so many of the front.
+const POOL_SHARE: u64 = 16;
+const POOL: std::ops::RangeInclusive<u64> = 4 << 20..=32 << 20;
+
+/// The disks of this worker.
+#[derive(Default)]
+pub struct Disks(Vec<Arc<OpenDisk>>);
+
+/// One of them.
+struct OpenDisk {
+    store: String,
+    disk: Disk,
+    device: Arc<FileDevice>,
+    driver: Mutex<Option<Driver>>,
+    shown: Counters,
+    index_limit: u64,
+    is_kept: bool,
+}
+
+/// Where it is counted.
+#[derive(Clone, Copy)]
+pub struct Counters {
+    pub smf: &'static Smf,
+    pub disk: &'static DiskSet,
+}
+
+impl Disks {
+    /// Opens what the manager hands over; `counters` has those of a store by its name. Nothing is read or written yet.
+    pub fn open<'a>(
+        stores: impl Iterator<Item = &'a Store>,
+        clock: &Clock,
+        former: Option<&Former>,
+        mut counters: impl FnMut(&str) -> Counters,
+    ) -> Disks {
+        let mut disks = Vec::new();
+        for store in stores {
+            let Some(disk) = &store.disk else { continue };
+            let options = disk_options(disk, clock, former);
+            match OpenDisk::open(store, &disk.options, options, counters(&store.name)) {
+                Ok(open) => disks.push(Arc::new(open)),
+                Err(why) => eprintln!("storage.{}: {why}: it has memory alone", store.name),
+            }
+        }
+        Disks(disks)
+    }
+
+    /// The disk of a store.
+    pub fn home_of(&self, store: &str) -> Option<Arc<dyn Home>> {
+        let open = self.0.iter().find(|open| open.store == store)?;
+        Some(Arc::new(open.disk.clone()))
+    }
+
+    /// Has each of them opened and driven by a thread of its own.
+    pub fn start(&self, clock: &Clock) {
+        for open in &self.0 {
+            let Some(driver) = open.driver.lock().take() else { continue };
+            let (own, clock) = (open.clone(), clock.clone());
+            let thread = std::thread::Builder::new().name("lacquer-disk".to_owned());
+            let spawned = thread.spawn(move || rt::run(own.drive(driver, &clock)));
+            if let Err(error) = spawned {
+                eprintln!("storage.{}: no thread for its disk: {error}: it has memory alone", open.store);
+            }
+        }
+    }
+
+    /// Brings to the disks what isn't there yet, so that the next start finds it at once; a disk that takes longer than
+    /// `limit` is left as after a crash.
+    pub fn close(&self, limit: Duration) {
+        let until = Instant::now() + limit;
+        for open in self.0.iter().filter(|open| open.disk.progress().stage == Stage::Ready) {
+            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            let _ = rt::run(rt::timeout(left, open.disk.close()));
+        }
+    }
+
+    /// All, with the store's name; and the memory that the kernel holds for operations.
+    pub fn usage(&self) -> impl Iterator<Item = (&str, disk::Usage, u64)> {
+        self.0.iter().map(|open| (open.store.as_str(), open.disk.usage(), open.device.locked_bytes()))
+    }
+}
+
+impl OpenDisk {
+    fn open(store: &Store, wanted: &DiskOptions, options: Options, shown: Counters) -> Result<OpenDisk, String> {
+        let number = store.fd.ok_or("the manager has no file for it")?;
+        let file = File::from(sys::fd::inherit(number).map_err(|error| error.to_string())?);
+        let front = wanted.front_bytes.unwrap_or_default();
+        let pool = Pool::new((front / POOL_SHARE).clamp(*POOL.start(), *POOL.end()) as usize).ok();
+        let device = DeviceOptions {
+            bytes: store.size,
+            direct: match wanted.direct {
+                DirectIo::Auto => Direct::IfPossible,
+                DirectIo::On => Direct::Always,
+                DirectIo::Off => Direct::Never,
+            },
+            pool: pool.clone(),
+            ..DeviceOptions::default()
+        };
+        let device = Arc::new(FileDevice::from_file(file, &device).map_err(|why| format!("its file {why}"))?);
+        for note in device.notes() {
+            eprintln!("storage.{}: {note}", store.name);
+        }
+        let (index_limit, is_kept) = (options.index_bytes, wanted.keep);
+        let (disk, driver) = Disk::open(device.clone(), Options { pool, ..options }, None);
+        let driver = Mutex::new(Some(driver));
+        Ok(OpenDisk { store: store.name.clone(), disk, device, driver, shown, index_limit, is_kept })
+    }
+
+    /// The life of a disk's thread.
+    async fn drive(self: Arc<Self>, driver: Driver, clock: &Clock) {
+        rt::spawn(driver);
+        let mut story = Story::new(self.is_kept);
+        loop {
+            self.disk.tick(seconds(clock));
+            self.show();
+            for line in story.go_on(&self.disk, Instant::now()) {
+                eprintln!("storage.{}: {line}", self.store);
+            }
+            rt::sleep(if story.is_opened { TICK } else { OPENING_TICK }).await;
+        }
+    }
+
+    /// Brings the counters up to date.
+    fn show(&self) {
+        let (usage, progress, counts) = (self.disk.usage(), self.disk.progress(), self.disk.counts());
+        let Counters { smf, disk } = self.shown;
+        let failed = counts.puts_slow + counts.puts_no_segment + counts.puts_too_large + counts.puts_failed;
+        for (counter, value) in [
+            (&smf.c_req, counts.puts + failed - counts.puts_failed),
+            (&smf.c_fail, failed),
+            (&smf.c_bytes, counts.bytes_written),
+            (&smf.c_freed, counts.segments_reclaimed * usage.segment_bytes),
+            (&smf.g_alloc, usage.objects),
+            (&smf.g_bytes, usage.total_bytes - usage.free_bytes),
+            (&smf.g_space, usage.free_bytes),
+            (&smf.g_smf, usage.total_bytes / usage.segment_bytes.max(1)),
+            (&smf.g_smf_large, usage.free_bytes / usage.segment_bytes.max(1)),
+            (&disk.ready, u64::from(progress.stage == Stage::Ready)),
+            (&disk.segments_loaded, progress.segments_loaded),
+            (&disk.segments_found, progress.segments),
+            (&disk.objects, usage.objects),
+            (&disk.index_bytes, usage.index_bytes),
+            (&disk.index_limit, self.index_limit),
+            (&disk.buffer_bytes, usage.buffer_bytes),
+            (&disk.in_progress, self.device.counts().in_progress),
+        ] {
+            counter.set(value);
+        }
+        show_counts(disk, &counts);
+    }
+}
+
+/// The counters that are a disk's own, by their names.
+fn show_counts(set: &DiskSet, counts: &DiskCounts) {
+    macro_rules! show {
+        ($($name:ident)+) => { $(set.$name.set(counts.$name);)+ };
+    }
+    show!(loads loads_mismatched loads_gone reads_refused bytes_read puts puts_slow puts_no_segment puts_too_large);
+    show!(puts_overtaken puts_failed index_full bytes_written removed reclaimed moved segments_reclaimed read_errors);
+    show!(write_errors sync_errors stalls checksum_errors segments_quarantined segments_scanned segments_unjudged);
+}
+
+/// What is told of a disk, a line each.
+struct Story {
+    is_kept: bool,
+    began: Instant,
+    told: Instant,
+    is_opened: bool,
+    troubles: [u64; 6],
+    told_trouble: Option<Instant>,
+}
+
+impl Story {
+    fn new(is_kept: bool) -> Story {
+        let now = Instant::now();
+        Story { is_kept, began: now, told: now, is_opened: false, troubles: [0; 6], told_trouble: None }
+    }
+
+    /// What there is to be told now.
+    fn go_on(&mut self, disk: &Disk, now: Instant) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !self.is_opened {
+            lines.extend(self.opening(disk.progress(), now));
+            if self.is_opened && self.is_kept && disk.was_unknown() {
+                lines.push("it begins empty: its journal knows nothing of what was there".to_owned());
+            }
+        }
+        lines.extend(self.trouble(&disk.counts(), now));
+        lines
+    }
+
+    fn opening(&mut self, progress: disk::Progress, now: Instant) -> Option<String> {
+        let disk::Progress { stage, segments_loaded, segments, objects } = progress;
+        match stage {
+            Stage::Opening | Stage::Recovering if now - self.told < TELL_PROGRESS => None,
+            Stage::Opening | Stage::Recovering => {
+                self.told = now;
+                Some(format!("{segments_loaded} of {segments} segments read, {objects} objects"))
+            }
+            Stage::Ready => {
+                self.is_opened = true;
+                let time = now - self.began;
+                (objects > 0).then(|| format!("{objects} objects on its disk, read in {:.1} s", time.as_secs_f64()))
+            }
+            Stage::Refused(why) => {
+                self.is_opened = true;
+                Some(format!("its disk can't be used: {why}: it has memory alone"))
+            }
+        }
+    }
+
+    fn trouble(&mut self, counts: &DiskCounts, now: Instant) -> Option<String> {
+        let DiskCounts {
+            read_errors, write_errors, sync_errors, stalls, checksum_errors, segments_quarantined, ..
+        } = *counts;
+        let troubles = [read_errors, write_errors, sync_errors, stalls, checksum_errors, segments_quarantined];
+        let is_soon = self.told_trouble.is_some_and(|told| now - told < TELL_TROUBLE);
+        if troubles == self.troubles || is_soon {
+            return None;
+        }
+        (self.troubles, self.told_trouble) = (troubles, Some(now));
+        Some(format!(
+            "its disk fails: {read_errors} reads, {write_errors} writes and {sync_errors} syncs failed, {stalls} took too long, \
+             {checksum_errors} checksums were wrong; {segments_quarantined} segments aren't written any more"
+        ))
+    }
+}
+
+/// How a store on a disk is opened, with what the journal knows of it.
+fn disk_options(start: &DiskStart, clock: &Clock, former: Option<&Former>) -> Options {
+    let wanted = &start.options;
+    let drawn = RandomState::new().hash_one(clock.real().0.to_bits());
+    // What no journal knows begins empty.
+    let bond = former.map_or_else(|| Bond { known: Vec::new(), own: drawn }, |former| former.bond(start.life));
+    Options {
+        index_bytes: wanted.index_bytes.unwrap_or(u64::MAX),
+        journal: Some(bond),
+        least_ban_seq: former.map_or(0, Former::least_ban_seq),
+        replaces: true,
+        checks_bodies: wanted.checks == Checks::All,
+        ..Options::new(seconds(clock), drawn)
+    }
+}
+
+/// Seconds since 1970.
+fn seconds(clock: &Clock) -> u32 {
+    clock.real().0 as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use disk::{OpenError, Progress};
+
+    use super::*;
+
+    #[test]
+    fn a_start_that_takes_long_is_told_each_second() {
+        let mut story = Story::new(true);
+        let at = |millis| story_began() + Duration::from_millis(millis);
+        story.began = at(0);
+        story.told = at(0);
+        let progress = |stage, segments_loaded| Progress { stage, segments_loaded, segments: 9, objects: 5 };
+        assert_eq!(story.opening(progress(Stage::Opening, 0), at(900)), None);
+        let said = story.opening(progress(Stage::Recovering, 3), at(1000)).unwrap();
+        assert_eq!(said, "3 of 9 segments read, 5 objects");
+        assert_eq!(story.opening(progress(Stage::Recovering, 4), at(1900)), None);
+        assert!(story.opening(progress(Stage::Recovering, 4), at(2000)).is_some());
+        let said = story.opening(progress(Stage::Ready, 9), at(2100)).unwrap();
+        assert_eq!((said.as_str(), story.is_opened), ("5 objects on its disk, read in 2.1 s", true));
+    }
+
+    fn story_began() -> Instant {
+        static BEGAN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        *BEGAN.get_or_init(Instant::now)
+    }
+
+    #[test]
+    fn an_empty_disk_is_nothing_to_tell_and_a_refused_one_is() {
+        let mut story = Story::new(true);
+        let now = Instant::now();
+        let progress = |stage| Progress { stage, segments_loaded: 0, segments: 0, objects: 0 };
+        assert_eq!(story.opening(progress(Stage::Ready), now), None);
+        let said = story.opening(progress(Stage::Refused(OpenError::Damaged)), now).unwrap();
+        assert!(said.ends_with("superblock is damaged: it has memory alone"), "{said}");
+    }
+
+    #[test]
+    fn trouble_is_told_at_once_and_then_once_a_minute() {
+        let mut story = Story::new(true);
+        let now = Instant::now();
+        let counts = |read_errors| DiskCounts { read_errors, ..DiskCounts::default() };
+        assert_eq!(story.trouble(&counts(0), now), None);
+        assert!(story.trouble(&counts(1), now).unwrap().starts_with("its disk fails: 1 reads, "));
+        assert_eq!(story.trouble(&counts(2), now + Duration::from_secs(59)), None);
+        assert!(story.trouble(&counts(2), now + Duration::from_secs(60)).is_some());
+        assert_eq!(story.trouble(&counts(2), now + Duration::from_secs(200)), None);
+    }
+}
