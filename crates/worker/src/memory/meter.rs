@@ -2,8 +2,8 @@
 //! How much memory the server takes: worker and manager together. Asked often, so it costs a few microseconds.
 //!
 //! The sum is never less than what monitoring shows as Pss of the processes: heaps, stacks and stores in memory, the pages of
-//! the program, log and counters. An arena counts by its store's account: a new worker hasn't touched what survived. A store
-//! in a file isn't in the sum: the system takes its pages back when it wants them.
+//! the program, log and counters. An arena counts by its store's account: a new worker hasn't touched what survived. Of a store
+//! on a disk, its front, its index and what is on its way are the worker's own memory.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
