@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use base::Clock;
 use base::lock::Mutex;
-use storage::journal::{Entry, Journal, TagPurge, Ticket, Unkept};
+use storage::journal::{Entry, Failure, Journal, TagPurge, Ticket, Unkept};
 
 use self::lives::Lives;
 use self::purges::Purges;
@@ -46,8 +46,8 @@ pub(crate) struct Log {
     lives: Mutex<Lives>,
     /// What went wrong, until somebody asks.
     trouble: Mutex<Option<String>>,
-    /// Somebody was told that the journal is incomplete.
-    told: AtomicBool,
+    /// Why the journal is incomplete, as far as somebody was told.
+    told: Mutex<Option<Failure>>,
 }
 
 impl Log {
@@ -120,8 +120,19 @@ impl Log {
         if let Some(error) = self.trouble.lock().take() {
             return Some(format!("the journal of bans and purges can't be written: {error}"));
         }
-        let failure = self.journal.get()?.failure().filter(|_| !self.told.swap(true, Relaxed))?;
-        Some(format!("the journal of bans and purges is incomplete: {failure}: no object will outlive this process"))
+        let failure = self.journal.get()?.failure();
+        let mut told = self.told.lock();
+        if *told == failure {
+            return None;
+        }
+        *told = failure.clone();
+        let Failure { reason, is_written } = failure?;
+        Some(match is_written {
+            true => {
+                format!("the journal of bans and purges is incomplete: {reason}: no object will outlive this process")
+            }
+            false => format!("the journal of bans and purges can't be written: {reason}: what they hit may come back"),
+        })
     }
 }
 
@@ -201,7 +212,8 @@ impl Cache {
 
     /// What went wrong with the journal since this was asked last.
     pub fn journal_trouble(&self) -> Option<String> {
-        self.shared().bans.log.take_trouble()
+        let shared = self.shared();
+        shared.bans.log.take_trouble().inspect(|_| shared.main.journal_fail.inc())
     }
 }
 

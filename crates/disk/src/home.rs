@@ -71,7 +71,9 @@ impl Home for Disk {
     }
 
     fn journal_needed_from(&self) -> Option<u64> {
-        Disk::journal_needed_from(self)
+        // One that can't be opened holds nothing, and is found to be another journal's if it can be one day.
+        let is_refused = matches!(self.progress().stage, Stage::Refused(_));
+        if is_refused { None } else { Disk::journal_needed_from(self) }
     }
 
     fn is_ready(&self) -> bool {

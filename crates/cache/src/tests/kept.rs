@@ -230,6 +230,7 @@ fn purges_that_homes_never_keep_end_the_journal_and_not_the_memory() {
     log.with_purges(|purges| assert_eq!(purges.digests().count(), 0));
     let trouble = first.kit.cache.journal_trouble().unwrap();
     assert!(trouble.contains("so many purges"), "{trouble}");
+    assert_eq!((first.kit.cache.journal_trouble(), first.kit.main.journal_fail.get()), (None, 1));
     let reopened = Journal::open(JournalFile::in_memory(first.file.try_clone().unwrap()));
     assert!(matches!(reopened, Err(storage::journal::JournalError::Incomplete)));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What a store does when nothing goes wrong.
 
-use storage::StoredBody;
+use storage::{Home, StoredBody};
 
 use super::bed::{Bed, Life, NOW, SEGMENT, bytes_of, digest_of, fields_of};
 use super::simulated::Simulated;
@@ -90,6 +90,9 @@ fn what_isnt_a_store_that_can_be_used_is_made_anew_if_the_owner_wants_it() {
             let refused = refused.filter(|_| !replaces);
             assert_eq!(bed.run(own.opened()), Some(refused.map_or(Ok(()), Err)), "{replaces}");
             assert_eq!(disk.find(&digest_of(1)).len(), found[usize::from(replaces)], "{replaces}");
+            if refused.is_some() {
+                assert_eq!((Home::is_ready(&disk), Home::journal_needed_from(&disk)), (true, None), "nobody waits for it");
+            }
         }
     };
     let changed = |change: &dyn Fn(&mut Vec<u8>)| {

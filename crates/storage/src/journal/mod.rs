@@ -56,9 +56,17 @@ pub struct Journal {
     refused: AtomicU64,
     /// What is to be written until the log ought to be begun anew.
     room: AtomicU64,
-    /// Why the journal is incomplete, if it is.
-    failure: Mutex<Option<String>>,
+    failure: Mutex<Option<Failure>>,
     thread: CommitThread,
+}
+
+/// Why a journal is incomplete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What went wrong.
+    pub reason: String,
+    /// That it is incomplete is on stable storage, so that nobody will believe it; else a former state of it may come back.
+    pub is_written: bool,
 }
 
 /// What others have to do with the thread that writes.
@@ -247,7 +255,7 @@ impl Journal {
     }
 
     /// Why the journal is incomplete, if it is.
-    pub fn failure(&self) -> Option<String> {
+    pub fn failure(&self) -> Option<Failure> {
         self.failure.lock().clone()
     }
 
@@ -286,8 +294,8 @@ impl Journal {
             (_, Some(before)) => before,
             (error, None) => (error.unwrap_or_else(|| io::ErrorKind::Other.into()), false),
         };
-        self.failure.lock().get_or_insert_with(|| error.to_string());
         let told = if was_told { Ok(()) } else { writer.log.renounce() };
+        *self.failure.lock() = Some(Failure { reason: error.to_string(), is_written: told.is_ok() });
         writer.failure = Some((error, told.is_ok()));
         told
     }

@@ -211,7 +211,7 @@ fn a_write_that_fails_makes_the_journal_incomplete_and_that_lasts() {
     disk.0.lock().full_at = Some(8192);
     write(&journal, &ban(2));
     write(&journal, &ban(3));
-    assert_eq!(journal.failure().as_deref(), Some("no storage space"));
+    assert_eq!(journal.failure(), Some(Failure { reason: "no storage space".to_owned(), is_written: true }));
     assert!(journal.cut().is_none(), "nothing mends it");
     assert!(matches!(reopen(&disk.bytes()), Err(JournalError::Incomplete)));
 }
@@ -225,6 +225,7 @@ fn where_nothing_can_be_written_nothing_is_acknowledged() {
     for seq in 2..4 {
         let ticket = journal.append(&ban(seq));
         assert!(journal.commit(ticket).is_err());
+        assert!(!journal.failure().unwrap().is_written);
         assert!(!journal.is_stable(ticket));
     }
     assert_eq!(reopen(&disk.bytes()).unwrap(), [ban(1)]);

@@ -37,7 +37,7 @@ impl Unkept {
             return Poll::Ready(Ok(()));
         }
         if journal.refused.load(Acquire) >= self.ticket.0 {
-            return Poll::Ready(Err(journal.failure().unwrap_or_default()));
+            return Poll::Ready(Err(journal.failure().map(|failure| failure.reason).unwrap_or_default()));
         }
         Poll::Pending
     }

@@ -267,6 +267,7 @@ set! {
     home_fail: Counter Info Integer "" "Objects that couldn't be read back" => "Another object was there, it had gone, or the disk failed: a miss.";
     home_late: Counter Info Integer "" "Lookups that gave up waiting for the disk";
     adopt_suspect: Counter Diag Integer "" "Objects dropped because two workers died while delivering them";
+    journal_fail: Counter Info Integer "" "Times bans and purges couldn't be written down" => "Those that were made hold. But what outlives the worker isn't served again, as nobody would know what of it they hit.";
     txn_busy: Gauge Info Integer "" "Transactions in progress" => "Requests and fetches, each of which would take a thread in Varnish. Idle connections and requests parked on a busy object don't count.";
     stalls: Counter Info Integer "" "Times a runtime made no turn for a second";
     open_files: Gauge Info Integer "" "Descriptors that the worker has open" => "Connections, files, and what the worker itself needs; looked at once a second.";
