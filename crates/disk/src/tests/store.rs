@@ -91,7 +91,11 @@ fn what_isnt_a_store_that_can_be_used_is_made_anew_if_the_owner_wants_it() {
             assert_eq!(bed.run(own.opened()), Some(refused.map_or(Ok(()), Err)), "{replaces}");
             assert_eq!(disk.find(&digest_of(1)).len(), found[usize::from(replaces)], "{replaces}");
             if refused.is_some() {
-                assert_eq!((Home::is_ready(&disk), Home::journal_needed_from(&disk)), (true, None), "nobody waits for it");
+                assert_eq!(
+                    (Home::is_ready(&disk), Home::journal_needed_from(&disk)),
+                    (true, None),
+                    "nobody waits for it"
+                );
             }
         }
     };

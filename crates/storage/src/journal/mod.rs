@@ -41,6 +41,9 @@ use log::Log;
 /// A log isn't begun anew before it has grown by so much.
 const GROWTH: u64 = 1 << 20;
 
+/// So many bytes wait for a medium that stands still; with more the journal is given up.
+const MOST_WAITING: usize = 64 << 20;
+
 /// How far the journal must have come for an entry to last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ticket(u64);
@@ -99,6 +102,8 @@ struct Queue {
     since_cut: Option<Vec<u8>>,
     /// Nothing is written any more.
     is_over: bool,
+    /// More waited than may.
+    has_overflowed: bool,
     /// Who waits for entries to last, by a number of their own.
     waiting: BTreeMap<u64, Waker>,
     /// The next of these numbers.
@@ -159,6 +164,10 @@ impl Journal {
             entry.encode(&mut queue.pending);
             let Queue { pending, since_cut, .. } = &mut *queue;
             since_cut.iter_mut().for_each(|since| since.extend_from_slice(&pending[begin..]));
+            if pending.len().max(since_cut.as_ref().map_or(0, Vec::len)) > MOST_WAITING {
+                (queue.is_over, queue.has_overflowed) = (true, true);
+                (queue.pending, queue.since_cut) = (Vec::new(), None);
+            }
         }
         Ticket(queue.appended)
     }
@@ -176,12 +185,13 @@ impl Journal {
         if self.is_stable(ticket) {
             return Ok(());
         }
-        let (pending, appended) = {
+        let (pending, appended, has_overflowed) = {
             let mut queue = self.queue.lock();
-            (std::mem::take(&mut queue.pending), queue.appended)
+            (std::mem::take(&mut queue.pending), queue.appended, queue.has_overflowed)
         };
         let result = match writer.failure {
             Some(_) => self.fail(&mut writer, None),
+            None if has_overflowed => self.fail(&mut writer, Some(io::Error::other("too much waits to be written"))),
             None => writer.log.append(&pending).or_else(|error| self.fail(&mut writer, Some(error))),
         };
         self.measure(&writer);
@@ -327,6 +337,10 @@ impl Cut<'_> {
         let (pending, appended) = {
             let mut queue = journal.queue.lock();
             self.is_taken = true;
+            if queue.has_overflowed {
+                // The next commit says so.
+                return Ok(());
+            }
             payload.append(&mut queue.since_cut.take().unwrap_or_default());
             (std::mem::take(&mut queue.pending), queue.appended)
         };

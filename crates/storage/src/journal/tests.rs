@@ -380,6 +380,27 @@ fn who_waits_hears_that_nothing_can_be_written() {
 }
 
 #[test]
+fn a_medium_that_stands_still_does_not_fill_the_memory() {
+    gated(|gate, journal| {
+        gate.is_shut.store(true, Relaxed);
+        let first = flushed(journal, 1);
+        gate.reached.wait();
+        let long = Entry::Ban(Ban { seq: 2, spec: vec![0; 1 << 20], ..Ban::default() });
+        let cut = journal.cut();
+        (0..100).for_each(|_| _ = journal.append(&long));
+        {
+            let queue = journal.queue.lock();
+            assert!(queue.pending.is_empty() && queue.since_cut.is_none());
+        }
+        gate.opened.wait();
+        assert_eq!(wait(first), Ok(()));
+        drop(cut);
+        assert_eq!(wait(flushed(journal, 3)), Ok(()), "it lasts that the journal is incomplete");
+        assert_eq!(journal.failure().unwrap().reason, "too much waits to be written");
+    });
+}
+
+#[test]
 fn what_was_appended_before_the_end_is_written() {
     let disk = Disk::default();
     gated(|gate, journal| {
