@@ -10,6 +10,7 @@ use base::{Clock, Mono};
 use storage::{Buf, HomeId, NoSpace, Store, StoreId, Stores};
 use tables::counters::Main;
 
+use crate::admit::Admissions;
 use crate::adopt::Adoption;
 use crate::attrs::Times;
 use crate::ban::Bans;
@@ -158,6 +159,7 @@ pub(crate) struct Shared {
     pub adoption: Adoption,
     /// The stores that have a home.
     pub homes: Box<[StoreId]>,
+    pub admissions: Admissions,
 }
 
 /// One part of the index.
@@ -250,6 +252,7 @@ impl Cache {
             tombstones: Tombstones::new(),
             adoption: Adoption::default(),
             homes,
+            admissions: Admissions::default(),
         }));
         for home in cache.stores().all().iter().filter_map(|store| store.home()) {
             home.set_judge(Box::new(HomeJudge::new(&cache)));

@@ -259,6 +259,11 @@ impl Cache {
             let mut trace = LookupTrace::default();
             let (lookup, waiters) = self.decide(&mut shard, query, scan, &mut trace, right);
             drop(shard);
+            if !shared.homes.is_empty()
+                && let Lookup::Hit(obj) | Lookup::Grace { stale: obj, .. } = &lookup
+            {
+                shared.note_delivery(obj.objcore());
+            }
             self.wake(query.digest, waiters, RushReason::LookAgain);
             trace.banned = banned;
             return LookupOutcome { lookup, events, variants_skipped, trace };

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use base::Vxid;
-use storage::{Buf, Facts, HomeId, OwnFacts, RecordFields, RecordId, Rest, StoreError, StoreId, piece_at};
+use storage::{Buf, Facts, HomeId, HomeRest, OwnFacts, RecordFields, RecordId, Rest, StoreError, StoreId, piece_at};
 use sys::arc_cell::ArcCell;
 use tables::counters::Main;
 
@@ -315,6 +315,14 @@ impl Objcore {
     /// What survives of it, once it is whole; where that is is known of its bytes.
     pub fn record(&self) -> Option<RecordId> {
         self.bytes.get()?.buf.record()
+    }
+
+    /// Its body, if that was read back from the store's home and is too long to have come with it.
+    pub fn home_rest(&self) -> Option<&HomeRest> {
+        match self.bytes.get()?.rest()? {
+            Rest::Home(rest) => Some(rest),
+            Rest::Blocks(_) => None,
+        }
     }
 
     /// What the store's home calls its stored copy, if there is one.

@@ -2,6 +2,7 @@
 //! Compacting a finished object for its stay: a small body goes with its head into one block, the short blocks of a long
 //! one are coalesced.
 
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use crate::body::{Body, Piece};
@@ -41,12 +42,20 @@ pub enum Rest {
 pub struct HomeRest {
     stored: Arc<dyn StoredBody>,
     front: OnceLock<Box<[Piece]>>,
+    /// Deliveries since it was read back, as far as they count.
+    uses: AtomicU8,
 }
 
 impl HomeRest {
     /// A body that the front hasn't.
     pub fn new(stored: Arc<dyn StoredBody>) -> HomeRest {
-        HomeRest { stored, front: OnceLock::new() }
+        HomeRest { stored, front: OnceLock::new(), uses: AtomicU8::new(0) }
+    }
+
+    /// It is delivered once more; how often it was, this one included, as far as that can be counted.
+    pub fn count_use(&self) -> u8 {
+        let former = self.uses.try_update(Relaxed, Relaxed, |uses| uses.checked_add(1));
+        former.map_or(u8::MAX, |uses| uses + 1)
     }
 
     /// The body in the home.

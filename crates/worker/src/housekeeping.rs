@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! One thread for what happens beside requests: expiry, the ban lurker, probes, pools, gauges.
+//! One thread for what happens beside requests: expiry, the ban lurker, probes, pools, gauges, bodies that come from disk to
+//! memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,10 @@ pub fn start(worker: &Arc<Worker>) {
         let ran = rt::run(async move {
             rt::spawn(worker.backends.clone().housekeep());
             rt::spawn(lurk(worker.clone()));
+            if worker.engine.cache.has_homes() {
+                let worker = worker.clone();
+                rt::spawn(async move { worker.engine.cache.admit().await });
+            }
             tend(worker).await;
         });
         if let Err(error) = ran {

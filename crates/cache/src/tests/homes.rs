@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Stores with a home: what is evicted from memory is read back, late, or not at all.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -566,6 +567,52 @@ fn a_front_without_room_gives_a_miss() {
         n += 1;
     }
     assert_eq!(verdict(&kit, "/"), "miss");
+}
+
+/// Lets what is wanted in front come there, as far as the home lets it.
+fn admit(kit: &Kit) {
+    let mut admission = std::pin::pin!(kit.cache.admit());
+    let _ = admission.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+}
+
+#[test]
+fn a_long_body_comes_to_the_front_when_it_is_used_again() {
+    let (kit, home) = kit();
+    let obj = long_hit(&kit, &home);
+    home.hold(false);
+    admit(&kit);
+    assert_eq!((kit.main.home_admit.get(), kit.held() < 100), (0, true), "the first use is that which read it back");
+    let mut reader = obj.reader(0);
+    let bell = Arc::new(Bell::default());
+    assert!(next(&mut reader, &bell).is_ready());
+    drop(hit_of(kit.look("/")));
+    admit(&kit);
+    assert_eq!((kit.main.home_admit.get(), kit.held() > 2500), (1, true));
+    home.fail(Some(StoreError("nothing is read any more")));
+    assert_eq!(bytes_of(&hit_of(kit.look("/"))), body());
+    assert_eq!(read_late(&mut reader, &home).unwrap(), &body()[1000..], "who had begun goes on in the front");
+    kit.cache.audit().unwrap();
+    drop((reader, obj));
+    assert_eq!((kit.evict_all(), kit.held(), home.bodies(), home.copies()), (1, 0, 0, 1));
+}
+
+#[test]
+fn a_body_that_takes_much_of_the_front_or_cannot_be_read_stays_in_the_home() {
+    let (kit, home) = kit();
+    kit.put("/long", 100.0, &[1; 200_000]);
+    kit.put("/lost", 100.0, &body());
+    kit.put("/gone", 100.0, &body());
+    kit.evict_all();
+    for url in ["/long", "/lost", "/gone"] {
+        assert_eq!([verdict(&kit, url), verdict(&kit, url), verdict(&kit, url)], ["hit"; 3]);
+    }
+    kit.cache.purge(&digest("/gone"), kit.now(), Purge::HARD);
+    home.fail(Some(StoreError("EIO")));
+    admit(&kit);
+    home.fail(None);
+    admit(&kit);
+    assert_eq!((kit.main.home_admit.get(), kit.held() < 200), (0, true));
+    assert_eq!(bytes_of(&hit_of(kit.look("/lost"))), body());
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //! Simulation: random schedules of lookups, fetches, failures, purges, bans, expiry, eviction and clients that go away,
 //! on a manual clock. A failure names its seed; `SEED=n` begins there, `SEEDS=n` runs more.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use base::Vxid;
 use storage::StoreError;
@@ -109,7 +111,7 @@ impl Model {
     /// Something happens to what is on disk, or is to get there.
     fn at_home(&mut self) {
         let home = self.line.home.clone().expect("there is one");
-        match self.rng.below(12) {
+        match self.rng.below(13) {
             0 => home.hold(self.rng.below(2) == 0),
             1 => home.refuse(self.rng.below(4) == 0),
             2 => home.fall_behind(self.rng.below(4) == 0),
@@ -119,6 +121,10 @@ impl Model {
             6 | 7 => drop(self.line.kit.cache.evict(0, u64::MAX, 1 + self.rng.below(4) as u64, &mut |_| {})),
             8 => drop(home.serve(Ok(()))),
             9 => drop(home.serve(Err(StoreError("planned")))),
+            10 => {
+                let mut admission = std::pin::pin!(self.line.kit.cache.admit());
+                let _ = admission.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            }
             _ => self.load_on(),
         }
     }

@@ -265,6 +265,7 @@ set! {
     home_loads: Counter Info Integer "" "Objects read back from disk" => "Of stores on disk: objects that weren't in memory when they were asked for.";
     home_hit: Counter Info Integer "" "Lookups answered by what was read back" => "They are counted in cache_hit, too.";
     home_fail: Counter Info Integer "" "Objects that couldn't be read back" => "Another object was there, it had gone, or the disk failed: a miss.";
+    home_admit: Counter Info Integer "" "Long bodies brought to memory from disk" => "A long body that was read back stays on disk until it is delivered again.";
     home_late: Counter Info Integer "" "Lookups that gave up waiting for the disk";
     adopt_suspect: Counter Diag Integer "" "Objects dropped because two workers died while delivering them";
     journal_fail: Counter Info Integer "" "Times bans and purges couldn't be written down" => "Those that were made hold. But what outlives the worker isn't served again, as nobody would know what of it they hit.";

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Admission to the front: a long body that is in its store's home alone is brought to memory once it is used again, beside
+//! those who read it. One task does that, one object after the other; what it can't keep up with stays where it is.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Weak};
+use std::task::{Poll, Waker};
+
+use base::critical::Lock;
+use storage::{Body, HomeRest, Store, StoreError};
+
+use crate::cache::{Cache, Shared};
+use crate::objcore::{Objcore, State};
+
+/// A body that takes more than one part in so many of its front stays in the home.
+const SHARE: u64 = 8;
+/// Uses since it was read back, this one included.
+const USES: u8 = 2;
+/// Objects that wait to be admitted at most.
+const MOST_WAITING: usize = 256;
+
+/// Objects whose bodies are wanted in front.
+#[derive(Default)]
+pub(crate) struct Admissions {
+    inner: Lock<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    waiting: VecDeque<Weak<Objcore>>,
+    waker: Option<Waker>,
+}
+
+impl Admissions {
+    fn push(&self, oc: &Arc<Objcore>) {
+        let waker = {
+            let mut inner = self.inner.lock();
+            if inner.waiting.len() >= MOST_WAITING {
+                return;
+            }
+            inner.waiting.push_back(Arc::downgrade(oc));
+            inner.waker.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    async fn next(&self) -> Arc<Objcore> {
+        poll_fn(|cx| {
+            let mut inner = self.inner.lock();
+            while let Some(oc) = inner.waiting.pop_front() {
+                if let Some(oc) = oc.upgrade() {
+                    return Poll::Ready(oc);
+                }
+            }
+            inner.waker = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Cache {
+    /// Whether there may be anything to do for [`Cache::admit`].
+    pub fn has_homes(&self) -> bool {
+        !self.shared().homes.is_empty()
+    }
+
+    /// Brings bodies to the fronts of their stores that are wanted there, for as long as it is polled: one task does it.
+    pub async fn admit(&self) {
+        let shared = self.shared();
+        loop {
+            let oc = shared.admissions.next().await;
+            shared.bring_body(&oc).await;
+        }
+    }
+}
+
+impl Shared {
+    /// An object of a store with a home is delivered: is its body to come to the front?
+    pub fn note_delivery(&self, oc: &Arc<Objcore>) {
+        let Some(rest) = oc.home_rest().filter(|rest| rest.front().is_none()) else { return };
+        let limit = self.stores().get(oc.store()).limit_bytes().unwrap_or(u64::MAX);
+        if rest.stored().len() <= limit / SHARE && rest.count_use() == USES {
+            self.admissions.push(oc);
+        }
+    }
+
+    async fn bring_body(&self, oc: &Arc<Objcore>) {
+        let store = self.stores().get(oc.store());
+        let Some(rest) = oc.home_rest().filter(|rest| rest.front().is_none()) else { return };
+        let Some(body) = self.read_body(store, oc, rest).await else { return };
+        if !rest.set_front(body.pieces().cloned().collect()) {
+            return;
+        }
+        self.main.home_admit.inc();
+        let _shard = self.shard(&oc.digest()).lock();
+        if oc.state() == State::Stored {
+            // It is heavier now.
+            self.evictors[oc.store() as usize].remove(oc);
+            self.evictable_again(oc);
+        }
+    }
+
+    /// The body in blocks of the front; `None`: there is no room, it can't be read, or nobody wants it any more.
+    async fn read_body(&self, store: &Store, oc: &Objcore, rest: &HomeRest) -> Option<Body> {
+        let (mut body, mut nukes_left) = (Body::default(), self.hot_params.nuke_limit());
+        let mut reading = Reading { rest, reader: None };
+        while body.len() < rest.stored().len() {
+            let bytes = reading.next(body.len()).await.ok()?;
+            if oc.state() != State::Stored {
+                return None;
+            }
+            let block = self.block(store, &[&bytes], &mut nukes_left, &mut Vec::new());
+            body.push(block.ok()?);
+        }
+        Some(body)
+    }
+}
+
+/// Reads a body from its home, as one reader.
+struct Reading<'a> {
+    rest: &'a HomeRest,
+    reader: Option<u64>,
+}
+
+impl Reading<'_> {
+    async fn next(&mut self, offset: u64) -> Result<storage::Buf, StoreError> {
+        let stored = self.rest.stored();
+        poll_fn(|cx| stored.poll_at(cx, &mut self.reader, offset..stored.len())).await
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        if let Some(reader) = self.reader {
+            self.rest.stored().forget(reader);
+        }
+    }
+}
