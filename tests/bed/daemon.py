@@ -175,7 +175,8 @@ class Varnishd:
         return tree(self.proc.pid)
 
     def worker(self):
-        return self.pids()[-1]
+        """The youngest process that isn't one of a moment: a check of VCL, the search for a report's names."""
+        return next(pid for pid in reversed(self.pids()) if not is_of_a_moment(pid))
 
     def close(self):
         self.proc.terminate()
@@ -205,6 +206,13 @@ def tree(pid):
             continue
         found += [int(k) for k in kids]
     return found
+
+
+def is_of_a_moment(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] in (b"lacquer-names", b"lacquer-vcc")
+    except OSError:
+        return False
 
 
 def cpu(pids):

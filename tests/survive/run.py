@@ -251,7 +251,7 @@ def long_end(report, o):
             report.check("died once" in ends and f"pid {old}  died signal={signal_number}" in ends, f"{how}: restarts: {ends}")
             if how == "panic":
                 report.check("You asked for it" in bed.v.cli.ask("panic.show"), "panic.show shows it")
-                report.check(f"Child ({old}) Panic at: " in told, f"no line of the panic: {told[-800:]}")
+                report.check(until(LIMIT, lambda: f"Child ({old}) Panic at: " in "".join(bed.v.output)), f"no line of the panic: {told[-800:]}")
             wrong, fetched = bed.walk(paths)
             report.check(not wrong and fetched == 0, f"{how}: {fetched} fetched; wrong: {wrong[:3]}")
 

@@ -180,7 +180,8 @@ impl Manager {
         Reply::ok(format!("Master: {own:10}\n{worker}"))
     }
 
-    fn panic_show(&self, request: &Request) -> Reply {
+    fn panic_show(&mut self, request: &Request) -> Reply {
+        self.await_naming();
         match &self.panic {
             None => Reply::cant("Child has not panicked or panic has been cleared"),
             Some(text) if request.wants_json() => self.json(request, &format!(",\n{}", quote(text))),

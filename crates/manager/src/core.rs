@@ -25,6 +25,7 @@ use crate::dying::{DyingWorker, LONGEST_DYING};
 use crate::jail::Jail;
 use crate::listen::Listener;
 use crate::memory::Memory;
+use crate::naming::{self, Naming};
 use crate::report::{self, Severity, print};
 use crate::session::{Kind, Session};
 use crate::storefile::StoreFile;
@@ -72,6 +73,7 @@ pub struct Manager {
     pub(crate) worker: Worker,
     /// Workers that run no more, but don't count as ended yet.
     pub(crate) dying: Vec<DyingWorker>,
+    pub(crate) naming: Naming,
     pub(crate) memory: Option<Memory>,
     /// The last worker's panic, until it's cleared.
     pub(crate) panic: Option<String>,
@@ -133,6 +135,7 @@ enum Event {
     Worker,
     Leaving,
     Dying,
+    Naming,
     CliSocket(usize),
     Session(usize),
     Master,
@@ -198,6 +201,7 @@ impl Manager {
                     Event::Signal => stop |= self.on_signal(&mut signals),
                     Event::Worker => self.on_worker(),
                     Event::Leaving => self.tend_leaving(),
+                    Event::Naming => self.tend_naming(),
                     Event::Dying => self.bury_dying(Duration::ZERO),
                     Event::CliSocket(at) => self.on_connection(at),
                     Event::Session(at) => self.on_session(at),
@@ -214,6 +218,7 @@ impl Manager {
         print(Severity::Info, "manager stopping child");
         self.stop_worker();
         self.bury_dying(LONGEST_DYING);
+        self.finish_naming(naming::PATIENCE);
         print(Severity::Info, "manager dies");
         self.exit_status
     }
@@ -232,6 +237,10 @@ impl Manager {
         for fd in self.dying_descriptors() {
             wants.push((fd, Interest::Read));
             events.push(Event::Dying);
+        }
+        if let Some(fd) = self.naming.descriptor() {
+            wants.push((fd, Interest::Read));
+            events.push(Event::Naming);
         }
         let takes_more = self.sessions.len() < MAX_SESSIONS && self.timers.cli_pause <= self.now();
         for (at, socket) in self.cli_sockets.iter().enumerate().filter(|_| takes_more) {
@@ -259,7 +268,9 @@ impl Manager {
     fn next_timer(&self) -> Mono {
         let t = &self.timers;
         let master = self.masters.as_ref().and_then(Masters::due);
-        let others = [t.ping, Some(t.cooling), t.restart, t.dying, master, self.leaving_due()].into_iter().flatten();
+        let others = [t.ping, Some(t.cooling), t.restart, t.dying, master, self.leaving_due(), self.naming.due()]
+            .into_iter()
+            .flatten();
         others.fold(t.uptime, |first, due| if due < first { due } else { first })
     }
 
@@ -290,6 +301,10 @@ impl Manager {
             self.timers.restart = None;
             self.restart_worker();
         }
+        if self.naming.due().is_some_and(|due| due <= now) {
+            self.tend_naming();
+        }
+        self.begin_naming();
         if let Some(socket) = self.masters.as_mut().and_then(|masters| masters.poll(now)) {
             let identity = clitcp::identity("master", &socket);
             self.open_session(Kind::Master, identity, socket, None);

@@ -15,7 +15,7 @@ use tables::stores::Kind;
 
 use crate::arenas::End;
 use crate::core::Manager;
-use crate::life::{Departure, print_panic};
+use crate::life::Departure;
 use crate::report::{Severity, print};
 use crate::worker::{LingeringProcess, State};
 
@@ -95,7 +95,7 @@ impl Manager {
             let DyingWorker { process, departure } = dying;
             self.obituary(&departure, process.bury());
             if let Some(text) = departure.panic_text() {
-                print_panic(departure.pid, &text);
+                self.tell_panic(departure.pid, text);
             }
         }
     }

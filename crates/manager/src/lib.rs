@@ -20,6 +20,7 @@ mod life;
 mod listen;
 mod memory;
 mod named;
+pub mod naming;
 mod options;
 mod reply;
 mod report;

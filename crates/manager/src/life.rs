@@ -220,8 +220,8 @@ impl Manager {
             self.obituary(&departure, exit);
             self.settle_legacy(departure.legacy);
             if let Some(text) = departure.panic_text() {
-                print_panic(pid, &text);
-                self.note_panic(text);
+                self.note_panic(text.clone());
+                self.tell_panic(pid, text);
             }
         }
         self.be_without_worker();

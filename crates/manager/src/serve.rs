@@ -147,6 +147,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         panic: None,
         deaths: Default::default(),
         dying: Vec::new(),
+        naming: Default::default(),
         exit_status: 0,
         secret: None,
         secret_is_ours: false,

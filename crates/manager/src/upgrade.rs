@@ -28,6 +28,7 @@ use crate::checker::Checker;
 use crate::core::Manager;
 use crate::dying::LONGEST_DYING;
 use crate::fatal::errno_text;
+use crate::naming;
 use crate::reply::Reply;
 use crate::report::{Severity, print};
 use leaving::Leaving;
@@ -85,6 +86,7 @@ impl Manager {
         let next = self.jail.privileged(|| Executable::open(program)).map_err(said)?;
         // How they ended is known to this program alone.
         self.bury_dying(LONGEST_DYING);
+        self.finish_naming(naming::PATIENCE);
         let (state, _held) = self.capture(at)?;
         let text = state.encode();
         let next_version = trial::run(Checker { exe: &next, jail: &self.jail }, &text)?;

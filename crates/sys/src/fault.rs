@@ -132,29 +132,61 @@ impl fmt::Display for ThreadName {
     }
 }
 
-/// Return addresses of this thread, innermost first; how many there are. Neither allocates nor reads files.
-pub fn return_addresses(into: &mut [usize]) -> usize {
+/// How a return address is written that lies in the program: the address, this, its offset in hex, and `)`.
+pub const PROGRAM_OFFSET: &str = " (lacquer+0x";
+
+/// How many return addresses there are, first and last ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Of the innermost ones.
+    pub first: usize,
+    /// Of the outermost ones.
+    pub last: usize,
+    /// Between these.
+    pub left_out: usize,
+}
+
+/// Frames after which a walk ends: a stack holds no more.
+const MOST_FRAMES: usize = 1 << 20;
+
+/// Return addresses of this thread, innermost first; those that `first` has no room for go to `last`, as far as they are
+/// the outermost ones. Neither allocates nor reads files.
+pub fn return_addresses(first: &mut [usize], last: &mut [usize]) -> Addresses {
     struct Walk<'a> {
-        into: &'a mut [usize],
-        len: usize,
+        first: &'a mut [usize],
+        last: &'a mut [usize],
+        count: usize,
     }
     extern "C" fn step(context: *mut UnwindContext, walk: *mut libc::c_void) -> libc::c_int {
         const GO_ON: libc::c_int = 0;
         const STOP: libc::c_int = 5;
         // SAFETY: `walk` is the `Walk` that `return_addresses` passed and waits for.
         let walk = unsafe { &mut *walk.cast::<Walk<'_>>() };
-        if walk.len == walk.into.len() {
+        if walk.count == MOST_FRAMES {
             return STOP;
         }
         // SAFETY: `context` is valid for the time of this call.
-        walk.into[walk.len] = unsafe { _Unwind_GetIP(context) };
-        walk.len += 1;
+        let address = unsafe { _Unwind_GetIP(context) };
+        let (room, around) = (walk.first.len(), walk.last.len());
+        match walk.first.get_mut(walk.count) {
+            Some(slot) => *slot = address,
+            None if around == 0 => return STOP,
+            None => walk.last[(walk.count - room) % around] = address,
+        }
+        walk.count += 1;
         GO_ON
     }
-    let mut walk = Walk { into, len: 0 };
+    let mut walk = Walk { first, last, count: 0 };
     // SAFETY: `step` has the form that is asked for, and `walk` outlives the call.
     unsafe { _Unwind_Backtrace(step, ptr::from_mut(&mut walk).cast()) };
-    walk.len
+    let Walk { first, last, count } = walk;
+    let beyond = count.saturating_sub(first.len());
+    let left_out = beyond.saturating_sub(last.len());
+    if left_out > 0 {
+        let oldest = beyond % last.len();
+        last.rotate_left(oldest);
+    }
+    Addresses { first: count - beyond, last: beyond - left_out, left_out }
 }
 
 /// Where the program was loaded: an address less this is one that tools find in its file.
@@ -162,11 +194,17 @@ pub fn load_address() -> usize {
     ptr::addr_of!(__executable_start) as usize
 }
 
+/// How long it is in memory.
+pub fn program_bytes() -> usize {
+    ptr::addr_of!(_end) as usize - load_address()
+}
+
 #[repr(C)]
 struct UnwindContext([u8; 0]);
 
 unsafe extern "C" {
     static __executable_start: u8;
+    static _end: u8;
     fn _Unwind_Backtrace(
         step: extern "C" fn(*mut UnwindContext, *mut libc::c_void) -> libc::c_int,
         argument: *mut libc::c_void,
@@ -303,9 +341,14 @@ mod tests {
             protect_this_thread();
             let here = 0u8;
             let (lowest, end) = BOUNDS.get();
-            let mut addresses = [0; 8];
-            let count = return_addresses(&mut addresses);
-            (ThreadName::own().to_string(), lowest < end && ptr::addr_of!(here) as usize > end, count, addresses[0])
+            let mut all = [0; 200];
+            let whole = return_addresses(&mut all, &mut []);
+            let (mut first, mut last) = ([0; 2], [0; 2]);
+            let cut = return_addresses(&mut first, &mut last);
+            assert_eq!((cut.first, cut.last, cut.left_out), (2, 2, whole.first - 4));
+            assert_eq!((first[1], last[..].to_vec()), (all[1], all[whole.first - 2..whole.first].to_vec()));
+            assert!((load_address()..load_address() + program_bytes()).contains(&all[0]));
+            (ThreadName::own().to_string(), lowest < end && ptr::addr_of!(here) as usize > end, whole.first, all[0])
         });
         let (name, is_within, count, first) = looked.unwrap().join().unwrap();
         assert_eq!((name.as_str(), is_within), ("a-thread", true));

@@ -13,7 +13,7 @@ use sys::fault::{Fault, ThreadName};
 
 use crate::vcls::Vcls;
 
-/// Return addresses that a report has in any case.
+/// Return addresses that a dying worker's report has of its stack's beginning, and of its end.
 const RETURN_ADDRESSES: usize = 64;
 /// Lines that a backtrace has of its beginning, and of its end.
 const BACKTRACE_LINES: usize = 80;
@@ -38,13 +38,14 @@ pub fn install(panic_fd: Option<i32>, start: &WorkerStart) {
         )
     });
     std::panic::set_hook(Box::new(|info| {
-        let report = report(&info.to_string());
-        eprintln!("{}", report.lines().next().unwrap_or("panic"));
+        let what = info.to_string();
         // One that nobody contains would disappear with its task: connections would no longer be accepted, objects no
         // longer expire.
         if base::critical::is_critical() || !base::critical::is_contained() {
-            die(&report);
+            end_with(&what);
         }
+        let report = report(&what, &backtrace());
+        eprintln!("{}", report.lines().next().unwrap_or("panic"));
         eprintln!("{report}");
     }));
     if let Err(error) = sys::fault::watch(on_fault) {
@@ -59,17 +60,28 @@ pub fn know_vcls(vcls: &std::sync::Arc<Vcls>) {
 
 /// Ends the worker as a panic of its own would.
 pub fn on_request(what: &str) -> ! {
-    die(&report(what))
+    end_with(what)
+}
+
+/// Names take longer than everything else together, and nobody serves meanwhile: the manager finds them, when the next worker
+/// serves.
+fn end_with(what: &str) -> ! {
+    let mut addresses = String::new();
+    // Writing to a String can't fail.
+    let _ = write_addresses(&mut addresses);
+    let report = report(what, &addresses);
+    eprintln!("{}", report.lines().next().unwrap_or("panic"));
+    die(&report)
 }
 
 /// Where to read on.
 const HELP: &str = "help = lacquer man lacquer-panic, docs/operators.md#panic-reports";
 
-fn report(what: &str) -> String {
+fn report(what: &str, backtrace: &str) -> String {
     let mut text = String::new();
     // Writing to a String can't fail.
     let _ = describe(&mut text, format_args!("{}", what.replace('\n', ": ")));
-    text.push_str(&backtrace());
+    text.push_str(backtrace);
     text
 }
 
@@ -102,25 +114,35 @@ fn describe(out: &mut dyn Write, what: fmt::Arguments<'_>) -> fmt::Result {
     writeln!(out, "}}\n{}\n{HELP}", IDENTITY.get().map_or("", String::as_str))
 }
 
-/// In a signal handler: first what needs nothing, then what may fail.
+/// In a signal handler: it needs neither memory nor locks, until the report is written.
 fn on_fault(fault: &Fault) {
     let Some(Some(segment)) = SEGMENT.get() else { return };
     let mut out = segment.writer();
     let _ = describe(&mut out, format_args!("{fault}"));
-    let mut named = out.clone();
     let _ = write_addresses(&mut out);
-    // From here on memory is allocated, files are read and locks taken, any of which may fault again or wait for ever: then
-    // what is written stays. The names are worth it.
-    let _ = named.write_str(&backtrace());
+    // This takes a lock, and may fault again or wait for ever: what is written stays.
     shm::vsl::flush_gathered();
 }
 
 fn write_addresses(out: &mut dyn Write) -> fmt::Result {
-    let mut addresses = [0; RETURN_ADDRESSES];
-    let count = sys::fault::return_addresses(&mut addresses);
+    let (mut first, mut last) = ([0; RETURN_ADDRESSES], [0; RETURN_ADDRESSES]);
+    let found = sys::fault::return_addresses(&mut first, &mut last);
     out.write_str("Backtrace:\n")?;
-    let start = sys::fault::load_address();
-    addresses[..count].iter().try_for_each(|at| writeln!(out, "  {at:#x} (lacquer+{:#x})", at.wrapping_sub(start)))
+    first[..found.first].iter().try_for_each(|address| write_address(out, *address))?;
+    if found.left_out > 0 {
+        writeln!(out, "  ({} lines left out)", found.left_out)?;
+    }
+    last[..found.last].iter().try_for_each(|address| write_address(out, *address))
+}
+
+/// In a library it says nothing to anybody but this process.
+fn write_address(out: &mut dyn Write, address: usize) -> fmt::Result {
+    let offset = address.wrapping_sub(sys::fault::load_address());
+    if offset < sys::fault::program_bytes() {
+        writeln!(out, "  {address:#x}{}{offset:x})", sys::fault::PROGRAM_OFFSET)
+    } else {
+        writeln!(out, "  {address:#x}")
+    }
 }
 
 /// Leaves the report and ends the process. What this thread has logged is written, as far as it can be.

@@ -179,6 +179,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         deaths: Deaths::from_parts(deaths, state.total_deaths, state.recent_deaths.iter().map(|at| Real(*at))),
         exit_status: state.exit_status,
         dying: Vec::new(),
+        naming: Default::default(),
         secret: state.secret.clone(),
         secret_is_ours: state.secret_is_ours,
         pid_files: pid_files.collect::<Result<_, String>>()?,
