@@ -189,6 +189,7 @@ impl Facts {
             })).collect::<Vec<_>>(),
             "objects": counter("MAIN.n_object"),
             "nuked": counter("MAIN.n_lru_nuked"),
+            "adopted": counter("MAIN.adopted"),
             "requests": {
                 "all": counter("MAIN.client_req"),
                 "hits": counter("MAIN.cache_hit"),
@@ -204,6 +205,7 @@ impl Facts {
                 "started": counter("MGT.child_start"),
                 "died": counter("MGT.child_died"),
                 "panicked": counter("MGT.child_panic"),
+                "distrusted": counter("MGT.child_distrust"),
                 "last_cause": self.last_cause,
             },
             "descriptors": self.descriptors.map(|d| json!({ "open": d.open, "limit": d.limit })),

@@ -108,7 +108,11 @@ fn store(store: &Store) -> String {
 
 fn objects(facts: &Facts) -> String {
     let count = |name| facts.counter(name).unwrap_or(0);
-    format!("{}, {} evicted to make room", count("MAIN.n_object"), count("MAIN.n_lru_nuked"))
+    let adopted = match count("MAIN.adopted") {
+        0 => String::new(),
+        adopted => format!(", {adopted} taken over from the worker before"),
+    };
+    format!("{}, {} evicted to make room{adopted}", count("MAIN.n_object"), count("MAIN.n_lru_nuked"))
 }
 
 fn requests(facts: &Facts) -> String {
@@ -126,7 +130,11 @@ fn requests(facts: &Facts) -> String {
 fn restarts(facts: &Facts) -> String {
     let count = |name| facts.counter(name).unwrap_or(0);
     let restarts = count("MGT.child_start").saturating_sub(1);
-    format!("{restarts} ({} died, {} of them in a panic)", count("MGT.child_died"), count("MGT.child_panic"))
+    let emptied = match count("MGT.child_distrust") {
+        0 => String::new(),
+        times => format!("; stores emptied {times} times, for workers died in a row"),
+    };
+    format!("{restarts} ({} died, {} of them in a panic){emptied}", count("MGT.child_died"), count("MGT.child_panic"))
 }
 
 fn parameter(parameter: &Parameter) -> String {
@@ -178,6 +186,15 @@ descriptors  not known: only the server's user may look
 parameters   -
 ";
         assert_eq!(text(&facts), want);
+        for (name, value) in [("MAIN.adopted", 7), ("MGT.child_distrust", 2)] {
+            facts.counters.insert(name.into(), value);
+        }
+        for line in [
+            "objects      0, 0 evicted to make room, 7 taken over from the worker before\n",
+            "restarts     0 (0 died, 0 of them in a panic); stores emptied 2 times, for workers died in a row\n",
+        ] {
+            assert!(text(&facts).contains(line), "{line}");
+        }
     }
 
     #[test]
