@@ -3,6 +3,7 @@
 //! served, which take over what they ask for themselves. It ends when all is taken over.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use shm::vsl::Marker;
 use tables::tags::Tag;
@@ -11,6 +12,9 @@ use crate::startup::Worker;
 
 /// Digests looked at before other threads have their turn.
 const BATCH: usize = 256;
+
+/// The first requests come first: they take over what they ask for, and would share processors and locks with the walk.
+const HEAD_START: Duration = Duration::from_millis(100);
 
 /// Starts the thread, if there is anything to be taken over.
 pub fn start(worker: &Arc<Worker>) {
@@ -25,6 +29,7 @@ pub fn start(worker: &Arc<Worker>) {
 }
 
 fn adopt(worker: &Worker) {
+    std::thread::sleep(HEAD_START);
     let engine = &worker.engine;
     let tell = |event: cache::Event| {
         engine.log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{event}"));
