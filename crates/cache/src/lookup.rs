@@ -18,6 +18,7 @@ use crate::objcore::{Invalidation, Objcore, State};
 use crate::objhead::{ANY, BUSY, HASHED_FROM, Objhead, vary_hash};
 use crate::objref::ObjRef;
 use crate::request::Request;
+use crate::tombstones::Cause;
 use crate::trace::LookupTrace;
 use crate::waiting::{Redemption, RushReason, Ticket, Waiter};
 
@@ -247,6 +248,14 @@ impl Cache {
                 drop(shard);
                 has_adopted = true;
                 shared.adopt(query.digest, &mut |event| events.push(event));
+                continue;
+            }
+            if !shared.homes.is_empty()
+                && let Some(oc) = scan.hit.as_ref().or(scan.stale.as_ref()).filter(|oc| oc.has_lost_body()).cloned()
+            {
+                // Better before its head goes out. It may have a copy elsewhere.
+                drop(shard);
+                shared.kill(&oc, Cause::Evicted);
                 continue;
             }
             let variants_skipped = scan.skipped;

@@ -392,6 +392,11 @@ impl Objcore {
         }
     }
 
+    /// See [`ObjBytes::has_lost_body`].
+    pub fn has_lost_body(&self) -> bool {
+        self.bytes.get().is_some_and(ObjBytes::has_lost_body)
+    }
+
     /// Bytes its store is charged with.
     pub fn weight(&self) -> u64 {
         self.bytes.get().map_or(0, |bytes| bytes.buf.charged_bytes() + bytes.rest().map_or(0, Rest::charged_bytes))
@@ -470,6 +475,11 @@ impl ObjBytes {
     /// A body that isn't in the head block.
     fn rest(&self) -> Option<&Rest> {
         self.tail.as_ref()?.rest.as_ref()
+    }
+
+    /// Whether its body was in the home alone and isn't there any more.
+    fn has_lost_body(&self) -> bool {
+        matches!(self.rest(), Some(Rest::Home(rest)) if rest.front().is_none() && !rest.stored().is_there())
     }
 
     pub fn body_len(&self) -> u64 {

@@ -626,3 +626,15 @@ fn a_body_in_memory_is_there_at_once() {
     }
     assert_eq!((bytes, next(&mut reader, &bell)), (100_000, Poll::Ready(Ok(None))));
 }
+
+#[test]
+fn a_hit_whose_body_is_gone_from_the_home_is_none() {
+    let (kit, home) = kit();
+    let obj = long_hit(&kit, &home);
+    home.hold(false);
+    assert_eq!((kit.verdict("/"), home.copies()), ("hit", 1));
+    home.reclaim(0);
+    assert_eq!(kit.verdict("/"), "miss", "nobody gets its head and no body");
+    assert!(obj.is_dying());
+    kit.cache.audit().unwrap();
+}

@@ -403,6 +403,10 @@ impl StoredBody for SimulatedBody {
         self.1.len() as u64
     }
 
+    fn is_there(&self) -> bool {
+        self.0.table().copies.values().any(|copy| Arc::ptr_eq(&copy.body, &self.1))
+    }
+
     fn at_hand(&self) -> Option<Buf> {
         (self.1.len() <= AT_HAND).then(|| Buf::unaccounted(self.1.to_vec()))
     }
