@@ -27,7 +27,7 @@ pub use handle::{Bytes, Header, Slot};
 pub use layout::{SERVING, Size};
 pub use words::Words;
 
-use crate::extent::{Extent, PAGE, Region, Shared};
+use crate::extent::{Extent, PAGE, Region, Shared, WHAT};
 use crate::map::Map;
 use classes::{class, fitting};
 use layout::{BIG, Layout, SLAB};
@@ -315,14 +315,18 @@ impl Arena {
         unsafe { &*Self::of_address(address) }.is_frozen()
     }
 
-    /// What the slot at that address costs, which has a handle.
+    /// What the slot at that address costs, which has a handle. By the table of pages, so that no lock is needed: the word of
+    /// a slab's or a large slot's first page stays as long as there is a handle, and its other pages have none.
     fn cost_at(address: usize) -> u64 {
         // SAFETY: as in `number_at`.
         let arena = unsafe { &*Self::of_address(address) };
-        let slots = arena.slots();
-        let found = arena.place(&slots, Self::number_at(address));
-        let (place, _) = found.expect("a slot with a handle is in the books");
-        cost_of(slots.slab(place.slab))
+        let page = (address - arena.map.base().as_ptr() as usize - arena.layout.data) / PAGE;
+        let mut words = (0..classes::MOST_PAGES.min(page)).map(|back| arena.layout.table_word(&arena.map, page - back));
+        let word = words.find(|&word| word != 0).expect("a slot with a handle is in the table");
+        match word & WHAT {
+            SLAB => class((word & 0xff) as u8).map_or(0, |class| class.cost()),
+            _ => u64::from(word & !WHAT) * PAGE as u64,
+        }
     }
 }
 

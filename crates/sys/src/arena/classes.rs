@@ -8,7 +8,8 @@ use crate::extent::PAGE;
 pub(crate) const LARGEST: usize = 2 * PAGE;
 /// Most slots of a slab: they are bits of a word.
 const MOST_SLOTS: usize = 64;
-const MOST_PAGES: usize = 16;
+/// Most pages of a slab.
+pub(super) const MOST_PAGES: usize = 16;
 /// At most this part of a slab may be left over.
 const LEFT_OVER: usize = 32;
 

@@ -70,6 +70,11 @@ impl Layout {
         SERVING_AT + thread % SERVING * SERVING_STRIDE
     }
 
+    /// What the table of pages says of a page.
+    pub fn table_word(&self, map: &Map, page: usize) -> u32 {
+        map.u32_at(self.table + page * 4).load(Relaxed)
+    }
+
     /// Writes the header of an arena that is all zeroes.
     pub fn format(&self, map: &Map) {
         let words = [(VERSION_AT, VERSION), (PAGES_AT, self.size.pages), (BUCKETS_AT, self.size.buckets)];
@@ -98,7 +103,7 @@ impl Layout {
 
     /// Reads the table of pages: what is in use goes into `slots`, the gaps to `gap`. Answers how many pages are in use.
     pub fn read_table(&self, map: &Map, slots: &mut Slots, mut gap: impl FnMut(u32, u32)) -> Result<u64, &'static str> {
-        let word = |page: u32| map.u32_at(self.table + page as usize * 4).load(Relaxed);
+        let word = |page: u32| self.table_word(map, page as usize);
         let (mut page, mut free_from, mut used) = (1, 1, 0);
         while page < self.size.pages {
             let found = word(page);

@@ -52,6 +52,8 @@ fn slots_of_all_sizes_keep_their_bytes() {
     for (turn, slot) in &held {
         assert!(slot.bytes().iter().all(|&byte| byte == *turn as u8) && slot.bytes().len() == turn * 37 % 9000);
         assert_eq!(slot.words().word(turn % WORDS).load(Relaxed), *turn as u32);
+        let base = slot.bytes().as_ptr().addr() - PAYLOAD;
+        assert_eq!(Some(Arena::cost_at(base)), arena.cost(turn * 37 % 9000));
     }
     drop(held);
     assert_eq!(freed.load(Relaxed), cost);
