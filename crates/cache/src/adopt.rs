@@ -267,18 +267,19 @@ impl Shared {
 impl Shared {
     /// What is known of a fetched object. Some of it may change until the object has its bytes: see [`Objcore::set_bytes`].
     pub fn fields_of(&self, oc: &Objcore, lengths: HeadLengths) -> RecordFields {
-        let times = oc.times();
         let HeadLengths { head, spec, values, aux } = lengths;
+        let (digest, xid, lives, hits) =
+            oc.with_facts(|facts| (facts.digest(), facts.xid(), facts.lives(), facts.hits()));
         RecordFields {
-            digest: oc.digest().0,
-            xid: oc.xid().0,
+            digest,
+            xid,
             ban_seq: oc.ban_seq.load(Relaxed),
-            t_origin: self.clock.machine_of(times.t_origin),
-            ttl: times.ttl,
-            grace: times.grace,
-            keep: times.keep,
+            t_origin: lives.t_origin,
+            ttl: lives.ttl,
+            grace: lives.grace,
+            keep: lives.keep,
             flags: oc.packed_flags().0,
-            hits: oc.hits(),
+            hits,
             head_len: head,
             spec_len: spec,
             values_len: values,

@@ -149,15 +149,15 @@ impl Objcore {
         }
     }
 
-    /// Reads its words, wherever they are.
-    fn with_facts<R>(&self, read: impl FnOnce(Facts<'_>) -> R) -> R {
+    /// Reads its words, wherever they are: a few of them, as a lock may be held.
+    pub fn with_facts<R>(&self, read: impl FnOnce(Facts<'_>) -> R) -> R {
         if let Some(bytes) = self.bytes.get() {
             return read(bytes.facts());
         }
-        match self.boc.get() {
+        self.boc.with(|boc| match boc {
             Some(boc) => read(boc.facts.facts()),
             None => read(self.bytes.get().expect("an objcore has its bytes or its boc").facts()),
-        }
+        })
     }
 
     /// Changes its words, unless they are another worker's by now: that one judges the object by its own bans and purges.

@@ -101,8 +101,8 @@ impl Heads {
         self.full.find_mut(digest.hash(), |head| head.digest == *digest).map(|head| &mut **head)
     }
 
-    fn insert_one(&mut self, oc: Arc<Objcore>) {
-        self.ones.insert_unique(oc.digest().hash(), oc, |oc| oc.digest().hash());
+    fn insert_one(&mut self, digest: &Digest, oc: Arc<Objcore>) {
+        self.ones.insert_unique(digest.hash(), oc, |oc| oc.digest().hash());
     }
 
     /// Takes an objcore that is all of its objhead out of the table.
@@ -116,7 +116,7 @@ impl Heads {
         let digest = oc.digest();
         if !self.is_here(&digest) {
             self.main.n_objecthead.inc();
-            return self.insert_one(oc);
+            return self.insert_one(&digest, oc);
         }
         let head = self.head_mut(&digest);
         head.objcs.push(oc);
@@ -317,7 +317,7 @@ impl Heads {
             return;
         }
         match entry.remove().0.objcs.pop() {
-            Some(oc) => self.insert_one(oc),
+            Some(oc) => self.insert_one(digest, oc),
             None => self.main.n_objecthead.untally(1),
         }
     }

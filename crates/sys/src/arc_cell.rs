@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A place for an `Arc` that others may clone until it is taken out: one word, its lock included.
 //!
-//! The lock is held for the few steps of a clone, so that whoever finds it held spins.
+//! The lock is held for the few steps of a clone or a look, so that whoever finds it held spins.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -40,6 +40,14 @@ impl<T> ArcCell<T> {
         (!at.is_null()).then(|| unsafe { Arc::from_raw(at) })
     }
 
+    /// Reads what is in it, with the lock held: a few words at most.
+    #[inline]
+    pub fn with<R>(&self, read: impl FnOnce(Option<&T>) -> R) -> R {
+        let held = Held { cell: self, at: self.lock() };
+        // SAFETY: `at` came of `into_raw`, and the cell's own count stays while it is locked.
+        read(unsafe { held.at.as_ref() })
+    }
+
     /// Takes out what is in it.
     pub fn take(&self) -> Option<Arc<T>> {
         let at = self.lock();
@@ -63,6 +71,18 @@ impl<T> ArcCell<T> {
     }
 }
 
+/// The lock, until it is dropped.
+struct Held<'a, T> {
+    cell: &'a ArcCell<T>,
+    at: *mut T,
+}
+
+impl<T> Drop for Held<'_, T> {
+    fn drop(&mut self) {
+        self.cell.at.store(self.at, Release);
+    }
+}
+
 fn raw<T>(arc: Option<Arc<T>>) -> *mut T {
     arc.map_or(std::ptr::null_mut(), |arc| Arc::into_raw(arc).cast_mut())
 }
@@ -82,10 +102,12 @@ mod tests {
         let arc = Arc::new(7u64);
         let cell = ArcCell::new(Some(arc.clone()));
         assert_eq!((size_of::<ArcCell<u64>>(), cell.get(), Arc::strong_count(&arc)), (8, Some(arc.clone()), 3));
+        assert_eq!((cell.with(|in_it| in_it.copied()), Arc::strong_count(&arc)), (Some(7), 2));
         assert_eq!((cell.take(), cell.get(), cell.take()), (Some(arc.clone()), None, None));
         drop(ArcCell::new(Some(arc.clone())));
         assert_eq!(Arc::strong_count(&arc), 1);
-        assert_eq!(ArcCell::<u64>::new(None).get(), None);
+        let empty = ArcCell::<u64>::new(None);
+        assert_eq!((empty.get(), empty.with(|in_it| in_it.copied())), (None, None));
     }
 
     #[test]
@@ -101,6 +123,7 @@ mod tests {
                         }
                     });
                 }
+                scope.spawn(|| while cell.with(|in_it| in_it.map(|found| assert_eq!(*found, round))).is_some() {});
                 scope.spawn(|| assert!(cell.take().is_some()));
             });
             assert_eq!(Arc::strong_count(&arc), 1);
