@@ -16,7 +16,7 @@ use sys::blockfile::BlockFile;
 use sys::pages::Pages;
 
 /// First blocks of segments that are read at once.
-const AT_ONCE: usize = 32;
+const AT_ONCE: usize = 96;
 
 /// Opens the store and says which segments are to be recovered, the newest first.
 pub(crate) async fn open(core: &Arc<Core>) -> Result<Vec<u32>, OpenError> {

@@ -65,7 +65,7 @@ impl Options {
 
     /// Bytes of a segment for a device of `len` bytes: 64 to 256 MB, less where that would be fewer than 64 segments.
     pub(crate) fn segment_bytes(&self, len: u64) -> u64 {
-        let share = (len / 256).clamp(64 << 20, 256 << 20).min(len / 64).next_power_of_two() / 2;
+        let share = 1 << (len / 256).clamp(64 << 20, 256 << 20).min(len / 64).max(1).ilog2();
         let most = crate::format::superblock::LONGEST_SEGMENT;
         self.segment_bytes.unwrap_or(share).clamp(crate::format::superblock::LEAST_SEGMENT, most)
     }
@@ -139,3 +139,18 @@ impl fmt::Display for OpenError {
 }
 
 impl std::error::Error for OpenError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_as_long_as_a_start_with_few_reads_wants() {
+        let options = Options::new(0, 1);
+        for (len, bytes) in [(100 << 20, 1 << 20), (3 << 30, 32 << 20), (16 << 30, 64 << 20), (40 << 30, 128 << 20)] {
+            assert_eq!(options.segment_bytes(len), bytes, "{len}");
+        }
+        assert_eq!(options.segment_bytes(4 << 40), 256 << 20);
+        assert_eq!(options.segment_bytes(0), crate::format::superblock::LEAST_SEGMENT);
+    }
+}
