@@ -337,7 +337,7 @@ class Loop:
 
     def close(self):
         if self.mounted:
-            subprocess.run(["umount", str(self.mounted)], check=False)
+            until(5, lambda: subprocess.run(["umount", str(self.mounted)], stderr=subprocess.DEVNULL).returncode == 0)
         subprocess.run(["losetup", "-d", self.device], check=False)
 
 
@@ -436,8 +436,8 @@ def slow_or_full(report, o):
         try:
             loop = Loop(small / "image", 256 << 20)
             journal = bed.dir / "journal"
-            storage = f"file,{loop.device},,keep,front=1m,journal={journal}"
-            bed.start(f"file,{loop.device},keep,front=1m,journal={journal}")
+            storage = f"file,{loop.device},,keep,front=8m,journal={journal}"
+            bed.start(f"file,{loop.device},keep,front=8m,journal={journal}")
             checked(report, bed, "a block device", len(PATHS))
             bed.written()
             bed.stop()
@@ -455,7 +455,8 @@ def slow_or_full(report, o):
             bed.stop()
             if loop:
                 loop.close()
-            subprocess.run(["umount", str(small)], check=False)
+            # The device lets go of its file a moment later.
+            until(5, lambda: subprocess.run(["umount", str(small)], stderr=subprocess.DEVNULL).returncode == 0)
 
 
 def main():
