@@ -4,6 +4,9 @@
 use base::Clock;
 use storage::journal::{Entry, Life};
 
+/// Lives that end before all stores are bound, one after the other; the next ones go on with a number.
+const MOST_KNOWN: usize = 16;
+
 /// The numbers of a journal: a store that lasts has the one of the life in which it was opened last.
 #[derive(Clone, Default)]
 pub(super) struct Lives {
@@ -21,11 +24,11 @@ impl Lives {
             // There was none.
             return Lives { own: next, ..self };
         }
-        if !self.is_bound {
-            // Some store may have this number and some an older one; the next life goes on with it.
-            return Lives { own: Life { number: self.own.number, ..next }, ..self };
+        // Before all stores were bound some may have this number and some an older one.
+        if self.known.len() >= MOST_KNOWN {
+            return Lives { own: Life { number: self.own.number, ..next }, known: self.known, is_bound: false };
         }
-        self.known = vec![self.own.number];
+        self.known.push(self.own.number);
         Lives { own: next, known: self.known, is_bound: false }
     }
 

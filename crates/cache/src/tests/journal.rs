@@ -286,10 +286,16 @@ fn a_store_is_known_by_the_numbers_of_lives_until_all_stores_have_the_last() {
     assert_eq!(known(&[], 1), (1, vec![1]));
     assert_eq!(known(&[written(1), Entry::Bound], 2), (2, vec![1, 2]));
     let unbound = [Entry::Known { number: 1 }, written(2)];
-    assert_eq!(known(&unbound, 3), (2, vec![1, 2]), "some store may have the first one, some the second");
+    assert_eq!(known(&unbound, 3), (3, vec![1, 2, 3]), "some store may have the first one, some the second");
     assert_eq!(known(&[&unbound[..], &[Entry::Bound]].concat(), 3), (3, vec![2, 3]));
-    assert_eq!(known(&[written(1), written(2)], 3), (1, vec![1]));
-    assert_eq!(known(&[written(1), Entry::Bound, written(2)], 3), (2, vec![1, 2]), "its stores may have been opened");
+    assert_eq!(known(&[written(1), written(2)], 3), (3, vec![1, 2, 3]));
+    let many: Vec<Entry> = (1..100).map(written).collect();
+    assert_eq!(known(&many, 100), (17, (1..18).collect()));
+    assert_eq!(
+        known(&[written(1), Entry::Bound, written(2)], 3),
+        (3, vec![1, 2, 3]),
+        "its stores may have been opened"
+    );
 }
 
 #[test]
