@@ -98,6 +98,12 @@ pub struct Opening {
     pub refusal: Option<&'static str>,
 }
 
+impl Opening {
+    pub(crate) fn refused(reason: &'static str) -> Opening {
+        Opening { refusal: Some(reason), ..Opening::default() }
+    }
+}
+
 impl Store {
     /// Compacts an object as [`Store::compact`] does, and writes a record of it, which isn't findable yet. `head` has
     /// exactly the four parts that `fields` gives lengths of. Without a record: the store has no arena, or there is no
@@ -178,10 +184,50 @@ impl Store {
         self.records()?.memory_bytes()
     }
 
-    /// The arena is another process's from now on: nothing more is published, and what is dropped stays a survivor.
-    /// Forgetting still works.
+    /// The arena is another process's from now on: nothing is kept or changed there any more, whatever happens to objects
+    /// here. They can still be read, as handles on them count here alone.
     pub fn freeze(&self) {
         self.records().into_iter().for_each(Records::freeze);
+    }
+
+    /// Begins with the arena of a store that was opened beside the process that has it ([`crate::Stores::open_beside`]): that
+    /// has frozen it, and still reads it if it `lives`. What it had published are survivors. Until then nothing is kept.
+    pub fn take_over(&self, lives: bool) -> &Opening {
+        let take_over = || self.records().map(|records| records.take_over(lives)).unwrap_or_default();
+        self.opening_cell().get_or_init(take_over)
+    }
+
+    /// Whether a former process may still read the arena: nothing in it is used again, whatever is evicted.
+    pub fn is_shared(&self) -> bool {
+        self.records().is_some_and(Records::is_shared)
+    }
+
+    /// It doesn't any more.
+    pub fn own(&self) {
+        self.records().into_iter().for_each(Records::own);
+    }
+
+    /// Bytes that were freed and wait for the former process, beyond what the account says.
+    pub fn deferred_bytes(&self) -> u64 {
+        self.records().map_or(0, Records::deferred_bytes)
+    }
+
+    /// The former process, if there is one, shall serve nothing from the arena any more.
+    pub fn recall(&self) {
+        self.records().into_iter().for_each(Records::recall);
+    }
+
+    /// Whether this process shall serve nothing from the arena any more, for its successor has said so.
+    pub fn is_recalled(&self) -> bool {
+        self.records().is_some_and(Records::is_recalled)
+    }
+
+    /// After [`Store::freeze`]: makes copies of what handles are still on, so that the arena can change.
+    ///
+    /// # Errors
+    /// The system can't: nothing may change before this process is gone.
+    pub fn let_go(&self) -> std::io::Result<()> {
+        self.records().map_or(Ok(()), Records::let_go)
     }
 
     fn expect_records(&self) -> &Records {

@@ -18,7 +18,7 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sys::arena::{Arena, Books, Keeper, Size, Unheld};
+use sys::arena::{Arena, Books, Found, Keeper, Size, Unheld};
 use sys::extent::{PAGE, Region};
 
 use crate::buf::Buf;
@@ -38,6 +38,8 @@ const MOST_LINKS: usize = 10_000;
 pub(crate) struct Records {
     arena: Arc<Arena>,
     account: Arc<Account>,
+    /// There may be a former process that still reads; never true again once it isn't.
+    is_shared: AtomicBool,
     is_adopting: AtomicBool,
     /// Bytes that the account is charged with for what was found and nobody has claimed.
     unclaimed: AtomicU64,
@@ -54,27 +56,79 @@ struct Owner(Arc<Account>);
 impl Records {
     /// Opens the arena of a store of that limit; `None` when it can't be had: nothing survives then.
     pub fn open(file: &File, limit: Option<u64>, account: &Arc<Account>) -> (Option<Records>, Opening) {
-        let Some(bytes) = limit.and_then(spread).or_else(machine_memory) else { return (None, Opening::default()) };
-        let limit = limit.unwrap_or(bytes as u64);
-        let pages = u32::try_from(bytes.div_ceil(PAGE) + 1).unwrap_or(u32::MAX >> 2);
-        let buckets = (limit / BUCKET).next_power_of_two().min(MOST_BUCKETS) as u32;
-        let opened = Arena::open(file, Size { pages, buckets }, keep_bytes(limit), Box::new(Owner(account.clone())));
-        let Ok((arena, found)) = opened else {
-            let refusal = Some("there is not so much address space");
-            return (None, Opening { refusal, ..Opening::default() });
+        let Some((size, keep)) = size_of(limit) else { return (None, Opening::default()) };
+        let Ok((arena, found)) = Arena::open(file, size, keep, Box::new(Owner(account.clone()))) else {
+            return (None, Opening::refused("there is not so much address space"));
         };
-        let unclaimed = found.pages * PAGE as u64;
-        account.charge_found(unclaimed, 0);
-        let records = Records {
+        let records = Records::of(arena, account);
+        let opening = records.begin(found);
+        (Some(records), opening)
+    }
+
+    /// The arena of a store that another process has: nothing is kept in it before [`Records::take_over`].
+    pub fn reserve(file: &File, limit: Option<u64>, account: &Arc<Account>) -> Option<Records> {
+        let (size, keep) = size_of(limit)?;
+        let arena = Arena::reserve(file, size, keep, Box::new(Owner(account.clone()))).ok()?;
+        Some(Records::of(arena, account))
+    }
+
+    fn of(arena: Arc<Arena>, account: &Arc<Account>) -> Records {
+        Records {
             arena,
             account: account.clone(),
-            is_adopting: AtomicBool::new(found.pages > 0),
-            unclaimed: AtomicU64::new(unclaimed),
-            serving: Mutex::new(found.serving),
+            is_shared: AtomicBool::new(false),
+            is_adopting: AtomicBool::new(false),
+            unclaimed: AtomicU64::new(0),
+            serving: Mutex::default(),
             extents: Mutex::default(),
-        };
-        let opening = Opening { generation: found.generation, pages_found: found.pages, refusal: found.refusal };
-        (Some(records), opening)
+        }
+    }
+
+    /// The process that has it has frozen it, or is gone.
+    pub fn take_over(&self, lives: bool) -> Opening {
+        self.is_shared.store(lives, Relaxed);
+        match self.arena.take_over(lives) {
+            Ok(found) => self.begin(found),
+            Err(reason) => Opening::refused(reason),
+        }
+    }
+
+    fn begin(&self, found: Found) -> Opening {
+        let unclaimed = found.pages * PAGE as u64;
+        self.account.charge_found(unclaimed, 0);
+        self.unclaimed.store(unclaimed, Relaxed);
+        *self.serving.lock().unwrap_or_else(PoisonError::into_inner) = found.serving;
+        self.is_adopting.store(found.pages > 0, Relaxed);
+        Opening { generation: found.generation, pages_found: found.pages, refusal: found.refusal }
+    }
+
+    pub fn is_shared(&self) -> bool {
+        self.is_shared.load(Relaxed)
+    }
+
+    pub fn own(&self) {
+        if self.is_shared.swap(false, Relaxed) {
+            let _critical = base::critical::enter();
+            self.arena.own();
+        }
+    }
+
+    pub fn deferred_bytes(&self) -> u64 {
+        self.arena.deferred_bytes()
+    }
+
+    pub fn recall(&self) {
+        if self.is_shared() {
+            self.arena.recall();
+        }
+    }
+
+    pub fn is_recalled(&self) -> bool {
+        self.arena.is_recalled()
+    }
+
+    pub fn let_go(&self) -> std::io::Result<()> {
+        self.arena.let_go()
     }
 
     pub fn region(&self) -> &Arc<Region> {
@@ -82,11 +136,8 @@ impl Records {
     }
 
     pub fn publish(&self, id: RecordId) {
-        if self.arena.is_frozen() {
-            return;
-        }
         let _critical = base::critical::enter();
-        let books = self.arena.books();
+        let Some(books) = self.own_books() else { return };
         let (Some(state), Some(next), Some(hash)) = words_of(&books, id.0.get()) else { return };
         if state.compare_exchange(KEPT, LIVE, Release, Relaxed).is_ok() {
             let bucket = books.bucket(hash);
@@ -97,7 +148,14 @@ impl Records {
 
     pub fn forget(&self, id: RecordId) {
         let _critical = base::critical::enter();
-        forget(&self.arena.books(), id.0.get(), self.arena.is_frozen());
+        if let Some(books) = self.own_books() {
+            forget(&books, id.0.get());
+        }
+    }
+
+    /// The books, as long as the arena is this process's: what it has handed over it changes no more.
+    fn own_books(&self) -> Option<Books<'_>> {
+        Some(self.arena.books()).filter(|books| !books.is_frozen())
     }
 
     #[inline]
@@ -136,18 +194,27 @@ impl Records {
     }
 }
 
+/// The size of an arena for a store of that limit, and how much of freed pages it may keep.
+fn size_of(limit: Option<u64>) -> Option<(Size, u64)> {
+    let bytes = limit.and_then(spread).or_else(machine_memory)?;
+    let limit = limit.unwrap_or(bytes as u64);
+    let pages = u32::try_from(bytes.div_ceil(PAGE) + 1).unwrap_or(u32::MAX >> 2);
+    let buckets = (limit / BUCKET).next_power_of_two().min(MOST_BUCKETS) as u32;
+    Some((Size { pages, buckets }, keep_bytes(limit)))
+}
+
 fn machine_memory() -> Option<usize> {
     usize::try_from(sys::limits::machine_memory()?).ok()
 }
 
 impl Keeper for Owner {
     fn last_dropped(&self, slot: Unheld<'_>) {
-        if slot.is_frozen() {
-            return;
-        }
         let _critical = base::critical::enter();
         if slot.word(STATE).load(Relaxed) == LIVE {
-            forget(&slot.books(), slot.number(), false);
+            let books = slot.books();
+            if !books.is_frozen() {
+                forget(&books, slot.number());
+            }
         }
         let bytes = slot.free();
         self.0.release(bytes);
@@ -162,10 +229,9 @@ fn words_of<'a>(books: &'a Books<'_>, number: u32) -> (Option<Word<'a>>, Option<
     (books.word(number, STATE), books.word(number, NEXT), hash)
 }
 
-fn forget(books: &Books<'_>, number: u32, is_frozen: bool) {
+fn forget(books: &Books<'_>, number: u32) {
     let (Some(state), _, Some(hash)) = words_of(books, number) else { return };
-    if state.compare_exchange(KEPT, DEAD, AcqRel, Acquire).is_ok() || is_frozen {
-        let _ = state.compare_exchange(LIVE, DEAD, AcqRel, Acquire);
+    if state.compare_exchange(KEPT, DEAD, AcqRel, Acquire).is_ok() {
         return;
     }
     if state.compare_exchange(LIVE, DEAD, AcqRel, Acquire).is_err() {

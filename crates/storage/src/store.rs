@@ -7,8 +7,8 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use sys::arena::Header;
 use sys::extent::{Extent, PAGE, Region};
@@ -72,7 +72,7 @@ pub struct Store {
     region: Option<Arc<Region>>,
     /// What survives, in a store with an arena.
     records: Option<Records>,
-    opening: Opening,
+    opening: OnceLock<Opening>,
     home: Option<Arc<dyn Home>>,
 }
 
@@ -114,7 +114,8 @@ pub(crate) struct PagedBlock {
 }
 
 impl Store {
-    pub(crate) fn open(id: StoreId, spec: &StoreSpec, counters: Tally) -> io::Result<Self> {
+    /// `beside`: another process has the arena, and hands it over later.
+    pub(crate) fn open(id: StoreId, spec: &StoreSpec, counters: Tally, beside: bool) -> io::Result<Self> {
         let in_memory_only = spec.kind == Kind::Malloc || spec.home.is_some();
         let (region, limit) = match (in_memory_only, &spec.file) {
             (true, _) => (None, spec.limit),
@@ -131,9 +132,15 @@ impl Store {
         let name = spec.name.clone().into();
         let (records, opening) = match &spec.arena {
             // What a home has survives by itself.
-            Some(arena) if in_memory_only && spec.home.is_none() => Records::open(arena, spec.limit, &account),
-            Some(_) | None => (None, Opening::default()),
+            Some(_) if spec.home.is_some() => (None, Some(Opening::default())),
+            Some(arena) if in_memory_only && beside => (Records::reserve(arena, spec.limit, &account), None),
+            Some(arena) if in_memory_only => {
+                let (records, opening) = Records::open(arena, spec.limit, &account);
+                (records, Some(opening))
+            }
+            Some(_) | None => (None, Some(Opening::default())),
         };
+        let opening = opening.map(OnceLock::from).unwrap_or_default();
         let region = match &records {
             Some(records) => Some(records.region().clone()),
             // Without so much address space (a limit on it, strict overcommit) the heap serves as well as it can.
@@ -145,6 +152,11 @@ impl Store {
 
     /// What was found when it was opened.
     pub fn opening(&self) -> &Opening {
+        static NOT_YET: Opening = Opening { generation: 0, pages_found: 0, refusal: None };
+        self.opening.get().unwrap_or(&NOT_YET)
+    }
+
+    pub(crate) fn opening_cell(&self) -> &OnceLock<Opening> {
         &self.opening
     }
 

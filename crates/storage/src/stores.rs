@@ -23,11 +23,31 @@ impl Stores {
     ///
     /// # Errors
     /// What is wrong with a store's file.
-    pub fn open<T: Into<Tally>>(specs: &[StoreSpec], mut counters: impl FnMut(&StoreSpec) -> T) -> io::Result<Stores> {
+    pub fn open<T: Into<Tally>>(specs: &[StoreSpec], counters: impl FnMut(&StoreSpec) -> T) -> io::Result<Stores> {
+        Self::all_of(specs, counters, false)
+    }
+
+    /// Opens them beside a process that has their arenas, and is to hand them over: [`Store::take_over`].
+    ///
+    /// # Errors
+    /// As of [`Stores::open`].
+    pub fn open_beside<T: Into<Tally>>(
+        specs: &[StoreSpec],
+        counters: impl FnMut(&StoreSpec) -> T,
+    ) -> io::Result<Stores> {
+        Self::all_of(specs, counters, true)
+    }
+
+    fn all_of<T: Into<Tally>>(
+        specs: &[StoreSpec],
+        mut counters: impl FnMut(&StoreSpec) -> T,
+        beside: bool,
+    ) -> io::Result<Stores> {
         assert!(specs.len() <= StoreId::MAX as usize, "stores are numbered in one byte");
         assert!(specs.last().is_some_and(|spec| spec.name == TRANSIENT), "Transient is the last store");
-        let open =
-            |(id, spec): (usize, &StoreSpec)| Store::open(id as StoreId, spec, counters(spec).into()).map(Arc::new);
+        let open = |(id, spec): (usize, &StoreSpec)| {
+            Store::open(id as StoreId, spec, counters(spec).into(), beside).map(Arc::new)
+        };
         Ok(Stores { all: specs.iter().enumerate().map(open).collect::<Result<_, _>>()?, turn: AtomicUsize::new(0) })
     }
 

@@ -7,6 +7,11 @@
 //! slots and extents are handed out by this process's own books, which were made from the table once, at opening.
 //!
 //! A slot is [`WORDS`] words of its owner's, two counts of handles, and bytes that don't change while there is a handle.
+//!
+//! Two processes may have an arena for a while, of which one hands it over: it freezes it ([`Arena::freeze`]: from then on it
+//! changes nothing there but its counts, and still reads), then the other takes it over ([`Arena::take_over`]), but uses
+//! nothing again that was in use. The first one lets go ([`Arena::let_go`]) or ends, and the other one is told
+//! ([`Arena::own`]). Then a third may come.
 
 mod classes;
 mod handle;
@@ -20,6 +25,7 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    Ordering::SeqCst,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -64,10 +70,12 @@ pub trait Keeper: Send + Sync + std::fmt::Debug {
 pub struct Arena {
     map: Arc<Map>,
     layout: Layout,
-    generation: u32,
+    /// 0 before it is taken over.
+    generation: AtomicU32,
     region: Arc<Region>,
     slots: Mutex<Slots>,
-    keeper: Box<dyn Keeper>,
+    keeper: Arc<dyn Keeper>,
+    has_let_go: AtomicBool,
 }
 
 /// What an arena had in it at opening.
@@ -104,24 +112,62 @@ impl Arena {
     /// The system's, when there isn't so much address space or the file can't be made so long.
     pub fn open(file: &File, size: Size, keep_bytes: u64, keeper: Box<dyn Keeper>) -> io::Result<(Arc<Arena>, Found)> {
         let layout = Layout::new(size)?;
-        let (refusal, opened) = match Opened::existing(file, &layout, keep_bytes)? {
-            Ok(opened) => (None, opened),
-            Err(reason) => {
-                file.set_len(0)?;
-                file.set_len(layout.len as u64)?;
-                let map = Map::aligned(OwnedFd::from(file.try_clone()?), layout.len, SPACING)?;
-                layout.format(&map);
-                let opened = Opened::over(map, &layout, keep_bytes).map_err(io::Error::other)?;
-                (reason, opened)
+        let keeper = Arc::from(keeper);
+        let reason = match mapped(file, &layout)? {
+            Ok(map) => {
+                let arena = Self::over(map, layout, keep_bytes, Arc::clone(&keeper));
+                match arena.take_over(false) {
+                    Ok(found) => return Ok((arena.registered()?, found)),
+                    Err(reason) => Some(reason),
+                }
             }
+            Err(reason) => reason,
         };
-        let Opened { map, region, slots, pages } = opened;
-        let generation = layout.next_generation(&map);
-        let serving = (0..SERVING).map(|thread| map.u32_at(Layout::serving(thread)).swap(0, Relaxed));
-        let serving = serving.filter(|&number| number != 0).collect();
-        let arena = Arc::new(Arena { map, layout, generation, region, slots: Mutex::new(slots), keeper });
-        arena.register()?;
-        Ok((arena, Found { generation, pages, refusal, serving }))
+        file.set_len(0)?;
+        file.set_len(layout.len as u64)?;
+        let map = Map::aligned(OwnedFd::from(file.try_clone()?), layout.len, SPACING)?;
+        layout.format(&map);
+        let arena = Self::over(map, layout, keep_bytes, keeper);
+        let found = arena.take_over(false).map_err(io::Error::other)?;
+        Ok((arena.registered()?, Found { refusal: reason, ..found }))
+    }
+
+    /// The arena in `file` that another process has: frozen until it is taken over. Nothing of it is read yet.
+    ///
+    /// # Errors
+    /// As of [`Arena::open`]; `InvalidData`: it isn't of that size.
+    pub fn reserve(file: &File, size: Size, keep_bytes: u64, keeper: Box<dyn Keeper>) -> io::Result<Arc<Arena>> {
+        let layout = Layout::new(size)?;
+        let map = mapped(file, &layout)?.map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+        Self::over(map, layout, keep_bytes, Arc::from(keeper)).registered()
+    }
+
+    /// Not yet anybody's: no pages, no slots.
+    fn over(map: Map, layout: Layout, keep_bytes: u64, keeper: Arc<dyn Keeper>) -> Arena {
+        let map = Arc::new(map);
+        let shared = Shared::frozen(map.clone(), layout.table);
+        let region = Region::shared(shared, layout.data, layout.size.pages as usize * PAGE, keep_bytes);
+        let slots = Mutex::new(Slots::new(layout.size.pages));
+        let (generation, has_let_go) = (AtomicU32::new(0), AtomicBool::new(false));
+        Arena { map, layout, generation, region, slots, keeper, has_let_go }
+    }
+
+    /// Takes over what is in it, once. `another`: the process that had it has frozen it and may still read it, until
+    /// [`Arena::own`].
+    ///
+    /// # Errors
+    /// What is in it can't be used; it stays frozen.
+    pub fn take_over(&self, another: bool) -> Result<Found, &'static str> {
+        let mut slots = self.slots();
+        assert!(self.generation.load(Relaxed) == 0, "an arena is taken over once");
+        self.layout.check(&self.map)?;
+        let pages = self.layout.read_table(&self.map, &mut slots, |first, pages| self.region.add_free(first, pages))?;
+        let generation = self.layout.next_generation(&self.map);
+        self.generation.store(generation, Relaxed);
+        slots.deferred = another.then(Vec::new);
+        let serving = self.layout.take_serving(&self.map, generation, another);
+        self.region.thaw(another);
+        Ok(Found { generation, pages, refusal: None, serving })
     }
 
     /// Where its extents come from.
@@ -142,11 +188,11 @@ impl Arena {
     pub fn slot(&self, parts: &[&[u8]]) -> Option<Slot> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let size = len.checked_add(PAYLOAD).filter(|&size| size <= MOST_BIG * PAGE)?;
-        if self.region.is_frozen() {
-            return None;
-        }
         let base = {
             let mut slots = self.slots();
+            if self.is_frozen() {
+                return None;
+            }
             let place = self.take(&mut slots, size)?;
             self.base(slots.slab(place.slab), place.slot)
         };
@@ -177,7 +223,7 @@ impl Arena {
         let slab = *slots.slab(place.slab);
         let count = class(number).map_or(1, |class| class.slots);
         (0..count).for_each(|slot| self.map.u32_at(self.base(&slab, slot)).store(0, Relaxed));
-        self.region.mark(first, word);
+        self.region.mark_taken(first, word);
         Some(place)
     }
 
@@ -189,7 +235,12 @@ impl Arena {
         unsafe { Arc::increment_strong_count(arena) };
         let at = NonNull::new(self.map.base().as_ptr().wrapping_byte_add(base)).expect("a mapping isn't at 0");
         // SAFETY: the books gave the slot to the caller alone, it is within the mapping and long enough.
-        unsafe { Slot::first(at, len as u32, self.generation % 2 == 1) }
+        unsafe { Slot::first(at, len as u32, self.is_odd()) }
+    }
+
+    /// Which of a slot's two counts this process uses.
+    fn is_odd(&self) -> bool {
+        self.generation.load(Relaxed) % 2 == 1
     }
 
     /// Offset in the mapping of a slot.
@@ -238,17 +289,109 @@ impl Arena {
     /// Says which slot a thread serves, 0 for none: one relaxed store.
     #[inline]
     pub fn note_serving(&self, thread: usize, number: u32) {
-        self.map.u32_at(Layout::serving(thread)).store(number, Relaxed);
+        let at = Layout::serving(thread, self.is_odd());
+        self.map.u32_at(at).store(number, Relaxed);
     }
 
-    /// From now on nothing is taken and nothing is freed: it is another process's.
+    /// From now on nothing is taken, and what is freed stays as it is: it is about to be another process's.
     pub fn freeze(&self) {
+        let _slots = self.slots();
         self.region.freeze();
     }
 
-    /// Whether it is frozen.
+    /// Whether it is frozen. It doesn't change while the books are locked.
     pub fn is_frozen(&self) -> bool {
         self.region.is_frozen()
+    }
+
+    /// Whether a process that has it frozen may still read it.
+    pub fn is_shared(&self) -> bool {
+        self.slots().deferred.is_some()
+    }
+
+    /// Bytes in pages that were freed and wait for that process.
+    pub fn deferred_bytes(&self) -> u64 {
+        self.region.deferred_bytes()
+    }
+
+    /// That process shall read no more than it must.
+    pub fn recall(&self) {
+        let former = self.generation.load(Relaxed).wrapping_sub(1);
+        self.map.u32_at(layout::RECALLED_AT).store(former, SeqCst);
+    }
+
+    /// Whether this process shall read no more than it must, for its successor says so.
+    pub fn is_recalled(&self) -> bool {
+        let generation = self.generation.load(Relaxed);
+        let recalled = self.map.u32_at(layout::RECALLED_AT).load(SeqCst);
+        self.has_let_go.load(Relaxed) || (recalled == generation && generation != 0)
+    }
+
+    /// Nobody else reads this arena any more: what was freed meanwhile can be used again.
+    pub fn own(&self) {
+        let mut empty = Vec::new();
+        {
+            let mut slots = self.slots();
+            let deferred = slots.deferred.take().unwrap_or_default();
+            for place in deferred {
+                empty.extend(slots.put(place));
+            }
+        }
+        empty.into_iter().for_each(|slab| self.region.put_lent(slab.first, slab.pages));
+        self.region.own();
+    }
+
+    /// Once it is frozen: takes copies of what there still are handles on, in this process's own memory, so that whatever the
+    /// arena's next owner does isn't seen here.
+    ///
+    /// # Errors
+    /// The system can't. Then handles go on reading the arena.
+    pub fn let_go(&self) -> io::Result<()> {
+        assert!(self.is_frozen(), "only an arena that was handed over is let go");
+        self.has_let_go.store(true, Relaxed);
+        self.map.make_private()?;
+        let mut runs = self.held_runs();
+        runs.sort_unstable();
+        let mut copied = 0;
+        for (first, pages) in runs {
+            let (first, end) = (first.max(copied), first + pages);
+            if first < end {
+                self.map.populate(self.layout.data + first as usize * PAGE, (end - first) as usize * PAGE)?;
+                copied = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// Pages that this process's handles are on.
+    fn held_runs(&self) -> Vec<(u32, u32)> {
+        let slots = self.slots();
+        let count = |base: usize| self.map.u32_at(base + REFS + usize::from(self.is_odd()) * 4).load(Relaxed);
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for (slab, slot) in slots.held() {
+            let base = self.base(slab, slot);
+            if count(base) > 0 {
+                let size = class(slab.class).map_or(slab.pages as usize * PAGE, |class| usize::from(class.size));
+                let (from, to) = (base - self.layout.data, base - self.layout.data + size);
+                runs.push(((from / PAGE) as u32, (to.div_ceil(PAGE) - from / PAGE) as u32));
+            }
+        }
+        let is_extents = |page: &u32| slots.of_page(*page).is_none();
+        for (first, pages) in self.region.used_runs() {
+            let mut page = first;
+            while page < first + pages {
+                // What a process before this one had, and nobody has claimed.
+                if let Some(unclaimed) = slots.extents.get(&page) {
+                    page += unclaimed;
+                    continue;
+                }
+                if is_extents(&page) {
+                    runs.push((page, 1));
+                }
+                page += 1;
+            }
+        }
+        runs
     }
 
     /// Frees what was there at opening and wasn't claimed, in steps: the books are locked for a slab at a time.
@@ -257,11 +400,18 @@ impl Arena {
         for number in 0..found {
             let empty = {
                 let mut slots = self.slots();
+                if self.is_frozen() {
+                    return;
+                }
                 // Nobody may take it for one in use again.
                 let slab = *slots.slab(number);
                 let count = class(slab.class).map_or(1, |class| class.slots);
                 let left = (0..count).filter(|&slot| slots.is_unclaimed(Place { slab: number, slot }));
                 left.for_each(|slot| self.map.u32_at(self.base(&slab, slot)).store(0, Relaxed));
+                if slots.deferred.is_some() {
+                    slots.defer_unclaimed(number);
+                    continue;
+                }
                 slots.sweep(number)
             };
             if let Some(slab) = empty {
@@ -273,12 +423,13 @@ impl Arena {
         self.region.give_back_free();
     }
 
-    fn register(self: &Arc<Arena>) -> io::Result<()> {
+    fn registered(self) -> io::Result<Arc<Arena>> {
         let base = self.map.base().as_ptr() as usize;
         let entries = ARENAS.get(base / SPACING..(base + self.map.len()).div_ceil(SPACING));
         let entries = entries.ok_or(io::ErrorKind::AddrNotAvailable)?;
-        entries.iter().for_each(|entry| entry.store(Arc::as_ptr(self).cast_mut(), Release));
-        Ok(())
+        let arena = Arc::new(self);
+        entries.iter().for_each(|entry| entry.store(Arc::as_ptr(&arena).cast_mut(), Release));
+        Ok(arena)
     }
 
     /// The arena of a slot at that address, which has a handle on its arena.
@@ -363,17 +514,14 @@ impl Unheld<'_> {
         self.arena.books()
     }
 
-    /// Whether the arena is frozen.
-    pub fn is_frozen(&self) -> bool {
-        self.arena.is_frozen()
-    }
-
-    /// Its place can be used again. Answers what it has cost.
+    /// Its place can be used again, unless the arena is frozen: the place is another process's then. Answers what it has
+    /// cost.
     pub fn free(self) -> u64 {
         let (cost, empty) = {
             let mut slots = self.arena.slots();
             let (place, _) = self.arena.place(&slots, self.number).expect("a slot in use is in the books");
-            (cost_of(slots.slab(place.slab)), slots.put(place))
+            let cost = cost_of(slots.slab(place.slab));
+            (cost, if self.arena.is_frozen() { None } else { slots.put_or_defer(place) })
         };
         if let Some(empty) = empty {
             self.arena.region.put(empty.first, empty.pages);
@@ -383,6 +531,11 @@ impl Unheld<'_> {
 }
 
 impl Books<'_> {
+    /// Whether the arena is frozen.
+    pub fn is_frozen(&self) -> bool {
+        self.arena.is_frozen()
+    }
+
     /// Word `n` of the slot of that number, if there is one.
     pub fn word(&self, number: u32, n: usize) -> Option<&AtomicU32> {
         assert!(n < WORDS, "a slot has so many words");
@@ -455,34 +608,22 @@ impl Books<'_> {
     }
 }
 
-/// What was made of a file.
-struct Opened {
-    map: Arc<Map>,
-    region: Arc<Region>,
-    slots: Slots,
-    pages: u64,
+/// Whether an arena in this file is of the format that this program uses: a program that takes another one's place asks.
+///
+/// # Errors
+/// The system's.
+pub fn is_of_this_format(file: &File) -> io::Result<bool> {
+    layout::is_of_this_format(file)
 }
 
-impl Opened {
-    /// What is in the file, if it is an arena of this layout; else why not. An empty file has no reason.
-    fn existing(file: &File, layout: &Layout, keep_bytes: u64) -> io::Result<Result<Opened, Option<&'static str>>> {
-        match file.metadata()?.len() {
-            0 => return Ok(Err(None)),
-            len if len != layout.len as u64 => return Ok(Err(Some("it is of another size"))),
-            _ => {}
-        }
-        let map = Map::aligned(OwnedFd::from(file.try_clone()?), layout.len, SPACING)?;
-        Ok(layout.check(&map).and_then(|()| Self::over(map, layout, keep_bytes)).map_err(Some))
+/// The file's mapping, if it is as long as an arena of this layout; else why not. An empty file has no reason.
+fn mapped(file: &File, layout: &Layout) -> io::Result<Result<Map, Option<&'static str>>> {
+    match file.metadata()?.len() {
+        0 => return Ok(Err(None)),
+        len if len != layout.len as u64 => return Ok(Err(Some("it is of another size"))),
+        _ => {}
     }
-
-    fn over(map: Map, layout: &Layout, keep_bytes: u64) -> Result<Opened, &'static str> {
-        let map = Arc::new(map);
-        let shared = Shared { map: map.clone(), table: layout.table, frozen: AtomicBool::new(false) };
-        let region = Region::shared(shared, layout.data, layout.size.pages as usize * PAGE, keep_bytes);
-        let mut slots = Slots::new(layout.size.pages);
-        let pages = layout.read_table(&map, &mut slots, |first, pages| region.add_free(first, pages))?;
-        Ok(Opened { map, region, slots, pages })
-    }
+    Map::aligned(OwnedFd::from(file.try_clone()?), layout.len, SPACING).map(Ok)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
@@ -60,8 +60,17 @@ pub(crate) struct Shared {
     pub map: Arc<Map>,
     /// Where in it the table begins.
     pub table: usize,
-    /// Nothing is freed any more: the pages are another process's.
+    /// The pages are another process's: nothing is taken any more, and what is freed only isn't read here any more.
     pub frozen: AtomicBool,
+    /// Changes that are under way: pages that were taken and aren't in the table yet, or freed and in no list yet.
+    pub changing: AtomicU32,
+}
+
+impl Shared {
+    /// Pages of a mapping that are nobody's yet, or another process's.
+    pub fn frozen(map: Arc<Map>, table: usize) -> Shared {
+        Shared { map, table, frozen: AtomicBool::new(true), changing: AtomicU32::new(0) }
+    }
 }
 
 /// In the table: an extent of so many pages begins here.
@@ -79,6 +88,26 @@ unsafe impl Sync for Region {}
 struct Free {
     clean: FreeRuns,
     dirty: FreeRuns,
+    /// Those that another process may still read; `None`: there is none.
+    deferred: Option<Deferred>,
+}
+
+/// Pages that were freed while another process may still read them.
+#[derive(Debug, Default)]
+struct Deferred {
+    runs: Vec<(u32, u32)>,
+    pages: u64,
+}
+
+impl Free {
+    /// Whether these pages have to wait.
+    fn defers(&mut self, first: u32, pages: u32) -> bool {
+        if let Some(deferred) = &mut self.deferred {
+            deferred.runs.push((first, pages));
+            deferred.pages += u64::from(pages);
+        }
+        self.deferred.is_some()
+    }
 }
 
 /// Owned bytes in pages of their own; the pages go back to the region when it is dropped.
@@ -149,7 +178,7 @@ impl Region {
         let len = u32::try_from(len).ok().filter(|&len| len > 0)?;
         let pages = len.div_ceil(PAGE as u32);
         let first = self.take(pages)?;
-        self.mark(first, EXTENT | pages);
+        self.mark_taken(first, EXTENT | pages);
         let (sent, lent) = (AtomicU8::new(0), AtomicBool::new(false));
         let mut extent = Extent { region: self.clone(), first, pages, len, sent, lent };
         let mut rest = extent.bytes_mut();
@@ -205,37 +234,102 @@ impl Region {
     pub(crate) fn give_back_free(&self) {
         let runs: Vec<(u32, u32)> = self.free().clean.by_place.iter().map(|(&first, &pages)| (first, pages)).collect();
         for (first, pages) in runs {
-            let is_free = self.free().clean.take_this(first, pages);
+            let is_free = {
+                let mut free = self.free();
+                let is_free = !self.is_frozen() && free.clean.take_this(first, pages);
+                if is_free {
+                    self.begin_change();
+                }
+                is_free
+            };
             if is_free {
-                self.give_back(first, pages);
-                self.free().clean.put(first, pages);
+                self.give_back_to_list(first, pages);
             }
         }
     }
 
-    /// Writes a page's word into the table, if there is one. Whoever finds it later finds what was written before.
-    pub(crate) fn mark(&self, first: u32, word: u32) {
+    /// Writes the word of pages that were just taken into the table, if there is one. Whoever finds it later finds what was
+    /// written before.
+    pub(crate) fn mark_taken(&self, first: u32, word: u32) {
+        self.mark(first, word);
+        self.changed();
+    }
+
+    fn mark(&self, first: u32, word: u32) {
         if let Backing::Shared(shared) = &self.backing {
             shared.map.u32_at(shared.table + first as usize * 4).store(word, Release);
         }
     }
 
-    /// Whether pages stay as they are, whoever drops them.
+    /// A change is under way, which [`Region::changed`] ends. The caller has the list of free pages.
+    fn begin_change(&self) {
+        if let Backing::Shared(shared) = &self.backing {
+            shared.changing.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn changed(&self) {
+        if let Backing::Shared(shared) = &self.backing {
+            shared.changing.fetch_sub(1, Release);
+        }
+    }
+
+    /// Whether the pages are another process's.
     pub(crate) fn is_frozen(&self) -> bool {
         matches!(&self.backing, Backing::Shared(shared) if shared.frozen.load(Relaxed))
     }
 
-    /// See [`Shared::frozen`].
+    /// See [`Shared::frozen`]. When this returns the table changes no more by this process.
     pub(crate) fn freeze(&self) {
         if let Backing::Shared(shared) = &self.backing {
+            let free = self.free();
             shared.frozen.store(true, Relaxed);
+            drop(free);
+            while shared.changing.load(Acquire) > 0 {
+                std::thread::yield_now();
+            }
         }
     }
 
-    pub(crate) fn take(&self, pages: u32) -> Option<u32> {
-        if self.is_frozen() {
-            return None;
+    /// The pages are this process's from now on; if `another` may still read what was in use, nothing freed is used again
+    /// before [`Region::own`].
+    pub(crate) fn thaw(&self, another: bool) {
+        if let Backing::Shared(shared) = &self.backing {
+            let mut free = self.free();
+            free.deferred = another.then(Deferred::default);
+            shared.frozen.store(false, Relaxed);
         }
+    }
+
+    /// Nobody else reads these pages any more.
+    pub(crate) fn own(&self) {
+        let deferred = self.free().deferred.take().unwrap_or_default();
+        deferred.runs.into_iter().for_each(|(first, pages)| self.put_lent(first, pages));
+    }
+
+    /// Bytes in pages that were freed and that another process may still read.
+    pub(crate) fn deferred_bytes(&self) -> u64 {
+        self.free().deferred.as_ref().map_or(0, |deferred| deferred.pages * PAGE as u64)
+    }
+
+    /// Runs of pages that are in use here: as free as they may be, a frozen region knows what is still read.
+    pub(crate) fn used_runs(&self) -> Vec<(u32, u32)> {
+        let free = self.free();
+        let all = free.clean.by_place.iter().chain(&free.dirty.by_place);
+        let mut gaps: Vec<(u32, u32)> = all.map(|(&first, &pages)| (first, pages)).collect();
+        drop(free);
+        gaps.sort_unstable();
+        let (mut at, mut runs) = (1, Vec::new());
+        for (first, pages) in gaps.into_iter().chain([((self.len / PAGE) as u32, 0)]) {
+            if first > at {
+                runs.push((at, first - at));
+            }
+            at = at.max(first + pages);
+        }
+        runs
+    }
+
+    pub(crate) fn take(&self, pages: u32) -> Option<u32> {
         let (first, is_clean) = self.take_run(pages)?;
         if is_clean && pages > 1 {
             self.populate(first, pages);
@@ -243,9 +337,20 @@ impl Region {
         Some(first)
     }
 
-    /// Pages, and whether they hold no memory yet.
+    /// Pages, and whether they hold no memory yet. Until [`Region::mark_taken`] a change is under way.
     fn take_run(&self, pages: u32) -> Option<(u32, bool)> {
         let mut free = self.free();
+        if self.is_frozen() {
+            return None;
+        }
+        let taken = self.take_from(&mut free, pages);
+        if taken.is_some() {
+            self.begin_change();
+        }
+        taken
+    }
+
+    fn take_from(&self, free: &mut Free, pages: u32) -> Option<(u32, bool)> {
         if let Some(first) = free.dirty.take(pages) {
             return Some((first, false));
         }
@@ -271,33 +376,46 @@ impl Region {
     }
 
     pub(crate) fn put(&self, first: u32, pages: u32) {
-        if self.is_frozen() {
-            return;
-        }
-        self.mark(first, 0);
         let surplus = {
             let mut free = self.free();
-            free.dirty.put(first, pages);
-            match free.dirty.pages > self.keep_pages {
-                true => free.dirty.pop_longest(),
-                false => None,
+            if free.defers(first, pages) {
+                return;
             }
+            free.dirty.put(first, pages);
+            if self.is_frozen() {
+                return;
+            }
+            self.mark(first, 0);
+            let surplus = if free.dirty.pages > self.keep_pages { free.dirty.pop_longest() } else { None };
+            surplus.inspect(|_| self.begin_change())
         };
-        // The pages are in no list while the system takes them.
         if let Some((first, pages)) = surplus {
-            self.give_back(first, pages);
-            self.free().clean.put(first, pages);
+            self.give_back_to_list(first, pages);
         }
     }
 
     /// Pages that packets may still refer to.
     pub(crate) fn put_lent(&self, first: u32, pages: u32) {
-        if self.is_frozen() {
-            return;
+        {
+            let mut free = self.free();
+            if free.defers(first, pages) {
+                return;
+            }
+            if self.is_frozen() {
+                free.clean.put(first, pages);
+                return;
+            }
+            self.mark(first, 0);
+            self.begin_change();
         }
-        self.mark(first, 0);
+        self.give_back_to_list(first, pages);
+    }
+
+    /// The pages are in no list while the system takes them. It ends a change.
+    fn give_back_to_list(&self, first: u32, pages: u32) {
         self.give_back(first, pages);
         self.free().clean.put(first, pages);
+        self.changed();
     }
 
     fn is_file(&self) -> bool {

@@ -95,6 +95,37 @@ impl Map {
         }
     }
 
+    /// From now on what is written here is seen here alone, and what others write is seen as long as the page wasn't written
+    /// here. Addresses and bytes stay; other threads may read and write meanwhile.
+    pub(crate) fn make_private(&self) -> io::Result<()> {
+        let size = NonZeroUsize::new(self.len).expect("a mapping has at least one byte");
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+        // Made elsewhere and moved here: made in this place it could be refused after the old one is gone.
+        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing of ours.
+        let made = unsafe { mmap(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags, &self.fd, 0) }?;
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        // SAFETY: the mapping just made, of the same length, takes the place of this one. Its bytes are those of the same
+        // file, so that references into it stay true; who writes them proves that nobody reads them, as ever.
+        let moved = unsafe { libc::mremap(made.as_ptr(), self.len, self.len, flags, self.base.as_ptr()) };
+        if moved == libc::MAP_FAILED {
+            let error = io::Error::last_os_error();
+            // SAFETY: the mapping just made, which nobody else knows of.
+            let _ = unsafe { munmap(made, self.len) };
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Has the pages of a private mapping be this process's own, as they are.
+    pub(crate) fn populate(&self, offset: usize, len: usize) -> io::Result<()> {
+        let at = self.at(offset, len);
+        // SAFETY: pages of the mapping; none of their bytes changes by this.
+        match unsafe { libc::madvise(at.cast(), len, libc::MADV_POPULATE_WRITE) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// The first byte. Whoever makes references from it proves that nobody writes where they point.
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base

@@ -12,6 +12,9 @@
 //! and starts empty. Only where not even that can be written does a commit fail.
 //!
 //! [`Journal::cut`] begins the log anew, with what is needed still.
+//!
+//! A worker that has its successor beside it writes no more: the log is that one's, who carries out what comes here and keeps
+//! it ([`Journal::hand_over`]).
 
 mod entry;
 mod log;
@@ -104,10 +107,21 @@ struct Queue {
     is_over: bool,
     /// More waited than may.
     has_overflowed: bool,
+    /// The log is a successor's.
+    is_handed_over: bool,
     /// Who waits for entries to last, by a number of their own.
     waiting: BTreeMap<u64, Waker>,
     /// The next of these numbers.
     next_waiter: u64,
+}
+
+/// Another worker that serves the same objects.
+pub trait Peer: Send + std::fmt::Debug {
+    /// Has these entries carried out and kept; returns when that is done.
+    ///
+    /// # Errors
+    /// It isn't done.
+    fn carry_out(&mut self, entries: &[u8]) -> io::Result<()>;
 }
 
 #[derive(Debug)]
@@ -115,6 +129,8 @@ struct Writer {
     log: Log,
     /// Why the journal is incomplete, if it is, and whether that could be written down.
     failure: Option<(io::Error, bool)>,
+    /// What takes the log's place.
+    successor: Option<Box<dyn Peer>>,
 }
 
 impl Journal {
@@ -145,7 +161,7 @@ impl Journal {
         let journal = Journal {
             queue: Lock::default(),
             thread: CommitThread { is_needed: log.takes_time(), ..CommitThread::default() },
-            writer: Lock::new(Writer { log, failure: None }),
+            writer: Lock::new(Writer { log, failure: None, successor: None }),
             stable: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             room: AtomicU64::new(0),
@@ -189,10 +205,20 @@ impl Journal {
             let mut queue = self.queue.lock();
             (std::mem::take(&mut queue.pending), queue.appended, queue.has_overflowed)
         };
-        let result = match writer.failure {
-            Some(_) => self.fail(&mut writer, None),
-            None if has_overflowed => self.fail(&mut writer, Some(io::Error::other("too much waits to be written"))),
-            None => writer.log.append(&pending).or_else(|error| self.fail(&mut writer, Some(error))),
+        let overflow = || io::Error::other("too much waits to be written");
+        let carried_out = writer.successor.as_mut().map(|successor| match has_overflowed {
+            true => Err(overflow()),
+            false => successor.carry_out(&pending),
+        });
+        if let Some(Err(error)) = &carried_out {
+            let failure = Failure { reason: error.to_string(), is_written: true };
+            self.failure.lock().get_or_insert(failure);
+        }
+        let result = match (carried_out, &writer.failure) {
+            (Some(result), _) => result,
+            (None, Some(_)) => self.fail(&mut writer, None),
+            (None, None) if has_overflowed => self.fail(&mut writer, Some(overflow())),
+            (None, None) => writer.log.append(&pending).or_else(|error| self.fail(&mut writer, Some(error))),
         };
         self.measure(&writer);
         match result {
@@ -264,6 +290,34 @@ impl Journal {
         self.stable.load(Acquire) >= ticket.0
     }
 
+    /// Writes what was appended, and nothing more from then on: a successor opens the log, and does what is appended later.
+    ///
+    /// # Errors
+    /// The journal is incomplete, or could not be written: the successor can't believe what it finds.
+    pub fn hand_over(&self, successor: Box<dyn Peer>) -> io::Result<()> {
+        let mut writer = self.writer.lock();
+        let (pending, appended, has_overflowed) = {
+            let mut queue = self.queue.lock();
+            queue.is_handed_over = true;
+            queue.since_cut = None;
+            (std::mem::take(&mut queue.pending), queue.appended, queue.has_overflowed)
+        };
+        let result = match writer.failure {
+            Some(_) => self.fail(&mut writer, None),
+            None if has_overflowed => self.fail(&mut writer, Some(io::Error::other("too much waits to be written"))),
+            None if pending.is_empty() => Ok(()),
+            None => writer.log.append(&pending).or_else(|error| self.fail(&mut writer, Some(error))),
+        };
+        writer.successor = Some(successor);
+        match result {
+            Ok(()) => self.stable.store(appended, Release),
+            Err(_) => self.refused.store(appended, Release),
+        }
+        drop(writer);
+        self.tell();
+        result
+    }
+
     /// Why the journal is incomplete, if it is.
     pub fn failure(&self) -> Option<Failure> {
         self.failure.lock().clone()
@@ -278,7 +332,7 @@ impl Journal {
     /// those appended before, which must not change in between, and calls [`Cut::finish`]. `None`: that is under way already.
     pub fn cut(&self) -> Option<Cut<'_>> {
         let mut queue = self.queue.lock();
-        if queue.is_over || queue.since_cut.is_some() {
+        if queue.is_over || queue.is_handed_over || queue.since_cut.is_some() {
             return None;
         }
         queue.since_cut = Some(Vec::new());
@@ -334,6 +388,10 @@ impl Cut<'_> {
         let mut payload = Vec::new();
         needed.iter().for_each(|entry| entry.encode(&mut payload));
         let mut writer = journal.writer.lock();
+        if writer.successor.is_some() {
+            self.is_taken = true;
+            return Ok(());
+        }
         let (pending, appended) = {
             let mut queue = journal.queue.lock();
             self.is_taken = true;

@@ -267,6 +267,58 @@ fn what_comes_between_cut_and_finish_is_in_the_new_log_once() {
     assert!(journal.cut().is_some(), "one that was given up");
 }
 
+/// Carries out what it is told, until it is gone.
+#[derive(Clone, Debug, Default)]
+struct Next(Arc<Mutex<(Vec<Entry>, bool)>>);
+
+impl Peer for Next {
+    fn carry_out(&mut self, entries: &[u8]) -> io::Result<()> {
+        let mut next = self.0.lock();
+        if next.1 {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        next.0.extend(Entry::decode_all(entries).unwrap());
+        Ok(())
+    }
+}
+
+#[test]
+fn what_comes_after_the_hand_over_is_the_successors() {
+    let disk = Disk::default();
+    let journal = Journal::format(disk.clone()).unwrap();
+    write(&journal, &ban(1));
+    let cut = journal.cut().unwrap();
+    let before = journal.append(&ban(2));
+    let next = Next::default();
+    journal.hand_over(Box::new(next.clone())).unwrap();
+    assert!(journal.is_stable(before));
+    // From here on the log is another's.
+    let log = disk.bytes();
+    cut.finish(&[]).unwrap();
+    assert!(journal.cut().is_none());
+    write(&journal, &ban(3));
+    let ticket = journal.append(&ban(4));
+    assert!(!journal.is_stable(ticket));
+    journal.commit(ticket).unwrap();
+    assert!(disk.bytes() == log);
+    assert_eq!(reopen(&log).unwrap(), [ban(1), ban(2)]);
+    assert_eq!(next.0.lock().0, [ban(3), ban(4)]);
+    next.0.lock().1 = true;
+    let ticket = journal.append(&ban(5));
+    assert!(journal.commit(ticket).is_err(), "nobody is told that it was done");
+    assert!(!journal.is_stable(ticket));
+}
+
+#[test]
+fn a_journal_that_is_incomplete_says_so_when_it_is_handed_over() {
+    let disk = Disk::default();
+    let journal = Journal::format(disk.clone()).unwrap();
+    disk.0.lock().full_at = Some(8192);
+    write(&journal, &ban(1));
+    let _ = journal.hand_over(Box::new(Next::default()));
+    assert!(matches!(reopen(&disk.bytes()), Err(JournalError::Incomplete)));
+}
+
 /// Lets each sync wait for a word.
 #[derive(Debug)]
 struct Gate {

@@ -146,13 +146,15 @@ impl Records {
     }
 
     pub fn sweep(&self) {
-        if !self.is_adopting() || self.arena.is_frozen() {
+        if !self.is_adopting() {
             return;
         }
         let buckets = self.arena.books().buckets();
         for hash in 0..buckets {
             let _critical = base::critical::enter();
-            unlink_unclaimed(&self.arena.books(), hash);
+            // Handed over meanwhile, it is the next process's business.
+            let Some(books) = self.own_books() else { return };
+            unlink_unclaimed(&books, hash);
         }
         {
             let _critical = base::critical::enter();

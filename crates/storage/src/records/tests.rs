@@ -48,10 +48,23 @@ struct Bed {
 
 impl Bed {
     fn open(arena: &Arc<File>, limit: u64) -> Bed {
+        Self::of(arena, limit, |specs, counters| Stores::open(specs, counters))
+    }
+
+    /// Beside the one that has the arena.
+    fn beside(arena: &Arc<File>, limit: u64) -> Bed {
+        Self::of(arena, limit, |specs, counters| Stores::open_beside(specs, counters))
+    }
+
+    fn of(
+        arena: &Arc<File>,
+        limit: u64,
+        open: impl FnOnce(&[StoreSpec], &mut dyn FnMut(&StoreSpec) -> &'static Sma) -> std::io::Result<Stores>,
+    ) -> Bed {
         let mut specs = StoreSpec::in_memory(Some(limit));
         specs[0].arena = Some(arena.clone());
         let mut all: Vec<&'static Sma> = Vec::new();
-        let stores = Stores::open(&specs, |_| {
+        let stores = open(&specs, &mut |_| {
             all.push(Box::leak(Box::default()));
             all[all.len() - 1]
         });
@@ -278,6 +291,53 @@ fn what_is_dropped_without_being_forgotten_is_gone_unless_it_is_frozen() {
         assert_eq!(found.len(), usize::from(frozen));
         found.values().for_each(|object| object.check(20_000));
     }
+}
+
+#[test]
+fn a_worker_that_hands_over_goes_on_reading_and_the_next_one_has_all_of_it() {
+    let file = memfd();
+    let first = Bed::open(&file, 4 * MB);
+    let next = Bed::beside(&file, 4 * MB);
+    let waiting = Object::store(next.store(), 9, 300, 300);
+    assert!(waiting.is_none() && !next.store().is_adopting() && next.store().opening().pages_found == 0);
+    let len = |xid: u64| xid as usize * 3000;
+    let held: Vec<Object> = (1..40).filter_map(|xid| Object::store(first.store(), xid, len(xid), 5000)).collect();
+    held.iter().for_each(|object| first.store().publish(object.record));
+    let unpublished = Object::store(first.store(), 200, 9000, 5000).unwrap();
+    first.store().freeze();
+    assert!(next.store().take_over(true).pages_found > 0);
+    // What the first one does from now on is nobody's business.
+    first.store().publish(unpublished.record);
+    first.store().forget(held[0].record);
+    let found = next.adopt(&digests());
+    assert_eq!(found.len(), held.len());
+    found.values().for_each(|object| object.check(len(object.fields.xid)));
+    let stays = [5u64, 30];
+    // The next one evicts and stores over and over.
+    let churn = |bed: &Bed, from: u64| {
+        let objects = (from..from + 2000).filter_map(|xid| Object::store(bed.store(), xid, 2000, 700));
+        objects.for_each(|object| bed.store().publish(object.record));
+    };
+    let kept: Vec<Object> = found.into_values().filter(|object| stays.contains(&object.fields.xid)).collect();
+    churn(&next, 1000);
+    assert!(next.store().deferred_bytes() > 0);
+    held.iter()
+        .chain([&unpublished])
+        .filter(|object| object.fields.xid != 200)
+        .for_each(|object| object.check(len(object.fields.xid)));
+    next.store().recall();
+    assert!(first.store().is_recalled());
+    let held: Vec<Object> = held.into_iter().filter(|object| [1, 7, 39].contains(&object.fields.xid)).collect();
+    first.store().let_go().unwrap();
+    next.store().own();
+    assert!(!next.store().is_shared() && next.store().deferred_bytes() == 0);
+    next.store().sweep();
+    churn(&next, 9000);
+    held.iter().for_each(|object| object.check(len(object.fields.xid)));
+    kept.iter().for_each(|object| object.check(len(object.fields.xid)));
+    drop((held, unpublished, first, kept));
+    assert_eq!((next.store().used_bytes(), next.sma.g_alloc.get()), (0, 0));
+    assert_eq!(Bed::open(&file, 4 * MB).store().opening().pages_found, 0, "no page is lost");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //! Where things are in an arena: a header page, the serving words, the table of pages, the heads of the buckets, the pages.
 //! All are little-endian words at fixed places; whoever reads them later may be another build.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::arena::classes::class;
@@ -13,9 +15,10 @@ use crate::map::Map;
 /// "LACQARNA".
 const MAGIC: u64 = u64::from_le_bytes(*b"LACQARNA");
 /// Changes with everything that is laid out here, and with what owners keep in slots.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
-/// Words that say which record a thread serves; each has a cache line.
+/// Words that say which record a thread serves; each has a cache line. Odd and even generations have a half each, as two may
+/// serve at a time.
 pub const SERVING: usize = 512;
 const SERVING_AT: usize = PAGE;
 const SERVING_STRIDE: usize = 64;
@@ -30,6 +33,8 @@ const VERSION_AT: usize = 8;
 const PAGES_AT: usize = 12;
 const BUCKETS_AT: usize = 16;
 const GENERATION_AT: usize = 20;
+/// The generation that is to let go.
+pub(super) const RECALLED_AT: usize = 24;
 
 /// How large an arena is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +43,13 @@ pub struct Size {
     pub pages: u32,
     /// Buckets of records, a power of two.
     pub buckets: u32,
+}
+
+pub(super) fn is_of_this_format(file: &File) -> io::Result<bool> {
+    let mut head = [0; VERSION_AT + 4];
+    file.read_exact_at(&mut head, 0)?;
+    let (magic, version) = head.split_at(VERSION_AT);
+    Ok(magic == MAGIC.to_le_bytes() && version == VERSION.to_le_bytes())
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,8 +78,19 @@ impl Layout {
         Ok(Layout { size, table, buckets, data, len: data + bytes, granule })
     }
 
-    pub fn serving(thread: usize) -> usize {
-        SERVING_AT + thread % SERVING * SERVING_STRIDE
+    pub fn serving(thread: usize, is_odd: bool) -> usize {
+        let half = SERVING / 2;
+        SERVING_AT + (thread % half + usize::from(is_odd) * half) * SERVING_STRIDE
+    }
+
+    /// What the threads of the generation before this one were serving, unless that one lives.
+    pub fn take_serving(&self, map: &Map, generation: u32, lives: bool) -> Vec<u32> {
+        let is_odd = generation % 2 == 1;
+        let take =
+            |is_odd| (0..SERVING / 2).map(move |thread| map.u32_at(Self::serving(thread, is_odd)).swap(0, Relaxed));
+        take(is_odd).for_each(drop);
+        let former = if lives { Vec::new() } else { take(!is_odd).collect() };
+        former.into_iter().filter(|&number| number != 0).collect()
     }
 
     /// What the table of pages says of a page.

@@ -42,6 +42,8 @@ pub(super) struct Slots {
     unclaimed: Vec<u64>,
     /// Extents that were there at opening and that nobody has claimed yet: first page, pages.
     pub extents: HashMap<u32, u32>,
+    /// Slots that were freed while another process may still read them; `None`: there is none.
+    pub deferred: Option<Vec<Place>>,
 }
 
 impl Slab {
@@ -49,6 +51,13 @@ impl Slab {
     fn all(&self) -> u64 {
         class(self.class).map_or(1, Class::all)
     }
+}
+
+/// The slots in use of a slab.
+fn slots_of(slab: &Slab) -> impl Iterator<Item = u8> {
+    let slots = class(slab.class).map_or(1, |class| class.slots);
+    let taken = slab.taken;
+    (0..slots).filter(move |slot| taken & 1 << slot != 0)
 }
 
 impl Slots {
@@ -60,6 +69,7 @@ impl Slots {
             open: [NONE; 256],
             unclaimed: Vec::new(),
             extents: HashMap::new(),
+            deferred: None,
         }
     }
 
@@ -103,6 +113,17 @@ impl Slots {
         self.settle(place.slab, was_full)
     }
 
+    /// As [`Slots::put`], later if another process may still read the slot: that knows those that were there at opening.
+    pub fn put_or_defer(&mut self, place: Place) -> Option<Slab> {
+        match &mut self.deferred {
+            Some(deferred) if (place.slab as usize) < self.unclaimed.len() => {
+                deferred.push(place);
+                None
+            }
+            Some(_) | None => self.put(place),
+        }
+    }
+
     pub fn slab(&self, number: u32) -> &Slab {
         &self.slabs[number as usize]
     }
@@ -114,10 +135,16 @@ impl Slots {
 
     /// All slots in use.
     pub fn taken(&self) -> impl Iterator<Item = (&Slab, u8)> {
-        let slots = |slab: &Slab| class(slab.class).map_or(1, |class| class.slots);
-        let of =
-            move |slab| (0..slots(slab)).filter(move |slot| slab.taken & 1 << slot != 0).map(move |slot| (slab, slot));
-        self.slabs.iter().flat_map(of)
+        self.slabs.iter().flat_map(|slab| slots_of(slab).map(move |slot| (slab, slot)))
+    }
+
+    /// Those of them that were taken or claimed by this process.
+    pub fn held(&self) -> impl Iterator<Item = (&Slab, u8)> {
+        let of = move |(number, slab): (usize, _)| {
+            let unclaimed = self.unclaimed.get(number).copied().unwrap_or(0);
+            slots_of(slab).filter(move |slot| unclaimed & 1 << slot == 0).map(move |slot| (slab, slot))
+        };
+        self.slabs.iter().enumerate().flat_map(of)
     }
 
     /// Takes a slot that was there at opening, once.
@@ -145,6 +172,13 @@ impl Slots {
         let was_full = slab.taken == slab.all();
         slab.taken &= !unclaimed;
         if unclaimed == 0 { None } else { self.settle(number, was_full) }
+    }
+
+    /// As [`Slots::sweep`] while another process may still read the slots: they are free later.
+    pub fn defer_unclaimed(&mut self, number: u32) {
+        let Some(unclaimed) = self.unclaimed.get_mut(number as usize).map(std::mem::take) else { return };
+        let places = (0..64).filter(|slot| unclaimed & 1 << slot != 0).map(|slot| Place { slab: number, slot });
+        self.deferred.iter_mut().for_each(|deferred| deferred.extend(places.clone()));
     }
 
     fn settle(&mut self, number: u32, was_full: bool) -> Option<Slab> {

@@ -9,9 +9,7 @@ struct Counting(Arc<AtomicU64>);
 
 impl Keeper for Counting {
     fn last_dropped(&self, slot: Unheld<'_>) {
-        if !slot.is_frozen() {
-            self.0.fetch_add(slot.free(), Relaxed);
-        }
+        self.0.fetch_add(slot.free(), Relaxed);
     }
 }
 
@@ -125,9 +123,116 @@ fn what_a_thread_serves_is_told_to_the_next_process() {
     let file = memfd();
     let (first, _, _) = open(&file);
     first.note_serving(3, 77);
-    first.note_serving(511, 78);
+    first.note_serving(255, 78);
     first.note_serving(4, 79);
     first.note_serving(4, 0);
     assert_eq!(open(&file).1.serving, [77, 78]);
     assert_eq!(open(&file).1.serving, []);
+}
+
+/// An arena that another one, of the same memory, takes over.
+fn hand_over(file: &File, first: &Arena) -> Arc<Arena> {
+    let second = Arena::reserve(file, SIZE, 4 * PAGE as u64, Box::new(Counting::default())).unwrap();
+    assert!(second.slot(&[b"too early"]).is_none() && second.region().extent(&[b"too early"]).is_none());
+    first.freeze();
+    second.take_over(true).unwrap();
+    second
+}
+
+#[test]
+fn one_that_waits_finds_what_came_last() {
+    let file = memfd();
+    let (first, ..) = open(&file);
+    let second = Arena::reserve(&file, SIZE, 0, Box::new(Counting::default())).unwrap();
+    let slot = first.slot(&[b"late"]).unwrap();
+    first.note_serving(1, 5);
+    first.freeze();
+    let found = second.take_over(true).unwrap();
+    assert_eq!(
+        (found.generation, found.pages, &found.serving[..]),
+        (2, 1, &[][..]),
+        "who lives hasn't died of anything"
+    );
+    let claimed = second.books().claim(slot.number()).unwrap();
+    assert_eq!(&claimed.bytes()[..4], b"late");
+    assert!(first.slot(&[b"x"]).is_none() && first.region().extent(&[b"x"]).is_none());
+    assert!(second.slot(&[b"x"]).is_some());
+    let (size, err) = (Size { pages: 300, buckets: 16 }, io::ErrorKind::InvalidData);
+    assert_eq!(Arena::reserve(&file, size, 0, Box::new(Counting::default())).unwrap_err().kind(), err);
+}
+
+#[test]
+fn what_a_former_owner_reads_is_used_again_only_when_it_has_let_go() {
+    let file = memfd();
+    let (first, ..) = open(&file);
+    let slots: Vec<Slot> = (0..40u8).map(|n| first.slot(&[&[n; 1000]]).unwrap()).collect();
+    let extents: Vec<Extent> = (0..8u8).map(|n| first.region().extent(&[&[100 + n; 2 * PAGE]]).unwrap()).collect();
+    let second = hand_over(&file, &first);
+    let read = |slots: &[Slot], extents: &[Extent], what| {
+        for slot in slots {
+            let number = slot.bytes()[0];
+            assert!(slot.bytes()[..1000].iter().all(|&byte| byte == number && byte < 40), "{what} {number}");
+        }
+        for extent in extents {
+            assert!(extent.iter().all(|&byte| byte == extent[0] && byte >= 100), "{what}: {}", extent[0]);
+        }
+    };
+    // The new owner drops all of it, and writes wherever there is room.
+    let scribble = |arena: &Arena| {
+        let all: Vec<_> = std::iter::from_fn(|| arena.slot(&[&[77; 1000]])).collect();
+        let more: Vec<_> = std::iter::from_fn(|| arena.region().extent(&[&[77; PAGE]])).collect();
+        assert!(arena.slot(&[&[1; 5000]]).is_none());
+        (all.len(), more.len())
+    };
+    {
+        let mut books = second.books();
+        // What isn't claimed is swept.
+        let claimed: Vec<Slot> = slots[5..].iter().map(|slot| books.claim(slot.number()).unwrap()).collect();
+        let found: Vec<_> =
+            extents[1..].iter().map(|extent| books.claim_extent(extent.place().1, 2 * PAGE as u32).unwrap()).collect();
+        drop(books);
+        drop((claimed, found));
+    }
+    assert_eq!(second.deferred_bytes(), 14 * PAGE as u64);
+    second.sweep();
+    assert_eq!(second.deferred_bytes(), 16 * PAGE as u64);
+    let before = scribble(&second);
+    read(&slots, &extents, "shared");
+    assert!(!first.is_recalled());
+    second.recall();
+    assert!(first.is_recalled() && !second.is_recalled());
+    // Some handles are left when it lets go.
+    let (mut slots, mut extents) = (slots, extents);
+    slots.drain(3..);
+    extents.drain(2..);
+    first.let_go().unwrap();
+    second.own();
+    assert!(!second.is_shared() && second.deferred_bytes() == 0);
+    let after = scribble(&second);
+    assert!(after.0 > before.0 + 30, "{before:?} {after:?}");
+    read(&slots, &extents, "let go");
+    let more = slots.pop().unwrap();
+    drop((slots, extents, more, first));
+    // A third one may come: its counts are those of the first.
+    let kept = second.slot(&[b"kept"]).unwrap();
+    let third = hand_over(&file, &second);
+    let claimed = third.books().claim(kept.number()).unwrap();
+    assert_eq!(&claimed.bytes()[..4], b"kept");
+}
+
+#[test]
+fn an_owner_that_dies_beside_a_former_one_leaves_a_sound_arena() {
+    let file = memfd();
+    let (first, ..) = open(&file);
+    let slots: Vec<Slot> = (0..40u8).map(|n| first.slot(&[&[n; 1000]]).unwrap()).collect();
+    let second = hand_over(&file, &first);
+    let claimed = second.books().claim(slots[3].number()).unwrap();
+    drop(claimed);
+    // It dies: what it had freed is found, and swept.
+    first.let_go().unwrap();
+    let (third, found, _) = open(&file);
+    assert_eq!((found.generation, found.refusal), (3, None));
+    third.sweep();
+    assert_eq!(third.region().used_bytes(), 0);
+    assert!(slots.iter().enumerate().all(|(n, slot)| slot.bytes()[..1000].iter().all(|&byte| byte == n as u8)));
 }
