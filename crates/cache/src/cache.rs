@@ -26,6 +26,7 @@ use crate::objcore::{ObjBytes, Objcore, State};
 use crate::objhead::Heads;
 use crate::objref::ObjRef;
 use crate::request::{HeadReader, Regexes};
+use crate::succession::Former;
 use crate::tags::Tags;
 use crate::tombstones::{Cause, Tombstones};
 use crate::waiting::{RecentRushes, RushReason, Waiter};
@@ -160,6 +161,7 @@ pub(crate) struct Shared {
     /// The stores that have a home.
     pub homes: Box<[StoreId]>,
     pub admissions: Admissions,
+    pub former: Former,
 }
 
 /// One part of the index.
@@ -234,6 +236,7 @@ impl Cache {
         let hot_params = HotParams::default();
         hot_params.set(&params);
         let homes = stores.all().iter().filter(|store| store.home().is_some()).map(|store| store.id()).collect();
+        let former = Former::new(stores.clone());
         let evictors = stores.all().iter().map(|_| Evictor::new(main)).collect();
         let cache = Cache(Arc::new(Shared {
             shards: (0..SHARDS).map(shard).collect(),
@@ -253,6 +256,7 @@ impl Cache {
             adoption: Adoption::default(),
             homes,
             admissions: Admissions::default(),
+            former,
         }));
         for home in cache.stores().all().iter().filter_map(|store| store.home()) {
             home.set_judge(Box::new(HomeJudge::new(&cache)));

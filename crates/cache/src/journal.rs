@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use base::Clock;
 use base::lock::Mutex;
-use storage::journal::{Entry, Failure, Journal, TagPurge, Ticket, Unkept};
+use storage::journal::{Entry, Failure, Journal, Peer, TagPurge, Ticket, Unkept};
 
 use self::lives::Lives;
 use self::purges::Purges;
@@ -31,6 +31,7 @@ pub use self::replay::Replay;
 use crate::cache::{Cache, Shared};
 use crate::digest::Digest;
 use crate::purge::Purge;
+use crate::succession;
 
 /// Between two looks at a journal that nobody writes to.
 const LOOK: Duration = Duration::from_secs(1);
@@ -48,6 +49,29 @@ pub(crate) struct Log {
     trouble: Mutex<Option<String>>,
     /// Why the journal is incomplete, as far as somebody was told.
     told: Mutex<Option<Failure>>,
+    /// The journal is a successor's ...
+    is_handed_over: AtomicBool,
+    /// ... which hears of all that is appended.
+    tells_successor: Arc<AtomicBool>,
+    /// Nothing is written any more, as nothing will be read.
+    is_abandoned: AtomicBool,
+}
+
+/// A successor, until it can't be told any more.
+#[derive(Debug)]
+struct Told {
+    successor: Box<dyn Peer>,
+    is_told: Arc<AtomicBool>,
+}
+
+impl Peer for Told {
+    fn carry_out(&mut self, entries: &[u8]) -> io::Result<()> {
+        // What it wasn't told of once it would never learn.
+        if !self.is_told.load(Relaxed) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.successor.carry_out(entries).inspect_err(|_| self.is_told.store(false, Relaxed))
+    }
 }
 
 impl Log {
@@ -56,9 +80,20 @@ impl Log {
         self.lives.lock().entries(clock)
     }
 
+    fn journal(&self) -> Option<&Arc<Journal>> {
+        // What a successor tells that one keeps.
+        let is_kept_elsewhere = || self.is_handed_over.load(Relaxed) && succession::is_told();
+        self.journal.get().filter(|_| !self.is_abandoned.load(Relaxed) && !is_kept_elsewhere())
+    }
+
+    /// From now on there is no journal.
+    pub fn abandon(&self) {
+        self.is_abandoned.store(true, Relaxed);
+    }
+
     /// Puts an entry behind the others. Without a journal `entry` isn't asked.
     pub fn append(&self, entry: impl FnOnce() -> Entry) -> Option<Ticket> {
-        self.journal.get().map(|journal| journal.append(&entry()))
+        self.journal().map(|journal| journal.append(&entry()))
     }
 
     /// The same, if that is so.
@@ -68,7 +103,7 @@ impl Log {
 
     /// A purge of that number begins.
     pub fn begin(&self, seq: u64, entry: impl FnOnce() -> Entry) -> Option<Ticket> {
-        let journal = self.journal.get()?;
+        let journal = self.journal()?;
         let entry = entry();
         let mut purges = self.purges.lock();
         let ticket = journal.append(&entry);
@@ -78,7 +113,7 @@ impl Log {
 
     /// It has reached all objects, and homes were told.
     pub fn done(&self, seq: u64) -> Option<Ticket> {
-        let journal = self.journal.get()?;
+        let journal = self.journal()?;
         let mut purges = self.purges.lock();
         let purge = purges.end(seq);
         if !self.has_homes.load(Relaxed) {
@@ -104,9 +139,26 @@ impl Log {
 
     /// Has what was appended be kept: when this returns, or soon, where that takes time ([`Cache::unkept`]).
     pub fn commit(&self, ticket: Option<Ticket>) {
-        if let Some((journal, ticket)) = self.journal.get().zip(ticket) {
+        if let Some((journal, ticket)) = self.journal().zip(ticket) {
             self.note(journal.flush(ticket));
         }
+    }
+
+    /// The journal is a successor's from now on.
+    pub fn hand_over(&self, successor: Box<dyn Peer>) -> io::Result<()> {
+        let Some(journal) = self.journal() else { return Ok(()) };
+        self.is_handed_over.store(true, Relaxed);
+        self.tells_successor.store(true, Relaxed);
+        journal.hand_over(Box::new(Told { successor, is_told: self.tells_successor.clone() }))
+    }
+
+    pub fn is_handed_over(&self) -> bool {
+        self.is_handed_over.load(Relaxed)
+    }
+
+    /// Whether a successor hears of all that is appended.
+    pub fn tells_successor(&self) -> bool {
+        self.tells_successor.load(Relaxed)
     }
 
     /// Keeps in mind what somebody has to be told.
@@ -120,7 +172,7 @@ impl Log {
         if let Some(error) = self.trouble.lock().take() {
             return Some(format!("the journal of bans and purges can't be written: {error}"));
         }
-        let failure = self.journal.get()?.failure();
+        let failure = self.journal()?.failure();
         let mut told = self.told.lock();
         if *told == failure {
             return None;
@@ -194,7 +246,7 @@ impl Cache {
 
     /// What was invalidated and isn't kept yet, if there is any. Nobody is to be told that it is done before this ends.
     pub fn unkept(&self) -> Option<Unkept> {
-        self.shared().bans.log.journal.get()?.unkept()
+        self.shared().bans.log.journal()?.unkept()
     }
 
     /// Writes the journal on this thread for as long as it is used; returns at once if there is none, or none that takes time.

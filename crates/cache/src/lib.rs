@@ -44,6 +44,7 @@ mod pressure;
 mod purge;
 mod request;
 mod rows;
+mod succession;
 mod tags;
 mod tombstones;
 mod trace;

@@ -80,6 +80,7 @@ impl Cache {
         gone: &mut dyn FnMut(Event),
     ) -> usize {
         let shared = self.shared();
+        shared.former.tell(|| journal::purge(0, digest, shared.clock.machine_of(now), &purge));
         let (seq, log) = (shared.bans.next_seq(), &shared.bans.log);
         log.begin(seq, || journal::purge(seq, digest, shared.clock.machine_of(now), &purge));
         if shared.adoption.is_on() {

@@ -446,6 +446,8 @@ impl TagPurge {
             Some(at) => at,
             None => {
                 let Some(key) = self.keys.pop_front() else { return Some(self.count) };
+                let soft = self.is_soft.then(|| shared.clock.machine_of(self.now));
+                shared.former.tell(|| journal::tag_purge(0, &key, soft));
                 let (seq, ticket) = shared.tags.enter(&shared, &key, self.is_soft.then_some(self.now), self.own);
                 self.last = ticket;
                 (key, seq, usize::MAX)

@@ -14,4 +14,5 @@ mod model;
 mod outgrow;
 mod rooms;
 mod stress;
+mod succession;
 mod tags;

@@ -70,7 +70,7 @@ pub struct Engine {
     pub keeps_key_fields: AtomicBool,
     /// Set when the worker is to end: no new request on old connections.
     pub draining: AtomicBool,
-    /// Another worker has taken this one's place: what is invalidated here is not invalidated there.
+    /// Another worker has taken this one's place, or is about to.
     pub has_successor: AtomicBool,
     /// `debug.srandom`'s generator, also used otherwise.
     pub random: Random,
@@ -106,12 +106,17 @@ impl Engine {
     /// # Errors
     /// Another worker's cache is the one that counts.
     pub fn may_invalidate(&self) -> Result<(), vrt::ctx::Failure> {
-        match self.has_successor.load(Ordering::Relaxed) {
+        match self.has_successor.load(Ordering::Relaxed) && !self.cache.tells_successor() {
             true => Err(vrt::ctx::Failure::new(
                 "This worker has a successor, whose cache isn't reached from here: ask again",
             )),
             false => Ok(()),
         }
+    }
+
+    /// Whether nothing may be served from the cache any more, as that of a successor is ahead of it.
+    pub fn is_recalled(&self) -> bool {
+        self.has_successor.load(Ordering::Relaxed) && self.cache.is_recalled()
     }
 
     /// Adds a ban.

@@ -23,6 +23,11 @@ pub(super) fn entry(ban: &Ban, clock: &Clock) -> journal::Entry {
     })
 }
 
+/// A ban for another worker, which numbers it anew.
+pub(super) fn told(spec: &BanSpec) -> journal::Entry {
+    journal::Entry::Ban(journal::Ban { spec: spec.encode(), ..journal::Ban::default() })
+}
+
 /// A ban that is done.
 pub(super) fn completed(ban: &Ban) -> journal::Entry {
     journal::Entry::Completed { seq: ban.seq, successor: ban.successor.load(Relaxed) }

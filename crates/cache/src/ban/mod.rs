@@ -11,13 +11,14 @@ mod show;
 mod spec;
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::task::Waker;
 
 use base::critical::Lock;
 use base::{Clock, Mono, Real};
-use storage::journal::Ticket;
+use storage::journal::{Peer, Ticket};
 use tables::counters::Main;
 
 pub(crate) use self::kept::KeptBans;
@@ -309,6 +310,13 @@ impl Bans {
         }
     }
 
+    /// The journal is a successor's from now on, as the objects' records are since the stores were frozen.
+    pub fn hand_over(&self, successor: Box<dyn Peer>) -> io::Result<()> {
+        // Who was about to note in a record how far it was tested has done so.
+        drop(self.inner.lock());
+        self.log.hand_over(successor)
+    }
+
     /// An object that was tested up to `from` has been tested up to `to`; `false` when somebody else was first.
     fn advance(&self, oc: &Objcore, from: u64, to: u64) -> bool {
         let mut list = self.inner.lock();
@@ -448,6 +456,7 @@ impl Cache {
     /// Adds a parsed ban.
     pub fn ban(&self, spec: BanSpec) {
         let shared = self.shared();
+        shared.former.tell(|| kept::told(&spec));
         shared.bans.insert(spec, &shared.clock, shared.params.load().ban_dups);
     }
 }

@@ -39,13 +39,26 @@ impl Kit {
     }
 
     pub fn at(clock: Clock, specs: &[StoreSpec], params: Params) -> Kit {
+        Kit::over(clock, params, |counters| Stores::open(specs, counters))
+    }
+
+    /// Beside another one that has the arenas.
+    pub fn beside(clock: Clock, specs: &[StoreSpec], params: Params) -> Kit {
+        Kit::over(clock, params, |counters| Stores::open_beside(specs, counters))
+    }
+
+    fn over(
+        clock: Clock,
+        params: Params,
+        open: impl FnOnce(&mut dyn FnMut(&StoreSpec) -> &'static Sma) -> std::io::Result<Stores>,
+    ) -> Kit {
         let main: &'static Main = Box::leak(Box::default());
         let mut sma: Vec<&'static Sma> = Vec::new();
-        let stores = Stores::open(specs, |_| {
+        let stores = open(&mut |_| {
             sma.push(Box::leak(Box::default()));
             sma[sma.len() - 1]
-        })
-        .unwrap();
+        });
+        let stores = stores.unwrap();
         let cache = Cache::new(Config {
             clock: clock.clone(),
             main,

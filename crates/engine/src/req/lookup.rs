@@ -63,7 +63,9 @@ impl Req {
 
     /// What VCL asks of the lookup.
     pub(super) fn lookup_options(&self) -> LookupOptions {
-        LookupOptions { tells: self.tells_reason(), ..self.settings.lookup }
+        let asked = self.settings.lookup;
+        let always_miss = asked.always_miss || self.engine().is_recalled();
+        LookupOptions { tells: self.tells_reason(), always_miss, ..asked }
     }
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> Step {

@@ -32,7 +32,7 @@ impl BanSpec {
     }
 
     /// Reads it; `None` for what no ban was written as.
-    pub(in crate::ban) fn decode(mut bytes: &[u8]) -> Option<BanSpec> {
+    pub(crate) fn decode(mut bytes: &[u8]) -> Option<BanSpec> {
         let mut spec = BanSpec::default();
         while !bytes.is_empty() {
             let field = Field::parse(take_text(&mut bytes)?)?;
