@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""`upgrade`: another program takes over in the same process while clients ask. No request fails, no connection is refused, and
-what can't take over is refused with a reason, while the present one goes on."""
+"""`upgrade`: another program takes over in the same process while clients ask. No request fails, no connection is refused,
+nothing that was cached is fetched again, what is purged stays purged, and what can't take over is refused with a reason, while
+the present one goes on."""
+import collections
 import os
 import pathlib
 import shutil
@@ -30,14 +32,20 @@ sub vcl_recv {
     set req.backend_hint = b;
     if (req.url == "/other") { set req.backend_hint = other; }
     if (req.method == "PURGE") { return (purge); }
-    if (req.method == "BAN") { ban("obj.http.none == " + req.url); return (synth(200)); }
+    if (req.method == "BAN") { ban("req.url == " + req.url); return (synth(200)); }
     if (req.url == "/pipe") { return (pipe); }
     if (req.method == "POST" || req.url ~ "^/pass") { return (pass); }
 }
 """
 
 
+FETCHED = collections.Counter()  # what was asked of the origin
+VERSIONS = collections.Counter()  # of paths that change
+
+
 def body_of(path):
+    if path.startswith("/change"):
+        return b"%d " % VERSIONS[path] + BODY
     return LARGE if path.startswith("/large") else path.encode() + b" " + BODY
 
 
@@ -46,7 +54,7 @@ def serve(s):
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     buf = b""
     while got := head(s, buf):
-        _method, path, fields, buf = got
+        method, path, fields, buf = got
         if path == "/pipe":
             s.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
             while d := s.recv(4096):
@@ -55,6 +63,7 @@ def serve(s):
         left = int(fields.get("content-length", 0))
         while len(buf) < left:
             buf += s.recv(65536)
+        FETCHED[path] += method == "GET"
         body, buf = body_of(path), buf[left:]
         s.sendall(b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         if path == "/probe":
@@ -67,7 +76,7 @@ class Load:
     def __init__(self, address, keeping, single):
         self.address, self.stop, self.wrong, self.done, self.lock = address, False, [], 0, threading.Lock()
         self.threads = [threading.Thread(target=run, args=(n,), daemon=True)
-                        for run, count in ((self.keep, keeping), (self.once, single)) for n in range(count)]
+                        for run, count in ((self.keep, keeping), (self.once, single), (self.change, 2)) for n in range(count)]
         for t in self.threads:
             t.start()
 
@@ -105,6 +114,30 @@ class Load:
         for path in self.paths(100 + n):
             self.note(path, get(self.address, path, timeout=LIMIT, **({"method": "POST", "body": b"x"} if n % 2 else {})), "single")
 
+    def change(self, n):
+        """Purges or bans on a kept connection; whoever asks then gets what is new."""
+        path, client = f"/change{n}", None
+        while not self.stop:
+            try:
+                client = client or Client(self.address, LIMIT)
+                before = client.request(path)
+                client = None if before.get("Connection") == "close" else client
+                VERSIONS[path] += 1
+                client = client or Client(self.address, LIMIT)
+                done = client.request(path, method=("PURGE", "BAN")[n % 2])
+                client = None if done.get("Connection") == "close" else client
+                after = get(self.address, path, timeout=LIMIT)
+            except OSError as e:
+                with self.lock:
+                    self.wrong.append(f"change {path}: {e}")
+                client = None
+                continue
+            with self.lock:
+                self.done += 3
+                if not (before.whole() and done.whole() and after.whole() and after.body == body_of(path)):
+                    self.wrong.append(f"change {path}: {before} {done} {done.fields} {after} {after.body[:8]} not {body_of(path)[:8]}")
+            time.sleep(0.02)
+
     def end(self):
         self.stop = True
         for t in self.threads:
@@ -141,6 +174,9 @@ def under_load(report, program, rounds):
         second_cli = cli_of(v.n)
         ready(report, v)
         report.check(get(v.address, "/large").body == LARGE, "a large answer before")
+        for n in range(50):
+            get(v.address, f"/hit{n}")
+        FETCHED.clear()
         slow = Client(v.address, LIMIT, rcvbuf=8192)
         slow.send(b"GET /large HTTP/1.1\r\nHost: bed.test\r\n\r\n")
         tunnel = Client(v.address, LIMIT)
@@ -159,6 +195,8 @@ def under_load(report, program, rounds):
         until(LIMIT, lambda: load.done > before + 200)
         load.end()
         report.note(f"{load.done} requests over {rounds} upgrades, {len(load.wrong)} failed")
+        again = {path: count for path, count in FETCHED.items() if count and path.startswith(("/hit", "/large"))}
+        report.check(not again, f"nothing that was cached is fetched again: {again}")
         report.check(not load.wrong and load.done > rounds * 50, f"{len(load.wrong)} of {load.done} requests failed: {load.wrong[:5]}")
         # What the first worker began it ends, after ten successors, or is let go by the bound on how many leave at a time.
         if rounds <= 8:
@@ -204,18 +242,96 @@ def drain_limit(report, program):
         report.check(purging.request("/hit", method="PURGE").whole() and banning.request("/x", method="BAN").whole(), "purges and bans before")
         begin = time.monotonic()
         report.check(v.cli.ask_raw("upgrade")[0] == 200, "upgraded")
-        # Nobody shall believe that it was done: the cache of the new worker isn't reached from there.
+        # Both caches are one to those who purge and ban.
         for client, method in ((purging, "PURGE"), (banning, "BAN")):
             r = client.request("/hit", method=method)
-            report.check(r.whole(503) and r.get("Connection") == "close", f"{method} to the old worker: {r} {r.fields}")
+            report.check(r.whole() and r.get("Connection") == "close", f"{method} to the old worker: {r} {r.fields}")
             report.check(get(v.address, "/hit", method=method).whole(), f"{method} to the new one")
         report.check(v.cli.ask_raw("ban obj.http.some == thing")[0] == 200, "a ban of the CLI")
+        report.check(v.cli.ask("ban.list").count("some == thing") == 1, f"is one: {v.cli.ask('ban.list')}")
         r = idle.request("/hit")
         report.check(r.whole() and r.get("Connection") == "close", f"a kept connection gets its answer, and is told to end: {r} {r.fields}")
         report.check(not gone(old), "the worker of before waits for its tunnel")
         ended = until(LIMIT, lambda: gone(old))
         report.check(ended and time.monotonic() - begin < 8, f"after upgrade_drain it ends {ended} {time.monotonic() - begin:.1f}")
         report.check(get(v.address, "/hit").whole(), "the new one serves")
+
+
+def invalidated(report, program):
+    """What one of the two workers invalidates the other one doesn't serve: whichever is told, and by whom."""
+    def cli_ban(v, _client, path):
+        return v.cli.ask_raw(f"ban req.url == {path}")[0] == 200
+
+    def by(method):
+        return lambda v, client, path: (client.request(path, method=method) if client else get(v.address, path, method=method)).whole()
+    with Origin(serve) as origin, Varnishd(program, vcl=vcl_for(origin, workdir() / "f")) as v:
+        ready(report, v)
+        for what, told, is_old in (("PURGE", by("PURGE"), True), ("BAN", by("BAN"), True), ("PURGE", by("PURGE"), False),
+                                   ("BAN", by("BAN"), False), ("ban", cli_ban, False)):
+            path = f"/change-{what}-{is_old}"
+            kept = [Client(v.address, LIMIT) for _ in range(3)]
+            report.check(all(client.request(path).whole() for client in kept), "cached before")
+            report.check(v.cli.ask_raw("upgrade")[0] == 200, "upgraded")
+            VERSIONS[path] += 1
+            where = f"{what} told to the {'old' if is_old else 'new'} one"
+            report.check(told(v, kept[0] if is_old else None, path), where)
+            answers = [get(v.address, path), kept[1].request(path), kept[2].request(path)]
+            report.check(all(r.whole() and r.body == body_of(path) for r in answers), f"{where}: {[r.body[:6] for r in answers]}")
+            for client in kept:
+                client.close()
+
+
+def deaths(report, program):
+    """A worker that dies while the one of before serves its last answers leaves the cache to the next one all the same."""
+    with Origin(serve) as origin, Varnishd(program, vcl=vcl_for(origin, workdir() / "f")) as v:
+        ready(report, v)
+        paths = [f"/kept{n}" for n in range(200)] + ["/large"]
+        for path in paths:
+            get(v.address, path)
+        FETCHED.clear()
+        for who in ("new", "old", "new"):
+            slow = Client(v.address, LIMIT, rcvbuf=8192)
+            slow.send(b"GET /large HTTP/1.1\r\nHost: bed.test\r\n\r\n")
+            before = cli_pids(v.cli)[1]
+            until(LIMIT, lambda: slow._more())
+            report.check(v.cli.ask_raw("upgrade")[0] == 200, "upgraded")
+            get(v.address, paths[0])
+            os.kill(cli_pids(v.cli)[1] if who == "new" else before, 9)
+            report.check(until(LIMIT, lambda: get(v.address, paths[1]).whole()), f"it serves after the {who} one's death")
+            answers = [get(v.address, path) for path in paths]
+            report.check(all(r.whole() and r.body == body_of(p) for p, r in zip(paths, answers)), f"{who}: all are right")
+            if who == "new":
+                r = slow.response()
+                report.check(r.whole() and r.body == LARGE, f"what the old one was delivering is right: {r}")
+            slow.close()
+        again = {path: count for path, count in FETCHED.items() if path in paths}
+        report.check(not again, f"nothing is fetched again: {again}\n{v.log()[-3000:]}")
+
+
+def full(report, program):
+    """A store that is full: the new worker evicts and stores while the old one's deliveries go on, byte for byte."""
+    with Origin(serve) as origin, Varnishd(program, vcl=vcl_for(origin, workdir() / "f"), storage="malloc,24m") as v:
+        ready(report, v)
+        for n in range(4):
+            get(v.address, f"/large{n}")
+        for n in range(2000):
+            get(v.address, f"/small{n}")
+        slow = [Client(v.address, LIMIT, rcvbuf=8192) for _ in range(4)]
+        for n, client in enumerate(slow):
+            client.send(b"GET /large%d HTTP/1.1\r\nHost: bed.test\r\n\r\n" % n)
+            client._more()
+        report.check(v.cli.ask_raw("upgrade")[0] == 200, "upgraded")
+        wrong = [path for path in [f"/other{n}" for n in range(8000)] + [f"/large-{n}" for n in range(12)]
+                 if get(v.address, path).body != body_of(path)]
+        report.check(not wrong, f"the new one stores: {wrong[:5]}")
+        stat = subprocess.run([str(pathlib.Path(program).parent / "varnishstat"), "-1", "-n", str(v.n)], capture_output=True,
+                              text=True, timeout=LIMIT).stdout
+        nuked = [int(line.split()[1]) for line in stat.splitlines() if line.startswith("MAIN.n_lru_nuked")]
+        report.check(nuked and nuked[0] > 3, f"it made room: {nuked}")
+        for client in slow:
+            r = client.response()
+            report.check(r.whole() and r.body == LARGE, f"an answer half read is right: {r}")
+            client.close()
 
 
 def refused(report, program):
@@ -334,6 +450,9 @@ def main():
     report = Report("upgrade")
     under_load(report, o.varnishd, 10 if o.full else 4)
     drain_limit(report, o.varnishd)
+    invalidated(report, o.varnishd)
+    deaths(report, o.varnishd)
+    full(report, o.varnishd)
     refused(report, o.varnishd)
     tool(report, o.varnishd)
     return report.close()

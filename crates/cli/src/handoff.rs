@@ -14,7 +14,7 @@ use crate::client::quote;
 use crate::words::split;
 
 /// Version of the form; any change counts it up.
-const VERSION: u32 = 5;
+const VERSION: u32 = 7;
 /// What the message begins with.
 const MAGIC: &str = "LACQUER-HANDOFF";
 /// The longest message.
@@ -95,6 +95,10 @@ pub struct WorkerStart {
     pub journal_lasts: bool,
     /// Descriptors of pipes, each for a thread that holds it alone: the manager sees by them that the worker ends.
     pub sentinel_fds: Vec<i32>,
+    /// Socket to the worker whose place this one takes, which hands over the memory of its stores and its journal.
+    pub former_fd: Option<i32>,
+    /// Socket to the worker that will take this one's place.
+    pub successor_fd: Option<i32>,
     /// Process id of the manager; a worker whose parent is another drains and exits.
     pub manager_pid: u32,
     /// When the manager started, since 1970.
@@ -123,6 +127,8 @@ impl Default for WorkerStart {
             journal_fd: None,
             journal_lasts: false,
             sentinel_fds: Vec::new(),
+            former_fd: None,
+            successor_fd: None,
             manager_pid: 0,
             manager_start: Duration::ZERO,
             user: None,
@@ -198,7 +204,13 @@ impl WorkerStart {
         put(&mut body, "vtc_mode", &[flag(self.vtc_mode)]);
         put(&mut body, "trusted", &[flag(self.trusted)]);
         put(&mut body, "journal_lasts", &[flag(self.journal_lasts)]);
-        for (key, fd) in [("panic_fd", self.panic_fd), ("journal_fd", self.journal_fd)] {
+        let descriptors = [
+            ("panic_fd", self.panic_fd),
+            ("journal_fd", self.journal_fd),
+            ("former_fd", self.former_fd),
+            ("successor_fd", self.successor_fd),
+        ];
+        for (key, fd) in descriptors {
             if let Some(fd) = fd {
                 put(&mut body, key, &[fd.to_string().as_bytes()]);
             }
@@ -273,6 +285,8 @@ impl WorkerStart {
             b"journal_fd" => one.and_then(number).map(|n| self.journal_fd = Some(n)),
             b"journal_lasts" => one.and_then(to_flag).map(|b| self.journal_lasts = b),
             b"sentinel_fd" => one.and_then(number).map(|n| self.sentinel_fds.push(n)),
+            b"former_fd" => one.and_then(number).map(|n| self.former_fd = Some(n)),
+            b"successor_fd" => one.and_then(number).map(|n| self.successor_fd = Some(n)),
             b"manager_pid" => one.and_then(number).map(|n| self.manager_pid = n),
             b"manager_start" => one.and_then(number).map(|n| self.manager_start = Duration::from_nanos(n)),
             b"user" => one.and_then(text).map(|t| self.user = Some(t)),
@@ -454,6 +468,8 @@ mod tests {
             journal_fd: Some(8),
             journal_lasts: true,
             sentinel_fds: vec![12, 13],
+            former_fd: Some(14),
+            successor_fd: Some(15),
             manager_pid: 77,
             manager_start: Duration::new(1, 5),
             user: Some("vcache".into()),
@@ -480,9 +496,9 @@ mod tests {
     fn refusals() {
         assert_eq!(WorkerStart::decode(b"ping\n"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"x"), Err(HandoffError::Magic));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 3 0\n"), Err(HandoffError::Version("3".into())));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 5 99999999999\n"), Err(HandoffError::TooLong));
-        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 5 8\nnew \"1\"\n");
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 6 0\n"), Err(HandoffError::Version("6".into())));
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 7 99999999999\n"), Err(HandoffError::TooLong));
+        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 7 8\nnew \"1\"\n");
         assert_eq!(unknown, Err(HandoffError::Line("new \\\"1\\\"".into())));
     }
 

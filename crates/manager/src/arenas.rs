@@ -132,6 +132,16 @@ impl Arenas {
         *self = Arenas::default();
     }
 
+    /// Whether no store has any.
+    pub fn is_empty(&self) -> bool {
+        self.stores.is_empty()
+    }
+
+    /// Whether a worker of this program can use what they hold.
+    pub fn are_of_this_format(&self) -> bool {
+        self.stores.iter().all(|arena| sys::arena::is_of_this_format(&arena.file).unwrap_or(false))
+    }
+
     /// Each store's name and memory, and the journal: for the program after this one.
     pub fn parts(&self) -> (impl Iterator<Item = (&str, BorrowedFd<'_>)>, Option<BorrowedFd<'_>>) {
         let stores = self.stores.iter().map(|arena| (arena.store.as_str(), arena.file.as_fd()));

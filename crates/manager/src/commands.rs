@@ -84,6 +84,7 @@ impl Manager {
             | Id::Ban
             | Id::BanList
             | Id::DebugDrain
+            | Id::DebugHandover
             | Id::DebugFragfetch
             | Id::DebugListenAddress
             | Id::DebugPanicWorker

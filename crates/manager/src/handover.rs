@@ -11,6 +11,7 @@ use tables::params::DebugBit;
 use crate::core::Manager;
 use crate::listen::Protocol;
 use crate::stores::StoreArg;
+use crate::upgrade::Ends;
 
 /// The variable of the environment that makes this executable the worker: the number of the CLI's descriptor, where the
 /// hand-over waits. Its command line is the manager's, by which monitoring finds both.
@@ -22,7 +23,7 @@ pub fn socket() -> Option<String> {
 }
 
 /// The message for a worker that inherits these descriptors.
-pub fn gather(manager: &Manager, cli: i32, panic: i32, sentinels: Vec<i32>) -> WorkerStart {
+pub(crate) fn gather(manager: &Manager, cli: i32, panic: i32, sentinels: Vec<i32>, ends: &Ends) -> WorkerStart {
     let (user, group) = manager.jail.worker_names();
     WorkerStart {
         listeners: manager.listeners.iter().flat_map(listeners).collect(),
@@ -34,6 +35,8 @@ pub fn gather(manager: &Manager, cli: i32, panic: i32, sentinels: Vec<i32>) -> W
         journal_fd: manager.journal_file.as_ref().map(AsRawFd::as_raw_fd).or(manager.arenas.journal()),
         journal_lasts: manager.journal_file.is_some(),
         sentinel_fds: sentinels,
+        former_fd: ends.former.as_ref().map(AsRawFd::as_raw_fd),
+        successor_fd: Some(ends.successor.as_raw_fd()),
         manager_pid: std::process::id(),
         manager_start: Duration::from_secs_f64(manager.clock.real().0 - manager.now().since(manager.timers.started)),
         user,

@@ -91,6 +91,7 @@ impl Manager {
             }
         }
         self.carry_health();
+        self.have_it_hand_over();
         let answer = self.worker.command("start");
         if !answer.is_ok() {
             return self.failed_start(pid, "Acceptor start failed", answer);
@@ -116,11 +117,12 @@ impl Manager {
         let null = std::fs::File::open("/dev/null")?;
         let depth = self.params.listen_depth.min(i32::MAX as u32) as i32;
         self.listeners.iter_mut().try_for_each(|listener| listener.listen(depth, &jail))?;
+        let ends = self.relay_ends()?;
         self.complete_arenas();
         let pipes: Vec<_> = (0..sentinel::COUNT).map(|_| sys::fd::pipe()).collect::<std::io::Result<_>>()?;
         let (sentinels, held): (Vec<OwnedFd>, Vec<OwnedFd>) = pipes.into_iter().unzip();
         let held_numbers = held.iter().map(AsRawFd::as_raw_fd).collect();
-        let start = handover::gather(self, theirs.as_raw_fd(), panic.as_raw_fd(), held_numbers);
+        let start = handover::gather(self, theirs.as_raw_fd(), panic.as_raw_fd(), held_numbers, &ends);
         let mut arguments = std::env::args_os();
         let mut spawn = Spawn::new(&self.exe, arguments.next().unwrap_or_else(|| "varnishd".into()))?
             .env(handover::SOCKET, &theirs.as_raw_fd().to_string())?
@@ -146,7 +148,8 @@ impl Manager {
         if let Some(file) = &self.journal_file {
             spawn = spawn.keep(file.as_fd());
         }
-        for fd in self.arenas.descriptors().chain(held.iter().map(AsFd::as_fd)) {
+        let inherited = self.arenas.descriptors().chain(held.iter().map(AsFd::as_fd)).chain(ends.descriptors());
+        for fd in inherited {
             spawn = spawn.keep(fd);
         }
         let child = jail.privileged(|| spawn.start())?;

@@ -13,13 +13,14 @@
 pub(crate) mod capture;
 mod health;
 mod leaving;
+mod relay;
 pub(crate) mod resume;
 pub(crate) mod state;
 mod trial;
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use sys::process::Executable;
@@ -32,6 +33,7 @@ use crate::naming;
 use crate::reply::Reply;
 use crate::report::{Severity, print};
 use leaving::Leaving;
+pub(crate) use relay::Ends;
 use state::State;
 pub use trial::{PROGRAM, run_trial};
 
@@ -47,8 +49,12 @@ pub struct Upgrade {
     pub program: PathBuf,
     /// Workers of before, which end when their connections do.
     pub leaving: Vec<Leaving>,
-    /// The worker that starts is to take the place of the last one of `leaving`.
+    /// The worker that starts is to take the place of the last one of `leaving` ...
     pub is_taking_over: bool,
+    /// ... which hands the stores' memory over.
+    pub hands_over: bool,
+    /// The way from the present worker to its successor: the end that the successor will get.
+    pub relay: Option<OwnedFd>,
 }
 
 /// Where the program lies that this process was started as, for when another one lies there: as it was called, not where

@@ -224,6 +224,13 @@ impl Worker {
         }
     }
 
+    /// Kills it, and waits until it runs no more: [`Worker::reap`] says how it went.
+    pub fn end_at_once(&mut self) {
+        let Some(process) = &self.process else { return };
+        let _ = self.jail.privileged(|| process.child.kill(signal::SIGKILL));
+        let _ = sys::fd::wait(&process.child, Interest::Read, Some(Duration::from_secs(5)));
+    }
+
     /// Closes the CLI, which asks for an orderly end, waits for it (killing when it takes longer than cli_timeout), and
     /// says how it went: pid and exit.
     pub fn reap(&mut self) -> Option<(i32, Exit)> {

@@ -20,6 +20,7 @@ use crate::conf;
 use crate::memory::Report;
 use crate::profile::{self, Profiled, Source};
 use crate::startup::Worker;
+use crate::succession;
 
 /// How long VCL may take over a question.
 const EXPLAIN_TIME: Duration = Duration::from_secs(5);
@@ -51,6 +52,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         Id::BackendList => backend_list(worker, request),
         Id::BackendSetHealth => set_health(worker, &arg(0), &arg(1)),
         Id::DebugDrain => drain(worker, &arg(0)),
+        Id::DebugHandover => handover(worker, &arg(0)),
         Id::DebugListenAddress => Reply::ok(addresses(worker)),
         Id::DebugXid => xid(worker, request),
         Id::DebugSrandom => {
@@ -200,6 +202,20 @@ fn drain(worker: &Worker, seconds: &str) -> Reply {
     Reply::ok("")
 }
 
+/// `debug.handover begin|end|undo`; `undo` says whether there was anything to undo.
+fn handover(worker: &Arc<Worker>, what: &str) -> Reply {
+    let done = match what {
+        "begin" => succession::begin(worker),
+        "end" => succession::end(worker),
+        "undo" => return Reply::ok(if succession::undo(worker) { "undone" } else { "" }),
+        _ => return Reply::new(Status::Param, "begin, end or undo"),
+    };
+    match done {
+        Ok(()) => Reply::ok(""),
+        Err(reason) => Reply::new(Status::Cant, reason),
+    }
+}
+
 fn with_json(worker: &Worker, request: &Request, members: &str) -> Reply {
     let begin = reply::json_begin(2, &request.words, worker.engine.clock.real().0);
     Reply::ok(format!("{}{members}{}", begin, reply::json_end()))
@@ -209,7 +225,8 @@ fn start(worker: &Arc<Worker>) -> Reply {
     if worker.accepting.swap(true, Ordering::Relaxed) {
         return Reply::ok("");
     }
-    match crate::serving::start(worker).and_then(|()| crate::startup::reserve_log(worker)) {
+    let taken_over = succession::take_over(worker);
+    match taken_over.and_then(|()| crate::serving::start(worker)).and_then(|()| crate::startup::reserve_log(worker)) {
         Ok(()) => Reply::ok(""),
         Err(reason) => Reply::new(Status::Cant, reason),
     }

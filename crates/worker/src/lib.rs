@@ -14,8 +14,10 @@ mod memory;
 mod panic;
 mod pools;
 mod profile;
+mod relay;
 mod serving;
 mod startup;
+mod succession;
 mod suspects;
 mod vcls;
 mod watchdog;
@@ -95,6 +97,9 @@ fn converse(socket: &std::os::fd::OwnedFd, leftover: Vec<u8>, worker: &Arc<Worke
             if !send(socket, worker, &reply) {
                 return;
             }
+        }
+        if worker.drain.has_begun() {
+            succession::tend(worker);
         }
         if worker.drain.is_over(&worker.engine) {
             return;

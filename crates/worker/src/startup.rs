@@ -80,6 +80,8 @@ pub struct Worker {
     pub accepting: AtomicBool,
     /// How it leaves.
     pub drain: crate::drain::Drain,
+    /// What it leaves to the one that takes its place.
+    pub succession: crate::succession::Succession,
     /// The serving threads, for the watchdog and the drain.
     pub seats: Mutex<Vec<crate::watchdog::ThreadHandle>>,
     /// In builds that count what requests cost.
@@ -108,10 +110,10 @@ impl Worker {
         let (ring, log_room) = ring.map_err(|error| format!("the log: {error}"))?;
         let log = Arc::new(ring);
         let pools = crate::pools::Pools::new(&stats, start.params.thread_pools).map_err(text)?;
-        let former = crate::journal::read(&start, &clock);
+        // Beside another worker: when that has handed over (`crate::succession`).
+        let former = if start.former_fd.is_none() { crate::journal::read(&start, &clock) } else { None };
         let disks = open_disks(&start, &stats, &clock, former.as_ref())?;
         let stores = Arc::new(open_stores(&start, &stats, &disks)?);
-        crate::suspects::examine(&stores, main);
         let cache = Cache::new(cache::Config {
             clock: clock.clone(),
             main,
@@ -120,12 +122,6 @@ impl Worker {
             regexes: Box::new(conf::Patterns),
             params: conf::cache_params(&start.params),
         });
-        // What nobody knows the bans and purges of isn't served.
-        if former.is_some_and(|former| former.replay(&cache)) {
-            cache.adopt_survivors();
-        } else {
-            cache.disown_survivors();
-        }
         conf::apply_to_process(&start.params);
         let vcls = Arc::new(Vcls::default());
         crate::panic::know_vcls(&vcls);
@@ -152,6 +148,9 @@ impl Worker {
             has_successor: AtomicBool::new(false),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
         });
+        if start.former_fd.is_none() {
+            find_survivors(former, &engine);
+        }
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });
         let listeners = crate::serving::adopt(&start)?;
@@ -169,6 +168,7 @@ impl Worker {
             pools,
             accepting: AtomicBool::new(false),
             drain: Default::default(),
+            succession: Default::default(),
             seats: Mutex::default(),
             costs: costs.map(|set| &**Box::leak(Box::new(set))),
             log_room: Mutex::new(Some(log_room)),
@@ -184,6 +184,17 @@ pub fn start_sentinels(start: &WorkerStart) {
         if let Err(error) = sys::fd::inherit(*fd).and_then(sys::sentinel::start) {
             eprintln!("no sentinel: {error}");
         }
+    }
+}
+
+/// Looks at what a former worker has left in the stores' memory. Before anything is served.
+pub fn find_survivors(journal: Option<crate::journal::Former>, engine: &Engine) {
+    crate::suspects::examine(&engine.stores, engine.main);
+    // What nobody knows the bans and purges of isn't served.
+    if journal.is_some_and(|journal| journal.replay(&engine.cache)) {
+        engine.cache.adopt_survivors();
+    } else {
+        engine.cache.disown_survivors();
     }
 }
 
@@ -214,7 +225,11 @@ fn open_stores(start: &WorkerStart, stats: &Stats, disks: &Disks) -> Result<Stor
     let specs: Vec<StoreSpec> = start.stores.iter().map(|store| store_spec(store, disks)).collect::<Result<_, _>>()?;
     let mut failed = None;
     // What is on a disk has counters of its own: these are memory's.
-    let stores = Stores::open(&specs, |spec| storage::Tally::from(counted::<Sma>(stats, &spec.name, &mut failed)));
+    let counters = |spec: &StoreSpec| storage::Tally::from(counted::<Sma>(stats, &spec.name, &mut failed));
+    let stores = match start.former_fd {
+        Some(_) => Stores::open_beside(&specs, counters),
+        None => Stores::open(&specs, counters),
+    };
     let stores = stores.map_err(|error| format!("storage: {error}"))?;
     failed.map_or(Ok(stores), Err)
 }

@@ -42,6 +42,7 @@ impl Manager {
             arenas: arenas.map(|(store, file)| (store.to_owned(), file.as_raw_fd())).collect(),
             journal: journal.map(|file| file.as_raw_fd()),
             journal_file: self.journal_file.as_ref().map(|file| file.as_raw_fd()),
+            relay: self.upgrade.relay.as_ref().map(AsRawFd::as_raw_fd),
             after_death: self.succession.is_after_death(),
             vcls,
             active,
@@ -88,6 +89,7 @@ impl Manager {
                 memory: WORKER_DIR.into(),
                 lived: now.since(self.timers.worker_started),
                 leaves_in: None,
+                hands_over: false,
             });
             held.push(panic);
         }
@@ -101,6 +103,7 @@ impl Manager {
                 memory: leaving.memory.clone(),
                 lived: now.since(leaving.started),
                 leaves_in: Some(leaving.until.since(now).max(0.0)),
+                hands_over: leaving.hands_over,
             });
         }
         Ok(workers)

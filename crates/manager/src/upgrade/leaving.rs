@@ -32,6 +32,8 @@ pub struct Leaving {
     pub started: Mono,
     /// When its time is over.
     pub until: Mono,
+    /// It has handed over to a successor, which hears of what it is told to invalidate, and may still serve what it had.
+    pub hands_over: bool,
 }
 
 impl Leaving {
@@ -65,7 +67,8 @@ impl Manager {
     /// Has them do what the present worker is about to. One that is gone meanwhile has nobody to serve.
     pub(crate) fn tell_leaving(&mut self, line: &[u8]) {
         let now = self.now();
-        for leaving in &mut self.upgrade.leaving {
+        // Who has handed over serves nothing any more that the present one invalidates.
+        for leaving in self.upgrade.leaving.iter_mut().filter(|leaving| !leaving.hands_over) {
             if leaving.worker.command(line).status == Status::Comms {
                 // It can't be told any more: it ends now.
                 leaving.until = now.plus(-GRACE.as_secs_f64() - 1.0);

@@ -145,6 +145,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
     let arenas = state.arenas.iter().map(|(store, fd)| Ok((store.clone(), copy(*fd)?.into())));
     let journal = state.journal.map(copy).transpose()?.map(File::from);
     let journal_file = state.journal_file.map(copy).transpose()?.map(File::from);
+    let relay = state.relay.map(copy).transpose()?;
     let pid_files = state.pid_files.iter().map(|(path, fd)| {
         PidFile::resume(copy(*fd)?, path).map_err(|e| format!("{}: {}", path.display(), errno_text(&e)))
     });
@@ -190,7 +191,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         restarts: state.restarts,
         remove_workdir: false,
         ending: false,
-        upgrade: Upgrade { program: state.program.clone(), ..Upgrade::default() },
+        upgrade: Upgrade { program: state.program.clone(), relay, ..Upgrade::default() },
         jail,
         clock,
     })
@@ -273,6 +274,7 @@ impl Manager {
             memory: running.memory.clone(),
             started: now.plus(-running.lived),
             until: running.leaves_in.map_or(Mono(f64::MAX), |seconds| now.plus(seconds)),
+            hands_over: running.hands_over,
         })
     }
 
@@ -282,6 +284,7 @@ impl Manager {
         self.worker = worker;
         self.worker.state = Life::Running;
         self.timers.worker_started = started;
+        self.undo_handover();
         let aside = aside_of(running.pid);
         // The other program may have failed before it moved the directory.
         if is_memory_of(&aside, running.pid) {
@@ -302,10 +305,10 @@ impl Manager {
         self.jail
             .privileged(|| std::fs::rename(WORKER_DIR, &leaving.memory))
             .map_err(|e| format!("{WORKER_DIR}: {}", errno_text(&e)))?;
+        // Those of before the present one; it is asked later.
+        self.prepare_handover();
         self.upgrade.leaving.push(leaving);
         self.upgrade.is_taking_over = true;
-        // What they hold the worker of before goes on using; the new one begins with its own.
-        self.arenas.empty();
         let started = self.launch_worker();
         if started.is_ok() { Ok(()) } else { Err(format!("its worker: {}", started.text().trim_end())) }
     }

@@ -65,6 +65,8 @@ pub struct RunningWorker {
     pub lived: f64,
     /// One of an earlier upgrade: how many seconds its connections have left.
     pub leaves_in: Option<f64>,
+    /// It has handed over what outlives workers, and may still read it.
+    pub hands_over: bool,
 }
 
 /// A CLI connection.
@@ -121,6 +123,8 @@ pub struct State {
     pub journal: Option<i32>,
     /// The journal of stores that are kept.
     pub journal_file: Option<i32>,
+    /// The way from the present worker to its successor: the successor's end.
+    pub relay: Option<i32>,
     /// The present worker came after one that died.
     pub after_death: bool,
     pub vcls: Vec<Vcl>,
@@ -168,7 +172,9 @@ impl State {
         let mut all = BTreeSet::from([self.writer_file]);
         all.extend(self.listeners.iter().flat_map(|l| &l.sockets));
         all.extend(self.stores.iter().map(|s| s.file));
-        all.extend(self.arenas.iter().map(|(_, fd)| fd).chain(&self.journal).chain(&self.journal_file));
+        all.extend(
+            self.arenas.iter().map(|(_, fd)| fd).chain(&self.journal).chain(&self.journal_file).chain(&self.relay),
+        );
         all.extend(self.workers.iter().flat_map(|w| [w.cli, w.output, w.panic]));
         all.extend(self.pid_files.iter().map(|(_, fd)| fd));
         all.extend(&self.cli_sockets);
@@ -199,6 +205,7 @@ impl State {
         }
         self.journal.iter().for_each(|fd| out.line("journal", [number(*fd)]));
         self.journal_file.iter().for_each(|fd| out.line("journal_file", [number(*fd)]));
+        self.relay.iter().for_each(|fd| out.line("relay", [number(*fd)]));
         out.line("after_death", [flag(self.after_death)]);
         self.vcls.iter().for_each(|vcl| out.vcl(vcl));
         self.active.iter().for_each(|name| out.line("active", [name]));
@@ -268,6 +275,7 @@ impl State {
             b"arena" => self.arenas.push((take.text()?, take.number()?)),
             b"journal" => self.journal = Some(take.number()?),
             b"journal_file" => self.journal_file = Some(take.number()?),
+            b"relay" => self.relay = Some(take.number()?),
             b"after_death" => self.after_death = take.flag()?,
             b"vcl" => self.vcls.push(take.vcl()?),
             b"active" => self.active = Some(take.text()?),
@@ -333,8 +341,8 @@ impl Writer {
 
     fn worker(&mut self, w: &RunningWorker) {
         let numbers = [w.pid, w.cli, w.output, w.panic].map(|n| number(n).into_bytes());
-        let rest = [path_bytes(&w.memory).to_vec(), number(w.lived).into_bytes(), optional(w.leaves_in).into_bytes()];
-        self.line("worker", numbers.into_iter().chain(rest));
+        let rest = [number(w.lived), optional(w.leaves_in), flag(w.hands_over)].map(String::into_bytes);
+        self.line("worker", numbers.into_iter().chain([path_bytes(&w.memory).to_vec()]).chain(rest));
     }
 
     fn session(&mut self, s: &OpenSession) {
@@ -426,6 +434,7 @@ impl Words<'_> {
             memory: self.path()?,
             lived: self.seconds()?,
             leaves_in: self.optional(seconds_of)?,
+            hands_over: self.flag()?,
         })
     }
 
@@ -510,6 +519,7 @@ mod tests {
             arenas: vec![("s1".into(), 13)],
             journal: Some(14),
             journal_file: Some(15),
+            relay: Some(16),
             vcls: vec![
                 Vcl { name: "boot".into(), state: "auto".into(), file: Some("v/b".into()), ..Vcl::default() },
                 Vcl { name: "l".into(), uses: vec!["boot".into()], idle: Some(1.5), ..Vcl::default() },
@@ -541,8 +551,8 @@ mod tests {
     #[test]
     fn another_version_and_unknown_lines_are_refused() {
         let text = |bytes: &[u8]| State::decode(bytes).unwrap_err().to_string();
-        let next = text(b"LACQUER-UPGRADE 1\n");
-        assert_eq!(next, "the running program's state begins with \"LACQUER-UPGRADE 1\", not \"LACQUER-UPGRADE 2\"");
+        let next = text(b"LACQUER-UPGRADE 3\n");
+        assert_eq!(next, "the running program's state begins with \"LACQUER-UPGRADE 3\", not \"LACQUER-UPGRADE 2\"");
         assert!(text(b"LACQUER-UPGRADE 2\nnew \"1\"\n").ends_with("can't be read: new \\\"1\\\""));
         assert!(text(b"LACQUER-UPGRADE 2\nbooted 1 2\n").ends_with("booted 1 2"));
     }

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The cache over an upgrade: the worker of before hands the stores' memory and the journal to its successor, and the two
+//! speak with each other over a socket of which the manager keeps the successor's end until there is one.
+//!
+//! At most two workers have the stores' memory at a time: before a third begins, those that leave let go of it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use crate::core::Manager;
+use crate::reply::ReplyExt;
+use crate::report::{Severity, print};
+
+/// How long a worker that leaves may take to let go of what it serves.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The sockets of a worker that is about to begin.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    /// To the worker whose place it takes, if that hands over.
+    pub former: Option<OwnedFd>,
+    /// To the one that will take its place.
+    pub successor: OwnedFd,
+}
+
+impl Ends {
+    /// For the worker to inherit.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.former.iter().chain([&self.successor]).map(AsFd::as_fd)
+    }
+}
+
+impl Manager {
+    /// A worker is to begin beside the present one: that hands over what outlives it, if it can. Else the new one begins
+    /// with memory of its own.
+    pub(crate) fn prepare_handover(&mut self) {
+        self.have_leaving_let_go();
+        let has_way = self.upgrade.relay.is_some() && !self.arenas.is_empty();
+        self.upgrade.hands_over = has_way && self.arenas.are_of_this_format();
+        if has_way && !self.upgrade.hands_over {
+            let text = "What the stores hold in memory is of another format: the next worker begins with empty ones";
+            print(Severity::Info, text);
+        }
+        if !self.upgrade.hands_over {
+            self.upgrade.relay = None;
+            self.arenas.empty();
+        }
+    }
+
+    /// Sockets for a worker that is about to begin; what it leaves to its successor comes by the other end.
+    pub(crate) fn relay_ends(&mut self) -> std::io::Result<Ends> {
+        if !self.upgrade.is_taking_over {
+            self.have_leaving_let_go();
+        }
+        let former = self.upgrade.relay.take().filter(|_| self.upgrade.is_taking_over && self.upgrade.hands_over);
+        let (successor, ours) = sys::fd::socket_pair()?;
+        self.upgrade.relay = Some(ours);
+        Ok(Ends { former, successor })
+    }
+
+    /// The new worker is ready to begin: the present one leaves the stores to it.
+    pub(crate) fn have_it_hand_over(&mut self) {
+        if !self.upgrade.is_taking_over || !self.upgrade.hands_over {
+            return;
+        }
+        let Some(leaving) = self.upgrade.leaving.last_mut() else { return };
+        let answer = leaving.worker.command("debug.handover begin");
+        leaving.hands_over = answer.is_ok();
+        if !answer.is_ok() {
+            // It would go on writing where the new one writes.
+            let pid = leaving.worker.pid().unwrap_or_default();
+            print(
+                Severity::Error,
+                &format!("Child ({pid}) can't hand over, and is ended: {}", answer.text().trim_end()),
+            );
+            leaving.worker.end_at_once();
+        }
+    }
+
+    /// The successor failed: what the worker of before had left to it is of no use any more.
+    pub(crate) fn undo_handover(&mut self) {
+        let answer = self.worker.command("debug.handover undo");
+        if answer.text() == "undone" {
+            self.upgrade.relay = None;
+            self.arenas.empty();
+        }
+    }
+
+    /// Nobody but the present worker reads the stores' memory from now on.
+    fn have_leaving_let_go(&mut self) {
+        for leaving in self.upgrade.leaving.iter_mut().filter(|leaving| leaving.hands_over) {
+            leaving.worker.reply_timeout = PATIENCE;
+            let answer = leaving.worker.command("debug.handover end");
+            leaving.hands_over = false;
+            if !answer.is_ok() && !leaving.worker.has_ended() {
+                let pid = leaving.worker.pid().unwrap_or_default();
+                let text = format!("Child ({pid}) of before the upgrade is ended: {}", answer.text().trim_end());
+                print(Severity::Error, &text);
+                leaving.worker.end_at_once();
+            }
+        }
+    }
+}

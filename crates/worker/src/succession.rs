@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! An upgrade, as its two workers see it.
+//!
+//! ```text
+//! the present one                                   its successor
+//!                                                   is born: VCLs, probes; it knows nothing of the stores' memory yet
+//! debug.handover begin: stores and journal are left
+//!   as they are ──────────────────────────────────▶ start: takes over stores and journal, adopts, accepts
+//! debug.drain: accepts no more, serves what it has
+//!   ◀───────── what is invalidated in one is invalidated in both ────────▶
+//!   ◀────────────────────────────────────────────── recalls, if it needs the room
+//! lets go: forgets its objects, keeps copies of
+//!   what deliveries read ─────────────────────────▶ uses all memory again
+//! ```
+//!
+//! `debug.handover end` has it let go at once, for another worker that comes; `undo` says that the successor failed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::relay::{Ear, Relay, Said};
+use crate::startup::Worker;
+
+/// How often a successor looks at what waits for the former worker.
+const LOOK: Duration = Duration::from_millis(20);
+/// The longest that objects are kept for a connection that may ask once more.
+const LONGEST_IDLE: Duration = Duration::from_secs(10);
+/// Of a store's size, one part in so many may wait for the former worker; at least [`DEFERRED_LEAST`] bytes.
+const DEFERRED_SHARE: u64 = 16;
+const DEFERRED_LEAST: u64 = 16 << 20;
+
+/// What a worker knows of its successor.
+#[derive(Debug, Default)]
+pub struct Succession(Mutex<Option<Handover>>);
+
+#[derive(Debug)]
+struct Handover {
+    relay: Relay,
+    since: Instant,
+    has_let_go: bool,
+}
+
+/// Leaves stores and journal to a successor.
+///
+/// # Errors
+/// There is none, or was one before.
+pub fn begin(worker: &Arc<Worker>) -> Result<(), String> {
+    let mut succession = worker.succession.0.lock();
+    if succession.is_some() {
+        return Err("what is here was handed over before".to_owned());
+    }
+    let number = worker.start.successor_fd.ok_or("there is no way to a successor")?;
+    let opened = sys::fd::inherit(number).and_then(Relay::open);
+    let (relay, ear) = opened.map_err(|error| format!("the successor: {error}"))?;
+    listen(worker, ear)?;
+    worker.engine.has_successor.store(true, Ordering::Relaxed);
+    if let Err(error) = worker.engine.cache.hand_over(Box::new(relay.clone())) {
+        eprintln!("the journal of bans and purges can't be handed over: {error}");
+    }
+    *succession = Some(Handover { relay, since: Instant::now(), has_let_go: false });
+    Ok(())
+}
+
+/// Lets go of what was handed over, if that is so and wasn't done yet.
+///
+/// # Errors
+/// Why it can't.
+pub fn end(worker: &Worker) -> Result<(), String> {
+    let mut succession = worker.succession.0.lock();
+    let Some(handover) = succession.as_mut().filter(|handover| !handover.has_let_go) else { return Ok(()) };
+    handover.has_let_go = true;
+    let let_go = worker.engine.cache.let_go();
+    // What this thread has counted and kept to itself.
+    tables::counters::flush();
+    let_go.map_err(|error| format!("what deliveries read can't be copied: {error}"))?;
+    // One that is gone needn't know.
+    let _ = handover.relay.let_go();
+    Ok(())
+}
+
+/// Goes on without the successor, which failed; whether it had been left anything. What is here doesn't outlive this worker.
+pub fn undo(worker: &Worker) -> bool {
+    let was_begun = worker.succession.0.lock().is_some();
+    if was_begun {
+        worker.engine.cache.keep_no_journal();
+    }
+    worker.engine.has_successor.store(false, Ordering::Relaxed);
+    was_begun
+}
+
+/// Lets go when it is time: no connection that was idle may ask any more, or the successor wants it.
+pub fn tend(worker: &Worker) {
+    let since =
+        worker.succession.0.lock().as_ref().filter(|handover| !handover.has_let_go).map(|handover| handover.since);
+    let Some(since) = since else { return };
+    let idle = worker.engine.params.load().timeout_idle.min(LONGEST_IDLE);
+    if (worker.engine.cache.is_recalled() || since.elapsed() > idle)
+        && let Err(reason) = end(worker)
+    {
+        eprintln!("{reason}: the memory of evicted objects is used again when this process has ended");
+    }
+}
+
+/// Takes the place of the worker that has handed over, if this one was born beside it.
+///
+/// # Errors
+/// There can't be a thread for what that one says.
+pub fn take_over(worker: &Arc<Worker>) -> Result<(), String> {
+    let Some(number) = worker.start.former_fd else { return Ok(()) };
+    let opened = sys::fd::inherit(number).and_then(Relay::open);
+    let (relay, ear) = opened.map_err(|error| format!("the former worker: {error}"))?;
+    worker.engine.cache.take_over(Some(Box::new(relay)));
+    let journal = crate::journal::read(&worker.start, &worker.engine.clock);
+    crate::startup::find_survivors(journal, &worker.engine);
+    crate::journal::start(worker);
+    crate::adoption::start(worker);
+    listen(worker, ear)
+}
+
+/// Starts the thread that does what the other worker says.
+fn listen(worker: &Arc<Worker>, ear: Ear) -> Result<(), String> {
+    let worker = worker.clone();
+    let thread = std::thread::Builder::new().name("lacquer-relay".to_owned());
+    let spawned = thread.spawn(move || attend(&worker, ear));
+    spawned.map(drop).map_err(|error| format!("thread for the other worker: {error}"))
+}
+
+/// Does what the other worker says, until that is gone.
+fn attend(worker: &Worker, mut ear: Ear) {
+    let cache = &worker.engine.cache;
+    loop {
+        match ear.hear(LOOK) {
+            Said::Entries(entries) => {
+                // Where the journal is the other one's, that waits for this answer before it keeps what it has told.
+                let is_kept = || cache.has_handed_over() || crate::journal::wait(worker).is_ok();
+                let is_done = cache.carry_out(&entries) && is_kept();
+                tables::counters::flush();
+                ear.relay().answer(is_done);
+            }
+            Said::LetGo => cache.own(),
+            Said::Gone => break,
+            Said::Nothing => {}
+        }
+        let waits_too_much = |store: &Arc<storage::Store>| {
+            let most = store.limit_bytes().unwrap_or(0) / DEFERRED_SHARE;
+            store.is_shared() && store.deferred_bytes() > most.max(DEFERRED_LEAST)
+        };
+        if cache.stores().all().iter().any(waits_too_much) {
+            cache.recall();
+        }
+    }
+    cache.own();
+    tables::counters::flush();
+}
