@@ -4,8 +4,8 @@
 use base::print;
 use serde_json::Value;
 
-use crate::words::Words;
-use crate::{Config, is_good};
+use crate::is_good;
+use crate::words::CommandLine;
 
 const USAGE: &str = "\
 Usage: lacquer memory [options]
@@ -22,29 +22,21 @@ being done about it.
  -h                 This text
 ";
 
+const COMMAND: CommandLine =
+    CommandLine { name: "lacquer memory", usage: USAGE, flags: &["-t", "--format"], no_word: Some("no command") };
+
 /// Runs it: the exit status. 1: the server couldn't say; 2: it wasn't asked.
 pub fn main(args: &[String]) -> i32 {
-    let words = match Words::read(args, &["-t", "--format"]) {
-        Ok(Some(words)) => words,
-        Ok(None) => {
-            print::out(format_args!("{USAGE}"));
-            return 0;
-        }
-        Err(reason) => return refuse(&reason),
+    let words = match COMMAND.read(args) {
+        Ok(words) => words,
+        Err(status) => return status,
     };
-    if let Some(word) = words.rest.first() {
-        return refuse(&format!("no command {word}"));
-    }
     let command = match words.last("--format").unwrap_or("text") {
         "text" => "memory.list\n",
         "json" => "memory.list -j\n",
-        other => return refuse(&format!("no format {other}")),
+        other => return COMMAND.refuse(&format!("no format {other}")),
     };
-    let config = Config { timeout: words.last("-t").map(str::to_owned), ..words.config() };
-    if config.address.is_some() && config.name.is_some() {
-        return refuse("either -T or -n");
-    }
-    let Some(mut connection) = config.connect() else { return 2 };
+    let Some(mut connection) = words.config().connect() else { return 2 };
     let reply = match connection.ask(command.as_bytes()) {
         Ok(reply) => reply,
         Err(status) => return status.clamp(1, 2),
@@ -72,11 +64,6 @@ fn content(reply: &str) -> Option<String> {
         Value::Array(mut members) => members.pop().filter(Value::is_object).map(|object| format!("{object:#}")),
         _ => None,
     }
-}
-
-fn refuse(reason: &str) -> i32 {
-    print::err(format_args!("lacquer memory: {reason}\n{USAGE}"));
-    2
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use sys::fd::Interest;
 use sys::signal::{SIGINT, SIGTERM, Signals};
 
 use crate::connection::Connection;
-use crate::is_good;
 use crate::words::Words;
+use crate::{Config, is_good};
 
 const USAGE: &str = "\
 Usage: lacquer vcl profile [options] [VCL]
@@ -50,7 +50,8 @@ pub fn main(args: &[String]) -> i32 {
         Ok(seconds) if (0.0..=86400.0).contains(&seconds) => Duration::from_secs_f64(seconds),
         _ => return refuse("-t wants seconds, at most a day"),
     };
-    let Some(mut connection) = words.config().connect() else { return 2 };
+    let config = Config { timeout: None, ..words.config() };
+    let Some(mut connection) = config.connect() else { return 2 };
     match count(&mut connection, words.rest.first().map(String::as_str), seconds, json) {
         Ok(table) => {
             print::out(format_args!("{}\n", table.trim_end()));

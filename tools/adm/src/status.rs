@@ -7,7 +7,7 @@ mod screen;
 
 use base::print;
 
-use crate::words::Words;
+use crate::words::CommandLine;
 
 const USAGE: &str = "\
 Usage: lacquer status [options]
@@ -26,35 +26,21 @@ varnishd, too. What can't be known (another user's process, no CLI) is left out,
 The exit status is 0 when the server's worker runs, 1 when it doesn't, 2 when there is no server.
 ";
 
+const COMMAND: CommandLine =
+    CommandLine { name: "lacquer status", usage: USAGE, flags: &["-t", "--format"], no_word: Some("no command") };
+
 /// Runs it: the exit status.
 pub fn main(args: &[String]) -> i32 {
-    let words = match Words::read(args, &["-t", "--format"]) {
-        Ok(Some(words)) => words,
-        Ok(None) => {
-            print::out(format_args!("{USAGE}"));
-            return 0;
-        }
-        Err(reason) => return refuse(&reason),
+    let words = match COMMAND.read(args) {
+        Ok(words) => words,
+        Err(status) => return status,
     };
-    if let Some(word) = words.rest.first() {
-        return refuse(&format!("no command {word}"));
-    }
     let show = match words.last("--format").unwrap_or("text") {
         "text" => screen::text,
         "json" => |facts: &facts::Facts| format!("{:#}\n", facts.json()),
-        other => return refuse(&format!("no format {other}")),
+        other => return COMMAND.refuse(&format!("no format {other}")),
     };
-    let mut config = words.config();
-    config.timeout = words.last("-t").map(str::to_owned);
-    if config.address.is_some() && config.name.is_some() {
-        return refuse("either -T or -n");
-    }
-    let Some(facts) = facts::gather(&config) else { return 2 };
+    let Some(facts) = facts::gather(&words.config()) else { return 2 };
     print::out(show(&facts));
     i32::from(!facts.is_running())
-}
-
-fn refuse(reason: &str) -> i32 {
-    print::err(format_args!("lacquer status: {reason}\n{USAGE}"));
-    2
 }

@@ -3,7 +3,7 @@
 
 use base::print;
 
-use crate::words::Words;
+use crate::words::CommandLine;
 use crate::{Config, is_good};
 
 const USAGE: &str = "\
@@ -24,28 +24,21 @@ The exit status is 0 when the server was upgraded, 1 when it goes on as it was, 
 /// How long a trial and a new worker may take, in seconds.
 const PATIENCE: &str = "120";
 
+const COMMAND: CommandLine = CommandLine {
+    name: "lacquer upgrade",
+    usage: USAGE,
+    flags: &["-t"],
+    no_word: Some("the program that lies where the server was started from takes over, no argument says which; not"),
+};
+
 /// Runs it: the exit status.
 pub fn main(args: &[String]) -> i32 {
-    let words = match Words::read(args, &["-t"]) {
-        Ok(Some(words)) => words,
-        Ok(None) => {
-            print::out(format_args!("{USAGE}"));
-            return 0;
-        }
-        Err(reason) => return refuse(&reason),
+    let config = match COMMAND.read(args) {
+        Ok(words) => words.config(),
+        Err(status) => return status,
     };
-    if let Some(word) = words.rest.first() {
-        return refuse(&format!(
-            "no argument {word}: the program that lies where the server was started from takes over"
-        ));
-    }
-    let timeout = Some(words.last("-t").unwrap_or(PATIENCE).to_owned());
-    ask(&Config { timeout, ..words.config() })
-}
-
-fn refuse(reason: &str) -> i32 {
-    print::err(format_args!("lacquer upgrade: {reason}\n{USAGE}"));
-    2
+    let timeout = config.timeout.clone().or_else(|| Some(PATIENCE.to_owned()));
+    ask(&Config { timeout, ..config })
 }
 
 fn ask(config: &Config) -> i32 {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The command lines of the commands beside varnishadm: flags with values, and words.
 
+use base::print;
+
 use crate::Config;
 
 /// A command line that was read.
@@ -9,6 +11,46 @@ pub(crate) struct Words {
     flags: Vec<(String, String)>,
     /// What is no flag.
     pub rest: Vec<String>,
+}
+
+/// A command beside varnishadm.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommandLine {
+    /// As it is called: `lacquer status`.
+    pub name: &'static str,
+    pub usage: &'static str,
+    /// Flags beside -n, -T and -S.
+    pub flags: &'static [&'static str],
+    /// What is said of a word that is no flag, where none is wanted.
+    pub no_word: Option<&'static str>,
+}
+
+impl CommandLine {
+    /// Reads `args`. `Err`: there is nothing to be done any more, and this is the exit status: help was asked for and shown, or
+    /// something was wrong and is said.
+    pub fn read(&self, args: &[String]) -> Result<Words, i32> {
+        let words = match Words::read(args, self.flags) {
+            Ok(Some(words)) => words,
+            Ok(None) => {
+                print::out(format_args!("{}", self.usage));
+                return Err(0);
+            }
+            Err(reason) => return Err(self.refuse(&reason)),
+        };
+        if let (Some(reason), Some(word)) = (self.no_word, words.rest.first()) {
+            return Err(self.refuse(&format!("{reason} {word}")));
+        }
+        if words.last("-T").is_some() && words.last("-n").is_some() {
+            return Err(self.refuse("either -T or -n"));
+        }
+        Ok(words)
+    }
+
+    /// Says what is wrong: the exit status.
+    pub fn refuse(&self, reason: &str) -> i32 {
+        print::err(format_args!("{}: {reason}\n{}", self.name, self.usage));
+        2
+    }
 }
 
 impl Words {
@@ -43,10 +85,10 @@ impl Words {
         self.all(flag).last()
     }
 
-    /// Where the server is.
+    /// Where the server is, and how long to wait for it.
     pub fn config(&self) -> Config {
         let last = |flag| self.last(flag).map(str::to_owned);
-        Config { name: last("-n"), address: last("-T"), secret: last("-S"), ..Config::default() }
+        Config { name: last("-n"), address: last("-T"), secret: last("-S"), timeout: last("-t"), ..Config::default() }
     }
 }
 
