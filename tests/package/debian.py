@@ -339,9 +339,12 @@ class Story:
         self.serves("after the purge of Debian's", "three")
 
     def upgraded(self):
-        """The package again, while it runs: no stop without systemd, and the running binary is not disturbed."""
+        """The package again, while it runs: the server goes on as the new program, in the same process, with another worker."""
+        manager, worker = self.varnish.pid, tree(self.varnish.pid)[-1]
         if self.install("again", "dpkg", "-i"):
             self.check(self.varnish.lives(), "an upgrade by itself ends nothing")
+            exe = os.readlink(f"/proc/{manager}/exe")
+            self.check("deleted" not in exe and tree(manager)[-1] != worker, f"the new program runs: {exe} {tree(manager)} {worker}")
             self.serves("after an upgrade", "three")
             status, out = self.varnish.reload()
             self.check(status == 0, f"reload after an upgrade: {out}")
