@@ -396,6 +396,10 @@ def refused(report, program):
         report.check("stopped" in v.cli.ask("status"), "it stays stopped")
         v.cli.ask("start")
         report.check(until(LIMIT, lambda: get(v.address, "/hit").whole()), "until it is started")
+    with Origin(serve) as origin, Varnishd(str(own), vcl=vcl_for(origin, flag), storage=f"file,{place}/store,20m") as v:
+        ready(report, v)
+        pids = cli_pids(v.cli)
+        check("a store in a file", ["storage.s0", "restart"])
     shutil.rmtree(place)
 
 

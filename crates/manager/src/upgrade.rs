@@ -24,6 +24,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use sys::process::Executable;
+use tables::stores::Kind;
 
 use crate::checker::Checker;
 use crate::core::Manager;
@@ -88,6 +89,13 @@ impl Manager {
     }
 
     fn try_upgrade(&mut self, at: usize, program: &Path) -> Result<std::convert::Infallible, String> {
+        // What the next worker writes there the present one, which still reads, would take for its own.
+        if let Some(store) = self.stores.iter().find(|store| store.kind == Kind::File) {
+            return Err(format!(
+                "storage.{} is in a file, which two workers can't have at a time: restart instead",
+                store.name
+            ));
+        }
         let said = |e: io::Error| errno_text(&e);
         let next = self.jail.privileged(|| Executable::open(program)).map_err(said)?;
         // How they ended is known to this program alone.
