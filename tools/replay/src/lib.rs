@@ -7,13 +7,10 @@
 
 mod answer;
 mod compare;
-mod draft;
 mod engine;
 mod faults;
-mod format;
-mod input;
+mod head;
 mod link;
-mod ncsa;
 mod options;
 mod order;
 mod pace;
@@ -27,8 +24,6 @@ mod stats;
 mod stream;
 mod target;
 mod timing;
-mod urls;
-mod vsl;
 
 use base::print;
 use serde_json::Value;
@@ -82,8 +77,8 @@ fn print(format: Format, json: &Value, text: impl FnOnce() -> String) {
 fn run(o: &Options) -> Result<i32, String> {
     let failed = |e: std::io::Error| logq::source::strerror(&e);
     // What can't be read at all ends the run before it begins.
-    let walked = o.walker.iter().flat_map(|(plan, _)| &plan.files);
-    for name in o.plan.files.iter().chain(walked).filter(|name| *name != "-") {
+    let walked = o.walker.iter().flat_map(|(plan, _)| &plan.sources.files);
+    for name in o.plan.sources.files.iter().chain(walked).filter(|name| *name != "-") {
         std::fs::File::open(name).map_err(|e| format!("{name}: {}", failed(e)))?;
     }
     let mut meter = o.watched.clone().map(Meter::new).transpose()?;

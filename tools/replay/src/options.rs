@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use accesslog::{LogFormat, Sources};
 use base::text;
 
-use crate::draft::Extras;
 use crate::engine::Limits;
-use crate::format::LogFormat;
+use crate::head::Extras;
 use crate::order::Order;
 use crate::pace::Pace;
 use crate::reader::Plan;
@@ -394,9 +394,11 @@ impl Words {
             Order::AsRead
         };
         let plan = Plan {
-            files: self.sources,
-            live: self.live.map(|name| shm::reader::Reader::workdir_of(name.as_deref())),
-            format: self.log_format.as_deref().map(LogFormat::parse).transpose()?,
+            sources: Sources {
+                files: self.sources,
+                live: self.live.map(|name| shm::reader::Reader::workdir_of(name.as_deref())),
+                format: self.log_format.as_deref().map(LogFormat::parse).transpose()?,
+            },
             methods,
             extras: Extras { fields: self.fields, host },
             rules,
@@ -412,8 +414,7 @@ impl Words {
         };
         let walker = self.walker.map(|file| {
             let plan = Plan {
-                files: vec![file],
-                live: None,
+                sources: Sources { files: vec![file], live: None, ..plan.sources.clone() },
                 order: Order::AsRead,
                 is_timed: false,
                 repeat: true,
@@ -572,7 +573,7 @@ mod tests {
             Err(error) => error,
             Ok(Invocation::Help) => "help".into(),
             Ok(Invocation::Compare(a, b, format)) => format!("compare {a} {b} {format:?}"),
-            Ok(Invocation::Run(o)) => format!("{:?} {} {:?}", o.pace, o.connections, o.plan.files),
+            Ok(Invocation::Run(o)) => format!("{:?} {} {:?}", o.pace, o.connections, o.plan.sources.files),
         };
         assert_eq!(got, want, "{line}");
     }

@@ -3,21 +3,16 @@
 //!
 //! It is never far ahead: a bounded channel stops it, so a log without end costs no more memory than a short one.
 
-use std::io::BufReader;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
-use logq::source::strerror;
+use accesslog::{Entry, Item, Skip, Sources, Stamp};
 
-use crate::draft::{Draft, Extras, Skip, Stamp};
-use crate::format::LogFormat;
-use crate::input::{self, Input, Line};
+use crate::head::{Extras, Unsent};
 use crate::order::{Order, Rng, Shuffler};
 use crate::target::{Addresses, Router, Rules};
 use crate::timing::Timing;
-use crate::{ncsa, urls, vsl};
 
 /// Requests of a batch, and bytes of their heads, at most (one head more).
 const BATCH_REQUESTS: usize = 512;
@@ -79,12 +74,8 @@ pub type SentBatch = (Arc<Batch>, u64);
 /// What to read and how.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Files; `-` is standard input.
-    pub files: Vec<String>,
-    /// A running varnishd's workdir.
-    pub live: Option<PathBuf>,
-    /// None: lines tell their format themselves.
-    pub format: Option<LogFormat>,
+    /// Where requests come from.
+    pub sources: Sources,
     /// Methods that are sent; empty: all.
     pub methods: Vec<String>,
     /// What every request gets.
@@ -110,8 +101,8 @@ pub struct ReaderReport {
     pub read: Arc<AtomicU64>,
     /// Bytes there are, if that is known.
     pub size: AtomicU64,
-    /// Lines and records that gave no request, by [`Skip`].
-    pub skipped: [AtomicU64; Skip::ALL.len()],
+    /// Lines and records that gave no request, by [`Unsent`].
+    pub skipped: [AtomicU64; Unsent::ALL.len()],
     /// Requests made of the sources.
     pub requests: AtomicU64,
     /// Times that went back, and pauses cut.
@@ -134,8 +125,8 @@ impl ReaderReport {
         }
     }
 
-    fn skip(&self, skip: Skip) {
-        self.skipped[skip as usize].fetch_add(1, Ordering::Relaxed);
+    fn skip(&self, unsent: Unsent) {
+        self.skipped[unsent.place()].fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -150,10 +141,7 @@ pub fn start(
 ) -> std::io::Result<(Receiver<SentBatch>, Arc<ReaderReport>)> {
     let (to, from) = sync_channel(AHEAD);
     let told = Arc::new(ReaderReport::default());
-    if plan.live.is_none() && !plan.files.iter().any(|f| f == "-") {
-        let sizes = plan.files.iter().filter_map(|f| std::fs::metadata(f).ok()).map(|m| m.len());
-        told.size.store(sizes.sum(), Ordering::Relaxed);
-    }
+    told.size.store(plan.sources.bytes().unwrap_or(0), Ordering::Relaxed);
     let shared = told.clone();
     std::thread::Builder::new().name("replay-reader".into()).spawn(move || {
         let mut rng = Rng::new(plan.seed);
@@ -275,7 +263,7 @@ impl Out {
     }
 }
 
-/// From a draft to a batch.
+/// From an entry to a batch.
 struct Stages<'a> {
     plan: &'a Plan,
     router: &'a mut Router,
@@ -295,105 +283,29 @@ fn read_all(plan: &Plan, router: &mut Router, told: &ReaderReport, rng: &mut Rng
         Order::Shuffled { window } => Some(Shuffler::new(window)),
     };
     let mut stages = Stages { plan, router, told, timing, shuffler, rng, out, head: Vec::new() };
-    if let Some(workdir) = &plan.live {
-        return stages.live(workdir.clone()) && stages.finish();
-    }
-    plan.files.iter().all(|name| stages.file(name)) && stages.finish()
+    let is_on = plan.sources.read(&told.read, &mut |item| match item {
+        Item::Entry(entry) => stages.take(&entry),
+        Item::Skipped(skip) => {
+            told.skip(skip.into());
+            true
+        }
+        // Before it waits for more, what is there goes out.
+        Item::Idle => stages.out.flush(),
+        Item::Note(text) => {
+            told.note(text);
+            true
+        }
+    });
+    is_on && stages.finish()
 }
 
 impl Stages<'_> {
-    fn file(&mut self, name: &str) -> bool {
-        let told = self.told;
-        let opened = input::open(name, &told.read);
-        let read = match opened {
-            Ok(Input::Lines(mut from)) => self.lines(&mut from),
-            Ok(Input::Records(mut from)) => {
-                let mut is_on = true;
-                let read = vsl::read(&mut from, &mut |draft| {
-                    is_on = self.take(draft);
-                    is_on
-                });
-                read.map(|()| is_on).map_err(|e| (e, is_on))
-            }
-            Err(error) => {
-                told.note(error);
-                return true;
-            }
-        };
-        match read {
-            Ok(is_on) => is_on,
-            Err((error, is_on)) => {
-                let what = match error.kind() {
-                    std::io::ErrorKind::UnexpectedEof => "it was cut off".to_owned(),
-                    _ => strerror(&error),
-                };
-                told.note(format!("{name}: {what}; what came before that was used"));
-                is_on
-            }
-        }
-    }
-
-    fn lines(&mut self, from: &mut BufReader<Box<dyn std::io::Read>>) -> Result<bool, (std::io::Error, bool)> {
-        let plan = self.plan;
-        let mut line = Vec::new();
-        loop {
-            // Before it waits for more, what is there goes out.
-            if memchr::memchr(b'\n', from.buffer()).is_none() && !self.out.flush() {
-                return Ok(false);
-            }
-            let draft = match input::next_line(from, &mut line) {
-                Err(error) => return Err((error, true)),
-                Ok(Line::End) => return Ok(true),
-                Ok(Line::TooLong) => Err(Skip::TooLong),
-                Ok(Line::Whole) => match (&plan.format, line.trim_ascii_start()) {
-                    (_, b"") => continue,
-                    (Some(format), _) => format.read(&line),
-                    (None, text) if text.starts_with(b"#") || urls::is_url_line(text) => match urls::parse(text) {
-                        Ok(None) => continue,
-                        Ok(Some(draft)) => Ok(draft),
-                        Err(skip) => Err(skip),
-                    },
-                    (None, text) => match ncsa::parse(text) {
-                        // A list of bare hosts: `www.example.com/path`.
-                        Err(Skip::NotALine) if is_one_word(text) => {
-                            urls::parse(text).and_then(|d| d.ok_or(Skip::NotALine))
-                        }
-                        other => other,
-                    },
-                },
-            };
-            if !self.take(draft) {
-                return Ok(false);
-            }
-        }
-    }
-
-    fn live(&mut self, workdir: PathBuf) -> bool {
-        let told = self.told;
-        let mut is_on = true;
-        let followed = vsl::follow(
-            workdir,
-            &mut |draft| {
-                is_on = match draft {
-                    Some(draft) => self.take(draft),
-                    None => self.out.flush(),
-                };
-                is_on
-            },
-            &mut |text| told.note(text),
-        );
-        if let Err(error) = followed {
-            told.note(error);
-        }
-        is_on
-    }
-
-    /// Takes what a line gave; false when the sender wants no more.
-    fn take(&mut self, draft: Result<Draft<'_>, Skip>) -> bool {
-        let ask = match draft.and_then(|draft| self.make(&draft)) {
+    /// Takes an entry; false when the sender wants no more.
+    fn take(&mut self, entry: &Entry<'_>) -> bool {
+        let ask = match self.make(entry) {
             Ok(ask) => ask,
-            Err(skip) => {
-                self.told.skip(skip);
+            Err(unsent) => {
+                self.told.skip(unsent);
                 return true;
             }
         };
@@ -426,25 +338,26 @@ impl Stages<'_> {
     }
 
     /// Writes the head; its length and what else is known.
-    fn make(&mut self, draft: &Draft<'_>) -> Result<(PlannedRequest, Option<Stamp>), Skip> {
+    fn make(&mut self, entry: &Entry<'_>) -> Result<(PlannedRequest, Option<Stamp>), Unsent> {
         let plan = self.plan;
-        let is_wanted = |method: &String| method.as_bytes() == &*draft.method;
-        if *draft.method == *b"CONNECT" || !(plan.methods.is_empty() || plan.methods.iter().any(is_wanted)) {
-            return Err(Skip::Method);
+        let is_wanted = |method: &String| method.as_bytes() == &*entry.method;
+        if *entry.method == *b"CONNECT" || !(plan.methods.is_empty() || plan.methods.iter().any(is_wanted)) {
+            return Err(Unsent::Method);
         }
-        if self.timing.is_some() && draft.time.is_none() {
-            return Err(Skip::NoTime);
+        if self.timing.is_some() && entry.time.is_none() {
+            return Err(Unsent::NoTime);
         }
-        let host = draft.host.as_deref().or(plan.extras.host.as_ref().map(String::as_bytes)).ok_or(Skip::NoAddress)?;
+        let host =
+            entry.host.as_deref().or(plan.extras.host.as_ref().map(String::as_bytes)).ok_or(Unsent::NoAddress)?;
         if host.is_empty() || host.iter().any(|&b| b <= b' ' || b == 0x7f) {
-            return Err(Skip::BadTarget);
+            return Err(Skip::BadTarget.into());
         }
-        let address = self.router.route(draft, host)?;
+        let address = self.router.route(entry, host)?;
         self.head.clear();
-        plan.extras.encode(draft, host, &mut self.head)?;
-        let (is_head, is_safe) = (*draft.method == *b"HEAD", matches!(&*draft.method, b"GET" | b"HEAD" | b"OPTIONS"));
+        plan.extras.encode(entry, host, &mut self.head)?;
+        let (is_head, is_safe) = (*entry.method == *b"HEAD", matches!(&*entry.method, b"GET" | b"HEAD" | b"OPTIONS"));
         let ask = PlannedRequest { begin: 0, end: self.head.len() as u32, address, due: 0, is_head, is_safe };
-        Ok((ask, draft.time))
+        Ok((ask, entry.time))
     }
 
     fn finish(&mut self) -> bool {
@@ -460,12 +373,6 @@ impl Stages<'_> {
         }
         self.out.flush()
     }
-}
-
-fn is_one_word(line: &[u8]) -> bool {
-    line.first().is_some_and(u8::is_ascii_alphanumeric)
-        && line.contains(&b'.')
-        && !line.trim_ascii_end().contains(&b' ')
 }
 
 #[cfg(test)]

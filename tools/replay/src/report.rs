@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use serde_json::{Value, json};
 
 use crate::answer::SIGNS;
-use crate::draft::Skip;
 use crate::engine::End;
 use crate::faults::Fault;
+use crate::head::Unsent;
 use crate::server::round;
 use crate::stats::Stats;
 use crate::stream::Stream;
@@ -75,9 +75,9 @@ fn cache(s: &Stats) -> Value {
 
 fn source(stream: &Stream) -> Value {
     let told = &stream.told;
-    let of = |skip: &Skip| told.skipped[*skip as usize].load(Ordering::Relaxed);
+    let of = |unsent: &Unsent| told.skipped[unsent.place()].load(Ordering::Relaxed);
     let skipped: serde_json::Map<String, Value> =
-        Skip::ALL.iter().map(|skip| (skip.word().to_owned(), json!(of(skip)))).collect();
+        Unsent::ALL.iter().map(|unsent| (unsent.word().to_owned(), json!(of(unsent)))).collect();
     json!({
         "requests": told.requests.load(Ordering::Relaxed),
         "skipped": skipped,
@@ -210,10 +210,10 @@ fn block(out: &mut String, s: &Value) {
         }
     }
     line(out, "source", &format!("{} requests read", s["source"]["requests"]));
-    for skip in Skip::ALL {
-        let count = s["source"]["skipped"][skip.word()].as_u64().unwrap_or(0);
+    for unsent in Unsent::ALL {
+        let count = s["source"]["skipped"][unsent.word()].as_u64().unwrap_or(0);
         if count > 0 {
-            line(out, "", &format!("{count} {} left out", skip.text()));
+            line(out, "", &format!("{count} {} left out", unsent.text()));
         }
     }
     if let Some(jumps) = s["source"]["clock_jumps"].as_u64().filter(|n| *n > 0) {

@@ -7,7 +7,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use crate::draft::{Draft, Skip};
+use accesslog::Entry;
+
+use crate::head::Unsent;
 
 /// Addresses in all: names that a log invents can't grow the list without bound.
 const MAX_ADDRESSES: usize = 10_000;
@@ -96,8 +98,8 @@ impl Router {
     /// The number of the address that a request goes to.
     ///
     /// # Errors
-    /// [`Skip::NoAddress`], [`Skip::Tls`].
-    pub fn route(&mut self, draft: &Draft<'_>, host: &[u8]) -> Result<u32, Skip> {
+    /// [`Unsent::NoAddress`], [`Unsent::Tls`].
+    pub fn route(&mut self, entry: &Entry<'_>, host: &[u8]) -> Result<u32, Unsent> {
         if self.rules.map.is_empty()
             && let Some(to) = self.to
         {
@@ -105,14 +107,14 @@ impl Router {
         }
         if !self.known.contains_key(host) {
             if self.known.len() >= MAX_ADDRESSES {
-                return self.to.ok_or(Skip::NoAddress);
+                return self.to.ok_or(Unsent::NoAddress);
             }
-            let found = self.find(host, draft.is_tls);
+            let found = self.find(host, entry.is_tls);
             self.known.insert(host.to_vec(), found);
         }
         let found = self.known.get(host).copied().flatten();
-        let is_tls = draft.is_tls && self.to.is_none() && !self.rules.map.contains_key(&name_of(host));
-        if is_tls { Err(Skip::Tls) } else { found.ok_or(Skip::NoAddress) }
+        let is_tls = entry.is_tls && self.to.is_none() && !self.rules.map.contains_key(&name_of(host));
+        if is_tls { Err(Unsent::Tls) } else { found.ok_or(Unsent::NoAddress) }
     }
 
     fn find(&mut self, host: &[u8], is_tls: bool) -> Option<u32> {
@@ -169,13 +171,13 @@ mod tests {
         let one = |n: u16| Address::Inet(([127, 0, 0, 1], n).into());
         let rules = Rules { to: Some(one(1)), map: HashMap::from([(b"b.nz".to_vec(), one(2))]), each_host: false };
         let mut router = Router::new(rules.clone(), Addresses::default());
-        let plain = Draft::default();
+        let plain = Entry::default();
         assert_eq!(router.route(&plain, b"a.nz"), Ok(0));
         assert_eq!(router.route(&plain, b"B.nz:80"), Ok(1));
-        assert_eq!(router.route(&Draft { is_tls: true, ..Draft::default() }, b"a.nz"), Ok(0));
+        assert_eq!(router.route(&Entry { is_tls: true, ..Entry::default() }, b"a.nz"), Ok(0));
         let mut router = Router::new(Rules { to: None, each_host: true, ..rules }, Addresses::default());
         assert_eq!(router.route(&plain, b"127.0.0.1:8"), Ok(0));
-        assert_eq!(router.route(&Draft { is_tls: true, ..Draft::default() }, b"127.0.0.1:8"), Err(Skip::Tls));
-        assert_eq!(router.route(&plain, b"\xff"), Err(Skip::NoAddress));
+        assert_eq!(router.route(&Entry { is_tls: true, ..Entry::default() }, b"127.0.0.1:8"), Err(Unsent::Tls));
+        assert_eq!(router.route(&plain, b"\xff"), Err(Unsent::NoAddress));
     }
 }

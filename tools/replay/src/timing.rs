@@ -4,8 +4,8 @@
 //! Logs know whole seconds: what came in the same one is spread over it. Clocks that jump back cost no time, pauses longer
 //! than a bound are cut to it; both are counted.
 
-use crate::draft::Stamp;
 use crate::reader::{Batch, PlannedRequest};
+use accesslog::Stamp;
 
 const SECOND: u64 = 1_000_000_000;
 /// Lines are written when their requests end: so far back is no jump of the clock.

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::draft::{Draft, Skip, Stamp};
+use crate::entry::{Entry, Skip, Stamp};
 
 /// Words of a line that are looked at.
 const MAX_WORDS: usize = 32;
@@ -22,7 +22,7 @@ enum Word<'a> {
 ///
 /// # Errors
 /// Why it gives no request.
-pub fn parse(line: &[u8]) -> Result<Draft<'_>, Skip> {
+pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
     let mut words = [Word::Bare(b""); MAX_WORDS];
     let n = split(line, &mut words)?;
     let words = &words[..n];
@@ -30,26 +30,39 @@ pub fn parse(line: &[u8]) -> Result<Draft<'_>, Skip> {
     let Word::Bracket(time) = words[at] else { return Err(Skip::NotALine) };
     let mut quoted = words[at + 1..].iter().filter_map(|w| if let Word::Quoted(text) = w { Some(*text) } else { None });
     let request = quoted.next().ok_or(Skip::NotALine)?;
-    let mut draft = Draft { time: parse_time(time), host: vhost(&words[..at]), ..Draft::default() };
-    set_request(&mut draft, unescape(request))?;
+    let (host, client) = names(&words[..at]);
+    let [host, client] = [host, client].map(|name| name.map(Cow::Borrowed));
+    let mut entry = Entry { time: parse_time(time), host, client, ..Entry::default() };
+    let after = words[at + 1..].iter().skip_while(|word| !matches!(word, Word::Quoted(_))).skip(1);
+    let mut numbers = after.map_while(|word| if let Word::Bare(text) = word { Some(*text) } else { None }).fuse();
+    entry.status = numbers.next().and_then(digits);
+    // A dash is no byte.
+    entry.bytes = numbers.next().and_then(|text| if text == b"-" { Some(0) } else { digits(text) });
+    set_request(&mut entry, unescape(request))?;
     if let Some(referer) = quoted.next() {
-        draft.add_logged(b"Referer", unescape(referer));
+        entry.add_logged(b"Referer", unescape(referer));
     }
     if let Some(agent) = quoted.next() {
-        draft.add_logged(b"User-Agent", unescape(agent));
+        entry.add_logged(b"User-Agent", unescape(agent));
     }
-    Ok(draft)
+    Ok(entry)
 }
 
-/// The virtual host that stands before client, ident and user. A user's name may have blanks, but the ident before it is `-`.
-fn vhost<'a>(before: &[Word<'a>]) -> Option<Cow<'a, [u8]>> {
+/// Virtual host and client. A virtual host may stand before client, ident and user. A user's name may have blanks, but the
+/// ident before it is `-`.
+fn names<'a>(before: &[Word<'a>]) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
     match before {
         [Word::Bare(vhost), Word::Bare(client), _, _, ..] if *client != b"-" && *vhost != b"-" => {
             let plain = vhost.strip_suffix(b":80").or_else(|| vhost.strip_suffix(b":443"));
-            Some(Cow::Borrowed(plain.unwrap_or(vhost)))
+            (Some(plain.unwrap_or(vhost)), Some(client))
         }
-        _ => None,
+        [Word::Bare(client), ..] if *client != b"-" => (None, Some(client)),
+        _ => (None, None),
     }
+}
+
+pub fn digits<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
+    std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()
 }
 
 /// Splits at blanks, except in brackets and quotes: how many words there are.
@@ -127,7 +140,7 @@ fn nibble(digit: u8) -> u8 {
 ///
 /// # Errors
 /// It is none.
-pub fn set_request<'a>(draft: &mut Draft<'a>, request: Cow<'a, [u8]>) -> Result<(), Skip> {
+pub fn set_request<'a>(entry: &mut Entry<'a>, request: Cow<'a, [u8]>) -> Result<(), Skip> {
     let first = request.iter().position(|&b| b == b' ').ok_or(Skip::NoRequest)?;
     let last = request.iter().rposition(|&b| b == b' ').filter(|&at| request[at + 1..].starts_with(b"HTTP/"));
     let end = last.unwrap_or(request.len());
@@ -139,10 +152,10 @@ pub fn set_request<'a>(draft: &mut Draft<'a>, request: Cow<'a, [u8]>) -> Result<
         Cow::Borrowed(request) => (Cow::Borrowed(&request[..first]), Cow::Borrowed(&request[first + 1..end])),
         Cow::Owned(request) => (Cow::Owned(request[..first].to_vec()), Cow::Owned(request[first + 1..end].to_vec())),
     };
-    draft.method = method;
-    let host = draft.host.take();
-    draft.set_url(target)?;
-    draft.host = draft.host.take().or(host);
+    entry.method = method;
+    let host = entry.host.take();
+    entry.set_url(target)?;
+    entry.host = entry.host.take().or(host);
     Ok(())
 }
 
@@ -229,6 +242,29 @@ mod tests {
     const TIME: &str = "[10/Oct/2000:13:55:36 -0700]";
 
     #[test]
+    fn who_asked_and_what_was_sent() {
+        let told = |line: &str| {
+            let entry = parse(line.as_bytes()).expect("a line");
+            let client = entry.client.map(|client| String::from_utf8_lossy(&client).into_owned());
+            (client.unwrap_or_default(), entry.status, entry.bytes)
+        };
+        let ours = "192.0.2.1".to_owned();
+        assert_eq!(
+            told(&format!(r#"192.0.2.1 - - {TIME} "GET / HTTP/1.0" 200 2326"#)),
+            (ours.clone(), Some(200), Some(2326))
+        );
+        assert_eq!(
+            told(&format!(r#"a.nz:80 192.0.2.1 - x {TIME} "GET / HTTP/1.0" 304 - "-" "-""#)),
+            (ours, Some(304), Some(0))
+        );
+        assert_eq!(told(&format!(r#"- - - {TIME} "GET / HTTP/1.0" "200" 7"#)), (String::new(), None, None));
+        assert_eq!(
+            told(&format!(r#"2001:db8::1 - - {TIME} "GET / HTTP/1.0" -1 99999999999999999999"#)),
+            ("2001:db8::1".into(), None, None)
+        );
+    }
+
+    #[test]
     fn lines_of_servers() {
         let common = r#"127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326"#;
         check(common, "GET - /apache_pb.gif @971211336");
@@ -289,9 +325,9 @@ mod tests {
             let mut line = good.to_vec();
             line.insert(at.min(line.len()), byte);
             line.truncate(cut.max(1));
-            if let Ok(draft) = parse(&line) {
-                prop_assert!(!draft.target.iter().any(|b| *b <= b' '));
-                prop_assert!(!draft.method.is_empty());
+            if let Ok(entry) = parse(&line) {
+                prop_assert!(!entry.target.iter().any(|b| *b <= b' '));
+                prop_assert!(!entry.method.is_empty());
             }
         }
 

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use logq::group::{Grouper, TxnFilter};
@@ -11,7 +11,10 @@ use logq::{Grouping, Reason, Txn, TxnType, record};
 use shm::reader::log::{Ring, StartAt, Step};
 use tables::Tag;
 
-use crate::draft::{Draft, Skip, Stamp};
+use crate::entry::{Entry, Skip, Stamp};
+
+/// The word of ReqAcct that counts the answer's body.
+const BODY_SENT: usize = 4;
 
 /// How long a follower sleeps when the log has nothing new.
 const IDLE: Duration = Duration::from_millis(5);
@@ -25,7 +28,7 @@ pub fn grouper() -> Grouper {
 }
 
 /// Takes what came out of a grouper as far as it is requests of clients; false when `take` has had enough.
-pub fn requests(grouper: &mut Grouper, take: &mut dyn FnMut(Result<Draft<'_>, Skip>) -> bool) -> bool {
+pub fn requests(grouper: &mut Grouper, take: &mut dyn FnMut(Result<Entry<'_>, Skip>) -> bool) -> bool {
     while let Some(shown) = grouper.take(|group| group.iter().filter_map(request).all(&mut *take)) {
         if shown == Some(false) {
             return false;
@@ -35,30 +38,37 @@ pub fn requests(grouper: &mut Grouper, take: &mut dyn FnMut(Result<Draft<'_>, Sk
 }
 
 /// What a request's transaction says; None for what no client asked (ESI, restarts).
-fn request<'a>(txn: &Txn<'a>) -> Option<Result<Draft<'a>, Skip>> {
+fn request<'a>(txn: &Txn<'a>) -> Option<Result<Entry<'a>, Skip>> {
     if txn.kind != TxnType::Req || txn.reason != Reason::Rxreq {
         return None;
     }
-    let mut draft = Draft::default();
-    let mut url = None;
+    let mut entry = Entry::default();
+    let (mut url, mut is_clients) = (None, true);
     for rec in record::records(txn.records) {
         let text = rec.text();
         match rec.tag {
-            Tag::Timestamp if draft.time.is_none() => draft.time = time(text),
-            Tag::ReqMethod if draft.method.is_empty() => draft.method = Cow::Borrowed(text),
+            Tag::ReqStart => entry.client = text.split(|b| *b == b' ').next().map(Cow::Borrowed),
+            Tag::Timestamp if entry.time.is_none() => entry.time = time(text),
+            Tag::ReqMethod if entry.method.is_empty() => entry.method = Cow::Borrowed(text),
             Tag::ReqUrl if url.is_none() => url = Some(text),
-            Tag::ReqHeader => add(&mut draft, text),
-            Tag::ReqUnset => remove(&mut draft, text),
+            Tag::ReqHeader if is_clients => add(&mut entry, text),
+            Tag::ReqUnset if is_clients => remove(&mut entry, text),
             // From here on VCL has its say.
-            Tag::VclCall => break,
+            Tag::VclCall => is_clients = false,
+            Tag::RespStatus => entry.status = number(text),
+            Tag::ReqAcct => entry.bytes = text.split(|b| *b == b' ').nth(BODY_SENT).and_then(number),
             _ => {}
         }
     }
-    let host = draft.host.take();
-    let set = url.ok_or(Skip::NoRequest).and_then(|url| draft.set_url(Cow::Borrowed(url)));
-    draft.host = draft.host.take().or(host);
-    let is_method = !draft.method.is_empty() && draft.method.iter().all(|&b| message::chars::is_tchar(b));
-    Some(set.and(if is_method { Ok(draft) } else { Err(Skip::NoRequest) }))
+    let host = entry.host.take();
+    let set = url.ok_or(Skip::NoRequest).and_then(|url| entry.set_url(Cow::Borrowed(url)));
+    entry.host = entry.host.take().or(host);
+    let is_method = !entry.method.is_empty() && entry.method.iter().all(|&b| message::chars::is_tchar(b));
+    Some(set.and(if is_method { Ok(entry) } else { Err(Skip::NoRequest) }))
+}
+
+fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
+    std::str::from_utf8(text).ok()?.trim().parse().ok()
 }
 
 fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -68,17 +78,17 @@ fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
     is_name.then(|| (name, text[colon + 1..].trim_ascii()))
 }
 
-fn add<'a>(draft: &mut Draft<'a>, text: &'a [u8]) {
+fn add<'a>(entry: &mut Entry<'a>, text: &'a [u8]) {
     match split(text) {
-        Some((name, value)) if name.eq_ignore_ascii_case(b"host") => draft.host = Some(Cow::Borrowed(value)),
-        Some((name, value)) => draft.fields.push((Cow::Borrowed(name), Cow::Borrowed(value))),
+        Some((name, value)) if name.eq_ignore_ascii_case(b"host") => entry.host = Some(Cow::Borrowed(value)),
+        Some((name, value)) => entry.fields.push((Cow::Borrowed(name), Cow::Borrowed(value))),
         None => {}
     }
 }
 
-fn remove(draft: &mut Draft<'_>, text: &[u8]) {
+fn remove(entry: &mut Entry<'_>, text: &[u8]) {
     if let Some((name, value)) = split(text) {
-        draft.fields.retain(|(n, v)| !(n.eq_ignore_ascii_case(name) && **v == *value));
+        entry.fields.retain(|(n, v)| !(n.eq_ignore_ascii_case(name) && **v == *value));
     }
 }
 
@@ -95,7 +105,7 @@ fn time(text: &[u8]) -> Option<Stamp> {
 ///
 /// # Errors
 /// It can't be read, or ends within a record.
-pub fn read(from: &mut dyn Read, take: &mut dyn FnMut(Result<Draft<'_>, Skip>) -> bool) -> io::Result<()> {
+pub fn read(from: &mut dyn Read, take: &mut dyn FnMut(Result<Entry<'_>, Skip>) -> bool) -> io::Result<()> {
     let mut grouper = grouper();
     let mut buffer = Vec::new();
     let ended = loop {
@@ -127,21 +137,29 @@ fn next_record(from: &mut dyn Read, buffer: &mut Vec<u8>) -> io::Result<bool> {
     if buffer.len() < whole { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(true) }
 }
 
-/// Takes what a follower found, None when there is nothing new; false when it has had enough.
-pub type Take<'a> = dyn FnMut(Option<Result<Draft<'_>, Skip>>) -> bool + 'a;
+/// What a follower finds: an entry, nothing new, or that the log was lost.
+pub enum Found<'a> {
+    Entry(Result<Entry<'a>, Skip>),
+    Nothing,
+    Lost(String),
+}
 
-/// Follows the log of a workdir until `take` has had enough: it gets None when the log has nothing new. `note` is told when
-/// the log is lost.
+/// Takes what a follower found; false when it has had enough.
+pub type Take<'a> = dyn FnMut(Found<'_>) -> bool + 'a;
+
+/// Follows the log of a workdir until `take` has had enough.
 ///
 /// # Errors
 /// There is no log to begin with.
-pub fn follow(workdir: PathBuf, take: &mut Take<'_>, note: &mut dyn FnMut(String)) -> Result<(), String> {
-    let open = || Ring::open(&workdir, StartAt::Now).map_err(|e| format!("{}: {e}", workdir.display()));
+pub fn follow(workdir: &Path, take: &mut Take<'_>) -> Result<(), String> {
+    let open = || Ring::open(workdir, StartAt::Now).map_err(|e| format!("{}: {e}", workdir.display()));
     let mut ring = open()?;
     while let Some(lost) = follow_ring(&mut ring, take) {
-        note(format!("{}: the log was {lost}; some requests are missing", workdir.display()));
+        let mut is_on =
+            take(Found::Lost(format!("{}: the log was {lost}; some requests are missing", workdir.display())));
         ring = loop {
-            if !take(None) {
+            is_on = is_on && take(Found::Nothing);
+            if !is_on {
                 return Ok(());
             }
             match open() {
@@ -162,14 +180,14 @@ fn follow_ring(ring: &mut Ring, take: &mut Take<'_>) -> Option<&'static str> {
             Step::Overrun => return Some("overrun"),
             Step::Abandoned => return Some("abandoned"),
             Step::End | Step::Eof => {
-                if !take(None) {
+                if !take(Found::Nothing) {
                     return None;
                 }
                 std::thread::sleep(IDLE);
                 continue;
             }
         }
-        if !requests(&mut grouper, &mut |draft| take(Some(draft))) {
+        if !requests(&mut grouper, &mut |entry| take(Found::Entry(entry))) {
             return None;
         }
     }
@@ -197,8 +215,8 @@ mod tests {
     fn shown(bytes: &[u8]) -> (Vec<String>, bool) {
         let mut all = Vec::new();
         let s = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-        let ended = read(&mut &bytes[..], &mut |draft| {
-            all.push(match draft {
+        let ended = read(&mut &bytes[..], &mut |entry| {
+            all.push(match entry {
                 Err(skip) => format!("{skip:?}"),
                 Ok(d) => {
                     let fields: String = d.fields.iter().map(|(n, v)| format!(" {}={}", s(n), s(v))).collect();
@@ -212,6 +230,7 @@ mod tests {
     }
 
     const TYPICAL: Records = &[
+        (Tag::ReqStart, "192.0.2.1 4711 a0"),
         (Tag::Timestamp, "Start: 1700000000.25 0.000000 0.000000"),
         (Tag::ReqMethod, "GET"),
         (Tag::ReqUrl, "/a?b"),
@@ -222,6 +241,9 @@ mod tests {
         (Tag::VclCall, "RECV"),
         (Tag::ReqUrl, "/rewritten"),
         (Tag::ReqUnset, "Cookie: x=1"),
+        (Tag::RespStatus, "503"),
+        (Tag::RespStatus, "200"),
+        (Tag::ReqAcct, "30 0 30 100 2000 2100"),
     ];
 
     #[test]
@@ -234,6 +256,19 @@ mod tests {
         let want = vec!["GET a.nz /a?b Cookie=x=1 @1700000000250000000".to_owned(), "NoRequest".to_owned()];
         assert_eq!(shown(&bytes), (want.clone(), true));
         assert_eq!(shown(&bytes[..bytes.len() - 3]), (want, false));
+    }
+
+    #[test]
+    fn who_asked_and_what_was_sent() {
+        let mut told = Vec::new();
+        let bytes = file(&[(3, "req 2 rxreq", TYPICAL)]);
+        read(&mut &bytes[..], &mut |entry| {
+            let entry = entry.expect("a request");
+            told.push((entry.client.map(|client| client.to_vec()), entry.status, entry.bytes));
+            true
+        })
+        .expect("whole");
+        assert_eq!(told, [(Some(b"192.0.2.1".to_vec()), Some(200), Some(2000))]);
     }
 
     proptest! {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `--log-format`: lines of a log whose format is declared, in the notation of Apache's LogFormat and varnishncsa's -F.
 //!
-//! What tells of the request is taken (`%r %m %U %q %t %v %V %{...}i`), all else is passed over.
+//! What tells of the request is taken (`%r %m %U %q %t %v %V %{...}i %h %a %s %b %B %O`), all else is passed over.
 
 use std::borrow::Cow;
 
-use crate::draft::{Draft, Skip, Stamp};
+use crate::entry::{Entry, Skip, Stamp};
 use crate::ncsa;
 
 /// What a directive says of the request.
@@ -20,6 +20,9 @@ enum What {
     Epoch(i64),
     Host,
     Field(String),
+    Client,
+    Status,
+    Bytes,
     Other,
 }
 
@@ -70,8 +73,8 @@ impl LogFormat {
     ///
     /// # Errors
     /// Why it gives no request.
-    pub fn read<'a>(&'a self, line: &'a [u8]) -> Result<Draft<'a>, Skip> {
-        let mut draft = Draft { method: Cow::Borrowed(b"GET"), ..Draft::default() };
+    pub fn read<'a>(&'a self, line: &'a [u8]) -> Result<Entry<'a>, Skip> {
+        let mut entry = Entry { method: Cow::Borrowed(b"GET"), ..Entry::default() };
         let (mut url, mut query) = (None, None);
         let mut rest = line.strip_prefix(&self.before[..]).ok_or(Skip::NotALine)?;
         let mut is_joined = false;
@@ -103,15 +106,18 @@ impl LogFormat {
             }
             let value = ncsa::unescape(&rest[..end]);
             match &piece.what {
-                What::Request => ncsa::set_request(&mut draft, value)?,
-                What::Method => draft.method = value,
+                What::Request => ncsa::set_request(&mut entry, value)?,
+                What::Method => entry.method = value,
                 What::Url => url = Some(value),
                 What::Query => query = Some(value),
-                What::Time => draft.time = ncsa::parse_time(&rest[..end]).or_else(|| bracketed(&rest[..end])),
-                What::Epoch(unit) => draft.time = epoch(&value, *unit),
-                What::Host if !value.is_empty() && *value != *b"-" => draft.host = draft.host.or(Some(value)),
-                What::Field(name) => draft.add_logged(name.as_bytes(), value),
-                What::Host | What::Other => {}
+                What::Time => entry.time = ncsa::parse_time(&rest[..end]).or_else(|| bracketed(&rest[..end])),
+                What::Epoch(unit) => entry.time = epoch(&value, *unit),
+                What::Host if !value.is_empty() && *value != *b"-" => entry.host = entry.host.or(Some(value)),
+                What::Field(name) => entry.add_logged(name.as_bytes(), value),
+                What::Client if *value != *b"-" => entry.client = Some(value),
+                What::Status => entry.status = ncsa::digits(&value),
+                What::Bytes => entry.bytes = if *value == *b"-" { Some(0) } else { ncsa::digits(&value) },
+                What::Host | What::Client | What::Other => {}
             }
             rest = &rest[end..];
             if piece.after.is_empty() {
@@ -125,14 +131,14 @@ impl LogFormat {
                 Some(query) => Cow::Owned([&url[..], &query[..]].concat()),
                 None => url,
             };
-            let host = draft.host.take();
-            draft.set_url(url)?;
-            draft.host = draft.host.take().or(host);
+            let host = entry.host.take();
+            entry.set_url(url)?;
+            entry.host = entry.host.take().or(host);
         }
-        if draft.method.is_empty() || !draft.method.iter().all(|&b| message::chars::is_tchar(b)) {
+        if entry.method.is_empty() || !entry.method.iter().all(|&b| message::chars::is_tchar(b)) {
             return Err(Skip::NoRequest);
         }
-        Ok(draft)
+        Ok(entry)
     }
 
     /// The text that ends a piece: its own, or that of the piece joined to it.
@@ -168,6 +174,9 @@ fn directive(text: &str) -> Option<(What, &str)> {
         'q' => What::Query,
         't' => What::Time,
         'v' | 'V' => What::Host,
+        'h' | 'a' => What::Client,
+        's' => What::Status,
+        'b' | 'B' | 'O' => What::Bytes,
         _ => What::Other,
     };
     Some((what, &text[letter.len_utf8()..]))
@@ -232,6 +241,13 @@ mod tests {
         check("%r %", "", "--log-format: what is \"%\"?");
         check("%h \"%r\" %s", "1 \"GET /", "Cut");
         check("x%U", "/a", "NotALine");
+    }
+
+    #[test]
+    fn who_asked_and_what_was_sent() {
+        let format = LogFormat::parse(r#"%h %{X}i "%r" %>s %b"#).unwrap();
+        let entry = format.read(br#"192.0.2.1 x "GET / HTTP/1.1" 200 -"#).unwrap();
+        assert_eq!((entry.client.as_deref(), entry.status, entry.bytes), (Some(&b"192.0.2.1"[..]), Some(200), Some(0)));
     }
 
     proptest! {

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::draft::{Draft, Skip};
+use crate::entry::{Entry, Skip};
 
 /// Whether a line looks like one of a list rather than of a log.
 pub fn is_url_line(line: &[u8]) -> bool {
@@ -24,7 +24,7 @@ fn is_url(word: &[u8]) -> bool {
 ///
 /// # Errors
 /// Why it gives no request.
-pub fn parse(line: &[u8]) -> Result<Option<Draft<'_>>, Skip> {
+pub fn parse(line: &[u8]) -> Result<Option<Entry<'_>>, Skip> {
     let line = line.trim_ascii();
     if line.is_empty() || line.starts_with(b"#") {
         return Ok(None);
@@ -38,11 +38,11 @@ pub fn parse(line: &[u8]) -> Result<Option<Draft<'_>>, Skip> {
         Some(_) => return Err(Skip::BadTarget),
         None => (&b"GET"[..], word),
     };
-    let mut draft = Draft { method: Cow::Borrowed(method), ..Draft::default() };
+    let mut entry = Entry { method: Cow::Borrowed(method), ..Entry::default() };
     // A list may name hosts without the scheme, as siege's do.
     let is_bare_host = url.first().is_some_and(u8::is_ascii_alphanumeric) && !is_url(url);
     let url = if is_bare_host { Cow::Owned([b"http://", url].concat()) } else { Cow::Borrowed(url) };
-    draft.set_url(url)?;
+    entry.set_url(url)?;
     for field in parts {
         let Some(colon) = field.iter().position(|b| *b == b':') else { return Err(Skip::NotALine) };
         let (name, value) = (field[..colon].trim_ascii(), field[colon + 1..].trim_ascii());
@@ -50,12 +50,12 @@ pub fn parse(line: &[u8]) -> Result<Option<Draft<'_>>, Skip> {
             return Err(Skip::NotALine);
         }
         if name.eq_ignore_ascii_case(b"host") {
-            draft.host = Some(Cow::Borrowed(value));
+            entry.host = Some(Cow::Borrowed(value));
         } else {
-            draft.fields.push((Cow::Borrowed(name), Cow::Borrowed(value)));
+            entry.fields.push((Cow::Borrowed(name), Cow::Borrowed(value)));
         }
     }
-    Ok(Some(draft))
+    Ok(Some(entry))
 }
 
 #[cfg(test)]

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What an entry of a log says of a request.
+
+use std::borrow::Cow;
+
+/// Why a line or record gives no entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Skip {
+    /// A line longer than the bound.
+    TooLong,
+    /// A line without its end: a quote or bracket that never closes.
+    Cut,
+    /// No log line, no URL.
+    NotALine,
+    /// A log line without a request in it (`-`, or what is no request line).
+    NoRequest,
+    /// A target with bytes that no request line can carry.
+    BadTarget,
+}
+
+impl Skip {
+    /// All of them.
+    pub const ALL: [Skip; 5] = [Skip::TooLong, Skip::Cut, Skip::NotALine, Skip::NoRequest, Skip::BadTarget];
+
+    /// Its name in JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Skip::TooLong => "too_long",
+            Skip::Cut => "cut",
+            Skip::NotALine => "unknown_format",
+            Skip::NoRequest => "no_request",
+            Skip::BadTarget => "bad_target",
+        }
+    }
+
+    /// What a report says of them.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Skip::TooLong => "lines too long",
+            Skip::Cut => "lines cut off",
+            Skip::NotALine => "lines in no known format",
+            Skip::NoRequest => "lines without a request",
+            Skip::BadTarget => "URLs that can't be sent",
+        }
+    }
+}
+
+/// When a source says that a request came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    /// Nanoseconds since 1970.
+    pub ns: i64,
+    /// The source knows whole seconds only.
+    pub is_whole_second: bool,
+}
+
+/// A field's name and value.
+pub type Field<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
+
+/// A request as told.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Entry<'a> {
+    /// Who asked: an address, or whatever the log has in its place.
+    pub client: Option<Cow<'a, [u8]>>,
+    /// GET and the like.
+    pub method: Cow<'a, [u8]>,
+    /// The host, if the source knows.
+    pub host: Option<Cow<'a, [u8]>>,
+    /// Path and query, or `*`.
+    pub target: Cow<'a, [u8]>,
+    /// Further fields.
+    pub fields: Vec<Field<'a>>,
+    /// When.
+    pub time: Option<Stamp>,
+    /// The URL was `https:`.
+    pub is_tls: bool,
+    /// The answer's status.
+    pub status: Option<u16>,
+    /// Bytes of the answer's body; of the whole answer where the log counts those.
+    pub bytes: Option<u64>,
+}
+
+impl<'a> Entry<'a> {
+    /// Takes a target as it stands in a request line or a list: absolute or a path.
+    ///
+    /// # Errors
+    /// [`Skip::BadTarget`].
+    pub fn set_url(&mut self, url: Cow<'a, [u8]>) -> Result<(), Skip> {
+        if url.iter().any(|&b| b <= b' ' || b == 0x7f) {
+            return Err(Skip::BadTarget);
+        }
+        let rest = match (strip_scheme(&url, b"http://"), strip_scheme(&url, b"https://")) {
+            (Some(at), _) => at,
+            (_, Some(at)) => {
+                self.is_tls = true;
+                at
+            }
+            _ if url.starts_with(b"/") || *url == *b"*" => {
+                self.target = url;
+                return Ok(());
+            }
+            _ => return Err(Skip::BadTarget),
+        };
+        let end = url[rest..].iter().position(|b| matches!(b, b'/' | b'?' | b'#')).map_or(url.len(), |n| rest + n);
+        // A user and password before the host are for the client, not for the wire.
+        let begin = url[rest..end].iter().rposition(|&b| b == b'@').map_or(rest, |n| rest + n + 1);
+        if begin == end {
+            return Err(Skip::BadTarget);
+        }
+        self.host = Some(Cow::Owned(url[begin..end].to_vec()));
+        let path = &url[end..];
+        let path = &path[..path.iter().position(|&b| b == b'#').unwrap_or(path.len())];
+        self.target =
+            if path.starts_with(b"/") { Cow::Owned(path.to_vec()) } else { Cow::Owned([b"/", path].concat()) };
+        Ok(())
+    }
+
+    /// Adds a field of the log: `-` is how logs say that there was none.
+    pub fn add_logged(&mut self, name: &'a [u8], value: Cow<'a, [u8]>) {
+        if !value.is_empty() && *value != *b"-" {
+            self.fields.push((Cow::Borrowed(name), value));
+        }
+    }
+}
+
+fn strip_scheme(url: &[u8], scheme: &[u8]) -> Option<usize> {
+    url.get(..scheme.len()).is_some_and(|s| s.eq_ignore_ascii_case(scheme)).then_some(scheme.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> String {
+        let mut entry = Entry::default();
+        match entry.set_url(Cow::Borrowed(text.as_bytes())) {
+            Ok(()) => {
+                let host = entry.host.as_deref().map(|h| String::from_utf8_lossy(h).into_owned());
+                format!("{:?} {} {}", host, String::from_utf8_lossy(&entry.target), entry.is_tls)
+            }
+            Err(skip) => format!("{skip:?}"),
+        }
+    }
+
+    #[test]
+    fn urls_are_taken_apart() {
+        assert_eq!(url("/a?b#c"), "None /a?b#c false");
+        assert_eq!(url("http://a/b"), r#"Some("a") /b false"#);
+        assert_eq!(url("HTTP://u:p@a:81?q#f"), r#"Some("a:81") /?q false"#);
+        assert_eq!(url("https://a"), r#"Some("a") / true"#);
+        assert_eq!(url("*"), "None * false");
+        for bad in ["", "a", "/a b", "/\0", "http:///x", "ftp://a/"] {
+            assert_eq!(url(bad), "BadTarget", "{bad}");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What logs of requests say, whoever wrote them: web servers' access logs in any format, lists of URLs, varnishlog's
+//! files and running logs. Nothing is sent here, nothing is added up.
+//!
+//! [`Sources::read`] gives one [`Entry`] after the other; what can't be read is told as a [`Skip`] and never stops it.
+
+mod entry;
+mod format;
+mod input;
+mod ncsa;
+mod sources;
+mod urls;
+mod vsl;
+
+pub use entry::{Entry, Field, Skip, Stamp};
+pub use format::LogFormat;
+pub use sources::{Item, Sources};

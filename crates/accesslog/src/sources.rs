@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Several sources, one after the other, as one stream of entries.
+
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use logq::source::strerror;
+
+use crate::entry::{Entry, Skip};
+use crate::format::LogFormat;
+use crate::input::{self, Input, Line};
+use crate::vsl::{self, Found};
+use crate::{ncsa, urls};
+
+/// What is read.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Files; `-` is standard input. Each may be packed with gzip.
+    pub files: Vec<String>,
+    /// Instead of them: a running varnishd's workdir.
+    pub live: Option<PathBuf>,
+    /// How lines look; `None`: they tell their format themselves.
+    pub format: Option<LogFormat>,
+}
+
+/// What comes of a source.
+#[derive(Debug)]
+pub enum Item<'a> {
+    /// A request.
+    Entry(Entry<'a>),
+    /// A line or record that gives none.
+    Skipped(Skip),
+    /// There is nothing more at the moment: the source may be waited for.
+    Idle,
+    /// Something to know: a file that can't be read or was cut, a log that was lost.
+    Note(String),
+}
+
+/// Who takes what comes; false when it has had enough.
+type Take<'a> = dyn FnMut(Item<'_>) -> bool + 'a;
+
+impl Sources {
+    /// Bytes of all files as they lie on the disk, if that can be known.
+    pub fn bytes(&self) -> Option<u64> {
+        if self.live.is_some() || self.files.iter().any(|file| file == "-") {
+            return None;
+        }
+        Some(self.files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|file| file.len()).sum())
+    }
+
+    /// Reads them once; `read` counts bytes as they lie on the disk. False when `take` has had enough.
+    pub fn read(&self, read: &Arc<AtomicU64>, take: &mut Take<'_>) -> bool {
+        match &self.live {
+            Some(workdir) => follow(workdir, take),
+            None => self.files.iter().all(|name| self.file(name, read, take)),
+        }
+    }
+
+    fn file(&self, name: &str, read: &Arc<AtomicU64>, take: &mut Take<'_>) -> bool {
+        let mut is_on = true;
+        let ended = match input::open(name, read) {
+            Ok(Input::Lines(mut from)) => self.lines(&mut from, &mut |item| {
+                is_on = take(item);
+                is_on
+            }),
+            Ok(Input::Records(mut from)) => vsl::read(&mut from, &mut |entry| {
+                is_on = take(item_of(entry));
+                is_on
+            }),
+            Err(error) => return take(Item::Note(error)),
+        };
+        let Err(error) = ended else { return is_on };
+        let what = match error.kind() {
+            io::ErrorKind::UnexpectedEof => "it was cut off".to_owned(),
+            _ => strerror(&error),
+        };
+        is_on && take(Item::Note(format!("{name}: {what}; what came before that was used")))
+    }
+
+    fn lines(&self, from: &mut BufReader<Box<dyn Read>>, take: &mut Take<'_>) -> io::Result<()> {
+        let mut line = Vec::new();
+        loop {
+            if memchr::memchr(b'\n', from.buffer()).is_none() && !take(Item::Idle) {
+                return Ok(());
+            }
+            let item = match input::next_line(from, &mut line)? {
+                Line::End => return Ok(()),
+                Line::TooLong => Some(Item::Skipped(Skip::TooLong)),
+                Line::Whole => self.line(&line).map(item_of),
+            };
+            if item.is_some_and(|item| !take(item)) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// `None`: it says nothing.
+    fn line<'a>(&'a self, line: &'a [u8]) -> Option<Result<Entry<'a>, Skip>> {
+        match (&self.format, line.trim_ascii_start()) {
+            (_, b"") => None,
+            (Some(format), _) => Some(format.read(line)),
+            (None, text) if text.starts_with(b"#") || urls::is_url_line(text) => urls::parse(text).transpose(),
+            (None, text) => match ncsa::parse(text) {
+                // A list of bare hosts: `www.example.com/path`.
+                Err(Skip::NotALine) if is_one_word(text) => {
+                    Some(urls::parse(text).and_then(|entry| entry.ok_or(Skip::NotALine)))
+                }
+                other => Some(other),
+            },
+        }
+    }
+}
+
+fn item_of(entry: Result<Entry<'_>, Skip>) -> Item<'_> {
+    entry.map_or_else(Item::Skipped, Item::Entry)
+}
+
+fn follow(workdir: &Path, take: &mut Take<'_>) -> bool {
+    let mut is_on = true;
+    let followed = vsl::follow(workdir, &mut |found| {
+        is_on = take(match found {
+            Found::Entry(entry) => item_of(entry),
+            Found::Nothing => Item::Idle,
+            Found::Lost(how) => Item::Note(how),
+        });
+        is_on
+    });
+    is_on && followed.err().is_none_or(|error| take(Item::Note(error)))
+}
+
+fn is_one_word(line: &[u8]) -> bool {
+    line.first().is_some_and(u8::is_ascii_alphanumeric)
+        && line.contains(&b'.')
+        && !line.trim_ascii_end().contains(&b' ')
+}
