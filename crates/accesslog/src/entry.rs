@@ -54,6 +54,13 @@ pub struct Stamp {
     pub is_whole_second: bool,
 }
 
+impl Stamp {
+    /// `10/Oct/2000:13:55:36 -0700`, `2000-10-10T13:55:36-07:00`, both with a fraction of the second or without; UTC without a zone.
+    pub fn parse(text: &str) -> Option<Stamp> {
+        crate::ncsa::parse_time(text.as_bytes())
+    }
+}
+
 /// A field's name and value.
 pub type Field<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 

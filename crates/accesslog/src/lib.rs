@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What logs of requests say, whoever wrote them: web servers' access logs in any format, lists of URLs, varnishlog's
-//! files and running logs. Nothing is sent here, nothing is added up.
+//! files and running logs. Nothing is sent here.
 //!
 //! [`Sources::read`] gives one [`Entry`] after the other; what can't be read is told as a [`Skip`] and never stops it.
+//! [`Gathering`] does that for a tool that only adds up.
 
 mod entry;
 mod format;
+mod gather;
 mod input;
 mod ncsa;
 mod sources;
@@ -14,4 +16,5 @@ mod vsl;
 
 pub use entry::{Entry, Field, Skip, Stamp};
 pub use format::LogFormat;
+pub use gather::{Gathered, Gathering};
 pub use sources::{Item, Sources};

@@ -70,6 +70,9 @@ pub const COMMANDS: &[Command] = &[
     command("probe", None, "lacquer-probe", "are packets lost on the way to a server", |_, args| {
         lacquer_probe::main(args)
     }),
+    command("asn", None, "lacquer-asn", "which networks the readers of a site come from", |_, args| {
+        lacquer_asn::main(args)
+    }),
     command("vcl", None, "lacquer-vcl", "check VCL files, lay them out, migrate old ones", vcl),
     command("statsd", None, "lacquer-statsd", "a metrics server in the place of node's statsd", |_, args| {
         lacquer_statsd::main(args)

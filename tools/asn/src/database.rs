@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Which network and country an address belongs to, from files that people have.
+//!
+//! | a line | who writes such |
+//! | --- | --- |
+//! | `1.0.0.0/24 <TAB> 13335` | pyasn, dumps of RouteViews |
+//! | `1.0.0.0 <TAB> 24 <TAB> 13335` | CAIDA's pfx2as; of `13335_4826` and `13335,4826` the first counts |
+//! | `1.0.0.0 <TAB> 1.0.0.255 <TAB> 13335 <TAB> US <TAB> CLOUDFLARENET` | iptoasn |
+//! | a MaxMind database | GeoLite2-ASN, GeoLite2-Country and the like |
+//!
+//! Each may be packed with gzip. Of several files the first that knows an answer gives it.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use flate2::bufread::MultiGzDecoder;
+use maxminddb::{PathElement, Reader};
+
+use crate::ranges::{Range, Ranges, number_of, prefix};
+
+/// Longest line of a file of prefixes.
+const MOST_LINE: u64 = 64 << 10;
+/// Bytes of a file of names, at most.
+const MOST_NAMES: u64 = 256 << 20;
+/// Of a file's lines, what may be unknown: more, and it is another kind of file.
+const MOST_UNKNOWN: usize = 1000;
+const GZIP: &[u8] = &[0x1f, 0x8b];
+/// Where a MaxMind database says so, from its end (MaxMind DB File Format Specification 2.0).
+const MMDB_MARK: &[u8] = b"\xab\xcd\xefMaxMind.com";
+const MMDB_TAIL: usize = 128 << 10;
+
+/// A country's two letters.
+pub type Country = [u8; 2];
+
+/// What is known of an address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Origin {
+    /// The number of the network (autonomous system) that it is announced by; 0: none.
+    pub asn: u32,
+    pub country: Option<Country>,
+}
+
+/// All files together.
+#[derive(Default)]
+pub struct Database {
+    files: Vec<Known>,
+    names: HashMap<u32, String>,
+    /// Those that MaxMind's databases have told on the way.
+    told: Mutex<HashMap<u32, String>>,
+}
+
+enum Known {
+    Ranges { ranges: Ranges, owners: Vec<Origin> },
+    MaxMind(Box<Reader<Vec<u8>>>),
+}
+
+impl Database {
+    /// Reads a file of prefixes; what it is.
+    ///
+    /// # Errors
+    /// It can't be read, or is of no known kind: with the line.
+    pub fn add(&mut self, file: &str) -> Result<String, String> {
+        let wrong = |why: String| format!("{file}: {why}");
+        let bytes = read(file, u64::MAX).map_err(|error| wrong(error.to_string()))?;
+        let tail = &bytes[bytes.len().saturating_sub(MMDB_TAIL)..];
+        if tail.windows(MMDB_MARK.len()).any(|window| window == MMDB_MARK) {
+            let reader = Reader::from_source(bytes).map_err(|error| wrong(error.to_string()))?;
+            let what = reader.metadata().database_type.clone();
+            self.files.push(Known::MaxMind(Box::new(reader)));
+            return Ok(format!("{file}: MaxMind's {what}"));
+        }
+        let lines = Lines::of(&bytes, &mut self.names).map_err(wrong)?;
+        let ranges = Ranges::of(lines.ranges);
+        let what =
+            format!("{file}: {} prefixes of {} networks, {} ranges", lines.prefixes, lines.owners.len(), ranges.len());
+        self.files.push(Known::Ranges { ranges, owners: lines.owners });
+        Ok(what)
+    }
+
+    /// Reads names of networks: a JSON object (`{"13335": "CLOUDFLARENET, US"}`), or a number, a blank, tab, comma or bar and a name a
+    /// line (`AS` may stand before the number).
+    ///
+    /// # Errors
+    /// It can't be read, or has no name in it.
+    pub fn add_names(&mut self, file: &str) -> Result<(), String> {
+        let bytes = read(file, MOST_NAMES).map_err(|error| format!("{file}: {error}"))?;
+        let text = String::from_utf8_lossy(&bytes);
+        let before = self.names.len();
+        if text.trim_start().starts_with('{') {
+            let all: HashMap<String, serde_json::Value> =
+                serde_json::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
+            let names = all.iter().filter_map(|(asn, name)| Some((number(asn)?, name.as_str()?.trim().to_owned())));
+            self.names.extend(names);
+        } else {
+            let names = text.lines().filter_map(|line| {
+                let (asn, name) = line.trim().split_once([' ', '\t', ',', '|'])?;
+                let name = name.trim_matches([' ', '\t', ',', '|']);
+                Some((number(asn)?, name.to_owned())).filter(|(_, name)| !name.is_empty())
+            });
+            self.names.extend(names);
+        }
+        if self.names.len() == before { Err(format!("{file}: has no names of networks")) } else { Ok(()) }
+    }
+
+    /// What is known of an address.
+    pub fn origin(&self, address: IpAddr) -> Origin {
+        let mut origin = Origin::default();
+        for file in &self.files {
+            let found = match file {
+                Known::Ranges { ranges, owners } => {
+                    ranges.owner(number_of(address)).map_or_else(Origin::default, |owner| owners[owner as usize])
+                }
+                Known::MaxMind(reader) => self.of_maxmind(reader, address),
+            };
+            if origin.asn == 0 {
+                origin.asn = found.asn;
+            }
+            origin.country = origin.country.or(found.country);
+        }
+        origin
+    }
+
+    fn of_maxmind(&self, reader: &Reader<Vec<u8>>, address: IpAddr) -> Origin {
+        let Ok(found) = reader.lookup(address) else { return Origin::default() };
+        let key = |name| PathElement::Key(name);
+        // A field of another type is as good as none.
+        let asn: u32 = found.decode_path(&[key("autonomous_system_number")]).ok().flatten().unwrap_or(0);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if asn != 0
+            && !told.contains_key(&asn)
+            && let Ok(Some(name)) = found.decode_path::<String>(&[key("autonomous_system_organization")])
+        {
+            told.insert(asn, name);
+        }
+        let code = |of: &'static str| found.decode_path::<String>(&[key(of), key("iso_code")]).ok().flatten();
+        let country = code("country").or_else(|| code("registered_country"));
+        Origin { asn, country: country.as_deref().and_then(country_of) }
+    }
+
+    /// A network's name, if a file has one.
+    pub fn name(&self, asn: u32) -> Option<String> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        self.names.get(&asn).or_else(|| told.get(&asn)).cloned()
+    }
+}
+
+/// Two letters.
+pub fn country_of(text: &str) -> Option<Country> {
+    let bytes: Country = text.as_bytes().try_into().ok()?;
+    bytes.iter().all(u8::is_ascii_alphabetic).then(|| bytes.map(|b| b.to_ascii_uppercase()))
+}
+
+fn number(text: &str) -> Option<u32> {
+    let text = text.trim();
+    let digits = text.strip_prefix("AS").or_else(|| text.strip_prefix("as")).unwrap_or(text);
+    digits.parse().ok()
+}
+
+fn read(file: &str, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut from = BufReader::new(File::open(file)?);
+    let mut bytes = Vec::new();
+    if from.fill_buf()?.starts_with(GZIP) {
+        MultiGzDecoder::new(from).take(most).read_to_end(&mut bytes)?;
+    } else {
+        from.take(most).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+/// What a file of lines says.
+#[derive(Default)]
+struct Lines {
+    ranges: Vec<Range>,
+    owners: Vec<Origin>,
+    places: HashMap<Origin, u32>,
+    prefixes: usize,
+}
+
+impl Lines {
+    fn of(bytes: &[u8], names: &mut HashMap<u32, String>) -> Result<Lines, String> {
+        let (mut lines, mut unknown) = (Lines::default(), 0);
+        for (at, line) in bytes.split(|b| *b == b'\n').enumerate() {
+            let text = std::str::from_utf8(line).unwrap_or("?").trim();
+            if text.is_empty() || text.starts_with([';', '#']) {
+                continue;
+            }
+            if line.len() as u64 > MOST_LINE || lines.add(text, names).is_none() {
+                unknown += 1;
+                if unknown > MOST_UNKNOWN || lines.prefixes == 0 {
+                    let shown: String = text.chars().take(60).collect();
+                    return Err(format!(
+                        "line {}: {shown:?} is neither `PREFIX/LENGTH AS`, `PREFIX LENGTH AS` nor `FIRST LAST AS COUNTRY NAME`",
+                        at + 1
+                    ));
+                }
+            }
+        }
+        if lines.prefixes == 0 { Err("has no prefixes".to_owned()) } else { Ok(lines) }
+    }
+
+    fn add(&mut self, line: &str, names: &mut HashMap<u32, String>) -> Option<()> {
+        // Blanks will do, as long as no name has any.
+        match line.contains('\t') {
+            true => self.add_words(&mut line.split('\t'), names),
+            false => self.add_words(&mut line.split_ascii_whitespace(), names),
+        }
+    }
+
+    fn add_words<'a>(
+        &mut self,
+        words: &mut dyn Iterator<Item = &'a str>,
+        names: &mut HashMap<u32, String>,
+    ) -> Option<()> {
+        let first = words.next()?.trim();
+        let ((first, last), asn) = match first.split_once('/') {
+            Some((address, length)) => (prefix(address.parse().ok()?, length.parse().ok()?)?, words.next()?),
+            None => {
+                let address: IpAddr = first.parse().ok()?;
+                let second = words.next()?.trim();
+                let ends = match second.parse::<IpAddr>() {
+                    Ok(last) if last.is_ipv4() == address.is_ipv4() => (number_of(address), number_of(last)),
+                    Ok(_) => return None,
+                    Err(_) => prefix(address, second.parse().ok()?)?,
+                };
+                (ends, words.next()?)
+            }
+        };
+        // Several origins: `1_2` and `1,2`; a set: `{1,2}`. None: pyasn's `None`.
+        let asn = asn.trim().trim_start_matches('{').split(['_', ',', '}']).next()?;
+        let asn = if asn == "None" { 0 } else { number(asn)? };
+        let country = words.next().and_then(|word| country_of(word.trim()));
+        if first > last {
+            return None;
+        }
+        self.prefixes += 1;
+        // iptoasn says so of what nobody has.
+        if asn == 0 && country.is_none() {
+            return Some(());
+        }
+        if let Some(name) = words.next().map(str::trim).filter(|name| !name.is_empty()) {
+            names.entry(asn).or_insert_with(|| name.to_owned());
+        }
+        let origin = Origin { asn, country };
+        let owners = &mut self.owners;
+        let owner = *self.places.entry(origin).or_insert_with(|| {
+            owners.push(origin);
+            owners.len() as u32 - 1
+        });
+        self.ranges.push(Range { first, last, owner });
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(text: &str) -> Result<Database, String> {
+        let mut names = HashMap::new();
+        let lines = Lines::of(text.as_bytes(), &mut names)?;
+        let ranges = Ranges::of(lines.ranges);
+        Ok(Database { files: vec![Known::Ranges { ranges, owners: lines.owners }], names, ..Database::default() })
+    }
+
+    fn asn(database: &Database, address: &str) -> u32 {
+        database.origin(address.parse().unwrap()).asn
+    }
+
+    #[test]
+    fn kinds_of_lines() {
+        for text in [
+            "; IP-ASN32-DAT file\n10.0.0.0/8\t1\n10.1.0.0/16\t2\n2001:db8::/32\t3\n",
+            "10.0.0.0\t8\t1\n10.1.0.0\t16\t2_9\n2001:db8::\t32\t{3,4}\n",
+            "10.0.0.0 8 1\n10.1.0.0/16 AS2\n2001:db8::/32 3\n",
+            "10.0.0.0\t10.0.255.255\t1\tNZ\tONE\n10.1.0.0\t10.1.255.255\t2\tNZ\tTWO\n10.2.0.0\t10.255.255.255\t1\tNZ\tONE\n\
+             2001:db8::\t2001:db8:ffff:ffff:ffff:ffff:ffff:ffff\t3\tAU\tTHREE\n11.0.0.0\t11.0.0.9\t0\tNone\tNot routed\n",
+        ] {
+            let database = of(text).unwrap();
+            let got = ["10.0.0.1", "10.1.2.3", "10.2.0.0", "11.0.0.1", "2001:db8::1", "::1"].map(|a| asn(&database, a));
+            assert_eq!(got, [1, 2, 1, 0, 3, 0], "{text}");
+        }
+        let named = of("10.0.0.0\t10.0.255.255\t1\tnz\tONE, Ltd\n").unwrap();
+        assert_eq!(
+            (named.name(1), named.origin("10.0.0.1".parse().unwrap()).country),
+            (Some("ONE, Ltd".to_owned()), Some(*b"NZ"))
+        );
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        for text in [
+            "",
+            "hello\n",
+            "<html>\n10.0.0.0/8\t1\n",
+            "10.0.0.0/40\t1\n",
+            "10.0.0.0\t10.0.0.9\tx\n",
+            "10.0.0.9\t10.0.0.1\t1\n",
+        ] {
+            assert!(of(text).is_err(), "{text}");
+        }
+        assert!(of("10.0.0.0/8\t1\nnonsense\n").is_ok(), "a bad line among good ones");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_can_hurt(text in "[0-9a-fA-F.:/\t ,_{}-]{0,60}") {
+            let _ = of(&format!("10.0.0.0/8\t1\n{text}\n")).map(|database| asn(&database, "10.0.0.1"));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer asn`: which networks and countries the readers of a site come from, by bytes and by requests.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod database;
+mod options;
+mod ranges;
+mod report;
+mod tally;
+
+use std::sync::Arc;
+
+use base::print;
+
+use database::Database;
+pub use options::usage;
+use options::{Format, Invocation, Options};
+use report::Report;
+use tally::Tally;
+
+/// Runs it: `args` are the words after `lacquer asn`; the exit status. 1: nothing was counted; 2: nothing was read.
+///
+/// Must be called before the process has started a thread: it blocks signals for all threads to come.
+pub fn main(args: &[String]) -> i32 {
+    match options::parse(args) {
+        Ok(Invocation::Help) => {
+            print::out(usage());
+            0
+        }
+        Ok(Invocation::Run(options)) => run(&options).unwrap_or_else(|error| {
+            print::err(format_args!("lacquer asn: {error}\n"));
+            2
+        }),
+        Err(error) => {
+            print::err(format_args!("lacquer asn: {error}\n{}", options::SYNOPSIS));
+            2
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<i32, String> {
+    let mut database = Database::default();
+    for file in &options.databases {
+        database.add(file)?;
+    }
+    for file in &options.names {
+        database.add_names(file)?;
+    }
+    let (window, countries) = (options.window, options.countries.clone());
+    let database = Arc::new(database);
+    let known = database.clone();
+    let gathered =
+        options.gathering.clone().run::<Tally>(move |tally, entry| tally.add(entry, &window, &countries, &known))?;
+    let report = Report::new(options, &gathered, &database);
+    match options.format {
+        Format::Json => print::out(format_args!("{:#}\n", report.json())),
+        Format::Text => print::out(report.text()),
+        Format::Svg => print::out(report.svg()),
+    }
+    if options.format != Format::Json {
+        report.remarks().iter().for_each(|remark| print::err(format_args!("lacquer asn: {remark}\n")));
+    }
+    Ok(i32::from(report.is_empty()))
+}

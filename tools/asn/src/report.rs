@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Tables of shares: as text, JSON and a picture (SVG).
+
+use std::collections::HashMap;
+
+use accesslog::Gathered;
+use serde_json::{Value, json};
+
+use crate::database::Database;
+use crate::options::{Group, Measure, Options};
+use crate::tally::{Part, Sum, Tally};
+
+/// A line of a table.
+#[derive(Clone, PartialEq, Debug)]
+struct Row {
+    /// Of a network; 0: of none that is known.
+    asn: u32,
+    /// Two letters, or nothing.
+    country: String,
+    name: String,
+    sum: Sum,
+}
+
+/// A table.
+#[derive(Debug)]
+struct Table {
+    /// Nanoseconds since 1970; `None`: no entry had a time.
+    times: Option<(i64, i64)>,
+    rows: Vec<Row>,
+    total: Sum,
+    /// Those that are not in `rows`: how many, and what they are together.
+    others: (usize, Sum),
+}
+
+/// The result of a run.
+pub struct Report<'a> {
+    options: &'a Options,
+    gathered: &'a Gathered<Tally>,
+    tables: Vec<Table>,
+}
+
+impl<'a> Report<'a> {
+    /// Of what was gathered.
+    pub fn new(options: &'a Options, gathered: &'a Gathered<Tally>, database: &Database) -> Report<'a> {
+        let tables = gathered.result.parts.values().map(|part| Table::new(part, options, database)).collect();
+        Report { options, gathered, tables }
+    }
+
+    /// Whether there is anything in it.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// What doesn't count, and what there is to know.
+    pub fn remarks(&self) -> Vec<String> {
+        let tally = &self.gathered.result;
+        let counts = [
+            (tally.no_address, "requests whose client is no address"),
+            (tally.no_time, "requests without a time"),
+            (tally.other_times, "requests of other times"),
+            (tally.other_countries, "requests from other countries"),
+            (tally.too_many, "requests of too many windows of time"),
+        ];
+        let counts = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what} left out"));
+        counts.chain(self.gathered.remarks()).collect()
+    }
+
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for table in &self.tables {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            if let Some(times) = table.times {
+                text += &format!("{}, ", between(times));
+            }
+            text += &format!("{} requests, {} bytes\n\n", table.total.requests, table.total.bytes);
+            text += match self.options.group {
+                Group::Network => "Percent  ASN     ASN Description\n",
+                Group::Country => "Percent  Country\n",
+            };
+            for row in &table.rows {
+                let percent = format!("{:.2}", percent(row.sum, table.total, self.options.measure));
+                let line = match self.options.group {
+                    Group::Network if row.asn == 0 => format!("{percent:<9}{:<8}{}", "-", row.name),
+                    Group::Network => format!("{percent:<9}{:<8}{}", row.asn, row.name),
+                    Group::Country => format!("{percent:<9}{}", row.name),
+                };
+                text += line.trim_end();
+                text.push('\n');
+            }
+            let (count, sum) = table.others;
+            if count > 0 {
+                let percent = format!("{:.2}", percent(sum, table.total, self.options.measure));
+                text += &match self.options.group {
+                    Group::Network => format!("{percent:<9}{:<8}{count} others\n", "-"),
+                    Group::Country => format!("{percent:<9}{count} others\n"),
+                };
+            }
+        }
+        text
+    }
+
+    pub fn json(&self) -> Value {
+        let group = |row: &Row, total: Sum| {
+            let mut group = json!({
+                "requests": row.sum.requests, "bytes": row.sum.bytes,
+                "percent_requests": rounded(percent(row.sum, total, Measure::Requests)),
+                "percent_bytes": rounded(percent(row.sum, total, Measure::Bytes)),
+                "country": if row.country.is_empty() { Value::Null } else { json!(row.country) },
+            });
+            if self.options.group == Group::Network {
+                group["asn"] = if row.asn == 0 { Value::Null } else { json!(row.asn) };
+                group["name"] = json!(row.name);
+            }
+            group
+        };
+        let windows: Vec<Value> = self
+            .tables
+            .iter()
+            .map(|table| {
+                json!({
+                    "from": table.times.map(|times| times.0 as f64 / 1e9), "to": table.times.map(|times| times.1 as f64 / 1e9),
+                    "requests": table.total.requests, "bytes": table.total.bytes,
+                    "groups": table.rows.iter().map(|row| group(row, table.total)).collect::<Vec<_>>(),
+                    "others": { "groups": table.others.0, "requests": table.others.1.requests, "bytes": table.others.1.bytes },
+                })
+            })
+            .collect();
+        json!({ "windows": windows, "remarks": self.remarks() })
+    }
+
+    /// A bar for each line of each table, one below the other.
+    pub fn svg(&self) -> String {
+        const LINE: usize = 20;
+        const LEFT: usize = 320;
+        const BAR: usize = 480;
+        const WIDTH: usize = LEFT + BAR + 80;
+        let lines: usize = self.tables.iter().map(|table| table.rows.len() + 2).sum();
+        let mut at = 0;
+        let mut bars = String::new();
+        for table in &self.tables {
+            at += LINE;
+            let what = match self.options.measure {
+                Measure::Bytes => "bytes",
+                Measure::Requests => "requests",
+            };
+            let title = table.times.map_or(String::new(), |times| format!("{}: ", between(times)));
+            bars +=
+                &format!("<text x=\"8\" y=\"{at}\" font-weight=\"bold\">{}share of {what}</text>\n", escaped(&title));
+            let longest =
+                table.rows.iter().map(|row| percent(row.sum, table.total, self.options.measure)).fold(1e-9, f64::max);
+            for row in &table.rows {
+                at += LINE;
+                let share = percent(row.sum, table.total, self.options.measure);
+                let width = share / longest * BAR as f64;
+                let name: String = row.name.chars().take(40).collect();
+                let name = if row.asn == 0 { name } else { format!("{name} (AS{})", row.asn) };
+                bars += &format!(
+                    "<text x=\"{}\" y=\"{at}\" text-anchor=\"end\">{}</text><rect x=\"{LEFT}\" y=\"{}\" width=\"{width:.1}\" height=\"14\" \
+                     fill=\"#4a7ba6\"/><text x=\"{:.1}\" y=\"{at}\">{share:.2} %</text>\n",
+                    LEFT - 8,
+                    escaped(&name),
+                    at - 12,
+                    LEFT as f64 + width + 6.0
+                );
+            }
+            at += LINE;
+        }
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{bars}</svg>\n",
+            lines * LINE
+        )
+    }
+}
+
+impl Table {
+    fn new(part: &Part, options: &Options, database: &Database) -> Table {
+        let mut total = Sum::default();
+        let mut groups: HashMap<(u32, Option<[u8; 2]>), Sum> = HashMap::new();
+        let mut countries: HashMap<u32, [u8; 2]> = HashMap::new();
+        for (origin, sum) in &part.sums {
+            total.add(*sum);
+            let key = match options.group {
+                Group::Network => (origin.asn, None),
+                Group::Country => (0, origin.country),
+            };
+            if let Some(country) = origin.country {
+                countries.entry(origin.asn).or_insert(country);
+            }
+            groups.entry(key).or_default().add(*sum);
+        }
+        let letters =
+            |country: Option<[u8; 2]>| country.map_or(String::new(), |c| String::from_utf8_lossy(&c).into_owned());
+        let mut rows: Vec<Row> = groups
+            .into_iter()
+            .map(|((asn, country), sum)| match options.group {
+                Group::Country => {
+                    let name = if country.is_none() { "unknown".to_owned() } else { letters(country) };
+                    Row { asn: 0, country: letters(country), name, sum }
+                }
+                Group::Network => {
+                    let name = if asn == 0 { "unknown".to_owned() } else { database.name(asn).unwrap_or_default() };
+                    let country = letters(countries.get(&asn).copied().filter(|_| asn != 0));
+                    Row { asn, country, name, sum }
+                }
+            })
+            .collect();
+        let measured = |row: &Row| match options.measure {
+            Measure::Bytes => (row.sum.bytes, row.sum.requests),
+            Measure::Requests => (row.sum.requests, row.sum.bytes),
+        };
+        rows.sort_by(|a, b| measured(b).cmp(&measured(a)).then(a.asn.cmp(&b.asn)).then(a.name.cmp(&b.name)));
+        let rest = if options.top == 0 { Vec::new() } else { rows.split_off(options.top.min(rows.len())) };
+        let mut others = (rest.len(), Sum::default());
+        rest.iter().for_each(|row| others.1.add(row.sum));
+        Table { times: part.times, rows, total, others }
+    }
+}
+
+fn percent(sum: Sum, total: Sum, measure: Measure) -> f64 {
+    let (part, whole) = match measure {
+        Measure::Bytes => (sum.bytes, total.bytes),
+        Measure::Requests => (sum.requests, total.requests),
+    };
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
+fn rounded(percent: f64) -> f64 {
+    (percent * 1e4).round() / 1e4
+}
+
+/// `2012-09-06 12:00:00 to 12:59:59 +1200`
+fn between((first, last): (i64, i64)) -> String {
+    let show = |format: &str, time: i64| {
+        sys::localtime::format(format, time.div_euclid(1_000_000_000)).unwrap_or_else(|| time.to_string())
+    };
+    let day = |time| show("%Y-%m-%d", time);
+    let end = if day(first) == day(last) { "%H:%M:%S %z" } else { "%Y-%m-%d %H:%M:%S %z" };
+    format!("{} to {}", show("%Y-%m-%d %H:%M:%S", first), show(end, last))
+}
+
+fn escaped(text: &str) -> String {
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
