@@ -3,8 +3,10 @@
 """`lacquer asn`: a log whose shares are known gives them back, whatever files say which address belongs to whom; a running server's log
 gives what was sent; what is damaged is told.
 """
+import contextlib
 import gzip
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -137,6 +139,18 @@ def published_tables(report, bed):
     report.check(picture.tag.endswith("svg") and any("Telecom New Zealand" in "".join(t.itertext()) for t in picture), "the picture")
 
 
+def log_of(v):
+    return next((v.n / "_.vsm_child").glob("_.Log.*"))
+
+
+def has_open(pid, path):
+    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if os.path.samefile(fd, path):
+                return True
+    return False
+
+
 def running(report, bed):
     """What a running server sends, by its log."""
     with Origin(simple(lambda m, path, f: ("", b"x" * int(path.strip("/") or 0)))) as origin:
@@ -146,9 +160,7 @@ def running(report, bed):
         with Varnishd(str(pathlib.Path(bed.program).parent / "varnishd"), vcl=vcl) as v:
             p = subprocess.Popen([bed.program, "asn", "--db", str(local), "-n", str(v.n), "--format", "json"], stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
-            # It is there once it has mapped the log.
-            mapped = lambda: "_.vsm" in open(f"/proc/{p.pid}/maps").read()
-            report.check(until(20, mapped), "it follows the log")
+            report.check(until(20, lambda: has_open(p.pid, log_of(v))), "it follows the log")
             for size in (100, 200, 300):
                 report.check(get(v.address, f"/{size}").whole(), f"an answer of {size} bytes")
             flushed = lambda: get(v.address, "/0").whole() and False

@@ -149,7 +149,10 @@ mod tests {
     #[test]
     fn progress_is_told_in_a_line() {
         let at = Duration::from_secs(10);
-        assert_eq!(progress(1000, 1_000_000, Some(4_000_000), at), "1000 requests  100/s  1.0 MB read  25 %  30 s left");
+        assert_eq!(
+            progress(1000, 1_000_000, Some(4_000_000), at),
+            "1000 requests  100/s  1.0 MB read  25 %  30 s left"
+        );
         assert_eq!(progress(0, 0, None, at), "0 requests  0/s  0.0 MB read");
     }
 

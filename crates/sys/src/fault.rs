@@ -342,9 +342,10 @@ mod tests {
             let here = 0u8;
             let (lowest, end) = BOUNDS.get();
             let mut all = [0; 200];
-            let whole = return_addresses(&mut all, &mut []);
             let (mut first, mut last) = ([0; 2], [0; 2]);
-            let cut = return_addresses(&mut first, &mut last);
+            // Both come from one place.
+            let [whole, cut] = [(&mut all[..], &mut [][..]), (&mut first[..], &mut last[..])]
+                .map(|(first, last)| return_addresses(first, last));
             assert_eq!((cut.first, cut.last, cut.left_out), (2, 2, whole.first - 4));
             assert_eq!((first[1], last[..].to_vec()), (all[1], all[whole.first - 2..whole.first].to_vec()));
             assert!((load_address()..load_address() + program_bytes()).contains(&all[0]));

@@ -201,7 +201,8 @@ mod tests {
         assert_eq!(o.gathering.sources.files, ["x.log", "-"]);
         let Ok(Invocation::Run(o)) = words("--db a --from 2012-09-06T12:00 x") else { panic!() };
         assert_eq!(o.window.from, Some(1_346_932_800_000_000_000));
-        for text in ["2012-09-07T00:00+12:00", "2012-09-06T12:00:00", "2012-09-06 12:00Z", "06/Sep/2012:12:00:00 +0000"] {
+        for text in ["2012-09-07T00:00+12:00", "2012-09-06T12:00:00", "2012-09-06 12:00Z", "06/Sep/2012:12:00:00 +0000"]
+        {
             assert_eq!(stamp("--from", text), Ok(1_346_932_800_000_000_000), "{text}");
         }
     }

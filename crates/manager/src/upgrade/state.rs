@@ -544,7 +544,7 @@ mod tests {
     fn it_comes_back() {
         let state = example();
         assert_eq!(State::decode(&state.encode()), Ok(state.clone()));
-        let all = [4, 5, 6, 8, 9, 12, 13, 14, 15, 20, 21, 22, 30];
+        let all = [4, 5, 6, 8, 9, 12, 13, 14, 15, 16, 20, 21, 22, 30];
         assert_eq!(state.descriptors().into_iter().collect::<Vec<_>>(), all);
     }
 

@@ -369,16 +369,25 @@ fn gated(run: impl FnOnce(&Gate, &Arc<Journal>)) {
     let journal = Arc::new(Journal::format(gate.clone()).unwrap());
     std::thread::scope(|scope| {
         scope.spawn(|| journal.work(Duration::from_secs(60), &mut || {}));
+        let _ending = Ending(&journal);
         run(&gate, &journal);
-        journal.end();
     });
 }
 
-/// Appends a ban: what is to be awaited.
-fn flushed(journal: &Arc<Journal>, seq: u64) -> Unkept {
+/// Ends the journal's thread, also when a check fails: else nobody would hear of it.
+struct Ending<'a>(&'a Journal);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Appends a ban: what is to be awaited, if it doesn't last already.
+fn flushed(journal: &Arc<Journal>, seq: u64) -> Option<Unkept> {
     let ticket = journal.append(&ban(seq));
     journal.flush(ticket).unwrap();
-    journal.unkept().unwrap()
+    journal.unkept()
 }
 
 /// Wakes a thread.
@@ -390,7 +399,8 @@ impl std::task::Wake for Unpark {
     }
 }
 
-fn wait(mut unkept: Unkept) -> Result<(), String> {
+fn wait(unkept: Option<Unkept>) -> Result<(), String> {
+    let Some(mut unkept) = unkept else { return Ok(()) };
     let waker = Arc::new(Unpark(std::thread::current())).into();
     loop {
         match Pin::new(&mut unkept).poll(&mut Context::from_waker(&waker)) {
@@ -405,15 +415,17 @@ fn who_waits_hears_of_the_sync_that_includes_his_entry() {
     gated(|gate, journal| {
         let before = gate.disk.0.lock().syncs;
         gate.is_shut.store(true, Relaxed);
-        let mut first = flushed(journal, 1);
+        // As long as the gate is shut, nothing lasts.
+        let flushed = |seq| flushed(journal, seq).expect("it is to be awaited");
+        let mut first = flushed(1);
         gate.reached.wait();
         let idle = &mut Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut first).poll(idle).is_pending());
-        let later: Vec<Unkept> = (2..10).map(|seq| flushed(journal, seq)).collect();
-        drop(flushed(journal, 10));
+        let later: Vec<Unkept> = (2..10).map(flushed).collect();
+        drop(flushed(10));
         gate.opened.wait();
-        assert_eq!(wait(first), Ok(()));
-        later.into_iter().for_each(|unkept| assert_eq!(wait(unkept), Ok(())));
+        assert_eq!(wait(Some(first)), Ok(()));
+        later.into_iter().for_each(|unkept| assert_eq!(wait(Some(unkept)), Ok(())));
         assert_eq!(gate.disk.0.lock().syncs, before + 2);
         assert!(journal.unkept().is_none());
         assert!(journal.queue.lock().waiting.is_empty());
