@@ -209,11 +209,7 @@ impl Lines {
         }
     }
 
-    fn add_words<'a>(
-        &mut self,
-        words: &mut dyn Iterator<Item = &'a str>,
-        names: &mut HashMap<u32, String>,
-    ) -> Option<()> {
+    fn add_words(&mut self, words: &mut dyn Iterator<Item = &str>, names: &mut HashMap<u32, String>) -> Option<()> {
         let first = words.next()?.trim();
         let ((first, last), asn) = match first.split_once('/') {
             Some((address, length)) => (prefix(address.parse().ok()?, length.parse().ok()?)?, words.next()?),
