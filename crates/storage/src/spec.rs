@@ -14,10 +14,8 @@ pub struct StoreSpec {
     pub name: String,
     /// What it is made of.
     pub kind: Kind,
-    /// Most bytes it may hold; `None` for no limit, or a file's size.
+    /// Most bytes it may hold; `None` for no limit. Of a store with a home: in memory.
     pub limit: Option<u64>,
-    /// The file of a store that has one, open for reading and writing and as long as the limit.
-    pub file: Option<Arc<File>>,
     /// The memory (a memfd) of a store in memory that outlives its worker, of any length: the store makes it as long as it
     /// needs. Without one, or in another kind of store, nothing survives.
     pub arena: Option<Arc<File>>,
@@ -28,7 +26,7 @@ pub struct StoreSpec {
 impl StoreSpec {
     /// A store in memory.
     pub fn malloc(name: &str, limit: Option<u64>) -> StoreSpec {
-        StoreSpec { name: name.to_owned(), kind: Kind::Malloc, limit, file: None, arena: None, home: None }
+        StoreSpec { name: name.to_owned(), kind: Kind::Malloc, limit, arena: None, home: None }
     }
 
     /// One store in memory, and Transient.

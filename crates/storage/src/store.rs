@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! One store: its limit, its account, its allocations.
 //!
-//! Blocks of two pages and more have pages of their own in the store's region (of memory, or of a file), so that churn
-//! leaves no gaps that cost memory and what is freed goes back to the system; smaller ones are on the heap. The account
-//! says what is occupied: whole pages there, bytes here.
+//! Blocks of two pages and more have pages of their own in the store's region, so that churn leaves no gaps that cost memory
+//! and what is freed goes back to the system; smaller ones are on the heap. The account says what is occupied: whole pages
+//! there, bytes here.
 
-use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -116,15 +115,7 @@ pub(crate) struct PagedBlock {
 impl Store {
     /// `beside`: another process has the arena, and hands it over later.
     pub(crate) fn open(id: StoreId, spec: &StoreSpec, counters: Tally, beside: bool) -> io::Result<Self> {
-        let in_memory_only = spec.kind == Kind::Malloc || spec.home.is_some();
-        let (region, limit) = match (in_memory_only, &spec.file) {
-            (true, _) => (None, spec.limit),
-            (false, Some(file)) => {
-                let (region, limit) = in_file(file, spec.limit)?;
-                (Some(region), Some(limit))
-            }
-            (false, None) => return Err(io::Error::other("no file to keep it in")),
-        };
+        let limit = spec.limit;
         if let Some(limit) = limit {
             counters.g_space.set(limit);
         }
@@ -133,19 +124,18 @@ impl Store {
         let (records, opening) = match &spec.arena {
             // What a home has survives by itself.
             Some(_) if spec.home.is_some() => (None, Some(Opening::default())),
-            Some(arena) if in_memory_only && beside => (Records::reserve(arena, spec.limit, &account), None),
-            Some(arena) if in_memory_only => {
+            Some(arena) if beside => (Records::reserve(arena, spec.limit, &account), None),
+            Some(arena) => {
                 let (records, opening) = Records::open(arena, spec.limit, &account);
                 (records, Some(opening))
             }
-            Some(_) | None => (None, Some(Opening::default())),
+            None => (None, Some(Opening::default())),
         };
         let opening = opening.map(OnceLock::from).unwrap_or_default();
         let region = match &records {
             Some(records) => Some(records.region().clone()),
             // Without so much address space (a limit on it, strict overcommit) the heap serves as well as it can.
-            None if in_memory_only => spec.limit.and_then(in_memory),
-            None => region,
+            None => limit.and_then(in_memory),
         };
         Ok(Self { id, name, kind: spec.kind, account, region, records, opening, home: spec.home.clone() })
     }
@@ -219,7 +209,7 @@ impl Store {
 
     /// Memory of pages that were freed and are kept for the next blocks. A file's are the file's.
     pub fn kept_bytes(&self) -> u64 {
-        self.region.as_ref().filter(|_| !self.is_file()).map_or(0, |region| region.kept_bytes())
+        self.region.as_ref().map_or(0, |region| region.kept_bytes())
     }
 
     /// The limit in bytes; `None` when there is none.
@@ -247,7 +237,7 @@ impl Store {
 
     /// A block in pages of its own, if it is worth that and there is room for whole pages.
     fn paged(&self, parts: &[&[u8]], len: usize) -> Option<Block> {
-        if len >= PAGED || self.is_file() { self.in_pages(parts, len) } else { None }
+        if len >= PAGED { self.in_pages(parts, len) } else { None }
     }
 
     /// A block in pages of its own, if there is room for whole pages.
@@ -259,7 +249,6 @@ impl Store {
         }
         let critical = base::critical::enter();
         let extent = region.extent(parts);
-        self.account.counters.show_gaps(region);
         drop(critical);
         let Some(extent) = extent else {
             self.account.give_back(cost);
@@ -269,8 +258,7 @@ impl Store {
     }
 
     fn on_heap(&self, parts: &[&[u8]], len: usize) -> Option<Block> {
-        // A file's bytes are in the file; only what has no byte needs no place there.
-        if self.is_file() && len > 0 || !self.account.charge(len as u64) {
+        if !self.account.charge(len as u64) {
             return None;
         }
         // Dropped, it gives back what was charged.
@@ -284,11 +272,6 @@ impl Store {
                 Block::try_from_header_and_slice(charged, &all).ok()
             }
         }
-    }
-
-    /// Whether what it holds is in a mapped file.
-    fn is_file(&self) -> bool {
-        matches!(self.kind, Kind::File) && self.home.is_none()
     }
 }
 
@@ -304,16 +287,6 @@ pub(crate) fn spread(limit: u64) -> Option<usize> {
 /// How much of that limit may be kept as freed pages.
 pub(crate) fn keep_bytes(limit: u64) -> u64 {
     (limit / KEEP_SHARE).max(KEEP_LEAST)
-}
-
-/// The file's region and size.
-fn in_file(file: &File, limit: Option<u64>) -> io::Result<(Arc<Region>, u64)> {
-    let bytes = match limit {
-        Some(bytes) => bytes,
-        None => file.metadata()?.len(),
-    };
-    let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)? / PAGE * PAGE;
-    Ok((Region::file(file, bytes)?, bytes as u64))
 }
 
 impl Account {

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use tables::counters::Sma;
-use tables::stores::{Kind, TRANSIENT};
+use tables::stores::TRANSIENT;
 
 use crate::*;
 
@@ -75,30 +75,6 @@ fn large_blocks_have_whole_pages() {
     drop((block, hog, small));
     assert_eq!((store.used_bytes(), counters[0].c_bytes.get()), (0, counters[0].c_freed.get()));
     assert_eq!((counters[0].c_req.get(), counters[0].c_fail.get()), (4, 0));
-}
-
-#[test]
-fn a_file_holds_all_blocks() {
-    let path = std::env::temp_dir().join(format!("lacquer-store.{}", std::process::id()));
-    let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
-    file.set_len(1 << 20).unwrap();
-    let mut specs = StoreSpec::in_memory(Some(MB));
-    (specs[0].kind, specs[0].file) = (Kind::File, Some(std::sync::Arc::new(file)));
-    let smf: &'static tables::counters::Smf = Box::leak(Box::default());
-    let sma: &'static Sma = Box::leak(Box::default());
-    let stores = Stores::open(&specs, |spec| match spec.kind {
-        Kind::File => Tally::from(smf),
-        Kind::Malloc => Tally::from(sma),
-    });
-    let stores = stores.unwrap();
-    let store = &stores.all()[0];
-    let blocks: Vec<_> = (0..256).map(|n| store.block(&[&[n as u8; 100]]).unwrap()).collect();
-    assert_eq!((store.free_bytes(), smf.g_alloc.get()), (Some(0), 256));
-    assert!(store.block(&[b"x"]).is_err());
-    assert!(blocks.iter().enumerate().all(|(n, block)| block.iter().all(|&byte| byte == n as u8)));
-    let bytes = std::fs::read(&path).unwrap();
-    assert!((0..256).all(|n| bytes.chunks(4096).any(|page| page[..100] == [n as u8; 100])));
-    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]

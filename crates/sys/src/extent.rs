@@ -5,7 +5,7 @@
 //! `keep_bytes` of pages that were freed and not yet given back to the system. Address space is reserved beyond the
 //! bytes that are ever in use, so that gaps between extents cost none of them.
 //!
-//! The bytes of an extent never change. Those of memory may be lent to the kernel, to be sent without a copy
+//! The bytes of an extent never change. They may be lent to the kernel, to be sent without a copy
 //! ([`crate::lend`]): packets may then refer to the pages after the extent is gone, so that such pages aren't used again but
 //! given back, which leaves them to whom still has them.
 //!
@@ -13,22 +13,18 @@
 //! are in use.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::map::Map;
 
 /// Bytes of a page: extents begin on one and fill whole ones.
 pub const PAGE: usize = 4096;
-
-/// Gaps of so many pages are long.
-pub const LONG: u32 = 128;
 
 /// Once sent so often an extent is worth lending: what is sent once or twice had better leave pages that can be used again
 /// at once.
@@ -48,7 +44,6 @@ pub struct Region {
 #[derive(Debug)]
 enum Backing {
     Memory,
-    File,
     Shared(Shared),
 }
 
@@ -149,22 +144,6 @@ impl Region {
         Arc::new(Region { base, len, keep_pages, backing: Backing::Shared(shared), free: Mutex::default() })
     }
 
-    /// The first `len` bytes (rounded down to pages) of a file, which must be that long and stay so. Freed pages stay
-    /// in the file.
-    ///
-    /// # Errors
-    /// The system's, or `UnexpectedEof` for a file that is too short.
-    pub fn file(file: &File, len: usize) -> io::Result<Arc<Region>> {
-        let size = NonZeroUsize::new(len / PAGE * PAGE).ok_or(io::ErrorKind::InvalidInput)?;
-        if file.metadata()?.len() < size.get() as u64 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let prot = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing of ours.
-        let base = unsafe { mmap(None, size, prot, MapFlags::MAP_SHARED, file, 0) }?;
-        Ok(Region::over(base.cast(), size.get(), u64::MAX, Backing::File))
-    }
-
     fn over(base: NonNull<u8>, len: usize, keep_bytes: u64, backing: Backing) -> Arc<Region> {
         let mut free = Free::default();
         free.clean.put(0, (len / PAGE) as u32);
@@ -188,14 +167,6 @@ impl Region {
             rest = after;
         }
         Some(extent)
-    }
-
-    /// Number of runs of free pages: those shorter than [`LONG`], the others.
-    pub fn gaps(&self) -> (u64, u64) {
-        let free = self.free();
-        let all = (free.clean.by_length.len() + free.dirty.by_length.len()) as u64;
-        let long = free.clean.long + free.dirty.long;
-        (all - long, long)
     }
 
     /// Bytes of the pages that extents have.
@@ -418,14 +389,9 @@ impl Region {
         self.changed();
     }
 
-    fn is_file(&self) -> bool {
-        matches!(self.backing, Backing::File)
-    }
-
     /// The memory of free pages goes back to the system.
     fn give_back(&self, first: u32, pages: u32) {
         let advice = match self.backing {
-            Backing::File => return,
             Backing::Memory => MmapAdvise::MADV_DONTNEED,
             // Of shared memory a hole is made: what packets still refer to is theirs alone then.
             Backing::Shared(_) => MmapAdvise::MADV_REMOVE,
@@ -475,16 +441,13 @@ impl Extent {
         if sent < OFTEN {
             self.sent.store(sent + 1, Relaxed);
         }
-        sent >= OFTEN && !self.region.is_file()
+        sent >= OFTEN
     }
 
-    /// Its bytes, for the kernel to keep beyond the extent's life; `None` where its pages will be written again.
-    pub(crate) fn lend(&self) -> Option<&[u8]> {
-        if self.region.is_file() {
-            return None;
-        }
+    /// Its bytes, for the kernel to keep beyond the extent's life.
+    pub(crate) fn lend(&self) -> &[u8] {
         self.lent.store(true, Relaxed);
-        Some(self)
+        self
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
@@ -521,8 +484,6 @@ struct FreeRuns {
     by_place: BTreeMap<u32, u32>,
     by_length: BTreeSet<(u32, u32)>,
     pages: u64,
-    /// Runs of [`LONG`] pages and more.
-    long: u64,
 }
 
 impl FreeRuns {
@@ -578,11 +539,9 @@ impl FreeRuns {
     fn note(&mut self, first: u32, len: u32) {
         self.by_place.insert(first, len);
         self.by_length.insert((len, first));
-        self.long += u64::from(len >= LONG);
     }
 
     fn forget(&mut self, first: u32, len: u32) {
-        self.long -= u64::from(len >= LONG);
         assert!(self.by_place.remove(&first) == Some(len) && self.by_length.remove(&(len, first)), "both lists agree");
     }
 }

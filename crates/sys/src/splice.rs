@@ -63,7 +63,7 @@ impl<'a> SpliceRanges<'a> {
     /// Adds a part of an extent. False: that can't be lent, or there are [`RANGES`] already.
     pub fn add(&mut self, extent: &'a Extent, range: Range<usize>) -> bool {
         let Some(slot) = self.ranges.get_mut(self.count) else { return false };
-        let Some(bytes) = extent.lend().and_then(|bytes| bytes.get(range)) else { return false };
+        let Some(bytes) = extent.lend().get(range) else { return false };
         *slot = IoSlice::new(bytes);
         self.count += 1;
         true

@@ -242,7 +242,7 @@ fn store_spec(store: &cli::handoff::Store, disks: &Disks) -> Result<StoreSpec, S
     let limit = store.disk.as_ref().map_or(store.size, |disk| disk.options.front_bytes);
     // Without its disk such a store is one in memory.
     let kind = if home.is_some() { store.kind } else { Kind::Malloc };
-    Ok(StoreSpec { name: store.name.clone(), kind, limit, file: None, arena, home })
+    Ok(StoreSpec { name: store.name.clone(), kind, limit, arena, home })
 }
 
 /// A store's counters, for as long as the process lives.

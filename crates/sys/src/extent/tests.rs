@@ -62,22 +62,6 @@ fn a_whole_region_can_be_one_extent_again() {
 }
 
 #[test]
-fn a_file_holds_what_is_written() {
-    let path = std::env::temp_dir().join(format!("lacquer-extent.{}", std::process::id()));
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
-    assert!(Region::file(&file, PAGE).is_err(), "too short");
-    file.set_len(3 * PAGE as u64).unwrap();
-    let region = Region::file(&file, 3 * PAGE + 100).unwrap();
-    let (first, second) = (region.extent(&[b"first"]).unwrap(), region.extent(&[&[2; PAGE + 1]]).unwrap());
-    assert!(region.extent(&[b"more"]).is_none());
-    assert_eq!((&first[..], second[PAGE]), (&b"first"[..], 2));
-    assert!((0..9).all(|_| !first.note_send()) && first.lend().is_none(), "its pages are written again");
-    drop((first, second));
-    churn(&region, 9);
-    std::fs::remove_file(&path).unwrap();
-}
-
-#[test]
 fn what_is_sent_often_is_worth_lending() {
     let region = Region::anonymous(4 * PAGE, 4 * PAGE as u64).unwrap();
     let extent = region.extent(&[b"x"]).unwrap();
