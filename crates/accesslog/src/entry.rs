@@ -2,6 +2,7 @@
 //! What an entry of a log says of a request.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// Why a line or record gives no entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +62,53 @@ impl Stamp {
     }
 }
 
+/// What an answer came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Handling {
+    /// The cache had it.
+    Hit,
+    /// It was fetched, to be kept.
+    Miss,
+    /// It was fetched for this request alone.
+    Pass,
+    /// Octets were carried both ways.
+    Pipe,
+    /// It was made by the server.
+    Synth,
+}
+
+impl Handling {
+    /// As varnishncsa (`hit`, `miss`, `pass`, ...), nginx (`HIT`, `STALE`, `BYPASS`), Squid (`TCP_MEM_HIT:HIER_NONE`), content networks'
+    /// X-Cache (`Hit from ...`) and Cache-Status (`name; fwd=miss`) say it; `None`: they say something else.
+    pub fn from_text(text: &[u8]) -> Option<Handling> {
+        let text = String::from_utf8_lossy(text).to_ascii_lowercase();
+        // Cache-Status begins with the cache's name, whatever that is.
+        let text = text.split_once(';').map_or(&text[..], |(_, said)| said);
+        let words: &[(&str, Handling)] = &[
+            ("miss", Handling::Miss),
+            ("expired", Handling::Miss),
+            ("pass", Handling::Pass),
+            ("hit", Handling::Hit),
+            ("stale", Handling::Hit),
+            ("updating", Handling::Hit),
+            ("revalidated", Handling::Hit),
+            ("fwd=", Handling::Pass),
+            ("pipe", Handling::Pipe),
+            ("synth", Handling::Synth),
+            ("error", Handling::Synth),
+        ];
+        words.iter().find(|(word, _)| text.contains(word)).map(|(_, handling)| *handling)
+    }
+
+    /// Whether a backend was asked.
+    pub const fn is_fetched(self) -> bool {
+        match self {
+            Handling::Miss | Handling::Pass | Handling::Pipe => true,
+            Handling::Hit | Handling::Synth => false,
+        }
+    }
+}
+
 /// A field's name and value.
 pub type Field<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
@@ -85,9 +133,21 @@ pub struct Entry<'a> {
     pub status: Option<u16>,
     /// Bytes of the answer's body; of the whole answer where the log counts those.
     pub bytes: Option<u64>,
+    /// What the answer came from.
+    pub handling: Option<Handling>,
+    /// From the request's arrival to the end of its answer.
+    pub duration: Option<Duration>,
+    /// How long backends worked for it; nothing for a hit.
+    pub backend_time: Option<Duration>,
 }
 
 impl<'a> Entry<'a> {
+    /// The value of a field, by its name in any case.
+    pub fn field(&self, name: &str) -> Option<&[u8]> {
+        let found = self.fields.iter().find(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes()));
+        found.map(|(_, value)| &**value)
+    }
+
     /// Takes a target as it stands in a request line or a list: absolute or a path.
     ///
     /// # Errors
@@ -137,6 +197,34 @@ fn strip_scheme(url: &[u8], scheme: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_answers_came_from() {
+        use Handling::*;
+        for (text, handling) in [
+            ("hit", Some(Hit)),
+            ("miss", Some(Miss)),
+            ("hitmiss", Some(Miss)),
+            ("pass", Some(Pass)),
+            ("synth", Some(Synth)),
+            ("HIT", Some(Hit)),
+            ("EXPIRED", Some(Miss)),
+            ("STALE", Some(Hit)),
+            ("BYPASS", Some(Pass)),
+            ("TCP_MEM_HIT:HIER_NONE", Some(Hit)),
+            ("TCP_MISS", Some(Miss)),
+            ("Hit from cloudfront", Some(Hit)),
+            ("Error from cloudfront", Some(Synth)),
+            ("hitpass", Some(Pass)),
+            ("compass.nz; hit; ttl=3", Some(Hit)),
+            ("a.nz; fwd=uri-miss; stored", Some(Miss)),
+            ("a.nz; fwd=method", Some(Pass)),
+            ("-", None),
+            ("\0", None),
+        ] {
+            assert_eq!(Handling::from_text(text.as_bytes()), handling, "{text}");
+        }
+    }
 
     fn url(text: &str) -> String {
         let mut entry = Entry::default();

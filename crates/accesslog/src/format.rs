@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `--log-format`: lines of a log whose format is declared, in the notation of Apache's LogFormat and varnishncsa's -F.
 //!
-//! What tells of the request is taken (`%r %m %U %q %t %v %V %{...}i %h %a %s %b %B %O`), all else is passed over.
+//! What tells of the request is taken (`%r %m %U %q %t %v %V %{...}i %h %a %s %b %B %O`), and of how it was answered (`%D %T`,
+//! `%{us}T`, varnishncsa's `%{Varnish:handling}x`, `%{Varnish:hitmiss}x`, `%{Varnish:time_firstbyte}x`, caches' own
+//! fields as `%{X-Cache}o`); all else is passed over.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
-use crate::entry::{Entry, Skip, Stamp};
+use crate::entry::{Entry, Handling, Skip, Stamp};
 use crate::ncsa;
 
 /// What a directive says of the request.
@@ -23,8 +26,33 @@ enum What {
     Client,
     Status,
     Bytes,
+    Handling,
+    /// How long it took, in units of so many seconds.
+    Took(Unit),
+    FirstByte,
     Other,
 }
+
+/// What numbers of a directive count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unit {
+    Seconds,
+    Milliseconds,
+    Microseconds,
+}
+
+impl Unit {
+    fn seconds(self) -> f64 {
+        match self {
+            Unit::Seconds => 1.0,
+            Unit::Milliseconds => 1e-3,
+            Unit::Microseconds => 1e-6,
+        }
+    }
+}
+
+/// Fields of answers in which caches say what they did.
+const CACHE_FIELDS: [&str; 5] = ["X-Cache", "X-Cache-Status", "Cache-Status", "CF-Cache-Status", "X-Proxy-Cache"];
 
 /// A directive and the text up to the next one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,7 +103,7 @@ impl LogFormat {
     /// Why it gives no request.
     pub fn read<'a>(&'a self, line: &'a [u8]) -> Result<Entry<'a>, Skip> {
         let mut entry = Entry { method: Cow::Borrowed(b"GET"), ..Entry::default() };
-        let (mut url, mut query) = (None, None);
+        let (mut url, mut query, mut first_byte) = (None, None, None);
         let mut rest = line.strip_prefix(&self.before[..]).ok_or(Skip::NotALine)?;
         let mut is_joined = false;
         for piece in &self.pieces {
@@ -117,6 +145,9 @@ impl LogFormat {
                 What::Client if *value != *b"-" => entry.client = Some(value),
                 What::Status => entry.status = ncsa::digits(&value),
                 What::Bytes => entry.bytes = if *value == *b"-" { Some(0) } else { ncsa::digits(&value) },
+                What::Handling => entry.handling = Handling::from_text(&value).or(entry.handling),
+                What::Took(unit) => entry.duration = time_of(&value, *unit),
+                What::FirstByte => first_byte = time_of(&value, Unit::Seconds),
                 What::Host | What::Client | What::Other => {}
             }
             rest = &rest[end..];
@@ -135,6 +166,11 @@ impl LogFormat {
             entry.set_url(url)?;
             entry.host = entry.host.take().or(host);
         }
+        entry.backend_time = entry.handling.and_then(|handling| match handling.is_fetched() {
+            // Behind a cache the first byte comes when the backend has answered.
+            true => first_byte.or(entry.duration),
+            false => Some(Duration::ZERO),
+        });
         if entry.method.is_empty() || !entry.method.iter().all(|&b| message::chars::is_tchar(b)) {
             return Err(Skip::NoRequest);
         }
@@ -162,6 +198,19 @@ fn directive(text: &str) -> Option<(What, &str)> {
                 "usec" => What::Epoch(1000),
                 _ => What::Time,
             },
+            'o' if CACHE_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field)) => What::Handling,
+            'x' => match name {
+                "Varnish:handling" | "Varnish:hitmiss" => What::Handling,
+                "Varnish:time_firstbyte" => What::FirstByte,
+                "VSL:Timestamp:Resp[2]" => What::Took(Unit::Seconds),
+                _ => What::Other,
+            },
+            'T' => match name {
+                "s" => What::Took(Unit::Seconds),
+                "ms" => What::Took(Unit::Milliseconds),
+                "us" => What::Took(Unit::Microseconds),
+                _ => What::Other,
+            },
             _ => What::Other,
         };
         return Some((what, &rest[letter.len_utf8()..]));
@@ -177,6 +226,8 @@ fn directive(text: &str) -> Option<(What, &str)> {
         'h' | 'a' => What::Client,
         's' => What::Status,
         'b' | 'B' | 'O' => What::Bytes,
+        'D' => What::Took(Unit::Microseconds),
+        'T' => What::Took(Unit::Seconds),
         _ => What::Other,
     };
     Some((what, &text[letter.len_utf8()..]))
@@ -184,6 +235,12 @@ fn directive(text: &str) -> Option<(What, &str)> {
 
 fn bracketed(text: &[u8]) -> Option<Stamp> {
     ncsa::parse_time(text.strip_prefix(b"[")?.strip_suffix(b"]")?)
+}
+
+/// A number of units; nginx writes fractions.
+fn time_of(text: &[u8], unit: Unit) -> Option<Duration> {
+    let number: f64 = std::str::from_utf8(text).ok()?.trim().parse().ok()?;
+    Duration::try_from_secs_f64(number * unit.seconds()).ok()
 }
 
 fn epoch(text: &[u8], unit: i64) -> Option<Stamp> {
@@ -248,6 +305,28 @@ mod tests {
         let format = LogFormat::parse(r#"%h %{X}i "%r" %>s %b"#).unwrap();
         let entry = format.read(br#"192.0.2.1 x "GET / HTTP/1.1" 200 -"#).unwrap();
         assert_eq!((entry.client.as_deref(), entry.status, entry.bytes), (Some(&b"192.0.2.1"[..]), Some(200), Some(0)));
+    }
+
+    #[test]
+    fn how_it_was_answered() {
+        let told = |format: &str, line: &str| {
+            let format = LogFormat::parse(format).unwrap();
+            let entry = format.read(line.as_bytes()).unwrap();
+            (entry.handling, entry.duration.map(|d| d.as_micros()), entry.backend_time.map(|d| d.as_micros()))
+        };
+        let varnish = r#""%r" %D %{Varnish:time_firstbyte}x %{Varnish:handling}x"#;
+        assert_eq!(
+            told(varnish, r#""GET / HTTP/1.1" 2500 0.002 miss"#),
+            (Some(Handling::Miss), Some(2500), Some(2000))
+        );
+        assert_eq!(told(varnish, r#""GET / HTTP/1.1" 70 0.000060 hit"#), (Some(Handling::Hit), Some(70), Some(0)));
+        assert_eq!(told(varnish, r#""GET / HTTP/1.1" - - -"#), (None, None, None));
+        assert_eq!(
+            told(r#""%r" %T %{X-Cache}o"#, r#""GET / HTTP/1.1" 0.25 EXPIRED"#),
+            (Some(Handling::Miss), Some(250_000), Some(250_000))
+        );
+        assert_eq!(told(r#""%r" %{ms}T"#, r#""GET / HTTP/1.1" 3"#), (None, Some(3000), None));
+        assert_eq!(told(r#""%r" %T"#, r#""GET / HTTP/1.1" -1e99"#), (None, None, None));
     }
 
     proptest! {

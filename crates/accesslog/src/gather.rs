@@ -49,6 +49,41 @@ pub struct Gathered<T> {
     pub is_interrupted: bool,
 }
 
+/// How far it is, for who looks on.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// Since it began.
+    pub elapsed: Duration,
+    /// Bytes read, as they lie on the disk.
+    pub read: u64,
+    /// Of so many, where that can be known.
+    pub bytes: Option<u64>,
+    /// All sources have been read to their ends.
+    pub is_over: bool,
+}
+
+/// The line of progress.
+struct ProgressLine {
+    is_shown: bool,
+    next: Duration,
+}
+
+impl ProgressLine {
+    fn show(&mut self, entries: impl FnOnce() -> u64, moment: Moment) {
+        if self.is_shown && !moment.is_over && moment.elapsed >= self.next {
+            self.next = moment.elapsed + SHOW;
+            let line = progress(entries(), moment.read, moment.bytes, moment.elapsed);
+            print::err(format_args!("\r\x1b[K{line}"));
+        }
+    }
+
+    fn end(&self) {
+        if self.is_shown {
+            print::err("\r\x1b[K");
+        }
+    }
+}
+
 impl Gathering {
     /// Reads; `take` makes a result of one entry after the other.
     ///
@@ -58,10 +93,29 @@ impl Gathering {
     /// Signals or a thread can't be had.
     pub fn run<T: Default + Send + 'static>(
         self,
+        take: impl FnMut(&mut T, &Entry<'_>) + Send + 'static,
+    ) -> Result<Gathered<T>, String> {
+        let is_shown = !self.is_quiet && std::io::stderr().is_terminal();
+        let mut line = ProgressLine { is_shown, next: SHOW };
+        let gathered = self.run_watched(take, |gathered, moment| {
+            line.show(|| gathered.lock().unwrap_or_else(PoisonError::into_inner).entries, moment);
+            !moment.is_over
+        });
+        line.end();
+        gathered
+    }
+
+    /// As `run`, shown by `watch` in place of the line of progress: it is called again and again, also when all is read, until it says
+    /// false.
+    ///
+    /// # Errors
+    /// Signals or a thread can't be had.
+    pub fn run_watched<T: Default + Send + 'static>(
+        self,
         mut take: impl FnMut(&mut T, &Entry<'_>) + Send + 'static,
+        mut watch: impl FnMut(&Mutex<Gathered<T>>, Moment) -> bool,
     ) -> Result<Gathered<T>, String> {
         let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
-        let shown = !self.is_quiet && std::io::stderr().is_terminal();
         let (begin, bytes) = (Instant::now(), self.sources.bytes());
         let (gathered, read) = (Arc::new(Mutex::new(Gathered::<T>::default())), Arc::new(AtomicU64::new(0)));
         let is_over = Arc::new(AtomicBool::new(false));
@@ -76,11 +130,12 @@ impl Gathering {
             drop(ended);
         });
         reader.map_err(|error| error.to_string())?;
-        let mut show_at = begin + SHOW;
+        let mut is_read = false;
         let is_interrupted = loop {
-            match ends.recv_timeout(LOOK) {
-                Err(RecvTimeoutError::Disconnected) => break false,
-                Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+            if is_read {
+                std::thread::sleep(LOOK);
+            } else {
+                is_read = matches!(ends.recv_timeout(LOOK), Err(RecvTimeoutError::Disconnected));
             }
             if signals.take().is_ok_and(|signal| signal.is_some()) {
                 break true;
@@ -88,15 +143,11 @@ impl Gathering {
             if self.duration.is_some_and(|most| begin.elapsed() >= most) {
                 break false;
             }
-            if shown && Instant::now() >= show_at {
-                show_at = Instant::now() + SHOW;
-                let entries = gathered.lock().unwrap_or_else(PoisonError::into_inner).entries;
-                print::err(format_args!("\r\x1b[K{}", progress(entries, read.load(Relaxed), bytes, begin.elapsed())));
+            let moment = Moment { elapsed: begin.elapsed(), read: read.load(Relaxed), bytes, is_over: is_read };
+            if !watch(&gathered, moment) {
+                break false;
             }
         };
-        if shown {
-            print::err("\r\x1b[K");
-        }
         is_over.store(true, Relaxed);
         // One that waits for its source is left to it.
         let _ = ends.recv_timeout(PATIENCE);

@@ -14,7 +14,8 @@ mod sources;
 mod urls;
 mod vsl;
 
-pub use entry::{Entry, Field, Skip, Stamp};
+pub use entry::{Entry, Field, Handling, Skip, Stamp};
 pub use format::LogFormat;
-pub use gather::{Gathered, Gathering};
+pub use gather::{Gathered, Gathering, Moment};
 pub use sources::{Item, Sources};
+pub use vsl::of_group;

@@ -11,7 +11,7 @@ use logq::source::strerror;
 use crate::entry::{Entry, Skip};
 use crate::format::LogFormat;
 use crate::input::{self, Input, Line};
-use crate::vsl::{self, Found};
+use crate::vsl::{self, Extent, Found};
 use crate::{ncsa, urls};
 
 /// What is read.
@@ -23,6 +23,9 @@ pub struct Sources {
     pub live: Option<PathBuf>,
     /// How lines look; `None`: they tell their format themselves.
     pub format: Option<LogFormat>,
+    /// Of a varnishlog: an entry comes when all that the request caused has ended, and says how it was answered after restarts and how
+    /// long its backends worked. Otherwise it says what the client's first transaction does.
+    pub with_caused: bool,
 }
 
 /// What comes of a source.
@@ -53,9 +56,13 @@ impl Sources {
     /// Reads them once; `read` counts bytes as they lie on the disk. False when `take` has had enough.
     pub fn read(&self, read: &Arc<AtomicU64>, take: &mut Take<'_>) -> bool {
         match &self.live {
-            Some(workdir) => follow(workdir, take),
+            Some(workdir) => follow(workdir, self.extent(), take),
             None => self.files.iter().all(|name| self.file(name, read, take)),
         }
+    }
+
+    fn extent(&self) -> Extent {
+        if self.with_caused { Extent::Caused } else { Extent::Client }
     }
 
     fn file(&self, name: &str, read: &Arc<AtomicU64>, take: &mut Take<'_>) -> bool {
@@ -65,7 +72,7 @@ impl Sources {
                 is_on = take(item);
                 is_on
             }),
-            Ok(Input::Records(mut from)) => vsl::read(&mut from, &mut |entry| {
+            Ok(Input::Records(mut from)) => vsl::read(&mut from, self.extent(), &mut |entry| {
                 is_on = take(item_of(entry));
                 is_on
             }),
@@ -117,9 +124,9 @@ fn item_of(entry: Result<Entry<'_>, Skip>) -> Item<'_> {
     entry.map_or_else(Item::Skipped, Item::Entry)
 }
 
-fn follow(workdir: &Path, take: &mut Take<'_>) -> bool {
+fn follow(workdir: &Path, extent: Extent, take: &mut Take<'_>) -> bool {
     let mut is_on = true;
-    let followed = vsl::follow(workdir, &mut |found| {
+    let followed = vsl::follow(workdir, extent, &mut |found| {
         is_on = take(match found {
             Found::Entry(entry) => item_of(entry),
             Found::Nothing => Item::Idle,

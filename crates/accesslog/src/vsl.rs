@@ -11,7 +11,7 @@ use logq::{Grouping, Reason, Txn, TxnType, record};
 use shm::reader::log::{Ring, StartAt, Step};
 use tables::Tag;
 
-use crate::entry::{Entry, Skip, Stamp};
+use crate::entry::{Entry, Handling, Skip, Stamp};
 
 /// The word of ReqAcct that counts the answer's body.
 const BODY_SENT: usize = 4;
@@ -21,15 +21,34 @@ const IDLE: Duration = Duration::from_millis(5);
 /// Between two looks for a log that is gone.
 const RETRY: Duration = Duration::from_millis(200);
 
+/// Which transactions make an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Extent {
+    /// The client's alone, as soon as it has ended.
+    #[default]
+    Client,
+    /// Those of its fetches, restarts and ESI fragments, too, once all have ended.
+    Caused,
+}
+
 /// A gatherer of requests' transactions.
-pub fn grouper() -> Grouper {
-    let wanted = TxnFilter { backend: false, client: true, esi: false, limit: 1000, timeout: Duration::from_secs(120) };
-    Grouper::new(Grouping::Vxid, wanted)
+pub fn grouper(extent: Extent) -> Grouper {
+    let (timeout, limit) = (Duration::from_secs(120), 1000);
+    match extent {
+        Extent::Client => {
+            Grouper::new(Grouping::Vxid, TxnFilter { backend: false, client: true, esi: false, limit, timeout })
+        }
+        // A request takes three of them where it took one.
+        Extent::Caused => {
+            let wanted = TxnFilter { backend: true, client: true, esi: true, limit: 4 * limit, timeout };
+            Grouper::new(Grouping::Request, wanted)
+        }
+    }
 }
 
 /// Takes what came out of a grouper as far as it is requests of clients; false when `take` has had enough.
 pub fn requests(grouper: &mut Grouper, take: &mut dyn FnMut(Result<Entry<'_>, Skip>) -> bool) -> bool {
-    while let Some(shown) = grouper.take(|group| group.iter().filter_map(request).all(&mut *take)) {
+    while let Some(shown) = grouper.take(|group| of_group(group).is_none_or(&mut *take)) {
         if shown == Some(false) {
             return false;
         }
@@ -37,11 +56,75 @@ pub fn requests(grouper: &mut Grouper, take: &mut dyn FnMut(Result<Entry<'_>, Sk
     true
 }
 
-/// What a request's transaction says; None for what no client asked (ESI, restarts).
-fn request<'a>(txn: &Txn<'a>) -> Option<Result<Entry<'a>, Skip>> {
-    if txn.kind != TxnType::Req || txn.reason != Reason::Rxreq {
-        return None;
+/// What the transactions say of a client's request: what it asked by its first one, how it was answered by the last that it was
+/// restarted as, what backends did by those that are there. None: no client asked for this (ESI, fetches alone).
+///
+/// # Errors
+/// Why the request is none.
+pub fn of_group<'a>(group: &[Txn<'a>]) -> Option<Result<Entry<'a>, Skip>> {
+    let first = group.iter().find(|txn| txn.kind == TxnType::Req && txn.reason == Reason::Rxreq)?;
+    let mut entry = match request(first) {
+        Ok(entry) => entry,
+        Err(skip) => return Some(Err(skip)),
+    };
+    let mut last = first;
+    while let Some(next) = group.iter().find(|txn| txn.reason == Reason::Restart && txn.parent == last.vxid) {
+        last = next;
     }
+    answer(&mut entry, last);
+    entry.duration = seconds_between(first, last);
+    let fetches = group.iter().filter(|txn| txn.kind == TxnType::Bereq);
+    let mut times = fetches.map(|txn| seconds_between(txn, txn).unwrap_or_default()).peekable();
+    if times.peek().is_some() {
+        entry.backend_time = Some(times.fold(Duration::ZERO, Duration::saturating_add));
+    }
+    Some(Ok(entry))
+}
+
+/// How a request was answered, by its transaction.
+fn answer(entry: &mut Entry<'_>, txn: &Txn<'_>) {
+    for rec in record::records(txn.records) {
+        let text = rec.text();
+        match rec.tag {
+            Tag::RespStatus => entry.status = number(text),
+            Tag::ReqAcct => entry.bytes = text.split(|b| *b == b' ').nth(BODY_SENT).and_then(number),
+            Tag::Hit => entry.handling = Some(Handling::Hit),
+            Tag::VclCall => {
+                entry.handling = match text {
+                    b"MISS" => Some(Handling::Miss),
+                    b"PASS" => Some(Handling::Pass),
+                    b"PIPE" => Some(Handling::Pipe),
+                    b"SYNTH" => Some(Handling::Synth),
+                    _ => entry.handling,
+                }
+            }
+            // What the client waited for a backend: where its own transaction isn't there, nothing else tells.
+            Tag::Timestamp if text.starts_with(b"Fetch:") => {
+                let waited = text.split(|b| *b == b' ').nth(3).and_then(number::<f64>);
+                entry.backend_time = waited.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            }
+            _ => {}
+        }
+    }
+    if entry.backend_time.is_none() && entry.handling.is_some_and(|handling| !handling.is_fetched()) {
+        entry.backend_time = Some(Duration::ZERO);
+    }
+}
+
+/// From the first timestamp of a transaction to the last one of another, or the same.
+fn seconds_between(first: &Txn<'_>, last: &Txn<'_>) -> Option<Duration> {
+    let stamps = |txn: &Txn<'_>| {
+        let stamps = record::records(txn.records).filter(|rec| rec.tag == Tag::Timestamp);
+        let mut times = stamps.filter_map(|rec| time(rec.text()).map(|stamp| stamp.ns));
+        let first = times.next()?;
+        Some((first, times.last().unwrap_or(first)))
+    };
+    let ns = stamps(last)?.1.checked_sub(stamps(first)?.0)?;
+    u64::try_from(ns).ok().map(Duration::from_nanos)
+}
+
+/// What a client's request was, as it came in.
+fn request<'a>(txn: &Txn<'a>) -> Result<Entry<'a>, Skip> {
     let mut entry = Entry::default();
     let (mut url, mut is_clients) = (None, true);
     for rec in record::records(txn.records) {
@@ -55,8 +138,6 @@ fn request<'a>(txn: &Txn<'a>) -> Option<Result<Entry<'a>, Skip>> {
             Tag::ReqUnset if is_clients => remove(&mut entry, text),
             // From here on VCL has its say.
             Tag::VclCall => is_clients = false,
-            Tag::RespStatus => entry.status = number(text),
-            Tag::ReqAcct => entry.bytes = text.split(|b| *b == b' ').nth(BODY_SENT).and_then(number),
             _ => {}
         }
     }
@@ -64,7 +145,7 @@ fn request<'a>(txn: &Txn<'a>) -> Option<Result<Entry<'a>, Skip>> {
     let set = url.ok_or(Skip::NoRequest).and_then(|url| entry.set_url(Cow::Borrowed(url)));
     entry.host = entry.host.take().or(host);
     let is_method = !entry.method.is_empty() && entry.method.iter().all(|&b| message::chars::is_tchar(b));
-    Some(set.and(if is_method { Ok(entry) } else { Err(Skip::NoRequest) }))
+    set.and(if is_method { Ok(entry) } else { Err(Skip::NoRequest) })
 }
 
 fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
@@ -105,8 +186,12 @@ fn time(text: &[u8]) -> Option<Stamp> {
 ///
 /// # Errors
 /// It can't be read, or ends within a record.
-pub fn read(from: &mut dyn Read, take: &mut dyn FnMut(Result<Entry<'_>, Skip>) -> bool) -> io::Result<()> {
-    let mut grouper = grouper();
+pub fn read(
+    from: &mut dyn Read,
+    extent: Extent,
+    take: &mut dyn FnMut(Result<Entry<'_>, Skip>) -> bool,
+) -> io::Result<()> {
+    let mut grouper = grouper(extent);
     let mut buffer = Vec::new();
     let ended = loop {
         match next_record(from, &mut buffer) {
@@ -151,10 +236,10 @@ pub type Take<'a> = dyn FnMut(Found<'_>) -> bool + 'a;
 ///
 /// # Errors
 /// There is no log to begin with.
-pub fn follow(workdir: &Path, take: &mut Take<'_>) -> Result<(), String> {
+pub fn follow(workdir: &Path, extent: Extent, take: &mut Take<'_>) -> Result<(), String> {
     let open = || Ring::open(workdir, StartAt::Now).map_err(|e| format!("{}: {e}", workdir.display()));
     let mut ring = open()?;
-    while let Some(lost) = follow_ring(&mut ring, take) {
+    while let Some(lost) = follow_ring(&mut ring, extent, take) {
         let mut is_on =
             take(Found::Lost(format!("{}: the log was {lost}; some requests are missing", workdir.display())));
         ring = loop {
@@ -172,8 +257,8 @@ pub fn follow(workdir: &Path, take: &mut Take<'_>) -> Result<(), String> {
 }
 
 /// Until the ring is lost (how), or `take` has had enough (None).
-fn follow_ring(ring: &mut Ring, take: &mut Take<'_>) -> Option<&'static str> {
-    let mut grouper = grouper();
+fn follow_ring(ring: &mut Ring, extent: Extent, take: &mut Take<'_>) -> Option<&'static str> {
+    let mut grouper = grouper(extent);
     loop {
         match ring.step() {
             Step::Records(bytes) => grouper.feed(bytes, Instant::now()),
@@ -215,7 +300,7 @@ mod tests {
     fn shown(bytes: &[u8]) -> (Vec<String>, bool) {
         let mut all = Vec::new();
         let s = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-        let ended = read(&mut &bytes[..], &mut |entry| {
+        let ended = read(&mut &bytes[..], Extent::Client, &mut |entry| {
             all.push(match entry {
                 Err(skip) => format!("{skip:?}"),
                 Ok(d) => {
@@ -262,13 +347,60 @@ mod tests {
     fn who_asked_and_what_was_sent() {
         let mut told = Vec::new();
         let bytes = file(&[(3, "req 2 rxreq", TYPICAL)]);
-        read(&mut &bytes[..], &mut |entry| {
+        read(&mut &bytes[..], Extent::Client, &mut |entry| {
             let entry = entry.expect("a request");
             told.push((entry.client.map(|client| client.to_vec()), entry.status, entry.bytes));
             true
         })
         .expect("whole");
         assert_eq!(told, [(Some(b"192.0.2.1".to_vec()), Some(200), Some(2000))]);
+    }
+
+    #[test]
+    fn what_a_request_caused() {
+        const FIRST: Records = &[
+            (Tag::ReqStart, "192.0.2.1 4711 a0"),
+            (Tag::Timestamp, "Start: 100.000000 0.000000 0.000000"),
+            (Tag::ReqMethod, "GET"),
+            (Tag::ReqUrl, "/a"),
+            (Tag::VclCall, "RECV"),
+            (Tag::VclReturn, "restart"),
+            (Tag::Timestamp, "Restart: 100.100000 0.100000 0.100000"),
+            (Tag::Link, "req 5 restart"),
+        ];
+        const AGAIN: Records = &[
+            (Tag::Timestamp, "Start: 100.100000 0.100000 0.000000"),
+            (Tag::VclCall, "MISS"),
+            (Tag::Link, "bereq 7 fetch"),
+            (Tag::Timestamp, "Fetch: 100.400000 0.400000 0.300000"),
+            (Tag::RespStatus, "404"),
+            (Tag::Timestamp, "Resp: 100.500000 0.500000 0.100000"),
+            (Tag::ReqAcct, "30 0 30 100 2000 2100"),
+        ];
+        const FETCH: Records = &[
+            (Tag::Timestamp, "Start: 100.110000 0.000000 0.000000"),
+            (Tag::Timestamp, "BerespBody: 100.610000 0.500000 0.100000"),
+        ];
+        let transactions = [(3, "req 2 rxreq", FIRST), (5, "req 3 restart", AGAIN), (7, "bereq 5 fetch", FETCH)];
+        let bytes = file(&transactions);
+        let told = |extent| {
+            let mut told = Vec::new();
+            read(&mut &bytes[..], extent, &mut |entry| {
+                let e = entry.expect("a request");
+                told.push((
+                    e.status,
+                    e.bytes,
+                    e.handling,
+                    e.duration.map(|d| d.as_millis()),
+                    e.backend_time.map(|d| d.as_millis()),
+                ));
+                true
+            })
+            .expect("whole");
+            told
+        };
+        assert_eq!(told(Extent::Caused), [(Some(404), Some(2000), Some(Handling::Miss), Some(500), Some(500))]);
+        assert_eq!(told(Extent::Client), [(None, None, None, Some(100), None)]);
     }
 
     proptest! {

@@ -398,6 +398,7 @@ impl Words {
                 files: self.sources,
                 live: self.live.map(|name| shm::reader::Reader::workdir_of(name.as_deref())),
                 format: self.log_format.as_deref().map(LogFormat::parse).transpose()?,
+                ..Sources::default()
             },
             methods,
             extras: Extras { fields: self.fields, host },
