@@ -76,7 +76,7 @@ WRONG = [
     ("statsd --frob", 2, "no option --frob"),
     ("munin --frob", 2, "--frob"),
     ("vcl frob", 1, 'no command "frob"'),
-    ("vcl fmt --frob x", 1, 'no option "--frob"'),
+    ("vcl fmt --frob x", 1, "no option --frob"),
     ("vcl fmt --sub x", 1, "--sub isn't for this command"),
     ("vcl profile --frob", 2, "no option --frob"),
     ("", 2, "Usage: lacquer COMMAND"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Ground-level types every crate shares: vxids, clocks, duration and byte-size text. Depends on nothing of ours.
+//! Ground-level types every crate shares: vxids, clocks, duration and byte-size text, words of command lines. Depends on nothing of ours.
 
+pub mod args;
 pub mod clock;
 pub mod costs;
 pub mod critical;

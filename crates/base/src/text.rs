@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Text of durations and byte sizes as Varnish's parameters, VCL and options write them.
 
+use std::time::Duration;
+
 /// Seconds in a unit of VCL: `ms s m h d w y`.
 pub fn unit_seconds(unit: &str) -> Option<f64> {
     Some(match unit {
@@ -77,6 +79,19 @@ pub fn show_bytes(bytes: u64) -> String {
     format!("{value}{unit}")
 }
 
+/// A time in the largest unit that divides it: `500ms`, `90s`, `1d`. What is below a millisecond is dropped.
+pub fn show_duration(time: Duration) -> String {
+    const UNITS: [(&str, u128); 5] =
+        [("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)];
+    match time.as_millis() {
+        0 => "0s".to_owned(),
+        ms => {
+            let (unit, size) = UNITS.into_iter().find(|(_, size)| ms % size == 0).unwrap_or(("ms", 1));
+            format!("{}{unit}", ms / size)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +103,14 @@ mod tests {
         assert_eq!(parse_duration("250ms"), Some(0.25));
         assert_eq!(parse_duration("-3d"), Some(-259_200.0));
         assert_eq!((parse_duration("10"), parse_duration("s"), parse_duration("infs")), (None, None, None));
+    }
+
+    #[test]
+    fn shown_durations_come_back() {
+        for text in ["1ms", "1500ms", "90s", "1m", "25h", "1d", "3w", "0s"] {
+            let time = Duration::from_secs_f64(parse_duration(text).unwrap());
+            assert_eq!(show_duration(time), text);
+        }
     }
 
     #[test]

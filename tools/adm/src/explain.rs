@@ -78,7 +78,7 @@ fn as_ours(args: &[String]) -> Result<Vec<String>, String> {
             short => (short, None),
         };
         let mut value =
-            || joined.clone().or_else(|| args.next().cloned()).ok_or_else(|| format!("{flag} wants a value"));
+            || joined.clone().or_else(|| args.next().cloned()).ok_or_else(|| format!("{flag} needs a value"));
         let field = |name: &str, value: String| ["-H".to_owned(), format!("{name}: {value}")];
         match flag {
             "-X" | "--request" | "-m" => out.extend(["-m".to_owned(), value()?]),
@@ -157,7 +157,10 @@ mod tests {
         assert_eq!(ours(&["-I", "-b", "a=b", "-A", "x"]).unwrap(), "-m|HEAD|-H|Cookie: a=b|-H|User-Agent: x");
         assert_eq!(ours(&["-n", "-x", "--url", "/"]).unwrap(), "-n|-x|/");
         assert_eq!(ours(&["-b", "jar"]), Err("-b takes cookies (a=b; c=d), no file".to_owned()));
-        assert_eq!(ours(&["-X"]), Err("-X wants a value".to_owned()));
-        assert_eq!(Words::read(&["--resolve".to_owned()], &[]), Err("no option --resolve".to_owned()));
+        assert_eq!(ours(&["-X"]), Err("-X needs a value".to_owned()));
+        assert_eq!(
+            Words::read(&["--resolve".to_owned()], &[]),
+            Err("no option --resolve (--help shows the usage)".to_owned())
+        );
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The command lines of the commands beside varnishadm: flags with values, and words.
 
+use base::args::{Arg, Args};
 use base::print;
 
 use crate::Config;
@@ -60,16 +61,15 @@ impl Words {
     /// What is wrong.
     pub fn read(args: &[String], more: &[&str]) -> Result<Option<Words>, String> {
         let mut words = Words::default();
-        let mut args = args.iter();
-        while let Some(word) = args.next() {
-            match word.as_str() {
-                "-h" | "--help" | "-?" => return Ok(None),
-                flag if ["-n", "-T", "-S"].contains(&flag) || more.contains(&flag) => {
-                    let value = args.next().ok_or_else(|| format!("{flag} wants a value"))?;
-                    words.flags.push((flag.to_owned(), value.clone()));
+        let mut args = Args::new(args);
+        while let Some(arg) = args.next()? {
+            match arg {
+                Arg::Help => return Ok(None),
+                Arg::Word(word) => words.rest.push(word.to_owned()),
+                Arg::Option(flag) if ["-n", "-T", "-S"].contains(&flag) || more.contains(&flag) => {
+                    words.flags.push((flag.to_owned(), args.value()?.to_owned()));
                 }
-                flag if flag.starts_with('-') => return Err(format!("no option {flag}")),
-                _ => words.rest.push(word.clone()),
+                Arg::Option(_) => return Err(args.unknown()),
             }
         }
         Ok(Some(words))
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(words.all("-H").collect::<Vec<_>>(), ["x", "y"]);
         assert_eq!(words.config().name.as_deref(), Some("b"));
         assert_eq!(read("-n a --help"), Ok(None));
-        assert_eq!(read("/ -t"), Err("-t wants a value".into()));
-        assert_eq!(read("-x"), Err("no option -x".into()));
+        assert_eq!(read("/ -t"), Err("-t needs a value".into()));
+        assert_eq!(read("-x"), Err("no option -x (--help shows the usage)".into()));
     }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The words after `lacquer asn`.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use accesslog::{Gathering, LogFormat, Sources, Stamp};
-use base::text;
+use base::args::{Arg, Args};
 
 use crate::database::{Country, country_of};
 use crate::tally::Window;
@@ -101,50 +102,36 @@ pub fn usage() -> String {
 pub fn parse(args: &[String]) -> Result<Invocation, String> {
     let mut options = Options { top: 40, ..Options::default() };
     let mut sources = Sources::default();
-    let mut rest = args.iter();
-    while let Some(word) = rest.next() {
-        let (name, mut inline) = match word.split_once('=') {
-            Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
-            _ => (word.as_str(), None),
+    let mut args = Args::new(args);
+    while let Some(arg) = args.next()? {
+        let name = match arg {
+            Arg::Help => return Ok(Invocation::Help),
+            Arg::Word(file) => {
+                sources.files.push(file.to_owned());
+                continue;
+            }
+            Arg::Option(name) => name,
         };
-        let mut value =
-            || inline.take().or_else(|| rest.next().cloned()).ok_or_else(|| format!("{name} needs a value"));
         match name {
-            "-h" | "-?" | "--help" => return Ok(Invocation::Help),
             "-q" | "--quiet" => options.gathering.is_quiet = true,
             "--live" => sources.live = Some(shm::reader::Reader::workdir_of(None)),
-            "-n" => sources.live = Some(shm::reader::Reader::workdir_of(Some(&value()?))),
-            "--db" => options.databases.push(value()?),
-            "--names" => options.names.push(value()?),
-            "--log-format" => sources.format = Some(LogFormat::parse(&value()?)?),
-            "--country" => {
-                let text = value()?;
-                let country = country_of(&text).ok_or_else(|| format!("--country {text}: two letters, as NZ"))?;
-                options.countries.push(country);
-            }
-            "--from" => options.window.from = Some(stamp(name, &value()?)?),
-            "--to" => options.window.to = Some(stamp(name, &value()?)?),
-            "--window" => options.window.length = Some(time(name, &value()?)?),
-            "-d" | "--duration" => options.gathering.duration = Some(time(name, &value()?)?),
-            "--top" => {
-                let text = value()?;
-                options.top = text.parse().map_err(|_| format!("--top {text}: not a number"))?;
-            }
-            "--group" => {
-                options.group = one_of(name, &value()?, &[("asn", Group::Network), ("country", Group::Country)])?;
-            }
-            "--sort" => {
-                options.measure =
-                    one_of(name, &value()?, &[("bytes", Measure::Bytes), ("requests", Measure::Requests)])?;
-            }
+            "-n" => sources.live = Some(shm::reader::Reader::workdir_of(Some(args.value()?))),
+            "--db" => options.databases.push(args.value()?.to_owned()),
+            "--names" => options.names.push(args.value()?.to_owned()),
+            "--log-format" => sources.format = Some(LogFormat::parse(args.value()?)?),
+            "--country" => options.countries.push(args.parsed("two letters, as NZ", country_of)?),
+            "--from" => options.window.from = Some(args.parsed(STAMP, stamp)?),
+            "--to" => options.window.to = Some(args.parsed(STAMP, stamp)?),
+            "--window" => options.window.length = Some(args.time(TIMES)?),
+            "-d" | "--duration" => options.gathering.duration = Some(args.time(TIMES)?),
+            "--top" => options.top = args.number(0..=u64::MAX)?,
+            "--group" => options.group = args.one_of(&[("asn", Group::Network), ("country", Group::Country)])?,
+            "--sort" => options.measure = args.one_of(&[("bytes", Measure::Bytes), ("requests", Measure::Requests)])?,
             "--format" => {
                 options.format =
-                    one_of(name, &value()?, &[("text", Format::Text), ("json", Format::Json), ("svg", Format::Svg)])?;
+                    args.one_of(&[("text", Format::Text), ("json", Format::Json), ("svg", Format::Svg)])?;
             }
-            name if name.starts_with('-') && name.len() > 1 => {
-                return Err(format!("unknown option {name} (--help shows the usage)"));
-            }
-            _ => sources.files.push(word.clone()),
+            _ => return Err(args.unknown()),
         }
     }
     if options.databases.is_empty() {
@@ -159,24 +146,15 @@ pub fn parse(args: &[String]) -> Result<Invocation, String> {
     Ok(Invocation::Run(Box::new(options)))
 }
 
-fn one_of<T: Copy>(name: &str, value: &str, words: &[(&str, T)]) -> Result<T, String> {
-    let found = words.iter().find(|(word, _)| *word == value).map(|(_, meant)| *meant);
-    let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-    found.ok_or_else(|| format!("{name} {value}: one of {}", all.join(", ")))
-}
+const TIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(1_000_000_000);
+const STAMP: &str = "a time as 2026-10-10T13:55:36+13:00";
 
-fn time(name: &str, value: &str) -> Result<Duration, String> {
-    let seconds = text::parse_duration(value).filter(|s| (1.0..=1e9).contains(s));
-    let seconds = seconds.ok_or_else(|| format!("{name} {value}: a time of a second or more, as 90s or 1h"))?;
-    Ok(Duration::from_secs(seconds as u64))
-}
-
-fn stamp(name: &str, value: &str) -> Result<i64, String> {
-    // Seconds may be left out.
+/// Nanoseconds since 1970. Seconds may be left out.
+fn stamp(value: &str) -> Option<i64> {
     let zone = value.char_indices().skip("2026-10-10T".len()).find(|(_, c)| "+-Z ".contains(*c));
     let (clock, zone) = value.split_at(zone.map_or(value.len(), |(at, _)| at));
     let stamp = Stamp::parse(value).or_else(|| Stamp::parse(&format!("{clock}:00{zone}")));
-    stamp.map(|stamp| stamp.ns).ok_or_else(|| format!("{name} {value}: a time as 2026-10-10T13:55:36+13:00"))
+    stamp.map(|stamp| stamp.ns)
 }
 
 #[cfg(test)]
@@ -203,7 +181,7 @@ mod tests {
         assert_eq!(o.window.from, Some(1_346_932_800_000_000_000));
         for text in ["2012-09-07T00:00+12:00", "2012-09-06T12:00:00", "2012-09-06 12:00Z", "06/Sep/2012:12:00:00 +0000"]
         {
-            assert_eq!(stamp("--from", text), Ok(1_346_932_800_000_000_000), "{text}");
+            assert_eq!(stamp(text), Some(1_346_932_800_000_000_000), "{text}");
         }
     }
 

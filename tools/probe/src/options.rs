@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The words after `lacquer probe`.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use base::text;
+use base::args::{Arg, Args};
 
 pub const SYNOPSIS: &str = "\
 Usage: lacquer probe [options] HOST[:PORT]...
@@ -109,55 +110,37 @@ pub fn usage() -> String {
 /// One line that names the wrong one.
 pub fn parse(args: &[String]) -> Result<Invocation, String> {
     let mut options = Options::default();
-    let mut rest = args.iter();
-    while let Some(word) = rest.next() {
-        let (name, mut inline) = match word.split_once('=') {
-            Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
-            _ => (word.as_str(), None),
+    let mut args = Args::new(args);
+    while let Some(arg) = args.next()? {
+        let name = match arg {
+            Arg::Help => return Ok(Invocation::Help),
+            Arg::Word(host) => {
+                options.hosts.push(host.to_owned());
+                continue;
+            }
+            Arg::Option(name) => name,
         };
-        let mut value =
-            || inline.take().or_else(|| rest.next().cloned()).ok_or_else(|| format!("{name} needs a value"));
         match name {
-            "-h" | "-?" | "--help" => return Ok(Invocation::Help),
             "-q" | "--quiet" => options.is_quiet = true,
             "-4" => options.family = Family::V4,
             "-6" => options.family = Family::V6,
-            "--path" => options.paths.push(value()?),
-            "--urls" => options.urls = Some(value()?),
-            "--host" => options.host = Some(value()?),
-            "--pause" => options.pause = time(name, &value()?)?,
-            "--slow" => options.slow = time(name, &value()?)?,
-            "--timeout" => options.timeout = time(name, &value()?)?,
-            "-d" | "--duration" => options.duration = Some(time(name, &value()?)?),
-            "-n" | "--requests" => options.requests = Some(number(name, &value()?)?.max(1)),
-            "--every" => options.every = number(name, &value()?)?,
-            "--format" => {
-                options.format = match value()?.as_str() {
-                    "text" => Format::Text,
-                    "json" => Format::Json,
-                    other => return Err(format!("--format {other}: text or json")),
-                }
-            }
-            name if name.starts_with('-') && name.len() > 1 => {
-                return Err(format!("unknown option {name} (--help shows the usage)"));
-            }
-            _ => options.hosts.push(word.clone()),
+            "--path" => options.paths.push(args.value()?.to_owned()),
+            "--urls" => options.urls = Some(args.value()?.to_owned()),
+            "--host" => options.host = Some(args.value()?.to_owned()),
+            "--pause" => options.pause = args.time(TIMES)?,
+            "--slow" => options.slow = args.time(TIMES)?,
+            "--timeout" => options.timeout = args.time(TIMES)?,
+            "-d" | "--duration" => options.duration = Some(args.time(TIMES)?),
+            "-n" | "--requests" => options.requests = Some(args.number(1..=u64::MAX)?),
+            "--every" => options.every = args.number(0..=u64::MAX)?,
+            "--format" => options.format = args.one_of(&[("text", Format::Text), ("json", Format::Json)])?,
+            _ => return Err(args.unknown()),
         }
     }
     if options.hosts.is_empty() { Err("which host?".into()) } else { Ok(Invocation::Run(options)) }
 }
 
-fn number(name: &str, value: &str) -> Result<u64, String> {
-    value.parse().map_err(|_| format!("{name} {value}: not a number"))
-}
-
-/// `500ms`, `10s`, or seconds.
-fn time(name: &str, value: &str) -> Result<Duration, String> {
-    let seconds = value.parse::<f64>().ok().or_else(|| text::parse_duration(value));
-    let seconds = seconds.filter(|s| (0.001..=86_400.0).contains(s));
-    let seconds = seconds.ok_or_else(|| format!("{name} {value}: a time of 1ms to 1d, as 500ms or 10s"))?;
-    Ok(Duration::from_secs_f64(seconds))
-}
+const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(24);
 
 #[cfg(test)]
 mod tests {

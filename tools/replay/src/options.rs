@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use accesslog::{LogFormat, Sources};
+use base::args::{Arg, Args};
 use base::text;
 
 use crate::engine::Limits;
@@ -235,42 +236,23 @@ struct Words {
 /// One line that names the wrong one.
 pub fn parse(args: &[String]) -> Result<Invocation, String> {
     let mut words = Words::default();
-    let mut rest = args.iter();
-    let mut is_literal = false;
-    while let Some(word) = rest.next() {
-        if is_literal || word == "-" || !word.starts_with('-') {
-            words.sources.push(word.clone());
-            continue;
+    let mut args = Args::new(args);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Arg::Help => return Ok(Invocation::Help),
+            Arg::Word(source) => words.sources.push(source.to_owned()),
+            Arg::Option(name) if words.flag(name, &mut args) => {}
+            Arg::Option(name) => words.valued(name, &mut || args.value().map(str::to_owned))?,
         }
-        if word == "--" {
-            is_literal = true;
-            continue;
-        }
-        let (name, mut inline) = match word.split_once('=') {
-            Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
-            _ => (word.as_str(), None),
-        };
-        if matches!(name, "-h" | "-?" | "--help") {
-            return Ok(Invocation::Help);
-        }
-        if words.flag(name, &mut inline) {
-            if inline.is_some() {
-                return Err(format!("{name} takes no value"));
-            }
-            continue;
-        }
-        let mut value =
-            || inline.take().or_else(|| rest.next().cloned()).ok_or_else(|| format!("{name} needs a value"));
-        words.valued(name, &mut value)?;
     }
     words.finish()
 }
 
 impl Words {
     /// Words without a value, or whose value is optional.
-    fn flag(&mut self, name: &str, inline: &mut Option<String>) -> bool {
+    fn flag(&mut self, name: &str, args: &mut Args<'_>) -> bool {
         match name {
-            "--live" => self.live = Some(inline.take()),
+            "--live" => self.live = Some(args.joined_value().map(str::to_owned)),
             "--each-host" => self.each_host = true,
             "--loop" => self.repeat = true,
             "--random-gaps" => self.random_gaps = true,
@@ -359,7 +341,7 @@ impl Words {
             }
             "--cgroup" => self.cgroup = Some(value()?.into()),
             "--top" => self.top = Some(number(name, &value()?, 0, 10_000)? as usize),
-            _ => return Err(format!("unknown option {name} (--help shows the usage)")),
+            _ => return Err(format!("no option {name} (--help shows the usage)")),
         }
         Ok(())
     }
@@ -596,7 +578,7 @@ mod tests {
         check(&format!("{to}|a|--loop"), "--loop without an end: give --duration or --requests");
         check(&format!("{to}|-|--loop|-d|1"), "standard input can't be read again (--loop)");
         check(&format!("{to}|a|--quiet=x"), "--quiet takes no value");
-        check(&format!("{to}|a|--nope"), "unknown option --nope (--help shows the usage)");
+        check(&format!("{to}|a|--nope"), "no option --nope (--help shows the usage)");
         check(&format!("{to}|a|-d"), "-d needs a value");
         check(&format!("{to}|a|-H|x y: z"), "-H x y: z: not understood (--help shows the usage)");
         check("--map|a|x", "--map a: HOST=ADDRESS");

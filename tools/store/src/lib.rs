@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use base::args::{Arg, Args as Words};
 use base::print;
 use disk::survey::{Entry, Survey, Table};
 use disk::{DeviceOptions, FileDevice};
@@ -75,22 +76,17 @@ impl Args {
     /// `None`: help was asked for.
     fn read(words: &[String]) -> Result<Option<Args>, String> {
         let mut args = Args::default();
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "-h" | "--help" | "-?" => return Ok(None),
-                "--all" => args.is_all = true,
-                "--verify" => args.is_verify = true,
-                "--read-only" => args.is_read_only = true,
-                "--format" => match words.next().map(String::as_str) {
-                    Some("text") => args.is_json = false,
-                    Some("json") => args.is_json = true,
-                    Some(other) => return Err(format!("no format {other}")),
-                    None => return Err("--format wants a value".to_owned()),
-                },
-                flag if flag.starts_with('-') => return Err(format!("no option {flag}")),
-                file if args.file.is_empty() => args.file = file.to_owned(),
-                more => return Err(format!("one file at a time: what is {more}?")),
+        let mut words = Words::new(words);
+        while let Some(word) = words.next()? {
+            match word {
+                Arg::Help => return Ok(None),
+                Arg::Option("--all") => args.is_all = true,
+                Arg::Option("--verify") => args.is_verify = true,
+                Arg::Option("--read-only") => args.is_read_only = true,
+                Arg::Option("--format") => args.is_json = words.one_of(&[("text", false), ("json", true)])?,
+                Arg::Option(_) => return Err(words.unknown()),
+                Arg::Word(file) if args.file.is_empty() => args.file = file.to_owned(),
+                Arg::Word(more) => return Err(format!("one file at a time: what is {more}?")),
             }
         }
         if args.file.is_empty() { Err("which file?".to_owned()) } else { Ok(Some(args)) }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The command line.
 
+use base::args::{Arg, Args as Words};
+
 use crate::help::is_for;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,69 +75,59 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         indent: None,
         dirs: Vec::new(),
     };
-    let mut words = words.iter();
-    args.command = match words.next().map(String::as_str) {
-        Some("check") => Command::Check,
-        Some("explain") => Command::Explain,
-        Some("fmt") => Command::Fmt,
-        Some("lsp") => Command::Lsp,
-        Some("migrate") => Command::Migrate,
-        Some("help" | "--help" | "-h" | "-?") => return Ok(args),
-        Some(other) => return Err(format!("no command {other:?}")),
-        None => return Err("a command is missing".to_owned()),
+    let (first, rest) = words.split_first().ok_or("a command is missing")?;
+    args.command = match first.as_str() {
+        "check" => Command::Check,
+        "explain" => Command::Explain,
+        "fmt" => Command::Fmt,
+        "lsp" => Command::Lsp,
+        "migrate" => Command::Migrate,
+        "help" | "--help" | "-h" | "-?" => return Ok(args),
+        other => return Err(format!("no command {other:?}")),
     };
-    let mut all_files = false;
-    while let Some(word) = words.next() {
-        let (name, mut given) = match word.split_once('=') {
-            Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
-            _ => (word.as_str(), None),
-        };
-        if !is_for(name, &args.command) && !all_files {
-            return Err(format!("{name} isn't for this command"));
-        }
-        let mut value =
-            || given.take().or_else(|| words.next().cloned()).ok_or_else(|| format!("{name} wants a value"));
-        match name {
-            // What editors' clients add by themselves.
-            "--stdio" if args.command == Command::Lsp => {}
-            _ if all_files || !word.starts_with('-') || word == "-" => args.files.push(word.clone()),
-            "--" => all_files = true,
-            "-I" => args.dirs.push(value()?),
-            "--format" => {
-                args.format = match value()?.as_str() {
-                    "json" => Format::Json,
-                    "text" => Format::Text,
-                    other => return Err(format!("no format {other:?}")),
-                }
-            }
-            "--syntax" => {
-                args.syntax = match value()?.as_str() {
-                    "4.0" => 40,
-                    "4.1" => 41,
-                    other => return Err(format!("no syntax {other:?}: 4.0 or 4.1 (older ones by --dialect)")),
-                }
-            }
-            "--dialect" | "--vcl-dialect" => {
-                let word = value()?;
-                let dialect = vcl::Dialect::from_name(&word);
-                args.dialect = Some(dialect.ok_or_else(|| format!("no dialect {word:?}: 2.0, 2.1 or 3.0"))?);
-            }
-            "--label" => args.labels.push(value()?),
-            "--store" => args.stores.push(value()?),
-            "--resolve" => args.resolve = true,
-            "--check" => args.check = true,
-            "--diff" => args.diff = true,
-            "--indent" => args.indent = Some(indent(&value()?)?),
-            "--code" => args.code = true,
-            "--plain" => args.plain = true,
-            "--builtin" => args.builtin = true,
-            "--sub" => args.sub = Some(value()?),
-            "--help" | "-h" | "-?" => {
+    let mut words = Words::new(rest);
+    while let Some(word) = words.next()? {
+        let name = match word {
+            Arg::Help => {
                 args.topic = Some(std::mem::replace(&mut args.command, Command::Help));
                 return Ok(args);
             }
-            _ if word.starts_with("-I") => args.dirs.push(word[2..].to_owned()),
-            _ => return Err(format!("no option {word:?}")),
+            Arg::Word(file) => {
+                args.files.push(file.to_owned());
+                continue;
+            }
+            Arg::Option(name) => name,
+        };
+        if !is_for(name, &args.command) {
+            return Err(format!("{name} isn't for this command"));
+        }
+        match name {
+            // What editors' clients add by themselves.
+            "--stdio" if args.command == Command::Lsp => {}
+            "-I" => args.dirs.push(words.value()?.to_owned()),
+            "--format" => args.format = words.one_of(&[("text", Format::Text), ("json", Format::Json)])?,
+            "--syntax" => {
+                args.syntax = words.parsed("4.0 or 4.1 (older ones by --dialect)", |word| match word {
+                    "4.0" => Some(40),
+                    "4.1" => Some(41),
+                    _ => None,
+                })?;
+            }
+            "--dialect" | "--vcl-dialect" => {
+                args.dialect = Some(words.parsed("2.0, 2.1 or 3.0", vcl::Dialect::from_name)?);
+            }
+            "--label" => args.labels.push(words.value()?.to_owned()),
+            "--store" => args.stores.push(words.value()?.to_owned()),
+            "--resolve" => args.resolve = true,
+            "--check" => args.check = true,
+            "--diff" => args.diff = true,
+            "--indent" => args.indent = Some(words.parsed("`tab` or a number of spaces from 1 to 8", indent)?),
+            "--code" => args.code = true,
+            "--plain" => args.plain = true,
+            "--builtin" => args.builtin = true,
+            "--sub" => args.sub = Some(words.value()?.to_owned()),
+            _ if name.starts_with("-I") => args.dirs.push(name[2..].to_owned()),
+            _ => return Err(words.unknown()),
         }
     }
     match (&args.command, args.files.len()) {
@@ -153,11 +145,11 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
 }
 
 /// `tab`, or a number of spaces from 1 to 8.
-fn indent(text: &str) -> Result<String, String> {
+fn indent(text: &str) -> Option<String> {
     match text.parse::<usize>() {
-        _ if text == "tab" => Ok("\t".to_owned()),
-        Ok(n @ 1..=8) => Ok(" ".repeat(n)),
-        _ => Err(format!("--indent is `tab` or a number of spaces from 1 to 8, not {text:?}")),
+        _ if text == "tab" => Some("\t".to_owned()),
+        Ok(n @ 1..=8) => Some(" ".repeat(n)),
+        _ => None,
     }
 }
 
@@ -180,21 +172,16 @@ mod tests {
     fn what_it_cant_do_is_said() {
         assert_eq!(of("check"), Err("a file is missing".to_owned()));
         assert_eq!(of("frob x"), Err("no command \"frob\"".to_owned()));
-        assert_eq!(
-            of("check --syntax 3.0 x"),
-            Err("no syntax \"3.0\": 4.0 or 4.1 (older ones by --dialect)".to_owned())
-        );
-        assert_eq!(of("check -I"), Err("-I wants a value".to_owned()));
-        assert_eq!(
-            of("fmt --indent 9 a"),
-            Err("--indent is `tab` or a number of spaces from 1 to 8, not \"9\"".to_owned())
-        );
+        assert_eq!(of("check --syntax 3.0 x"), Err("--syntax 3.0: 4.0 or 4.1 (older ones by --dialect)".to_owned()));
+        assert_eq!(of("check -I"), Err("-I needs a value".to_owned()));
+        assert_eq!(of("fmt --indent 9 a"), Err("--indent 9: `tab` or a number of spaces from 1 to 8".to_owned()));
+        assert_eq!(of("fmt --diff=x a"), Err("--diff takes no value".to_owned()));
         assert_eq!(of("check --diff a"), Err("--diff isn't for this command".to_owned()));
         assert_eq!(of("fmt -I d a"), Err("-I isn't for this command".to_owned()));
         assert_eq!(of("fmt -- --sub").unwrap().files, ["--sub"]);
         assert_eq!(of("explain a b"), Err("explain takes one file".to_owned()));
         assert_eq!(of("migrate --dialect 2.1 x").unwrap().dialect, Some(vcl::Dialect::V21));
-        assert_eq!(of("migrate --dialect 4.0 x"), Err("no dialect \"4.0\": 2.0, 2.1 or 3.0".to_owned()));
+        assert_eq!(of("migrate --dialect 4.0 x"), Err("--dialect 4.0: 2.0, 2.1 or 3.0".to_owned()));
         assert_eq!(of("explain --sub vcl_recv a").unwrap().sub.as_deref(), Some("vcl_recv"));
     }
 }

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The words after a command: options and plain words in any order, `--name VALUE` as well as `--name=VALUE`, after `--` plain
+//! words alone. What Varnish's own tools take is read as getopt(3) reads it, and not here.
+//!
+//! ```
+//! use base::args::{Arg, Args};
+//! let words = ["a.log", "--top=7", "-q"].map(str::to_owned);
+//! let (mut files, mut top, mut is_quiet) = (Vec::new(), 40, false);
+//! let mut args = Args::new(&words);
+//! while let Some(arg) = args.next()? {
+//!     match arg {
+//!         Arg::Help => return Ok(()),
+//!         Arg::Word(file) => files.push(file),
+//!         Arg::Option("--top") => top = args.number(0..=1000)?,
+//!         Arg::Option("-q" | "--quiet") => is_quiet = true,
+//!         Arg::Option(_) => return Err(args.unknown()),
+//!     }
+//! }
+//! assert_eq!((files, top, is_quiet), (vec!["a.log"], 7, true));
+//! # Ok::<(), String>(())
+//! ```
+
+use std::ops::RangeInclusive;
+use std::slice;
+use std::time::Duration;
+
+use crate::text;
+
+/// What comes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arg<'a> {
+    /// `-h`, `-?`, `--help`.
+    Help,
+    /// An option's name, with its dashes. Its value, if it has one, is to be asked for.
+    Option(&'a str),
+    /// No option; `-` is none.
+    Word(&'a str),
+}
+
+/// See the module. Errors are one line that names the wrong word.
+#[derive(Clone, Debug)]
+pub struct Args<'a> {
+    rest: slice::Iter<'a, String>,
+    /// The option that values belong to.
+    name: &'a str,
+    /// What stands behind its `=`, until it is taken.
+    joined: Option<&'a str>,
+    /// After `--`.
+    has_only_words: bool,
+}
+
+impl<'a> Args<'a> {
+    /// From the first word on.
+    pub fn new(words: &'a [String]) -> Args<'a> {
+        Args { rest: words.iter(), name: "", joined: None, has_only_words: false }
+    }
+
+    /// The next option or word; none at the end.
+    ///
+    /// # Errors
+    /// The last option was given a value (`--quiet=x`) which nobody asked for.
+    // No Iterator: it borrows nothing from itself, so that values can be asked for while an argument is in hand, and it can fail.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<Arg<'a>>, String> {
+        if self.joined.is_some() {
+            return Err(format!("{} takes no value", self.name));
+        }
+        let Some(word) = self.rest.next().map(String::as_str) else { return Ok(None) };
+        if self.has_only_words || word == "-" || !word.starts_with('-') {
+            return Ok(Some(Arg::Word(word)));
+        }
+        if word == "--" {
+            self.has_only_words = true;
+            return self.next();
+        }
+        (self.name, self.joined) = match word.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => (name, Some(value)),
+            _ => (word, None),
+        };
+        Ok(Some(if matches!(self.name, "-h" | "-?" | "--help") { Arg::Help } else { Arg::Option(self.name) }))
+    }
+
+    /// The option's value: behind `=`, or the next word, whatever that is.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn value(&mut self) -> Result<&'a str, String> {
+        let value = self.joined.take().or_else(|| self.rest.next().map(String::as_str));
+        value.ok_or_else(|| format!("{} needs a value", self.name))
+    }
+
+    /// The value of an option that may have one: only behind `=`.
+    pub fn joined_value(&mut self) -> Option<&'a str> {
+        self.joined.take()
+    }
+
+    /// The value as `parse` understands it; `expected` is what is said otherwise.
+    ///
+    /// # Errors
+    /// There is none, or it isn't understood.
+    pub fn parsed<T>(&mut self, expected: &str, parse: impl FnOnce(&'a str) -> Option<T>) -> Result<T, String> {
+        let value = self.value()?;
+        parse(value).ok_or_else(|| format!("{} {value}: {expected}", self.name))
+    }
+
+    /// What is meant by the value, of these words.
+    ///
+    /// # Errors
+    /// There is none, or it is another word.
+    pub fn one_of<T: Copy>(&mut self, words: &[(&str, T)]) -> Result<T, String> {
+        let value = self.value()?;
+        let found = words.iter().find(|(word, _)| *word == value).map(|(_, meant)| *meant);
+        found.ok_or_else(|| {
+            let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            format!("{} {value}: one of {}", self.name, all.join(", "))
+        })
+    }
+
+    /// The value as a number; 1_000_000 is one, too.
+    ///
+    /// # Errors
+    /// There is none, or it is none of these numbers.
+    pub fn number<T: TryFrom<u64>>(&mut self, range: RangeInclusive<u64>) -> Result<T, String> {
+        let (least, most) = (*range.start(), *range.end());
+        let expected = if most == u64::MAX {
+            format!("not a number from {least}")
+        } else {
+            format!("not a number from {least} to {most}")
+        };
+        self.parsed(&expected, |value| {
+            value.replace('_', "").parse().ok().filter(|n| range.contains(n)).and_then(|n| T::try_from(n).ok())
+        })
+    }
+
+    /// The value as a time: `500ms`, `10s`, `1h`, or seconds.
+    ///
+    /// # Errors
+    /// There is none, or it is none of these times.
+    pub fn time(&mut self, range: RangeInclusive<Duration>) -> Result<Duration, String> {
+        let (least, most) = (text::show_duration(*range.start()), text::show_duration(*range.end()));
+        self.parsed(&format!("not a time from {least} to {most}, as 500ms, 10s or 1h"), |value| {
+            let seconds = text::parse_duration(value).or_else(|| value.parse().ok())?;
+            Duration::try_from_secs_f64(seconds).ok().filter(|time| range.contains(time))
+        })
+    }
+
+    /// What is said of an option that nobody knows.
+    pub fn unknown(&self) -> String {
+        format!("no option {} (--help shows the usage)", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a command with `-n N`, `-d TIME`, `--db FILE`, `--as text|json`, `--live[=NAME]` and `-q` makes of a line.
+    fn check(line: &str, expected: &str) {
+        let words: Vec<String> = line.split('|').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        let mut args = Args::new(&words);
+        let mut seen = Vec::new();
+        let error = loop {
+            let step = match args.next() {
+                Err(error) => break error,
+                Ok(None) => break "end".to_owned(),
+                Ok(Some(Arg::Help)) => Ok("help".to_owned()),
+                Ok(Some(Arg::Word(word))) => Ok(word.to_owned()),
+                Ok(Some(Arg::Option("-n"))) => args.number::<u8>(1..=1000).map(|n| format!("n{n}")),
+                Ok(Some(Arg::Option("-d"))) => {
+                    args.time(Duration::from_millis(1)..=Duration::from_hours(24)).map(|time| format!("{time:?}"))
+                }
+                Ok(Some(Arg::Option("--db"))) => args.value().map(|file| format!("db:{file}")),
+                Ok(Some(Arg::Option("--as"))) => args.one_of(&[("text", 't'), ("json", 'j')]).map(String::from),
+                Ok(Some(Arg::Option("--live"))) => Ok(format!("{:?}", args.joined_value())),
+                Ok(Some(Arg::Option("-q"))) => Ok("q".to_owned()),
+                Ok(Some(Arg::Option(_))) => Err(args.unknown()),
+            };
+            match step {
+                Ok(text) => seen.push(text),
+                Err(error) => break error,
+            }
+        };
+        seen.push(error);
+        assert_eq!(seen.join(" "), expected, "{line}");
+    }
+
+    #[test]
+    fn options_and_words_mix() {
+        check("", "end");
+        check("a|--db|x|b|--db=y=z|-", "a db:x b db:y=z - end");
+        check("--db|--db|--db=|-q", "db:--db db: q end");
+        check("a|--|--db|-h", "a --db -h end");
+        check("-h|-?|--help", "help help help end");
+        check("--live|--live=x|--as|json|--as=text", "None Some(\"x\") j t end");
+        check("-n|1_0|-d|1h|-d|90|-d|0.5", "n10 3600s 90s 500ms end");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        check("a|--db", "a --db needs a value");
+        check("--live=x|--live|y", "Some(\"x\") None y end");
+        check("-q|--help=x|a", "q help --help takes no value");
+        check("-q=x", "no option -q=x (--help shows the usage)");
+        check("--frob=1|a", "no option --frob (--help shows the usage)");
+        check("--as|xml", "--as xml: one of text, json");
+        for number in ["0", "1001", "x", "-1", "300"] {
+            check(&format!("-n|{number}"), &format!("-n {number}: not a number from 1 to 1000"));
+        }
+        for time in ["0", "25h", "soon", "NaN", "-1", "inf"] {
+            check(&format!("-d|{time}"), &format!("-d {time}: not a time from 1ms to 1d, as 500ms, 10s or 1h"));
+        }
+    }
+}
