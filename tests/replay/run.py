@@ -5,7 +5,6 @@ system's varnishd, nginx), and its figures are those of a server whose behaviour
 
 run.py [--varnishd PROGRAM] [--full]      the long form replays a log of 1,000,000 lines
 """
-import contextlib
 import gzip
 import json
 import os
@@ -15,7 +14,6 @@ import re
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -23,83 +21,12 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from bed.daemon import Varnishd, die_with_parent, workdir
+from bed.daemon import Varnishd, die_with_parent
 from bed.origin import Nginx, Origin, head, simple
 from bed.report import Report, options, until
 
-GENUINE = shutil.which("varnishd", path="/usr/sbin:/usr/bin")
-SBIN = "/usr/bin:/usr/sbin"
-STAMP = "[10/Oct/2000:13:55:%02d -0700]"
-LIMIT = 120
-
-
-class Tool:
-    """The program under test."""
-
-    def __init__(self, program):
-        self.program = program
-
-    def run(self, *args, stdin=None, limit=LIMIT):
-        """(status, output, errors)"""
-        p = subprocess.run([self.program, "replay", *map(str, args)], input=stdin, capture_output=True, timeout=limit)
-        return p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace")
-
-    def json(self, *args, stdin=None, limit=LIMIT):
-        status, out, err = self.run(*args, "--format", "json", stdin=stdin, limit=limit)
-        try:
-            return json.loads(out)
-        except ValueError:
-            raise AssertionError(f"status {status}, no JSON: {out[:200]!r} {err[:500]!r}")
-
-    def start(self, *args, **more):
-        return subprocess.Popen([self.program, "replay", *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                preexec_fn=die_with_parent, **more)
-
-
-class Ear:
-    """An origin that keeps what it was asked, and answers as it is told."""
-
-    def __init__(self, answer=None):
-        self.heard, self.lock = [], threading.Lock()
-        self.answer = answer or (lambda path: b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        self.connections = 0
-        self.origin = Origin(self.serve)
-        self.address = "%s:%d" % self.origin.address
-
-    def serve(self, s):
-        with self.lock:
-            self.connections += 1
-        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        buf = b""
-        while got := head(s, buf):
-            method, path, fields, buf = got
-            with self.lock:
-                self.heard.append((time.monotonic(), method, path, fields))
-            if (answer := self.answer(path)) is None:
-                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                return
-            s.sendall(answer)
-            if fields.get("connection") == "close" or b"Connection: close" in answer:
-                return
-
-    def asked(self):
-        return [(method, fields.get("host"), path) for _, method, path, fields in self.heard]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.origin.close()
-
-
-def log_of(n, hosts, paths, seed):
-    """Lines as varnishncsa writes them, popular paths often."""
-    draw = random.Random(seed)
-    for i in range(n):
-        host, path = draw.randrange(hosts), int(draw.paretovariate(0.7)) % paths
-        method = "HEAD" if i % 50 == 7 else "GET"
-        yield (f'10.0.{i % 256}.1 - - {STAMP % (i % 60)} "{method} http://www{host}.test/p/{path}?q HTTP/1.1" 200 123 '
-               f'"http://r.test/" "Agent {i % 5}"')
+import fleet
+from kit import GENUINE, LIMIT, SBIN, STAMP, Ear, Tool, log_of, stat
 
 
 def sources(report, tool, d):
@@ -337,13 +264,6 @@ sub vcl_backend_response { set beresp.ttl = 1h; set beresp.http.Cache-Control = 
 """
 
 
-def stat(program, n):
-    tool = shutil.which("varnishstat", path=SBIN)
-    text = subprocess.run([tool, "-n", n, "-1", "-f", "MAIN.client_req", "-f", "MAIN.cache_*", "-f", "MAIN.sess_conn", "-f", "MAIN.s_pass"],
-                          capture_output=True, text=True, timeout=30).stdout
-    return {line.split()[0][5:]: int(line.split()[1]) for line in text.splitlines() if line.strip()}
-
-
 def servers(report, tool, d, ours):
     """Thirty hosts to one address: counts and hit rate equal the server's own counters; a varnishlog replayed is the same again."""
     lines = 1_000_000 if FULL else 20_000
@@ -457,7 +377,8 @@ def main():
     report = Report("replay")
     tool = Tool(o.lacquer or str(pathlib.Path(__file__).resolve().parent.parent.parent / "dist/bin/lacquer"))
     tool.varnishd = o.varnishd
-    groups = dict(sources=sources, targets=targets, pacing=pacing, figures=figures, faults=faults, endless=endless, scenarios=scenarios, compared=compared)
+    groups = dict(sources=sources, targets=targets, pacing=pacing, figures=figures, faults=faults, endless=endless, scenarios=scenarios, compared=compared,
+                  fleet=fleet.group)
     with tempfile.TemporaryDirectory() as name:
         d = pathlib.Path(name)
         (d / "ten").write_text("/x\n" * 10)

@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
@@ -61,6 +62,11 @@ impl End {
             End::GaveUp => "gave_up",
         }
     }
+
+    /// From that.
+    pub fn parse(word: &str) -> Option<End> {
+        [End::Done, End::Time, End::Interrupted, End::GaveUp].into_iter().find(|end| end.word() == word)
+    }
 }
 
 /// What holds for all streams.
@@ -97,6 +103,8 @@ pub struct Engine {
     thinking: BinaryHeap<Reverse<(u64, usize)>>,
     binds: usize,
     interrupts: u32,
+    /// Another thread wants the run to end.
+    is_stopped: Arc<AtomicBool>,
 }
 
 impl Engine {
@@ -125,7 +133,46 @@ impl Engine {
             thinking: BinaryHeap::new(),
             binds: 0,
             interrupts: 0,
+            is_stopped: Arc::default(),
         })
+    }
+
+    /// Forgets the connections, the addresses and that it was to stop.
+    pub fn renew(&mut self, all: Addresses) {
+        (self.links, self.free, self.addresses) = (Vec::new(), Vec::new(), Vec::new());
+        self.thinking.clear();
+        (self.all, self.is_stopped) = (all, Arc::default());
+    }
+
+    /// What ends the run from another thread, as Ctrl-C does.
+    pub fn stopper(&self) -> impl Fn() + Send + 'static {
+        let (is_stopped, wake) = (self.is_stopped.clone(), self.waker());
+        move || {
+            is_stopped.store(true, Ordering::SeqCst);
+            wake();
+        }
+    }
+
+    /// Waits between runs until a waker calls, or so long; true after Ctrl-C.
+    ///
+    /// # Errors
+    /// Waiting failed.
+    pub fn rest(&mut self, limit: Duration) -> io::Result<bool> {
+        let before = self.interrupts;
+        let mut events = Events::with_capacity(64);
+        match self.poll.poll(&mut events, Some(limit)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        while let Ok(Some(_)) = self.signals.take() {
+            self.interrupts += 1;
+        }
+        Ok(self.interrupts > before)
+    }
+
+    /// There was a Ctrl-C.
+    pub fn was_interrupted(&self) -> bool {
+        self.interrupts > 0
     }
 
     /// What a reader calls.
@@ -226,6 +273,9 @@ impl Engine {
             run.next_second += SECOND * ((now - run.next_second) / SECOND + 1);
             tick(now - run.start, streams);
             streams.iter_mut().for_each(|s| s.stats.end_second());
+        }
+        if run.over.is_none() && self.is_stopped.load(Ordering::Relaxed) {
+            (run.over, run.drain_until) = (Some(End::Interrupted), now + PARTING);
         }
         if now >= run.next_look {
             run.next_look = now + LOOK;

@@ -2,7 +2,7 @@
 //! The words after `lacquer replay`.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use accesslog::{LogFormat, Sources};
@@ -10,6 +10,7 @@ use base::args::{Arg, Args};
 use base::text;
 
 use crate::engine::Limits;
+use crate::fleet::worker::Serve;
 use crate::head::Extras;
 use crate::order::Order;
 use crate::pace::Pace;
@@ -21,6 +22,7 @@ use crate::target::{Address, Rules};
 
 const SYNOPSIS: &str = "\
 Usage: lacquer replay --to ADDRESS [OPTION...] SOURCE...
+       lacquer replay --serve [HOST:]PORT [--secret FILE] [--bind ADDRESS[-LAST]]
        lacquer replay --compare A.json B.json
 
 Sends the requests of a log to a server and measures how it answers. Load only servers that you may load.
@@ -31,7 +33,7 @@ varnishlog -w wrote; each may be packed with gzip; `-` is standard input. Severa
 
 const EPILOGUE: &str = "
 Ctrl-C ends a run early and reports what there is. The exit status is 0, or 1 when nothing was answered or the run was
-given up.
+given up or a worker was lost.
 TIME is 500ms, 10s, 5m, 1h, or a number of seconds.
 
 Examples:
@@ -108,6 +110,14 @@ pub const OPTIONS: &[(&str, &[Opt])] = &[
         ],
     ),
     (
+        "Several processes or machines as one run",
+        &[
+            ("--workers ADDRESS,...", "These send; here the source is read and all is added up (may be repeated)"),
+            ("--serve [HOST:]PORT", "Be such a worker, until Ctrl-C (port 0: a free one, which is told)"),
+            ("--secret FILE", "What both sides must know; without it a worker is for its own machine alone"),
+        ],
+    ),
+    (
         "Report",
         &[
             ("--format text|json", "For people (default) or for programs"),
@@ -168,6 +178,10 @@ pub struct Options {
     pub top: usize,
     /// No progress.
     pub quiet: bool,
+    /// Who sends; nobody: this process.
+    pub workers: Vec<String>,
+    /// What they must know.
+    pub secret: Vec<u8>,
 }
 
 /// What the words ask for.
@@ -177,14 +191,25 @@ pub enum Invocation {
     Run(Box<Options>),
     /// Two reports are to be compared.
     Compare(String, String, Format),
+    /// To be a worker of others' runs.
+    Serve(Serve),
     /// To print the usage.
     Help,
 }
 
 const DEFAULT_WINDOW: usize = 100_000;
-const MAX_CONNECTIONS: usize = 100_000;
+/// Most connections of one process.
+pub const MAX_CONNECTIONS: usize = 100_000;
 /// Addresses of `--bind` at most.
 const MAX_BINDS: u128 = 65_536;
+/// Most of the slowest.
+pub const MAX_TOP: usize = 10_000;
+/// Shortest secret.
+const MIN_SECRET: usize = 8;
+/// Workers at most.
+const MAX_WORKERS: usize = 1000;
+/// Of the slowest with workers, who tell theirs each second.
+const MAX_TOP_OF_WORKERS: usize = 100;
 
 /// What is set word by word.
 #[derive(Default)]
@@ -228,6 +253,9 @@ struct Words {
     ramp: Option<Vec<f64>>,
     hold: Option<u64>,
     until: Vec<Limit>,
+    workers: Vec<String>,
+    serve: Option<String>,
+    secret: Option<PathBuf>,
 }
 
 /// Reads the words; names among them are looked up.
@@ -340,7 +368,12 @@ impl Words {
                 self.pids = Some(pids.map_err(|_| wrong(&text))?);
             }
             "--cgroup" => self.cgroup = Some(value()?.into()),
-            "--top" => self.top = Some(number(name, &value()?, 0, 10_000)? as usize),
+            "--top" => self.top = Some(number(name, &value()?, 0, MAX_TOP as u64)? as usize),
+            "--workers" => {
+                self.workers.extend(value()?.split(',').map(|w| w.trim().to_owned()).filter(|w| !w.is_empty()))
+            }
+            "--serve" => self.serve = Some(value()?),
+            "--secret" => self.secret = Some(value()?.into()),
             _ => return Err(format!("no option {name} (--help shows the usage)")),
         }
         Ok(())
@@ -353,7 +386,11 @@ impl Words {
                 Err(_) => Err("--compare needs two reports".into()),
             };
         }
+        if let Some(address) = &self.serve {
+            return self.served(address).map(Invocation::Serve);
+        }
         self.check()?;
+        let secret = self.secret()?;
         let rules = self.rules()?;
         let first_rate = self.ramp.as_ref().and_then(|rates| rates.first().copied());
         let pace = match (self.rate.or(first_rate), self.speed, self.think) {
@@ -423,7 +460,7 @@ impl Words {
         Ok(Invocation::Run(Box::new(Options {
             plan,
             pace,
-            connections: self.connections.unwrap_or(if pace.is_open() { 1000 } else { 10 }),
+            connections: self.connections.unwrap_or(if pace.is_open() { 1000 } else { 10 }).max(self.workers.len()),
             keep: Keep { share: self.keep_alive.unwrap_or(1.0), most: self.per_connection },
             requests: self.requests,
             scenario,
@@ -433,7 +470,35 @@ impl Words {
             watched: self.pids.map(WatchedServer::Pids).or(self.cgroup.map(WatchedServer::Cgroup)),
             top: self.top.unwrap_or(10),
             quiet: self.quiet,
+            workers: self.workers,
+            secret,
         })))
+    }
+
+    fn served(&self, address: &str) -> Result<Serve, String> {
+        let is_alone = self.sources.is_empty() && self.to.is_none() && self.workers.is_empty();
+        if !is_alone {
+            return Err("--serve takes its orders from a coordinator: only --bind and --secret go with it".into());
+        }
+        let wrong = || format!("--serve {address}: no such address");
+        let address: SocketAddr = match address.parse::<u16>() {
+            Ok(port) => ([127, 0, 0, 1], port).into(),
+            Err(_) => address.to_socket_addrs().ok().and_then(|mut all| all.next()).ok_or_else(wrong)?,
+        };
+        let secret = self.secret()?;
+        if secret.is_empty() && !address.ip().is_loopback() {
+            return Err(format!("--serve {address}: others could have it load whom they like; give it a --secret"));
+        }
+        Ok(Serve { address, secret, bind: self.bind.clone() })
+    }
+
+    /// What is in the file, without the white space around it.
+    fn secret(&self) -> Result<Vec<u8>, String> {
+        let Some(path) = &self.secret else { return Ok(Vec::new()) };
+        let wrong = |why: &str| format!("--secret {}: {why}", path.display());
+        let bytes = std::fs::read(path).map_err(|e| wrong(&logq::source::strerror(&e)))?;
+        let secret = bytes.trim_ascii();
+        if secret.len() < MIN_SECRET { Err(wrong("shorter than 8 bytes")) } else { Ok(secret.to_vec()) }
     }
 
     /// Words that don't go together.
@@ -476,6 +541,21 @@ impl Words {
             (
                 self.log_format.is_some() && self.live.is_some(),
                 "--log-format is for lines of a file, not for a running varnishd",
+            ),
+            (self.secret.is_some() && self.workers.is_empty(), "--secret is for --workers and --serve"),
+            (self.workers.len() > MAX_WORKERS, "more than 1000 workers"),
+            (
+                !self.workers.is_empty() && self.connections.is_some_and(|n| n < self.workers.len()),
+                "fewer connections (-c) than workers: each needs one",
+            ),
+            (!self.workers.is_empty() && !self.bind.is_empty(), "--bind is each worker's own: give it with --serve"),
+            (
+                !self.workers.is_empty() && self.requests.is_some() && self.ramp.is_some(),
+                "--requests with --ramp is for one process; with --workers give --hold",
+            ),
+            (
+                !self.workers.is_empty() && self.top.is_some_and(|n| n > MAX_TOP_OF_WORKERS),
+                "--top is 100 at most with --workers",
             ),
             (self.sources.iter().filter(|s| *s == "-").count() > 1, "standard input can be read only once"),
         ];
@@ -555,6 +635,7 @@ mod tests {
         let got = match parse(&args) {
             Err(error) => error,
             Ok(Invocation::Help) => "help".into(),
+            Ok(Invocation::Serve(serve)) => format!("serve {}", serve.address),
             Ok(Invocation::Compare(a, b, format)) => format!("compare {a} {b} {format:?}"),
             Ok(Invocation::Run(o)) => format!("{:?} {} {:?}", o.pace, o.connections, o.plan.sources.files),
         };

@@ -6,8 +6,27 @@ use std::sync::atomic::Ordering;
 
 use base::print;
 
+use crate::reader::ReaderReport;
 use crate::server::round;
-use crate::stream::Stream;
+
+/// How the first stream stands.
+#[derive(Clone, Copy)]
+pub struct Standing<'a> {
+    /// Answers so far.
+    pub answers: u64,
+    /// Answers in this second.
+    pub rate: u64,
+    /// Of this second, in nanoseconds.
+    pub p99: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests begun.
+    pub begun: u64,
+    /// Requests there will be at most.
+    pub most: Option<u64>,
+    /// What the reader tells.
+    pub told: &'a ReaderReport,
+}
 
 /// The line, or nothing where nobody looks.
 pub struct Progress {
@@ -24,9 +43,9 @@ impl Progress {
     }
 
     /// Shows how it stands.
-    pub fn show(&self, passed: u64, streams: &[Stream]) {
+    pub fn show(&self, passed: u64, standing: &Standing<'_>) {
         if self.is_shown {
-            print::err(format_args!("\r\x1b[K{}", self.line(passed, streams)));
+            print::err(format_args!("\r\x1b[K{}", self.line(passed, standing)));
         }
     }
 
@@ -37,18 +56,16 @@ impl Progress {
         }
     }
 
-    fn line(&self, passed: u64, streams: &[Stream]) -> String {
-        let Some(stream) = streams.first() else { return String::new() };
-        let (second, times) = stream.stats.current();
+    fn line(&self, passed: u64, standing: &Standing<'_>) -> String {
         let seconds = passed as f64 / 1e9;
         let mut line = format!(
             "{seconds:.0} s  {} answers  {}/s  p99 {} ms  {} failed",
-            stream.stats.answers,
-            second.answers,
-            round(times.percentile(99.0) as f64 / 1e6, 1),
-            stream.stats.failed(),
+            standing.answers,
+            standing.rate,
+            round(standing.p99 as f64 / 1e6, 1),
+            standing.failed,
         );
-        if let Some(done) = self.done(passed, stream).filter(|done| *done > 0.0) {
+        if let Some(done) = self.done(passed, standing).filter(|done| *done > 0.0) {
             let left = seconds / done * (1.0 - done).max(0.0);
             line.push_str(&format!("  {:.0} %  {left:.0} s left", done * 100.0));
         }
@@ -56,12 +73,12 @@ impl Progress {
     }
 
     /// The share that is done: of time, of requests or of the source, whichever is further.
-    fn done(&self, passed: u64, stream: &Stream) -> Option<f64> {
+    fn done(&self, passed: u64, standing: &Standing<'_>) -> Option<f64> {
         let by_time = self.duration.map(|d| passed as f64 / d as f64);
-        let by_count = stream.most.map(|most| stream.begun as f64 / most as f64);
-        let size = stream.told.size.load(Ordering::Relaxed);
+        let by_count = standing.most.map(|most| standing.begun as f64 / most as f64);
+        let size = standing.told.size.load(Ordering::Relaxed);
         let is_sized = size > 0 && !self.repeats;
-        let by_source = is_sized.then(|| stream.told.read.load(Ordering::Relaxed) as f64 / size as f64);
+        let by_source = is_sized.then(|| standing.told.read.load(Ordering::Relaxed) as f64 / size as f64);
         let furthest = [by_time, by_count, by_source]
             .into_iter()
             .flatten()

@@ -10,18 +10,47 @@ use crate::answer::SIGNS;
 use crate::engine::End;
 use crate::faults::Fault;
 use crate::head::Unsent;
+use crate::reader::ReaderReport;
 use crate::server::round;
 use crate::stats::Stats;
-use crate::stream::Stream;
 
 /// From here on the client itself may be what limits a run (percent of a CPU).
 const BUSY_CLIENT: f64 = 90.0;
 /// Requests of an open loop that begin later than this are told of (milliseconds).
 const LATE: f64 = 10.0;
 
+/// A stream as the report sees it.
+#[derive(Clone, Copy)]
+pub struct Counted<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What was counted.
+    pub stats: &'a Stats,
+    /// What its reader told.
+    pub told: &'a ReaderReport,
+    /// Requests were due at times of their own.
+    pub is_open: bool,
+}
+
+/// What sending cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Client {
+    /// CPU seconds of all who sent.
+    pub cpu_seconds: f64,
+    /// Of the one that used most.
+    pub busiest: f64,
+}
+
+impl Client {
+    /// One process.
+    pub fn alone(cpu_seconds: f64) -> Client {
+        Client { cpu_seconds, busiest: cpu_seconds }
+    }
+}
+
 /// A stream's numbers.
-pub fn stream(stream: &Stream, seconds: f64) -> Value {
-    let s = &stream.stats;
+fn stream(stream: Counted<'_>, seconds: f64) -> Value {
+    let s = stream.stats;
     let status: serde_json::Map<String, Value> =
         s.status.iter().enumerate().filter(|(_, n)| **n > 0).map(|(code, n)| (code.to_string(), json!(n))).collect();
     let faults: serde_json::Map<String, Value> =
@@ -46,12 +75,12 @@ pub fn stream(stream: &Stream, seconds: f64) -> Value {
         "status": status,
         "errors": faults,
         "cache": cache(s),
-        "source": source(stream),
+        "source": source(stream.told),
         "slowest": s.slowest.iter().map(|(ns, status, url)| json!({"ms": ms(*ns), "status": status, "url": url}))
             .collect::<Vec<_>>(),
         "series": series(s),
     });
-    if stream.pace.is_open() {
+    if stream.is_open {
         out["late_ms"] = s.late.json();
     }
     out
@@ -73,8 +102,7 @@ fn cache(s: &Stats) -> Value {
     json!({"told": s.known, "hits": s.hits, "hit_rate": share(s.hits, s.known), "by": by})
 }
 
-fn source(stream: &Stream) -> Value {
-    let told = &stream.told;
+fn source(told: &ReaderReport) -> Value {
     let of = |unsent: &Unsent| told.skipped[unsent.place()].load(Ordering::Relaxed);
     let skipped: serde_json::Map<String, Value> =
         Unsent::ALL.iter().map(|unsent| (unsent.word().to_owned(), json!(of(unsent)))).collect();
@@ -98,28 +126,28 @@ fn series(s: &Stats) -> Value {
 }
 
 /// A whole run: its first stream, others beside it, what both ends cost.
-pub fn run(streams: &[Stream], ns: u64, end: End, client_cpu: f64, server: Option<&crate::server::Meter>) -> Value {
+pub fn run(streams: &[Counted<'_>], ns: u64, end: End, client: Client, server: Option<&crate::server::Meter>) -> Value {
     let seconds = ns as f64 / 1e9;
-    let mut out = streams.first().map_or(Value::Null, |first| stream(first, seconds));
+    let mut out = streams.first().map_or(Value::Null, |first| stream(*first, seconds));
     let answers: u64 = streams.iter().map(|s| s.stats.answers).sum();
     out["end"] = json!(end.word());
     out["client"] = json!({
-        "cpu_seconds": round(client_cpu, 3),
-        "cpu_percent": round(100.0 * client_cpu / seconds, 1),
-        "answers_per_cpu_second": round(answers as f64 / client_cpu.max(1e-6), 0),
+        "cpu_seconds": round(client.cpu_seconds, 3),
+        "cpu_percent": round(100.0 * client.cpu_seconds / seconds, 1),
+        "answers_per_cpu_second": round(answers as f64 / client.cpu_seconds.max(1e-6), 0),
     });
     if let Some(meter) = server {
         out["server"] = meter.json(seconds, answers);
     }
     for beside in streams.iter().skip(1) {
-        out[&beside.name] = stream(beside, seconds);
+        out[beside.name] = stream(*beside, seconds);
     }
-    out["notes"] = notes(streams, &out);
+    out["notes"] = notes(streams, &out, 100.0 * client.busiest / seconds);
     out
 }
 
 /// What makes the numbers doubtful.
-fn notes(streams: &[Stream], report: &Value) -> Value {
+fn notes(streams: &[Counted<'_>], report: &Value, busy: f64) -> Value {
     let mut notes: Vec<String> = Vec::new();
     for stream in streams {
         if let Ok(told) = stream.told.notes.lock() {
@@ -132,9 +160,10 @@ fn notes(streams: &[Stream], report: &Value) -> Value {
             ));
         }
     }
-    let busy = report["client"]["cpu_percent"].as_f64().unwrap_or(0.0);
-    if busy > BUSY_CLIENT {
-        notes.push(format!("this client used {busy} % of a CPU: it may be what limits the rate"));
+    // The CPU time of a short run is mostly its beginning.
+    let is_long = report["seconds"].as_f64().unwrap_or(0.0) >= 1.0;
+    if busy > BUSY_CLIENT && is_long {
+        notes.push(format!("this client used {} % of a CPU: it may be what limits the rate", round(busy, 1)));
     }
     if report["server"]["gone"] == json!(true) {
         notes.push("the server's processes ended during the run".into());
@@ -162,6 +191,16 @@ pub fn text(report: &Value) -> String {
         client["cpu_seconds"], client["cpu_percent"], client["answers_per_cpu_second"]
     );
     line(&mut out, "client", &cost);
+    for worker in report["workers"].as_array().into_iter().flatten() {
+        let lost = worker["lost"].as_str().map_or(String::new(), |why| format!(", lost: {why}"));
+        let counts = format!("{} answered, {} failed, {}/s", worker["answers"], worker["failed"], worker["rate"]);
+        let name = worker["address"].as_str().unwrap_or_default();
+        line(
+            &mut out,
+            "worker",
+            &format!("{name}: {counts}, p99 {} ms, {} s of CPU{lost}", worker["p99_ms"], worker["cpu_seconds"]),
+        );
+    }
     for beside in ["walker"] {
         if let Some(stream) = report.get(beside) {
             let _ = writeln!(out, "\n{beside}");

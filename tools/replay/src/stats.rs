@@ -43,6 +43,26 @@ impl Times {
         self.sum += other.sum;
     }
 
+    /// Adds one so many times.
+    pub fn add_many(&mut self, ns: u64, count: u64) {
+        self.all.saturating_record_n(ns, count);
+    }
+
+    /// Each value (of three digits) and how often it came.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.all.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
+    }
+
+    /// All of them together, in nanoseconds.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// Sets what [`Times::add_many`] can't know exactly.
+    pub fn set_sum(&mut self, sum: u128) {
+        self.sum = sum;
+    }
+
     /// Forgets all.
     pub fn clear(&mut self) {
         self.all.reset();
@@ -95,6 +115,13 @@ pub struct Second {
     pub p50: u64,
     /// Nanoseconds.
     pub p99: u64,
+}
+
+impl Second {
+    /// It is over, and these are its times.
+    pub fn close(&mut self, times: &Times) {
+        (self.mean, self.p50, self.p99) = (times.mean(), times.percentile(50.0), times.percentile(99.0));
+    }
 }
 
 /// The slowest requests, each URL once.
@@ -253,9 +280,8 @@ impl Stats {
 
     /// A second is over.
     pub fn end_second(&mut self) {
-        let times = &self.current_times;
-        let second =
-            Second { mean: times.mean(), p50: times.percentile(50.0), p99: times.percentile(99.0), ..self.current };
+        let mut second = self.current;
+        second.close(&self.current_times);
         self.settle();
         if self.seconds.len() >= MAX_SECONDS {
             self.seconds.remove(0);

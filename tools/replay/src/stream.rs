@@ -9,6 +9,7 @@ use crate::link::Job;
 use crate::order::Rng;
 use crate::pace::Pace;
 use crate::reader::{ReaderReport, SentBatch};
+use crate::report::Counted;
 use crate::stats::Stats;
 
 /// Requests that were due and not begun, counted one by one at most.
@@ -53,6 +54,10 @@ pub struct Stream {
     pub wake_at: u64,
     /// Requests begun in this run.
     pub begun: u64,
+    /// How much later than the run its first request is due, at a rate (nanoseconds).
+    pub offset: u64,
+    /// Called when a batch is begun.
+    pub on_taken: Option<Box<dyn Fn()>>,
     top: usize,
     from: Receiver<SentBatch>,
     current: Option<SentBatch>,
@@ -90,6 +95,8 @@ impl Stream {
             idle: Vec::new(),
             wake_at: u64::MAX,
             begun: 0,
+            offset: 0,
+            on_taken: None,
             top,
             from,
             current: None,
@@ -107,7 +114,7 @@ impl Stream {
         (self.start, self.end) = (now, end.unwrap_or(u64::MAX));
         self.begun = 0;
         self.ready = self.connections;
-        self.next_due = now as f64;
+        self.next_due = (now + self.offset) as f64;
         self.stats = Stats::new(self.top);
     }
 
@@ -119,10 +126,20 @@ impl Stream {
         self.stats.sent = under_way;
     }
 
+    /// What it draws follows from this.
+    pub fn seed(&mut self, seed: u64) {
+        self.rng = Rng::new(seed);
+    }
+
     /// Takes another source; connections stay.
     pub fn refill(&mut self, from: Receiver<SentBatch>, told: Arc<ReaderReport>) {
         self.told.is_over.store(true, Ordering::Relaxed);
         (self.from, self.told, self.current, self.is_ended) = (from, told, None, false);
+    }
+
+    /// For the report.
+    pub fn counted(&self) -> Counted<'_> {
+        Counted { name: &self.name, stats: &self.stats, told: &self.told, is_open: self.pace.is_open() }
     }
 
     /// Whether all is sent and answered.
@@ -193,7 +210,10 @@ impl Stream {
                 other => other,
             };
             match got {
-                Ok(sent) => (self.current, self.at) = (Some(sent), 0),
+                Ok(sent) => {
+                    (self.current, self.at) = (Some(sent), 0);
+                    self.on_taken.iter().for_each(|tell| tell());
+                }
                 Err(TryRecvError::Empty) => return false,
                 Err(TryRecvError::Disconnected) => self.is_ended = true,
             }

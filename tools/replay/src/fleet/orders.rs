@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a coordinator tells its workers to do, as JSON and back. A worker believes no number that it couldn't have been given
+//! as an option.
+
+use serde_json::{Value, json};
+
+use super::MAX_STREAMS;
+use crate::engine::Limits;
+use crate::options::{MAX_CONNECTIONS, MAX_TOP};
+use crate::pace::Pace;
+use crate::stream::Keep;
+
+/// The longest time that is believed, in nanoseconds.
+const MAX_NS: u64 = 1 << 60;
+
+/// A stream that a worker is to have.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OpenStream {
+    /// Its name.
+    pub name: String,
+    /// Most connections.
+    pub connections: usize,
+    /// How they are kept.
+    pub keep: Keep,
+    /// The run doesn't wait for its end.
+    pub is_beside: bool,
+}
+
+/// The streams of a session.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Open {
+    /// At most [`MAX_STREAMS`].
+    pub streams: Vec<OpenStream>,
+    /// How many of the slowest.
+    pub top: usize,
+    /// What is drawn follows from it.
+    pub seed: u64,
+}
+
+/// One part of a run.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Of each stream: its pace, and how much later than the others' its first request is due.
+    pub paces: Vec<(Pace, u64)>,
+    /// What holds for it; addresses to come from are the worker's own.
+    pub limits: Limits,
+}
+
+impl Open {
+    /// To be sent.
+    pub fn json(&self) -> Value {
+        let streams = self.streams.iter().map(|s| {
+            json!({"name": s.name, "connections": s.connections, "share": s.keep.share, "most": s.keep.most,
+                "is_beside": s.is_beside})
+        });
+        json!({"streams": streams.collect::<Value>(), "top": self.top, "seed": self.seed})
+    }
+
+    /// As it came.
+    pub fn parse(value: &Value) -> Option<Open> {
+        let stream = |s: &Value| {
+            let most = match &s["most"] {
+                Value::Null => None,
+                n => Some(u32::try_from(n.as_u64()?).ok()?),
+            };
+            Some(OpenStream {
+                name: s["name"].as_str()?.chars().take(40).collect(),
+                connections: number(&s["connections"], MAX_CONNECTIONS as u64)? as usize,
+                keep: Keep { share: s["share"].as_f64().filter(|share| (0.0..=1.0).contains(share))?, most },
+                is_beside: s["is_beside"].as_bool()?,
+            })
+        };
+        let streams: Vec<_> = value["streams"].as_array()?.iter().map(stream).collect::<Option<_>>()?;
+        let top = number(&value["top"], MAX_TOP as u64)? as usize;
+        (1..=MAX_STREAMS).contains(&streams.len()).then_some(())?;
+        Some(Open { streams, top, seed: value["seed"].as_u64()? })
+    }
+}
+
+impl Part {
+    /// To be sent.
+    pub fn json(&self) -> Value {
+        let pace = |(pace, offset): &(Pace, u64)| match pace {
+            Pace::Closed { from, to } => json!({"pace": "closed", "from": from, "to": to, "offset": offset}),
+            Pace::Rate { rate, is_random } => {
+                json!({"pace": "rate", "rate": rate, "is_random": is_random, "offset": offset})
+            }
+            Pace::Log { speed } => json!({"pace": "log", "speed": speed, "offset": offset}),
+        };
+        let l = &self.limits;
+        json!({"paces": self.paces.iter().map(pace).collect::<Value>(), "duration": l.duration, "warmup": l.warmup,
+            "timeout": l.timeout, "give_up": l.give_up})
+    }
+
+    /// As it came, for so many streams; `bind`: the worker's own addresses.
+    pub fn parse(value: &Value, streams: usize, bind: &[std::net::IpAddr]) -> Option<Part> {
+        let ns = |value: &Value| number(value, MAX_NS);
+        let positive = |value: &Value| value.as_f64().filter(|n| n.is_finite() && *n > 0.0);
+        let pace = |p: &Value| {
+            let pace = match p["pace"].as_str()? {
+                "closed" => Pace::Closed { from: ns(&p["from"])?, to: ns(&p["to"])? },
+                "rate" => Pace::Rate { rate: positive(&p["rate"])?, is_random: p["is_random"].as_bool()? },
+                "log" => Pace::Log { speed: positive(&p["speed"])? },
+                _ => return None,
+            };
+            Some((pace, ns(&p["offset"])?))
+        };
+        let duration = match &value["duration"] {
+            Value::Null => None,
+            time => Some(ns(time)?),
+        };
+        let (warmup, timeout, give_up) = (ns(&value["warmup"])?, ns(&value["timeout"])?, ns(&value["give_up"])?);
+        let paces: Vec<_> = value["paces"].as_array()?.iter().map(pace).collect::<Option<_>>()?;
+        (paces.len() == streams).then_some(())?;
+        Some(Part { paces, limits: Limits { duration, warmup, timeout, give_up, bind: bind.to_vec() } })
+    }
+}
+
+fn number(value: &Value, most: u64) -> Option<u64> {
+    value.as_u64().filter(|n| *n <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_come_as_they_went() {
+        let stream = |most, is_beside| OpenStream {
+            name: "x".into(),
+            connections: 7,
+            keep: Keep { share: 0.25, most },
+            is_beside,
+        };
+        let open = Open { streams: vec![stream(Some(3), false), stream(None, true)], top: 5, seed: u64::MAX };
+        assert_eq!(Open::parse(&open.json()), Some(open));
+        let limits = Limits { duration: Some(5), warmup: 1, timeout: 2, give_up: 0, bind: Vec::new() };
+        for pace in
+            [Pace::Closed { from: 1, to: 2 }, Pace::Rate { rate: 0.5, is_random: true }, Pace::Log { speed: 4.0 }]
+        {
+            let part = Part { paces: vec![(pace, 9)], limits: limits.clone() };
+            let bind = ["127.0.0.9".parse().unwrap()];
+            let got = Part::parse(&part.json(), 1, &bind).unwrap();
+            assert_eq!(got.paces, part.paces);
+            assert_eq!((got.limits.duration, got.limits.warmup, got.limits.timeout), (Some(5), 1, 2));
+            assert_eq!(got.limits.bind, bind);
+            assert!(Part::parse(&part.json(), 2, &[]).is_none());
+        }
+    }
+
+    #[test]
+    fn what_no_option_could_say_is_refused() {
+        let good = Open {
+            streams: vec![OpenStream {
+                name: "x".into(),
+                connections: 7,
+                keep: Keep { share: 1.0, most: None },
+                is_beside: false,
+            }],
+            top: 5,
+            seed: 1,
+        }
+        .json();
+        for (pointer, value) in [
+            ("/streams", json!([])),
+            ("/streams/0/connections", json!(1u64 << 40)),
+            ("/streams/0/share", json!(2)),
+            ("/streams/0/most", json!(-1)),
+            ("/top", json!(1u64 << 40)),
+        ] {
+            let mut bad = good.clone();
+            *bad.pointer_mut(pointer).unwrap() = value;
+            assert_eq!(Open::parse(&bad), None, "{pointer}");
+        }
+        let rate = |n: Value| {
+            json!({"paces": [{"pace": "rate", "rate": n, "is_random": false, "offset": 0}],
+            "duration": null, "warmup": 0, "timeout": 1, "give_up": 0})
+        };
+        assert!(Part::parse(&rate(json!(1)), 1, &[]).is_some());
+        assert!(Part::parse(&rate(json!(0)), 1, &[]).is_none());
+        assert!(Part::parse(&rate(json!("x")), 1, &[]).is_none());
+    }
+}

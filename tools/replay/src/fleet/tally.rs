@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a worker counted, as JSON, and back: sums, and histograms as pairs of a value and how often it came.
+
+use serde_json::{Value, json};
+
+use crate::answer::SIGNS;
+use crate::faults::Fault;
+use crate::stats::{Second, Stats, Times};
+
+/// More than any run counts; sums of as many as there may be workers stay numbers.
+const MAX_COUNT: u64 = 1 << 48;
+/// Longest URL that goes over the wire.
+const MAX_URL: usize = 1000;
+
+/// What is counted by one number each.
+type Sum = (&'static str, fn(&mut Stats) -> &mut u64);
+
+const SUMS: [Sum; 10] = [
+    ("sent", |s| &mut s.sent),
+    ("answers", |s| &mut s.answers),
+    ("known", |s| &mut s.known),
+    ("hits", |s| &mut s.hits),
+    ("bytes_in", |s| &mut s.bytes_in),
+    ("body_bytes", |s| &mut s.body_bytes),
+    ("bytes_out", |s| &mut s.bytes_out),
+    ("connections", |s| &mut s.connections),
+    ("resent", |s| &mut s.resent),
+    ("unsent", |s| &mut s.unsent),
+];
+
+/// As above, of times.
+type Distribution = (&'static str, fn(&mut Stats) -> &mut Times);
+
+const DISTRIBUTIONS: [Distribution; 4] = [
+    ("latency", |s| &mut s.latency),
+    ("service", |s| &mut s.service),
+    ("late", |s| &mut s.late),
+    ("connect", |s| &mut s.connect),
+];
+
+/// All that was counted; the second that runs is a part of it and stands by itself, too.
+pub fn encode(stats: &Stats, has_second: bool) -> Value {
+    let mut s = stats.clone();
+    let (second, times) = (*stats.current().0, stats.current().1.clone());
+    s.latency.add_all(&times);
+    let mut out = json!({
+        "unfinished": s.unfinished,
+        "status": s.status.iter().enumerate().filter(|(_, n)| **n > 0).map(|(code, n)| json!([code, n])).collect::<Value>(),
+        "faults": s.faults,
+        "signs": s.signs.iter().map(|(told, hits)| json!([told, hits])).collect::<Value>(),
+        "slowest": s.slowest.iter().map(|(ns, status, url)| json!([ns, status, cut(url)])).collect::<Value>(),
+    });
+    SUMS.iter().for_each(|(name, of)| out[*name] = json!(*of(&mut s)));
+    DISTRIBUTIONS.iter().for_each(|(name, of)| out[*name] = pairs(of(&mut s)));
+    if has_second {
+        out["second"] = json!([second.answers, second.faults, second.hits, pairs(&times)]);
+    }
+    out
+}
+
+fn cut(url: &str) -> String {
+    url.chars().take(MAX_URL).collect()
+}
+
+fn pairs(times: &Times) -> Value {
+    let counts: Vec<u64> = times.iter().flat_map(|(ns, count)| [ns, count]).collect();
+    json!([times.sum().to_string(), counts])
+}
+
+/// Reads what another process counted; `top`: so many of the slowest are kept. Also its second, if it has one.
+pub fn decode(value: &Value, top: usize) -> Option<(Stats, Option<(Second, Times)>)> {
+    let count = |value: &Value| value.as_u64().filter(|n| *n <= MAX_COUNT);
+    let pair = |value: &Value| Some((count(&value[0])?, count(&value[1])?));
+    let mut s = Stats::new(top);
+    s.unfinished = count(&value["unfinished"])?;
+    for (name, of) in SUMS {
+        *of(&mut s) = count(&value[name])?;
+    }
+    for (name, of) in DISTRIBUTIONS {
+        *of(&mut s) = times(&value[name])?;
+    }
+    for row in value["status"].as_array()? {
+        let (code, n) = pair(row)?;
+        *s.status.get_mut(code as usize)? = n;
+    }
+    for fault in Fault::ALL {
+        s.faults[fault as usize] = count(&value["faults"][fault as usize])?;
+    }
+    for i in 0..SIGNS.len() {
+        s.signs[i] = pair(&value["signs"][i])?;
+    }
+    for row in value["slowest"].as_array()?.iter().take(top) {
+        let (ns, status) = pair(row)?;
+        s.slowest.add(ns, status as u16, || cut(row[2].as_str().unwrap_or_default()));
+    }
+    let second = match &value["second"] {
+        Value::Null => None,
+        row => {
+            let (answers, faults, hits) = (count(&row[0])?, count(&row[1])?, count(&row[2])?);
+            Some((Second { answers, faults, hits, ..Second::default() }, times(&row[3])?))
+        }
+    };
+    Some((s, second))
+}
+
+fn times(value: &Value) -> Option<Times> {
+    let mut out = Times::default();
+    for pair in value[1].as_array()?.chunks(2) {
+        let (ns, count) = (pair[0].as_u64()?, pair.get(1)?.as_u64().filter(|n| *n <= MAX_COUNT)?);
+        out.add_many(ns, count);
+    }
+    out.set_sum(value[0].as_str()?.parse().ok().filter(|sum| *sum < u128::from(u64::MAX))?);
+    Some(out)
+}
+
+/// Adds what another process counted.
+pub fn add(to: &mut Stats, from: &Stats) {
+    let mut from = from.clone();
+    for (_, of) in SUMS {
+        *of(to) = of(to).saturating_add(*of(&mut from));
+    }
+    for (_, of) in DISTRIBUTIONS {
+        of(to).add_all(of(&mut from));
+    }
+    to.unfinished = to.unfinished.saturating_add(from.unfinished);
+    to.status.iter_mut().zip(&from.status).for_each(|(a, b)| *a = a.saturating_add(*b));
+    to.faults.iter_mut().zip(from.faults).for_each(|(a, b)| *a = a.saturating_add(b));
+    for (a, b) in to.signs.iter_mut().zip(from.signs) {
+        *a = (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
+    }
+    from.slowest.iter().for_each(|(ns, status, url)| to.slowest.add(*ns, *status, || url.clone()));
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::answer::Answer;
+    use crate::report::{self, Counted};
+
+    fn counted(answers: &[(u64, u16, bool)]) -> Stats {
+        let mut stats = Stats::new(3);
+        for (i, (ns, status, is_hit)) in answers.iter().enumerate() {
+            let verdicts = [None, None, Some(*is_hit), None];
+            let answer = Answer { status: *status, verdicts, keeps: true, body_bytes: 7 };
+            stats.sent += 1;
+            stats.answer(&answer, *ns, ns / 2, || format!("/{i}"));
+            stats.late.add(ns / 3);
+        }
+        stats.fault(Fault::Reset);
+        stats
+    }
+
+    fn shown(stats: &Stats) -> Value {
+        let told = crate::reader::ReaderReport::default();
+        let streams = [Counted { name: "x", stats, told: &told, is_open: true }];
+        report::run(&streams, 1_000_000_000, crate::engine::End::Done, report::Client::default(), None)
+    }
+
+    proptest! {
+        /// Sent over and added up, two parts say what the whole would have said.
+        #[test]
+        fn parts_add_up(answers in proptest::collection::vec((1_000u64..10_000_000_000, 100u16..600, any::<bool>()), 0..60), at in 0usize..60) {
+            let at = at.min(answers.len());
+            let mut sum = Stats::new(3);
+            for part in [&answers[..at], &answers[at..]] {
+                let stats = counted(part);
+                let (got, second) = decode(&encode(&stats, true), 3).unwrap();
+                let (second, times) = second.unwrap();
+                prop_assert_eq!((second.answers, second.faults, times.len()), (part.len() as u64, 1, part.len() as u64));
+                add(&mut sum, &got);
+            }
+            let mut whole = counted(&answers);
+            whole.fault(Fault::Reset);
+            whole.settle();
+            let (mut a, mut b) = (shown(&sum), shown(&whole));
+            // Which URL is where among equals may differ: they are numbered by part.
+            a["slowest"] = Value::Null;
+            b["slowest"] = Value::Null;
+            prop_assert_eq!(a, b);
+        }
+
+        #[test]
+        fn no_numbers_can_hurt(n: u64, code: u64, text: String) {
+            let mut value = encode(&counted(&[(5, 200, true)]), true);
+            value["sent"] = json!(n);
+            value["latency"] = json!([text, [n, n, code]]);
+            value["status"] = json!([[code, n]]);
+            let _ = decode(&value, 3);
+            let _ = decode(&json!({"sent": text}), 3);
+        }
+    }
+}

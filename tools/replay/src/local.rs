@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A run that this process sends by itself.
+
+use serde_json::Value;
+
+use crate::engine::{End, Engine, Limits};
+use crate::options::Options;
+use crate::pace::Pace;
+use crate::progress::Standing;
+use crate::reader::{self, Plan};
+use crate::report::Client;
+use crate::run::{Sender, Watch};
+use crate::stats::Stats;
+use crate::stream::Stream;
+use crate::target::Addresses;
+use crate::{report, server};
+
+/// The engine and its streams: the first is the run's, others go on beside it.
+pub struct Local<'o> {
+    options: &'o Options,
+    engine: Engine,
+    addresses: Addresses,
+    streams: Vec<Stream>,
+}
+
+fn failed(error: std::io::Error) -> String {
+    logq::source::strerror(&error)
+}
+
+impl<'o> Local<'o> {
+    /// One whose readers have begun. Must be made before there are threads.
+    ///
+    /// # Errors
+    /// The operating system's word.
+    pub fn new(o: &'o Options) -> Result<Local<'o>, String> {
+        // As many as may be: refused, it goes on with fewer.
+        let _ = sys::limits::raise_open_files(2 * o.connections as u64 + 64);
+        let addresses = Addresses::default();
+        let engine = Engine::new(addresses.clone()).map_err(failed)?;
+        let mut local = Local { options: o, engine, addresses, streams: Vec::new() };
+        let mut first = local.stream("replay", &o.plan, o.pace, o.connections)?;
+        (first.keep, first.most) = (o.keep, o.requests);
+        local.streams.push(first);
+        if let Some((plan, pace)) = &o.walker {
+            let mut walker = local.stream("walker", plan, *pace, 1)?;
+            walker.is_beside = true;
+            local.streams.push(walker);
+        }
+        Ok(local)
+    }
+
+    fn stream(&self, name: &str, plan: &Plan, pace: Pace, connections: usize) -> Result<Stream, String> {
+        let (from, told) = reader::start(plan.clone(), self.addresses.clone(), self.engine.waker()).map_err(failed)?;
+        Ok(Stream::new(name, from, told, pace, connections, self.options.top))
+    }
+}
+
+impl Sender for Local<'_> {
+    fn refill(&mut self) -> Result<(), String> {
+        let plan = self.options.plan.clone();
+        let (from, told) = reader::start(plan, self.addresses.clone(), self.engine.waker()).map_err(failed)?;
+        self.streams[0].refill(from, told);
+        Ok(())
+    }
+
+    fn part(&mut self, pace: Pace, limits: &Limits, watch: &mut Watch) -> Result<(Value, End), String> {
+        self.streams[0].pace = pace;
+        let mut client = server::own_cpu_seconds();
+        let mut tick = |passed: u64, streams: &[Stream]| {
+            if watch.tick(passed, &standing(&streams[0])) {
+                client = server::own_cpu_seconds();
+            }
+        };
+        let (ns, end) = self.engine.run(&mut self.streams, limits, &mut tick).map_err(failed)?;
+        watch.end();
+        let streams: Vec<_> = self.streams.iter().map(Stream::counted).collect();
+        let used = server::own_cpu_seconds() - client;
+        Ok((report::run(&streams, ns, end, Client::alone(used), watch.meter.as_ref()), end))
+    }
+
+    fn stats(&self) -> &Stats {
+        &self.streams[0].stats
+    }
+
+    fn is_unanswered(&self) -> bool {
+        self.streams.iter().all(|s| s.stats.answers == 0)
+    }
+}
+
+fn standing(stream: &Stream) -> Standing<'_> {
+    let (second, times) = stream.stats.current();
+    Standing {
+        answers: stream.stats.answers,
+        rate: second.answers,
+        p99: times.percentile(99.0),
+        failed: stream.stats.failed(),
+        begun: stream.begun,
+        most: stream.most,
+        told: &stream.told,
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A run from its first part to its report, whoever sends: this process (`local`) or others (`fleet`).
+
+use base::print;
+use serde_json::Value;
+
+use crate::engine::{End, Limits};
+use crate::fleet::coordinator::Coordinator;
+use crate::local::Local;
+use crate::options::{Format, Options};
+use crate::pace::Pace;
+use crate::progress::{Progress, Standing};
+use crate::report;
+use crate::scenario::{Limit, Scenario};
+use crate::server::Meter;
+use crate::stats::Stats;
+
+/// Who sends.
+pub trait Sender {
+    /// Begins the source anew.
+    ///
+    /// # Errors
+    /// What keeps it from it.
+    fn refill(&mut self) -> Result<(), String>;
+
+    /// Sends one part; `watch` is told how it goes.
+    ///
+    /// # Errors
+    /// What keeps it from it.
+    fn part(&mut self, pace: Pace, limits: &Limits, watch: &mut Watch) -> Result<(Value, End), String>;
+
+    /// What was counted of the first stream.
+    fn stats(&self) -> &Stats;
+
+    /// Nothing was answered, of any stream.
+    fn is_unanswered(&self) -> bool;
+
+    /// What of the run is not whole, beside what the engine tells; for the exit status.
+    fn is_damaged(&self) -> bool {
+        false
+    }
+}
+
+/// What is looked at once a second: the server's CPU time, and the line on the terminal.
+pub struct Watch {
+    /// The server's.
+    pub meter: Option<Meter>,
+    progress: Progress,
+    warmup: u64,
+    is_warm: bool,
+}
+
+impl Watch {
+    fn new(meter: Option<Meter>, progress: Progress, warmup: u64) -> Watch {
+        let mut watch = Watch { meter, progress, warmup, is_warm: warmup == 0 };
+        watch.meter.iter_mut().for_each(Meter::restart);
+        watch
+    }
+
+    /// So many nanoseconds have passed; true when what is counted has just begun.
+    pub fn tick(&mut self, passed: u64, standing: &Standing<'_>) -> bool {
+        let begins = !self.is_warm && passed > self.warmup;
+        if begins {
+            self.is_warm = true;
+            self.meter.iter_mut().for_each(Meter::restart);
+        }
+        self.meter.iter_mut().for_each(Meter::look);
+        self.progress.show(passed, standing);
+        begins
+    }
+
+    /// The part is over.
+    pub fn end(&mut self) {
+        self.progress.end();
+        self.meter.iter_mut().for_each(Meter::look);
+    }
+}
+
+/// Runs it; the exit status.
+///
+/// # Errors
+/// Why it can't begin, or go on.
+pub fn run(o: &Options) -> Result<i32, String> {
+    // What can't be read at all ends the run before it begins.
+    let walked = o.walker.iter().flat_map(|(plan, _)| &plan.sources.files);
+    for name in o.plan.sources.files.iter().chain(walked).filter(|name| *name != "-") {
+        std::fs::File::open(name).map_err(|e| format!("{name}: {}", logq::source::strerror(&e)))?;
+    }
+    let meter = o.watched.clone().map(Meter::new).transpose()?;
+    if o.workers.is_empty() { parts(o, meter, &mut Local::new(o)?) } else { parts(o, meter, &mut Coordinator::new(o)?) }
+}
+
+fn parts(o: &Options, mut meter: Option<Meter>, sender: &mut dyn Sender) -> Result<i32, String> {
+    let (mut parts, mut passed, mut worst) = (Vec::new(), None, 0);
+    for i in 0..o.scenario.parts() {
+        let (name, pace) = o.scenario.part(i, o.pace);
+        if i > 0 && matches!(o.scenario, Scenario::Passes(_)) {
+            sender.refill()?;
+        }
+        let mut limits = o.limits.clone();
+        if let Scenario::Ramp { hold, .. } = o.scenario {
+            limits.duration = Some(hold);
+        }
+        let lasts = limits.duration.map(|d| d + limits.warmup);
+        let progress = Progress::new(o.quiet, lasts, o.plan.repeat);
+        let mut watch = Watch::new(meter.take(), progress, limits.warmup);
+        let (mut report, end) = sender.part(pace, &limits, &mut watch)?;
+        meter = watch.meter;
+        if let Pace::Rate { rate, .. } = pace {
+            report["target_rate"] = rate.into();
+        }
+        if o.format == Format::Text {
+            let heading = if name.is_empty() { String::new() } else { format!("== {name}\n") };
+            print::out(format_args!("{heading}{}", report::text(&report)));
+        }
+        parts.push(report);
+        passed = o.scenario.passed(sender.stats());
+        let failed = end == End::GaveUp || (sender.is_unanswered() && end != End::Interrupted) || sender.is_damaged();
+        worst = worst.max(i32::from(failed));
+        let is_step_over = matches!(o.scenario, Scenario::Ramp { .. }) && end == End::Done;
+        if passed.is_some() || is_step_over || matches!(end, End::Interrupted | End::GaveUp) {
+            break;
+        }
+    }
+    conclude(o, parts, passed);
+    Ok(worst)
+}
+
+/// What is said at the end of all parts.
+fn conclude(o: &Options, parts: Vec<Value>, passed: Option<Limit>) {
+    let whole = o.scenario.json(parts, passed);
+    match (o.format, &o.scenario) {
+        (Format::Json, _) => crate::print(o.format, &whole, String::new),
+        (Format::Text, Scenario::Ramp { .. }) => {
+            let passed =
+                passed.map_or("no limit was passed".to_owned(), |limit| format!("{} was passed", limit.text()));
+            print::out(format_args!("== {passed}; last good rate: {}\n", whole["last_good_rate"]));
+        }
+        (Format::Text, _) => {}
+    }
+}
