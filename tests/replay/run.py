@@ -146,6 +146,16 @@ def pacing(report, tool, d):
         want = [0, .0625, .125, .1875, .25, .5, .75, 1, 1, 1.5]
         report.check(all(abs(a - b) < 0.12 for a, b in zip(t[:8], want)) and 1.2 < t[9] < 1.8, f"--speed 4: {t}")
         report.check(r["source"]["clock_jumps"] == 2, f"jumps of the clock: {r['source']['clock_jumps']}")
+    # Shuffled, the times stay the log's: a hundred in the first second, one in each of the next three.
+    lines = [f'1.1.1.1 - - {STAMP % s} "GET /{i} HTTP/1.1" 200 1' for i, s in enumerate([0] * 100 + [1, 2, 3])]
+    for words in [[], ["--loop", "--requests", 206]]:
+        with Ear() as ear:
+            (d / "timed").write_text("\n".join(lines) + "\n")
+            r = tool.json("--to", ear.address, "--speed", 4, "--order", "shuffle", *words, d / "timed")
+            got, t = [int(p[1:]) for *_, p in ear.asked()], [t - ear.heard[0][0] for t, *_ in ear.heard]
+            report.check(sorted(got[:103]) == list(range(103)) and got[:103] != sorted(got[:103]), f"shuffled by the log's clock: all, in another order {words}")
+            report.check(t[99] < 0.45 and all(abs(a - b) < 0.12 for a, b in zip(t[100:103], [.25, .5, .75])), f"at the log's times: {t[98:103]}")
+            report.check(not words or (sorted(got[103:]) == list(range(103)) and got[103:] != got[:103] and t[103 + 99] < 1.4 < t[205]), f"and again: {t[103:]}")
 
 
 def figures(report, tool, d):

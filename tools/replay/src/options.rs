@@ -69,7 +69,7 @@ pub const OPTIONS: &[(&str, &[Opt])] = &[
         &[
             ("--methods LIST", "Methods that are sent (default GET,HEAD; `all`); no log holds bodies"),
             ("-H, --header 'NAME: V'", "Set this field in every request; `NAME:` alone leaves it out"),
-            ("--order log|shuffle", "As in the source (default), or shuffled"),
+            ("--order log|shuffle", "As in the source (default), or shuffled (with --speed: at the log's times)"),
             ("--seed N", "What is drawn at random follows from it (default 1)"),
             ("--window N", "With --order shuffle: so many requests are mixed (default 100000)"),
             ("--loop", "Begin anew at the end of the source"),
@@ -528,7 +528,6 @@ impl Words {
             ((self.hold.is_some() || !self.until.is_empty()) && self.ramp.is_none(), "--hold and --until need --ramp"),
             (self.walker_rate.is_some() && self.walker.is_none(), "--walker-rate needs --walker"),
             (self.walker.as_deref() == Some("-"), "--walker needs a file: it is read again"),
-            (self.speed.is_some() && self.shuffle, "--speed keeps the log's order"),
             (self.window.is_some() && !self.shuffle, "--window needs --order shuffle"),
             (self.max_gap.is_some() && self.speed.is_none(), "--max-gap needs --speed"),
             (self.pids.is_some() && self.cgroup.is_some(), "--pid or --cgroup, not both"),

@@ -3,6 +3,7 @@
 //!
 //! It is never far ahead: a bounded channel stops it, so a log without end costs no more memory than a short one.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -247,9 +248,11 @@ impl Out {
             places.extend((0..batch.asks.len()).map(|i| (b as u32, i as u32)));
         }
         rng.shuffle(&mut places);
-        for (b, i) in places {
+        // Whoever comes is due when the one that came before in its place was.
+        let dues = kept.iter().flat_map(|batch| batch.asks.iter().map(|ask| ask.due));
+        for ((b, i), due) in places.into_iter().zip(dues) {
             let batch = &kept[b as usize];
-            let ask = batch.asks[i as usize];
+            let ask = PlannedRequest { due, ..batch.asks[i as usize] };
             self.batch.push(batch.head(&ask), ask);
             if self.batch.is_full() {
                 let full = Arc::new(std::mem::take(&mut self.batch));
@@ -270,6 +273,8 @@ struct Stages<'a> {
     told: &'a ReaderReport,
     timing: Option<Timing>,
     shuffler: Option<Shuffler>,
+    /// When those in the shuffler were due: whoever comes out next is due first.
+    dues: VecDeque<u64>,
     rng: &'a mut Rng,
     out: &'a mut Out,
     head: Vec<u8>,
@@ -282,7 +287,7 @@ fn read_all(plan: &Plan, router: &mut Router, told: &ReaderReport, rng: &mut Rng
         Order::AsRead => None,
         Order::Shuffled { window } => Some(Shuffler::new(window)),
     };
-    let mut stages = Stages { plan, router, told, timing, shuffler, rng, out, head: Vec::new() };
+    let mut stages = Stages { plan, router, told, timing, shuffler, dues: VecDeque::new(), rng, out, head: Vec::new() };
     let is_on = plan.sources.read(&told.read, &mut |item| match item {
         Item::Entry(entry) => stages.take(&entry),
         Item::Skipped(skip) => {
@@ -311,12 +316,17 @@ impl Stages<'_> {
         };
         self.told.requests.fetch_add(1, Ordering::Relaxed);
         let (ask, time) = ask;
-        let Some(timing) = &mut self.timing else { return self.pass_on(ask) };
+        let head = std::mem::take(&mut self.head);
+        let is_on = self.time_and_pass_on(&head, ask, time);
+        self.head = head;
+        is_on
+    }
+
+    fn time_and_pass_on(&mut self, head: &[u8], ask: PlannedRequest, time: Option<Stamp>) -> bool {
+        let Some(timing) = &mut self.timing else { return self.pass_on(head, ask) };
         // Timed requests are known to have a time.
         let Some(time) = time else { return true };
-        let head = std::mem::take(&mut self.head);
-        timing.add(&head, ask, time);
-        self.head = head;
+        timing.add(head, ask, time);
         self.give_timed(false)
     }
 
@@ -324,17 +334,19 @@ impl Stages<'_> {
         let Some(timing) = &mut self.timing else { return true };
         let ready = timing.take(is_end);
         self.told.clock_jumps.store(timing.jumps, Ordering::Relaxed);
-        ready.asks.iter().all(|ask| self.out.push(ready.head(ask), *ask))
+        ready.asks.iter().all(|ask| self.pass_on(ready.head(ask), *ask))
     }
 
-    fn pass_on(&mut self, ask: PlannedRequest) -> bool {
-        match &mut self.shuffler {
-            None => self.out.push(&self.head, ask),
-            Some(shuffler) => match shuffler.swap(&self.head, ask, self.rng) {
-                Some((head, ask)) => self.out.push(&head, ask),
-                None => true,
-            },
-        }
+    fn pass_on(&mut self, head: &[u8], ask: PlannedRequest) -> bool {
+        let Some(shuffler) = &mut self.shuffler else { return self.out.push(head, ask) };
+        self.dues.push_back(ask.due);
+        let drawn = shuffler.swap(head, ask, self.rng);
+        drawn.is_none_or(|(head, ask)| self.push_drawn(&head, ask))
+    }
+
+    fn push_drawn(&mut self, head: &[u8], ask: PlannedRequest) -> bool {
+        let due = self.dues.pop_front().unwrap_or(ask.due);
+        self.out.push(head, PlannedRequest { due, ..ask })
     }
 
     /// Writes the head; its length and what else is known.
@@ -366,7 +378,7 @@ impl Stages<'_> {
         }
         if let Some(shuffler) = self.shuffler.take() {
             for (head, ask) in shuffler.rest(self.rng) {
-                if !self.out.push(&head, ask) {
+                if !self.push_drawn(&head, ask) {
                     return false;
                 }
             }
