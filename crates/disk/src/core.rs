@@ -93,6 +93,8 @@ pub(crate) struct Log {
     /// Batches that are being written: where they begin, and their bytes.
     pub in_flight: BTreeMap<u64, usize>,
     pub in_flight_bytes: usize,
+    /// Writes, preparations and seals that haven't ended.
+    pub under_way: UnderWay,
     /// Objects that can be found once all before their end is written, in order.
     pub pending: VecDeque<Pending>,
     /// How many writes have failed.
@@ -116,6 +118,33 @@ pub(crate) struct Log {
     /// Where records of the segment reclaimed last have been moved to: somebody may still know them by generation and
     /// address from before.
     pub moved: HashMap<(u64, u64), (u64, u64)>,
+}
+
+/// What the device is asked to write, as far as that tells whether it does anything at all.
+#[derive(Default, Debug)]
+pub(crate) struct UnderWay {
+    count: u32,
+    /// When the first of them began, or the last one before them ended.
+    since: u32,
+}
+
+impl UnderWay {
+    pub fn begin(&mut self, now: u32) {
+        if self.count == 0 {
+            self.since = now;
+        }
+        self.count += 1;
+    }
+
+    pub fn end(&mut self, now: u32) {
+        self.count -= 1;
+        self.since = now;
+    }
+
+    /// Whether there is something, and nothing has ended for so many seconds.
+    pub fn stands_still(&self, now: u32, seconds: u32) -> bool {
+        self.count > 0 && now.saturating_sub(self.since) >= seconds
+    }
 }
 
 /// What recovery has to know of objects that it hasn't reached.
@@ -315,6 +344,7 @@ impl Log {
             position: 0,
             in_flight: BTreeMap::new(),
             in_flight_bytes: 0,
+            under_way: UnderWay::default(),
             pending: VecDeque::new(),
             failures: 0,
             paused_until: 0,

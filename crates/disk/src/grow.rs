@@ -14,9 +14,12 @@ use crate::put::{Put, Refused};
 
 /// Bytes that may have come and found no room in the log yet.
 const MOST_BACKLOG: usize = 4 << 20;
-/// Seconds without any room, or without anything written, after which there is no use in waiting. A write that hangs is an
-/// error before.
+/// Seconds without any room, or without anything written, after which there is no use in waiting. Where writes fail there is
+/// none at all: see [`Progress::is_over`].
 const PATIENCE: u32 = 10;
+/// The same for a body of which nothing has left memory yet: there it may have room, and a client waits for it. From then on all
+/// such bodies stay there, until the device has ended something.
+const PATIENCE_IN_MEMORY: u32 = 2;
 
 /// How far the writing of a body is.
 #[derive(Debug, Default)]
@@ -57,10 +60,15 @@ impl Progress {
         }
     }
 
-    /// Whether there is no use in waiting any longer.
+    /// Whether there is no use in waiting any longer: that took too long, or writes fail, and nothing is on its way that
+    /// could change anything. A client waits for this body, which may have room in memory.
     fn is_over(&mut self, core: &Core) -> bool {
         let now = core.now.load(Relaxed);
-        now.saturating_sub(*self.waits_since.get_or_insert(now)) >= PATIENCE
+        let waits_since = *self.waits_since.get_or_insert(now);
+        let log = core.log.lock();
+        let is_futile = now < log.paused_until && log.in_flight.is_empty()
+            || self.body.is_none() && log.under_way.stands_still(now, PATIENCE_IN_MEMORY);
+        is_futile || now.saturating_sub(waits_since) >= PATIENCE
     }
 }
 

@@ -64,7 +64,11 @@ fn next(core: &Core, log: &Log) -> Option<Next> {
 
 /// Begins a new life of a free segment.
 async fn prepare(core: &Arc<Core>, index: u32) {
-    let generation = core.log.lock().draw_generation(core.options.drawn as u32);
+    let generation = {
+        let mut log = core.log.lock();
+        log.under_way.begin(core.now.load(Relaxed));
+        log.draw_generation(core.options.drawn as u32)
+    };
     let superblock = core.geometry().superblock;
     let head = encode_head(superblock.store_id, index, generation);
     let mut result = task::write(&*core.device, superblock.segment_start(index), &head).await;
@@ -72,6 +76,7 @@ async fn prepare(core: &Arc<Core>, index: u32) {
         result = task::sync(&*core.device).await.inspect_err(|_| core.counters.sync_errors.count());
     }
     let mut log = core.log.lock();
+    log.under_way.end(core.now.load(Relaxed));
     match result {
         Ok(()) => {
             core.geometry().generations[index as usize].store(generation, Relaxed);

@@ -3,6 +3,7 @@
 //! From then on the journal needn't hold what the footer removes, as soon as the next one says that this one was there.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::core::{Core, Log};
 use crate::device::DeviceError;
@@ -42,6 +43,7 @@ async fn seal(core: &Arc<Core>) {
         let removals = &log.unsealed[..sealing.removals];
         let trailer = Trailer { generation, end: sealing.end as u32, previous: log.sealed, ..Trailer::default() };
         let (footer, count) = fitting(core, trailer, &lines, removals);
+        log.under_way.begin(core.now.load(Relaxed));
         (index, generation, footer.filter(|_| is_whole), count)
     };
     let result = match footer {
@@ -49,6 +51,7 @@ async fn seal(core: &Arc<Core>) {
         None => Ok(false),
     };
     let mut log = core.log.lock();
+    log.under_way.end(core.now.load(Relaxed));
     log.sealing = None;
     match result {
         Ok(true) => sealed(&mut log, index, generation, count),

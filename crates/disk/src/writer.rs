@@ -64,6 +64,7 @@ impl Core {
         let mut log = self.log.lock();
         let bytes = log.in_flight.remove(&position).expect("a batch ends once");
         log.in_flight_bytes -= bytes;
+        log.under_way.end(self.now.load(Relaxed));
         match result {
             Ok(()) => self.settle(&mut log),
             Err(error) => self.fail(&mut log, error),
@@ -269,6 +270,8 @@ impl Appending<'_> {
         let position = self.position - all as u64;
         self.in_flight.insert(position, len);
         self.in_flight_bytes += len;
+        let now = self.core.now.load(Relaxed);
+        self.under_way.begin(now);
         self.outgoing.push(Outgoing { position, at, pages: Arc::new(pages) });
     }
 

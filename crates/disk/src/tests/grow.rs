@@ -138,10 +138,37 @@ fn what_was_written_before_a_write_failed_can_still_be_read() {
 }
 
 #[test]
+fn a_body_in_memory_stays_there_soon_when_the_disk_does_nothing() {
+    let mut bed = Bed::ready(7, 16);
+    let expected = bytes_of(1, 0, LEN);
+    bed.device.set_fault(Some((Kind::Write, Fault::Hang)));
+    let mut put = begin(&bed);
+    assert!(now(|cx| put.poll_room(cx)).is_some());
+    put.push(&expected[..800_000]).unwrap();
+    assert!(now(|cx| put.poll_settled(cx, 0)).is_none());
+    bed.disk.tick(NOW + 1);
+    assert!(now(|cx| put.poll_settled(cx, 0)).is_none());
+    bed.disk.tick(NOW + 2);
+    assert_eq!(now(|cx| put.poll_settled(cx, 0)), Some(Err(Refused::Slow)));
+    let mut next = bed.disk.put(&digest_of(2));
+    assert!(now(|cx| next.poll_room(cx)).is_some());
+    next.push(&expected[..100_000]).unwrap();
+    assert_eq!(now(|cx| next.poll_settled(cx, 0)), Some(Err(Refused::Slow)), "nobody waits anew");
+    bed.device.give_up();
+    bed.device.set_fault(None);
+    bed.disk.tick(NOW + 20);
+    bed.settle();
+    let mut put = begin(&bed);
+    push(&mut bed, &mut put, &expected);
+    bed.run(poll_fn(|cx| put.poll_whole(cx))).expect("it is written").unwrap();
+}
+
+#[test]
 fn nobody_waits_for_ever_for_a_disk_that_does_nothing() {
     let mut bed = Bed::ready(5, 16);
     let (mut put, expected) = (begin(&bed), bytes_of(1, 0, LEN));
     push(&mut bed, &mut put, &expected[..400_000]);
+    let _in_part_on_the_disk = put.so_far();
     bed.run(poll_fn(|cx| put.poll_settled(cx, 0))).unwrap().unwrap();
     bed.device.set_fault(Some((Kind::Write, Fault::Hang)));
     push(&mut bed, &mut put, &expected[400_000..500_000]);
@@ -150,4 +177,38 @@ fn nobody_waits_for_ever_for_a_disk_that_does_nothing() {
     assert!(now(|cx| put.poll_settled(cx, 499_999)).is_none());
     bed.disk.tick(NOW + 10);
     assert_eq!(now(|cx| put.poll_settled(cx, 499_999)), Some(Err(Refused::Slow)));
+}
+
+/// Pushes as much as is taken at once; what ended that.
+fn push_without_waiting(put: &mut Put, bytes: &[u8]) -> Option<Refused> {
+    bytes.chunks(PIECE).find_map(|piece| match now(|cx| put.poll_room(cx)).expect("it waits for nothing") {
+        Ok(()) => put.push(piece).err(),
+        Err(refused) => Some(refused),
+    })
+}
+
+#[test]
+fn nobody_waits_for_a_disk_whose_writes_fail() {
+    let mut bed = Bed::ready(6, 16);
+    bed.device.set_fault(Some((Kind::Write, Fault::Error(DeviceError::Os(5)))));
+    bed.put(2, 40_000).unwrap();
+    let disk = bed.disk.clone();
+    bed.run(disk.sync()).unwrap().unwrap_err();
+    let expected = bytes_of(1, 0, LEN);
+    assert_eq!(push_without_waiting(&mut begin(&bed), &expected), Some(Refused::Slow));
+    // It tries to begin a segment now and then, which fails as well.
+    for second in 5..9 {
+        bed.disk.tick(NOW + second);
+        bed.settle();
+        let mut put = begin(&bed);
+        let refused = push_without_waiting(&mut put, &expected[..300_000]);
+        let refused = refused.or_else(|| now(|cx| put.poll_settled(cx, 0)).expect("it waits for nothing").err());
+        assert!(matches!(refused, Some(Refused::Slow | Refused::Failed)), "{refused:?} in second {second}");
+    }
+    bed.device.set_fault(None);
+    bed.disk.tick(NOW + 20);
+    bed.settle();
+    let mut put = begin(&bed);
+    push(&mut bed, &mut put, &expected);
+    bed.run(poll_fn(|cx| put.poll_whole(cx))).expect("it is written").unwrap();
 }
