@@ -140,10 +140,10 @@ impl Busy {
     pub fn make_room(&mut self, store: &Store, needed: u64) -> bool {
         let shared = self.cache.shared();
         self.nukes_left = shared.hot_params.nuke_limit();
-        // More than its share of a front is never in memory at once.
-        let share = store.front_share().unwrap_or(u64::MAX);
-        self.is_long = needed > share;
-        let needed = needed.min(share);
+        // In a front, from which what is evicted isn't lost, room is made as the body comes.
+        let share = store.front_share();
+        self.is_long = share.is_some_and(|share| needed > share);
+        let needed = if share.is_some() { needed.min(PIECE as u64) } else { needed };
         shared.make_room(store, needed, &mut self.nukes_left, &mut self.events)
     }
 

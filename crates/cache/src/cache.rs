@@ -328,6 +328,15 @@ impl Cache {
     }
 }
 
+/// What leaves a front is still in the home, so `nuke_limit` doesn't count it: otherwise a front of short objects had no room
+/// for a long one. But one block takes no more than this, in which many more bytes were than a block has.
+const FRONT_NUKES: u32 = 1024;
+
+/// How many objects of a store may go: for all that one object needs or, of a front, for each block.
+fn nukes_of<'a>(store: &Store, for_all: &'a mut u32, for_each: &'a mut u32) -> &'a mut u32 {
+    if store.home().is_some() { for_each } else { for_all }
+}
+
 impl Shared {
     pub fn shard(&self, digest: &Digest) -> &Shard {
         &self.shards[digest.shard(self.shards.len())]
@@ -439,20 +448,10 @@ impl Shared {
 
     /// Evicts until `store` has `needed` bytes free, while `nukes_left` allows. False: it hasn't.
     pub fn make_room(&self, store: &Store, needed: u64, nukes_left: &mut u32, events: &mut Vec<Event>) -> bool {
+        let mut for_each = FRONT_NUKES;
+        let nukes_left = nukes_of(store, nukes_left, &mut for_each);
         while store.free_bytes().is_some_and(|free| free < needed) {
-            if store.limit_bytes().is_some_and(|limit| limit < needed) {
-                return false;
-            }
-            if *nukes_left == 0 {
-                self.main.n_lru_limited.inc();
-                events.push(Event::NukeLimit);
-                return false;
-            }
-            *nukes_left -= 1;
-            let event = self.evict_one(store.id());
-            let is_done = event.is_none();
-            events.push(event.unwrap_or(Event::NothingToEvict));
-            if is_done {
+            if store.limit_bytes().is_some_and(|limit| limit < needed) || !self.nuke(store, nukes_left, events) {
                 return false;
             }
         }
@@ -467,23 +466,31 @@ impl Shared {
         nukes_left: &mut u32,
         events: &mut Vec<Event>,
     ) -> Result<Buf, NoSpace> {
+        let mut for_each = FRONT_NUKES;
+        let nukes_left = nukes_of(store, nukes_left, &mut for_each);
         loop {
             let full = match store.block(parts) {
                 Ok(buf) => return Ok(buf),
                 Err(full) => full,
             };
-            if *nukes_left == 0 {
-                self.main.n_lru_limited.inc();
-                events.push(Event::NukeLimit);
+            if !self.nuke(store, nukes_left, events) {
                 return Err(full);
             }
-            *nukes_left -= 1;
-            let Some(event) = self.evict_one(store.id()) else {
-                events.push(Event::NothingToEvict);
-                return Err(full);
-            };
-            events.push(event);
         }
+    }
+
+    /// Evicts one object for another. False: there is none, or as many have gone as may.
+    fn nuke(&self, store: &Store, nukes_left: &mut u32, events: &mut Vec<Event>) -> bool {
+        if *nukes_left == 0 {
+            self.main.n_lru_limited.inc();
+            events.push(Event::NukeLimit);
+            return false;
+        }
+        *nukes_left -= 1;
+        let event = self.evict_one(store.id());
+        let has_gone = event.is_some();
+        events.push(event.unwrap_or(Event::NothingToEvict));
+        has_gone
     }
 
     /// Evicts one object of a store.

@@ -104,6 +104,7 @@ uncacheable! {
     CacheControl "cache-control" "its Cache-Control or Surrogate-Control forbids it";
     Vary "vary-star" "Vary: * means that no other request may have it";
     BadVary "bad-vary" "its Vary can't be read";
+    NoRoom "no-room" "all memory of its store, which is on a disk, was in use";
 }
 
 #[cfg(test)]

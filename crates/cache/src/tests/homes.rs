@@ -554,17 +554,16 @@ fn what_a_home_says_that_cannot_be_is_a_miss() {
 
 #[test]
 fn a_front_without_room_gives_a_miss() {
-    let home = SimulatedHome::new();
-    let kit = Kit::of(&specs(&home), Params { nuke_limit: 0, ..Params::default() });
+    let (kit, _home) = kit();
     kit.put("/", 100.0, &body());
     kit.evict_all();
     kit.put("/large", 100.0, &vec![1; (1 << 20) - 8000]);
-    let _used = hit_of(kit.look("/large"));
-    let mut n = 0;
+    let mut used = vec![hit_of(kit.look("/large"))];
     while kit.cache.stores().all()[0].free_bytes().unwrap() > 30 {
         let free = kit.cache.stores().all()[0].free_bytes().unwrap() as usize;
-        kit.put(&format!("/{n}"), 100.0, &vec![1; (free - HEAD.len()).min(1000)]);
-        n += 1;
+        let url = format!("/{}", used.len());
+        kit.put(&url, 100.0, &vec![1; (free - HEAD.len()).min(1000)]);
+        used.push(hit_of(kit.look(&url)));
     }
     assert_eq!(verdict(&kit, "/"), "miss");
 }

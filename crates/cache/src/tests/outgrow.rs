@@ -216,3 +216,27 @@ fn a_body_that_is_begun_anew_before_anybody_reads_it_is_the_new_one() {
     finish(busy);
     assert_eq!(read(&mut hit_of(kit.look("/")).reader(0), LEN), Some(Ok(())));
 }
+
+#[test]
+fn a_front_of_short_objects_has_room_for_a_long_one() {
+    let (kit, home) = kit();
+    for n in 0..2000 {
+        kit.put(&format!("/{n}"), 100.0, &[1; 400]);
+    }
+    assert!(kit.held() > 500_000, "the front is in use");
+    for announced in [LEN, 200_000] {
+        let url = format!("/{announced}");
+        let mut busy = busy_of(kit.look(&url));
+        let store = kit.cache.stores().all()[0].clone();
+        assert!(busy.make_room(&store, announced as u64), "{announced}");
+        busy.set_head(&store, HEAD, None, &kit.attrs(100.0, 0.0, 0.0, Flags::NONE)).unwrap();
+        busy.start_stream();
+        let _readers = (busy.object().reader(0), busy.object().reader(0));
+        assert_eq!(append(&mut busy, 0..announced), Ok(announced));
+        assert_eq!(poll_now(|cx| busy.poll_whole(cx)), Some(()));
+        assert_eq!(busy.finish(None), Ok(announced as u64));
+        assert_eq!(read(&mut hit_of(kit.look(&url)).reader(0), announced - 1), Some(Ok(())));
+    }
+    assert_eq!((kit.main.n_lru_limited.get(), home.copies()), (0, 2002), "nothing is lost");
+    kit.cache.audit().unwrap();
+}

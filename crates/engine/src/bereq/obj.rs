@@ -53,19 +53,44 @@ impl Bereq {
             return Ok(());
         }
         let transient = self.engine.stores.transient().clone();
-        let head = stored.len() as u64;
-        if store.id() != transient.id() && self.body_to_store().saturating_add(head) <= SALVAGED_BYTES {
-            // Better a short-lived object than a failed request; but what the operator has bounded stays so.
-            let shortlived = self.params.shortlived.as_secs_f64();
-            self.object.times =
-                Times { ttl: self.object.times.ttl.min(shortlived), grace: 0.0, keep: 0.0, ..self.object.times };
-            self.object.body_limit = Some(SALVAGED_BYTES - head);
-            if self.put_head(&transient, stored, variant, flags).is_ok() {
-                return Ok(());
-            }
+        if store.id() != transient.id() && self.salvage(store, &transient, stored, variant, flags).is_ok() {
+            return Ok(());
         }
         self.fetch_error("Could not get storage");
         Err(())
+    }
+
+    /// Its store has no room. Better a short-lived object than a failed request; but what the operator has bounded stays so.
+    fn salvage(
+        &mut self,
+        store: &Store,
+        transient: &Arc<Store>,
+        stored: &[u8],
+        variant: Option<&(Vec<u8>, Vec<u8>)>,
+        flags: Flags,
+    ) -> Result<(), ()> {
+        let (head, is_front) = (stored.len() as u64, store.home().is_some());
+        let is_short = self.body_to_store().saturating_add(head) <= SALVAGED_BYTES;
+        if !is_short && !is_front {
+            return Err(());
+        }
+        let shortlived = self.params.shortlived.as_secs_f64();
+        self.object.times =
+            Times { ttl: self.object.times.ttl.min(shortlived), grace: 0.0, keep: 0.0, ..self.object.times };
+        if is_short && !(is_front && self.is_of_unknown_length()) {
+            self.object.body_limit = Some(SALVAGED_BYTES - head);
+            return self.put_head(transient, stored, variant, flags);
+        }
+        // All memory of a store on a disk is in use, which has room all the same: this client gets the object, and others fetch
+        // for themselves.
+        self.cacheability.refuse();
+        self.cacheability.set_reason(Uncacheable::NoRoom.word().as_bytes());
+        let flags = Flags { reuse: self.cacheability.reuse(false), ..flags };
+        self.put_head(transient, stored, variant, flags)
+    }
+
+    fn is_of_unknown_length(&self) -> bool {
+        self.revalidated.is_none() && self.announced().is_none()
     }
 
     /// Bytes of the body that will be stored, as far as they are known by now.
@@ -142,7 +167,11 @@ impl Bereq {
         let detail = match cause {
             Uncacheable::CacheControl => field("Surrogate-Control").or_else(|| field(names::CACHE_CONTROL)),
             Uncacheable::Vcl | Uncacheable::VclPass => Some(spot.to_string().into()),
-            Uncacheable::Stale | Uncacheable::SetCookie | Uncacheable::Vary | Uncacheable::BadVary => None,
+            Uncacheable::Stale
+            | Uncacheable::SetCookie
+            | Uncacheable::Vary
+            | Uncacheable::BadVary
+            | Uncacheable::NoRoom => None,
         };
         let mut text = Vec::with_capacity(WHY_BYTES);
         text.extend_from_slice(cause.word().as_bytes());
