@@ -186,6 +186,8 @@ fn look(path: &Path, bytes: Option<u64>) -> Result<Option<String>, Fatal> {
         Err(disk::OpenError::TooSmall { .. }) => foreign(path),
         Err(disk::OpenError::Foreign) if !path.is_file() || found.len() != wanted => foreign(path),
         Err(disk::OpenError::Foreign) => Ok(Some("it held something that isn't a store".to_owned())),
+        // What can't be read now may be there all the same: the worker will say so, and change nothing.
+        Err(disk::OpenError::Device(_)) => Ok(None),
         Err(why) => Ok(Some(why.to_string())),
     }
 }

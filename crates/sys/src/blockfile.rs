@@ -27,6 +27,8 @@ pub enum Direct {
     Always,
     /// What was read or written stays in the page cache, too, for as long as the system likes.
     Never,
+    /// As who handed over the descriptor has found out: nothing is read to try, which takes as long as the disk likes.
+    AsFound,
 }
 
 /// Who may have it open at the same time.
@@ -184,6 +186,11 @@ impl BlockFile {
             return self
                 .set_direct(false)
                 .map_err(|error| OpenError::System("can't be read through the page cache", error));
+        }
+        if direct == Direct::AsFound {
+            let flags = fcntl(&self.file, FcntlArg::F_GETFL);
+            self.is_direct = flags.is_ok_and(|flags| OFlag::from_bits_retain(flags).contains(OFlag::O_DIRECT));
+            return Ok(());
         }
         self.is_direct = self.set_direct(true).is_ok() && self.reads_directly();
         match (self.is_direct, direct) {

@@ -116,11 +116,8 @@ impl OpenDisk {
         let pool = Pool::new((front / POOL_SHARE).clamp(*POOL.start(), *POOL.end()) as usize).ok();
         let device = DeviceOptions {
             bytes: store.size,
-            direct: match wanted.direct {
-                DirectIo::Auto => Direct::IfPossible,
-                DirectIo::On => Direct::Always,
-                DirectIo::Off => Direct::Never,
-            },
+            // The manager has tried, at a time when nobody waited for a worker.
+            direct: if wanted.direct == DirectIo::Off { Direct::Never } else { Direct::AsFound },
             pool: pool.clone(),
             ..DeviceOptions::default()
         };
