@@ -122,6 +122,17 @@ impl ObjRef {
         Finished { obj: self, id: None }
     }
 
+    /// Whether the body of an object that is whole can be read from its store's home alone, late or with an error.
+    #[inline]
+    pub fn is_in_home_alone(&self) -> bool {
+        self.boc.is_none() && self.oc.home_rest().is_some_and(|rest| rest.front().is_none())
+    }
+
+    /// Whether both are handles on one object.
+    pub fn is_same(&self, other: &ObjRef) -> bool {
+        Arc::ptr_eq(&self.oc, &other.oc)
+    }
+
     /// Reads the body from `start` on, following the fetch if it still runs.
     pub fn reader(&self, start: u64) -> Reader {
         Reader::new(self.clone(), start)

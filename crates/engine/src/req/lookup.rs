@@ -4,9 +4,8 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
-use std::time::Duration;
 
-use cache::{Busy, Event, EventTag, Loading, Lookup, LookupOptions, ObjRef, Ticket};
+use cache::{Busy, Event, EventTag, Lookup, LookupOptions, LookupOutcome, ObjRef, Ticket};
 use message::{Codings, Head};
 use tables::no_hit::NoHit;
 use tables::params::DebugBit;
@@ -21,9 +20,6 @@ use crate::admission::{self, Pressure};
 use crate::bereq::{self, Mode};
 use crate::serving::Noted;
 use crate::transport::Transport;
-
-/// How long a lookup waits for a store's disk.
-const DISK_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A request as the cache asks about it.
 pub(crate) struct LookupRequest<'a> {
@@ -75,6 +71,7 @@ impl Req {
         let options = self.lookup_options();
         let mut outcome = engine.cache.lookup(&self.digest, &self.lookup_request(), now, &options);
         let (mut waited, mut deadline, mut disk_deadline) = (false, None, None);
+        self.first_reader = None;
         loop {
             let mut ticket = match outcome.lookup {
                 Lookup::Wait(ticket) => ticket,
@@ -87,6 +84,22 @@ impl Req {
                     self.log_events(&outcome.events);
                     self.read_back(&mut loading, &mut disk_deadline, transport).await;
                     outcome = engine.cache.look_on(loading, &self.lookup_request(), now, &options);
+                    continue;
+                }
+                Lookup::Hit(ref obj) | Lookup::Grace { stale: ref obj, .. } if self.is_to_be_read(obj) => {
+                    let obj = obj.clone();
+                    // Boxed: the many hits in memory shan't have a larger future.
+                    if Box::pin(self.can_read(&obj, &mut disk_deadline, transport)).await {
+                        break;
+                    }
+                    self.log_events(&outcome.events);
+                    engine.cache.lose(&obj);
+                    outcome = match outcome.lookup {
+                        Lookup::Grace { busy: Some(busy), .. } => {
+                            LookupOutcome { lookup: Lookup::Miss(busy), events: Vec::new(), ..outcome }
+                        }
+                        _ => engine.cache.lookup(&self.digest, &self.lookup_request(), now, &options),
+                    };
                     continue;
                 }
                 _ => break,
@@ -149,24 +162,6 @@ impl Req {
                 Step::Synth
             }
             Lookup::Wait(_) | Lookup::Unfinished(_) | Lookup::Loading(_) => unreachable!("waited for above"),
-        }
-    }
-
-    /// Waits until something was read back from a store's disk, all waits of a lookup together no longer than a disk may take:
-    /// what isn't there then is fetched.
-    async fn read_back(
-        &mut self,
-        loading: &mut Loading,
-        deadline: &mut Option<rt::Deadline>,
-        transport: &mut dyn Transport,
-    ) {
-        let deadline = deadline.get_or_insert_with(|| rt::Deadline::until(rt::Instant::now() + DISK_PATIENCE));
-        let came = poll_fn(|cx| match Pin::new(&mut *loading).poll(cx) {
-            Poll::Ready(()) => Poll::Ready(true),
-            Poll::Pending => deadline.poll(cx).map(|()| false),
-        });
-        if !self.drive(transport, came).await {
-            loading.give_up();
         }
     }
 
@@ -237,6 +232,9 @@ impl Req {
         self.obj_head.iter_mut().for_each(Head::clear);
         let action = self.vcl_with(Lent::obj(&obj), Method::Hit, transport).await;
         let busy = self.busy.take();
+        if !matches!(action, Action::Deliver) {
+            self.first_reader = None;
+        }
         match action {
             Action::Deliver => {
                 if let Some(busy) = busy.filter(|_| self.may_refresh()) {

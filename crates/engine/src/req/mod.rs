@@ -15,6 +15,7 @@ mod body;
 mod ctx;
 mod deliver;
 mod delivery;
+mod disk;
 mod downstream;
 mod esi;
 pub mod explain;
@@ -36,7 +37,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ::backend::Director;
-use ::cache::{Busy, Digest, DigestBuilder, ObjRef};
+use ::cache::{Busy, Digest, DigestBuilder, ObjRef, Reader};
 use base::{Real, Vxid};
 use message::{Head, HeadLimits};
 use shm::vsl::{Marker, TxnLog, num};
@@ -130,6 +131,8 @@ pub struct Req {
     pub(crate) t_resp: Cell<Option<Real>>,
     /// The right to fetch that its lookup gave, for the step that follows. Here, as it would make every step larger.
     pub(crate) busy: Option<Busy>,
+    /// Who has read the first piece of the object that was found, if that is on a disk.
+    pub(crate) first_reader: Option<Box<Reader>>,
     /// The object that it delivers, as far as that outlives the worker.
     pub(crate) noted: Noted,
     /// The head of the object that VCL was lent, once VCL has looked at it.
@@ -210,6 +213,7 @@ impl Req {
             interims: None,
             t_resp: Cell::new(None),
             busy: None,
+            first_reader: None,
             noted: Noted::default(),
             obj_head: None,
             digest: Digest([0; 32]),
@@ -269,6 +273,7 @@ impl Req {
                 Step::Done => break,
             };
         }
+        self.first_reader = None;
         self.noted.end(&self.engine().stores);
     }
 

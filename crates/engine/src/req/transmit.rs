@@ -220,15 +220,20 @@ impl Req {
             // Boxed: the few pages with ESI shan't make every request's future larger.
             Source::Object(obj) if do_esi => Box::pin(self.send_esi(&obj, down, transport)).await?,
             Source::Object(obj) => match window {
-                Window::All => self.send_object(obj.into_reader(0), None, down, transport).await?,
+                Window::All => {
+                    let reader = self.reader_of(obj, 0);
+                    self.send_object(reader, None, down, transport).await?;
+                }
                 Window::Part(low, high) => {
-                    self.send_object(obj.into_reader(low), Some(high - low + 1), down, transport).await?;
+                    let reader = self.reader_of(obj, low);
+                    self.send_object(reader, Some(high - low + 1), down, transport).await?;
                 }
                 Window::Parts(multipart) => {
                     for part in multipart.parts {
                         self.push(down, Buf::unaccounted(part.head), false, transport).await?;
                         let bytes = part.high - part.low + 1;
-                        self.send_object(obj.reader(part.low), Some(bytes), down, transport).await?;
+                        let reader = self.reader_of(obj.clone(), part.low);
+                        self.send_object(reader, Some(bytes), down, transport).await?;
                     }
                     self.push(down, Buf::unaccounted(multipart.tail), false, transport).await?;
                 }

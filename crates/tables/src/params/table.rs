@@ -161,6 +161,8 @@ params! {
         "How long past ttl and grace an object is kept for conditional fetches, unless VCL says otherwise.";
     default_ttl: Seconds = "120.000" ["seconds" min "0.000"] { ObjSticky }
         "Lifetime of an object when neither the backend nor VCL gives one.";
+    disk_timeout: Seconds = "0.500" ["seconds" min "0.001"] { Own }
+        "How long a request waits for the disk of a store (-s file, -s persistent) to give back an object before it goes on as a miss (MAIN.home_late). A read that takes a second is given up in any case. A short body is read with its object; of a long one that was found the first piece is read before the response begins, and a piece that takes longer is waited for.";
     esi_parallel: Count = "1" ["includes" min "1" max "64"] { Own }
         "How many includes of one page, nested ones counted, may be under way at the same time; they are delivered in the page's order. What comes before its turn is kept, at most 256 KB of each. 1 begins each when the one before it is done, as Varnish does.";
     experimental: Experimental = "none" [""] {}

@@ -86,7 +86,7 @@ impl Req {
         if has_frame {
             self.push(down, Buf::unaccounted(stitch::HEADER.to_vec()), false, transport).await?;
         }
-        let mut stored = StoredPage { reader: obj.reader(0), at: 0 };
+        let mut stored = StoredPage { reader: self.reader_of(obj.clone(), 0), at: 0 };
         let mut prefetch = self.may_include().then(|| Prefetch::new(top.clone(), program));
         if let Some(prefetch) = &mut prefetch {
             self.prefetch(prefetch, page.is_gzip);

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a request waits for of its store's disk before it has an answer: that an object is read back, and that the body of a
+//! hit can be read. What can't be read is a miss; what takes longer than `disk_timeout` is one, too, unless it was found already.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+use cache::{Loading, ObjRef, ReadError, Reader};
+use message::names;
+use message::range::{self, Selection};
+use tables::tags::Tag;
+
+use super::Req;
+use crate::transport::Transport;
+
+impl Req {
+    /// Waits until something was read back, all waits of a lookup together no longer than a disk may take: what isn't there
+    /// then is fetched.
+    pub(super) async fn read_back(
+        &mut self,
+        loading: &mut Loading,
+        deadline: &mut Option<rt::Deadline>,
+        transport: &mut dyn Transport,
+    ) {
+        let deadline = self.disk_deadline(deadline);
+        let came = poll_fn(|cx| match Pin::new(&mut *loading).poll(cx) {
+            Poll::Ready(()) => Poll::Ready(true),
+            Poll::Pending => deadline.poll(cx).map(|()| false),
+        });
+        if !self.drive(transport, came).await {
+            loading.give_up();
+        }
+    }
+
+    /// Whether a hit's body is on a disk alone, and will be sent: nobody knows yet whether it can be read. Where the answer may be
+    /// 304, the disk isn't asked in vain.
+    pub(super) fn is_to_be_read(&self, obj: &ObjRef) -> bool {
+        let may_be_unneeded = || self.head.has(names::IF_NONE_MATCH) || self.head.has(names::IF_MODIFIED_SINCE);
+        obj.is_in_home_alone() && self.head.method() == b"GET" && !may_be_unneeded()
+    }
+
+    /// Reads the piece that will be sent first. False: it can't be read, and the client hasn't been told anything yet.
+    pub(super) async fn can_read(
+        &mut self,
+        obj: &ObjRef,
+        deadline: &mut Option<rt::Deadline>,
+        transport: &mut dyn Transport,
+    ) -> bool {
+        let start = self.first_wanted(obj);
+        let mut reader = obj.reader(start);
+        reader.stop_at(start + 1);
+        let deadline = self.disk_deadline(deadline);
+        let first = poll_fn(|cx| match reader.poll_next(cx) {
+            Poll::Ready(first) => Poll::Ready(first.map(drop)),
+            // It was found, and may still come: its delivery waits for it.
+            Poll::Pending => deadline.poll(cx).map(Ok),
+        });
+        match self.drive(transport, first).await {
+            Err(ReadError::Store(error)) => {
+                self.log.putf(Tag::Error, format_args!("Storage: {error}"));
+                false
+            }
+            Ok(()) | Err(ReadError::Fetch(_)) => {
+                self.first_reader = Some(Box::new(reader));
+                true
+            }
+        }
+    }
+
+    /// Reads an object's body from `start` on, as the reader that has its first piece, if there is one.
+    pub(super) fn reader_of(&mut self, obj: ObjRef, start: u64) -> Reader {
+        match self.first_reader.take() {
+            Some(mut reader) if reader.object().is_same(&obj) => {
+                reader.seek(start);
+                reader.stop_at(u64::MAX);
+                *reader
+            }
+            _ => obj.into_reader(start),
+        }
+    }
+
+    fn disk_deadline<'a>(&self, deadline: &'a mut Option<rt::Deadline>) -> &'a mut rt::Deadline {
+        deadline.get_or_insert_with(|| rt::Deadline::until(rt::Instant::now() + self.params.disk_timeout))
+    }
+
+    /// Where the body is read first, as far as that can be said before VCL has had its say.
+    fn first_wanted(&self, obj: &ObjRef) -> u64 {
+        let (Some(asked), Some(len)) = (self.head.get(names::RANGE), obj.body_len()) else { return 0 };
+        match range::select(asked, len, self.params.http_range_parts as usize) {
+            Ok(Selection::One(slice)) => slice.low,
+            Ok(Selection::Many(slices)) => slices.first().map_or(0, |slice| slice.low),
+            Ok(Selection::Whole) | Err(_) => 0,
+        }
+    }
+}
