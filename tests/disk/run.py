@@ -22,6 +22,8 @@ from bed.http import Client, Garbled
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
 
+import faulty
+
 LIMIT = 30
 VCL = """vcl 4.1; import std; backend b { .host = "%s"; .port = "%d"; }
 sub vcl_recv { if (req.method == "PURGE") { return (purge); } if (req.url ~ "^/pass") { return (pass); } }
@@ -74,13 +76,17 @@ class Bed:
 
     def start(self, storage="file,@,256m,keep", args=()):
         """Starts the server; @ stands for the store's file."""
+        self.start_unready(storage, args)
+        self.ready()
+
+    def start_unready(self, storage, args=()):
+        """The same, whether its disk can be used or not."""
         self.v = Varnishd(self.program, ["-p", "feature=+no_coredump", *args], vcl=VCL % self.origin.address[:2],
                           storage=storage.replace("@", str(self.file)))
-        self.ready()
+        self.born = time.monotonic()
 
     def ready(self):
         """Waits until all objects of the disk can be found; before that none is written."""
-        self.born = time.monotonic()
         if not until(LIMIT, lambda: self.counter("DISK.s0.ready") == 1):
             raise SystemExit(f"the disk isn't ready: {self.v.log()}")
 
@@ -112,6 +118,7 @@ class Bed:
         old = self.v.worker()
         os.kill(old, signal.SIGKILL)
         until(LIMIT, lambda: old not in tree(self.v.proc.pid) and "running" in self.v.cli.ask("status"))
+        self.born = time.monotonic()
         self.ready()
 
     def counter(self, name):
@@ -138,8 +145,7 @@ class Bed:
         for path in paths:
             client = client or Client(self.v.address, timeout=LIMIT, keep=True)
             r = client.request(path)
-            version = self.pages.versions.get(path, 0)
-            if r.whole() and r.body == body_of(f"{path} {version}" if version else path):
+            if r.whole() and r.body == self.body_of(path):
                 continue
             wrong.append((path, str(r)))
             client.close()
@@ -147,6 +153,11 @@ class Bed:
         if client:
             client.close()
         return wrong, self.pages.asked - before
+
+    def body_of(self, path):
+        """What the origin answers now."""
+        version = self.pages.versions.get(path, 0)
+        return body_of(f"{path} {version}" if version else path)
 
     def ask(self, path, method="GET"):
         with Client(self.v.address, timeout=LIMIT) as c:
@@ -459,10 +470,15 @@ def slow_or_full(report, o):
             until(5, lambda: subprocess.run(["umount", str(small)], stderr=subprocess.DEVNULL).returncode == 0)
 
 
+def faults(report, o):
+    """Each fault of a disk, with each operation: never a wrong byte, never the process; the table in README.md."""
+    faulty.table(report, o, Bed, alive)
+
+
 def main():
     o = options(__doc__, words=dict(default="", help="cases to run, by a part of their names"))
     report = Report("disk")
-    for case in (kept_over_restarts, worker_dies, invalidated, killed_again_and_again, refusals, begins_empty, damaged, slow_or_full):
+    for case in (kept_over_restarts, worker_dies, invalidated, killed_again_and_again, refusals, begins_empty, damaged, slow_or_full, faults):
         if o.words in case.__name__:
             case(report, o)
     return report.close()
