@@ -3,17 +3,15 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod database;
 mod options;
-mod ranges;
 mod report;
 mod tally;
 
 use std::sync::Arc;
 
 use base::print;
+use networks::Database;
 
-use database::Database;
 pub use options::usage;
 use options::{Format, Invocation, Options};
 use report::Report;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use accesslog::{Gathering, LogFormat, Sources, Stamp};
 use base::args::{Arg, Args};
+use networks::{Country, country_of};
 
-use crate::database::{Country, country_of};
 use crate::tally::Window;
 
 pub const SYNOPSIS: &str = "\

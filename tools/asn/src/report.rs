@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use accesslog::Gathered;
+use networks::Database;
 use serde_json::{Value, json};
 
-use crate::database::Database;
 use crate::options::{Group, Measure, Options};
 use crate::tally::{Part, Sum, Tally};
 

@@ -2,12 +2,10 @@
 //! What is added up: requests and bytes of each network and country, in windows of time.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
 use std::time::Duration;
 
 use accesslog::Entry;
-
-use crate::database::{Country, Database, Origin};
+use networks::{Country, Database, Origin, address};
 
 /// Windows at most: a clock that jumps makes no more.
 const MOST_WINDOWS: usize = 10_000;
@@ -116,31 +114,9 @@ fn zone_seconds(seconds: i64) -> i64 {
     if zone.starts_with('-') { -offset } else { offset }
 }
 
-/// An address as logs write it: also with a port, in brackets, or the first of several (X-Forwarded-For).
-fn address(text: &[u8]) -> Option<IpAddr> {
-    let text = std::str::from_utf8(text).ok()?.split(',').next()?.trim();
-    let inner = text.strip_prefix('[').and_then(|rest| rest.split(']').next()).unwrap_or(text);
-    let plain = inner.split('%').next().unwrap_or(inner);
-    let without_port = plain.rsplit_once(':').map(|(address, _)| address);
-    plain.parse().ok().or_else(|| without_port.filter(|address| address.contains('.'))?.parse().ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_as_logs_write_them() {
-        for text in ["192.0.2.1", "192.0.2.1:4711", "192.0.2.1, 10.0.0.1"] {
-            assert_eq!(address(text.as_bytes()).map(|a| a.to_string()).as_deref(), Some("192.0.2.1"), "{text}");
-        }
-        for text in ["2001:db8::1", "[2001:db8::1]:80", "2001:db8::1%eth0"] {
-            assert_eq!(address(text.as_bytes()).map(|a| a.to_string()).as_deref(), Some("2001:db8::1"), "{text}");
-        }
-        for text in ["", "-", "www.example.org", "1.2.3", "\u{fffd}"] {
-            assert_eq!(address(text.as_bytes()), None, "{text}");
-        }
-    }
 
     #[test]
     fn windows_follow_the_local_clock() {

@@ -6,6 +6,7 @@
 //! | `1.0.0.0/24 <TAB> 13335` | pyasn, dumps of RouteViews |
 //! | `1.0.0.0 <TAB> 24 <TAB> 13335` | CAIDA's pfx2as; of `13335_4826` and `13335,4826` the first counts |
 //! | `1.0.0.0 <TAB> 1.0.0.255 <TAB> 13335 <TAB> US <TAB> CLOUDFLARENET` | iptoasn |
+//! | `1.0.0.0/24,13335,"CLOUDFLARENET"` | GeoLite2's tables |
 //! | a MaxMind database | GeoLite2-ASN, GeoLite2-Country and the like |
 //!
 //! Each may be packed with gzip. Of several files the first that knows an answer gives it.
@@ -40,6 +41,7 @@ pub type Country = [u8; 2];
 pub struct Origin {
     /// The number of the network (autonomous system) that it is announced by; 0: none.
     pub asn: u32,
+    /// Where that says.
     pub country: Option<Country>,
 }
 
@@ -184,7 +186,8 @@ impl Lines {
         let (mut lines, mut unknown) = (Lines::default(), 0);
         for (at, line) in bytes.split(|b| *b == b'\n').enumerate() {
             let text = std::str::from_utf8(line).unwrap_or("?").trim();
-            if text.is_empty() || text.starts_with([';', '#']) {
+            let is_heading = text.starts_with("network,");
+            if text.is_empty() || text.starts_with([';', '#']) || is_heading {
                 continue;
             }
             if line.len() as u64 > MOST_LINE || lines.add(text, names).is_none() {
@@ -205,8 +208,20 @@ impl Lines {
         // Blanks will do, as long as no name has any.
         match line.contains('\t') {
             true => self.add_words(&mut line.split('\t'), names),
+            false if line.split_once(',').is_some_and(|(first, _)| first.contains('/')) => self.add_row(line, names),
             false => self.add_words(&mut line.split_ascii_whitespace(), names),
         }
+    }
+
+    /// `PREFIX,AS,"NAME"`: the name may have commas.
+    fn add_row(&mut self, line: &str, names: &mut HashMap<u32, String>) -> Option<()> {
+        let mut words = line.splitn(3, ',').map(|word| word.trim().trim_matches('"'));
+        let (prefix, asn) = (words.next()?, words.next()?);
+        self.add_words(&mut [prefix, asn].into_iter(), names)?;
+        if let (Some(asn), Some(name)) = (number(asn), words.next().filter(|name| !name.is_empty())) {
+            names.entry(asn).or_insert_with(|| name.to_owned());
+        }
+        Some(())
     }
 
     fn add_words(&mut self, words: &mut dyn Iterator<Item = &str>, names: &mut HashMap<u32, String>) -> Option<()> {
@@ -279,6 +294,10 @@ mod tests {
             let got = ["10.0.0.1", "10.1.2.3", "10.2.0.0", "11.0.0.1", "2001:db8::1", "::1"].map(|a| asn(&database, a));
             assert_eq!(got, [1, 2, 1, 0, 3, 0], "{text}");
         }
+        let row =
+            of("network,autonomous_system_number,autonomous_system_organization\n10.0.0.0/8,AS9,\"Nine, Inc.\"\n")
+                .unwrap();
+        assert_eq!((asn(&row, "10.0.0.1"), row.name(9).as_deref()), (9, Some("Nine, Inc.")));
         let named = of("10.0.0.0\t10.0.255.255\t1\tnz\tONE, Ltd\n").unwrap();
         assert_eq!(
             (named.name(1), named.origin("10.0.0.1".parse().unwrap()).country),
