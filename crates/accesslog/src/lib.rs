@@ -3,19 +3,25 @@
 //! files and running logs. Nothing is sent here.
 //!
 //! [`Sources::read`] gives one [`Entry`] after the other; what can't be read is told as a [`Skip`] and never stops it.
-//! [`Gathering`] does that for a tool that only adds up.
+//! [`Gathering`] does that for a tool that only adds up; [`Hitters`] are those that have most, of any number, told apart by [`By`].
 
+mod agents;
+mod by;
+mod distinct;
 mod entry;
 mod format;
 mod gather;
+mod hitters;
 mod input;
 mod ncsa;
 mod sources;
 mod urls;
 mod vsl;
 
+pub use by::{Bits, By, Keys};
 pub use entry::{Entry, Field, Handling, Skip, Stamp};
 pub use format::LogFormat;
 pub use gather::{Gathered, Gathering, Moment};
+pub use hitters::{Hitter, Hitters, Measure, Ranking, Sums};
 pub use sources::{Item, Sources};
-pub use vsl::of_group;
+pub use vsl::{of_group, of_transaction};

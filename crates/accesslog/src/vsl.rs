@@ -81,6 +81,19 @@ pub fn of_group<'a>(group: &[Txn<'a>]) -> Option<Result<Entry<'a>, Skip>> {
     Some(Ok(entry))
 }
 
+/// What one transaction of a request says, whoever asked for it and whether it was restarted; None: it is no request's.
+///
+/// # Errors
+/// Why it is none.
+pub fn of_transaction<'a>(txn: &Txn<'a>) -> Option<Result<Entry<'a>, Skip>> {
+    (txn.kind == TxnType::Req).then(|| {
+        let mut entry = request(txn)?;
+        answer(&mut entry, txn);
+        entry.duration = seconds_between(txn, txn);
+        Ok(entry)
+    })
+}
+
 /// How a request was answered, by its transaction.
 fn answer(entry: &mut Entry<'_>, txn: &Txn<'_>) {
     for rec in record::records(txn.records) {

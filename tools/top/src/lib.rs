@@ -4,21 +4,21 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod entries;
-mod networks;
 mod talkers;
 
 use std::io::{self, Write};
 use std::time::Duration;
 
+use accesslog::By;
 use entries::Entries;
 use logq::getopt::{Opt, OptMatch};
 use logq::live::Live;
 use logq::program::{self, Cli, Program};
 use logq::tool::Failure;
 use logq::{Flow, Select, Sink, Tool, Txn};
-use networks::Networks;
+use networks::Database;
 use screen::Line;
-use talkers::{By, Talkers};
+use talkers::Talkers;
 
 /// The options, with their help.
 pub const OPTIONS: &[Opt] = &[
@@ -49,8 +49,8 @@ pub const OPTIONS: &[Opt] = &[
 const MORE: &str = "
  --by client|url|host|ua|asn
                            Who asks most: requests, bytes and hits by this
- --asn-table <file>        Networks and their systems, for --by asn: lines of a network and a
-                           number, or of two addresses, a number, a country and a name
+ --asn-table <file>        Networks and their systems, for --by asn: any file that lacquer asn
+                           reads
  --optstring               The options in getopt's notation
 
 Examples:
@@ -91,7 +91,9 @@ impl Program for Config {
                 self.tool.option(letter, &value).map_err(Failure::new)?;
             }
             OptMatch::Long(name, value) if name == "by" => {
-                self.by = Some(By::from_name(&value).map_err(Failure::new)?);
+                let found = talkers::WORDS.iter().find(|(word, _)| *word == value);
+                let wrong = || Failure::new(format!("--by: Invalid value '{value}'"));
+                self.by = Some(found.map(|(_, by)| *by).ok_or_else(wrong)?);
             }
             OptMatch::Long(_, value) => self.table = Some(value),
         }
@@ -125,9 +127,13 @@ impl Program for Config {
 }
 
 impl Config {
-    fn networks(&self, by: By) -> Result<Option<Networks>, Failure> {
+    fn networks(&self, by: By) -> Result<Option<Database>, Failure> {
         match (by, &self.table) {
-            (By::System, Some(name)) => Networks::open(name).map(Some).map_err(Failure::new),
+            (By::System, Some(name)) => {
+                let mut database = Database::default();
+                database.add(name).map_err(Failure::new)?;
+                Ok(Some(database))
+            }
             (By::System, None) => Err(Failure::new("--by asn needs --asn-table")),
             (_, Some(_)) => Err(Failure::new("--asn-table needs --by asn")),
             (_, None) => Ok(None),

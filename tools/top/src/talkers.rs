@@ -1,125 +1,56 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Who asks most: requests, bytes sent and hits by client, URL, host, user agent or autonomous system.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
-use logq::{Txn, TxnType, records};
-use tables::Tag;
+use accesslog::{By, Handling, Hitters, Keys, Measure, Sums, of_transaction};
+use logq::Txn;
+use networks::Database;
 
-use crate::networks::Networks;
+/// Memory for those that are kept.
+const BYTES: usize = 64 << 20;
 
-/// Different ones that are kept.
-const MAX: usize = 1_000_000;
-
-/// By what is counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum By {
-    /// The client's address.
-    Client,
-    /// The URL without its query.
-    Url,
-    /// The Host header.
-    Host,
-    /// The User-Agent header.
-    Agent,
-    /// The autonomous system of the client's address.
-    System,
-}
-
-impl By {
-    /// By name.
-    ///
-    /// # Errors
-    /// What can't be counted by.
-    pub fn from_name(name: &str) -> Result<By, String> {
-        match name {
-            "client" => Ok(By::Client),
-            "url" => Ok(By::Url),
-            "host" => Ok(By::Host),
-            "ua" => Ok(By::Agent),
-            "asn" => Ok(By::System),
-            _ => Err(format!("--by: Invalid value '{name}'")),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    requests: u64,
-    bytes: u64,
-    hits: u64,
-}
+/// What `--by` may be, in varnishtop's words.
+pub const WORDS: [(&str, By); 5] =
+    [("client", By::Client), ("url", By::Path), ("host", By::Host), ("ua", By::UserAgent), ("asn", By::System)];
 
 /// The counts.
-#[derive(Debug)]
 pub struct Talkers {
     by: By,
-    networks: Option<Networks>,
-    counts: HashMap<Vec<u8>, Count>,
-}
-
-fn header<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    let (first, rest) = text.split_at_checked(name.len())?;
-    first.eq_ignore_ascii_case(name.as_bytes()).then(|| rest.trim_ascii())
+    keys: Keys,
+    key: Vec<u8>,
+    hitters: Hitters,
 }
 
 impl Talkers {
     /// No counts.
-    pub fn new(by: By, networks: Option<Networks>) -> Talkers {
-        Talkers { by, networks, counts: HashMap::new() }
+    pub fn new(by: By, networks: Option<Database>) -> Talkers {
+        let keys = Keys { networks: networks.map(Arc::new), ..Keys::default() };
+        Talkers { by, keys, key: Vec::new(), hitters: Hitters::new(Measure::Requests, BYTES, false) }
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.counts.len()
+        self.hitters.distinct().0 as usize
     }
 
     /// Counts a group's requests.
     pub fn add(&mut self, group: &[Txn<'_>]) {
-        for txn in group.iter().filter(|txn| txn.kind == TxnType::Req) {
-            let mut key: Option<&[u8]> = None;
-            let mut count = Count { requests: 1, ..Count::default() };
-            for rec in records(txn.records) {
-                let text = rec.text();
-                let mut words = text.split(|b| *b == b' ');
-                let found = match (rec.tag, self.by) {
-                    (Tag::ReqStart, By::Client | By::System) => words.next(),
-                    (Tag::ReqUrl, By::Url) => text.split(|b| *b == b'?').next(),
-                    (Tag::ReqHeader, By::Host) => header(text, "Host:"),
-                    (Tag::ReqHeader, By::Agent) => header(text, "User-Agent:"),
-                    _ => None,
-                };
-                // VCL may change it; what came in counts.
-                key = key.or(found);
-                match rec.tag {
-                    Tag::Hit => count.hits = 1,
-                    Tag::ReqAcct => {
-                        let sent = words.nth(5).and_then(|w| std::str::from_utf8(w).ok()?.parse().ok());
-                        count.bytes = sent.unwrap_or(0);
-                    }
-                    _ => {}
-                }
-            }
-            let system = self.networks.as_ref().map(|table| key.and_then(|key| table.find(key)).unwrap_or_default());
-            let key = system.as_ref().map(String::as_bytes).or(key).filter(|key| !key.is_empty()).unwrap_or(b"-");
-            if self.counts.len() >= MAX && !self.counts.contains_key(key) {
-                continue;
-            }
-            let sum = self.counts.entry(key.to_vec()).or_default();
-            sum.requests += count.requests;
-            sum.bytes = sum.bytes.saturating_add(count.bytes);
-            sum.hits += count.hits;
+        for entry in group.iter().filter_map(of_transaction).flatten() {
+            self.keys.write(self.by, &entry, &mut self.key);
+            let hits = f64::from(entry.handling == Some(Handling::Hit));
+            let bytes = entry.bytes.unwrap_or(0) as f64;
+            self.hitters.add(&self.key, &Sums { requests: 1.0, bytes, hits, ..Sums::default() }, None);
         }
     }
 
     /// The first ones: requests, bytes, per cent of hits, who.
     pub fn lines(&self, lines: usize) -> Vec<String> {
-        let mut all: Vec<_> = self.counts.iter().collect();
-        all.sort_by(|(a, x), (b, y)| y.requests.cmp(&x.requests).then(y.bytes.cmp(&x.bytes)).then(a.cmp(b)));
-        let line = |(key, count): (&Vec<u8>, &Count)| {
-            let hits = 100.0 * count.hits as f64 / count.requests as f64;
-            format!("{:>9} {:>14} {hits:>5.1}% {}", count.requests, count.bytes, String::from_utf8_lossy(key))
+        let line = |row: &accesslog::Hitter| {
+            let hits = 100.0 * row.sums.hits / row.sums.requests;
+            let key = String::from_utf8_lossy(&row.key);
+            format!("{:>9} {:>14} {hits:>5.1}% {key}", row.sums.requests, row.sums.bytes)
         };
-        all.into_iter().take(lines).map(line).collect()
+        self.hitters.top(lines).rows.iter().map(line).collect()
     }
 }

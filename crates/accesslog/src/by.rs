@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What requests are told apart by, each with its name: client, network, URL and so on.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use networks::{Database, address, masked};
+
+use crate::agents;
+use crate::entry::Entry;
+
+/// What a table has a line for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// The client's address.
+    Client,
+    /// The network of a given length that the address is in.
+    Network,
+    /// The autonomous system of the address.
+    System,
+    /// Host and path, without the query.
+    Url,
+    /// The path, without host and query.
+    Path,
+    /// The Host field.
+    Host,
+    /// The program that the User-Agent field names.
+    Agent,
+    /// The User-Agent field.
+    UserAgent,
+    /// The page that the Referer field names: what is asked for with it is an element of the page.
+    Page,
+    /// The answer's status.
+    Status,
+}
+
+/// Name, heading, what it is.
+const NAMES: [(By, &str, &str, &str); 10] = [
+    (By::Client, "client", "Clients", "the client's address"),
+    (By::Network, "network", "Networks", "its network, the first 24 or 64 bits of it"),
+    (By::System, "asn", "Systems", "the autonomous system, by files of --db"),
+    (By::Url, "url", "URLs", "host and path"),
+    (By::Path, "path", "Paths", "the path, of all hosts"),
+    (By::Host, "host", "Hosts", "the host"),
+    (By::Agent, "agent", "Programs", "browser, robot or library, by User-Agent"),
+    (By::UserAgent, "user-agent", "User-Agents", "the whole User-Agent"),
+    (By::Page, "page", "Pages", "the page that an element belongs to, by Referer"),
+    (By::Status, "status", "Statuses", "the answer's status"),
+];
+
+impl By {
+    /// All of them: the name, what it is.
+    pub fn all() -> impl Iterator<Item = (By, &'static str, &'static str)> {
+        NAMES.iter().map(|(by, word, _, text)| (*by, *word, *text))
+    }
+
+    /// By name.
+    pub fn from_word(word: &str) -> Option<By> {
+        NAMES.iter().find(|row| row.1 == word).map(|row| row.0)
+    }
+
+    fn row(self) -> &'static (By, &'static str, &'static str, &'static str) {
+        // A test sees to it that each is there.
+        NAMES.iter().find(|row| row.0 == self).unwrap_or(&NAMES[0])
+    }
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        self.row().1
+    }
+
+    /// As a heading.
+    pub fn heading(self) -> &'static str {
+        self.row().2
+    }
+}
+
+/// Says who or what a request is by.
+#[derive(Clone, Default)]
+pub struct Keys {
+    /// Which system an address belongs to.
+    pub networks: Option<Arc<Database>>,
+    /// Bits of an IPv4 network, and of an IPv6 one.
+    pub bits: Bits,
+    /// URLs with their queries.
+    pub with_query: bool,
+}
+
+/// Lengths of networks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bits {
+    /// Of IPv4.
+    pub v4: u8,
+    /// Of IPv6.
+    pub v6: u8,
+}
+
+impl Default for Bits {
+    fn default() -> Bits {
+        Bits { v4: 24, v6: 64 }
+    }
+}
+
+impl Keys {
+    /// Writes it into `key` (emptied first); `-` where the log doesn't say.
+    pub fn write(&self, by: By, entry: &Entry<'_>, key: &mut Vec<u8>) {
+        key.clear();
+        match by {
+            By::Client => key.extend_from_slice(entry.client.as_deref().unwrap_or_default()),
+            By::Network => self.network(entry, key),
+            By::System => self.system(entry, key),
+            By::Url => {
+                key.extend(entry.host.as_deref().unwrap_or_default().iter().map(u8::to_ascii_lowercase));
+                key.extend_from_slice(self.path(&entry.target));
+            }
+            By::Path => key.extend_from_slice(self.path(&entry.target)),
+            By::Host => key.extend(entry.host.as_deref().unwrap_or_default().iter().map(u8::to_ascii_lowercase)),
+            By::Agent => key.extend_from_slice(&agents::class(entry.field("User-Agent").unwrap_or_default())),
+            By::UserAgent => key.extend_from_slice(entry.field("User-Agent").unwrap_or_default()),
+            By::Page => key.extend_from_slice(self.page(entry.field("Referer").unwrap_or_default())),
+            By::Status => {
+                if let Some(status) = entry.status {
+                    let _ = write!(key, "{status}");
+                }
+            }
+        }
+        if key.is_empty() {
+            key.push(b'-');
+        }
+    }
+
+    fn path<'a>(&self, target: &'a [u8]) -> &'a [u8] {
+        let end = target.iter().position(|b| *b == b'?').filter(|_| !self.with_query);
+        &target[..end.unwrap_or(target.len())]
+    }
+
+    /// A page as its own requests are called by URL: host and path.
+    fn page<'a>(&self, referer: &'a [u8]) -> &'a [u8] {
+        let end = referer.iter().position(|b| *b == b'#').unwrap_or(referer.len());
+        let begin = referer.windows(3).position(|w| w == b"://").map_or(0, |at| at + 3).min(end);
+        self.path(&referer[begin..end])
+    }
+
+    fn network(&self, entry: &Entry<'_>, key: &mut Vec<u8>) {
+        let Some(address) = entry.client.as_deref().and_then(address) else { return };
+        let bits = if address.is_ipv4() { self.bits.v4 } else { self.bits.v6 };
+        let _ = write!(key, "{}/{bits}", masked(address, bits));
+    }
+
+    fn system(&self, entry: &Entry<'_>, key: &mut Vec<u8>) {
+        let found = |address: IpAddr| {
+            let database = self.networks.as_ref()?;
+            let asn = database.origin(address).asn;
+            (asn != 0).then(|| (asn, database.name(asn)))
+        };
+        if let Some((asn, name)) = entry.client.as_deref().and_then(address).and_then(found) {
+            let _ = write!(key, "AS{asn}");
+            name.into_iter().for_each(|name| drop(write!(key, " {name}")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::borrow::Cow;
+
+    #[test]
+    fn each_has_a_name() {
+        for (by, word, _) in By::all() {
+            assert_eq!((By::from_word(word), by.word()), (Some(by), word));
+        }
+    }
+
+    #[test]
+    fn keys_of_a_request() {
+        let field =
+            |name: &'static str, value: &'static str| (Cow::Borrowed(name.as_bytes()), Cow::Borrowed(value.as_bytes()));
+        let entry = Entry {
+            client: Some(Cow::Borrowed(b"192.0.2.7")),
+            host: Some(Cow::Borrowed(b"WWW.a.nz")),
+            target: Cow::Borrowed(b"/x?y=1"),
+            fields: vec![field("user-agent", "curl/7"), field("Referer", "https://www.a.nz/p?q=2#top")],
+            status: Some(404),
+            ..Entry::default()
+        };
+        let all = |keys: &Keys, entry: &Entry<'_>| {
+            let mut key = Vec::new();
+            let one = |(by, _, _)| {
+                keys.write(by, entry, &mut key);
+                String::from_utf8_lossy(&key).into_owned()
+            };
+            By::all().map(one).collect::<Vec<String>>()
+        };
+        assert_eq!(
+            all(&Keys::default(), &entry),
+            ["192.0.2.7", "192.0.2.0/24", "-", "www.a.nz/x", "/x", "www.a.nz", "curl", "curl/7", "www.a.nz/p", "404"]
+        );
+        let keys = Keys { bits: Bits { v4: 8, v6: 32 }, with_query: true, ..Keys::default() };
+        assert_eq!(
+            all(&keys, &entry)[1..9],
+            ["192.0.0.0/8", "-", "www.a.nz/x?y=1", "/x?y=1", "www.a.nz", "curl", "curl/7", "www.a.nz/p?q=2"]
+        );
+        assert_eq!(all(&keys, &Entry::default()), ["-"; 10]);
+    }
+}
