@@ -118,7 +118,7 @@ impl Keys {
             By::Host => key.extend(entry.host.as_deref().unwrap_or_default().iter().map(u8::to_ascii_lowercase)),
             By::Agent => key.extend_from_slice(&agents::class(entry.field("User-Agent").unwrap_or_default())),
             By::UserAgent => key.extend_from_slice(entry.field("User-Agent").unwrap_or_default()),
-            By::Page => key.extend_from_slice(self.page(entry.field("Referer").unwrap_or_default())),
+            By::Page => self.page(entry.field("Referer").unwrap_or_default(), key),
             By::Status => {
                 if let Some(status) = entry.status {
                     let _ = write!(key, "{status}");
@@ -136,10 +136,13 @@ impl Keys {
     }
 
     /// A page as its own requests are called by URL: host and path.
-    fn page<'a>(&self, referer: &'a [u8]) -> &'a [u8] {
+    fn page(&self, referer: &[u8], key: &mut Vec<u8>) {
         let end = referer.iter().position(|b| *b == b'#').unwrap_or(referer.len());
         let begin = referer.windows(3).position(|w| w == b"://").map_or(0, |at| at + 3).min(end);
-        self.path(&referer[begin..end])
+        let url = self.path(&referer[begin..end]);
+        let host = url.iter().position(|b| *b == b'/').unwrap_or(url.len());
+        key.extend(url[..host].iter().map(u8::to_ascii_lowercase));
+        key.extend_from_slice(&url[host..]);
     }
 
     fn network(&self, entry: &Entry<'_>, key: &mut Vec<u8>) {
@@ -181,7 +184,7 @@ mod tests {
             client: Some(Cow::Borrowed(b"192.0.2.7")),
             host: Some(Cow::Borrowed(b"WWW.a.nz")),
             target: Cow::Borrowed(b"/x?y=1"),
-            fields: vec![field("user-agent", "curl/7"), field("Referer", "https://www.a.nz/p?q=2#top")],
+            fields: vec![field("user-agent", "curl/7"), field("Referer", "https://WWW.a.nz/P?q=2#top")],
             status: Some(404),
             ..Entry::default()
         };
@@ -195,12 +198,12 @@ mod tests {
         };
         assert_eq!(
             all(&Keys::default(), &entry),
-            ["192.0.2.7", "192.0.2.0/24", "-", "www.a.nz/x", "/x", "www.a.nz", "curl", "curl/7", "www.a.nz/p", "404"]
+            ["192.0.2.7", "192.0.2.0/24", "-", "www.a.nz/x", "/x", "www.a.nz", "curl", "curl/7", "www.a.nz/P", "404"]
         );
         let keys = Keys { bits: Bits { v4: 8, v6: 32 }, with_query: true, ..Keys::default() };
         assert_eq!(
             all(&keys, &entry)[1..9],
-            ["192.0.0.0/8", "-", "www.a.nz/x?y=1", "/x?y=1", "www.a.nz", "curl", "curl/7", "www.a.nz/p?q=2"]
+            ["192.0.0.0/8", "-", "www.a.nz/x?y=1", "/x?y=1", "www.a.nz", "curl", "curl/7", "www.a.nz/P?q=2"]
         );
         assert_eq!(all(&keys, &Entry::default()), ["-"; 10]);
     }

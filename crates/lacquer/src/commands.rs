@@ -73,6 +73,9 @@ pub const COMMANDS: &[Command] = &[
     command("asn", None, "lacquer-asn", "which networks the readers of a site come from", |_, args| {
         lacquer_asn::main(args)
     }),
+    command("talkers", None, "lacquer-talkers", "who asks most, of a running server or in a log", |_, args| {
+        lacquer_talkers::main(args)
+    }),
     command("vcl", None, "lacquer-vcl", "check VCL files, lay them out, migrate old ones", vcl),
     command("statsd", None, "lacquer-statsd", "a metrics server in the place of node's statsd", |_, args| {
         lacquer_statsd::main(args)

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer talkers`: who asks most, of a running server or in a log, in bounded memory.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod acl;
+mod options;
+mod page;
+mod report;
+mod tally;
+
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use accesslog::{Gathered, Keys, Measure};
+use base::print;
+use networks::Database;
+
+pub use options::usage;
+use options::{Format, Invocation, Options};
+use page::Page;
+use report::Report;
+use tally::{Counting, Tally};
+
+/// Runs it: `args` are the words after `lacquer talkers`; the exit status. 1: nothing was counted; 2: nothing was read.
+///
+/// Must be called before the process has started a thread: it blocks signals for all threads to come.
+pub fn main(args: &[String]) -> i32 {
+    match options::parse(args) {
+        Ok(Invocation::Help) => {
+            print::out(usage());
+            0
+        }
+        Ok(Invocation::Run(options)) => run(&options).unwrap_or_else(|error| {
+            print::err(format_args!("lacquer talkers: {error}\n"));
+            2
+        }),
+        Err(error) => {
+            print::err(format_args!("lacquer talkers: {error}\n{}", options::SYNOPSIS));
+            2
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<i32, String> {
+    let is_screen = options.is_live() && is_terminal() && options.format == Format::Text && options.every.is_none();
+    let counting = Counting {
+        keys: keys(options)?,
+        by: options.by.clone(),
+        // On the screen a key changes what "most" is by.
+        measures: if is_screen { Measure::ALL.to_vec() } else { vec![options.measure] },
+        bytes: options.memory_bytes,
+        only: options.only.clone(),
+    };
+    let counting = Arc::new(counting);
+    let first = counting.clone();
+    let take = move |tally: &mut Tally, entry: &accesslog::Entry<'_>| tally.add(entry, &first);
+    let gathering = options.gathering.clone();
+    let gathered = if is_screen {
+        let mut page = Page::new(options)?;
+        let gathered = gathering.run_watched(take, |gathered, moment| page.turn(gathered, moment))?;
+        drop(page);
+        gathered
+    } else if let Some(every) = options.every {
+        let mut next = every;
+        gathering.run_watched(take, |gathered, moment| {
+            if moment.elapsed >= next {
+                next += every;
+                tell(options, &take_what_there_is(gathered));
+            }
+            !moment.is_over
+        })?
+    } else {
+        gathering.run(take)?
+    };
+    Ok(tell(options, &gathered))
+}
+
+/// Prints a report; the exit status.
+fn tell(options: &Options, gathered: &Gathered<Tally>) -> i32 {
+    let report = Report::new(options, gathered);
+    match (options.format, options.every) {
+        (Format::Json, Some(_)) => print::out(format_args!("{}\n", report.json())),
+        (Format::Json, None) => print::out(format_args!("{:#}\n", report.json())),
+        (Format::Text, _) => print::out(report.text()),
+        (Format::Acl, _) => print::out(acl::text(&report, options.acl.as_deref().unwrap_or_default())),
+    }
+    if options.format != Format::Json {
+        report.remarks().iter().for_each(|remark| print::err(format_args!("lacquer talkers: {remark}\n")));
+    }
+    i32::from(report.is_empty())
+}
+
+/// What was counted up to now; the next count begins at nothing.
+fn take_what_there_is(gathered: &Mutex<Gathered<Tally>>) -> Gathered<Tally> {
+    std::mem::take(&mut *gathered.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn is_terminal() -> bool {
+    std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
+}
+
+fn keys(options: &Options) -> Result<Keys, String> {
+    let mut database = Database::default();
+    for file in &options.databases {
+        database.add(file)?;
+    }
+    for file in &options.names {
+        database.add_names(file)?;
+    }
+    let networks = (!options.databases.is_empty()).then(|| Arc::new(database));
+    Ok(Keys { networks, bits: options.bits, with_query: options.with_query })
+}
+
+/// The time in which what the screen shows has faded to a half, unless an option says another.
+const FADE: Duration = Duration::from_secs(30);

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The words after `lacquer talkers`.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use accesslog::{Bits, By, Gathering, LogFormat, Measure, Sources};
+use base::args::{Arg, Args};
+use base::text;
+
+use crate::FADE;
+
+pub const SYNOPSIS: &str = "\
+Usage: lacquer talkers [options] LOG...
+       lacquer talkers [options] -n DIR
+";
+
+const DETAILS: &str = "
+Who asks most? Requests, bytes, misses and the time of backends by client, network, URL, program and page, from web
+servers' logs, varnishncsa's, varnishlog's, or a running server's log. Memory is bounded, whatever comes: those with
+most are found among any number, and each count says by how much it may be short.
+
+LOG may be packed with gzip; - is standard input. On a terminal a running log (-n, --live) is shown as it comes; in a
+pipe it is read until Ctrl-C or -d. Logs of web servers tell misses and times only where their format has them.
+
+Who is counted
+ --by WORD,...        client, network, asn, url, path, host, agent, user-agent, page, status
+                      (default client,network,url,agent,page)
+ --only WORD=VALUE    Only requests of that client, page and so on (may be repeated)
+ --prefix N           Bits of an IPv4 network (default 24)
+ --prefix6 N          Bits of an IPv6 network (default 64)
+ --query              URLs with what stands behind the question mark
+ --db FILE            Which address is in which autonomous system, for --by asn: as of lacquer asn (may be repeated)
+ --names FILE         Names of autonomous systems, as of lacquer asn
+ --log-format FORMAT  How lines look, as Apache's LogFormat; else they tell themselves
+How it is shown
+ --sort requests|bytes|misses|backend  What most is of (default requests)
+ --top N              So many of each (default 10; 0: all)
+ --least PERCENT      Only those with at least that share
+ --format text|json
+ --acl NAME           An ACL for VCL of the clients or networks, in place of a table
+ --every TIME         What came in that time, again and again (JSON: one line each)
+ --fade TIME          On the screen: counts fall to a half in that time (default 30s; 0: never)
+Further
+ --memory SIZE        For all that is counted (default 8m)
+ -n DIR               The log of the server with that working directory (--live: of the usual one)
+ -d TIME              End after that time
+ -q                   No progress on the terminal
+ -h                   This text
+
+Examples:
+ lacquer talkers --live
+ lacquer talkers --by page --top 20 access.log
+ lacquer talkers --by url --only page=www.example.com/ access.log
+ lacquer talkers --live -d 1m --acl flood --by network --least 5
+";
+
+/// How it is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    #[default]
+    Text,
+    Json,
+    Acl,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub gathering: Gathering,
+    pub by: Vec<By>,
+    pub only: Vec<(By, Vec<u8>)>,
+    pub bits: Bits,
+    pub with_query: bool,
+    pub databases: Vec<String>,
+    pub names: Vec<String>,
+    pub measure: Measure,
+    /// 0: all.
+    pub top: usize,
+    /// Of a hundred.
+    pub least: f64,
+    pub format: Format,
+    pub acl: Option<String>,
+    pub every: Option<Duration>,
+    /// In which counts on the screen fall to a half; none: never.
+    pub fade: Option<Duration>,
+    pub memory_bytes: usize,
+}
+
+impl Options {
+    /// Whether a running server is read.
+    pub fn is_live(&self) -> bool {
+        self.gathering.sources.live.is_some()
+    }
+}
+
+/// What the words ask for.
+#[derive(Debug)]
+pub enum Invocation {
+    Run(Box<Options>),
+    Help,
+}
+
+/// The whole help.
+pub fn usage() -> String {
+    format!("{SYNOPSIS}{DETAILS}")
+}
+
+const TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1_000_000_000);
+const USUAL: [By; 5] = [By::Client, By::Network, By::Url, By::Agent, By::Page];
+const MEASURES: [(&str, Measure); 4] = [
+    (Measure::Requests.word(), Measure::Requests),
+    (Measure::Bytes.word(), Measure::Bytes),
+    (Measure::Misses.word(), Measure::Misses),
+    (Measure::BackendTime.word(), Measure::BackendTime),
+];
+
+/// Reads the words.
+///
+/// # Errors
+/// One line that names the wrong one.
+pub fn parse(words: &[String]) -> Result<Invocation, String> {
+    let mut options = Options { top: 10, memory_bytes: 8 << 20, fade: Some(FADE), ..Options::default() };
+    let mut sources = Sources { with_caused: true, ..Sources::default() };
+    let mut args = Args::new(words);
+    while let Some(arg) = args.next()? {
+        let name = match arg {
+            Arg::Help => return Ok(Invocation::Help),
+            Arg::Word(file) => {
+                sources.files.push(file.to_owned());
+                continue;
+            }
+            Arg::Option(name) => name,
+        };
+        match name {
+            "-q" | "--quiet" => options.gathering.is_quiet = true,
+            "--live" => sources.live = Some(shm::reader::Reader::workdir_of(None)),
+            "-n" => sources.live = Some(shm::reader::Reader::workdir_of(Some(args.value()?))),
+            "--db" => options.databases.push(args.value()?.to_owned()),
+            "--names" => options.names.push(args.value()?.to_owned()),
+            "--log-format" => sources.format = Some(LogFormat::parse(args.value()?)?),
+            "--by" => options.by.extend(args.parsed(&words_of_by(), by)?),
+            "--only" => options.only.push(args.parsed("as client=192.0.2.1 or page=www.example.com/", only)?),
+            "--prefix" => options.bits.v4 = args.number(1..=32)?,
+            "--prefix6" => options.bits.v6 = args.number(1..=128)?,
+            "--query" => options.with_query = true,
+            "--sort" => options.measure = args.one_of(&MEASURES)?,
+            "--top" => options.top = args.number(0..=u64::MAX)?,
+            "--least" => options.least = args.parsed("a share of a hundred", percent)?,
+            "--format" => options.format = args.one_of(&[("text", Format::Text), ("json", Format::Json)])?,
+            "--acl" => options.acl = Some(args.parsed("a name as VCL has them", acl_name)?),
+            "--every" => options.every = Some(args.time(TIMES)?),
+            "--fade" => options.fade = Some(args.time(Duration::ZERO..=*TIMES.end())?).filter(|time| !time.is_zero()),
+            "--memory" => options.memory_bytes = args.parsed("a size of 64k or more, as 8m", memory)?,
+            "-d" | "--duration" => options.gathering.duration = Some(args.time(TIMES)?),
+            _ => return Err(args.unknown()),
+        }
+    }
+    match (&sources.live, sources.files.is_empty()) {
+        (None, true) => return Err("which log?".into()),
+        (Some(_), false) => return Err("a running log or files, not both".into()),
+        (None, false) | (Some(_), true) => {}
+    }
+    options.gathering.sources = sources;
+    settle(&mut options)?;
+    Ok(Invocation::Run(Box::new(options)))
+}
+
+/// What follows from several options together.
+fn settle(options: &mut Options) -> Result<(), String> {
+    if options.by.is_empty() {
+        options.by = if options.acl.is_some() { vec![By::Client] } else { USUAL.to_vec() };
+    }
+    if options.acl.is_some() {
+        if options.format == Format::Json {
+            return Err("--acl and --format json exclude each other".into());
+        }
+        if options.by.len() > 1 || !matches!(options.by[0], By::Client | By::Network) {
+            return Err("--acl needs --by client or --by network".into());
+        }
+        options.format = Format::Acl;
+    }
+    let asn = options.by.iter().chain(options.only.iter().map(|(by, _)| by)).any(|by| *by == By::System);
+    if asn && options.databases.is_empty() {
+        return Err("asn needs --db: a file that says which addresses belong to which network".into());
+    }
+    Ok(())
+}
+
+fn words_of_by() -> String {
+    let words: Vec<&str> = By::all().map(|(_, word, _)| word).collect();
+    format!("some of {}", words.join(","))
+}
+
+fn by(value: &str) -> Option<Vec<By>> {
+    value.split(',').map(By::from_word).collect()
+}
+
+fn only(value: &str) -> Option<(By, Vec<u8>)> {
+    let (word, value) = value.split_once('=')?;
+    Some((By::from_word(word)?, value.as_bytes().to_vec()))
+}
+
+fn percent(value: &str) -> Option<f64> {
+    value.trim_end_matches('%').parse().ok().filter(|share| (0.0..=100.0).contains(share))
+}
+
+fn acl_name(value: &str) -> Option<String> {
+    let is_first = value.starts_with(|c: char| c.is_ascii_alphabetic());
+    let is_name = value.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    (is_first && is_name).then(|| value.to_owned())
+}
+
+fn memory(value: &str) -> Option<usize> {
+    text::parse_bytes(value).and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes >= 64 << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Result<Invocation, String> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn words_are_understood() {
+        let Ok(Invocation::Run(o)) = words(
+            "--by client,page --only=page=a.nz/?x=1 --sort backend --top 3 --least 2.5% --memory 1m --fade 0 x.log",
+        ) else {
+            panic!()
+        };
+        assert_eq!((o.by, o.only), (vec![By::Client, By::Page], vec![(By::Page, b"a.nz/?x=1".to_vec())]));
+        assert_eq!((o.measure, o.top, o.least, o.memory_bytes, o.fade), (Measure::BackendTime, 3, 2.5, 1 << 20, None));
+        let Ok(Invocation::Run(o)) = words("--acl flood x.log") else { panic!() };
+        assert_eq!((o.by, o.format), (vec![By::Client], Format::Acl));
+        let Ok(Invocation::Run(o)) = words("x.log") else { panic!() };
+        assert_eq!(o.by, USUAL);
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (line, named) in [
+            ("", "which log"),
+            ("--live x", "not both"),
+            ("--by who x", "some of client,network"),
+            ("--by asn x", "--db"),
+            ("--only page x", "--only page"),
+            ("--acl 1x x", "--acl 1x"),
+            ("--acl a --by url x", "--by client or --by network"),
+            ("--acl a --by client,network x", "--by client or --by network"),
+            ("--acl a --format json x", "exclude each other"),
+            ("--memory 1k x", "--memory 1k"),
+            ("--prefix 33 x", "--prefix 33"),
+            ("--fast", "--fast"),
+        ] {
+            let error = words(line).unwrap_err();
+            assert!(error.contains(named), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_help_fits_a_terminal_and_names_what_there_is() {
+        for (_, word, _) in By::all() {
+            assert!(usage().contains(word), "{word}");
+        }
+        assert!(usage().lines().all(|line| line.len() <= 120));
+    }
+}
