@@ -21,8 +21,7 @@ from bed.daemon import Varnishd, tree
 from bed.http import Client, Garbled
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
-
-import faulty
+from disk import faulty
 
 LIMIT = 30
 VCL = """vcl 4.1; import std; backend b { .host = "%s"; .port = "%d"; }
