@@ -14,8 +14,9 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from bed.daemon import Varnishd, workdir
 from bed.http import Client
+from bed.loop import Loop, has_loops
 from bed.report import Report, options, until
-from disk.run import LIMIT, Bed, Loop, has_loops
+from disk.run import LIMIT, Bed
 
 VCL = """vcl 4.1; import purge; import xkey; backend b { .host = "%s"; .port = "%d"; }
 sub vcl_recv {
@@ -235,8 +236,7 @@ def stands_still(report, o):
             bed.start(f"file,@,64m,keep,journal={bed.dir}/m/journal")
             filled(report, bed, "at first")
             answers = []
-            subprocess.run(["fsfreeze", "-f", str(loop.mounted)], check=True)
-            try:
+            with loop.frozen():
                 waiting = threading.Thread(target=lambda: answers.append(bed.asked_for("/7", "PURGE").status))
                 waiting.start()
                 report.check(until(LIMIT, lambda: bed.counter("MAIN.n_purges") == 1), "the purge has begun")
@@ -252,8 +252,6 @@ def stands_still(report, o):
                 report.check(time.monotonic() - begin < 1, "the CLI is alive")
                 checked(report, bed, "the ban holds", 1)
                 report.check(not answers, f"the purge waits: {answers}")
-            finally:
-                subprocess.run(["fsfreeze", "-u", str(loop.mounted)], check=True)
             waiting.join(LIMIT)
             report.check(answers == [200], f"it goes on: {answers}")
             status, text = bed.v.cli.ask_raw("ban obj.http.x-url == /9")
