@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`lacquer probe`: what it says where packets are lost on purpose, where a server is slow, and where all is well.
 
-Packets are lost in the kernel of this machine, on the server's own socket alone: a filter there (SO_ATTACH_FILTER) lets pass what it is
-told to. Nothing but loopback is used.
+Packets are lost in the kernel of this machine: in network namespaces of the test's own by nftables, which says how many (loss.py), and,
+what also works without root, on the server's own socket alone, where a filter (SO_ATTACH_FILTER) lets pass what it is told to. Nothing but
+loopback is used.
 """
 import ctypes
 import json
@@ -20,7 +21,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from bed.daemon import die_with_parent
 from bed.origin import Origin, head, simple
-from bed.report import Report, options
+from bed.report import Report, options, until
+import loss
 
 LIMIT = 120
 SO_ATTACH_FILTER = 26
@@ -216,12 +218,77 @@ def interrupted(report, tool):
     report.check(text.count("Report for:") >= 3 and "Total requests:        20 in" in text and "Verdict:" in rest, f"reports: {text}")
 
 
+def as_published(report, tool):
+    """The tool of the field report: one argument, a host; /ping.html each 100 ms; reports in its words each 1,000 requests and at Ctrl-C."""
+    status, out, err = tool.run()
+    report.check(status == 2 and "Usage: lacquer probe [options] HOST" in err and not out, f"without a host: {status} {err}")
+    heard = []
+
+    def serve(s):
+        method, path, fields, _ = head(s, b"")
+        heard.append((time.monotonic(), method, path, fields))
+        if len(heard) == 3:
+            time.sleep(0.6)
+        s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    with Origin(serve) as origin:
+        p = subprocess.Popen([tool.program, "probe", place(origin)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             preexec_fn=die_with_parent)
+        until(LIMIT, lambda: len(heard) >= 15)
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=LIMIT)
+    report.check({(method, path) for _, method, path, _ in heard} == {("GET", "/ping.html")}, f"what is asked for: {heard}")
+    report.check(all(re.fullmatch(r"lacquer-probe/\d+(\.\d+)+", fields["user-agent"]) for *_, fields in heard), f"who asks: {heard[0]}")
+    pace = (heard[14][0] - heard[0][0]) / 14
+    report.check(0.09 < pace < 0.15, f"each 100 ms: {pace:.3f}")
+    when = r"\w{3} \w{3} [ \d]\d [\d:]{8} \d{4}"
+    for line in (rf"\[SLOW\] {when}, http://127\.0\.0\.1:\d+/ping\.html served in 0\.6\d\d s \(.*\)", rf"Report for:            127\.0\.0\.1:\d+ at {when}",
+                 r"Total requests:        \d+ in \d+\.\d{3} s", r"Failed requests:       0", rf"Slow responses \(>=0\.5s\): 1 \(slowest 0\.\d+ s at {when}\)",
+                 r"Average response time: 0\.\d{3} s \(\d+\.\d{3} req/s\)", "-{68}"):
+        report.check(re.search(f"^{line}$", out, re.M), f"{line}: {out} {err}")
+    report.check(p.returncode == 0 and out.count("Report for:") == 1, f"at Ctrl-C: {p.returncode} {out}")
+
+
+def each_thousand(report, tool):
+    with Origin(answers) as origin:
+        status, out, _ = tool.run("-n", 1001, "--pause", "2ms", place(origin))
+    report.check(status == 0 and re.findall(r"Total requests: +(\d+) in", out) == ["1000", "1001"], f"a report each 1,000 requests, and at the end: {out}")
+
+
+def old_ladder(tool, is_full):
+    """Starts a run against a server whose answers come when a client of before 2011 has sent its SYN again; gives what judges it at its end:
+    the kernel of this side saw no loss, so that the times alone tell."""
+    late = [3.003, 9.007, 3.01, 3.02, 21.05] + [45.1] * is_full
+    waits, lock = iter(late), threading.Lock()
+
+    def serve(s):
+        with lock:
+            wait = next(waits, 0)
+        time.sleep(wait)
+        answers(s)
+    origin = Origin(serve)
+    p = subprocess.Popen([tool.program, "probe", "--format", "json", "-n", "40", "--pause", "10ms", place(origin)], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+
+    def finish(report):
+        out, err = p.communicate(timeout=LIMIT)
+        origin.close()
+        verdict = json.loads(out)["verdict"]
+        seconds = [rung["seconds"] for rung in verdict["rungs"]]
+        report.check(verdict["finding"] == "loss_likely" and seconds == [3.0, 9.0, 21.0] + [45.0] * is_full, f"the ladder of 3 s: {verdict} {err}")
+        report.check("first sent again after 3 s" in verdict["words"], f"it says so: {verdict}")
+    return finish
+
+
 def main():
     o = options(__doc__)
     report = Report("probe")
     tool = Tool(str(pathlib.Path(o.varnishd).parent / "lacquer"))
-    for case in (no_finding, lost_syn, lost_data, slow_server, keeps_pace, failures, lists, interrupted):
+    # Most of their time they wait: meanwhile the others run.
+    lost, old = loss.start(report, tool), old_ladder(tool, o.full)
+    for case in (no_finding, lost_syn, lost_data, slow_server, keeps_pace, failures, lists, interrupted, as_published, each_thousand):
         case(report, tool)
+    lost()
+    old(report)
     return report.close()
 
 

@@ -202,9 +202,10 @@ impl Report {
     }
 
     fn verdict(&self) -> Verdict {
-        let usual = self.total.value_at_quantile(0.5) as f64 / 1e6;
-        // Where most answers are slow, that is what is usual, and says nothing of single packets.
-        let usual = if usual < self.slow_from.as_secs_f64() { usual } else { 0.0 };
+        // The middle one of those that aren't slow: where half of all are, the middle of all would be no answer's time.
+        let quick = self.answers.saturating_sub(self.slow_count);
+        let middle = quick as f64 / 2.0 / self.answers.max(1) as f64;
+        let usual = if quick == 0 { 0.0 } else { self.total.value_at_quantile(middle) as f64 / 1e6 };
         let slow: Vec<Slow> =
             self.slow.iter().map(|&(total, cause)| Slow { excess: (total - usual).max(0.0), cause }).collect();
         verdict::judge(self.requests(), self.failed(), &slow, self.slow_from.as_secs_f64())
