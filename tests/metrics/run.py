@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """What Debian's tools and the Prometheus exporter read from our shared memory: values equal to what the test sent, and every
-metric that dashboards know. Needs the Debian packages varnish and prometheus-varnish-exporter.
+metric that dashboards know; the dashboards and the Munin plugin that are shipped (views.py). Needs the Debian packages varnish and prometheus-varnish-exporter.
 """
 import json
 import pathlib
@@ -18,10 +18,12 @@ from bed.daemon import Varnishd, die_with_parent
 from bed.http import Client, get
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
+import views
 
 HERE = pathlib.Path(__file__).resolve().parent
 PATHS = "/usr/bin:/usr/sbin"
 VARNISHSTAT, EXPORTER = (shutil.which(name, path=PATHS) for name in ("varnishstat", "prometheus-varnish-exporter"))
+GENUINE = shutil.which("varnishd", path=PATHS)
 BODY = b"x" * 1000
 # Metrics without anything behind them here: debug builds of varnishd count these.
 ABSENT = set()
@@ -125,6 +127,7 @@ def scrape(v):
 
 
 def by_exporter(report, v, want):
+    """Gives the exporter's page."""
     text = scrape(v)
     rows = re.findall(r"^(varnish_\w+)(?:\{(.*)\})? (\S+)$", text, re.M)
     values = {}
@@ -149,6 +152,7 @@ def by_exporter(report, v, want):
     for key, name in pairs.items():
         alike = {k: n for k, n in values.items() if k[0] == key[0]}
         report.check(values.get(key) == want[name], f"{key}: {values.get(key)} instead of {want[name]} ({name}); there are {alike}")
+    return text
 
 
 def main():
@@ -160,7 +164,14 @@ def main():
     with Origin(answer) as origin, Varnishd(o.varnishd, vcl=VCL % origin.address) as v:
         want = traffic(v)
         by_varnishstat(report, v, want)
-        by_exporter(report, v, want)
+        page = by_exporter(report, v, want)
+        lacquer = pathlib.Path(o.varnishd).parent / "lacquer"
+        views.layout(report)
+        views.check(report, "ours", o.varnishd, lacquer, VARNISHSTAT, v, page)
+    if GENUINE:
+        with Origin(answer) as origin, Varnishd(GENUINE, vcl=VCL % origin.address) as v:
+            traffic(v)
+            views.check(report, "varnishd", GENUINE, lacquer, VARNISHSTAT, v, scrape(v))
     return report.close()
 
 
