@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Commands typed at a terminal: history, and completion of the command's name.
 
+use admin::Connection;
 use base::print;
 use cli::Status;
 use rustyline::completion::{Completer, Pair};
@@ -10,7 +11,6 @@ use rustyline::{CompletionType, Config, Context, Editor};
 use rustyline::{Helper, Highlighter, Hinter, Validator};
 
 use crate::Show;
-use crate::connection::Connection;
 
 const PROMPT: &str = "varnish> ";
 

@@ -3,7 +3,6 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod connection;
 pub mod explain;
 mod interactive;
 pub mod memory;
@@ -16,9 +15,9 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use admin::{Connection, Door, is_good};
 use base::print;
 use cli::{Decoder, Reply, Status};
-use connection::Connection;
 use logq::getopt::OptError;
 use logq::tool::Attach;
 use sys::fd::Interest;
@@ -165,7 +164,7 @@ impl Config {
             }
         };
         match &self.address {
-            Some(address) => connection::open(address, self.secret.as_deref(), timeout),
+            Some(address) => open(address, self.secret.as_deref(), timeout),
             None => self.by_name(timeout),
         }
     }
@@ -184,17 +183,17 @@ impl Config {
                 return None;
             }
         };
-        let Some(addresses) = shm::reader::manager_arg(&workdir, "-T") else {
+        let Some(door) = Door::of(&workdir) else {
             print::err("No -T in shared memory\n");
             return None;
         };
-        let secret = shm::reader::manager_arg(&workdir, "-S");
-        addresses.lines().find_map(|address| connection::open(address, secret.as_deref(), timeout))
+        door.addresses.iter().find_map(|address| open(address, door.secret.as_deref(), timeout))
     }
 }
 
-fn is_good(status: Status) -> bool {
-    matches!(status, Status::Ok | Status::Truncated)
+/// A connection; what goes wrong is said on standard error.
+fn open(address: &str, secret: Option<&str>, timeout: Option<Duration>) -> Option<Connection> {
+    Connection::open(address, secret, timeout).inspect_err(|text| print::err(format_args!("{text}\n"))).ok()
 }
 
 /// Shows a reply.

@@ -4,12 +4,12 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use admin::Connection;
 use base::print;
 use cli::Reply;
 use sys::fd::Interest;
 use sys::signal::{SIGINT, SIGTERM, Signals};
 
-use crate::connection::Connection;
 use crate::words::Words;
 use crate::{Config, is_good};
 

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
+use admin::Connection;
 use base::print;
 use serde_json::{Value, json};
 use shm::reader::{Reader, Status};
 
 use super::process::{self, Descriptors};
-use crate::connection::Connection;
 use crate::{Config, is_good};
 
 /// All of it. What is `None` couldn't be known.

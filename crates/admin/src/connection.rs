@@ -10,6 +10,8 @@ use cli::client::ReplyError;
 use cli::{Reply, ReplyDecoder, Status};
 use logq::source::strerror;
 
+use crate::is_good;
+
 /// An authenticated connection.
 #[derive(Debug)]
 pub struct Connection {
@@ -42,19 +44,12 @@ fn connect(address: &str, timeout: Option<Duration>) -> Result<TcpStream, String
     Err(failure)
 }
 
-/// Connects, authenticates and pings; what goes wrong is said on standard error.
-pub fn open(address: &str, secret: Option<&str>, timeout: Option<Duration>) -> Option<Connection> {
-    match Connection::open(address, secret, timeout) {
-        Ok(connection) => Some(connection),
-        Err(text) => {
-            print::err(format_args!("{text}\n"));
-            None
-        }
-    }
-}
-
 impl Connection {
-    fn open(address: &str, secret: Option<&str>, timeout: Option<Duration>) -> Result<Connection, String> {
+    /// Connects, authenticates and pings.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    pub fn open(address: &str, secret: Option<&str>, timeout: Option<Duration>) -> Result<Connection, String> {
         let stream = connect(address, timeout).map_err(|e| format!("Connection failed ({address}): {e}"))?;
         let limit = timeout.filter(|t| !t.is_zero());
         let _ = (stream.set_read_timeout(limit), stream.set_nodelay(true));
@@ -72,7 +67,7 @@ impl Connection {
             let answer = challenge.answer(&secret);
             reply = connection.ask(format!("auth {answer}\n").as_bytes()).map_err(lost)?;
         }
-        if !super::is_good(reply.status) {
+        if !is_good(reply.status) {
             let text = String::from_utf8_lossy(&reply.body).into_owned();
             return Err(format!("Rejected {}\n{text}", reply.status.number()));
         }
