@@ -3,7 +3,7 @@
 //! in the log).
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 use shm::reader::log::{Ring, Step};
 
@@ -16,6 +16,7 @@ pub const FILE_HEAD: &[u8; 4] = b"VSL\0";
 pub struct Records {
     from: BufReader<Box<dyn Read>>,
     buffer: Vec<u8>,
+    is_cut: bool,
 }
 
 impl std::fmt::Debug for Records {
@@ -48,22 +49,37 @@ impl Records {
             Ok(()) if head != *FILE_HEAD => return Err(format!("Not a VSL file: {name}")),
             Ok(()) => {}
         }
-        Ok(Records { from, buffer: Vec::new() })
+        Ok(Records { from, buffer: Vec::new(), is_cut: false })
+    }
+
+    /// Whether the file has ended within a record, or couldn't be read any further.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// The next record; None at the end, where a cut one is left out.
-    fn next(&mut self) -> io::Result<Option<&[u8]>> {
-        self.buffer.resize(record::HEAD, 0);
-        match self.from.read_exact(&mut self.buffer) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            other => other?,
+    fn next(&mut self) -> Option<&[u8]> {
+        match self.read() {
+            Ok(true) => Some(&self.buffer),
+            Ok(false) => None,
+            Err(_) => {
+                self.is_cut = true;
+                None
+            }
         }
+    }
+
+    /// Reads a record; false at the end.
+    fn read(&mut self) -> io::Result<bool> {
+        if self.from.fill_buf()?.is_empty() {
+            return Ok(false);
+        }
+        self.buffer.resize(record::HEAD, 0);
+        self.from.read_exact(&mut self.buffer)?;
         let first = [self.buffer[0], self.buffer[1], self.buffer[2], self.buffer[3]];
         self.buffer.resize(record::length(u32::from_ne_bytes(first)), 0);
-        match self.from.read_exact(&mut self.buffer[record::HEAD..]) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-            other => other.map(|()| Some(&self.buffer[..])),
-        }
+        self.from.read_exact(&mut self.buffer[record::HEAD..])?;
+        Ok(true)
     }
 }
 
@@ -81,10 +97,7 @@ impl Source {
     pub fn step(&mut self) -> Step<'_> {
         match self {
             Source::Ring(ring) => ring.step(),
-            Source::File(file) => match file.next() {
-                Ok(Some(record)) => Step::Records(record),
-                Ok(None) | Err(_) => Step::Eof,
-            },
+            Source::File(file) => file.next().map_or(Step::Eof, Step::Records),
         }
     }
 }
