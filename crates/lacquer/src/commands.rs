@@ -76,6 +76,9 @@ pub const COMMANDS: &[Command] = &[
     command("talkers", None, "lacquer-talkers", "who asks most, of a running server or in a log", |_, args| {
         lacquer_talkers::main(args)
     }),
+    command("doctor", None, "lacquer-doctor", "what is wrong with this machine and its server", |_, args| {
+        lacquer_doctor::main(args)
+    }),
     command("vcl", None, "lacquer-vcl", "check VCL files, lay them out, migrate old ones", vcl),
     command("statsd", None, "lacquer-statsd", "a metrics server in the place of node's statsd", |_, args| {
         lacquer_statsd::main(args)

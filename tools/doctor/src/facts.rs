@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! All that rules look at. What couldn't be had says why.
+
+use crate::host::Host;
+use crate::server::Server;
+use crate::traffic::Traffic;
+
+#[derive(Debug)]
+pub struct Facts {
+    pub host: Host,
+    pub server: Result<Server, String>,
+    pub traffic: Result<Traffic, String>,
+}
+
+impl Facts {
+    /// The server.
+    ///
+    /// # Errors
+    /// Why it isn't known.
+    pub fn server(&self) -> Result<&Server, String> {
+        self.server.as_ref().map_err(Clone::clone)
+    }
+
+    /// The requests.
+    ///
+    /// # Errors
+    /// Why they aren't known.
+    pub fn traffic(&self) -> Result<&Traffic, String> {
+        self.traffic.as_ref().map_err(Clone::clone)
+    }
+
+    /// The arguments that the server was started with.
+    pub fn arguments(&self) -> Result<Vec<String>, String> {
+        let pid = self.server()?.manager.ok_or("the manager isn't known")?;
+        let text = self.host.needs(&format!("proc/{pid}/cmdline"))?;
+        Ok(text.split('\0').filter(|word| !word.is_empty()).map(str::to_owned).collect())
+    }
+
+    /// The stores that the server was started with: kind and options.
+    pub fn stores(&self) -> Result<Vec<Store>, String> {
+        let arguments = self.arguments()?;
+        let mut words = arguments.iter().skip(1);
+        let mut stores = Vec::new();
+        while let Some(word) = words.next() {
+            match word.strip_prefix("-s") {
+                Some("") => stores.extend(words.next().map(|spec| Store::of(spec))),
+                Some(spec) => stores.push(Store::of(spec)),
+                None => {}
+            }
+        }
+        Ok(stores)
+    }
+}
+
+/// A store as an option -s names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Store {
+    /// As it was given.
+    pub spec: String,
+    /// `malloc`, `default`, `file`, `umem`, ...
+    pub kind: String,
+    pub options: Vec<String>,
+}
+
+impl Store {
+    fn of(spec: &str) -> Store {
+        let rest = match spec.split_once('=') {
+            // A name comes first; an option's `=` comes after a comma.
+            Some((name, rest)) if !name.contains(',') => rest,
+            _ => spec,
+        };
+        let mut parts = rest.split(',').map(str::to_owned);
+        let kind = parts.next().unwrap_or_default();
+        Store { spec: spec.to_owned(), kind, options: parts.collect() }
+    }
+
+    /// Whether it is memory alone.
+    pub fn is_memory(&self) -> bool {
+        ["malloc", "default", "umem"].contains(&self.kind.as_str())
+    }
+
+    /// Its size, if it is memory and has one.
+    pub fn memory(&self) -> Option<u64> {
+        self.is_memory().then(|| self.options.first().and_then(|size| base::text::parse_bytes(size)))?
+    }
+
+    /// The file or device that it is in.
+    pub fn path(&self) -> Option<&str> {
+        let is_file = ["file", "persistent", "deprecated_persistent"].contains(&self.kind.as_str());
+        is_file.then(|| self.options.first().map(String::as_str))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_as_operators_write_them() {
+        let store = |spec| (Store::of(spec).memory(), Store::of(spec).path().map(str::to_owned));
+        assert_eq!(store("malloc,1G"), (Some(1 << 30), None));
+        assert_eq!(store("s0=malloc,256m"), (Some(256 << 20), None));
+        assert_eq!(store("malloc"), (None, None));
+        assert_eq!(store("big=file,/data/x,10G,front=1G"), (None, Some("/data/x".into())));
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer doctor`: what is wrong with a host and the server on it, why it matters, and what to type.
+//!
+//! `gather` looks at everything and changes nothing: files of the kernel (`host`), counters and CLI of the server
+//! (`server`), its log (`traffic`). A rule (`rule`, `rules`) is declared once, with its texts, and judges those facts.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod facts;
+mod gather;
+mod host;
+mod options;
+mod report;
+mod rule;
+mod rules;
+mod server;
+mod traffic;
+
+use base::print;
+
+pub use options::usage;
+use options::{Format, Invocation, Options};
+use report::Report;
+
+/// Runs it: `args` are the words after `lacquer doctor`; the exit status. 0: nothing worse than a notice; 1: a warning or a fault;
+/// 2: it couldn't look.
+///
+/// Must be called before the process has started a thread: it blocks signals for all threads to come.
+pub fn main(args: &[String]) -> i32 {
+    match options::parse(args) {
+        Ok(Invocation::Help) => print::out(usage()),
+        Ok(Invocation::List(Format::Text)) => print::out(report::list()),
+        Ok(Invocation::List(Format::Json)) => print::out(format_args!("{:#}\n", report::list_json())),
+        Ok(Invocation::Explain(id)) => {
+            rules::all().filter(|rule| rule.id == id).for_each(|rule| print::out(report::explained(rule)));
+        }
+        Ok(Invocation::Run(options)) => {
+            return run(&options).unwrap_or_else(|error| {
+                print::err(format_args!("lacquer doctor: {error}\n"));
+                2
+            });
+        }
+        Err(error) => {
+            print::err(format_args!("lacquer doctor: {error}\n{}", options::SYNOPSIS));
+            return 2;
+        }
+    }
+    0
+}
+
+fn run(options: &Options) -> Result<i32, String> {
+    let seen = gather::facts(options)?;
+    let report = Report::new(options, &seen.facts, seen.is_early);
+    match options.format {
+        Format::Json => print::out(format_args!("{:#}\n", report.json())),
+        Format::Text => print::out(report.text()),
+    }
+    Ok(match () {
+        () if report.is_blind() || seen.is_gone => 2,
+        () => i32::from(report.is_bad()),
+    })
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The words after `lacquer doctor`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base::args::{Arg, Args};
+
+use crate::rule::{Area, Rule};
+use crate::rules;
+
+pub const SYNOPSIS: &str = "\
+Usage: lacquer doctor [options]
+       lacquer doctor --list | --explain RULE
+";
+
+const DETAILS: &str = "
+Looks at this machine and at the server that runs on it, and says what is wrong, why that matters, and what to type. It
+reads /proc, /sys, /etc, the server's counters and log, and asks its CLI; it changes nothing. Works with varnishd, too.
+
+ -n DIR               The working directory of the server (default: the usual one, if one runs there)
+ -T HOST:PORT         Where its manager listens, if its shared memory doesn't say
+ -S FILE              The secret file
+ -t SECONDS           How long to wait for its CLI (default 5)
+ --watch TIME         Look twice, that far apart: what is counted counts from the first look on, and the log is followed
+ -r FILE              A log that varnishlog -w has written, instead of a running one (- is standard input)
+ --counters FILE      Counters that varnishstat -j has written, instead of a running server's
+ --params FILE        Parameters that varnishadm param.show -j has written, for --counters
+ --pid PID            The process that serves, where that is neither ours nor varnishd: for its limits and control group
+ --root DIR           Another machine's files, copied or mounted there, instead of this one's
+Rules
+ --list               All rules, a line each
+ --explain RULE       What a rule looks at, from what on it speaks, why, and what to type
+ --only WORD,...      Only these rules: by name, or all of host, server or log
+ --skip WORD,...      Not these
+How it is shown
+ --format text|json   For people (default), or for programs
+ -q                   No progress on the terminal
+ -h                   This text
+
+Without --watch, counters tell of all the time since the machine or the server began, and the log is read as far back as
+it goes. What can't be looked at (another user's process, no CLI, no log) is said, and why. Memory: some 50 MB at most.
+
+The JSON report has findings (each with id, area, severity, subject, what, evidence, why, type), sound (names of rules),
+not_looked_at (each with id, why), about and remarks (texts). Names of rules and fields stay what they are.
+
+The exit status is 0 when nothing worse than a notice was found, 1 when there was a warning or a fault, 2 when the words
+are wrong, what they name isn't there, or the server went away meanwhile.
+";
+
+/// How it is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+/// What was asked for.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Options {
+    pub name: Option<String>,
+    pub address: Option<String>,
+    pub secret: Option<String>,
+    pub timeout: Duration,
+    pub watch: Option<Duration>,
+    pub log: Option<String>,
+    pub counters: Option<String>,
+    pub params: Option<String>,
+    pub pid: Option<u64>,
+    pub root: PathBuf,
+    /// Empty: all.
+    pub only: Vec<String>,
+    pub skip: Vec<String>,
+    pub format: Format,
+    pub is_quiet: bool,
+}
+
+/// What the words ask for.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Invocation {
+    Run(Box<Options>),
+    List(Format),
+    Explain(&'static str),
+    Help,
+}
+
+/// The whole help.
+pub fn usage() -> String {
+    format!("{SYNOPSIS}{DETAILS}")
+}
+
+/// Reads the words.
+///
+/// # Errors
+/// One line that names the wrong one.
+pub fn parse(args: &[String]) -> Result<Invocation, String> {
+    let mut options = Options { timeout: Duration::from_secs(5), root: "/".into(), ..Options::default() };
+    let (mut is_list, mut explained) = (false, None);
+    let mut args = Args::new(args);
+    let times = Duration::from_millis(1)..=Duration::from_hours(24);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Arg::Help => return Ok(Invocation::Help),
+            Arg::Option("-q" | "--quiet") => options.is_quiet = true,
+            Arg::Option("-n") => options.name = Some(args.value()?.to_owned()),
+            Arg::Option("-T") => options.address = Some(args.value()?.to_owned()),
+            Arg::Option("-S") => options.secret = Some(args.value()?.to_owned()),
+            Arg::Option("-t") => options.timeout = args.time(times.clone())?,
+            Arg::Option("--watch") => options.watch = Some(args.time(times.clone())?),
+            Arg::Option("-r") => options.log = Some(args.value()?.to_owned()),
+            Arg::Option("--counters") => options.counters = Some(args.value()?.to_owned()),
+            Arg::Option("--params") => options.params = Some(args.value()?.to_owned()),
+            Arg::Option("--pid") => options.pid = Some(args.number(1..=u64::from(u32::MAX))?),
+            Arg::Option("--root") => options.root = PathBuf::from(args.value()?),
+            Arg::Option("--list") => is_list = true,
+            Arg::Option("--explain") => explained = Some(rule("--explain", args.value()?)?.id),
+            Arg::Option("--only") => words("--only", args.value()?, &mut options.only)?,
+            Arg::Option("--skip") => words("--skip", args.value()?, &mut options.skip)?,
+            Arg::Option("--format") => {
+                options.format = args.one_of(&[("text", Format::Text), ("json", Format::Json)])?
+            }
+            Arg::Option(_) => return Err(args.unknown()),
+            Arg::Word(word) => return Err(format!("{word}: only options are taken (--help shows the usage)")),
+        }
+    }
+    match (explained, is_list) {
+        (Some(id), _) => Ok(Invocation::Explain(id)),
+        (None, true) => Ok(Invocation::List(options.format)),
+        (None, false) => options.checked(),
+    }
+}
+
+impl Options {
+    fn checked(self) -> Result<Invocation, String> {
+        if self.params.is_some() && self.counters.is_none() {
+            return Err("--params needs --counters: a running server is asked for its own".into());
+        }
+        if self.counters.is_some() && (self.name.is_some() || self.address.is_some() || self.watch.is_some()) {
+            return Err("--counters is instead of a running server: without -n, -T and --watch".into());
+        }
+        if self.log.is_some() && self.watch.is_some() {
+            return Err("--watch follows a running log: without -r".into());
+        }
+        Ok(Invocation::Run(Box::new(self)))
+    }
+
+    /// Whether a rule is wanted.
+    pub fn wants(&self, rule: &Rule) -> bool {
+        let is_named = |words: &[String]| words.iter().any(|word| word == rule.id || word == rule.area.word());
+        (self.only.is_empty() || is_named(&self.only)) && !is_named(&self.skip)
+    }
+}
+
+fn rule(option: &str, id: &str) -> Result<&'static Rule, String> {
+    rules::all().find(|rule| rule.id == id).ok_or_else(|| {
+        let near = base::spelling::nearest(id, rules::all().map(|rule| rule.id), id.len() / 3 + 1);
+        let near = near.map(|near| format!(" (is {near} meant?)")).unwrap_or_default();
+        format!("{option} {id}: no such rule{near}; --list names them")
+    })
+}
+
+fn words(option: &str, value: &str, to: &mut Vec<String>) -> Result<(), String> {
+    for word in value.split(',').filter(|word| !word.is_empty()) {
+        if !Area::ALL.iter().any(|area| area.word() == word) {
+            rule(option, word)?;
+        }
+        to.push(word.to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Invocation, String> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn words_are_understood() {
+        let Ok(Invocation::Run(o)) = read("-n a --watch=10s --only host,nuked --skip thp --format json") else {
+            panic!()
+        };
+        assert_eq!((o.name.as_deref(), o.watch, o.format), (Some("a"), Some(Duration::from_secs(10)), Format::Json));
+        let wanted: Vec<&str> = rules::all().filter(|rule| o.wants(rule)).map(|rule| rule.id).collect();
+        assert!(wanted.contains(&"nuked") && wanted.contains(&"conntrack-on") && !wanted.contains(&"thp"));
+        assert!(!wanted.contains(&"worker-died"));
+        assert_eq!(read("--explain nuked"), Ok(Invocation::Explain("nuked")));
+        assert_eq!((read("--list"), read("--help")), (Ok(Invocation::List(Format::Text)), Ok(Invocation::Help)));
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (line, named) in [
+            ("--explain nuke", "is nuked meant?"),
+            ("--only hosts", "--only hosts"),
+            ("--watch 0", "--watch 0"),
+            ("--watch", "--watch needs a value"),
+            ("--pid x", "--pid x"),
+            ("--format xml", "--format xml"),
+            ("--params a", "--counters"),
+            ("--counters a -n b", "without -n"),
+            ("-r a --watch 1s", "without -r"),
+            ("--list=x", "--list takes no value"),
+            ("host", "host: only options"),
+            ("--fast", "--fast"),
+        ] {
+            let error = read(line).unwrap_err();
+            assert!(error.contains(named), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the rules have found, for people at 80 columns and for programs.
+
+use serde_json::{Value, json};
+
+use crate::facts::Facts;
+use crate::options::Options;
+use crate::rule::{Area, Finding, Rule, Severity, about, count, time};
+use crate::rules;
+
+/// Columns of a terminal.
+const COLUMNS: usize = 79;
+/// Further findings of one rule that are counted only.
+const MOST_FINDINGS: usize = 20;
+
+/// What came of all rules.
+pub struct Report {
+    head: Vec<String>,
+    findings: Vec<(&'static Rule, Finding)>,
+    sound: Vec<&'static Rule>,
+    blind: Vec<(&'static Rule, String)>,
+    remarks: Vec<String>,
+}
+
+impl Report {
+    /// Has the rules look.
+    pub fn new(options: &Options, facts: &Facts, is_early: bool) -> Report {
+        let (mut findings, mut sound, mut blind) = (Vec::new(), Vec::new(), Vec::new());
+        let mut remarks = remarks(facts);
+        for rule in rules::all().filter(|rule| options.wants(rule)) {
+            match (rule.look)(facts) {
+                Err(why) => blind.push((rule, why)),
+                Ok(found) if found.is_empty() => sound.push(rule),
+                Ok(found) => {
+                    if found.len() > MOST_FINDINGS {
+                        remarks.push(format!(
+                            "{}: {} more like these",
+                            rule.id,
+                            count((found.len() - MOST_FINDINGS) as u64)
+                        ));
+                    }
+                    findings.extend(found.into_iter().take(MOST_FINDINGS).map(|finding| (rule, finding)));
+                }
+            }
+        }
+        // The gravest first; else as they are declared.
+        findings.sort_by_key(|(rule, _)| std::cmp::Reverse(rule.severity));
+        if is_early {
+            remarks.push("ended early: what had been seen until then".into());
+        }
+        Report { head: head(facts), findings, sound, blind, remarks }
+    }
+
+    /// Whether something is worse than a notice.
+    pub fn is_bad(&self) -> bool {
+        self.findings.iter().any(|(rule, _)| rule.severity > Severity::Notice)
+    }
+
+    /// Whether no rule could look at all.
+    pub fn is_blind(&self) -> bool {
+        self.findings.is_empty() && self.sound.is_empty()
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        self.head.iter().for_each(|line| out.push_str(&wrapped(line, "", "  ")));
+        for (rule, finding) in &self.findings {
+            out.push_str(&section(rule, finding));
+        }
+        out.push('\n');
+        let grave = |severity| self.findings.iter().filter(|(rule, _)| rule.severity == severity).count();
+        let (faults, warnings, notices) = (grave(Severity::Fault), grave(Severity::Warning), grave(Severity::Notice));
+        let looked = self.sound.len() + distinct(&self.findings);
+        out.push_str(&wrapped(
+            &format!("{looked} rules looked: {faults} faults, {warnings} warnings, {notices} notices."),
+            "",
+            "",
+        ));
+        out.push_str(&self.blind_text());
+        self.remarks.iter().for_each(|remark| out.push_str(&wrapped(remark, "Note: ", "      ")));
+        out
+    }
+
+    /// The rules that couldn't look, together where the reason is the same.
+    fn blind_text(&self) -> String {
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (rule, why) in &self.blind {
+            match reasons.iter_mut().find(|(reason, _)| *reason == why) {
+                Some((_, ids)) => ids.push(rule.id),
+                None => reasons.push((why, vec![rule.id])),
+            }
+        }
+        let line =
+            |(why, ids): (&str, Vec<&str>)| wrapped(&format!("{why}: {}", ids.join(", ")), "Not looked at, as ", "  ");
+        reasons.into_iter().map(line).collect()
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let finding = |(rule, finding): &(&Rule, Finding)| {
+            json!({
+                "id": rule.id, "area": rule.area.word(), "severity": rule.severity.word(), "subject": finding.subject,
+                "what": about(rule.what, &finding.subject), "evidence": finding.evidence, "why": unfolded(rule.why),
+                "type": rule.remedy.iter().map(|line| about(line, &finding.subject)).collect::<Vec<_>>(),
+            })
+        };
+        json!({
+            "findings": self.findings.iter().map(finding).collect::<Vec<_>>(),
+            "sound": self.sound.iter().map(|rule| rule.id).collect::<Vec<_>>(),
+            "not_looked_at": self.blind.iter().map(|(rule, why)| json!({ "id": rule.id, "why": why })).collect::<Vec<_>>(),
+            "about": self.head,
+            "remarks": self.remarks,
+        })
+    }
+}
+
+fn distinct(findings: &[(&'static Rule, Finding)]) -> usize {
+    let mut ids: Vec<&str> = findings.iter().map(|(rule, _)| rule.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids.len()
+}
+
+/// A finding in words.
+fn section(rule: &Rule, finding: &Finding) -> String {
+    let title = format!("{} ({})", about(rule.what, &finding.subject), rule.id);
+    let severity = format!("{:<8} ", rule.severity.word().to_uppercase());
+    let mut out = format!("\n{}", wrapped(&title, &severity, "         "));
+    finding.evidence.iter().for_each(|line| out.push_str(&wrapped(line, "  Seen:  ", "         ")));
+    out.push_str(&wrapped(&unfolded(rule.why), "  Why:   ", "         "));
+    // What is to be typed isn't broken into lines.
+    rule.remedy.iter().for_each(|line| out.push_str(&format!("  Type:  {}\n", about(line, &finding.subject))));
+    out
+}
+
+/// What `--explain` says.
+pub fn explained(rule: &Rule) -> String {
+    let mut out = wrapped(&format!("{}: {}", rule.id, about(rule.what, "")), "", "  ");
+    out.push_str(&format!("\n  A {} of the {}.\n\n", rule.severity.word(), rule.area.word()));
+    out.push_str(&wrapped(rule.evidence, "  Looks: ", "         "));
+    out.push_str(&wrapped(&unfolded(rule.why), "  Why:   ", "         "));
+    rule.remedy.iter().for_each(|line| out.push_str(&format!("  Type:  {}\n", about(line, ""))));
+    out
+}
+
+/// What `--list` says.
+pub fn list() -> String {
+    let mut out = String::new();
+    for area in Area::ALL {
+        out.push_str(&format!("{}\n", area.word()));
+        for rule in rules::all().filter(|rule| rule.area == area) {
+            let head = format!("  {:<20} {:<8} ", rule.id, rule.severity.word());
+            out.push_str(&wrapped(&about(rule.what, ""), &head, &" ".repeat(head.len())));
+        }
+    }
+    out
+}
+
+/// The same for programs.
+pub fn list_json() -> Value {
+    let rule = |rule: &Rule| {
+        json!({
+            "id": rule.id, "area": rule.area.word(), "severity": rule.severity.word(), "what": about(rule.what, ""),
+            "why": unfolded(rule.why), "evidence": rule.evidence, "type": rule.remedy,
+        })
+    };
+    rules::all().map(rule).collect()
+}
+
+/// Text whose lines in the source are one.
+fn unfolded(text: &str) -> String {
+    text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Lines that fit a terminal; a word that doesn't stands alone.
+fn wrapped(text: &str, first: &str, others: &str) -> String {
+    let mut out = String::new();
+    let mut line = first.to_owned();
+    let mut is_empty = true;
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            out.push_str(&line);
+            out.push('\n');
+            line = others.to_owned();
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+    out
+}
+
+/// What was looked at.
+fn head(facts: &Facts) -> Vec<String> {
+    let host = &facts.host;
+    let name = host.text("proc/sys/kernel/hostname").map_or_else(|| "unknown".into(), |name| name.trim().to_owned());
+    let kernel = host.text("proc/sys/kernel/osrelease").map_or_else(|| "unknown".into(), |text| text.trim().to_owned());
+    let up = host.uptime().map_or_else(|_| String::new(), |seconds| format!(", up {}", time(seconds)));
+    let mut lines = vec![format!("Host {name}: Linux {kernel}{up}")];
+    match &facts.server {
+        Err(why) => lines.push(format!("No server: {why}")),
+        Ok(server) => {
+            let place =
+                server.workdir.as_ref().map_or_else(|| "saved counters".into(), |dir| dir.display().to_string());
+            let worker = server.worker.map(|pid| format!(", worker {pid}")).unwrap_or_default();
+            let up =
+                server.counter("MAIN.uptime").map_or_else(|_| String::new(), |s| format!(", up {}", time(s as f64)));
+            lines.push(format!("Server {place}{worker}{up}"));
+            lines.extend(
+                server.told.as_ref().ok().map(|told| told.version.clone()).filter(|version| !version.is_empty()),
+            );
+        }
+    }
+    if let Ok(traffic) = &facts.traffic {
+        let (requests, fetches) = (count(traffic.requests), count(traffic.fetches));
+        lines.push(format!("Log: {requests} requests, {fetches} fetches in {}", time(traffic.seconds())));
+    }
+    lines
+}
+
+fn remarks(facts: &Facts) -> Vec<String> {
+    let Ok(traffic) = &facts.traffic else { return Vec::new() };
+    let mut remarks = traffic.remarks.clone();
+    if traffic.left_out > 0 {
+        remarks.push(format!(
+            "{} requests and fetches of further URLs weren't looked at one by one",
+            count(traffic.left_out)
+        ));
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_fit_a_terminal() {
+        assert_eq!(wrapped("a b", "> ", "  "), "> a b\n");
+        let long = wrapped(&"word ".repeat(40), "  Why:   ", "         ");
+        assert!(long.lines().all(|line| line.len() <= COLUMNS) && long.lines().count() == 3, "{long}");
+        assert_eq!(wrapped(&"x".repeat(100), "a ", ""), format!("a {}\n", "x".repeat(100)));
+    }
+
+    #[test]
+    fn every_rule_can_be_explained() {
+        for rule in rules::all() {
+            let text = explained(rule);
+            assert!(text.contains("Looks:") && text.contains("Why:") && text.contains("Type:"), "{text}");
+            assert!(!text.contains("{}"), "{text}");
+        }
+    }
+}

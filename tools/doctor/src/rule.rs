@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a rule is: declared once, with its texts and the function that looks.
+
+use crate::facts::Facts;
+
+/// How grave it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Severity {
+    /// Could be better.
+    Notice,
+    /// Costs speed or hits, or will do so under load.
+    Warning,
+    /// Costs requests now.
+    Fault,
+}
+
+impl Severity {
+    /// Its name, also in JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Severity::Notice => "notice",
+            Severity::Warning => "warning",
+            Severity::Fault => "fault",
+        }
+    }
+}
+
+/// Where a rule looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Area {
+    /// The machine, by /proc, /sys and /etc.
+    Host,
+    /// The server, by its counters and its CLI.
+    Server,
+    /// The requests, by the log.
+    Log,
+}
+
+impl Area {
+    pub const ALL: [Area; 3] = [Area::Host, Area::Server, Area::Log];
+
+    /// Its name, also in JSON and for `--only`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Area::Host => "host",
+            Area::Server => "server",
+            Area::Log => "log",
+        }
+    }
+}
+
+/// A rule.
+pub struct Rule {
+    /// Its name: for `--explain`, `--only`, `--skip` and JSON. Never changes.
+    pub id: &'static str,
+    pub area: Area,
+    pub severity: Severity,
+    /// What is wrong, in a line. `{}` is what it is about.
+    pub what: &'static str,
+    /// Why that matters.
+    pub why: &'static str,
+    /// What to type or to do, a line each. `{}` is what it is about.
+    pub remedy: &'static [&'static str],
+    /// Where it looks, and from what on it speaks.
+    pub evidence: &'static str,
+    pub look: fn(&Facts) -> Looked,
+}
+
+/// What a rule found: nothing when all is well. `Err`: why it couldn't look.
+pub type Looked = Result<Vec<Finding>, String>;
+
+/// Something is wrong.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Finding {
+    /// What it is about: an interface, a backend. Empty where there is one only.
+    pub subject: String,
+    /// What was seen, a line each.
+    pub evidence: Vec<String>,
+}
+
+/// All is well.
+pub const SOUND: Looked = Ok(Vec::new());
+
+/// A finding about the only one that there is.
+pub fn found(evidence: impl Into<String>) -> Finding {
+    Finding { subject: String::new(), evidence: vec![evidence.into()] }
+}
+
+/// A finding about one of several.
+pub fn found_at(subject: impl Into<String>, evidence: impl Into<String>) -> Finding {
+    Finding { subject: subject.into(), evidence: vec![evidence.into()] }
+}
+
+/// The finding if it is one.
+pub fn when(is_wrong: bool, evidence: impl FnOnce() -> String) -> Looked {
+    Ok(if is_wrong { vec![found(evidence())] } else { Vec::new() })
+}
+
+impl Finding {
+    /// With a further line.
+    pub fn and(mut self, evidence: impl Into<String>) -> Finding {
+        self.evidence.push(evidence.into());
+        self
+    }
+}
+
+/// `text` with its `{}` filled in.
+pub fn about(text: &str, subject: &str) -> String {
+    text.replace("{}", if subject.is_empty() { "NAME" } else { subject })
+}
+
+/// `1,234,567`
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `12.3 MB`: in powers of 1024, as memory is counted.
+pub fn bytes(n: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KB", "MB", "GB", "TB"];
+    let (mut value, mut unit) = (n as f64, 0);
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{n} bytes") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+/// `5.2 %`; 0 of nothing.
+pub fn percent(part: u64, whole: u64) -> String {
+    let share = if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 };
+    if share >= 10.0 { format!("{share:.0} %") } else { format!("{share:.2} %") }
+}
+
+/// `3 d 4 h`, `5 m 6 s`, `0.250 s`: the two greatest units.
+pub fn time(seconds: f64) -> String {
+    let whole = seconds as u64;
+    let parts = [(whole / 86_400, "d"), (whole / 3600 % 24, "h"), (whole / 60 % 60, "m"), (whole % 60, "s")];
+    match parts.iter().position(|(n, _)| *n > 0) {
+        None | Some(3) => format!("{seconds:.3} s"),
+        Some(at) => format!("{} {} {} {}", parts[at].0, parts[at].1, parts[at + 1].0, parts[at + 1].1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_as_people_read_them() {
+        assert_eq!((count(7), count(1234), count(1_234_567)), ("7".into(), "1,234".into(), "1,234,567".into()));
+        assert_eq!((bytes(1000), bytes(1 << 20)), ("1000 bytes".into(), "1.0 MB".into()));
+        assert_eq!((percent(1, 8), percent(1, 1000), percent(1, 0)), ("12 %".into(), "0.10 %".into(), "0.00 %".into()));
+        assert_eq!((time(0.25), time(65.0), time(90_061.0)), ("0.250 s".into(), "1 m 5 s".into(), "1 d 1 h".into()));
+        assert_eq!((about("a {}", "b"), about("a {}", "")), ("a b".into(), "a NAME".into()));
+    }
+}

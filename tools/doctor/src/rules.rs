@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! All rules, in the order in which they are shown.
+
+mod log;
+mod memory;
+mod network;
+mod server;
+mod system;
+
+use crate::rule::Rule;
+
+/// All of them.
+pub fn all() -> impl Iterator<Item = &'static Rule> {
+    [network::RULES, memory::RULES, system::RULES, server::RULES, log::RULES].into_iter().flatten()
+}
+
+/// Files of the host with counters, which are kept at the first look.
+pub fn watched(host: &crate::host::Host) -> Vec<String> {
+    let net = ["netstat", "snmp", "dev", "softnet_stat", "stat/nf_conntrack"].map(|name| host.net(name));
+    let mut paths = net.to_vec();
+    paths.push("proc/vmstat".to_owned());
+    let groups = [("cpu", "cpu.stat", "cpu.stat"), ("memory", "memory.events", "memory.oom_control")];
+    paths.extend(groups.iter().filter_map(|(controller, v2, v1)| {
+        let (dir, _) = host.cgroup(controller, v2, v1).ok()?;
+        [v2, v1].map(|file| format!("{dir}/{file}")).into_iter().find(|path| host.has(path))
+    }));
+    paths
+}
+
+#[cfg(test)]
+mod tests;

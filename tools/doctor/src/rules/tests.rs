@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Each rule finds its planted fault, and nothing else does; on a sound host and server all are silent.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::all;
+use crate::facts::Facts;
+use crate::host::Host;
+use crate::rule::Finding;
+use crate::server::{Backend, Server, Told};
+use crate::traffic::{self, Traffic, Url};
+
+const MANAGER: u64 = 99;
+const WORKER: u64 = 100;
+
+/// A machine on which all is well: files, what they say.
+const FILES: &[(&str, &str)] = &[
+    ("proc/uptime", "1000000.00 1.00\n"),
+    ("proc/version", "Linux version 6.1.0-18-amd64 (x)\n"),
+    ("proc/meminfo", "MemTotal:       16000000 kB\n"),
+    ("proc/vmstat", "pgfault 1\noom_kill 0\n"),
+    ("proc/1/comm", "systemd\n"),
+    ("proc/7/comm", "chronyd\n"),
+    ("proc/99/cmdline", "varnishd\0-a\0:80\0-s\0malloc,4G\0"),
+    ("proc/100/status", "Name:\tcache-main\nVmSwap:\t     0 kB\n"),
+    ("proc/100/exe", "\x7fELF\x02"),
+    ("proc/100/cgroup", "0::/system.slice/varnish.service\n"),
+    (
+        "proc/100/limits",
+        "Limit  Soft Limit  Hard Limit  Units\nMax processes  120000  120000  processes\nMax open files  131072  131072  files\n",
+    ),
+    ("proc/100/fd/0", ""),
+    (
+        "proc/100/mountinfo",
+        "20 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n21 20 0:20 / /var/lib/varnish rw - tmpfs tmpfs rw\n22 20 8:17 / /data rw,noatime - xfs /dev/sdb1 rw\n",
+    ),
+    ("proc/pressure/cpu", "some avg10=1.00 avg60=2.00 avg300=1.00 total=1\n"),
+    ("proc/pressure/memory", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1\n"),
+    (
+        "proc/net/netstat",
+        "TcpExt: ListenOverflows ListenDrops TCPReqQFullDrop TCPReqQFullDoCookies TCPTimeWaitOverflow\nTcpExt: 0 0 0 0 0\n",
+    ),
+    ("proc/net/snmp", "Tcp: OutSegs RetransSegs\nTcp: 1000000 100\nUdp: InDatagrams RcvbufErrors\nUdp: 1000 0\n"),
+    ("proc/net/sockstat", "sockets: used 15\nTCP: inuse 1 orphan 0 tw 36 alloc 1 mem 0\n"),
+    ("proc/net/softnet_stat", "00100000 00000000 0\n00100000 00000000 0\n00100000 00000000 0\n00100000 00000000 0\n"),
+    (
+        "proc/net/dev",
+        "Inter-|   Receive\n face |bytes\n    lo: 9 9000000 0 90000 0 0 0 0 9 9 0 0 0 0 0 0\n  eth0: 9 9000000 0 2 0 0 0 0 9 9000000 0 0 0 0 0 0\n",
+    ),
+    (
+        "proc/net/tcp",
+        "  sl  local_address rem_address   st\n   0: 0100007F:9C40 0200000A:1F90 01\n   1: 00000000:0050 00000000:0000 0A\n",
+    ),
+    ("proc/net/stat/nf_conntrack", "entries drop early_drop\n00000000 00000000 00000000\n"),
+    ("proc/sys/net/netfilter/nf_conntrack_count", "0\n"),
+    ("proc/sys/net/netfilter/nf_conntrack_max", "262144\n"),
+    ("proc/sys/net/core/somaxconn", "4096\n"),
+    ("proc/sys/net/core/rmem_max", "4194304\n"),
+    ("proc/sys/net/ipv4/tcp_syncookies", "1\n"),
+    ("proc/sys/net/ipv4/tcp_abort_on_overflow", "0\n"),
+    ("proc/sys/net/ipv4/tcp_max_tw_buckets", "65536\n"),
+    ("proc/sys/net/ipv4/tcp_tw_reuse", "2\n"),
+    ("proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n"),
+    ("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n"),
+    ("proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304\n"),
+    ("proc/sys/vm/overcommit_memory", "0\n"),
+    ("proc/sys/fs/file-nr", "2000\t0\t1000000\n"),
+    ("proc/sys/kernel/threads-max", "120000\n"),
+    ("proc/sys/kernel/pid_max", "4194304\n"),
+    ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+    ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
+    ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
+    ("sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", "intel_pstate\n"),
+    ("sys/class/net/eth0/device/uevent", "DRIVER=virtio_net\n"),
+    ("sys/fs/cgroup/system.slice/varnish.service/memory.max", "max\n"),
+    ("sys/fs/cgroup/system.slice/varnish.service/memory.events", "low 0\noom_kill 0\n"),
+    ("sys/fs/cgroup/system.slice/varnish.service/cpu.stat", "nr_periods 0\nnr_throttled 0\n"),
+    ("sys/fs/cgroup/system.slice/varnish.service/pids.max", "1000\n"),
+    ("sys/fs/cgroup/system.slice/varnish.service/pids.current", "100\n"),
+    ("sys/dev/block/8:17/queue/rotational", "0\n"),
+    ("etc/resolv.conf", "search example.org\nnameserver 192.0.2.1\nnameserver 192.0.2.2\n"),
+    ("etc/sysctl.conf", "# none\nnet.core.somaxconn = 4096\n-net.ipv4.gone = 1\nnet/core/rmem_max=4194304\n"),
+];
+
+/// A server on which all is well: what it counts.
+const COUNTERS: &[(&str, u64)] = &[
+    ("MGT.uptime", 90_000),
+    ("MGT.child_died", 0),
+    ("MGT.child_panic", 0),
+    ("MGT.child_dump", 0),
+    ("MAIN.uptime", 90_000),
+    ("MAIN.client_req", 100_000),
+    ("MAIN.cache_hit", 90_000),
+    ("MAIN.cache_miss", 9000),
+    ("MAIN.n_lru_nuked", 10),
+    ("MAIN.n_lru_limited", 0),
+    ("MAIN.threads", 200),
+    ("MAIN.threads_failed", 0),
+    ("MAIN.threads_limited", 0),
+    ("MAIN.sess_queued", 9),
+    ("MAIN.thread_queue_len", 0),
+    ("MAIN.sess_dropped", 0),
+    ("MAIN.req_dropped", 0),
+    ("MAIN.sess_fail_emfile", 0),
+    ("MAIN.sess_fail_enomem", 0),
+    ("MAIN.sess_fail_ebadf", 0),
+    ("MAIN.sess_fail_other", 0),
+    ("MAIN.ws_client_overflow", 0),
+    ("MAIN.ws_backend_overflow", 0),
+    ("MAIN.ws_session_overflow", 0),
+    ("MAIN.ws_thread_overflow", 0),
+    ("MAIN.losthdr", 0),
+    ("MAIN.fetch_failed", 1),
+    ("MAIN.s_fetch", 10_000),
+    ("MAIN.busy_sleep", 50),
+    ("MAIN.busy_killed", 0),
+    ("MAIN.s_pipe", 2),
+    ("MAIN.bans", 10),
+    ("MAIN.bans_completed", 5),
+    ("MAIN.bans_req", 1),
+    ("MAIN.n_vcl", 3),
+    ("MAIN.esi_errors", 0),
+    ("SMA.s0.g_bytes", 1 << 30),
+    ("SMA.s0.g_space", 3 << 30),
+    ("SMA.Transient.g_bytes", 1 << 20),
+    ("SMA.Transient.g_space", 0),
+    ("VBE.boot.a.fail", 2),
+    ("VBE.boot.a.req", 10_000),
+    ("VBE.boot.a.busy", 0),
+    ("VBE.boot.a.fail_econnrefused", 2),
+];
+
+const PARAMS: &[(&str, &str)] = &[
+    ("listen_depth", "1024"),
+    ("thread_pools", "2"),
+    ("thread_pool_max", "5000"),
+    ("lru_interval", "2.000"),
+    ("timeout_idle", "5.000"),
+];
+
+/// A machine in a directory, with a server.
+struct Bed {
+    dir: PathBuf,
+    facts: Facts,
+}
+
+impl Bed {
+    fn sound() -> Bed {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let dir =
+            std::env::temp_dir().join(format!("lacquer-doctor.{}.{}", std::process::id(), NEXT.fetch_add(1, Relaxed)));
+        let told = Told {
+            params: PARAMS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            backends: vec![Backend {
+                name: "boot.a".into(),
+                admin: "probe".into(),
+                probe: "8 of 8, healthy".into(),
+                is_sick: false,
+            }],
+            ..Told::default()
+        };
+        let counters: BTreeMap<_, _> = COUNTERS.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let server = Server {
+            workdir: Some("/var/lib/varnish/varnishd".into()),
+            manager: Some(MANAGER),
+            worker: Some(WORKER),
+            counters,
+            before: None,
+            told: Ok(told),
+        };
+        let facts = Facts { host: Host::new(&dir, Some(WORKER)), server: Ok(server), traffic: Ok(traffic()) };
+        let bed = Bed { dir, facts };
+        FILES.iter().for_each(|(path, text)| bed.write(path, text));
+        bed
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.dir.join(path);
+        fs::create_dir_all(path.parent().expect("below the root")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    }
+
+    /// Changes a file: a part of it for another.
+    fn edit(&self, path: &str, from: &str, to: &str) {
+        let text = fs::read_to_string(self.dir.join(path)).expect("a file of the sound host");
+        assert!(text.contains(from), "{path} has no {from:?}");
+        self.write(path, &text.replace(from, to));
+    }
+
+    fn server(&mut self) -> &mut Server {
+        self.facts.server.as_mut().expect("there is one")
+    }
+
+    fn told(&mut self) -> &mut Told {
+        self.server().told.as_mut().expect("it was asked")
+    }
+
+    fn traffic(&mut self) -> &mut Traffic {
+        self.facts.traffic.as_mut().expect("there is a log")
+    }
+
+    fn count(&mut self, name: &str, value: u64) {
+        assert!(self.server().counters.insert(name.to_owned(), value).is_some(), "{name} isn't counted");
+    }
+
+    fn param(&mut self, name: &str, value: &str) {
+        assert!(self.told().params.insert(name.to_owned(), value.to_owned()).is_some(), "{name} is no parameter");
+    }
+
+    fn url(&mut self, name: &str) -> &mut Url {
+        self.traffic().urls.entry(name.to_owned()).or_default()
+    }
+
+    fn findings(&self) -> Vec<(&'static str, Vec<Finding>)> {
+        let looked = all().map(|rule| (rule.id, (rule.look)(&self.facts)));
+        looked
+            .map(|(id, found)| (id, found.unwrap_or_else(|why| panic!("{id} couldn't look: {why}"))))
+            .filter(|(_, f)| !f.is_empty())
+            .collect()
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Requests of a hundred seconds on which all is well.
+fn traffic() -> Traffic {
+    let mut traffic =
+        Traffic { requests: 1000, fetches: 100, errors: 1, window: Some((1000.0, 1100.0)), ..Traffic::default() };
+    let page = Url { requests: 1000, fetches: 100, fetch_seconds: 5.0, backend: "boot.a".into(), ..Url::default() };
+    traffic.urls.insert("example.org/".into(), page);
+    let backend = traffic.backends.entry("boot.a".into()).or_default();
+    (0..100).for_each(|_| backend.first_byte.add(0.05));
+    (backend.dated, backend.seconds) = (100, 5.0);
+    traffic
+}
+
+/// What plants a rule's fault.
+type Plant = fn(&mut Bed);
+
+const PLANTS: &[(&str, Plant)] = &[
+    ("listen-overflow", |b| b.edit("proc/net/netstat", "TcpExt: 0 0", "TcpExt: 40 45")),
+    ("somaxconn", |b| b.write("proc/sys/net/core/somaxconn", "128\n")),
+    ("syn-queue", |b| b.edit("proc/net/netstat", "0 0 0 0 0", "0 0 1 0 0")),
+    ("syncookies-off", |b| b.write("proc/sys/net/ipv4/tcp_syncookies", "0\n")),
+    ("abort-on-overflow", |b| b.write("proc/sys/net/ipv4/tcp_abort_on_overflow", "1\n")),
+    ("conntrack-on", |b| b.write("proc/sys/net/netfilter/nf_conntrack_count", "5\n")),
+    ("conntrack-full", |b| {
+        b.edit("proc/net/stat/nf_conntrack", "00000000 00000000 00000000", "00000000 0000000a 00000000")
+    }),
+    ("time-wait", |b| b.edit("proc/net/sockstat", "tw 36", "tw 60000")),
+    ("tw-reuse", |b| b.write("proc/sys/net/ipv4/tcp_tw_reuse", "1\n")),
+    ("tw-recycle", |b| b.write("proc/sys/net/ipv4/tcp_tw_recycle", "1\n")),
+    ("local-ports", |b| {
+        b.write("proc/sys/net/ipv4/ip_local_port_range", "40000 40009\n");
+        let lines: String = (0..9).map(|n| format!("   {n}: 0100007F:{:04X} 0200000A:1F90 06\n", 40_000 + n)).collect();
+        b.write("proc/net/tcp", &format!("  sl  local_address rem_address   st\n{lines}"));
+    }),
+    ("udp-drops", |b| b.edit("proc/net/snmp", "1000 0", "1000 200")),
+    ("socket-buffers", |b| b.edit("proc/sys/net/ipv4/tcp_wmem", "4194304", "131072")),
+    ("retransmits", |b| b.edit("proc/net/snmp", "1000000 100", "1000000 50000")),
+    ("nic-errors", |b| b.edit("proc/net/dev", "eth0: 9 9000000 0", "eth0: 9 9000000 4000")),
+    ("nic-bnx2", |b| b.write("sys/class/net/eth1/device/uevent", "DRIVER=bnx2\n")),
+    ("softnet-drops", |b| {
+        b.edit("proc/net/softnet_stat", "00100000 00000000 0\n00100000", "00100000 00000100 0\n00100000")
+    }),
+    ("softnet-one-cpu", |b| {
+        b.write("proc/net/softnet_stat", "10000000 0 0\n00000010 0 0\n00000010 0 0\n00000010 0 0\n")
+    }),
+    ("memory-oversold", |b| b.edit("proc/99/cmdline", "4G", "14G")),
+    ("swapped", |b| b.edit("proc/100/status", "     0 kB", "50000 kB")),
+    ("memory-pressure", |b| b.edit("proc/pressure/memory", "avg60=0.00", "avg60=12.00")),
+    ("cpu-pressure", |b| b.edit("proc/pressure/cpu", "avg60=2.00", "avg60=80.00")),
+    ("oom-kills", |b| b.edit("proc/vmstat", "oom_kill 0", "oom_kill 2")),
+    ("cgroup-oom", |b| b.edit("sys/fs/cgroup/system.slice/varnish.service/memory.events", "oom_kill 0", "oom_kill 1")),
+    ("cgroup-memory", |b| {
+        b.write("sys/fs/cgroup/system.slice/memory.max", "10000000000\n");
+        b.write("sys/fs/cgroup/system.slice/memory.current", "9800000000\n");
+        b.write("sys/fs/cgroup/system.slice/memory.stat", "anon 1\ninactive_file 100000000\n");
+    }),
+    ("cgroup-cpu", |b| {
+        b.write("sys/fs/cgroup/system.slice/varnish.service/cpu.stat", "nr_periods 1000\nnr_throttled 100\n")
+    }),
+    ("cgroup-pids", |b| b.write("sys/fs/cgroup/system.slice/varnish.service/pids.current", "900\n")),
+    ("thp", |b| b.write("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n")),
+    ("overcommit", |b| b.write("proc/sys/vm/overcommit_memory", "2\n")),
+    ("log-on-disk", |b| b.edit("proc/100/mountinfo", "tmpfs tmpfs", "ext4 /dev/sda2")),
+    ("store-atime", |b| {
+        b.edit("proc/99/cmdline", "malloc,4G", "file,/data/store,10G");
+        b.edit("proc/100/mountinfo", "rw,noatime", "rw,relatime");
+    }),
+    ("store-rotational", |b| {
+        b.edit("proc/99/cmdline", "malloc,4G", "file,/data/store,10G");
+        b.write("sys/dev/block/8:17/queue/rotational", "1\n");
+    }),
+    ("descriptors-used", |b| {
+        b.edit("proc/100/limits", "131072  131072", "20  20");
+        (1..18).for_each(|n| b.write(&format!("proc/100/fd/{n}"), ""));
+    }),
+    ("descriptor-limit", |b| b.edit("proc/100/limits", "131072  131072", "1024  4096")),
+    ("file-table", |b| b.write("proc/sys/fs/file-nr", "900000\t0\t1000000\n")),
+    ("threads-allowed", |b| b.edit("proc/100/limits", "120000  120000", "4096  4096")),
+    ("32-bit", |b| b.write("proc/100/exe", "\x7fELF\x01")),
+    ("uptime-208", |b| {
+        b.write("proc/version", "Linux version 2.6.32-5-amd64 (x)\n");
+        b.write("proc/uptime", "17000000.00 1.00\n");
+    }),
+    ("clocksource", |b| b.write("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n")),
+    ("clock-alone", |b| b.write("proc/7/comm", "bash\n")),
+    ("governor", |b| b.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", "acpi-cpufreq\n")),
+    ("dns-none", |b| b.write("etc/resolv.conf", "search example.org\n")),
+    ("dns-one", |b| b.write("etc/resolv.conf", "nameserver 192.0.2.1\n")),
+    ("dns-ndots", |b| b.edit("etc/resolv.conf", "search", "options ndots:5 timeout:1\nsearch")),
+    ("sysctl-unknown", |b| b.write("etc/sysctl.d/local.conf", "net.sys.ipv4.tcp_max_tw_buckets = 1000000\n")),
+    ("worker-stopped", |b| b.server().worker = None),
+    ("worker-died", |b| b.count("MGT.child_died", 3)),
+    ("nuked", |b| b.count("MAIN.n_lru_nuked", 5000)),
+    ("store-stuck", |b| b.count("MAIN.n_lru_limited", 1)),
+    ("transient", |b| b.count("SMA.Transient.g_bytes", 2 << 30)),
+    ("threads-failed", |b| b.count("MAIN.threads_failed", 1)),
+    ("threads-limited", |b| b.count("MAIN.threads_limited", 7)),
+    ("requests-dropped", |b| b.count("MAIN.sess_dropped", 7)),
+    ("many-threads", |b| b.count("MAIN.threads", 6000)),
+    ("accept-failed", |b| b.count("MAIN.sess_fail_emfile", 7)),
+    ("workspace", |b| b.count("MAIN.ws_client_overflow", 1)),
+    ("headers-lost", |b| b.count("MAIN.losthdr", 1)),
+    ("backend-sick", |b| b.told().backends[0].is_sick = true),
+    ("backend-failing", |b| b.count("VBE.boot.a.fail", 500)),
+    ("backend-busy", |b| b.count("VBE.boot.a.busy", 1)),
+    ("fetch-failed", |b| b.count("MAIN.fetch_failed", 500)),
+    ("hit-rate", |b| b.count("MAIN.cache_hit", 3000)),
+    ("waiting", |b| b.count("MAIN.busy_sleep", 20_000)),
+    ("pipes", |b| b.count("MAIN.s_pipe", 5000)),
+    ("ban-list", |b| b.count("MAIN.bans", 2000)),
+    ("ban-request", |b| {
+        b.count("MAIN.bans_req", 25);
+        b.told().bans.push("req.url ~ ^/news".into());
+    }),
+    ("old-vcls", |b| b.count("MAIN.n_vcl", 25)),
+    ("esi-errors", |b| b.count("MAIN.esi_errors", 1)),
+    ("journal-failed", |b| {
+        b.server().counters.extend([("MAIN.txn_busy".to_owned(), 1), ("MAIN.journal_fail".to_owned(), 1)]);
+    }),
+    ("param-lru-interval", |b| b.param("lru_interval", "3600.000")),
+    ("param-timeout-idle", |b| b.param("timeout_idle", "3600.000")),
+    ("param-threads", |b| b.param("thread_pool_max", "8000")),
+    ("passes", |b| {
+        b.traffic().passes.insert(traffic::COOKIE, (400, "example.org/".into()));
+    }),
+    ("cookie-static", |b| b.url("example.org/a.png").cookie_passes = 9),
+    ("set-cookie-static", |b| b.url("example.org/a.css").set_cookie = 9),
+    ("static-forbidden", |b| b.url("example.org/a.js").forbidden = 9),
+    ("short-ttl", |b| {
+        let url = b.url("example.org/");
+        (url.short, url.shortest) = (50, Some(2.0));
+    }),
+    ("vary-many", |b| {
+        let url = b.url("example.org/");
+        url.vary = "User-Agent".into();
+        url.variants.extend(0..30);
+    }),
+    ("tracking-parameters", |b| b.traffic().tracked = (30, "/?utm_source=x".into())),
+    ("slow-backend", |b| {
+        let backend = b.traffic().backends.get_mut("boot.a").expect("the sound one");
+        (0..100).for_each(|_| backend.first_byte.add(3.0));
+    }),
+    ("held-requests", |b| b.url("example.org/report").fetch_seconds = 2000.0),
+    ("waiting-url", |b| {
+        let url = b.url("example.org/");
+        (url.waits, url.wait_seconds) = (10, 20.0);
+    }),
+    ("errors", |b| {
+        b.traffic().errors = 100;
+        b.url("example.org/").errors = 100;
+    }),
+    ("backend-clock", |b| {
+        let backend = b.traffic().backends.get_mut("boot.a").expect("the sound one");
+        (backend.skewed, backend.skew) = (90, -3600.0);
+    }),
+];
+
+#[test]
+fn on_a_sound_host_all_are_silent() {
+    assert_eq!(Bed::sound().findings(), []);
+}
+
+#[test]
+fn each_finds_its_planted_fault_and_no_other_does() {
+    for (id, plant) in PLANTS {
+        let mut bed = Bed::sound();
+        plant(&mut bed);
+        let findings = bed.findings();
+        let ids: Vec<&str> = findings.iter().map(|(id, _)| *id).collect();
+        // A limit that is nearly reached with a few files is low, too.
+        let want: &[&str] = if *id == "descriptors-used" { &[id, "descriptor-limit"] } else { &[id] };
+        assert_eq!(ids, want);
+        assert!(findings[0].1.iter().all(|finding| !finding.evidence.is_empty()), "{id} says what it has seen");
+    }
+}
+
+#[test]
+fn each_has_a_fault_that_is_planted_and_a_name_of_its_own() {
+    let planted: Vec<&str> = PLANTS.iter().map(|(id, _)| *id).collect();
+    let declared: Vec<&str> = all().map(|rule| rule.id).collect();
+    assert_eq!(planted, declared);
+    let mut names = declared.clone();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), declared.len());
+}
+
+/// What the finding of one rule says.
+fn said(id: &str, plant: Plant) -> String {
+    let mut bed = Bed::sound();
+    plant(&mut bed);
+    let rule = all().find(|rule| rule.id == id).expect("a rule");
+    let findings = (rule.look)(&bed.facts).expect("it can look");
+    findings.iter().map(|f| format!("{} [{}]", f.subject, f.evidence.join("; "))).collect::<Vec<_>>().join(" | ")
+}
+
+#[test]
+fn what_was_seen_is_told() {
+    let key = said("sysctl-unknown", |b| b.write("etc/sysctl.conf", "net.sys.ipv4.tcp_max_tw_buckets=1\n"));
+    assert!(key.contains("is net.ipv4.tcp_max_tw_buckets meant?"), "{key}");
+    let contained = said("sysctl-unknown", |b| {
+        b.write("proc/1/comm", "entrypoint\n");
+        b.write(
+            "etc/sysctl.conf",
+            "net.core.hidden=1\nnet.sys.ipv4.tcp_max_tw_buckets=1\nnet.sys.ipv4.tcp_max_tw_buckets=2\n",
+        );
+    });
+    assert!(!contained.contains("hidden") && contained.matches("meant?").count() == 1, "{contained}");
+    let ports = said("local-ports", |b| b.write("proc/sys/net/ipv4/ip_local_port_range", "40000 40000\n"));
+    assert!(ports.contains("10.0.0.2:8080") || ports.contains("2.0.0.10:8080"), "{ports}");
+    let nic = said("nic-errors", |b| b.edit("proc/net/dev", "eth0: 9 9000000 0 2", "eth0: 9 9000000 0 90000"));
+    assert!(nic.starts_with("eth0 [") && nic.contains("90,000 drops") && nic.contains("driver is virtio_net"), "{nic}");
+    let sold = said("memory-oversold", |b| b.edit("proc/99/cmdline", "malloc,4G", "malloc"));
+    assert!(sold.contains("-s malloc has no size"), "{sold}");
+    let limit =
+        said("memory-oversold", |b| b.write("sys/fs/cgroup/system.slice/varnish.service/memory.max", "4000000000\n"));
+    assert!(limit.contains("the control group"), "{limit}");
+    let ban = said("ban-request", |b| {
+        b.count("MAIN.bans_req", 25);
+        b.told().bans.push("req.url ~ ^/news".into());
+    });
+    assert!(ban.contains("req.url ~ ^/news"), "{ban}");
+    let old = said("conntrack-on", |b| {
+        fs::remove_dir_all(b.dir.join("proc/sys/net/netfilter")).expect("it is there");
+        b.write("proc/sys/net/ipv4/netfilter/ip_conntrack_count", "70\n");
+        b.write("proc/sys/net/ipv4/netfilter/ip_conntrack_max", "65536\n");
+    });
+    assert!(old.contains("70 connections"), "{old}");
+}
+
+#[test]
+fn what_cant_be_looked_at_is_no_finding() {
+    let mut bed = Bed::sound();
+    fs::remove_dir_all(&bed.dir).expect("it is there");
+    fs::create_dir(&bed.dir).expect("an empty root");
+    bed.facts.server = Err("none".into());
+    bed.facts.traffic = Err("none".into());
+    for rule in all() {
+        assert_ne!((rule.look)(&bed.facts).map(|found| found.len()), Ok(1), "{}", rule.id);
+    }
+}
+
+#[test]
+fn control_groups_of_version_1_count_too() {
+    let said = said("cgroup-memory", |b| {
+        b.write("proc/100/cgroup", "4:memory:/a/b\n1:cpu,cpuacct:/a\n0::/\n");
+        b.write("sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "1000000000\n");
+        b.write("sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "990000000\n");
+        b.write("sys/fs/cgroup/memory/a/b/memory.stat", "total_inactive_file 1000\n");
+    });
+    assert!(said.contains("/sys/fs/cgroup/memory/a/b"), "{said}");
+}
+
+#[test]
+fn what_is_watched_counts_from_the_first_look_on() {
+    let mut bed = Bed::sound();
+    bed.edit("proc/net/netstat", "TcpExt: 0 0", "TcpExt: 40 45");
+    bed.facts.host.begin(super::watched(&bed.facts.host));
+    assert_eq!(bed.findings(), []);
+    bed.edit("proc/net/netstat", "TcpExt: 40 45", "TcpExt: 41 46");
+    let findings = bed.findings();
+    assert!(
+        findings.len() == 1 && findings[0].1[0].evidence[0].starts_with("1 connections dropped, 1 of"),
+        "{findings:?}"
+    );
+    let server = bed.server();
+    server.counters.insert("MAIN.sess_dropped".into(), 7);
+    server.before = Some(server.counters.clone());
+    assert_eq!(bed.findings().len(), 1);
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the log says of requests and fetches, added up as far as rules want it. Memory is bounded: so many URLs, so many
+//! bytes of each, so many variants; what is beyond is counted as such.
+
+mod times;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use logq::{Reason, Txn, TxnType, records};
+use tables::Tag;
+
+pub use times::Times;
+
+/// Different URLs that are kept: some 20 MB.
+const MOST_URLS: usize = 20_000;
+/// Bytes of a URL, and of a Vary, that are kept.
+const MOST_BYTES: usize = 300;
+/// Variants of a URL that are told apart; more are no better news.
+const MOST_VARIANTS: usize = 1000;
+/// Backends that are kept.
+const MOST_BACKENDS: usize = 1000;
+/// An answer that lives shorter is fetched again and again.
+pub const SHORT_TTL: f64 = 10.0;
+/// A clock that is further away is wrong: seconds.
+pub const SKEW: f64 = 5.0;
+
+/// All of it.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Requests of clients.
+    pub requests: u64,
+    pub fetches: u64,
+    /// Answers of 500 and above.
+    pub errors: u64,
+    /// Passed requests by reason, each with one as an example.
+    pub passes: BTreeMap<&'static str, (u64, String)>,
+    /// By host and path, without the query.
+    pub urls: HashMap<String, Url>,
+    pub backends: HashMap<String, Backend>,
+    /// Fetches with a parameter that only counts visitors, with an example.
+    pub tracked: (u64, String),
+    /// Requests and fetches whose URL or backend is one too many.
+    pub left_out: u64,
+    /// The first and the last moment, in seconds since 1970.
+    pub window: Option<(f64, f64)>,
+    /// What there is to know beside: the log was overrun, a file was cut.
+    pub remarks: Vec<String>,
+}
+
+/// What is known of one URL.
+#[derive(Debug, Default)]
+pub struct Url {
+    pub requests: u64,
+    pub errors: u64,
+    pub fetches: u64,
+    /// Seconds of all its fetches together.
+    pub fetch_seconds: f64,
+    /// Whom it was fetched from last.
+    pub backend: String,
+    /// Requests that waited for another's fetch, and how long in all.
+    pub waits: u64,
+    pub wait_seconds: f64,
+    /// Fetches for the cache that live, but not long.
+    pub short: u64,
+    pub shortest: Option<f64>,
+    /// Answers with Set-Cookie, of fetches for the cache.
+    pub set_cookie: u64,
+    /// Passed because of a Cookie.
+    pub cookie_passes: u64,
+    /// Fetches for the cache that the origin forbids to keep.
+    pub forbidden: u64,
+    pub vary: String,
+    pub variants: HashSet<u64>,
+}
+
+/// What is known of one backend.
+#[derive(Debug, Default)]
+pub struct Backend {
+    pub first_byte: Times,
+    /// Seconds of all fetches together.
+    pub seconds: f64,
+    /// Answers with a Date, those far from our clock, and by how much the last one was.
+    pub dated: u64,
+    pub skewed: u64,
+    pub skew: f64,
+}
+
+impl Traffic {
+    /// Adds a transaction.
+    pub fn add(&mut self, txn: &Txn<'_>) {
+        match (txn.kind, txn.reason) {
+            (TxnType::Req, Reason::Rxreq | Reason::Esi) => self.add_request(txn),
+            (TxnType::Bereq, reason) => self.add_fetch(txn, reason == Reason::Pass),
+            _ => {}
+        }
+    }
+
+    /// How long the log goes back, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.window.map_or(0.0, |(first, last)| last - first)
+    }
+
+    fn at(&mut self, time: Option<f64>) {
+        let Some(time) = time else { return };
+        let (first, last) = self.window.unwrap_or((time, time));
+        self.window = Some((first.min(time), last.max(time)));
+    }
+
+    /// The place of a URL; None: there are too many.
+    fn url(&mut self, host: &[u8], url: &[u8]) -> Option<&mut Url> {
+        let path = url.split(|b| *b == b'?').next().unwrap_or_default();
+        let name = [&host[..host.len().min(MOST_BYTES)], &path[..path.len().min(MOST_BYTES)]].concat();
+        let name = String::from_utf8_lossy(&name).into_owned();
+        if self.urls.len() >= MOST_URLS && !self.urls.contains_key(&name) {
+            self.left_out += 1;
+            return None;
+        }
+        Some(self.urls.entry(name).or_default())
+    }
+
+    fn add_request(&mut self, txn: &Txn<'_>) {
+        let request = Request::of(txn);
+        self.requests += 1;
+        self.at(request.time);
+        let is_error = request.status >= 500;
+        self.errors += u64::from(is_error);
+        if let Some(reason) = request.passed {
+            let passes = self.passes.entry(reason).or_default();
+            passes.0 += 1;
+            if passes.1.is_empty() {
+                passes.1 = shown(&[request.host, request.url].concat());
+            }
+        }
+        let Some(url) = self.url(request.host, request.url) else { return };
+        url.requests += 1;
+        url.errors += u64::from(is_error);
+        url.cookie_passes += u64::from(request.passed == Some(COOKIE));
+        if let Some(seconds) = request.waited {
+            url.waits += 1;
+            url.wait_seconds += seconds;
+        }
+    }
+
+    fn add_fetch(&mut self, txn: &Txn<'_>, is_pass: bool) {
+        let fetch = Fetch::of(txn);
+        self.fetches += 1;
+        self.at(fetch.time);
+        if !is_pass && is_tracked(fetch.url) {
+            self.tracked.0 += 1;
+            if self.tracked.1.is_empty() {
+                self.tracked.1 = shown(fetch.url);
+            }
+        }
+        self.add_to_backend(&fetch);
+        let Some(url) = self.url(fetch.host, fetch.url) else { return };
+        url.fetches += 1;
+        url.fetch_seconds += fetch.seconds;
+        if let Some(backend) = fetch.backend.filter(|backend| *backend != url.backend.as_bytes()) {
+            url.backend = shown(backend);
+        }
+        if is_pass {
+            return;
+        }
+        url.set_cookie += u64::from(fetch.has("set-cookie"));
+        url.forbidden += u64::from(fetch.is_forbidden());
+        if let Some(ttl) = fetch.ttl.filter(|ttl| (f64::MIN_POSITIVE..SHORT_TTL).contains(ttl) && !fetch.is_uncacheable)
+        {
+            url.short += 1;
+            url.shortest = Some(url.shortest.map_or(ttl, |shortest| shortest.min(ttl)));
+        }
+        if let Some(vary) = fetch.vary() {
+            url.vary = shown(vary);
+            if url.variants.len() < MOST_VARIANTS {
+                url.variants.insert(fetch.variant(vary));
+            }
+        }
+    }
+
+    fn add_to_backend(&mut self, fetch: &Fetch<'_>) {
+        let Some(name) = fetch.backend else { return };
+        let name = shown(name);
+        if self.backends.len() >= MOST_BACKENDS && !self.backends.contains_key(&name) {
+            self.left_out += 1;
+            return;
+        }
+        let backend = self.backends.entry(name).or_default();
+        backend.seconds += fetch.seconds;
+        if let Some(seconds) = fetch.first_byte {
+            backend.first_byte.add(seconds);
+        }
+        if let Some(skew) = fetch.skew() {
+            backend.dated += 1;
+            if skew.abs() > SKEW {
+                backend.skewed += 1;
+                backend.skew = skew;
+            }
+        }
+    }
+}
+
+/// Why requests are passed.
+pub const COOKIE: &str = "they have a Cookie";
+const AUTHORIZATION: &str = "they have an Authorization";
+const METHOD: &str = "their method is neither GET nor HEAD";
+const MARKED: &str = "an earlier answer was marked hit-for-pass";
+const BY_VCL: &str = "VCL says so";
+
+/// What a request's records say.
+#[derive(Default)]
+struct Request<'a> {
+    host: &'a [u8],
+    url: &'a [u8],
+    method: &'a [u8],
+    time: Option<f64>,
+    status: u64,
+    passed: Option<&'static str>,
+    /// Seconds on a waiting list.
+    waited: Option<f64>,
+}
+
+impl<'a> Request<'a> {
+    fn of(txn: &Txn<'a>) -> Request<'a> {
+        let mut request = Request::default();
+        let (mut has_cookie, mut has_authorization) = (false, false);
+        for rec in records(txn.records) {
+            let text = rec.text();
+            match rec.tag {
+                Tag::ReqMethod if request.method.is_empty() => request.method = text,
+                Tag::ReqUrl if request.url.is_empty() => request.url = text,
+                Tag::ReqHeader | Tag::ReqUnset => {
+                    let is_there = rec.tag == Tag::ReqHeader;
+                    match field(text) {
+                        Some((name, host)) if is(name, "host") && is_there && request.host.is_empty() => {
+                            request.host = host;
+                        }
+                        Some((name, _)) if is(name, "cookie") => has_cookie = is_there,
+                        Some((name, _)) if is(name, "authorization") => has_authorization = is_there,
+                        _ => {}
+                    }
+                }
+                Tag::HitPass => request.passed = Some(MARKED),
+                Tag::VclReturn if text == b"pass" && request.passed.is_none() => {
+                    request.passed = Some(match () {
+                        () if ![&b"GET"[..], b"HEAD"].contains(&request.method) => METHOD,
+                        () if has_authorization => AUTHORIZATION,
+                        () if has_cookie => COOKIE,
+                        () => BY_VCL,
+                    });
+                }
+                Tag::Timestamp => match stamp(text) {
+                    Some((b"Start", at, _, _)) if request.time.is_none() => request.time = Some(at),
+                    Some((b"Waitinglist", _, _, last)) => request.waited = Some(request.waited.unwrap_or(0.0) + last),
+                    _ => {}
+                },
+                Tag::RespStatus => request.status = number(text).unwrap_or(0.0) as u64,
+                _ => {}
+            }
+        }
+        request
+    }
+}
+
+/// What a fetch's records say.
+#[derive(Default)]
+struct Fetch<'a> {
+    host: &'a [u8],
+    url: &'a [u8],
+    time: Option<f64>,
+    backend: Option<&'a [u8]>,
+    /// Seconds from the request to the first byte of the answer.
+    first_byte: Option<f64>,
+    /// When that came.
+    answered: Option<f64>,
+    /// Seconds in all.
+    seconds: f64,
+    ttl: Option<f64>,
+    is_uncacheable: bool,
+    asked: Vec<(&'a [u8], &'a [u8])>,
+    answer: Vec<(&'a [u8], &'a [u8])>,
+    /// The origin's own Cache-Control: VCL may have taken it away.
+    control: Option<&'a [u8]>,
+}
+
+impl<'a> Fetch<'a> {
+    fn of(txn: &Txn<'a>) -> Fetch<'a> {
+        let mut fetch = Fetch::default();
+        for rec in records(txn.records) {
+            let text = rec.text();
+            match rec.tag {
+                Tag::BereqUrl => fetch.url = text,
+                Tag::BereqHeader => set(&mut fetch.asked, text),
+                Tag::BereqUnset => unset(&mut fetch.asked, text),
+                Tag::BerespHeader => {
+                    let control = field(text).filter(|(name, _)| is(name, "cache-control"));
+                    fetch.control = fetch.control.or(control.map(|(_, value)| value));
+                    set(&mut fetch.answer, text);
+                }
+                Tag::BerespUnset => unset(&mut fetch.answer, text),
+                Tag::BackendOpen => fetch.backend = text.split(|b| *b == b' ').nth(1),
+                Tag::Ttl => {
+                    let mut words = text.split(|b| *b == b' ');
+                    let (_, ttl) = (words.next(), words.next().and_then(number));
+                    (fetch.ttl, fetch.is_uncacheable) = (ttl, text.ends_with(b"uncacheable"));
+                }
+                Tag::Timestamp => fetch.stamp(text),
+                _ => {}
+            }
+        }
+        fetch.host = fetch.asked.iter().find(|(name, _)| is(name, "host")).map_or(b"", |(_, value)| value);
+        fetch
+    }
+
+    fn stamp(&mut self, text: &[u8]) {
+        let Some((event, at, since_start, since_last)) = stamp(text) else { return };
+        self.seconds = self.seconds.max(since_start);
+        match event {
+            b"Start" => self.time = self.time.or(Some(at)),
+            b"Beresp" => (self.first_byte, self.answered) = (Some(since_last), Some(at)),
+            _ => {}
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<&'a [u8]> {
+        self.answer.iter().find(|(n, _)| is(n, name)).map(|(_, value)| *value)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// The origin says that nobody may keep it, or not without asking.
+    fn is_forbidden(&self) -> bool {
+        let says = |word: &str| self.control.is_some_and(|value| contains(value, word));
+        ["no-store", "no-cache", "private", "max-age=0"].iter().any(|word| says(word))
+    }
+
+    fn vary(&self) -> Option<&'a [u8]> {
+        self.find("vary").filter(|value| !value.eq_ignore_ascii_case(b"accept-encoding"))
+    }
+
+    /// What the request had in the fields that the answer varies on.
+    fn variant(&self, vary: &[u8]) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for name in vary.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
+            let value = self.asked.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
+            value.hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    /// How far the origin's clock is before ours; None: it can't be known, or the answer is another cache's.
+    fn skew(&self) -> Option<f64> {
+        if self.find("age").is_some_and(|age| age != b"0") {
+            return None;
+        }
+        Some(message::date::parse(self.find("date")?)?.0 - self.answered?)
+    }
+}
+
+fn set<'a>(fields: &mut Vec<(&'a [u8], &'a [u8])>, text: &'a [u8]) {
+    fields.extend(field(text));
+}
+
+fn unset(fields: &mut Vec<(&[u8], &[u8])>, text: &[u8]) {
+    if let Some((name, value)) = field(text) {
+        fields.retain(|(n, v)| !(n.eq_ignore_ascii_case(name) && *v == value));
+    }
+}
+
+fn is(name: &[u8], other: &str) -> bool {
+    name.eq_ignore_ascii_case(other.as_bytes())
+}
+
+fn contains(text: &[u8], word: &str) -> bool {
+    text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+fn field(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = text.iter().position(|b| *b == b':')?;
+    Some((&text[..colon], text[colon + 1..].trim_ascii()))
+}
+
+fn number(word: &[u8]) -> Option<f64> {
+    std::str::from_utf8(word).ok()?.trim().parse().ok().filter(|n: &f64| n.is_finite())
+}
+
+/// `Event: absolute since-start since-last`
+fn stamp(text: &[u8]) -> Option<(&[u8], f64, f64, f64)> {
+    let (event, rest) = field(text)?;
+    let mut numbers = rest.split(|b| *b == b' ').map(number);
+    Some((event, numbers.next()??, numbers.next()??, numbers.next()??))
+}
+
+/// Text from a stranger for a terminal: bounded, without control characters.
+fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_BYTES)]).into_owned();
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Whether a URL's query has a parameter that changes nothing of the answer.
+fn is_tracked(url: &[u8]) -> bool {
+    let query = url.splitn(2, |b| *b == b'?').nth(1).unwrap_or_default();
+    query.split(|b| *b == b'&').any(|part| {
+        let (name, value) = part.split_at(part.iter().position(|b| *b == b'=').unwrap_or(part.len()));
+        let is_time = name == b"_" && value.len() > 10 && value[1..].iter().all(u8::is_ascii_digit);
+        name.starts_with(b"utm_") || is_time || [&b"fbclid"[..], b"gclid", b"msclkid", b"mc_cid"].contains(&name)
+    })
+}
+
+/// Whether a URL (host and path) is of a file that is the same for everybody.
+pub fn is_static(url: &str) -> bool {
+    let last = url.rsplit('/').next().unwrap_or_default();
+    let ending = last.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
+    STATIC.contains(&ending.as_str()) && url.contains('/')
+}
+
+/// Endings of files that don't change with their reader.
+const STATIC: [&str; 25] = [
+    "jpg", "jpeg", "gif", "png", "webp", "avif", "svg", "ico", "tif", "tiff", "css", "js", "mjs", "woff", "woff2",
+    "ttf", "otf", "swf", "mp3", "mp4", "m4a", "ogg", "webm", "mov", "wmv",
+];
+
+#[cfg(test)]
+mod tests;
