@@ -24,8 +24,14 @@ LIMIT = 120
 class Tool:
     """The program under test."""
 
-    def __init__(self, program):
-        self.program = program
+    def __init__(self, program, varnishd):
+        self.program, self.varnishd = program, varnishd
+
+    @staticmethod
+    def of(options):
+        """As the command line of a suite names it, or as it was built."""
+        built = pathlib.Path(__file__).resolve().parent.parent.parent / "dist/bin/lacquer"
+        return Tool(options.lacquer or str(built), options.varnishd)
 
     def run(self, *args, stdin=None, limit=LIMIT):
         """(status, output, errors)"""

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Several processes as one run: what they send together is what one would have sent, and who is lost is told."""
 import collections
@@ -7,13 +8,16 @@ import pathlib
 import re
 import signal
 import socket
+import sys
+import tempfile
 import threading
 import time
 
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / name) for name in ("", "replay")]
 from bed.daemon import Varnishd
 from bed.origin import Nginx, Origin, simple
-from bed.report import until
-from kit import GENUINE, LIMIT, STAMP, Ear, log_of, stat
+from bed.report import Report, options, until
+from kit import GENUINE, LIMIT, STAMP, Ear, Tool, log_of, stat
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -268,6 +272,20 @@ def impostor(address, frames):
 def crowd(report, tool, d):
     """25 clients and several thousand connections, as one field report had to arrange with 37 shells."""
     with Nginx("location / { return 200 x; }") as nginx, Workers(tool, 25) as workers:
-        r = tool.json("--to", "%s:%d" % nginx.address, *workers.words, "-c", 500, "--think", "100ms-300ms", "--loop", "-d", 4, d / "ten")
-        report.check(r["failed"] == 0 and r["connections"] == 500 and len(r["workers"]) == 25, f"25 workers: {r['failed']} failed, {r['connections']} connections")
-        report.check(r["answers"] > 2000 and all(w["answers"] > 0 for w in r["workers"]), f"25 workers: {r['answers']}")
+        r = tool.json("--to", "%s:%d" % nginx.address, *workers.words, "-c", 3000, "--think", "1s-3s", "--loop", "-d", 5, d / "ten")
+        report.check(r["failed"] == 0 and r["connections"] == 3000 and len(r["workers"]) == 25, f"25 workers: {r['failed']} failed, {r['connections']} connections")
+        report.check(r["answers"] > 3000 and all(w["answers"] > 0 for w in r["workers"]), f"25 workers: {r['answers']}")
+
+
+def main():
+    o = options(__doc__, lacquer=dict(default=None, help="the program `lacquer`"))
+    report = Report("replay_fleet")
+    with tempfile.TemporaryDirectory() as name:
+        d = pathlib.Path(name)
+        (d / "ten").write_text("/x\n" * 10)
+        group(report, Tool.of(o), d)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
