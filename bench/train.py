@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 
+import disk
 import vclgen
 from servers import Bed
 
@@ -27,6 +28,10 @@ LOADS = [
     ("/c/1024/1", ["-P", "16", "-d", "3"]), ("/c/102400/1", ["-d", "2"]),
     ("/n/1024/1", ["-d", "4"]), ("/c/1024/x", ["-N", "100000000", "-d", "4"]),
 ]
+
+
+# The same from a disk: bytes of an object, how many, connections.
+FROM_DISK = [(4096, 20_000, 64), (1 << 20, 200, 16)]
 
 
 def profdata():
@@ -71,6 +76,22 @@ def serve(program):
             heavy.stop()
 
 
+def serve_from_disk(program):
+    """Objects that are on the disk alone, each asked for three times."""
+    with tempfile.TemporaryDirectory(prefix="lacquer-train.", dir="/var/tmp") as root, Bed([], program) as bed:
+        os.chmod(root, 0o755)
+        disk.OnDisk.root = pathlib.Path(root)
+        for size, count, connections in FROM_DISK:
+            disk.OnDisk.bytes = 2 * size * count + (256 << 20)
+            hits = disk.Hits("train", size, count, count, connections, 0, 3000 if size < 1 << 16 else 150)
+            with disk.started(bed, [disk.DiskOurs]) as (server,):
+                hits.fill(bed, server)
+                for _ in range(3):
+                    got = hits.load(bed, server, [])
+                    if got["misses"] > count // 2:
+                        sys.exit(f"{got['misses']} of {count} objects weren't on the disk")
+
+
 def main():
     merge = profdata()
     program = build()
@@ -83,6 +104,7 @@ def main():
     os.umask(0)
     counts.chmod(0o777)
     serve(program)
+    serve_from_disk(program)
     # Everything else there is, once: so that no path that sites use counts as never taken.
     subprocess.run([ROOT / "tests/run_vtc", "--varnishd", program], stdout=subprocess.DEVNULL)
     found = sorted(counts.glob("*.profraw"))

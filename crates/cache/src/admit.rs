@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Admission to the front: a long body that is in its store's home alone is brought to memory once it is used again, beside
-//! those who read it. One task does that, one object after the other; what it can't keep up with stays where it is.
+//! those who read it, if there is room or it has been used more often than what would have to go. One task does that, one object
+//! after the other; what it can't keep up with stays where it is.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -15,8 +16,6 @@ use crate::objcore::{Objcore, State};
 
 /// A body that takes more than one part in so many of its front stays in the home.
 const SHARE: u64 = 8;
-/// Uses since it was read back, this one included.
-const USES: u8 = 2;
 /// Objects that wait to be admitted at most.
 const MOST_WAITING: usize = 256;
 
@@ -81,14 +80,25 @@ impl Shared {
     pub fn note_delivery(&self, oc: &Arc<Objcore>) {
         let Some(rest) = oc.home_rest().filter(|rest| rest.front().is_none()) else { return };
         let limit = self.stores().get(oc.store()).limit_bytes().unwrap_or(u64::MAX);
-        if rest.stored().len() <= limit / SHARE && rest.count_use() == USES {
+        let uses = rest.count_use();
+        // At the second use since it was read back, and at times after that.
+        if rest.stored().len() <= limit / SHARE && uses > 1 && uses.is_power_of_two() {
             self.admissions.push(oc);
         }
+    }
+
+    /// Whether the front is better with its body: reading it is work, and something else may have to go.
+    fn is_worth_room(&self, store: &Store, oc: &Objcore, rest: &HomeRest) -> bool {
+        let has_room = store.free_bytes().is_none_or(|free| free >= rest.stored().len());
+        has_room || self.evictors[oc.store() as usize].is_before_next(oc)
     }
 
     async fn bring_body(&self, oc: &Arc<Objcore>) {
         let store = self.stores().get(oc.store());
         let Some(rest) = oc.home_rest().filter(|rest| rest.front().is_none()) else { return };
+        if !self.is_worth_room(store, oc, rest) {
+            return;
+        }
         let Some(body) = self.read_body(store, oc, rest).await else { return };
         if !rest.set_front(body.pieces().cloned().collect()) {
             return;

@@ -146,6 +146,15 @@ impl Evictor {
     }
 }
 
+impl Evictor {
+    /// Whether an object has been used more often than the one that would have to go for it, if one had to go now.
+    pub fn is_before_next(&self, oc: &Objcore) -> bool {
+        let uses = |oc: &Objcore| u32::from(Worth::of(oc).uses) + u32::from(oc.freq());
+        let inner = self.inner.lock();
+        inner.items.first().is_none_or(|first| uses(&first.oc) < uses(oc))
+    }
+}
+
 impl Inner {
     fn rank(&self, worth: Worth) -> u64 {
         let average = (self.weight / (self.items.len() as u64).max(1)).max(1);

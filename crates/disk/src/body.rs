@@ -242,8 +242,7 @@ impl State {
             self.pin(core);
         }
         let id = *reader.get_or_insert_with(|| self.readers.add(number));
-        let is_read = self.runs.entry(number, chunk).is_some();
-        let left = self.readers.go_to(id, number..until.max(number + 1), is_read);
+        let left = self.readers.go_to(id, number..until.max(number + 1));
         self.drop_unwanted(left);
         if !self.runs.has(number) && !core.has(chunk) {
             return Step::Gone(chunk);

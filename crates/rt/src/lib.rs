@@ -6,6 +6,7 @@
 mod deadline;
 mod notify;
 mod progress;
+mod readable;
 #[cfg(feature = "sim")]
 pub mod sim;
 
@@ -20,6 +21,7 @@ use std::time::Duration;
 pub use deadline::Deadline;
 pub use notify::Notify;
 pub use progress::{Progress, Watch};
+pub use readable::Readable;
 #[cfg(feature = "sim")]
 pub use sim::JoinHandle;
 #[cfg(not(feature = "sim"))]
@@ -34,7 +36,9 @@ pub fn run<F: Future>(main: F) -> std::io::Result<F::Output> {
     sys::fault::protect_this_thread();
     let runtime = builder().build()?;
     let local = tokio::task::LocalSet::new();
+    RUNS.set(true);
     let output = local.block_on(&runtime, main);
+    RUNS.set(false);
     drop(local);
     deadline::forget_timers();
     Ok(output)
@@ -61,7 +65,9 @@ pub fn run_watched<F: Future>(progress: Arc<Progress>, settle: fn(), main: F) ->
     progress.on_this_thread();
     let local = tokio::task::LocalSet::new();
     local.spawn_local(progress.answer(settle));
+    RUNS.set(true);
     let output = local.block_on(&runtime, main);
+    RUNS.set(false);
     drop(local);
     settle();
     deadline::forget_timers();
@@ -77,6 +83,13 @@ fn builder() -> tokio::runtime::Builder {
 
 thread_local! {
     static PARKS: Cell<u64> = const { Cell::new(0) };
+    /// This thread is in [`run`] or [`run_watched`].
+    static RUNS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the caller is a task of a runtime's thread: one that may [`spawn`], and has a [`Readable`].
+pub fn is_task() -> bool {
+    RUNS.get() && tokio::task::try_id().is_some()
 }
 
 /// How often this thread has waited for events under [`run_watched`]: while it is the same, the runtime has heard nothing new

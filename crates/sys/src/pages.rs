@@ -7,6 +7,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::BTreeSet;
+use std::ffi::c_void;
 use std::fmt;
 use std::io;
 use std::num::NonZeroUsize;
@@ -14,7 +15,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Bytes of a block: what a disk reads and writes at least, and where its operations begin.
 pub const BLOCK: usize = 4096;
@@ -110,6 +111,8 @@ impl fmt::Debug for Pages {
 /// Memory that pages are taken from and go back to.
 #[derive(Debug)]
 pub struct Pool {
+    mapped: (NonNull<c_void>, usize),
+    /// Where it begins there, on a huge page.
     base: NonNull<u8>,
     len: usize,
     free: Mutex<Free>,
@@ -119,6 +122,9 @@ pub struct Pool {
 unsafe impl Send for Pool {}
 // SAFETY: as above; the lists of free parts are behind a lock.
 unsafe impl Sync for Pool {}
+
+/// Bytes of a huge page.
+const HUGE: usize = 2 << 20;
 
 /// Powers of two that a part can have, in blocks: 1 to 256.
 const ORDERS: usize = 9;
@@ -131,21 +137,26 @@ impl Pool {
     /// The longest part that a pool is asked for.
     pub const MOST: usize = BLOCK << (ORDERS - 1);
 
-    /// A pool of `len` bytes, rounded up to a multiple of [`Pool::MOST`]. Memory is used as parts of it are.
+    /// A pool of `len` bytes, rounded up to a multiple of a huge page. Memory is used as parts of it are, the lowest first, in
+    /// huge pages where the system has them for us: a disk's operation on one needs a single entry in its list.
     ///
     /// # Errors
     /// The system's, when there isn't so much address space.
     pub fn new(len: usize) -> io::Result<Arc<Pool>> {
         let too_long = || io::Error::from(io::ErrorKind::InvalidInput);
-        let len = len.max(1).checked_next_multiple_of(Pool::MOST).ok_or_else(too_long)?;
-        let size =
-            NonZeroUsize::new(len).filter(|size| size.get() / BLOCK <= u32::MAX as usize).ok_or_else(too_long)?;
+        let len = len.max(1).checked_next_multiple_of(HUGE).ok_or_else(too_long)?;
+        let mapped = len.checked_add(HUGE).filter(|mapped| mapped / BLOCK <= u32::MAX as usize);
+        let mapped = mapped.and_then(NonZeroUsize::new).ok_or_else(too_long)?;
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
         // SAFETY: new memory at an address of the kernel's choice aliases nothing of ours.
-        let base = unsafe { mmap_anonymous(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags) }?;
+        let start = unsafe { mmap_anonymous(None, mapped, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags) }?;
+        // SAFETY: less than HUGE bytes on, in a mapping that is HUGE bytes longer than the pool.
+        let base: NonNull<u8> = unsafe { start.cast::<u8>().add(start.cast::<u8>().align_offset(HUGE)) };
+        // SAFETY: `len` bytes of that mapping. It only asks for larger pages; where there are none it does without.
+        let _ = unsafe { madvise(base.cast(), len, MmapAdvise::MADV_HUGEPAGE) };
         let mut free = Free::default();
         free.0[ORDERS - 1] = (0..(len / BLOCK) as u32).step_by(Pool::MOST / BLOCK).collect();
-        Ok(Arc::new(Pool { base: base.cast(), len, free: Mutex::new(free) }))
+        Ok(Arc::new(Pool { mapped: (start, mapped.get()), base, len, free: Mutex::new(free) }))
     }
 
     /// Pages of `len` bytes, rounded up to whole blocks, with whatever was in them before.
@@ -195,7 +206,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         // SAFETY: exactly the range that was mapped; pages hold their pool, so that none is left.
-        let _ = unsafe { munmap(self.base.cast(), self.len) };
+        let _ = unsafe { munmap(self.mapped.0, self.mapped.1) };
     }
 }
 
@@ -245,20 +256,22 @@ mod tests {
 
     #[test]
     fn a_pool_gives_the_same_memory_again() {
-        let pool = Pool::new(Pool::MOST).unwrap();
+        let pool = Pool::new(1).unwrap();
+        assert_eq!((pool.bytes(), pool.free_bytes()), (HUGE, HUGE));
         let first = pool.take(3 * BLOCK);
         let at = first.as_ptr();
-        assert!(aligned(&first) && first.blocks() == 3 && first.is_of(&pool));
-        assert_eq!(pool.free_bytes(), Pool::MOST - 4 * BLOCK);
+        assert!(at.addr().is_multiple_of(HUGE) && first.blocks() == 3 && first.is_of(&pool));
+        assert_eq!(pool.free_bytes(), HUGE - 4 * BLOCK);
         drop(first);
-        assert_eq!((pool.free_bytes(), pool.take(BLOCK).as_ptr()), (Pool::MOST, at));
+        assert_eq!((pool.free_bytes(), pool.take(BLOCK).as_ptr()), (HUGE, at));
     }
 
     #[test]
     fn a_pool_that_is_used_up_gives_memory_of_its_own() {
-        let pool = Pool::new(Pool::MOST).unwrap();
-        let (all, more, long) = (pool.take(Pool::MOST), pool.take(BLOCK), pool.take(Pool::MOST + 1));
-        assert!(all.is_of(&pool) && !more.is_of(&pool) && !long.is_of(&pool));
+        let pool = Pool::new(HUGE).unwrap();
+        let all = [pool.take(Pool::MOST), pool.take(Pool::MOST)];
+        let (more, long) = (pool.take(BLOCK), pool.take(Pool::MOST + 1));
+        assert!(all.iter().all(|pages| pages.is_of(&pool)) && !more.is_of(&pool) && !long.is_of(&pool));
         assert!(aligned(&more) && aligned(&long));
         assert_eq!(pool.free_bytes(), 0);
     }

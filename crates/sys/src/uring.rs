@@ -156,6 +156,49 @@ impl Ring {
         Ok(())
     }
 
+    /// The same without waiting, nor for a bell: for a thread that learns otherwise when the ring is readable
+    /// ([`Ring::readiness`]). No system call where there is nothing to begin and nothing has ended.
+    ///
+    /// # Errors
+    /// As those of [`Ring::run`].
+    pub fn turn(&mut self, ended: &mut Vec<Ended>) -> io::Result<()> {
+        let is_wanted = {
+            let queue = self.ring.submission();
+            !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
+        };
+        if is_wanted {
+            self.ring.submit_and_wait(0).map(|_| ()).or_else(pass_over)?;
+        }
+        self.reap(ended);
+        Ok(())
+    }
+
+    /// A descriptor that becomes readable anew each time that something ends (epoll(7), edge-triggered), and is never read. The
+    /// ring's own isn't of use: where work is left to the waiting thread, nobody is told of it.
+    ///
+    /// # Errors
+    /// The system's: too many descriptors.
+    pub fn readiness(&self) -> io::Result<OwnedFd> {
+        let signal = Bell::new()?;
+        self.ring.submitter().register_eventfd(signal.0.as_raw_fd())?;
+        Ok(signal.0)
+    }
+
+    /// Ends it now: what is in progress keeps its memory for ever, since the kernel still writes there.
+    pub fn abandon(mut self) {
+        if !self.is_idle() || self.bell_armed {
+            self.keep_for_ever();
+        }
+    }
+
+    fn keep_for_ever(&mut self) {
+        mem::forget(mem::take(&mut self.flights));
+        mem::forget(mem::take(&mut self.bell_count));
+        mem::forget(self.registered.take());
+        self.bell_armed = false;
+        self.vacant.clear();
+    }
+
     /// Takes what the kernel says has ended.
     fn reap(&mut self, ended: &mut Vec<Ended>) {
         loop {
@@ -223,9 +266,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         if self.land_all().is_err() {
             // Nobody can tell what the kernel still writes to: nobody else gets this memory.
-            mem::forget(mem::take(&mut self.flights));
-            mem::forget(mem::take(&mut self.bell_count));
-            mem::forget(self.registered.take());
+            self.keep_for_ever();
             return;
         }
         // The kernel takes a ring down some time later; the file's lock and the pool's memory are to be free at once.

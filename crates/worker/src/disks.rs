@@ -28,8 +28,8 @@ const TELL_PROGRESS: Duration = Duration::from_secs(1);
 /// Between two lines about a disk that fails.
 const TELL_TROUBLE: Duration = Duration::from_secs(60);
 /// Memory that the system keeps for operations in progress: one part in so many of the front.
-const POOL_SHARE: u64 = 16;
-const POOL: std::ops::RangeInclusive<u64> = 4 << 20..=32 << 20;
+const POOL_SHARE: u64 = 8;
+const POOL: std::ops::RangeInclusive<u64> = 16 << 20..=32 << 20;
 
 /// The disks of this worker.
 #[derive(Default)]
@@ -126,7 +126,9 @@ impl OpenDisk {
             eprintln!("storage.{}: {note}", store.name);
         }
         let (index_limit, is_kept) = (options.index_bytes, wanted.keep);
-        let (disk, driver) = Disk::open(device.clone(), Options { pool, ..options }, None);
+        // What is read ahead leaves room for records and for what is written.
+        let read_ahead_bytes = pool.as_ref().map_or(options.read_ahead_bytes, |pool| pool.bytes() as u64 / 4 * 3);
+        let (disk, driver) = Disk::open(device.clone(), Options { pool, read_ahead_bytes, ..options }, None);
         let driver = Mutex::new(Some(driver));
         Ok(OpenDisk { store: store.name.clone(), disk, device, driver, shown, index_limit, is_kept })
     }

@@ -596,6 +596,23 @@ fn a_long_body_comes_to_the_front_when_it_is_used_again() {
 }
 
 #[test]
+fn a_body_is_brought_to_a_full_front_only_in_the_place_of_one_that_is_used_less() {
+    let (kit, _home) = kit();
+    kit.put("/", 100.0, &body());
+    kit.evict_all();
+    kit.put("/full", 100.0, &vec![1; (1 << 20) - 2000]);
+    (0..3).for_each(|_| assert_eq!(verdict(&kit, "/full"), "hit"));
+    (0..2).for_each(|_| assert_eq!(verdict(&kit, "/"), "hit"));
+    assert!(kit.cache.stores().all()[0].free_bytes().unwrap() < body().len() as u64);
+    admit(&kit);
+    assert_eq!(kit.main.home_admit.get(), 0, "what is used more stays");
+    (0..6).for_each(|_| assert_eq!(verdict(&kit, "/"), "hit"));
+    admit(&kit);
+    assert_eq!((kit.main.home_admit.get(), kit.main.n_lru_nuked.get()), (1, 2), "one for the room, one before");
+    kit.cache.audit().unwrap();
+}
+
+#[test]
 fn a_body_that_takes_much_of_the_front_or_cannot_be_read_stays_in_the_home() {
     let (kit, home) = kit();
     kit.put("/long", 100.0, &[1; 200_000]);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Who reads a body: where each is, and how far ahead of it is read. Who goes from chunk to chunk and finds that it has to
-//! wait gets more read ahead; who is slower than the disk doesn't need that, and who jumps begins anew.
+//! Who reads a body: where each is, and what is read ahead of it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::task::Waker;
 
-/// Chunks, the one that is wanted included, that are read for who has just come.
-const FIRST: usize = 4;
-/// The same for who reads on and on.
-const MOST: usize = 16;
+use super::runs;
+
+/// Chunks that are read ahead, the one that is wanted included: one operation's are sent while the next one's are read.
+const WINDOW: usize = 2 * runs::MOST;
 
 /// All of them, by number.
 #[derive(Default)]
@@ -22,11 +21,6 @@ struct Reader {
     at: usize,
     /// It won't read the chunks from here on.
     until: usize,
-    window: usize,
-    /// It has waited for the chunk where it is.
-    has_waited: bool,
-    /// It went from one chunk to the next.
-    reads_on: bool,
     waker: Option<Waker>,
 }
 
@@ -34,7 +28,7 @@ impl Readers {
     /// One more, with its number.
     pub fn add(&mut self, at: usize) -> u64 {
         self.next += 1;
-        let reader = Reader { at, until: at + 1, window: FIRST, has_waited: false, reads_on: false, waker: None };
+        let reader = Reader { at, until: at + 1, waker: None };
         self.readers.insert(self.next, reader);
         self.next
     }
@@ -50,22 +44,10 @@ impl Readers {
     }
 
     /// A reader wants the first of these chunks now, and the others later. What it doesn't want any more.
-    pub fn go_to(&mut self, id: u64, chunks: Range<usize>, is_read: bool) -> Range<usize> {
+    pub fn go_to(&mut self, id: u64, chunks: Range<usize>) -> Range<usize> {
         let reader = self.readers.get_mut(&id).expect("a reader keeps its number");
         let before = reader.wanted();
-        reader.until = chunks.end;
-        if chunks.start != reader.at {
-            reader.reads_on = chunks.start == reader.at + 1;
-            reader.has_waited = false;
-            reader.at = chunks.start;
-            if !reader.reads_on {
-                reader.window = FIRST;
-            }
-        }
-        if !is_read && !reader.has_waited {
-            reader.has_waited = true;
-            reader.window = if reader.reads_on { MOST } else { FIRST };
-        }
+        (reader.at, reader.until) = (chunks.start, chunks.end);
         if reader.wanted().contains(&before.start) { before.start..before.start } else { before }
     }
 
@@ -101,6 +83,6 @@ impl Readers {
 
 impl Reader {
     fn wanted(&self) -> Range<usize> {
-        self.at..self.until.min(self.at + self.window)
+        self.at..self.until.min(self.at + WINDOW)
     }
 }

@@ -11,8 +11,8 @@ use crate::format::UNIT;
 use crate::format::object::Chunk;
 use crate::put::part_bytes;
 
-/// Chunks that are read at once, at most: with their heads they fit into the longest pages of a pool.
-const MOST: usize = 15;
+/// Chunks that are read at once, at most: with their heads they fit into a quarter of a megabyte of a pool.
+pub(super) const MOST: usize = 3;
 
 /// The runs, by their first chunk; no chunk is in two.
 #[derive(Default)]

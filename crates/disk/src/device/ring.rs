@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A device by a ring (io_uring) and one thread, which hands over what others have asked for and tells them the end.
+//! A device by rings (io_uring): tasks read by one of their thread's own; for all else there is a thread with a ring, which hands
+//! over what others have asked for and tells them the end.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::thread;
 
 use sys::blockfile::BlockFile;
 use sys::pages::Pool;
 use sys::uring::{Bell, Ended, Job, Ring};
 
-use super::{Device, DeviceError, Done, Ends, IS_DEVICES, Op, answer, stated};
+use super::{Device, DeviceError, Done, Ends, IS_DEVICES, Op, answer, local, stated};
 
 /// A file or block device that a ring reads and writes.
 #[derive(Debug)]
@@ -24,7 +26,12 @@ pub struct RingDevice {
     ends: Ends,
 }
 
-struct Shared {
+pub(super) struct Shared {
+    pub file: Arc<BlockFile>,
+    pub pool: Option<Arc<Pool>>,
+    is_closed: AtomicBool,
+    /// Those that run rings of their threads: they are to hear of the end.
+    locals: Mutex<Vec<Waker>>,
     queue: Mutex<Queue>,
     /// The thread waits for the kernel, or is about to: who adds to the queue rings the bell.
     is_waiting: AtomicBool,
@@ -52,7 +59,14 @@ impl RingDevice {
     /// The system's: it has no rings for us, or no thread.
     pub fn new(file: Arc<BlockFile>, most: u32, pool: Option<&Arc<Pool>>) -> io::Result<RingDevice> {
         let (len, pool) = (file.len(), pool.cloned());
-        let shared = Arc::new(Shared { queue: Mutex::default(), is_waiting: AtomicBool::new(false) });
+        let shared = Arc::new(Shared {
+            file: file.clone(),
+            pool: pool.clone(),
+            is_closed: AtomicBool::new(false),
+            locals: Mutex::default(),
+            queue: Mutex::default(),
+            is_waiting: AtomicBool::new(false),
+        });
         let (end, ends) = Ends::new();
         let (said, hears) = channel();
         let work = {
@@ -87,10 +101,13 @@ impl Device for RingDevice {
     }
 
     fn start(&self, op: Op, done: Done) {
-        let job = match op {
-            Op::Read { at, into } => Job::Read { at, into },
-            Op::Write { at, from } => Job::Write { at, from },
-            Op::Sync => Job::Sync,
+        let (job, done) = match op {
+            Op::Read { at, into } => match local::start(&self.shared, Job::Read { at, into }, done) {
+                Ok(()) => return,
+                Err(back) => back,
+            },
+            Op::Write { at, from } => (Job::Write { at, from }, done),
+            Op::Sync => (Job::Sync, done),
         };
         {
             let mut queue = self.shared.queue();
@@ -120,8 +137,24 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub fn is_closing(&self) -> bool {
+        self.is_closed.load(SeqCst)
+    }
+
+    /// Who runs a ring of its thread hears of the end, and gives it up then.
+    pub fn note_local(&self, waker: &Waker) {
+        let mut locals = self.locals.lock().unwrap_or_else(PoisonError::into_inner);
+        locals.push(waker.clone());
+        if self.is_closing() {
+            waker.wake_by_ref();
+        }
+    }
+
     /// What hasn't begun doesn't.
     fn close(&self) {
+        self.is_closed.store(true, SeqCst);
+        let locals = std::mem::take(&mut *self.locals.lock().unwrap_or_else(PoisonError::into_inner));
+        locals.into_iter().for_each(Waker::wake);
         let left = {
             let mut queue = self.queue();
             queue.is_closing = true;
