@@ -26,9 +26,9 @@ def zipf(count, objects=OBJECTS, skew=SKEW, seed=42):
     return [order[bisect.bisect_left(sums, r.random() * sums[-1])] for _ in range(count)]
 
 
-def scanned(count, share=0.2, seed=43):
+def scanned(count, share=0.2, seed=43, objects=OBJECTS):
     """Zipf, and now and then somebody walks through objects that nobody asks for again."""
-    r, fresh, out = random.Random(seed), itertools.count(OBJECTS), iter(zipf(count))
+    r, fresh, out = random.Random(seed), itertools.count(OBJECTS), iter(zipf(count, objects))
     while count > 0:
         run = min(count, r.randrange(200, 2000))
         for _ in range(run):

@@ -9,6 +9,8 @@
 //! S3-FIFO 0.65, LRU 0.61; with scans in it 0.53, 0.50, 0.44; while popularity drifts 0.60, 0.53, 0.54. Of the bytes 0.68
 //! hit, with S3-FIFO 0.70: small objects stay for large ones. So that large ones in steady use stay too, none counts as
 //! larger than [`LARGEST`] average ones.
+//!
+//! `lacquer simulate` repeats this arithmetic (`tools/simulate/src/policy.rs`): a change here is one there, too.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

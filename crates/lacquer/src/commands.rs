@@ -73,6 +73,9 @@ pub const COMMANDS: &[Command] = &[
     command("asn", None, "lacquer-asn", "which networks the readers of a site come from", |_, args| {
         lacquer_asn::main(args)
     }),
+    command("simulate", None, "lacquer-simulate", "how large must the cache be, by a log", |_, args| {
+        lacquer_simulate::main(args)
+    }),
     command("talkers", None, "lacquer-talkers", "who asks most, of a running server or in a log", |_, args| {
         lacquer_talkers::main(args)
     }),

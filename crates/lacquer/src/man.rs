@@ -84,6 +84,7 @@ const PAGES: &[Page] = &[
     ),
     ("lacquer-probe", 1, "are packets lost on the way to a server", Body::Help(lacquer_probe::usage)),
     ("lacquer-asn", 1, "which networks the readers of a site come from", Body::Help(lacquer_asn::usage)),
+    ("lacquer-simulate", 1, "how large must the cache be, by a log", Body::Help(lacquer_simulate::usage)),
     ("lacquer-talkers", 1, "who asks most, of a running server or in a log", Body::Help(lacquer_talkers::usage)),
     ("lacquer-doctor", 1, "what is wrong with this machine and its server", Body::Help(lacquer_doctor::usage)),
     ("lacquer-vcl", 1, "check VCL files, lay them out, migrate old ones", Body::Help(lacquer_vcl::manual)),

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A cache to simulate: what it keeps, by which key, for how long; and the requests of a log as such caches see them.
+
+use accesslog::{Entry, Handling};
+
+use crate::cache::Lives;
+use crate::clock::Clock;
+use crate::duplicates::Duplicates;
+use crate::scheme::Scheme;
+use crate::trace::Trace;
+
+/// One case.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Case {
+    /// How it was asked for; nothing for the first.
+    pub words: String,
+    pub rules: Rules,
+    pub lives: Lives,
+    /// Bytes kept beside each body.
+    pub beside: u64,
+    /// Of bodies whose length the log doesn't tell.
+    pub body: Option<u64>,
+}
+
+impl Default for Case {
+    fn default() -> Self {
+        Case { words: String::new(), rules: Rules::default(), lives: Lives::default(), beside: 400, body: None }
+    }
+}
+
+/// What is kept, and as what.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Rules {
+    pub scheme: Scheme,
+    /// Requests with a cookie are passed.
+    pub passes_cookies: bool,
+    /// As are those for paths that begin so.
+    pub passes: Vec<String>,
+}
+
+/// Why an answer isn't kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pass {
+    Method,
+    Status,
+    Authorization,
+    Cookie,
+    Path,
+    /// The log says that the server passed it, or made the answer itself.
+    Log,
+}
+
+impl Pass {
+    pub const ALL: [Pass; 6] = [Pass::Method, Pass::Status, Pass::Authorization, Pass::Cookie, Pass::Path, Pass::Log];
+
+    /// In JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Pass::Method => "method",
+            Pass::Status => "status",
+            Pass::Authorization => "authorization",
+            Pass::Cookie => "cookie",
+            Pass::Path => "path",
+            Pass::Log => "log",
+        }
+    }
+}
+
+/// Answers that varnishd's and our built-in VCL keep; 206 and 416 come of whole objects, too.
+const KEPT: [u16; 11] = [200, 203, 204, 206, 300, 301, 304, 404, 410, 414, 416];
+/// Answers whose body isn't the object's.
+const PARTS: [u16; 3] = [206, 304, 416];
+
+impl Rules {
+    /// Why this request's answer isn't kept, if it isn't.
+    pub fn pass(&self, entry: &Entry<'_>) -> Option<Pass> {
+        let has = |name: &[u8]| entry.fields.iter().any(|field| field.0.eq_ignore_ascii_case(name));
+        if *entry.method != *b"GET" && *entry.method != *b"HEAD" {
+            Some(Pass::Method)
+        } else if entry.status.is_some_and(|status| !KEPT.contains(&status)) {
+            Some(Pass::Status)
+        } else if has(b"authorization") {
+            Some(Pass::Authorization)
+        } else if self.passes_cookies && has(b"cookie") {
+            Some(Pass::Cookie)
+        } else if self.passes.iter().any(|path| entry.target.starts_with(path.as_bytes())) {
+            Some(Pass::Path)
+        } else if entry.handling.is_some_and(|how| !matches!(how, Handling::Hit | Handling::Miss)) {
+            Some(Pass::Log)
+        } else {
+            None
+        }
+    }
+}
+
+/// The requests of a log.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub requests: u64,
+    pub bytes: u64,
+    /// Those of which the log says how they were answered, and those that were hits.
+    pub told: u64,
+    pub told_hits: u64,
+    /// Of the first case, in the order of [`Pass::ALL`].
+    pub passed: [u64; Pass::ALL.len()],
+    pub clock: Clock,
+    /// One for each set of rules.
+    pub kept: Vec<Kept>,
+    pub duplicates: Duplicates,
+}
+
+/// Those that one set of rules keeps.
+#[derive(Debug)]
+pub struct Kept {
+    pub rules: Rules,
+    pub requests: u64,
+    pub bytes: u64,
+    pub trace: Trace,
+}
+
+impl Tally {
+    /// For these cases; each trace keeps at most so many requests.
+    pub fn new(cases: &[Case], most: usize) -> Tally {
+        let mut tally = Tally::default();
+        for case in cases {
+            if tally.of(&case.rules).is_none() {
+                let rules = case.rules.clone();
+                tally.kept.push(Kept { rules, requests: 0, bytes: 0, trace: Trace::new(most) });
+            }
+        }
+        tally
+    }
+
+    /// What these rules keep.
+    pub fn of(&self, rules: &Rules) -> Option<&Kept> {
+        self.kept.iter().find(|kept| kept.rules == *rules)
+    }
+
+    /// Takes a request in.
+    pub fn add(&mut self, entry: &Entry<'_>) {
+        let time = self.clock.at(entry.time.map(|time| time.ns));
+        let sent = entry.bytes.unwrap_or(0);
+        self.requests += 1;
+        self.bytes = self.bytes.saturating_add(sent);
+        self.told += u64::from(entry.handling.is_some());
+        self.told_hits += u64::from(entry.handling == Some(Handling::Hit));
+        let is_body = *entry.method == *b"GET" && entry.status.is_none_or(|status| !PARTS.contains(&status));
+        let body = entry.bytes.filter(|_| is_body);
+        for (n, kept) in self.kept.iter_mut().enumerate() {
+            if let Some(pass) = kept.rules.pass(entry) {
+                if n == 0 {
+                    self.passed[pass as usize] += 1;
+                }
+                continue;
+            }
+            let id = kept.rules.scheme.identify(entry);
+            kept.requests += 1;
+            kept.bytes = kept.bytes.saturating_add(sent);
+            kept.trace.add(id, time, sent, body);
+            if let (0, Some(body)) = (n, body) {
+                self.duplicates.add(entry, id.object, body);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+
+    fn entry<'a>(method: &'a str, status: u16, field: &'a str) -> Entry<'a> {
+        let mut entry = Entry { method: Cow::Borrowed(method.as_bytes()), status: Some(status), ..Entry::default() };
+        entry.set_url(Cow::Borrowed(b"/admin/x?y")).expect("a URL");
+        entry.fields.push((Cow::Borrowed(field.as_bytes()), Cow::Borrowed(b"x")));
+        entry.bytes = Some(7);
+        entry
+    }
+
+    #[test]
+    fn some_answers_are_never_kept() {
+        let rules = Rules { passes_cookies: true, ..Rules::default() };
+        for (method, status, field, pass) in [
+            ("GET", 200, "Host", None),
+            ("HEAD", 304, "Host", None),
+            ("POST", 200, "Host", Some(Pass::Method)),
+            ("GET", 503, "Host", Some(Pass::Status)),
+            ("GET", 302, "Host", Some(Pass::Status)),
+            ("GET", 200, "authorization", Some(Pass::Authorization)),
+            ("GET", 200, "COOKIE", Some(Pass::Cookie)),
+        ] {
+            assert_eq!(rules.pass(&entry(method, status, field)), pass, "{method} {status} {field}");
+        }
+        let rules = Rules { passes: vec!["/admin".into()], ..Rules::default() };
+        assert_eq!(rules.pass(&entry("GET", 200, "Cookie")), Some(Pass::Path));
+        assert_eq!(Rules::default().pass(&entry("GET", 200, "Cookie")), None);
+        for (handling, pass) in [(Handling::Hit, None), (Handling::Miss, None), (Handling::Pass, Some(Pass::Log))] {
+            let told = Entry { handling: Some(handling), ..entry("GET", 200, "Host") };
+            assert_eq!(Rules::default().pass(&told), pass, "{handling:?}");
+        }
+    }
+
+    #[test]
+    fn cases_with_the_same_rules_share_what_is_kept() {
+        let ttl = Case { lives: Lives { ttl: 5, grace: 0 }, ..Case::default() };
+        let other = Case { rules: Rules { passes_cookies: true, ..Rules::default() }, ..Case::default() };
+        let mut tally = Tally::new(&[Case::default(), ttl, other], 100);
+        tally.add(&entry("GET", 200, "Cookie"));
+        tally.add(&entry("GET", 304, "Host"));
+        tally.add(&entry("PUT", 200, "Host"));
+        let kept: Vec<(u64, u64)> = tally.kept.iter().map(|kept| (kept.requests, kept.bytes)).collect();
+        assert_eq!((tally.requests, tally.bytes, kept), (3, 21, vec![(2, 14), (1, 7)]));
+        assert_eq!(tally.passed, [1, 0, 0, 0, 0, 0]);
+        assert_eq!(tally.kept[0].trace.bodies(None), Ok(vec![7]));
+        assert_eq!(tally.kept[1].trace.unknown_bodies(), 1, "304 tells none");
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The time of a log, whose lines may be out of order or from a wrong clock.
+
+/// Nanoseconds.
+const HOUR: i64 = 3600 * 1_000_000_000;
+
+/// The latest time. A jump of more than an hour is believed once the next entry agrees with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Clock {
+    now: Option<i64>,
+    doubt: Option<i64>,
+    /// Entries whose time wasn't believed.
+    pub doubted: u64,
+    /// Times at which it went back by more than an hour.
+    pub went_back: u64,
+    /// Entries without a time.
+    pub missing: u64,
+}
+
+impl Clock {
+    /// The time at an entry that says it is `time`; 0 before any said so.
+    pub fn at(&mut self, time: Option<i64>) -> i64 {
+        match (time, self.now) {
+            (None, _) => self.missing += 1,
+            (Some(time), None) => self.now = Some(time),
+            (Some(time), Some(now)) if near(time, now) => {
+                self.now = Some(time.max(now));
+                self.doubt = None;
+            }
+            (Some(time), Some(now)) if self.doubt.is_some_and(|doubt| near(time, doubt)) => {
+                self.went_back += u64::from(time < now);
+                self.doubted -= 1;
+                (self.now, self.doubt) = (Some(time), None);
+            }
+            (Some(time), Some(_)) => {
+                self.doubted += 1;
+                self.doubt = Some(time);
+            }
+        }
+        self.now.unwrap_or(0)
+    }
+
+    /// Whether any entry had a time.
+    pub fn is_known(&self) -> bool {
+        self.now.is_some()
+    }
+}
+
+fn near(a: i64, b: i64) -> bool {
+    a.abs_diff(b) <= HOUR as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_clock_is_not_believed() {
+        let mut clock = Clock::default();
+        let hours = |all: &[i64], clock: &mut Clock| -> Vec<i64> {
+            all.iter().map(|hour| clock.at(Some(hour * HOUR)) / HOUR).collect()
+        };
+        assert_eq!(hours(&[10, 11, 10, 99, 11, 12], &mut clock), [10, 11, 11, 11, 11, 12], "one line");
+        assert_eq!(clock.doubted, 1);
+        assert_eq!(hours(&[90, 90, 91], &mut clock), [12, 90, 91], "a gap");
+        assert_eq!(hours(&[20, 21, 22], &mut clock), [91, 21, 22], "an older file");
+        assert_eq!((clock.doubted, clock.went_back), (1, 1));
+        assert_eq!(clock.at(None) / HOUR, 22);
+        assert_eq!(hours(&[i64::MIN / HOUR, i64::MAX / HOUR, 22], &mut clock), [22, 22, 22]);
+    }
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The words after `lacquer simulate`.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use accesslog::{Gathering, LogFormat, Sources};
+use base::args::{Arg, Args};
+use base::text;
+
+use crate::case::Case;
+use crate::curve::By;
+use crate::scheme::Vary;
+
+pub const SYNOPSIS: &str = "\
+Usage: lacquer simulate [options] LOG... [--or CHANGES]...
+       lacquer simulate [options] -n DIR [--or CHANGES]...
+";
+
+const DETAILS: &str = "
+How large must the cache be? Which requests of a log would be hits, by size of the cache, with this server's choice of what
+goes when it is full, and with varnishd's (LRU). Nothing is sent; the log may be any server's, or a running one's.
+
+LOG may be packed with gzip; - is standard input. A running log is read until Ctrl-C or -d.
+
+The cache
+ --size SIZE,...      These sizes, as of -s malloc,SIZE (default: powers of two up to what holds all)
+ --policy lacquer|lru  One of them alone (default: both)
+ --ttl TIME           Objects live so long (default: for ever)
+ --grace TIME         After that they are still delivered once, while a new one is fetched (default 10s)
+ --drop-query NAMES   Without these parameters URLs are the same: utm_*,ref or all
+ --merge-www          www.HOST is HOST
+ --vary FIELD         Each value of that field of requests has an object of its own (may be repeated)
+ --vary FIELD:a|b     Each class has: values with a in them, with b in them, others; of Accept fields the first that is known
+ --pass PATH          Never cached: what begins so (may be repeated)
+ --pass-cookies       Nor requests with a cookie, if the log tells
+ --object-size SIZE   Of bodies whose length the log doesn't tell (default: the average)
+ --overhead SIZE      Kept of an object beside its body (default 400)
+ --or CHANGES         The same cache with other settings of these, to compare (may be repeated): --or --ttl 60s --or --merge-www
+What counts
+ --warm-up PERCENT    That part of the requests only fills the cache (default 0)
+ --sample N           At most so many requests are kept in memory, of a sample of the URLs (default 500000)
+ --bodies HOST:PORT   Asks that server for what seems to be stored twice, and compares
+ --log-format FORMAT  How lines look, as Apache's LogFormat; else they tell themselves
+How it is shown
+ --format text|json|svg
+Further
+ -n DIR               The log of the server with that working directory (--live: of the usual one)
+ -d TIME              End after that time
+ -q                   No progress on the terminal
+ -h                   This text
+
+Passed are other methods than GET and HEAD, requests with Authorization, answers with other statuses than 200, 203, 204, 206,
+300, 301, 304, 404, 410, 414, 416, and what the log itself calls passed. Percentages are of all requests, and of all bytes
+sent; beside them stands the error of a sample: 19 of 20 times the whole log says the same within it. A sample takes 60 MB,
+and as much for each further key (--drop-query, --vary, ...).
+
+Exit status: 0; 1: no request was read; 2: wrong words, or the log doesn't tell what was asked for.
+";
+
+/// How it is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    #[default]
+    Text,
+    Json,
+    Svg,
+}
+
+/// Cases at most.
+const MOST_CASES: usize = 12;
+/// Sizes at most.
+const MOST_SIZES: usize = 64;
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub gathering: Gathering,
+    /// The first is the log as it is.
+    pub cases: Vec<Case>,
+    /// Empty: as the log demands.
+    pub sizes: Vec<u64>,
+    pub policies: Vec<By>,
+    /// A share of 1.
+    pub warm_up: f64,
+    pub sample: usize,
+    /// A server with the bodies.
+    pub bodies: Option<String>,
+    pub format: Format,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            gathering: Gathering::default(),
+            cases: vec![Case::default()],
+            sizes: Vec::new(),
+            policies: By::ALL.to_vec(),
+            warm_up: 0.0,
+            sample: 500_000,
+            bodies: None,
+            format: Format::Text,
+        }
+    }
+}
+
+/// What the words ask for.
+#[derive(Debug)]
+pub enum Invocation {
+    Run(Box<Options>),
+    Help,
+}
+
+/// The whole help.
+pub fn usage() -> String {
+    format!("{SYNOPSIS}{DETAILS}")
+}
+
+/// A setting of a case and its value.
+type Setting<'a> = (&'a str, &'a str);
+
+/// Reads the words.
+///
+/// # Errors
+/// One line that names the wrong one.
+pub fn parse(args: &[String]) -> Result<Invocation, String> {
+    let mut options = Options::default();
+    let mut sources = Sources::default();
+    // Of the first case before any `--or`, else of the last of these.
+    let mut settings = vec![Vec::<Setting<'_>>::new()];
+    let mut args = Args::new(args);
+    while let Some(arg) = args.next()? {
+        let name = match arg {
+            Arg::Help => return Ok(Invocation::Help),
+            Arg::Word(file) => {
+                sources.files.push(file.to_owned());
+                continue;
+            }
+            Arg::Option(name) => name,
+        };
+        match name {
+            "-q" | "--quiet" => options.gathering.is_quiet = true,
+            "--live" => sources.live = Some(shm::reader::Reader::workdir_of(None)),
+            "-n" => sources.live = Some(shm::reader::Reader::workdir_of(Some(args.value()?))),
+            "--log-format" => sources.format = Some(LogFormat::parse(args.value()?)?),
+            "-d" | "--duration" => options.gathering.duration = Some(args.time(TIMES)?),
+            "--size" => options.sizes = sizes(args.value()?)?,
+            "--policy" => options.policies = vec![args.one_of(&[("lacquer", By::Lacquer), ("lru", By::Lru)])?],
+            "--warm-up" => {
+                let percent = |text: &str| text.trim_end_matches('%').parse::<f64>().ok();
+                let share =
+                    args.parsed("0 to 99 percent", |text| percent(text).filter(|p| (0.0..100.0).contains(p)))?;
+                options.warm_up = share / 100.0;
+            }
+            "--sample" => options.sample = args.number(1000..=100_000_000)?,
+            "--bodies" => options.bodies = Some(args.value()?.to_owned()),
+            "--format" => {
+                options.format =
+                    args.one_of(&[("text", Format::Text), ("json", Format::Json), ("svg", Format::Svg)])?;
+            }
+            "--or" => settings.push(Vec::new()),
+            "--merge-www" | "--pass-cookies" => settings.last_mut().expect("there is one").push((name, "")),
+            "--ttl" | "--grace" | "--drop-query" | "--vary" | "--pass" | "--object-size" | "--overhead" => {
+                settings.last_mut().expect("there is one").push((name, args.value()?));
+            }
+            _ => return Err(args.unknown()),
+        }
+    }
+    add_cases(&mut options, &settings)?;
+    match (&sources.live, sources.files.is_empty()) {
+        (None, true) => return Err("which log?".into()),
+        (Some(_), false) => return Err("a running log or files, not both".into()),
+        (None, false) | (Some(_), true) => {}
+    }
+    options.gathering.sources = sources;
+    Ok(Invocation::Run(Box::new(options)))
+}
+
+const TIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(1_000_000_000);
+
+/// The first settings make the first case; the others change it.
+fn add_cases(options: &mut Options, settings: &[Vec<Setting<'_>>]) -> Result<(), String> {
+    let (first, changes) = settings.split_first().expect("there is one");
+    for (name, value) in first {
+        apply(&mut options.cases[0], name, value)?;
+    }
+    if changes.len() >= MOST_CASES {
+        return Err(format!("--or: {} at most", MOST_CASES - 1));
+    }
+    for change in changes {
+        let mut case = options.cases[0].clone();
+        if change.is_empty() {
+            return Err("--or: what else?".into());
+        }
+        for (name, value) in change {
+            apply(&mut case, name, value)?;
+        }
+        let words = change.iter().map(|(name, value)| format!("{name} {value}").trim_end().to_owned());
+        case.words = words.collect::<Vec<_>>().join(" ");
+        options.cases.push(case);
+    }
+    Ok(())
+}
+
+fn apply(case: &mut Case, name: &str, value: &str) -> Result<(), String> {
+    match name {
+        "--ttl" => case.lives.ttl = time(name, value)?,
+        "--grace" => case.lives.grace = if value == "0" { 0 } else { time(name, value)? },
+        "--drop-query" => case.rules.scheme.dropped.add(value)?,
+        "--merge-www" => case.rules.scheme.merges_www = true,
+        "--vary" => case.rules.scheme.vary.push(Vary::parse(value)?),
+        "--pass-cookies" => case.rules.passes_cookies = true,
+        "--pass" if value.starts_with('/') => case.rules.passes.push(value.to_owned()),
+        "--pass" => return Err(format!("--pass {value}: a path, as /admin/")),
+        "--object-size" => case.body = Some(size(name, value)?),
+        _ => case.beside = size(name, value)?,
+    }
+    Ok(())
+}
+
+fn sizes(text: &str) -> Result<Vec<u64>, String> {
+    let mut sizes = text.split(',').map(|one| size("--size", one)).collect::<Result<Vec<u64>, String>>()?;
+    sizes.sort_unstable();
+    sizes.dedup();
+    if sizes.len() > MOST_SIZES || sizes.first() == Some(&0) {
+        return Err(format!("--size {text}: up to {MOST_SIZES} sizes of a byte and more"));
+    }
+    Ok(sizes)
+}
+
+fn size(name: &str, value: &str) -> Result<u64, String> {
+    let bytes = text::parse_bytes(value).filter(|bytes| *bytes <= 1 << 50);
+    bytes.ok_or_else(|| format!("{name} {value}: a size, as 400, 64k or 2G"))
+}
+
+/// Nanoseconds.
+fn time(name: &str, value: &str) -> Result<i64, String> {
+    let seconds = text::parse_duration(value).filter(|seconds| (0.001..=3e9).contains(seconds));
+    let seconds = seconds.ok_or_else(|| format!("{name} {value}: a time, as 90s or 1h"))?;
+    Ok((seconds * 1e9) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Result<Box<Options>, String> {
+        match parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())? {
+            Invocation::Run(options) => Ok(options),
+            Invocation::Help => Err("help".into()),
+        }
+    }
+
+    #[test]
+    fn words_are_understood() {
+        let o = words(
+            "--size 1g,64m --policy=lru --warm-up 50% --ttl 2m --or --vary Cookie --ttl 1h --or --merge-www a.log",
+        )
+        .expect("right");
+        assert_eq!((o.sizes, o.policies, o.warm_up), (vec![64 << 20, 1 << 30], vec![By::Lru], 0.5));
+        assert_eq!(o.cases.len(), 3);
+        assert_eq!(o.cases.iter().map(|c| c.lives.ttl / 1_000_000_000).collect::<Vec<_>>(), [120, 3600, 120]);
+        assert_eq!(o.cases[1].words, "--vary Cookie --ttl 1h");
+        assert_eq!(o.cases[2].words, "--merge-www");
+        assert!(o.cases[2].rules.scheme.vary.is_empty() && o.cases[2].rules.scheme.merges_www);
+        assert_eq!(o.gathering.sources.files, ["a.log"]);
+        assert_eq!(words("-h").unwrap_err(), "help");
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (line, named) in [
+            ("", "which log"),
+            ("--live x", "not both"),
+            ("x --ttl 10", "--ttl 10"),
+            ("x --or", "what else"),
+            ("x --or --ttl never", "--ttl never"),
+            ("x --size 0", "--size 0"),
+            ("x --size 1,many", "--size many"),
+            ("x --warm-up 100", "--warm-up 100"),
+            ("x --sample 7", "--sample 7"),
+            ("x --policy fifo", "--policy fifo"),
+            ("x --pass admin", "--pass admin"),
+            ("x --vary a:|", "--vary a:|"),
+            ("x --format xml", "one of text, json, svg"),
+            ("x --drop-query", "--drop-query needs a value"),
+            ("x --fast", "--fast"),
+            (&format!("x {}", "--or --merge-www ".repeat(12)), "11 at most"),
+        ] {
+            let error = words(line).unwrap_err();
+            assert!(error.contains(named), "{line}: {error}");
+        }
+    }
+}
