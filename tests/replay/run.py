@@ -7,8 +7,10 @@ run.py [--varnishd PROGRAM] [--full]      the long form replays a log of 1,000,0
 """
 import gzip
 import json
+import contextlib
 import os
 import pathlib
+import pty
 import random
 import re
 import shutil
@@ -399,6 +401,27 @@ def scenarios(report, tool, d):
         report.check(status == 2 and word in err, f"{args}: {status} {err!r}")
 
 
+def terminal(report, tool, d):
+    """On a terminal of 80 columns: how far it is, how fast, how well, how long it still takes; nothing of it in a pipe."""
+    with Ear(lambda path: b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Cache: HIT\r\n\r\n") as ear:
+        for words in [["-d", 3], ["--requests", 300]]:
+            ours, theirs = pty.openpty()
+            args = [tool.program, "replay", "--to", ear.address, "--rate", "100", "--loop", *map(str, words), d / "ten"]
+            p = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=theirs, preexec_fn=die_with_parent)
+            os.close(theirs)
+            out = p.stdout.read().decode()
+            shown = b""
+            with contextlib.suppress(OSError):
+                while got := os.read(ours, 65536):
+                    shown += got
+            os.close(ours)
+            p.wait(LIMIT)
+            lines = [line for line in shown.decode().split("\r\x1b[K") if line]
+            pattern = r"\d+%, \d+ s left  \d+/s  p50 [\d.]+ p99 [\d.]+ ms  100% hits  0 failed  \d+ answers"
+            report.check(lines and all(re.fullmatch(pattern, line) and len(line) < 80 for line in lines), f"progress with {words}: {lines}")
+            report.check(shown.endswith(b"\r\x1b[K") and "answered" in out and "\x1b" not in out, f"it is taken away: {shown[-20:]!r}")
+
+
 def compared(report, tool, d):
     """Two runs side by side."""
     def run(name, delay):
@@ -423,7 +446,7 @@ def main():
     report = Report("replay")
     tool = Tool.of(o)
     groups = dict(sources=sources, targets=targets, pacing=pacing, figures=figures, faults=faults, endless=endless, scenarios=scenarios, compared=compared,
-                  percentiles=percentiles)
+                  percentiles=percentiles, terminal=terminal)
     with tempfile.TemporaryDirectory() as name:
         d = pathlib.Path(name)
         (d / "ten").write_text("/x\n" * 10)

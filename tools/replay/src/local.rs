@@ -89,10 +89,12 @@ impl Sender for Local<'_> {
 
 fn standing(stream: &Stream) -> Standing<'_> {
     let (second, times) = stream.stats.current();
+    let mut second = *second;
+    second.close(times);
     Standing {
         answers: stream.stats.answers,
-        rate: second.answers,
-        p99: times.percentile(99.0),
+        second,
+        tells_hits: stream.stats.known > 0,
         failed: stream.stats.failed(),
         begun: stream.begun,
         most: stream.most,

@@ -8,16 +8,20 @@ use base::print;
 
 use crate::reader::ReaderReport;
 use crate::server::round;
+use crate::stats::Second;
+
+/// Longer lines would leave their beginning behind on a terminal of 80 columns.
+const WIDTH: usize = 79;
 
 /// How the first stream stands.
 #[derive(Clone, Copy)]
 pub struct Standing<'a> {
     /// Answers so far.
     pub answers: u64,
-    /// Answers in this second.
-    pub rate: u64,
-    /// Of this second, in nanoseconds.
-    pub p99: u64,
+    /// The last second, its times in nanoseconds.
+    pub second: Second,
+    /// Answers tell whether they are hits.
+    pub tells_hits: bool,
     /// Requests that failed.
     pub failed: u64,
     /// Requests begun.
@@ -45,7 +49,8 @@ impl Progress {
     /// Shows how it stands.
     pub fn show(&self, passed: u64, standing: &Standing<'_>) {
         if self.is_shown {
-            print::err(format_args!("\r\x1b[K{}", self.line(passed, standing)));
+            let line: String = self.line(passed, standing).chars().take(WIDTH).collect();
+            print::err(format_args!("\r\x1b[K{line}"));
         }
     }
 
@@ -56,19 +61,20 @@ impl Progress {
         }
     }
 
+    /// What matters most comes first: the end may be cut off.
     fn line(&self, passed: u64, standing: &Standing<'_>) -> String {
         let seconds = passed as f64 / 1e9;
-        let mut line = format!(
-            "{seconds:.0} s  {} answers  {}/s  p99 {} ms  {} failed",
-            standing.answers,
-            standing.rate,
-            round(standing.p99 as f64 / 1e6, 1),
-            standing.failed,
-        );
-        if let Some(done) = self.done(passed, standing).filter(|done| *done > 0.0) {
-            let left = seconds / done * (1.0 - done).max(0.0);
-            line.push_str(&format!("  {:.0} %  {left:.0} s left", done * 100.0));
+        let mut line = match self.done(passed, standing).filter(|done| *done > 0.0) {
+            Some(done) => format!("{:.0}%, {:.0} s left", done * 100.0, seconds / done * (1.0 - done).max(0.0)),
+            None => format!("{seconds:.0} s"),
+        };
+        let second = &standing.second;
+        let ms = |ns: u64| round(ns as f64 / 1e6, 1);
+        line.push_str(&format!("  {}/s  p50 {} p99 {} ms", second.answers, ms(second.p50), ms(second.p99)));
+        if standing.tells_hits && second.answers > 0 {
+            line.push_str(&format!("  {:.0}% hits", 100.0 * second.hits as f64 / second.answers as f64));
         }
+        line.push_str(&format!("  {} failed  {} answers", standing.failed, standing.answers));
         line
     }
 

@@ -278,12 +278,11 @@ impl<'o> Coordinator<'o> {
 
     fn standing(&self) -> Standing<'_> {
         let shared = &self.shared[0];
-        let last = shared.seconds.last().copied().unwrap_or_default();
         let sum = |of: &dyn Fn(&Stats) -> u64| self.members.iter().filter_map(|m| m.stats.first()).map(of).sum();
         Standing {
             answers: sum(&|s| s.answers),
-            rate: last.answers,
-            p99: last.p99,
+            second: shared.seconds.last().copied().unwrap_or_default(),
+            tells_hits: sum(&|s| s.known) > 0,
             failed: sum(&Stats::failed),
             begun: sum(&|s| s.sent),
             most: self.options.requests,
