@@ -17,6 +17,7 @@ use crate::format::removal::Removal;
 use crate::format::segment::Line;
 use crate::format::superblock::Superblock;
 use crate::format::{Key, UNIT};
+use crate::handover::Tenure;
 use crate::index::{Index, Place, Slot};
 use crate::options::{Judge, OpenError, Options};
 use crate::segments::Segment;
@@ -45,8 +46,11 @@ pub(crate) struct Core {
     /// The device was too slow lately: nothing is found until the next tick.
     pub is_stalled: AtomicBool,
     pub is_closing: AtomicBool,
+    pub tenure: Tenure,
     /// What was there belonged to another journal.
     pub is_another_journals: AtomicBool,
+    /// All that was there can be found.
+    pub is_read_in: AtomicBool,
     pub segments_loaded: AtomicU64,
     pub segments_to_load: AtomicU64,
 }
@@ -115,6 +119,10 @@ pub(crate) struct Log {
     pub sealed: u64,
     /// While the store is being recovered: what is no more, for what will yet be read.
     pub recovery: Option<Recovering>,
+    /// The store was handed over: nothing is written any more.
+    pub is_handed_over: bool,
+    /// The head of a segment is being written.
+    pub is_preparing: bool,
     /// Where records of the segment reclaimed last have been moved to: somebody may still know them by generation and
     /// address from before.
     pub moved: HashMap<(u64, u64), (u64, u64)>,
@@ -355,6 +363,8 @@ impl Log {
             overflowed: None,
             sealed: 0,
             recovery: Some(Recovering::default()),
+            is_handed_over: false,
+            is_preparing: false,
             moved: HashMap::new(),
         }
     }

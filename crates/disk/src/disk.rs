@@ -13,6 +13,7 @@ use crate::counters::{Counters, DiskCounts};
 use crate::device::{Device, DeviceError};
 use crate::format::key_of;
 use crate::format::removal::Removal;
+use crate::handover::Tenure;
 use crate::index::Index;
 use crate::load::{Candidate, Loaded, Lost};
 use crate::options::{Judge, OpenError, Options};
@@ -42,6 +43,8 @@ pub struct Progress {
 /// What a store is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
+    /// Another process has it.
+    Waiting,
     /// Superblock and segments are being looked at; nothing is found yet.
     Opening,
     /// Objects are being found; those that aren't yet are misses, and nothing is stored.
@@ -124,6 +127,13 @@ impl Disk {
         core.changed.wait_for(|| core.opened.get().map(|opened| opened.as_ref().map(drop).map_err(|&why| why))).await
     }
 
+    /// Ends once all that was there can be found, or the store can't be opened.
+    pub async fn read_in(&self) {
+        let core = &self.core;
+        let is_over = || core.is_read_in.load(Relaxed) || core.opened.get().is_some_and(Result::is_err);
+        core.changed.wait_for(|| is_over().then_some(())).await;
+    }
+
     /// Whether it began empty as its journal knows nothing of what was there ([`crate::Bond`]).
     pub fn was_unknown(&self) -> bool {
         self.core.is_another_journals.load(Relaxed)
@@ -132,6 +142,7 @@ impl Disk {
     /// How far it is.
     pub fn progress(&self) -> Progress {
         let stage = match self.core.opened.get() {
+            None if self.core.tenure.past().is_none() => Stage::Waiting,
             None => Stage::Opening,
             Some(Err(why)) => Stage::Refused(*why),
             Some(Ok(_)) if self.core.log.lock().recovery.is_some() => Stage::Recovering,
@@ -311,6 +322,7 @@ impl Core {
             index: Index::new(device.len(), options.index_bytes),
             now: AtomicU32::new(options.now),
             device,
+            tenure: Tenure::new(&options),
             options,
             judge: judge.map_or_else(OnceLock::new, OnceLock::from),
             counters: Counters::default(),
@@ -324,6 +336,7 @@ impl Core {
             is_stalled: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             is_another_journals: AtomicBool::new(false),
+            is_read_in: AtomicBool::new(false),
             segments_loaded: AtomicU64::new(0),
             segments_to_load: AtomicU64::new(0),
         })

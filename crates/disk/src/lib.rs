@@ -16,6 +16,7 @@
 //!   written of it is read meanwhile ([`Put::so_far`]). No body takes more than half of the store.
 //! * [`Disk::remove`] takes back one record, [`Disk::remove_all`] all of a digest. [`Disk::journal_needed_from`] and
 //!   [`Disk::least_ban_seq`] say what the journal and the ban list still have to hold.
+//! * [`Disk::hand_over`] and [`Disk::take_over`]: two processes at an upgrade, see `handover`.
 //! * [`Disk::tick`] several times a second: the time, and batches that wait. [`Disk::close`] at the end, for a quick start.
 //!
 //! # Format, version 1
@@ -54,6 +55,8 @@
 //! * The oldest segment is reclaimed first. What was used since it was written is written anew, half a segment at most; an
 //!   object goes when the segment of its record does, or that of any chunk. Who holds the body of a record that is written
 //!   anew reads on there; who reads what isn't has a few seconds, as long as the room isn't needed.
+//! * One process at a time writes. What a process has handed to the kernel may arrive after its end: the next one reads at
+//!   once and writes when nothing can arrive any more ([`Others`]).
 //! * A record or chunk that can't be read or is damaged is a miss, and isn't found again. A segment that can't be read or
 //!   written, or changed after it was on stable storage, isn't written again by this process.
 
@@ -67,6 +70,7 @@ mod disk;
 mod footer;
 pub mod format;
 mod grow;
+mod handover;
 mod home;
 mod index;
 mod load;
@@ -91,6 +95,6 @@ pub use disk::{Disk, Progress, Stage, SyncError, Usage};
 pub use format::superblock::Superblock;
 pub use load::{Candidate, Loaded, Lost};
 pub use open::identify;
-pub use options::{Bond, Judge, OpenError, Options};
+pub use options::{Bond, Judge, OpenError, Options, Others};
 pub use put::{Put, Refused};
 pub use task::Driver;

@@ -126,7 +126,7 @@ impl Core {
         let entry = bytes.get(..head.len as usize).unwrap_or(&bytes);
         let loaded = self.decode_object(candidate, store_id, head.own, entry);
         let loaded = loaded.ok_or_else(|| self.damage(at, generation))?;
-        if loaded.fields.ban_seq < self.options.least_ban_seq {
+        if loaded.fields.ban_seq < self.least_ban_seq() {
             return Err(Lost::Gone);
         }
         if !loaded.body.is_there() {
@@ -184,7 +184,8 @@ impl Core {
 
     /// Something is wrong at `at`: unless it has been written over meanwhile.
     pub fn damage(&self, at: u64, generation: u64) -> Lost {
-        if self.generation_at(at) == generation { Lost::Damaged } else { Lost::Gone }
+        let is_unchanged = self.generation_at(at) == generation && !self.is_handed_over();
+        if is_unchanged { Lost::Damaged } else { Lost::Gone }
     }
 
     /// What has this generation at this unit, a record or a part of its body, couldn't be read: the record isn't found again.

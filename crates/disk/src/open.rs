@@ -20,6 +20,7 @@ const AT_ONCE: usize = 96;
 
 /// Opens the store and says which segments are to be recovered, the newest first.
 pub(crate) async fn open(core: &Arc<Core>) -> Result<Vec<u32>, OpenError> {
+    core.taken_over().await;
     let superblock = superblock(core).await?;
     let heads = heads(core, &superblock).await;
     let segments: Vec<Segment> = heads.iter().map(|head| of_head(*head)).collect();
@@ -54,14 +55,12 @@ async fn superblock(core: &Core) -> Result<Superblock, OpenError> {
     }
     match found {
         Ok(Some(own)) if core.options.replaces && !own.fits(core.device.len()) => make(core).await,
-        Ok(Some(own)) => match &core.options.journal {
-            Some(journal) if !journal.known.contains(&own.journal) => {
-                core.is_another_journals.store(true, Relaxed);
-                make(core).await
-            }
-            Some(journal) if own.journal != journal.own => bind(core, own, journal.own).await,
-            Some(_) | None => Ok(own),
-        },
+        Ok(Some(own)) if core.journal().is_some_and(|journal| !journal.known.contains(&own.journal)) => {
+            core.is_another_journals.store(true, Relaxed);
+            make(core).await
+        }
+        Ok(Some(own)) if core.may_write() => bind(core, own).await.map_err(OpenError::Device),
+        Ok(Some(own)) => Ok(own),
         Ok(None) => make(core).await,
         Err(why) if core.options.replaces && why.is_contents() => make(core).await,
         Err(why) => Err(why),
@@ -115,10 +114,13 @@ fn judge(found: &[Result<Found, DeviceError>], has: u64) -> Result<Option<Superb
 
 /// Makes a new store. What other stores have left is recognised by their number.
 async fn make(core: &Core) -> Result<Superblock, OpenError> {
+    if !core.writing_allowed().await {
+        return Err(OpenError::Device(DeviceError::Closed));
+    }
     let has = core.device.len();
     let segment_bytes = core.options.segment_bytes(has) / BLOCK as u64 * BLOCK as u64;
     let own = Superblock::cut(core.options.drawn, has, segment_bytes).ok_or(OpenError::TooSmall { has })?;
-    let own = Superblock { journal: core.options.journal.as_ref().map_or(0, |journal| journal.own), ..own };
+    let own = Superblock { journal: core.journal().map_or(0, |journal| journal.own), ..own };
     let both = own.encode().repeat(2);
     task::write(&*core.device, 0, &both).await.map_err(OpenError::Device)?;
     task::sync(&*core.device).await.map_err(OpenError::Device)?;
@@ -127,11 +129,14 @@ async fn make(core: &Core) -> Result<Superblock, OpenError> {
 
 /// Gives the store the number of its journal's present life. One superblock is whole at any time; with either number the
 /// journal knows it.
-async fn bind(core: &Core, own: Superblock, journal: u64) -> Result<Superblock, OpenError> {
+pub(crate) async fn bind(core: &Core, own: Superblock) -> Result<Superblock, DeviceError> {
+    let Some(journal) = core.journal().map(|journal| journal.own).filter(|&journal| journal != own.journal) else {
+        return Ok(own);
+    };
     let own = Superblock { journal, ..own };
     for at in SUPERBLOCKS {
-        task::write(&*core.device, at, &own.encode()).await.map_err(OpenError::Device)?;
-        task::sync(&*core.device).await.map_err(OpenError::Device)?;
+        task::write(&*core.device, at, &own.encode()).await?;
+        task::sync(&*core.device).await?;
     }
     Ok(own)
 }

@@ -37,6 +37,8 @@ pub struct Options {
     pub journal: Option<Bond>,
     /// Whether the checksums of bodies are looked at. Those of records always are.
     pub checks_bodies: bool,
+    /// Who else may have to do with the device.
+    pub others: Others,
     /// Seconds since 1970.
     pub now: u32,
     /// Something that no other process has drawn: a store's number and its generations are made with it.
@@ -58,6 +60,7 @@ impl Options {
             replaces: false,
             journal: None,
             checks_bodies: true,
+            others: Others::Nobody,
             now,
             drawn,
         }
@@ -69,6 +72,19 @@ impl Options {
         let most = crate::format::superblock::LONGEST_SEGMENT;
         self.segment_bytes.unwrap_or(share).clamp(crate::format::superblock::LEAST_SEGMENT, most)
     }
+}
+
+/// Who else may have to do with a device when its store is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Others {
+    /// Nobody.
+    Nobody,
+    /// A process that has ended, whose last writes may still arrive. The store is read; nothing is written before
+    /// [`crate::Disk::allow_writing`].
+    Ended,
+    /// A process that still has the store. Nothing is asked of the device before [`crate::Disk::take_over`], nothing is
+    /// written before [`crate::Disk::allow_writing`], and nothing that it may read is written over before [`crate::Disk::own`].
+    Present,
 }
 
 /// A store and the journal of what was invalidated in it belong together: by a number that both have.

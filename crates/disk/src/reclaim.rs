@@ -49,12 +49,14 @@ fn next(core: &Core, log: &Log) -> Option<Next> {
     if core.is_closing() {
         return Some(Next::Close);
     }
-    if log.prepared.is_some() || core.now.load(Relaxed) < log.paused_until {
+    if log.prepared.is_some() || log.is_handed_over || core.now.load(Relaxed) < log.paused_until {
         return None;
     }
     let free = log.segments.iter().position(segments::Segment::is_usable);
     match free {
         Some(index) => Some(Next::Prepare(index as u32)),
+        // What another process may still read is left as it is.
+        None if !core.is_own() => None,
         None => {
             let is_written = log.sealing.is_some() || !log.in_flight.is_empty();
             segments::oldest(&log.segments, is_written).map(Next::Reclaim)
@@ -66,6 +68,10 @@ fn next(core: &Core, log: &Log) -> Option<Next> {
 async fn prepare(core: &Arc<Core>, index: u32) {
     let generation = {
         let mut log = core.log.lock();
+        if log.is_handed_over {
+            return;
+        }
+        log.is_preparing = true;
         log.under_way.begin(core.now.load(Relaxed));
         log.draw_generation(core.options.drawn as u32)
     };
@@ -76,6 +82,7 @@ async fn prepare(core: &Arc<Core>, index: u32) {
         result = task::sync(&*core.device).await.inspect_err(|_| core.counters.sync_errors.count());
     }
     let mut log = core.log.lock();
+    log.is_preparing = false;
     log.under_way.end(core.now.load(Relaxed));
     match result {
         Ok(()) => {

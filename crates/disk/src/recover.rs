@@ -14,7 +14,7 @@ use crate::scan::{self, Scanned};
 use crate::segments::State;
 use crate::task;
 use crate::writer::{Appended, slot_of};
-use crate::{seal, segments};
+use crate::{open, seal, segments};
 
 /// Lines that are put into the index in one go.
 const AT_ONCE: usize = 512;
@@ -88,7 +88,19 @@ pub(crate) async fn recover(core: &Arc<Core>, order: Vec<u32>) {
         load(core, index, generation, &lines, is_sealed).await;
         core.segments_loaded.fetch_add(1, Relaxed);
     }
-    finish(core, unsealed).await;
+    core.is_read_in.store(true, Relaxed);
+    core.changed.raise();
+    let mine = core.writing_allowed().await && rebind(core).await;
+    if mine {
+        finish(core, unsealed).await;
+    }
+}
+
+/// Gives the store the number of its journal's present life, if it hasn't got it when it was opened. Without it the store is
+/// never ready: it is read alone.
+async fn rebind(core: &Core) -> bool {
+    let bound = open::bind(core, core.geometry().superblock).await;
+    bound.inspect_err(|&error| core.note_error(error, &core.counters.write_errors)).is_ok()
 }
 
 /// Takes note of removals before what they concern is read.
@@ -116,7 +128,7 @@ async fn load(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line], is_
                 let is_removed = recovery.keys.get(&line.key).is_some_and(|&before| line.ban_seq < before)
                     || recovery.records.contains(&(generation, at));
                 let is_here = line.offset != 0 && units.contains(&(at + u64::from(line.units).saturating_sub(1)));
-                let is_old = line.expiry <= core.now.load(Relaxed) || line.ban_seq < core.options.least_ban_seq;
+                let is_old = line.expiry <= core.now.load(Relaxed) || line.ban_seq < core.least_ban_seq();
                 if is_removed || is_old || !is_here {
                     continue;
                 }

@@ -151,7 +151,7 @@ impl Appending<'_> {
 
     /// Sees to it that so many bytes fit into the open segment, which may be the next.
     fn make_room(&mut self, bytes: u64, lines: usize) -> Result<(), Refused> {
-        if self.recovery.is_some() || self.core.is_closing() {
+        if self.recovery.is_some() || self.is_handed_over || self.core.is_closing() {
             return Err(Refused::NotOpen);
         }
         let behind = self.in_flight_bytes + self.open.as_ref().map_or(0, |open| open.batch.len());

@@ -219,6 +219,10 @@ impl Story {
     fn opening(&mut self, progress: disk::Progress, now: Instant) -> Option<String> {
         let disk::Progress { stage, segments_loaded, segments, objects } = progress;
         match stage {
+            Stage::Waiting => {
+                (self.began, self.told) = (now, now);
+                None
+            }
             Stage::Opening | Stage::Recovering if now - self.told < TELL_PROGRESS => None,
             Stage::Opening | Stage::Recovering => {
                 self.told = now;

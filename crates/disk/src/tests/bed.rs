@@ -15,7 +15,7 @@ use crate::dice::Dice;
 use crate::disk::{Disk, Stage};
 use crate::format::object::{Fields, Texts};
 use crate::load::{Candidate, Lost};
-use crate::options::Options;
+use crate::options::{Options, Others};
 use crate::put::Refused;
 use crate::task::Driver;
 use crate::tests::simulated::Simulated;
@@ -98,7 +98,7 @@ impl Bed {
 
     pub fn on(image: Vec<u8>, mut dice: Dice) -> Bed {
         let device = Simulated::new(image);
-        let (disk, driver) = start(&device, &mut dice);
+        let (disk, driver) = start(&device, &mut dice, Others::Nobody);
         Bed {
             dice,
             device,
@@ -110,6 +110,34 @@ impl Bed {
             served: 0,
             is_hostile: false,
         }
+    }
+
+    /// Another process with the same device and the same journal.
+    pub fn beside(&mut self, others: Others) -> Bed {
+        let mut dice = Dice::new(self.dice.word());
+        let device = self.device.clone();
+        let (disk, driver) = start(&device, &mut dice, others);
+        self.journal.iter().for_each(|(name, seq)| _ = disk.remove_all(&digest_of(*name), *seq));
+        let (model, journal) = (self.model.clone(), self.journal.clone());
+        let driver = Some(driver);
+        Bed { dice, device, disk, driver, model, seq: self.seq, journal, served: 0, is_hostile: false }
+    }
+
+    /// The process dies, and what it has asked of the device is done some time later. Another one begins meanwhile, and
+    /// writes only once that is so.
+    pub fn die(&mut self) {
+        self.driver = None;
+        self.device.orphan();
+        let served = self.served;
+        *self = self.beside(Others::Ended);
+        self.served = served;
+        self.forget_removed();
+    }
+
+    /// What was removed in a process that is gone may come back, if it wasn't for good.
+    fn forget_removed(&mut self) {
+        let removed = self.model.values_mut().flatten().filter(|version| version.life == Life::Removed);
+        removed.for_each(|version| version.life = Life::Live);
     }
 
     /// Lets the store work until nothing moves any more.
@@ -253,18 +281,17 @@ impl Bed {
     pub fn restart(&mut self, image: Vec<u8>) {
         self.driver = None;
         self.device = Simulated::new(image);
-        let (disk, driver) = start(&self.device, &mut self.dice);
+        let (disk, driver) = start(&self.device, &mut self.dice, Others::Nobody);
         (self.disk, self.driver) = (disk, Some(driver));
-        let removed = self.model.values_mut().flatten().filter(|version| version.life == Life::Removed);
-        removed.for_each(|version| version.life = Life::Live);
+        self.forget_removed();
         for (name, seq) in &self.journal {
             self.disk.remove_all(&digest_of(*name), *seq);
         }
     }
 }
 
-fn start(device: &Arc<Simulated>, dice: &mut Dice) -> (Disk, Driver) {
-    let options =
-        Options { segment_bytes: Some(SEGMENT), write_behind_bytes: 1 << 20, ..Options::new(NOW, dice.word()) };
+fn start(device: &Arc<Simulated>, dice: &mut Dice, others: Others) -> (Disk, Driver) {
+    let new = Options::new(NOW, dice.word());
+    let options = Options { segment_bytes: Some(SEGMENT), write_behind_bytes: 1 << 20, others, ..new };
     Disk::open(device.clone(), options, None)
 }

@@ -6,6 +6,7 @@ mod bodies;
 mod damage;
 mod faults;
 mod grow;
+mod handover;
 mod home;
 mod power;
 mod real;

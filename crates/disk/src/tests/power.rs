@@ -42,6 +42,21 @@ fn operate(bed: &mut Bed) {
     }
 }
 
+/// The process dies with writes on their way; the next one serves meanwhile, and writes when they have arrived.
+fn outlive_death(bed: &mut Bed) {
+    bed.die();
+    for _ in 0..bed.dice.below(60) {
+        operate(bed);
+    }
+    while bed.device.has_orphans() {
+        bed.step();
+    }
+    bed.disk.allow_writing();
+    for _ in 0..bed.dice.below(60) {
+        operate(bed);
+    }
+}
+
 /// What was removed before a sync that has succeeded never comes back.
 fn settle_removed(bed: &mut Bed) {
     let removed = bed.model.values_mut().flatten().filter(|version| version.life == Life::Removed);
@@ -57,6 +72,9 @@ fn check(seed: u64) -> u64 {
         if bed.dice.one_in(8) {
             let disk = bed.disk.clone();
             bed.run(disk.close()).expect("closing ends");
+        }
+        if bed.dice.one_in(3) {
+            outlive_death(&mut bed);
         }
         bed.cut_power();
     }

@@ -45,6 +45,8 @@ struct State {
     unsynced: BTreeMap<u64, Vec<(u64, Vec<u8>)>>,
     time: u64,
     queue: Vec<Queued>,
+    /// How many of them are a process's that is gone.
+    orphans: usize,
     fault: Option<(Kind, Fault)>,
     reads: u64,
 }
@@ -53,6 +55,7 @@ struct Queued {
     begun: u64,
     op: Op,
     done: Done,
+    is_orphan: bool,
 }
 
 impl std::fmt::Debug for State {
@@ -85,11 +88,25 @@ impl Simulated {
         if ending.is_empty() {
             return false;
         }
-        let Queued { begun, op, done } = state.queue.swap_remove(ending[dice.below(ending.len() as u64) as usize]);
+        let Queued { begun, op, done, is_orphan } =
+            state.queue.swap_remove(ending[dice.below(ending.len() as u64) as usize]);
+        state.orphans -= usize::from(is_orphan);
         let result = state.perform(begun, op, dice);
         drop(state);
         done(result);
         true
+    }
+
+    /// Whoever has asked for what is in progress is gone. It is done all the same, some time, and nobody is told.
+    pub fn orphan(&self) {
+        let mut state = self.state.lock();
+        state.queue.iter_mut().for_each(|queued| (queued.is_orphan, queued.done) = (true, Box::new(drop)));
+        state.orphans = state.queue.len();
+    }
+
+    /// Whether some of that is still to come.
+    pub fn has_orphans(&self) -> bool {
+        self.state.lock().orphans > 0
     }
 
     /// Lets operations that hang end as too slow, though they may still happen.
@@ -122,6 +139,11 @@ impl Simulated {
         image
     }
 
+    /// Somebody else has written this.
+    pub fn replace(&self, image: Vec<u8>) {
+        self.state.lock().stable = image;
+    }
+
     /// What is there after everything has ended.
     pub fn image(&self) -> Vec<u8> {
         let mut state = self.state.lock();
@@ -140,7 +162,7 @@ impl Device for Simulated {
         let mut state = self.state.lock();
         let begun = state.time;
         state.reads += u64::from(kind_of(&op) == Kind::Read);
-        state.queue.push(Queued { begun, op, done });
+        state.queue.push(Queued { begun, op, done, is_orphan: false });
     }
 }
 
