@@ -166,6 +166,14 @@ pub fn wait(fd: impl AsFd, want: Interest, timeout: Option<std::time::Duration>)
     }
 }
 
+/// The same file once more, with a position and locks of its own.
+///
+/// # Errors
+/// The system's.
+pub fn reopen(file: &File) -> io::Result<File> {
+    File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
 /// Whether the other end is gone: a terminal that was closed, a pipe without a reader.
 ///
 /// # Errors
@@ -175,6 +183,28 @@ pub fn is_hung_up(fd: impl AsFd) -> io::Result<bool> {
     let mut polled = [PollFd::new(fd.as_fd(), PollFlags::empty())];
     poll(&mut polled, PollTimeout::ZERO)?;
     Ok(polled[0].revents().is_some_and(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR)))
+}
+
+/// Whether the other end of a socket says nothing any more: it is gone, or has stopped writing.
+///
+/// # Errors
+/// The descriptor can't be polled.
+pub fn is_silent(fd: impl AsFd) -> io::Result<bool> {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let ends = PollFlags::from_bits_retain(nix::libc::POLLRDHUP);
+    let mut polled = [PollFd::new(fd.as_fd(), ends)];
+    poll(&mut polled, PollTimeout::ZERO)?;
+    let all = ends | PollFlags::POLLHUP | PollFlags::POLLERR;
+    Ok(polled[0].revents().is_some_and(|events| events.intersects(all)))
+}
+
+/// Says nothing more on a socket: the other end reads what there is and then its end.
+///
+/// # Errors
+/// The system's.
+pub fn stop_writing(fd: impl AsFd) -> io::Result<()> {
+    use nix::sys::socket::{Shutdown, shutdown};
+    Ok(shutdown(fd.as_fd().as_raw_fd(), Shutdown::Write)?)
 }
 
 /// Closes every descriptor from `first` on that isn't close-on-exec safe to keep: all of them. For the very start of a

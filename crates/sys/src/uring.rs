@@ -5,6 +5,7 @@
 //! thread's own, which waits in [`Ring::run`] until something has ended or another thread has rung its [`Bell`].
 //! Many containers and some systems forbid rings: then [`Ring::new`] fails, and the caller has another way.
 
+use std::fs::File;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -70,8 +71,9 @@ pub struct Ring {
     bell_armed: bool,
     /// The pool whose memory the kernel knows already.
     registered: Option<Arc<Pool>>,
-    /// Kept open, as the kernel has it.
+    /// Kept open, as the kernel has them.
     _file: Arc<BlockFile>,
+    _held: Option<Arc<File>>,
 }
 
 /// An operation in progress.
@@ -95,12 +97,21 @@ impl Ring {
     /// A ring for at most `most` operations at a time on `file`. Memory of `pool` is made known to the kernel, which
     /// spares it some work each time; where that is refused, [`Ring::is_registered`] says so.
     ///
+    /// The kernel has `held` open as long as the ring is there, which may be longer than the process: operations of a process
+    /// that was killed end some time later. So a lock on it tells others that none of them is in progress.
+    ///
     /// # Errors
     /// The system's: rings are forbidden or too old here.
-    pub fn new(file: Arc<BlockFile>, most: u32, pool: Option<&Arc<Pool>>) -> io::Result<Ring> {
+    pub fn new(
+        file: Arc<BlockFile>,
+        most: u32,
+        pool: Option<&Arc<Pool>>,
+        held: Option<&Arc<File>>,
+    ) -> io::Result<Ring> {
         let mut ring = build(most + 1)?;
         check(&mut ring)?;
-        ring.submitter().register_files(&[file.as_fd().as_raw_fd()])?;
+        let files = std::iter::once(file.as_fd()).chain(held.map(|held| held.as_fd()));
+        ring.submitter().register_files(&files.map(|fd| fd.as_raw_fd()).collect::<Vec<_>>())?;
         let registered = pool.filter(|pool| register(&ring, pool).is_ok()).cloned();
         Ok(Ring {
             ring,
@@ -111,6 +122,7 @@ impl Ring {
             bell_armed: false,
             registered,
             _file: file,
+            _held: held.cloned(),
         })
     }
 

@@ -41,6 +41,8 @@ pub struct DeviceOptions {
     pub patience: Patience,
     /// What most pages are taken from: the kernel learns it once where it can. It holds this memory then, all of it.
     pub pool: Option<Arc<Pool>>,
+    /// Kept open as long as anything that was begun may still be in progress, also when this process is gone.
+    pub held: Option<Arc<File>>,
 }
 
 /// As many threads as keep a fast disk busy.
@@ -56,6 +58,7 @@ impl Default for DeviceOptions {
             most: 256,
             patience: Patience::default(),
             pool: None,
+            held: None,
         }
     }
 }
@@ -160,7 +163,7 @@ impl DeviceOptions {
 impl Either {
     fn new(file: Arc<BlockFile>, options: &DeviceOptions, notes: &mut Vec<String>) -> Result<Either, OpenError> {
         if options.engine == Engine::IfPossible {
-            match RingDevice::new(file.clone(), options.most, options.pool.as_ref()) {
+            match RingDevice::new(file.clone(), options.most, options.pool.as_ref(), options.held.as_ref()) {
                 Ok(ring) => {
                     if options.pool.is_some() && !ring.is_registered() {
                         notes.push(

@@ -93,7 +93,8 @@ fn make(device: &Arc<Shared>) -> Option<Rc<Local>> {
 
 impl Local {
     fn new(device: &Arc<Shared>) -> io::Result<Rc<Local>> {
-        let ring = Ring::new(device.file.clone(), MOST, device.pool.as_ref())?;
+        // Nobody else is concerned by what a ring of a process that was killed still reads: no lock tells of that.
+        let ring = Ring::new(device.file.clone(), MOST, device.pool.as_ref(), None)?;
         let readable = rt::Readable::new(ring.readiness()?)?;
         let vacant = (0..MOST as usize).rev().collect();
         let work = Work { ring: Some(ring), waiting: (0..MOST).map(|_| None).collect(), vacant };

@@ -3,6 +3,7 @@
 //! over what others have asked for and tells them the end.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
@@ -57,8 +58,13 @@ impl RingDevice {
     ///
     /// # Errors
     /// The system's: it has no rings for us, or no thread.
-    pub fn new(file: Arc<BlockFile>, most: u32, pool: Option<&Arc<Pool>>) -> io::Result<RingDevice> {
-        let (len, pool) = (file.len(), pool.cloned());
+    pub fn new(
+        file: Arc<BlockFile>,
+        most: u32,
+        pool: Option<&Arc<Pool>>,
+        held: Option<&Arc<File>>,
+    ) -> io::Result<RingDevice> {
+        let (len, pool, held) = (file.len(), pool.cloned(), held.cloned());
         let shared = Arc::new(Shared {
             file: file.clone(),
             pool: pool.clone(),
@@ -74,7 +80,7 @@ impl RingDevice {
             move || {
                 IS_DEVICES.set(true);
                 // A ring belongs to the thread that makes it.
-                match Ring::new(file, most, pool.as_ref()) {
+                match Ring::new(file, most, pool.as_ref(), held.as_ref()) {
                     Ok(ring) => {
                         let _ = said.send(Ok((ring.bell(), ring.is_registered())));
                         Work::new(ring, shared, most as usize).run();

@@ -26,7 +26,7 @@ fn file(name: &str, direct: Direct) -> (Arc<BlockFile>, PathBuf) {
 fn with_ring(name: &str, pool: Option<&Arc<Pool>>, test: impl Fn(&mut Ring)) {
     for direct in [Direct::IfPossible, Direct::Never] {
         let (file, path) = file(name, direct);
-        let ring = Ring::new(file, 8, pool);
+        let ring = Ring::new(file, 8, pool, None);
         std::fs::remove_file(path).unwrap();
         match ring {
             Ok(mut ring) => test(&mut ring),
@@ -115,4 +115,22 @@ fn a_ring_that_goes_waits_for_its_operations() {
         ring.run(false, &mut ended).unwrap();
     });
     assert_eq!(pool.free_bytes(), Pool::MOST, "pages were lost");
+}
+
+#[test]
+fn a_lock_on_what_a_ring_holds_lasts_as_long_as_the_ring() {
+    let (file, path) = file("held", Direct::IfPossible);
+    let lock = crate::fd::memfd("lock").unwrap();
+    let mine = Arc::new(crate::fd::reopen(&lock).unwrap());
+    mine.lock().unwrap();
+    let Ok(mut ring) = Ring::new(file, 8, None, Some(&mine)) else { return };
+    let others = crate::fd::reopen(&lock).unwrap();
+    assert!(others.try_lock().is_err());
+    // As when a process ends: what it had open is closed first.
+    ring._held = None;
+    drop(mine);
+    assert!(others.try_lock().is_err(), "the kernel has it");
+    drop(ring);
+    others.lock().unwrap();
+    std::fs::remove_file(path).unwrap();
 }
