@@ -3,7 +3,6 @@
 """`upgrade`: another program takes over in the same process while clients ask. No request fails, no connection is refused,
 nothing that was cached is fetched again, what is purged stays purged, and what can't take over is refused with a reason, while
 the present one goes on."""
-import collections
 import os
 import pathlib
 import shutil
@@ -14,158 +13,18 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from bed.daemon import Cli, Varnishd, cli_of, die_with_parent, tree, workdir
+from bed.daemon import Varnishd, cli_of, die_with_parent, workdir
 from bed.http import Client, get
-from bed.origin import Origin, head
+from bed.origin import Origin
 from bed.report import Report, options, until
-
-LIMIT = 20
-BODY = bytes(range(256)) * 4
-LARGE = bytes(range(256)) * 16384  # 4 MB: more than the buffers of a connection hold
-
-VCL = """vcl 4.1;
-import std;
-backend b { .host = "%s"; .port = "%d"; .probe = { .url = "/probe"; .interval = 0.2s; .window = 3; .threshold = 2; } }
-backend other { .host = "%s"; .port = "%d"; }
-sub vcl_init { if (std.file_exists("%s")) { return (fail("told to")); } }
-sub vcl_recv {
-    set req.backend_hint = b;
-    if (req.url == "/other") { set req.backend_hint = other; }
-    if (req.method == "PURGE") { return (purge); }
-    if (req.method == "BAN") { ban("req.url == " + req.url); return (synth(200)); }
-    if (req.url == "/pipe") { return (pipe); }
-    if (req.method == "POST" || req.url ~ "^/pass") { return (pass); }
-}
-"""
+import disks
+from world import FETCHED, LARGE, LIMIT, VERSIONS, Load, body_of, cli_pids, gone, ready, serve, vcl_for
 
 
-FETCHED = collections.Counter()  # what was asked of the origin
-VERSIONS = collections.Counter()  # of paths that change
-
-
-def body_of(path):
-    if path.startswith("/change"):
-        return b"%d " % VERSIONS[path] + BODY
-    return LARGE if path.startswith("/large") else path.encode() + b" " + BODY
-
-
-def serve(s):
-    """Answers with `body_of` the path; an echo behind /pipe; a probe's connection is closed, which it waits for."""
-    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    buf = b""
-    while got := head(s, buf):
-        method, path, fields, buf = got
-        if path == "/pipe":
-            s.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
-            while d := s.recv(4096):
-                s.sendall(d)
-            return
-        left = int(fields.get("content-length", 0))
-        while len(buf) < left:
-            buf += s.recv(65536)
-        FETCHED[path] += method == "GET"
-        body, buf = body_of(path), buf[left:]
-        s.sendall(b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-        if path == "/probe":
-            return
-
-
-class Load:
-    """Clients that ask until told to stop; what went wrong is in `wrong`."""
-
-    def __init__(self, address, keeping, single):
-        self.address, self.stop, self.wrong, self.done, self.lock = address, False, [], 0, threading.Lock()
-        self.threads = [threading.Thread(target=run, args=(n,), daemon=True)
-                        for run, count in ((self.keep, keeping), (self.once, single), (self.change, 2)) for n in range(count)]
-        for t in self.threads:
-            t.start()
-
-    def note(self, path, r, how):
-        with self.lock:
-            self.done += 1
-            if not r.whole() or r.body != body_of(path):
-                self.wrong.append(f"{how} {path}: {r} {r.reason}")
-
-    def paths(self, n):
-        count = 0
-        while not self.stop:
-            count += 1
-            kind = ("/hit", "/hit", "/hit", "/pass", f"/miss{n}-")[count % 5]
-            yield f"{kind}{count % 50 if kind == '/hit' else count}"
-
-    def keep(self, n):
-        """A kept connection, as long as the server keeps it."""
-        client = None
-        for path in self.paths(n):
-            try:
-                client = client or Client(self.address, LIMIT)
-                r = client.request(path)
-            except OSError as e:
-                with self.lock:
-                    self.wrong.append(f"kept {path}: {e}")
-                client = None
-                continue
-            self.note(path, r, "kept")
-            if not r.whole() or (r.get("Connection") or "").lower() == "close":
-                client.close()
-                client = None
-
-    def once(self, n):
-        for path in self.paths(100 + n):
-            self.note(path, get(self.address, path, timeout=LIMIT, **({"method": "POST", "body": b"x"} if n % 2 else {})), "single")
-
-    def change(self, n):
-        """Purges or bans on a kept connection; whoever asks then gets what is new."""
-        path, client = f"/change{n}", None
-        while not self.stop:
-            try:
-                client = client or Client(self.address, LIMIT)
-                before = client.request(path)
-                client = None if before.get("Connection") == "close" else client
-                VERSIONS[path] += 1
-                client = client or Client(self.address, LIMIT)
-                done = client.request(path, method=("PURGE", "BAN")[n % 2])
-                client = None if done.get("Connection") == "close" else client
-                after = get(self.address, path, timeout=LIMIT)
-            except OSError as e:
-                with self.lock:
-                    self.wrong.append(f"change {path}: {e}")
-                client = None
-                continue
-            with self.lock:
-                self.done += 3
-                if not (before.whole() and done.whole() and after.whole() and after.body == body_of(path)):
-                    self.wrong.append(f"change {path}: {before} {done} {done.fields} {after} {after.body[:8]} not {body_of(path)[:8]}")
-            time.sleep(0.02)
-
-    def end(self):
-        self.stop = True
-        for t in self.threads:
-            t.join(LIMIT)
-
-
-def gone(pid):
-    return not pathlib.Path(f"/proc/{pid}/root").exists()
-
-
-def cli_pids(cli):
-    words = cli.ask("pid").split()
-    return int(words[1]), int(words[3]) if len(words) > 3 else None
-
-
-def vcl_for(origin, flag):
-    return VCL % (*origin.address, *origin.address, flag)
-
-
-def ready(report, v):
-    """A backend with a probe begins sick."""
-    report.check(until(LIMIT, lambda: get(v.address, "/hit").whole()), "the backend's probe")
-
-
-def under_load(report, program, rounds):
+def under_load(report, program, rounds, storage="malloc,100m"):
     """Upgrades while clients ask, one has a large answer half read, and one has a tunnel."""
     flag = workdir() / "flag"
-    with Origin(serve) as origin, Varnishd(program, ["-p", "cli_limit=100k"], vcl=vcl_for(origin, flag)) as v:
+    with Origin(serve) as origin, Varnishd(program, ["-p", "cli_limit=100k"], vcl=vcl_for(origin, flag), storage=storage) as v:
         v.cli.ask("param.set default_grace 33")
         v.cli.ask("vcl.load second " + str(v.dir / "test.vcl"))
         v.cli.ask("vcl.label site second")
@@ -257,14 +116,14 @@ def drain_limit(report, program):
         report.check(get(v.address, "/hit").whole(), "the new one serves")
 
 
-def invalidated(report, program):
+def invalidated(report, program, storage="malloc,100m"):
     """What one of the two workers invalidates the other one doesn't serve: whichever is told, and by whom."""
     def cli_ban(v, _client, path):
         return v.cli.ask_raw(f"ban req.url == {path}")[0] == 200
 
     def by(method):
         return lambda v, client, path: (client.request(path, method=method) if client else get(v.address, path, method=method)).whole()
-    with Origin(serve) as origin, Varnishd(program, vcl=vcl_for(origin, workdir() / "f")) as v:
+    with Origin(serve) as origin, Varnishd(program, vcl=vcl_for(origin, workdir() / "f"), storage=storage) as v:
         ready(report, v)
         for what, told, is_old in (("PURGE", by("PURGE"), True), ("BAN", by("BAN"), True), ("PURGE", by("PURGE"), False),
                                    ("BAN", by("BAN"), False), ("ban", cli_ban, False)):
@@ -396,10 +255,6 @@ def refused(report, program):
         report.check("stopped" in v.cli.ask("status"), "it stays stopped")
         v.cli.ask("start")
         report.check(until(LIMIT, lambda: get(v.address, "/hit").whole()), "until it is started")
-    with Origin(serve) as origin, Varnishd(str(own), vcl=vcl_for(origin, flag), storage=f"file,{place}/store,20m") as v:
-        ready(report, v)
-        pids = cli_pids(v.cli)
-        check("a store in a file", ["storage.s0", "restart"])
     shutil.rmtree(place)
 
 
@@ -459,6 +314,11 @@ def main():
     full(report, o.varnishd)
     refused(report, o.varnishd)
     tool(report, o.varnishd)
+    place = workdir()
+    under_load(report, o.varnishd, 10 if o.full else 3, f"file,{place}/store,128m")
+    invalidated(report, o.varnishd, f"file,{place}/other,64m")
+    shutil.rmtree(place)
+    disks.run(report, o.varnishd, o.full)
     return report.close()
 
 

@@ -26,7 +26,7 @@ use crate::objcore::{ObjBytes, Objcore, State};
 use crate::objhead::Heads;
 use crate::objref::ObjRef;
 use crate::request::{HeadReader, Regexes};
-use crate::succession::Former;
+use crate::succession::{Former, Successor};
 use crate::tags::Tags;
 use crate::tombstones::{Cause, Tombstones};
 use crate::waiting::{RecentRushes, RushReason, Waiter};
@@ -162,6 +162,8 @@ pub(crate) struct Shared {
     pub homes: Box<[StoreId]>,
     pub admissions: Admissions,
     pub former: Former,
+    /// The worker that takes the place of this one.
+    pub successor: Successor,
 }
 
 /// One part of the index.
@@ -257,6 +259,7 @@ impl Cache {
             homes,
             admissions: Admissions::default(),
             former,
+            successor: Successor::default(),
         }));
         for home in cache.stores().all().iter().filter_map(|store| store.home()) {
             home.set_judge(Box::new(HomeJudge::new(&cache)));

@@ -103,12 +103,25 @@ impl Log {
 
     /// A purge of that number begins.
     pub fn begin(&self, seq: u64, entry: impl FnOnce() -> Entry) -> Option<Ticket> {
-        let journal = self.journal()?;
+        let Some(journal) = self.journal() else {
+            self.keep_told(seq, entry);
+            return None;
+        };
         let entry = entry();
         let mut purges = self.purges.lock();
         let ticket = journal.append(&entry);
         purges.begin(seq, entry);
         Some(ticket)
+    }
+
+    /// The successor has it in the journal. Should that one be gone soon, homes of this worker still need it.
+    fn keep_told(&self, seq: u64, entry: impl FnOnce() -> Entry) {
+        if self.is_handed_over.load(Relaxed)
+            && self.has_homes.load(Relaxed)
+            && let Entry::Purge(purge) = entry()
+        {
+            self.purges.lock().keep(seq, purge.digest);
+        }
     }
 
     /// It has reached all objects, and homes were told.
@@ -150,6 +163,15 @@ impl Log {
         self.is_handed_over.store(true, Relaxed);
         self.tells_successor.store(true, Relaxed);
         journal.hand_over(Box::new(Told { successor, is_told: self.tells_successor.clone() }))
+    }
+
+    /// The successor is gone: the journal is written here again. Whether there is one.
+    pub fn take_back(&self) -> bool {
+        let Some(journal) = self.journal.get() else { return false };
+        self.is_handed_over.store(false, Relaxed);
+        self.tells_successor.store(false, Relaxed);
+        self.note(journal.take_back());
+        true
     }
 
     pub fn is_handed_over(&self) -> bool {
@@ -278,6 +300,13 @@ impl Shared {
             self.ask_homes(journal);
         }
         if journal.is_oversized() {
+            self.rewrite_journal(journal);
+        }
+    }
+
+    /// The same, whether it has grown or not.
+    pub fn begin_journal_anew(&self) {
+        if let Some(journal) = self.bans.log.journal.get() {
             self.rewrite_journal(journal);
         }
     }

@@ -36,6 +36,15 @@ pub(crate) struct Former {
     peer: Mutex<Option<Box<dyn Peer>>>,
 }
 
+/// A successor, as the former worker sees it.
+#[derive(Default)]
+pub(crate) struct Successor {
+    /// Whether that tells this worker nothing any more, or is gone.
+    is_silent: Mutex<Option<Box<dyn Fn() -> bool + Send + Sync>>>,
+    /// It has everything; what is here nobody hears of any more.
+    is_alone: AtomicBool,
+}
+
 thread_local! {
     /// This thread carries out what the other worker has told: that one needn't be told of it.
     static IS_TOLD: Cell<bool> = const { Cell::new(false) };
@@ -68,6 +77,7 @@ impl Former {
     pub fn recall(&self) {
         if !self.is_over.load(Acquire) {
             self.stores.all().iter().for_each(|store| store.recall());
+            self.peer.lock().iter_mut().for_each(|peer| peer.give_up());
             self.is_over.store(true, Release);
         }
     }
@@ -81,6 +91,7 @@ impl Cache {
     /// The journal is incomplete: the other worker will not believe what it finds.
     pub fn hand_over(&self, successor: Box<dyn Peer>) -> io::Result<()> {
         self.stores().all().iter().for_each(|store| store.freeze());
+        *self.shared().successor.is_silent.lock() = Some(successor.given_up());
         self.shared().bans.hand_over(successor)
     }
 
@@ -96,7 +107,11 @@ impl Cache {
 
     /// Whether nothing may be served from the index any more, for the successor's cache is ahead of it.
     pub fn is_recalled(&self) -> bool {
-        self.stores().all().iter().any(|store| store.is_recalled())
+        let successor = &self.shared().successor;
+        // Memory says so at once. What is in a home can be served as long as the successor tells what it invalidates.
+        let is_untold =
+            || self.stores().homes().next().is_some() && successor.is_silent.lock().as_ref().is_some_and(|is| is());
+        successor.is_alone.load(Acquire) || self.stores().all().iter().any(|store| store.is_recalled()) || is_untold()
     }
 
     /// Empties the index and takes copies of what deliveries still read, after [`Cache::hand_over`]: from then on the
@@ -105,6 +120,7 @@ impl Cache {
     /// # Errors
     /// The system can't: nothing may change before this process is gone.
     pub fn let_go(&self) -> io::Result<()> {
+        self.shared().successor.is_alone.store(true, Release);
         self.shared().shards.iter().for_each(|shard| while self.shared().empty(shard) {});
         self.stores().all().iter().try_for_each(|store| store.let_go())
     }
@@ -125,9 +141,17 @@ impl Cache {
         self.shared().former.recall();
     }
 
-    /// The successor is gone before it began: from now on nothing is written down, as nothing outlives this process.
-    pub fn keep_no_journal(&self) {
-        self.shared().bans.log.abandon();
+    /// The successor is gone before it began. Where nothing outlives this process, as its arenas are frozen, nothing is written
+    /// down from now on; where there are homes the journal goes on.
+    pub fn take_back(&self) {
+        *self.shared().successor.is_silent.lock() = None;
+        let log = &self.shared().bans.log;
+        if self.stores().homes().next().is_none() {
+            return log.abandon();
+        }
+        if log.take_back() {
+            self.shared().begin_journal_anew();
+        }
     }
 
     /// The former worker has let go, or is gone.

@@ -14,7 +14,7 @@ use crate::client::quote;
 use crate::words::split;
 
 /// Version of the form; any change counts it up.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 /// What the message begins with.
 const MAGIC: &str = "LACQUER-HANDOFF";
 /// The longest message.
@@ -91,6 +91,8 @@ pub struct WorkerStart {
     pub panic_fd: Option<i32>,
     /// Descriptor of what holds the journal of invalidations, if there is one.
     pub journal_fd: Option<i32>,
+    /// What the one worker has locked that writes to disks; its own opening of it.
+    pub write_lock_fd: Option<i32>,
     /// It is a file, which outlives the machine's power, not memory.
     pub journal_lasts: bool,
     /// Descriptors of pipes, each for a thread that holds it alone: the manager sees by them that the worker ends.
@@ -125,6 +127,7 @@ impl Default for WorkerStart {
             cli_fd: -1,
             panic_fd: None,
             journal_fd: None,
+            write_lock_fd: None,
             journal_lasts: false,
             sentinel_fds: Vec::new(),
             former_fd: None,
@@ -207,6 +210,7 @@ impl WorkerStart {
         let descriptors = [
             ("panic_fd", self.panic_fd),
             ("journal_fd", self.journal_fd),
+            ("write_lock_fd", self.write_lock_fd),
             ("former_fd", self.former_fd),
             ("successor_fd", self.successor_fd),
         ];
@@ -283,6 +287,7 @@ impl WorkerStart {
             b"cli_fd" => one.and_then(number).map(|n| self.cli_fd = n),
             b"panic_fd" => one.and_then(number).map(|n| self.panic_fd = Some(n)),
             b"journal_fd" => one.and_then(number).map(|n| self.journal_fd = Some(n)),
+            b"write_lock_fd" => one.and_then(number).map(|n| self.write_lock_fd = Some(n)),
             b"journal_lasts" => one.and_then(to_flag).map(|b| self.journal_lasts = b),
             b"sentinel_fd" => one.and_then(number).map(|n| self.sentinel_fds.push(n)),
             b"former_fd" => one.and_then(number).map(|n| self.former_fd = Some(n)),
@@ -466,6 +471,7 @@ mod tests {
             cli_fd: 3,
             panic_fd: Some(4),
             journal_fd: Some(8),
+            write_lock_fd: Some(16),
             journal_lasts: true,
             sentinel_fds: vec![12, 13],
             former_fd: Some(14),
@@ -496,9 +502,9 @@ mod tests {
     fn refusals() {
         assert_eq!(WorkerStart::decode(b"ping\n"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"x"), Err(HandoffError::Magic));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 6 0\n"), Err(HandoffError::Version("6".into())));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 7 99999999999\n"), Err(HandoffError::TooLong));
-        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 7 8\nnew \"1\"\n");
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 7 0\n"), Err(HandoffError::Version("7".into())));
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 8 99999999999\n"), Err(HandoffError::TooLong));
+        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 8 8\nnew \"1\"\n");
         assert_eq!(unknown, Err(HandoffError::Line("new \\\"1\\\"".into())));
     }
 

@@ -132,6 +132,11 @@ impl Arenas {
         *self = Arenas::default();
     }
 
+    /// The same, but what was invalidated is known on: stores on disks need that.
+    pub fn empty_memory(&mut self) {
+        self.stores.clear();
+    }
+
     /// Whether no store has any.
     pub fn is_empty(&self) -> bool {
         self.stores.is_empty()

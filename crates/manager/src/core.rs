@@ -60,6 +60,8 @@ pub struct Manager {
     pub(crate) store_files: Vec<StoreFile>,
     /// The journal's file, where a store is kept.
     pub(crate) journal_file: Option<File>,
+    /// What a worker locks as long as it writes to one of the files.
+    pub(crate) write_lock: Option<File>,
     /// What is in the memory of stores outlives workers ...
     pub(crate) arenas: Arenas,
     /// ... as long as this says so.

@@ -11,8 +11,6 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use tables::stores::Kind;
-
 use crate::arenas::End;
 use crate::core::Manager;
 use crate::life::Departure;
@@ -64,12 +62,9 @@ impl Manager {
         }
     }
 
-    /// A file of a store is another process's until that has ended.
+    /// What it still writes to disks the next one waits for.
     fn may_succeed_dying(&self) -> bool {
-        self.worker.state == State::Running
-            && self.params.auto_restart
-            && self.dying.len() < MOST
-            && self.stores.iter().all(|store| store.kind == Kind::Malloc)
+        self.worker.state == State::Running && self.params.auto_restart && self.dying.len() < MOST
     }
 
     fn succeed_dying(&mut self) {

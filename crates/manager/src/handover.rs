@@ -33,6 +33,7 @@ pub(crate) fn gather(manager: &Manager, cli: i32, panic: i32, sentinels: Vec<i32
         cli_fd: cli,
         panic_fd: Some(panic),
         journal_fd: manager.journal_file.as_ref().map(AsRawFd::as_raw_fd).or(manager.arenas.journal()),
+        write_lock_fd: ends.write_lock.as_ref().map(AsRawFd::as_raw_fd),
         journal_lasts: manager.journal_file.is_some(),
         sentinel_fds: sentinels,
         former_fd: ends.former.as_ref().map(AsRawFd::as_raw_fd),

@@ -91,7 +91,9 @@ impl Manager {
             }
         }
         self.carry_health();
-        self.have_it_hand_over();
+        if let Err(answer) = self.have_it_hand_over() {
+            return self.failed_start(pid, "The child before it can't hand over", answer);
+        }
         let answer = self.worker.command("start");
         if !answer.is_ok() {
             return self.failed_start(pid, "Acceptor start failed", answer);

@@ -124,6 +124,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
             (crate::storefile::open_all(&stores, &jail)?, crate::journalfile::open(&stores, &jail)?)
         }
     };
+    let write_lock = crate::storefile::write_lock(&store_files)?;
     let identity = options.identity.clone().filter(|i| !i.is_empty()).unwrap_or_else(sys::process::host_name);
     let vident = format!("{},-j{}{}", platform(), jail.name(), stores.idents());
     let now = clock.mono();
@@ -136,6 +137,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         stores,
         store_files,
         journal_file,
+        write_lock,
         arenas: Default::default(),
         succession: Default::default(),
         listeners,

@@ -93,6 +93,16 @@ pub fn open_all(stores: &Stores, jail: &Jail) -> Result<Vec<StoreFile>, Fatal> {
     Ok(opened)
 }
 
+/// What a worker locks as long as it writes to one of them, if there is one. With io_uring the kernel may write for a worker that
+/// has ended already; it keeps the lock as long.
+pub fn write_lock(files: &[StoreFile]) -> Result<Option<File>, Fatal> {
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let lock = sys::fd::memfd("lacquer write lock");
+    lock.map(Some).or_else(|error| argument(format!("No lock for stores in files: {}", errno_text(&error))))
+}
+
 /// Whether they could be opened, as far as that can be told without touching what may be in use.
 pub fn check_all(stores: &Stores, jail: &Jail) -> Result<(), Fatal> {
     for path in stores.iter().filter_map(|store| store.path.as_deref()) {

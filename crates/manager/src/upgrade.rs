@@ -24,7 +24,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use sys::process::Executable;
-use tables::stores::Kind;
 
 use crate::checker::Checker;
 use crate::core::Manager;
@@ -33,6 +32,7 @@ use crate::fatal::errno_text;
 use crate::naming;
 use crate::reply::Reply;
 use crate::report::{Severity, print};
+use crate::worker::State::Running;
 use leaving::Leaving;
 pub(crate) use relay::Ends;
 use state::State;
@@ -89,12 +89,9 @@ impl Manager {
     }
 
     fn try_upgrade(&mut self, at: usize, program: &Path) -> Result<std::convert::Infallible, String> {
-        // What the next worker writes there the present one, which still reads, would take for its own.
-        if let Some(store) = self.stores.iter().find(|store| store.kind == Kind::File) {
-            return Err(format!(
-                "storage.{} is in a file, which two workers can't have at a time: restart instead",
-                store.name
-            ));
+        // What a worker has on disks it gives to a successor that it can talk to.
+        if self.worker.state == Running && self.upgrade.relay.is_none() && !self.store_files.is_empty() {
+            return Err("the worker has handed its stores over before, to one that failed: restart instead".to_owned());
         }
         let said = |e: io::Error| errno_text(&e);
         let next = self.jail.privileged(|| Executable::open(program)).map_err(said)?;

@@ -82,7 +82,7 @@ commands! {
     Banner "banner" "banner" "Show the banner." "" 0 Some(0), Manager [open];
     DebugDrain "debug.drain" "debug.drain <seconds>" "Have the worker accept no more, and end when its connections have, or after so many seconds." "" 1 Some(1), Worker [debug];
     DebugFragfetch "debug.fragfetch" "debug.fragfetch" "Deliver fetched bodies in pieces of this many bytes." "" 1 Some(1), Worker [debug];
-    DebugHandover "debug.handover" "debug.handover begin|end|undo" "Have the worker hand its objects over to the one that takes its place, let go of them, or go on without that one." "" 1 Some(1), Worker [debug];
+    DebugHandover "debug.handover" "debug.handover begin|commit|end|undo" "Have the worker hand its objects over to the one that takes its place, take them for good, let go of them, or go on without that one." "" 1 Some(1), Worker [debug];
     DebugListenAddress "debug.listen_address" "debug.listen_address" "Show the addresses listened on." "" 0 Some(0), Worker [debug];
     DebugPanicMaster "debug.panic.master" "debug.panic.master" "Make the manager panic." "" 0 Some(0), Manager [debug];
     DebugPanicWorker "debug.panic.worker" "debug.panic.worker" "Make the worker panic." "" 0 Some(0), Worker [debug];

@@ -202,13 +202,18 @@ fn drain(worker: &Worker, seconds: &str) -> Reply {
     Reply::ok("")
 }
 
-/// `debug.handover begin|end|undo`; `undo` says whether there was anything to undo.
+/// `debug.handover begin|end|undo`, to a worker that has a successor; `undo` says whether there was anything to undo.
+/// `commit`, to the successor: the other one isn't asked to go on any more.
 fn handover(worker: &Arc<Worker>, what: &str) -> Reply {
     let done = match what {
         "begin" => succession::begin(worker),
         "end" => succession::end(worker),
+        "commit" => {
+            worker.disks.want_to_write();
+            Ok(())
+        }
         "undo" => return Reply::ok(if succession::undo(worker) { "undone" } else { "" }),
-        _ => return Reply::new(Status::Param, "begin, end or undo"),
+        _ => return Reply::new(Status::Param, "begin, commit, end or undo"),
     };
     match done {
         Ok(()) => Reply::ok(""),

@@ -6,17 +6,18 @@ use std::collections::hash_map::RandomState;
 use std::fs::File;
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use base::Clock;
 use cli::handoff::{DiskStart, Store};
-use disk::{Bond, DeviceOptions, Disk, DiskCounts, Driver, FileDevice, Options, Stage};
+use disk::{Bond, DeviceOptions, Disk, DiskCounts, Driver, FileDevice, Options, Others, Stage};
 use parking_lot::Mutex;
 use storage::Home;
 use sys::blockfile::Direct;
 use sys::pages::Pool;
 use tables::counters::{DiskSet, Smf};
-use tables::stores::{Checks, DirectIo, DiskOptions};
+use tables::stores::{Checks, DirectIo};
 
 use crate::journal::Former;
 
@@ -33,7 +34,42 @@ const POOL: std::ops::RangeInclusive<u64> = 16 << 20..=32 << 20;
 
 /// The disks of this worker.
 #[derive(Default)]
-pub struct Disks(Vec<Arc<OpenDisk>>);
+pub struct Disks {
+    all: Vec<Arc<OpenDisk>>,
+    lock: Arc<WriteLock>,
+}
+
+/// What the one worker has locked that writes to disks. The kernel keeps the lock of a worker that has died until the last of its
+/// writes has ended.
+#[derive(Default)]
+struct WriteLock {
+    /// `None`: nobody else can write.
+    file: Option<Arc<File>>,
+    /// This worker would write.
+    is_wanted: AtomicBool,
+}
+
+impl WriteLock {
+    fn open(number: Option<i32>) -> WriteLock {
+        let file = number.map(|number| sys::fd::inherit(number).map(|fd| Arc::new(File::from(fd))));
+        let file = file.transpose().inspect_err(|error| eprintln!("the lock of disks: {error}"));
+        WriteLock { file: file.unwrap_or_default(), is_wanted: AtomicBool::new(false) }
+    }
+
+    fn want(&self) {
+        self.is_wanted.store(true, Relaxed);
+    }
+
+    /// Whether this worker has it, from now on if it wants it and nobody has it.
+    fn is_held(&self) -> bool {
+        self.is_wanted.load(Relaxed) && self.file.as_ref().is_none_or(|file| file.try_lock().is_ok())
+    }
+
+    fn give_up(&self) {
+        self.is_wanted.store(false, Relaxed);
+        self.file.iter().for_each(|file| _ = file.unlock());
+    }
+}
 
 /// One of them.
 struct OpenDisk {
@@ -44,6 +80,9 @@ struct OpenDisk {
     shown: Counters,
     index_limit: u64,
     is_kept: bool,
+    /// Of its store, as the manager says; and what this process has drawn for it.
+    life: u64,
+    drawn: u64,
 }
 
 /// Where it is counted.
@@ -54,49 +93,111 @@ pub struct Counters {
 }
 
 impl Disks {
-    /// Opens what the manager hands over; `counters` has those of a store by its name. Nothing is read or written yet.
+    /// Opens what the manager hands over; `counters` has those of a store by its name. Nothing is read or written yet; beside
+    /// a worker that has them nothing is before [`Disks::take_over`].
     pub fn open<'a>(
         stores: impl Iterator<Item = &'a Store>,
         clock: &Clock,
         former: Option<&Former>,
+        has_former: bool,
+        write_lock: Option<i32>,
         mut counters: impl FnMut(&str) -> Counters,
     ) -> Disks {
+        let lock = WriteLock::open(write_lock);
+        if !has_former {
+            lock.want();
+        }
+        let others = match has_former {
+            true => Others::Present,
+            false if lock.is_held() => Others::Nobody,
+            false => Others::Ended,
+        };
         let mut disks = Vec::new();
         for store in stores {
             let Some(disk) = &store.disk else { continue };
-            let options = disk_options(disk, clock, former);
-            match OpenDisk::open(store, &disk.options, options, counters(&store.name)) {
+            let options = Options { others, ..disk_options(disk, clock, former) };
+            match OpenDisk::open(store, disk, options, lock.file.clone(), counters(&store.name)) {
                 Ok(open) => disks.push(Arc::new(open)),
                 Err(why) => eprintln!("storage.{}: {why}: it has memory alone", store.name),
             }
         }
-        Disks(disks)
+        Disks { all: disks, lock: Arc::new(lock) }
     }
 
     /// The disk of a store.
     pub fn home_of(&self, store: &str) -> Option<Arc<dyn Home>> {
-        let open = self.0.iter().find(|open| open.store == store)?;
+        let open = self.all.iter().find(|open| open.store == store)?;
         Some(Arc::new(open.disk.clone()))
     }
 
     /// Has each of them opened and driven by a thread of its own.
     pub fn start(&self, clock: &Clock) {
-        for open in &self.0 {
+        for open in &self.all {
             let Some(driver) = open.driver.lock().take() else { continue };
-            let (own, clock) = (open.clone(), clock.clone());
+            let (own, clock, lock) = (open.clone(), clock.clone(), self.lock.clone());
             let thread = std::thread::Builder::new().name("lacquer-disk".to_owned());
-            let spawned = thread.spawn(move || rt::run(own.drive(driver, &clock)));
+            let spawned = thread.spawn(move || rt::run(own.drive(driver, &clock, &lock)));
             if let Err(error) = spawned {
                 eprintln!("storage.{}: no thread for its disk: {error}: it has memory alone", open.store);
             }
         }
     }
 
+    /// Writes nothing more, so that another worker may take over; what isn't done within `limit` is taken back.
+    ///
+    /// # Errors
+    /// Whose disk takes too long.
+    pub fn hand_over(&self, limit: Duration) -> Result<(), String> {
+        let until = Instant::now() + limit;
+        for open in &self.all {
+            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            if !matches!(rt::run(rt::timeout(left, open.disk.hand_over())), Ok(Ok(()))) {
+                self.take_back();
+                return Err(format!("storage.{}: its disk isn't read yet, or takes too long", open.store));
+            }
+        }
+        self.lock.give_up();
+        Ok(())
+    }
+
+    /// Goes on after that: the other worker is gone, and has written nothing.
+    pub fn take_back(&self) {
+        self.lock.want();
+        let _ = self.lock.is_held();
+        self.all.iter().for_each(|open| open.disk.take_back());
+    }
+
+    /// Takes over what another worker has handed over, with what its journal says.
+    pub fn take_over(&self, former: Option<&Former>) {
+        for open in &self.all {
+            open.disk.take_over(Some(bond(former, open.life, open.drawn)), former.map_or(0, Former::least_ban_seq));
+        }
+    }
+
+    /// Waits until all that was taken over can be found, for `limit` at most: what can't be is a miss.
+    pub fn read_in(&self, limit: Duration) {
+        let until = Instant::now() + limit;
+        for open in &self.all {
+            let left = until.saturating_duration_since(Instant::now());
+            let _ = rt::run(rt::timeout(left, open.disk.read_in()));
+        }
+    }
+
+    /// No other worker is to write any more: this one does as soon as nothing of others can arrive.
+    pub fn want_to_write(&self) {
+        self.lock.want();
+    }
+
+    /// No other worker reads any more.
+    pub fn own(&self) {
+        self.all.iter().for_each(|open| open.disk.own());
+    }
+
     /// Brings to the disks what isn't there yet, so that the next start finds it at once; a disk that takes longer than
     /// `limit` is left as after a crash.
     pub fn close(&self, limit: Duration) {
         let until = Instant::now() + limit;
-        for open in self.0.iter().filter(|open| open.disk.progress().stage == Stage::Ready) {
+        for open in self.all.iter().filter(|open| open.disk.progress().stage == Stage::Ready) {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             let _ = rt::run(rt::timeout(left, open.disk.close()));
         }
@@ -104,12 +205,19 @@ impl Disks {
 
     /// All, with the store's name; and the memory that the kernel holds for operations.
     pub fn usage(&self) -> impl Iterator<Item = (&str, disk::Usage, u64)> {
-        self.0.iter().map(|open| (open.store.as_str(), open.disk.usage(), open.device.locked_bytes()))
+        self.all.iter().map(|open| (open.store.as_str(), open.disk.usage(), open.device.locked_bytes()))
     }
 }
 
 impl OpenDisk {
-    fn open(store: &Store, wanted: &DiskOptions, options: Options, shown: Counters) -> Result<OpenDisk, String> {
+    fn open(
+        store: &Store,
+        start: &DiskStart,
+        options: Options,
+        held: Option<Arc<File>>,
+        shown: Counters,
+    ) -> Result<OpenDisk, String> {
+        let wanted = &start.options;
         let number = store.fd.ok_or("the manager has no file for it")?;
         let file = File::from(sys::fd::inherit(number).map_err(|error| error.to_string())?);
         let front = wanted.front_bytes.unwrap_or_default();
@@ -119,6 +227,7 @@ impl OpenDisk {
             // The manager has tried, at a time when nobody waited for a worker.
             direct: if wanted.direct == DirectIo::Off { Direct::Never } else { Direct::AsFound },
             pool: pool.clone(),
+            held,
             ..DeviceOptions::default()
         };
         let device = Arc::new(FileDevice::from_file(file, &device).map_err(|why| format!("its file {why}"))?);
@@ -126,18 +235,24 @@ impl OpenDisk {
             eprintln!("storage.{}: {note}", store.name);
         }
         let (index_limit, is_kept) = (options.index_bytes, wanted.keep);
+        let (life, drawn) = (start.life, options.drawn);
         // What is read ahead leaves room for records and for what is written.
         let read_ahead_bytes = pool.as_ref().map_or(options.read_ahead_bytes, |pool| pool.bytes() as u64 / 4 * 3);
         let (disk, driver) = Disk::open(device.clone(), Options { pool, read_ahead_bytes, ..options }, None);
         let driver = Mutex::new(Some(driver));
-        Ok(OpenDisk { store: store.name.clone(), disk, device, driver, shown, index_limit, is_kept })
+        Ok(OpenDisk { store: store.name.clone(), disk, device, driver, shown, index_limit, is_kept, life, drawn })
     }
 
     /// The life of a disk's thread.
-    async fn drive(self: Arc<Self>, driver: Driver, clock: &Clock) {
+    async fn drive(self: Arc<Self>, driver: Driver, clock: &Clock, lock: &WriteLock) {
         rt::spawn(driver);
         let mut story = Story::new(self.is_kept);
+        let mut may_write = false;
         loop {
+            if !may_write && lock.is_held() {
+                may_write = true;
+                self.disk.allow_writing();
+            }
             self.disk.tick(seconds(clock));
             self.show();
             for line in story.go_on(&self.disk, Instant::now()) {
@@ -261,16 +376,19 @@ impl Story {
 fn disk_options(start: &DiskStart, clock: &Clock, former: Option<&Former>) -> Options {
     let wanted = &start.options;
     let drawn = RandomState::new().hash_one(clock.real().0.to_bits());
-    // What no journal knows begins empty.
-    let bond = former.map_or_else(|| Bond { known: Vec::new(), own: drawn }, |former| former.bond(start.life));
     Options {
         index_bytes: wanted.index_bytes.unwrap_or(u64::MAX),
-        journal: Some(bond),
+        journal: Some(bond(former, start.life, drawn)),
         least_ban_seq: former.map_or(0, Former::least_ban_seq),
         replaces: true,
         checks_bodies: wanted.checks == Checks::All,
         ..Options::new(seconds(clock), drawn)
     }
+}
+
+/// The number of a store's journal. What no journal knows begins empty.
+fn bond(former: Option<&Former>, life: u64, drawn: u64) -> Bond {
+    former.map_or_else(|| Bond { known: Vec::new(), own: drawn }, |former| former.bond(life))
 }
 
 /// Seconds since 1970.

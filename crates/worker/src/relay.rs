@@ -143,6 +143,16 @@ impl Peer for Relay {
             }
         }
     }
+
+    fn give_up(&mut self) {
+        let _ = sys::fd::stop_writing(&self.0.socket);
+        self.break_off();
+    }
+
+    fn given_up(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
+        let link = self.0.clone();
+        Box::new(move || sys::fd::is_silent(&link.socket).unwrap_or(true))
+    }
 }
 
 /// What the other worker has said.
@@ -272,6 +282,17 @@ mod tests {
         drop((a, b));
         // The ears hold both ends.
         assert!(!b_hears.is_finished());
+    }
+
+    #[test]
+    fn who_is_told_nothing_any_more_knows_it_at_once_and_may_still_speak() {
+        let [(mut a, mut a_ear), (b, mut b_ear)] = pair();
+        let given_up = b.given_up();
+        assert!(!given_up());
+        a.give_up();
+        assert!(given_up() && a.carry_out(b"x").is_err());
+        b.let_go().unwrap();
+        assert_eq!((a_ear.next(PAUSE), b_ear.hear(PAUSE)), (Said::LetGo, Said::Gone));
     }
 
     #[test]

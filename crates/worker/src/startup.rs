@@ -214,7 +214,8 @@ pub fn reserve_log(worker: &Worker) -> Result<(), String> {
 fn open_disks(start: &WorkerStart, stats: &Stats, clock: &Clock, former: Option<&Former>) -> Result<Disks, String> {
     let mut failed = None;
     let disks = start.stores.iter().filter(|store| store.name != TRANSIENT);
-    let disks = Disks::open(disks, clock, former, |name| crate::disks::Counters {
+    let has_former = start.former_fd.is_some();
+    let disks = Disks::open(disks, clock, former, has_former, start.write_lock_fd, |name| crate::disks::Counters {
         smf: counted(stats, name, &mut failed),
         disk: counted(stats, name, &mut failed),
     });

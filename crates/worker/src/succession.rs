@@ -13,6 +13,10 @@
 //!   what deliveries read ─────────────────────────▶ uses all memory again
 //! ```
 //!
+//! A disk is the present one's until it hands over: then it writes nothing more there. The successor reads there from its
+//! start on, writes once the upgrade can't be undone any more (`debug.handover commit`), and writes over what was there once
+//! the other one has let go. Until then the present one can take its disk back as it left it.
+//!
 //! `debug.handover end` has it let go at once, for another worker that comes; `undo` says that the successor failed.
 
 use std::sync::Arc;
@@ -28,6 +32,12 @@ use crate::startup::Worker;
 const LOOK: Duration = Duration::from_millis(20);
 /// The longest that objects are kept for a connection that may ask once more.
 const LONGEST_IDLE: Duration = Duration::from_secs(10);
+/// How long disks have for bringing to an end what is under way there.
+const DISK_PATIENCE: Duration = Duration::from_secs(20);
+/// How long a successor leaves what is on disks to the deliveries of a former worker that has let go. As within one worker.
+const READERS_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a successor waits for what disks hold before it takes connections.
+const READ_PATIENCE: Duration = Duration::from_secs(5);
 /// Of a store's size, one part in so many may wait for the former worker; at least [`DEFERRED_LEAST`] bytes.
 const DEFERRED_SHARE: u64 = 16;
 const DEFERRED_LEAST: u64 = 16 << 20;
@@ -53,9 +63,12 @@ pub fn begin(worker: &Arc<Worker>) -> Result<(), String> {
         return Err("what is here was handed over before".to_owned());
     }
     let number = worker.start.successor_fd.ok_or("there is no way to a successor")?;
+    // While traffic goes on as ever: what can't be handed over stays here.
+    worker.disks.hand_over(DISK_PATIENCE)?;
     let opened = sys::fd::inherit(number).and_then(Relay::open);
-    let (relay, ear) = opened.map_err(|error| format!("the successor: {error}"))?;
-    listen(worker, ear)?;
+    let opened = opened.map_err(|error| format!("the successor: {error}"));
+    let heard = opened.and_then(|(relay, ear)| listen(worker, ear).map(|()| relay));
+    let relay = heard.inspect_err(|_| worker.disks.take_back())?;
     worker.engine.has_successor.store(true, Ordering::Relaxed);
     if let Err(error) = worker.engine.cache.hand_over(Box::new(relay.clone())) {
         eprintln!("the journal of bans and purges can't be handed over: {error}");
@@ -81,11 +94,13 @@ pub fn end(worker: &Worker) -> Result<(), String> {
     Ok(())
 }
 
-/// Goes on without the successor, which failed; whether it had been left anything. What is here doesn't outlive this worker.
+/// Goes on without the successor, which failed; whether it had been left anything. What is here in memory doesn't outlive this
+/// worker, what is on disks does.
 pub fn undo(worker: &Worker) -> bool {
     let was_begun = worker.succession.0.lock().is_some();
     if was_begun {
-        worker.engine.cache.keep_no_journal();
+        worker.disks.take_back();
+        worker.engine.cache.take_back();
     }
     worker.engine.has_successor.store(false, Ordering::Relaxed);
     was_begun
@@ -114,10 +129,14 @@ pub fn take_over(worker: &Arc<Worker>) -> Result<(), String> {
     let (relay, ear) = opened.map_err(|error| format!("the former worker: {error}"))?;
     worker.engine.cache.take_over(Some(Box::new(relay)));
     let journal = crate::journal::read(&worker.start, &worker.engine.clock);
+    worker.disks.take_over(journal.as_ref());
     crate::startup::find_survivors(journal, &worker.engine);
     crate::journal::start(worker);
     crate::adoption::start(worker);
-    listen(worker, ear)
+    listen(worker, ear)?;
+    // The former one takes connections as long.
+    worker.disks.read_in(READ_PATIENCE);
+    Ok(())
 }
 
 /// Starts the thread that does what the other worker says.
@@ -131,7 +150,11 @@ fn listen(worker: &Arc<Worker>, ear: Ear) -> Result<(), String> {
 /// Does what the other worker says, until that is gone.
 fn attend(worker: &Worker, mut ear: Ear) {
     let cache = &worker.engine.cache;
+    let mut readers_until = None;
     loop {
+        if readers_until.take_if(|until| *until <= Instant::now()).is_some() {
+            worker.disks.own();
+        }
         match ear.hear(LOOK) {
             Said::Entries(entries) => {
                 // Where the journal is the other one's, that waits for this answer before it keeps what it has told.
@@ -140,7 +163,10 @@ fn attend(worker: &Worker, mut ear: Ear) {
                 tables::counters::flush();
                 ear.relay().answer(is_done);
             }
-            Said::LetGo => cache.own(),
+            Said::LetGo => {
+                cache.own();
+                readers_until = Some(Instant::now() + READERS_PATIENCE);
+            }
             Said::Gone => break,
             Said::Nothing => {}
         }
@@ -153,5 +179,8 @@ fn attend(worker: &Worker, mut ear: Ear) {
         }
     }
     cache.own();
+    // It wrote nothing any more since it had handed over.
+    worker.disks.want_to_write();
+    worker.disks.own();
     tables::counters::flush();
 }

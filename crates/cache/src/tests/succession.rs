@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use storage::StoreSpec;
-use storage::journal::{Journal, JournalFile, Life, Peer};
+use storage::home::simulated::SimulatedHome;
+use storage::journal::{Entry, Journal, JournalFile, Life, Peer};
 use tables::counters::Xkey;
 
 use super::kit::*;
@@ -20,6 +21,7 @@ const LIFE: Life = Life { number: 1, boot: 1, epoch: 0.0 };
 struct Wire {
     other: Arc<OnceLock<Cache>>,
     is_cut: Arc<AtomicBool>,
+    is_given_up: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for Wire {
@@ -32,6 +34,15 @@ impl Peer for Wire {
     fn carry_out(&mut self, entries: &[u8]) -> io::Result<()> {
         let other = self.other.get().filter(|_| !self.is_cut.load(Relaxed)).ok_or(io::ErrorKind::BrokenPipe)?;
         if other.carry_out(entries) { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
+
+    fn give_up(&mut self) {
+        self.is_given_up.store(true, Relaxed);
+    }
+
+    fn given_up(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
+        let is_given_up = self.is_given_up.clone();
+        Box::new(move || is_given_up.load(Relaxed))
     }
 }
 
@@ -51,14 +62,27 @@ impl Pair {
     fn new(limit: u64) -> Pair {
         let mut specs = StoreSpec::in_memory(Some(limit));
         specs[0].arena = Some(unnamed());
-        let former = Kit::of(&specs, Params::default());
-        let next = Kit::beside(former.clock.clone(), &specs, Params::default());
+        Pair::over(&specs)
+    }
+
+    /// Their store has a home, and no arena.
+    fn with_home() -> (Pair, Arc<SimulatedHome>) {
+        let home = SimulatedHome::new();
+        let mut specs = StoreSpec::in_memory(Some(1 << 20));
+        specs[0].home = Some(Arc::new(home.clone()));
+        (Pair::over(&specs), home)
+    }
+
+    fn over(specs: &[StoreSpec]) -> Pair {
+        let former = Kit::of(specs, Params::default());
+        let next = Kit::beside(former.clock.clone(), specs, Params::default());
         for kit in [&former, &next] {
             kit.cache.enable_tags(Box::leak(Box::<Xkey>::default()));
         }
         let journal = sys::fd::memfd("journal").unwrap();
         former.cache.replay(Journal::format(medium(&journal)).unwrap(), Replay::nothing(LIFE));
-        let (to_former, to_next) = (Wire::default(), Wire::default());
+        let to_next = Wire::default();
+        let to_former = Wire { is_given_up: to_next.is_given_up.clone(), ..Wire::default() };
         assert!(to_former.other.set(former.cache.clone()).is_ok() && to_next.other.set(next.cache.clone()).is_ok());
         Pair { former, next, to_former, to_next, journal }
     }
@@ -167,6 +191,51 @@ fn a_former_one_that_cannot_be_told_is_recalled() {
 }
 
 #[test]
+fn a_former_one_with_a_home_is_recalled_though_they_share_no_memory() {
+    let (pair, _) = Pair::with_home();
+    pair.former.put("/", 100.0, b"x");
+    pair.hand_over();
+    assert!(!pair.former.cache.is_recalled());
+    pair.to_former.is_cut.store(true, Relaxed);
+    pair.next.cache.purge(&digest("/"), pair.next.now(), Purge::HARD);
+    assert!(pair.former.cache.is_recalled() && !pair.next.cache.is_recalled());
+}
+
+#[test]
+fn a_former_one_with_a_home_serves_nothing_from_it_once_it_has_let_go() {
+    let (pair, home) = Pair::with_home();
+    pair.former.put("/", 100.0, b"x");
+    pair.hand_over();
+    pair.former.cache.let_go().unwrap();
+    assert!(pair.former.cache.is_recalled() && home.copies() == 1);
+}
+
+#[test]
+fn a_worker_with_a_home_takes_its_journal_back_when_its_successor_failed() {
+    let (pair, _) = Pair::with_home();
+    pair.former.cache.ban_text("req.url == /before").unwrap();
+    pair.hand_over();
+    pair.next.cache.purge(&digest("/told"), pair.next.now(), Purge::HARD);
+    pair.to_next.is_cut.store(true, Relaxed);
+    pair.to_next.is_given_up.store(true, Relaxed);
+    assert!(pair.former.cache.is_recalled());
+    pair.former.cache.take_back();
+    assert!(!pair.former.cache.is_recalled());
+    pair.former.cache.purge(&digest("/own"), pair.former.now(), Purge::HARD);
+    pair.former.cache.ban_text("req.url == /after").unwrap();
+    assert!(pair.former.cache.unkept().is_none(), "what is invalidated is kept again");
+    let (_, entries) = Journal::open(medium(&pair.journal)).unwrap();
+    let count = |is_it: fn(&Entry) -> bool| entries.iter().filter(|entry| is_it(entry)).count();
+    // The list begins with one of its own.
+    assert_eq!(count(|entry| matches!(entry, Entry::Ban(_))), 3);
+    let purged = entries.iter().filter_map(|entry| match entry {
+        Entry::Purge(purge) => Some(purge.digest),
+        _ => None,
+    });
+    assert_eq!(purged.collect::<Vec<_>>(), [digest("/told").0, digest("/own").0]);
+}
+
+#[test]
 fn where_the_successor_cannot_be_told_an_invalidation_fails() {
     let pair = Pair::new(8 << 20);
     pair.hand_over();
@@ -180,7 +249,7 @@ fn where_the_successor_cannot_be_told_an_invalidation_fails() {
     pair.to_next.is_cut.store(false, Relaxed);
     pair.former.cache.ban_text("req.url == /").unwrap();
     assert!(block_on(pair.former.cache.unkept().unwrap()).is_err());
-    pair.former.cache.keep_no_journal();
+    pair.former.cache.take_back();
     assert!(pair.former.cache.unkept().is_none());
 }
 

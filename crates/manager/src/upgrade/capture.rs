@@ -42,6 +42,7 @@ impl Manager {
             arenas: arenas.map(|(store, file)| (store.to_owned(), file.as_raw_fd())).collect(),
             journal: journal.map(|file| file.as_raw_fd()),
             journal_file: self.journal_file.as_ref().map(|file| file.as_raw_fd()),
+            write_lock: self.write_lock.as_ref().map(AsRawFd::as_raw_fd),
             relay: self.upgrade.relay.as_ref().map(AsRawFd::as_raw_fd),
             after_death: self.succession.is_after_death(),
             vcls,

@@ -4,11 +4,12 @@
 //!
 //! At most two workers have the stores' memory at a time: before a third begins, those that leave let go of it.
 
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use crate::core::Manager;
-use crate::reply::ReplyExt;
+use crate::reply::{Reply, ReplyExt};
 use crate::report::{Severity, print};
 
 /// How long a worker that leaves may take to let go of what it serves.
@@ -21,12 +22,15 @@ pub(crate) struct Ends {
     pub former: Option<OwnedFd>,
     /// To the one that will take its place.
     pub successor: OwnedFd,
+    /// What it locks as long as it writes to disks; an opening of its own.
+    pub write_lock: Option<File>,
 }
 
 impl Ends {
     /// For the worker to inherit.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.former.iter().chain([&self.successor]).map(AsFd::as_fd)
+        let lock = self.write_lock.as_ref().map(AsFd::as_fd);
+        self.former.iter().chain([&self.successor]).map(AsFd::as_fd).chain(lock)
     }
 }
 
@@ -35,11 +39,14 @@ impl Manager {
     /// with memory of its own.
     pub(crate) fn prepare_handover(&mut self) {
         self.have_leaving_let_go();
-        let has_way = self.upgrade.relay.is_some() && !self.arenas.is_empty();
-        self.upgrade.hands_over = has_way && self.arenas.are_of_this_format();
-        if has_way && !self.upgrade.hands_over {
+        let has_disks = !self.store_files.is_empty();
+        let has_way = self.upgrade.relay.is_some() && (has_disks || !self.arenas.is_empty());
+        let is_readable = self.arenas.are_of_this_format();
+        self.upgrade.hands_over = has_way && (has_disks || is_readable);
+        if has_way && !is_readable {
             let text = "What the stores hold in memory is of another format: the next worker begins with empty ones";
             print(Severity::Info, text);
+            self.arenas.empty_memory();
         }
         if !self.upgrade.hands_over {
             self.upgrade.relay = None;
@@ -55,18 +62,27 @@ impl Manager {
         let former = self.upgrade.relay.take().filter(|_| self.upgrade.is_taking_over && self.upgrade.hands_over);
         let (successor, ours) = sys::fd::socket_pair()?;
         self.upgrade.relay = Some(ours);
-        Ok(Ends { former, successor })
+        // Who has changed users doesn't reach its own descriptors through /proc.
+        let write_lock =
+            self.write_lock.as_ref().map(|lock| self.jail.privileged(|| sys::fd::reopen(lock))).transpose()?;
+        Ok(Ends { former, successor, write_lock })
     }
 
     /// The new worker is ready to begin: the present one leaves the stores to it.
-    pub(crate) fn have_it_hand_over(&mut self) {
+    ///
+    /// # Errors
+    /// It has disks, and can't: then it is the one that goes on.
+    pub(crate) fn have_it_hand_over(&mut self) -> Result<(), Reply> {
         if !self.upgrade.is_taking_over || !self.upgrade.hands_over {
-            return;
+            return Ok(());
         }
-        let Some(leaving) = self.upgrade.leaving.last_mut() else { return };
+        let Some(leaving) = self.upgrade.leaving.last_mut() else { return Ok(()) };
         let answer = leaving.worker.command("debug.handover begin");
         leaving.hands_over = answer.is_ok();
         if !answer.is_ok() {
+            if !self.store_files.is_empty() {
+                return Err(answer);
+            }
             // It would go on writing where the new one writes.
             let pid = leaving.worker.pid().unwrap_or_default();
             print(
@@ -75,14 +91,15 @@ impl Manager {
             );
             leaving.worker.end_at_once();
         }
+        Ok(())
     }
 
-    /// The successor failed: what the worker of before had left to it is of no use any more.
+    /// The successor failed: what the worker of before had left to it in memory is of no use any more.
     pub(crate) fn undo_handover(&mut self) {
         let answer = self.worker.command("debug.handover undo");
         if answer.text() == "undone" {
             self.upgrade.relay = None;
-            self.arenas.empty();
+            self.arenas.empty_memory();
         }
     }
 

@@ -146,6 +146,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
     let journal = state.journal.map(copy).transpose()?.map(File::from);
     let journal_file = state.journal_file.map(copy).transpose()?.map(File::from);
     let relay = state.relay.map(copy).transpose()?;
+    let write_lock = state.write_lock.map(copy).transpose()?.map(File::from);
     let pid_files = state.pid_files.iter().map(|(path, fd)| {
         PidFile::resume(copy(*fd)?, path).map_err(|e| format!("{}: {}", path.display(), errno_text(&e)))
     });
@@ -168,6 +169,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         stores: super::trial::stores_of(&options.ordered)?,
         store_files: store_files.collect::<Result<_, String>>()?,
         journal_file,
+        write_lock,
         arenas: Arenas::from_parts(arenas.collect::<Result<_, String>>()?, journal),
         succession: Succession::resume(state.after_death),
         listeners: state.listeners.iter().map(listener).collect::<Result<_, _>>()?,
@@ -336,6 +338,8 @@ impl Manager {
     /// Has the worker whose place was taken accept no more; what is to be said.
     fn dismiss_worker(&mut self, writer: &str) -> String {
         let (now, limit) = (self.now(), self.params.upgrade_drain);
+        // A worker that can't be told ends, as ever, and the next one needs no leave.
+        let _ = self.worker.command("debug.handover commit");
         let new = self.worker.pid().unwrap_or_default();
         let Some(leaving) = self.upgrade.leaving.last_mut() else { return String::new() };
         leaving.until = now + limit;

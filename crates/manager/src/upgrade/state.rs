@@ -123,6 +123,8 @@ pub struct State {
     pub journal: Option<i32>,
     /// The journal of stores that are kept.
     pub journal_file: Option<i32>,
+    /// What a worker locks as long as it writes to disks.
+    pub write_lock: Option<i32>,
     /// The way from the present worker to its successor: the successor's end.
     pub relay: Option<i32>,
     /// The present worker came after one that died.
@@ -173,7 +175,13 @@ impl State {
         all.extend(self.listeners.iter().flat_map(|l| &l.sockets));
         all.extend(self.stores.iter().map(|s| s.file));
         all.extend(
-            self.arenas.iter().map(|(_, fd)| fd).chain(&self.journal).chain(&self.journal_file).chain(&self.relay),
+            self.arenas
+                .iter()
+                .map(|(_, fd)| fd)
+                .chain(&self.journal)
+                .chain(&self.journal_file)
+                .chain(&self.write_lock)
+                .chain(&self.relay),
         );
         all.extend(self.workers.iter().flat_map(|w| [w.cli, w.output, w.panic]));
         all.extend(self.pid_files.iter().map(|(_, fd)| fd));
@@ -205,6 +213,7 @@ impl State {
         }
         self.journal.iter().for_each(|fd| out.line("journal", [number(*fd)]));
         self.journal_file.iter().for_each(|fd| out.line("journal_file", [number(*fd)]));
+        self.write_lock.iter().for_each(|fd| out.line("write_lock", [number(*fd)]));
         self.relay.iter().for_each(|fd| out.line("relay", [number(*fd)]));
         out.line("after_death", [flag(self.after_death)]);
         self.vcls.iter().for_each(|vcl| out.vcl(vcl));
@@ -275,6 +284,7 @@ impl State {
             b"arena" => self.arenas.push((take.text()?, take.number()?)),
             b"journal" => self.journal = Some(take.number()?),
             b"journal_file" => self.journal_file = Some(take.number()?),
+            b"write_lock" => self.write_lock = Some(take.number()?),
             b"relay" => self.relay = Some(take.number()?),
             b"after_death" => self.after_death = take.flag()?,
             b"vcl" => self.vcls.push(take.vcl()?),
@@ -519,6 +529,7 @@ mod tests {
             arenas: vec![("s1".into(), 13)],
             journal: Some(14),
             journal_file: Some(15),
+            write_lock: Some(27),
             relay: Some(16),
             vcls: vec![
                 Vcl { name: "boot".into(), state: "auto".into(), file: Some("v/b".into()), ..Vcl::default() },
@@ -544,7 +555,7 @@ mod tests {
     fn it_comes_back() {
         let state = example();
         assert_eq!(State::decode(&state.encode()), Ok(state.clone()));
-        let all = [4, 5, 6, 8, 9, 12, 13, 14, 15, 16, 20, 21, 22, 30];
+        let all = [4, 5, 6, 8, 9, 12, 13, 14, 15, 16, 20, 21, 22, 27, 30];
         assert_eq!(state.descriptors().into_iter().collect::<Vec<_>>(), all);
     }
 

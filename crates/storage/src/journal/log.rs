@@ -115,6 +115,17 @@ impl Log {
         Ok((Log { medium, generation: head.generation, begin: head.begin, end, base: used as u64 }, payload))
     }
 
+    /// Another process has written here and is gone: goes on behind what it has left.
+    pub fn read_again(&mut self) -> Result<(), JournalError> {
+        let head = newest_head(&*self.medium)?;
+        let mut bytes = vec![0; log_bytes(self.medium.len()?, head.begin)?];
+        self.medium.read_at(head.begin, &mut bytes)?;
+        let (_, used) = read_frames(&bytes, head.generation)?;
+        (self.generation, self.begin, self.end) = (head.generation, head.begin, head.begin + used as u64);
+        self.base = used as u64;
+        Ok(())
+    }
+
     /// Bytes of the log, and how many it had when it was begun.
     pub fn sizes(&self) -> (u64, u64) {
         (self.end - self.begin, self.base)

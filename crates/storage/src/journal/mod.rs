@@ -122,6 +122,14 @@ pub trait Peer: Send + std::fmt::Debug {
     /// # Errors
     /// It isn't done.
     fn carry_out(&mut self, entries: &[u8]) -> io::Result<()>;
+
+    /// Has it know, at once, that it isn't told any more.
+    fn give_up(&mut self) {}
+
+    /// Tells whether that was said by the other worker, or that one is gone.
+    fn given_up(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
+        Box::new(|| false)
+    }
 }
 
 #[derive(Debug)]
@@ -318,6 +326,26 @@ impl Journal {
         result
     }
 
+    /// The successor is gone: writes here again. What the log says since [`Journal::hand_over`] is to be replaced at once, by
+    /// [`Journal::cut`].
+    ///
+    /// # Errors
+    /// What it has left can't be gone on from: the journal is incomplete.
+    pub fn take_back(&self) -> io::Result<()> {
+        let mut writer = self.writer.lock();
+        if writer.successor.take().is_none() {
+            return Ok(());
+        }
+        self.queue.lock().is_handed_over = false;
+        if writer.failure.is_some() {
+            return Ok(());
+        }
+        // What couldn't be told to the successor has been said where it mattered.
+        *self.failure.lock() = None;
+        let read = writer.log.read_again();
+        read.or_else(|error| self.fail(&mut writer, Some(io::Error::other(error))))
+    }
+
     /// Why the journal is incomplete, if it is.
     pub fn failure(&self) -> Option<Failure> {
         self.failure.lock().clone()
@@ -342,7 +370,8 @@ impl Journal {
     /// Something can't be told here any more: the next worker believes nothing.
     pub fn renounce(&self, reason: &'static str) {
         let mut writer = self.writer.lock();
-        if writer.failure.is_none() {
+        // What is a successor's is written by that one alone.
+        if writer.failure.is_none() && writer.successor.is_none() {
             // Whether it could be written down is tried again by each commit.
             let _ = self.fail(&mut writer, Some(io::Error::other(reason)));
         }

@@ -310,6 +310,39 @@ fn what_comes_after_the_hand_over_is_the_successors() {
 }
 
 #[test]
+fn a_journal_that_is_taken_back_goes_on_behind_what_a_successor_left() {
+    for writes in 0..4 {
+        let disk = Disk::default();
+        let journal = Journal::format(disk.clone()).unwrap();
+        write(&journal, &ban(1));
+        let next = Next::default();
+        journal.hand_over(Box::new(next.clone())).unwrap();
+        // Opening it begins the log anew, and it may have gone on from there.
+        let (other, _) = Journal::open(disk.clone()).unwrap();
+        (0..writes).for_each(|n| write(&other, &ban(100 + n)));
+        drop(other);
+        next.0.lock().1 = true;
+        let lost = journal.append(&ban(2));
+        assert!(journal.commit(lost).is_err());
+        journal.take_back().unwrap();
+        journal.cut().unwrap().finish(&[ban(1), ban(2)]).unwrap();
+        write(&journal, &ban(3));
+        assert_eq!(reopen(&disk.bytes()).unwrap(), [ban(1), ban(2), ban(3)], "{writes}");
+        assert_eq!(journal.failure(), None);
+    }
+}
+
+#[test]
+fn a_journal_that_was_handed_over_is_renounced_by_nobody_but_its_successor() {
+    let disk = Disk::default();
+    let journal = Journal::format(disk.clone()).unwrap();
+    write(&journal, &ban(1));
+    journal.hand_over(Box::new(Next::default())).unwrap();
+    journal.renounce("too much");
+    assert_eq!(reopen(&disk.bytes()).unwrap(), [ban(1)]);
+}
+
+#[test]
 fn a_journal_that_is_incomplete_says_so_when_it_is_handed_over() {
     let disk = Disk::default();
     let journal = Journal::format(disk.clone()).unwrap();
