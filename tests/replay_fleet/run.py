@@ -226,10 +226,13 @@ def strangers(report, tool, d):
         report.check(status == 0, f"after strangers: {status} {err!r}")
     # Those who know it (here: it has none) may break the protocol, too.
     with Ear() as ear, Workers(tool, 1) as workers:
-        for frames in [b"B\0\0\0\5\0\0\0\0\0", b"P\0\0\0\2{}", b"O\0\0\0\2{}", b"F\0\0\0\5\7\0\0\0\0", b"A\0\0\0\1x", b"C\0\0\0\0"]:
+        for frames in [b"B\0\0\0\5\0\0\0\0\0", b"P\0\0\0\2{}", b"O\0\0\0\2{}", b"F\0\0\0\5\7\0\0\0\0", b"A\0\0\0\1x", b"C\0\0\0\0",
+                       b"A\0\0\0\x0e127.0.0.1:8080" * 30000]:
             impostor(workers.addresses[0], frames)
         got = until(20, lambda: tool.run("--to", ear.address, *workers.words, d / "ten")[0] == 0)
         report.check(got, "after coordinators that break the protocol")
+    told = workers.ended[0][1].count("not of this protocol")
+    report.check(told == 7, f"each breach ends its run, and is told: {told} {workers.ended}")
     # And a worker that isn't one.
     with Ear() as ear:
         status, _, err = tool.run("--to", ear.address, "--workers", ear.address, d / "ten")
@@ -261,10 +264,10 @@ def impostor(address, frames):
         text = json.dumps({"protocol": 1, "nonce": "00", "proof": proof}).encode()
         s.sendall(b"K" + len(text).to_bytes(4, "big") + text)
         kind, _ = read()
-        if kind == b"W":
-            s.sendall(frames)
-            s.shutdown(socket.SHUT_WR)
         with contextlib.suppress(OSError):
+            if kind == b"W":
+                s.sendall(frames)
+                s.shutdown(socket.SHUT_WR)
             while s.recv(4096):
                 pass
 

@@ -12,7 +12,7 @@ use accesslog::Entry;
 use crate::head::Unsent;
 
 /// Addresses in all: names that a log invents can't grow the list without bound.
-const MAX_ADDRESSES: usize = 10_000;
+pub const MAX_ADDRESSES: usize = 10_000;
 
 /// Something to connect to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -7,7 +7,7 @@
 use std::io::BufReader;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -22,10 +22,12 @@ use crate::engine::{End, Engine};
 use crate::reader::{ReaderReport, SentBatch};
 use crate::server;
 use crate::stream::Stream;
-use crate::target::{Address, Addresses};
+use crate::target::{Address, Addresses, MAX_ADDRESSES};
 
 /// Frames that wait to be written: credits for all that may be under way, and some seconds' figures.
 const MAX_WAITING: usize = 4 * AHEAD;
+/// Orders that wait: a coordinator gives the next part when the last one is reported.
+const MAX_ORDERS: usize = 8;
 /// How long between two looks where nothing wakes.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
@@ -118,7 +120,7 @@ fn session(engine: &mut Engine, o: &Serve, stream: TcpStream) -> std::io::Result
     let addresses = Addresses::default();
     engine.renew(addresses.clone());
     let (out, frames) = sync_channel::<Frame>(MAX_WAITING);
-    let (orders_in, orders) = channel();
+    let (orders_in, orders) = sync_channel(MAX_ORDERS);
     let mut to = stream.try_clone()?;
     let writer = std::thread::Builder::new()
         .name("replay-writer".into())
@@ -160,7 +162,7 @@ struct Feed {
 struct Inbox {
     feeds: Vec<Feed>,
     addresses: Addresses,
-    orders: Sender<Order>,
+    orders: SyncSender<Order>,
     wake: Box<dyn Fn() + Send>,
     stop: Box<dyn Fn() + Send>,
 }
@@ -218,7 +220,7 @@ impl Inbox {
     }
 
     fn hand_on(&self, order: Order) -> std::io::Result<()> {
-        self.orders.send(order).map_err(|_| wire::broken())?;
+        self.orders.try_send(order).map_err(|_| wire::broken())?;
         (self.wake)();
         Ok(())
     }
@@ -230,7 +232,12 @@ impl Inbox {
             Some(path) => Address::Unix(path.into()),
             None => Address::Inet(text.parse().map_err(|_| wire::broken())?),
         };
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).push(address);
+        let mut all = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        // A coordinator looks up that many, and has those of its options.
+        if all.len() >= 2 * MAX_ADDRESSES {
+            return Err(wire::broken());
+        }
+        all.push(address);
         Ok(())
     }
 
