@@ -18,8 +18,8 @@ Usage: lacquer simulate [options] LOG... [--or CHANGES]...
 ";
 
 const DETAILS: &str = "
-How large must the cache be? Which requests of a log would be hits, by size of the cache, with this server's choice of what
-goes when it is full, and with varnishd's (LRU). Nothing is sent; the log may be any server's, or a running one's.
+How large must the cache be? Which requests of a log would be hits, by the size of the cache: with this server's choice of
+what goes when it is full, and with varnishd's (LRU). Nothing is sent; the log may be any server's, or a running one's.
 
 LOG may be packed with gzip; - is standard input. A running log is read until Ctrl-C or -d.
 
@@ -31,12 +31,12 @@ The cache
  --drop-query NAMES   Without these parameters URLs are the same: utm_*,ref or all
  --merge-www          www.HOST is HOST
  --vary FIELD         Each value of that field of requests has an object of its own (may be repeated)
- --vary FIELD:a|b     Each class has: values with a in them, with b in them, others; of Accept fields the first that is known
+ --vary FIELD:a|b     Each class has: values with a in them, with b, others; of Accept fields the first that is known
  --pass PATH          Never cached: what begins so (may be repeated)
  --pass-cookies       Nor requests with a cookie, if the log tells
  --object-size SIZE   Of bodies whose length the log doesn't tell (default: the average)
  --overhead SIZE      Kept of an object beside its body (default 400)
- --or CHANGES         The same cache with other settings of these, to compare (may be repeated): --or --ttl 60s --or --merge-www
+ --or CHANGES         To compare: the same with other settings of these (may be repeated): --or --ttl 60s --or --merge-www
 What counts
  --warm-up PERCENT    That part of the requests only fills the cache (default 0)
  --sample N           At most so many requests are kept in memory, of a sample of the URLs (default 500000)
@@ -50,10 +50,10 @@ Further
  -q                   No progress on the terminal
  -h                   This text
 
-Passed are other methods than GET and HEAD, requests with Authorization, answers with other statuses than 200, 203, 204, 206,
-300, 301, 304, 404, 410, 414, 416, and what the log itself calls passed. Percentages are of all requests, and of all bytes
-sent; beside them stands the error of a sample: 19 of 20 times the whole log says the same within it. A sample takes 60 MB,
-and as much for each further key (--drop-query, --vary, ...).
+Passed are other methods than GET and HEAD, requests with Authorization, answers with other statuses than 200, 203, 204,
+206, 300, 301, 304, 404, 410, 414, 416, and what the log itself calls passed. Percentages are of all requests, and of all
+bytes sent; beside them stands the error of a sample: 19 of 20 times the whole log says the same within it. A sample takes
+60 MB, and as much for each further key (--drop-query, --vary, ...).
 
 Exit status: 0; 1: no request was read; 2: wrong words, or the log doesn't tell what was asked for.
 ";
