@@ -195,7 +195,8 @@ pub fn is_silent(fd: impl AsFd) -> io::Result<bool> {
     let mut polled = [PollFd::new(fd.as_fd(), ends)];
     poll(&mut polled, PollTimeout::ZERO)?;
     let all = ends | PollFlags::POLLHUP | PollFlags::POLLERR;
-    Ok(polled[0].revents().is_some_and(|events| events.intersects(all)))
+    // `None`: there are flags that have no name there, and this one has none.
+    Ok(polled[0].revents().is_none_or(|events| events.intersects(all)))
 }
 
 /// Says nothing more on a socket: the other end reads what there is and then its end.
