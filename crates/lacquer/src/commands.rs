@@ -82,6 +82,9 @@ pub const COMMANDS: &[Command] = &[
     command("doctor", None, "lacquer-doctor", "what is wrong with this machine and its server", |_, args| {
         lacquer_doctor::main(args)
     }),
+    command("plan", None, "lacquer-plan", "how much load workers can bear, and how much memory", |_, args| {
+        lacquer_plan::main(args)
+    }),
     command("vcl", None, "lacquer-vcl", "check VCL files, lay them out, migrate old ones", vcl),
     command("statsd", None, "lacquer-statsd", "a metrics server in the place of node's statsd", |_, args| {
         lacquer_statsd::main(args)

@@ -87,6 +87,12 @@ const PAGES: &[Page] = &[
     ("lacquer-simulate", 1, "how large must the cache be, by a log", Body::Help(lacquer_simulate::usage)),
     ("lacquer-talkers", 1, "who asks most, of a running server or in a log", Body::Help(lacquer_talkers::usage)),
     ("lacquer-doctor", 1, "what is wrong with this machine and its server", Body::Help(lacquer_doctor::usage)),
+    (
+        "lacquer-plan",
+        1,
+        "how much load workers can bear, and how much memory it takes",
+        Body::Help(lacquer_plan::usage),
+    ),
     ("lacquer-vcl", 1, "check VCL files, lay them out, migrate old ones", Body::Help(lacquer_vcl::manual)),
     (
         "lacquer-statsd",

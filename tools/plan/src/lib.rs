@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer plan`: what a queueing model says of workers, waiting places and memory, from service times that were measured.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod answers;
+mod counters;
+mod hitrate;
+mod measured;
+mod options;
+mod queue;
+mod report;
+
+use accesslog::Gathering;
+use base::print;
+
+use answers::Answers;
+use hitrate::Curve;
+use measured::Measured;
+pub use options::usage;
+use options::{Format, Invocation, Options, Source};
+
+/// Runs it: `args` are the words after `lacquer plan`; the exit status. 1: the load is more than can be served; 2: nothing can be said.
+///
+/// Must be called before the process has started a thread: it blocks signals for all threads to come.
+pub fn main(args: &[String]) -> i32 {
+    match options::parse(args) {
+        Ok(Invocation::Help) => {
+            print::out(usage());
+            0
+        }
+        Ok(Invocation::Run(options)) => run(&options).unwrap_or_else(|error| {
+            print::err(format_args!("lacquer plan: {error}\n"));
+            2
+        }),
+        Err(error) => {
+            print::err(format_args!("lacquer plan: {error}\n{}", options::SYNOPSIS));
+            2
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<i32, String> {
+    let curve = options.simulated.as_deref().map(Curve::read).transpose()?;
+    let measured = measured(options)?;
+    let answers = Answers::new(options, &measured, curve.as_ref())?;
+    let remarks = measured.remarks;
+    match options.format {
+        Format::Text => print::out(report::text(options, &answers)),
+        Format::Json => print::out(format_args!("{:#}\n", report::json(options, &answers, &remarks))),
+    }
+    if options.format == Format::Text {
+        remarks.iter().for_each(|remark| print::err(format_args!("lacquer plan: {remark}\n")));
+    }
+    Ok(i32::from(!answers.holds()))
+}
+
+/// What comes, and how long it takes: as told, or as measured.
+fn measured(options: &Options) -> Result<Measured, String> {
+    match &options.source {
+        Source::Told(classes) => {
+            let all = classes.iter().map(|class| class.rate).sum();
+            Ok(Measured { classes: classes.clone(), requests: options.requests.unwrap_or(all), remarks: Vec::new() })
+        }
+        Source::Log(gathering) => measured::classes(Gathering::clone(gathering), options.of, options.split),
+        Source::Counters { workdir, duration } => counters::classes(workdir, *duration),
+    }
+}

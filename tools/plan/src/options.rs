@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The words after `lacquer plan`.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use accesslog::{Gathering, LogFormat, Sources};
+use base::args::{Arg, Args};
+use base::text;
+
+pub const SYNOPSIS: &str = "\
+Usage: lacquer plan --workers N [options] LOG...
+       lacquer plan --workers N [options] -n DIR [--counters]
+       lacquer plan --workers N [options] --rate N --service TIME
+       lacquer plan --workers N [options] --class NAME:RATE:TIME...
+";
+
+const DETAILS: &str = "
+How many requests a second can a backend serve, how long do they wait, what happens at twice the load, how many workers
+and waiting places does it take? A queue before several workers, with service times as they were measured: by a log that
+has them (a varnishlog, varnishncsa's or web servers' with %D or %T), by a running server's log or counters, or as told.
+
+What comes
+ LOG                  A log; - is standard input. Its busiest minute is planned for
+ -n DIR               The log of the server with that working directory (--live: of the usual one), until Ctrl-C or -d
+ --counters           In place of its log its counters: connections to backends and requests over them (with -n, --live)
+ --of fetches|requests  What is served: fetches from backends, or all requests by their whole time (default fetches)
+ --split TIME         Fetches that take longer are a class of their own
+ --log-format FORMAT  How lines look, as Apache's LogFormat; else they tell themselves
+ --rate RATE          Arrivals: 250, 250/s, 12/h
+ --service TIME       How long one takes a worker, on average
+ --cv N               How much that varies: standard deviation over mean (default 1; 0: not at all)
+ --class NAME:RATE:TIME[:CV]  One of several kinds (may be repeated)
+Who serves
+ --workers N          How many are served at the same time
+ --chairs N           How many more may wait; who comes then is refused (default: no end)
+What is asked
+ --wait TIME          What 95 of 100 may wait at most (default: the mean service time)
+ --refused PERCENT    How many may be refused (default 1)
+ --think TIME         A user's time between two pages: rates are told as users, too
+ --per-page N         Requests of a page (default 1)
+ --simulated FILE     What `lacquer simulate --format json` said: memory, hit rate and what is left for backends
+ --requests RATE      All requests, of which the store answers its hits (with --simulated and a rate that is told)
+ --ram SIZE           Of the machine: how large its store may be, and what that hits (with --simulated)
+Further
+ --format text|json
+ -d TIME              End after that time
+ -q                   No progress on the terminal
+ -h                   This text
+
+Examples:
+ lacquer plan --workers 1 --rate 12/h --service 5m
+ lacquer plan --workers 3 --chairs 2 --class coffee:20/h:5m --class bread:2/h:20m
+ lacquer plan --workers 32 --chairs 64 --think 8s --log-format '%h %t \"%r\" %s %b %D %{Varnish:handling}x' access.log
+ lacquer plan --workers 32 --live -d 1m --simulated sizes.json --ram 32G
+";
+
+/// How it is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+/// What of a log is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Of {
+    #[default]
+    Fetches,
+    Requests,
+}
+
+/// One kind of what comes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Class {
+    pub name: String,
+    /// Arrivals a second.
+    pub rate: f64,
+    /// Mean seconds that one takes.
+    pub service: f64,
+    /// Their variance over the square of their mean.
+    pub cv2: f64,
+}
+
+/// Where rates and times are from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    Told(Vec<Class>),
+    Log(Box<Gathering>),
+    Counters { workdir: PathBuf, duration: Duration },
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub source: Source,
+    pub of: Of,
+    /// Seconds above which a fetch is of another class.
+    pub split: Option<f64>,
+    pub workers: u64,
+    pub chairs: Option<u64>,
+    /// Seconds; none: the mean service time.
+    pub wait: Option<f64>,
+    /// A share, 0 to 1.
+    pub refused: f64,
+    /// Seconds.
+    pub think: Option<f64>,
+    pub per_page: f64,
+    pub simulated: Option<String>,
+    /// All requests a second, hits and others.
+    pub requests: Option<f64>,
+    pub ram: Option<u64>,
+    pub format: Format,
+}
+
+/// What the words ask for.
+#[derive(Debug)]
+pub enum Invocation {
+    Run(Box<Options>),
+    Help,
+}
+
+/// The whole help.
+pub fn usage() -> String {
+    format!("{SYNOPSIS}{DETAILS}")
+}
+
+/// Workers that are reckoned with.
+pub const MAX_WORKERS: u64 = 10_000;
+const TIMES: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(1_000_000_000);
+/// How long counters are looked at unless `-d` says so.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Words of the command line that make a source only together.
+#[derive(Default)]
+struct Parts {
+    sources: Sources,
+    is_quiet: bool,
+    duration: Option<Duration>,
+    by_counters: bool,
+    rate: Option<f64>,
+    service: Option<f64>,
+    cv: Option<f64>,
+    classes: Vec<Class>,
+    workers: Option<u64>,
+}
+
+/// Reads the words.
+///
+/// # Errors
+/// One line that names the wrong one.
+pub fn parse(words: &[String]) -> Result<Invocation, String> {
+    let mut options = Options {
+        source: Source::Told(Vec::new()),
+        of: Of::default(),
+        split: None,
+        workers: 0,
+        chairs: None,
+        wait: None,
+        refused: 0.01,
+        think: None,
+        per_page: 1.0,
+        simulated: None,
+        requests: None,
+        ram: None,
+        format: Format::Text,
+    };
+    let mut parts = Parts { sources: Sources { with_caused: true, ..Sources::default() }, ..Parts::default() };
+    let mut args = Args::new(words);
+    while let Some(arg) = args.next()? {
+        let name = match arg {
+            Arg::Help => return Ok(Invocation::Help),
+            Arg::Word(file) => {
+                parts.sources.files.push(file.to_owned());
+                continue;
+            }
+            Arg::Option(name) => name,
+        };
+        match name {
+            "-q" | "--quiet" => parts.is_quiet = true,
+            "--live" => parts.sources.live = Some(shm::reader::Reader::workdir_of(None)),
+            "-n" => parts.sources.live = Some(shm::reader::Reader::workdir_of(Some(args.value()?))),
+            "--counters" => parts.by_counters = true,
+            "--log-format" => parts.sources.format = Some(LogFormat::parse(args.value()?)?),
+            "-d" | "--duration" => parts.duration = Some(args.time(TIMES)?),
+            "--rate" => parts.rate = Some(args.parsed("a rate as 250, 250/s, 12/h", rate)?),
+            "--service" => parts.service = Some(args.time(TIMES)?.as_secs_f64()),
+            "--cv" => parts.cv = Some(args.parsed("a number from 0 to 100", variation)?),
+            "--class" => parts.classes.push(args.parsed("NAME:RATE:TIME[:CV], as bread:2/h:20m", class)?),
+            "--of" => options.of = args.one_of(&[("fetches", Of::Fetches), ("requests", Of::Requests)])?,
+            "--split" => options.split = Some(args.time(TIMES)?.as_secs_f64()),
+            "--workers" => parts.workers = Some(args.number(1..=MAX_WORKERS)?),
+            "--chairs" => options.chairs = Some(args.number(0..=crate::queue::MAX_PLACES)?),
+            "--wait" => options.wait = Some(args.time(Duration::ZERO..=*TIMES.end())?.as_secs_f64()),
+            "--refused" => options.refused = args.parsed("a share of a hundred", percent)?,
+            "--think" => options.think = Some(args.time(TIMES)?.as_secs_f64()),
+            "--per-page" => options.per_page = args.number::<u32>(1..=1_000_000)?.into(),
+            "--simulated" => options.simulated = Some(args.value()?.to_owned()),
+            "--requests" => options.requests = Some(args.parsed("a rate as 250, 250/s, 12/h", rate)?),
+            "--ram" => options.ram = Some(args.parsed("a size as 32G", text::parse_bytes)?),
+            "--format" => options.format = args.one_of(&[("text", Format::Text), ("json", Format::Json)])?,
+            _ => return Err(args.unknown()),
+        }
+    }
+    options.workers = parts.workers.ok_or("--workers is missing: how many are served at the same time")?;
+    if options.ram.is_some() && options.simulated.is_none() {
+        return Err("--ram needs --simulated: what lacquer simulate --format json said".into());
+    }
+    options.source = source(parts)?;
+    if options.requests.is_some() && (options.simulated.is_none() || !matches!(options.source, Source::Told(_))) {
+        return Err("--requests needs --simulated, and --rate or --class: a log and counters tell it".into());
+    }
+    Ok(Invocation::Run(Box::new(options)))
+}
+
+fn source(parts: Parts) -> Result<Source, String> {
+    let Parts { sources, is_quiet, duration, by_counters, rate, service, cv, classes, .. } = parts;
+    let is_log = sources.live.is_some() || !sources.files.is_empty();
+    let is_told = rate.is_some() || service.is_some() || !classes.is_empty();
+    match (is_log, is_told) {
+        (true, true) => Err("a log, or --rate, --service and --class, not both".into()),
+        (false, false) => Err("which log? (or --rate and --service)".into()),
+        (true, false) if sources.live.is_some() && !sources.files.is_empty() => {
+            Err("a running log or files, not both".into())
+        }
+        (true, false) => match (sources.live.clone(), by_counters) {
+            (Some(workdir), true) => Ok(Source::Counters { workdir, duration: duration.unwrap_or(LOOK) }),
+            (None, true) => Err("--counters are those of a running server: -n DIR or --live".into()),
+            (_, false) => Ok(Source::Log(Box::new(Gathering { sources, duration, is_quiet }))),
+        },
+        (false, true) if !classes.is_empty() => match (rate, service, cv) {
+            (None, None, None) => Ok(Source::Told(classes)),
+            _ => Err("--class has rate, time and variation in it: no --rate, --service, --cv beside it".into()),
+        },
+        (false, true) => {
+            let rate = rate.ok_or("--rate is missing")?;
+            let service = service.ok_or("--service is missing")?;
+            Ok(Source::Told(vec![Class { name: "all".into(), rate, service, cv2: cv.unwrap_or(1.0).powi(2) }]))
+        }
+    }
+}
+
+/// `250`, `250/s`, `12/h`
+fn rate(value: &str) -> Option<f64> {
+    let (number, unit) = value.split_once('/').unwrap_or((value, "s"));
+    let number: f64 = number.parse().ok()?;
+    let rate = number / text::unit_seconds(unit)?;
+    (rate.is_finite() && (0.0..=1e9).contains(&rate)).then_some(rate)
+}
+
+fn variation(value: &str) -> Option<f64> {
+    value.parse().ok().filter(|cv| (0.0..=100.0).contains(cv))
+}
+
+fn percent(value: &str) -> Option<f64> {
+    value
+        .trim_end_matches('%')
+        .parse()
+        .ok()
+        .filter(|share| (0.0..100.0).contains(share))
+        .map(|share: f64| share / 100.0)
+}
+
+fn class(value: &str) -> Option<Class> {
+    let mut words = value.split(':');
+    let name = words.next().filter(|name| !name.is_empty())?.to_owned();
+    let rate = rate(words.next()?)?;
+    let time = words.next()?;
+    let service =
+        text::parse_duration(time).or_else(|| time.parse().ok()).filter(|time| (1e-6..=1e9).contains(time))?;
+    let cv = words.next().map_or(Some(1.0), variation)?;
+    words.next().is_none().then_some(Class { name, rate, service, cv2: cv * cv })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Result<Invocation, String> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn words_are_understood() {
+        let Ok(Invocation::Run(o)) = words("--workers 3 --chairs 2 --class coffee:24/h:5m --class bread:2/h:20m:0.5")
+        else {
+            panic!()
+        };
+        let Source::Told(classes) = &o.source else { panic!() };
+        assert_eq!((o.workers, o.chairs, classes.len()), (3, Some(2), 2));
+        assert_eq!((classes[1].rate * 3600.0, classes[1].service, classes[1].cv2), (2.0, 1200.0, 0.25));
+        let Ok(Invocation::Run(o)) = words("--workers 1 --rate 12/h --service 5m --think 8s --per-page 100") else {
+            panic!()
+        };
+        assert_eq!((o.think, o.per_page, o.refused), (Some(8.0), 100.0, 0.01));
+        assert!(matches!(words("--workers 2 --live --counters").map(|i| matches!(i, Invocation::Run(_))), Ok(true)));
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (line, named) in [
+            ("x.log", "--workers is missing"),
+            ("--workers 1", "which log"),
+            ("--workers 0 x", "--workers 0"),
+            ("--workers 1 --rate 5 x", "not both"),
+            ("--workers 1 --rate 5", "--service is missing"),
+            ("--workers 1 --rate 5/x --service 1s", "--rate 5/x"),
+            ("--workers 1 --class a:1 ", "--class a:1"),
+            ("--workers 1 --class a:1:1s --rate 4", "--class has rate"),
+            ("--workers 1 --counters x", "--counters"),
+            ("--workers 1 --live x", "not both"),
+            ("--workers 1 --refused 100 x", "--refused 100"),
+            ("--workers 1 --ram 1G x", "--simulated"),
+            ("--fast", "--fast"),
+        ] {
+            let error = words(line).unwrap_err();
+            assert!(error.contains(named), "{line}: {error}");
+        }
+    }
+}
