@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use base::args::{Arg, Args};
+
 /// What `lacquer demo --help` prints.
 pub const USAGE: &str = "\
 Usage: lacquer demo [-a ADDRESS:PORT] [-s STORAGE] [--load[=RATE]] [--varnishd PATH]
@@ -48,20 +50,16 @@ impl Options {
     /// Reads the words; an error is one line that names the wrong one.
     pub fn parse(args: &[String]) -> Result<Invocation, String> {
         let mut o = Options { listen: None, storage: "malloc,256m".into(), load: 0, varnishd: None };
-        let mut words = args.iter();
-        while let Some(word) = words.next() {
-            let mut value =
-                || words.next().cloned().ok_or_else(|| format!("{word} needs a value (--help shows the usage)"));
-            match word.as_str() {
-                "-h" | "-?" | "--help" => return Ok(Invocation::Help),
-                "-a" => o.listen = Some(value()?),
-                "-s" => o.storage = value()?,
-                "--varnishd" => o.varnishd = Some(value()?.into()),
-                "--load" => o.load = DEFAULT_RATE,
-                _ => match word.strip_prefix("--load=") {
-                    Some(rate) => o.load = parse_rate(rate)?,
-                    None => return Err(format!("no option {word} (--help shows the usage)")),
-                },
+        let mut words = Args::new(args);
+        while let Some(word) = words.next()? {
+            match word {
+                Arg::Help => return Ok(Invocation::Help),
+                Arg::Option("-a") => o.listen = Some(words.value()?.to_owned()),
+                Arg::Option("-s") => o.storage = words.value()?.to_owned(),
+                Arg::Option("--varnishd") => o.varnishd = Some(words.value()?.into()),
+                Arg::Option("--load") => o.load = words.joined_value().map_or(Ok(DEFAULT_RATE), parse_rate)?,
+                Arg::Option(_) => return Err(words.unknown()),
+                Arg::Word(word) => return Err(format!("what is {word}? (--help shows the usage)")),
             }
         }
         Ok(Invocation::Run(o))
@@ -95,7 +93,7 @@ mod tests {
         check(&["-a", ":80", "-s", "malloc,1m", "--load"], ":80 malloc,1m 200");
         check(&["--load=7"], "- malloc,256m 7");
         check(&["--load=x"], "--load=x: not a number from 0 to 100000");
-        check(&["-a"], "-a needs a value (--help shows the usage)");
+        check(&["-a"], "-a needs a value");
         check(&["-z"], "no option -z (--help shows the usage)");
         check(&["-a", "x", "--help"], "help");
     }

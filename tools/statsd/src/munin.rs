@@ -7,6 +7,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
+use base::args::{Arg, Args};
 use base::print;
 use shm::reader::{CounterValue, Reader};
 use tables::counters::{Format, Kind};
@@ -74,12 +75,12 @@ struct Call {
 
 /// Runs the plugin; answers the exit code.
 pub fn main(program: &str, args: &[String]) -> i32 {
-    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
-        print::out(HELP);
-        return 0;
-    }
     let call = match call(program, args, |name| std::env::var(name).ok()) {
-        Ok(call) => call,
+        Ok(Some(call)) => call,
+        Ok(None) => {
+            print::out(HELP);
+            return 0;
+        }
         Err(reason) => {
             print::err(format_args!("lacquer munin: {reason}\n{HELP}"));
             return 2;
@@ -108,7 +109,8 @@ pub fn main(program: &str, args: &[String]) -> i32 {
     0
 }
 
-fn call(program: &str, args: &[String], variable: impl Fn(&str) -> Option<String>) -> Result<Call, String> {
+/// None: help is asked for.
+fn call(program: &str, args: &[String], variable: impl Fn(&str) -> Option<String>) -> Result<Option<Call>, String> {
     let mut call = Call {
         mode: Mode::Values,
         prefix: String::new(),
@@ -122,20 +124,20 @@ fn call(program: &str, args: &[String], variable: impl Fn(&str) -> Option<String
             call.statsd = Some("127.0.0.1:8126".to_owned());
         }
     }
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let mut value = || args.next().cloned().ok_or_else(|| format!("{arg} needs a value"));
-        match arg.as_str() {
-            "-n" => call.workdir = Some(value()?),
-            "--statsd" => call.statsd = Some(value()?),
-            "config" => call.mode = Mode::Config,
-            "autoconf" => call.mode = Mode::Autoconf,
-            "suggest" => call.mode = Mode::Suggest,
-            option if option.starts_with('-') => return Err(format!("no option {option}")),
-            prefix => call.prefix = prefix.to_owned(),
+    let mut args = Args::new(args);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Arg::Help => return Ok(None),
+            Arg::Option("-n") => call.workdir = Some(args.value()?.to_owned()),
+            Arg::Option("--statsd") => call.statsd = Some(args.value()?.to_owned()),
+            Arg::Option(_) => return Err(args.unknown()),
+            Arg::Word("config") => call.mode = Mode::Config,
+            Arg::Word("autoconf") => call.mode = Mode::Autoconf,
+            Arg::Word("suggest") => call.mode = Mode::Suggest,
+            Arg::Word(prefix) => call.prefix = prefix.to_owned(),
         }
     }
-    Ok(call)
+    Ok(Some(call))
 }
 
 fn read(call: &Call) -> Result<Vec<Field>, String> {
@@ -297,7 +299,7 @@ mod tests {
 
     fn called(program: &str, args: &[&str]) -> Call {
         let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
-        call(program, &args, |_| None).unwrap()
+        call(program, &args, |_| None).unwrap().unwrap()
     }
 
     #[test]
