@@ -109,16 +109,6 @@ impl Clock {
         }
     }
 
-    /// A monotonic time as a number that other processes understand.
-    pub fn machine_of(&self, mono: Mono) -> f64 {
-        mono.0
-    }
-
-    /// Undoes [`Clock::machine_of`], of whatever process.
-    pub fn mono_of_machine(&self, seconds: f64) -> Mono {
-        Mono(seconds)
-    }
-
     /// A wall-clock time as monotonic time. The difference of the two clocks is looked up about once a second.
     pub fn mono_of(&self, real: Real) -> Mono {
         Mono(real.0 - self.skew(|skew| (skew.at() - real.0).abs() < SKEW_HOLDS))

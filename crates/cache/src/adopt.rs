@@ -17,6 +17,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
+use base::Mono;
 use base::critical::Lock;
 use storage::{Cursor, RecordFields, RecordId, StoreId, Survivor};
 
@@ -160,7 +161,7 @@ impl Shared {
     /// Makes an objcore of a survivor, or forgets it.
     fn judge(&self, store: StoreId, survivor: Survivor, rejects: &mut Rejects) -> Option<Arc<Objcore>> {
         let (record, fields, now) = (survivor.record, survivor.fields, self.now());
-        let t_origin = self.clock.mono_of_machine(fields.t_origin);
+        let t_origin = Mono(fields.t_origin);
         let times = Times { t_origin, ttl: fields.ttl, grace: fields.grace, keep: fields.keep };
         let keys = tags::decoded(&survivor.tags).filter(|_| is_sound(&survivor) && are_sound(times, now.0));
         let is_over = times.ttl <= 0.0 || times.dead_at().0 <= now.0;

@@ -307,7 +307,7 @@ impl Shared {
 
     /// What a stored copy says, with the time of this process.
     fn here(&self, fields: &RecordFields) -> RecordFields {
-        let t_origin = self.clock.machine_of(self.clock.mono_of(Real(fields.t_origin)));
+        let t_origin = self.clock.mono_of(Real(fields.t_origin)).0;
         RecordFields { t_origin, ..*fields }
     }
 }

@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use base::Clock;
 use base::lock::Mutex;
+use base::{Clock, Mono};
 use storage::journal::{Entry, Failure, Journal, Peer, TagPurge, Ticket, Unkept};
 
 use self::lives::Lives;
@@ -224,7 +224,7 @@ impl Cache {
         log.has_homes.store(has_homes, Relaxed);
         shared.bans.restore(replay.bans, replay.newest);
         let hold = |purge: &TagPurge| {
-            let soft = purge.soft.map(|at| shared.clock.mono_of_machine(at));
+            let soft = purge.soft.map(Mono);
             self.hold_tag_purge(&purge.key, soft, purge.seq);
         };
         let open = replay.purges.open().values();
@@ -260,7 +260,7 @@ impl Cache {
         for entry in log.with_purges(|purges| purges.open().clone()).values() {
             if let Entry::Purge(purge) = entry {
                 let lives = Purge { ttl: purge.ttl, grace: purge.grace, keep: purge.keep };
-                self.purge(&Digest(purge.digest), shared.clock.mono_of_machine(purge.at), lives);
+                self.purge(&Digest(purge.digest), Mono(purge.at), lives);
                 log.commit(log.done(purge.seq));
             }
         }
@@ -334,7 +334,7 @@ impl Shared {
         let Some((cut, mut needed)) = bans.begin_anew(journal, &self.clock) else { return };
         // After the cut: a purge that came before it is held by now.
         if log.has_homes.load(Relaxed) {
-            needed.extend(self.tags.held_entries(&self.clock));
+            needed.extend(self.tags.held_entries());
         }
         log.note(cut.finish(&needed));
     }

@@ -80,9 +80,9 @@ impl Cache {
         gone: &mut dyn FnMut(Event),
     ) -> usize {
         let shared = self.shared();
-        shared.former.tell(|| journal::purge(0, digest, shared.clock.machine_of(now), &purge));
+        shared.former.tell(|| journal::purge(0, digest, now.0, &purge));
         let (seq, log) = (shared.bans.next_seq(), &shared.bans.log);
-        log.begin(seq, || journal::purge(seq, digest, shared.clock.machine_of(now), &purge));
+        log.begin(seq, || journal::purge(seq, digest, now.0, &purge));
         if shared.adoption.is_on() {
             shared.adopt(digest, gone);
         }

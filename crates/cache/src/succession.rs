@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use base::Mono;
 use base::lock::Mutex;
 use storage::Stores;
 use storage::journal::{Entry, Peer};
@@ -170,7 +171,6 @@ impl Cache {
     }
 
     fn carry_out_one(&self, entry: &Entry) -> bool {
-        let clock = &self.shared().clock;
         match entry {
             Entry::Ban(ban) => match BanSpec::decode(&ban.spec) {
                 Some(spec) => self.ban(spec),
@@ -178,10 +178,10 @@ impl Cache {
             },
             Entry::Purge(purge) => {
                 let lives = Purge { ttl: purge.ttl, grace: purge.grace, keep: purge.keep };
-                self.purge(&Digest(purge.digest), clock.mono_of_machine(purge.at), lives);
+                self.purge(&Digest(purge.digest), Mono(purge.at), lives);
             }
             Entry::TagPurge(purge) => {
-                let now = purge.soft.map_or_else(|| self.shared().now(), |at| clock.mono_of_machine(at));
+                let now = purge.soft.map_or_else(|| self.shared().now(), Mono);
                 let keys = std::iter::once(&purge.key[..]);
                 let mut purge = self.purge_tags(keys, now, purge.soft.is_some());
                 while purge.step().is_none() {}

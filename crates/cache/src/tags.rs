@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
+use base::Mono;
 use base::critical::Lock;
-use base::{Clock, Mono};
 use storage::journal::Ticket;
 use tables::counters::Xkey;
 
@@ -211,12 +211,12 @@ impl Tags {
     }
 
     /// What is held, for a journal that is begun anew.
-    pub fn held_entries(&self, clock: &Clock) -> Vec<storage::journal::Entry> {
+    pub fn held_entries(&self) -> Vec<storage::journal::Entry> {
         let inner = self.inner.lock();
         let mut entries = Vec::new();
         for (key, held) in &inner.held {
             let hard = (held.hard > 0).then_some((held.hard, None));
-            let soft = held.soft.map(|(seq, at)| (seq, Some(clock.machine_of(at))));
+            let soft = held.soft.map(|(seq, at)| (seq, Some(at.0)));
             for (seq, soft) in hard.into_iter().chain(soft) {
                 entries.extend([journal::tag_purge(seq, key, soft), storage::journal::Entry::Reached { seq }]);
             }
@@ -278,7 +278,7 @@ impl Tags {
     fn enter(&self, shared: &Shared, key: &[u8], soft: Option<Mono>, own: Option<usize>) -> (u64, Option<Ticket>) {
         let mut inner = self.inner.lock();
         let seq = shared.bans.next_seq();
-        let moment = soft.map(|at| shared.clock.machine_of(at));
+        let moment = soft.map(|at| at.0);
         let ticket = shared.bans.log.begin(seq, || journal::tag_purge(seq, key, moment));
         if shared.adoption.is_on() || !shared.homes.is_empty() {
             inner.hold(key, soft, seq, || shared.least_stored_of_homes());
@@ -446,7 +446,7 @@ impl TagPurge {
             Some(at) => at,
             None => {
                 let Some(key) = self.keys.pop_front() else { return Some(self.count) };
-                let soft = self.is_soft.then(|| shared.clock.machine_of(self.now));
+                let soft = self.is_soft.then_some(self.now.0);
                 shared.former.tell(|| journal::tag_purge(0, &key, soft));
                 let (seq, ticket) = shared.tags.enter(&shared, &key, self.is_soft.then_some(self.now), self.own);
                 self.last = ticket;

@@ -88,7 +88,7 @@ fn open(file: &File, lasts: bool, clock: &Clock) -> Result<Former, JournalError>
     };
     let is_new = file.metadata()?.len() == 0;
     let understood = |(journal, entries): (Journal, Vec<Entry>)| {
-        let replay = Replay::read(&entries, life, clock).ok_or(JournalError::Damaged)?;
+        let replay = Replay::read(&entries, life).ok_or(JournalError::Damaged)?;
         Ok(Former { journal, replay, is_known: true })
     };
     let former = if is_new { new() } else { Journal::open(medium()?).and_then(understood) };

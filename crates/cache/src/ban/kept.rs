@@ -6,17 +6,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::Release};
 
-use base::{Clock, Real};
+use base::{Clock, Mono, Real};
 use storage::journal::{self, Cut, Journal};
 
 use super::{Ban, BanSpec, Bans, Entry};
 
 /// A ban that comes onto the list, or is on it.
-pub(super) fn entry(ban: &Ban, clock: &Clock) -> journal::Entry {
+pub(super) fn entry(ban: &Ban) -> journal::Entry {
     journal::Entry::Ban(journal::Ban {
         seq: ban.seq,
         real: ban.real.0,
-        mono: clock.machine_of(ban.mono),
+        mono: ban.mono.0,
         is_completed: ban.is_completed(),
         successor: ban.successor.load(Relaxed),
         spec: ban.spec.encode(),
@@ -40,11 +40,11 @@ pub(super) fn oldest(seq: u64) -> journal::Entry {
 
 impl Ban {
     /// What a former worker wrote; `None` for what is no ban.
-    fn of(kept: &journal::Ban, clock: &Clock) -> Option<Ban> {
+    fn of(kept: &journal::Ban) -> Option<Ban> {
         Some(Ban {
             seq: kept.seq,
             real: Real(kept.real),
-            mono: clock.mono_of_machine(kept.mono),
+            mono: Mono(kept.mono),
             spec: BanSpec::decode(&kept.spec)?,
             is_completed: AtomicBool::new(kept.is_completed),
             successor: AtomicU64::new(kept.successor),
@@ -58,8 +58,8 @@ pub(crate) struct KeptBans(VecDeque<Ban>);
 
 impl KeptBans {
     /// One entry more; `None` when it can't be understood. Bans come in the order of their numbers.
-    pub fn add(&mut self, kept: &journal::Ban, clock: &Clock) -> Option<()> {
-        let ban = Ban::of(kept, clock)?;
+    pub fn add(&mut self, kept: &journal::Ban) -> Option<()> {
+        let ban = Ban::of(kept)?;
         if self.0.back().is_some_and(|newest| newest.seq >= ban.seq) {
             return None;
         }
@@ -117,7 +117,7 @@ impl Bans {
         let cut = cut?;
         // Read after the cut: who has a number that is newer appends it after the cut.
         let newest = journal::Entry::Newest { seq: self.seq() };
-        let bans = list.entries.iter().map(|on_list| entry(&on_list.ban, clock));
+        let bans = list.entries.iter().map(|on_list| entry(&on_list.ban));
         let head = std::iter::once(newest).chain(self.log.lives(clock));
         Some((cut, head.chain(bans).chain(purges).collect()))
     }

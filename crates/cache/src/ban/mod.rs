@@ -167,7 +167,7 @@ impl Bans {
             self.main.bans_added.inc();
             self.count(&ban);
             // Before the older ones are done: those who read the journal must not find them done and no newer one.
-            let ticket = self.log.append(|| kept::entry(&ban, clock));
+            let ticket = self.log.append(|| kept::entry(&ban));
             for entry in list.entries.iter().filter(|entry| dups && !entry.ban.is_completed()) {
                 if entry.ban.spec.says_the_same(&ban.spec) {
                     entry.ban.successor.store(ban.seq, Relaxed);

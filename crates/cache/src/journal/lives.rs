@@ -48,5 +48,5 @@ impl Lives {
 
 /// When the machine's clock was 0: seconds since 1970.
 pub(super) fn epoch(clock: &Clock) -> f64 {
-    clock.real().0 - clock.machine_of(clock.mono())
+    clock.real().0 - clock.mono().0
 }

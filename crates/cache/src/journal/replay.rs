@@ -41,10 +41,10 @@ impl Replay {
     }
 
     /// Understands the entries; `None` if there is something that can't be: then no object of that worker may be served.
-    pub fn read(entries: &[Entry], life: Life, clock: &Clock) -> Option<Replay> {
+    pub fn read(entries: &[Entry], life: Life) -> Option<Replay> {
         let mut replay = Replay::nothing(Life::default());
         for entry in entries {
-            replay.add(entry, &life, clock)?;
+            replay.add(entry, &life)?;
         }
         replay.lives = replay.lives.next(life);
         Some(replay)
@@ -70,12 +70,12 @@ impl Replay {
         self.bans.oldest()
     }
 
-    fn add(&mut self, entry: &Entry, now: &Life, clock: &Clock) -> Option<()> {
+    fn add(&mut self, entry: &Entry, now: &Life) -> Option<()> {
         let then = self.lives.own;
         let translated = |seconds: f64| then.translate(seconds, now);
         let seq = match entry {
             Entry::Ban(ban) => {
-                self.bans.add(&Ban { mono: translated(ban.mono), ..ban.clone() }, clock)?;
+                self.bans.add(&Ban { mono: translated(ban.mono), ..ban.clone() })?;
                 ban.seq
             }
             Entry::Completed { seq, successor } => {

@@ -33,7 +33,7 @@ impl Legacy {
         let kit = Kit::with(None, Params { ban_lurker_age: 3.0, ..Params::default() });
         kit.clock.advance(Duration::from_secs_f64(seconds));
         let (journal, entries) = self.entries();
-        kit.cache.replay(journal, Replay::read(&entries, LIFE, &kit.clock).unwrap());
+        kit.cache.replay(journal, Replay::read(&entries, LIFE).unwrap());
         kit
     }
 }
@@ -130,7 +130,7 @@ impl Worker {
         specs[0].arena = Some(arena.clone());
         let kit = Kit::at(clock, &specs, Params::default());
         let (journal, entries) = legacy.entries();
-        kit.cache.replay(journal, Replay::read(&entries, LIFE, &kit.clock).unwrap());
+        kit.cache.replay(journal, Replay::read(&entries, LIFE).unwrap());
         kit.cache.adopt_survivors();
         Worker { kit, legacy, arena }
     }
@@ -253,7 +253,7 @@ fn a_pattern_is_compiled_when_it_is_needed_and_one_that_cannot_be_hits_all() {
         }
     }
     let heir = Kit::new();
-    heir.cache.replay(journal, Replay::read(&entries, LIFE, &heir.clock).unwrap());
+    heir.cache.replay(journal, Replay::read(&entries, LIFE).unwrap());
     assert!(list(&heir)[0].ends_with("obj.http.x-tag !~ r(d"), "{:?}", list(&heir));
 }
 
@@ -268,18 +268,17 @@ fn a_machine_that_was_started_again_translates_the_times() {
     let entries = [&lives[..], &entries].concat();
     let (kit, legacy) = (Kit::new(), Legacy::new());
     let now = life(2, 8, 1e9 + 1000.0);
-    kit.cache.replay(legacy.entries().0, Replay::read(&entries, now, &kit.clock).unwrap());
+    kit.cache.replay(legacy.entries().0, Replay::read(&entries, now).unwrap());
     let of_before = [ban(1, -950.0), purge(2, -940.0), soft(3, Some(-930.0)), soft(4, None)];
     assert!(legacy.entries().1.ends_with(&of_before), "{:?}", legacy.entries().1);
 }
 
 #[test]
 fn a_store_is_known_by_the_numbers_of_lives_until_all_stores_have_the_last() {
-    let clock = base::Clock::manual();
     let life = |number| Life { number, ..Life::default() };
     let written = |number| Entry::Life(life(number));
     let known = |entries: &[Entry], number| {
-        let replay = Replay::read(entries, life(number), &clock).unwrap();
+        let replay = Replay::read(entries, life(number)).unwrap();
         assert!(replay.known().contains(&replay.number()));
         (replay.number(), replay.known())
     };
@@ -300,13 +299,12 @@ fn a_store_is_known_by_the_numbers_of_lives_until_all_stores_have_the_last() {
 
 #[test]
 fn what_is_no_ban_is_not_replayed() {
-    let clock = base::Clock::manual();
     let ban = |seq, spec: &[u8]| {
         Entry::Ban(storage::journal::Ban { seq, spec: spec.to_vec(), ..storage::journal::Ban::default() })
     };
-    assert!(Replay::read(&[ban(3, b""), ban(4, b"")], Life::default(), &clock).is_some());
-    assert!(Replay::read(&[ban(3, b"junk")], Life::default(), &clock).is_none());
-    assert!(Replay::read(&[ban(3, b""), ban(3, b"")], Life::default(), &clock).is_none(), "numbers only rise");
+    assert!(Replay::read(&[ban(3, b""), ban(4, b"")], Life::default()).is_some());
+    assert!(Replay::read(&[ban(3, b"junk")], Life::default()).is_none());
+    assert!(Replay::read(&[ban(3, b""), ban(3, b"")], Life::default()).is_none(), "numbers only rise");
 }
 
 /// What is done to a cache.

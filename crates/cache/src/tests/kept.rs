@@ -99,7 +99,7 @@ impl Worker {
         specs[0].home = Some(Arc::new(home.clone()));
         let kit = Kit::of(&specs, Params::default());
         let (journal, entries) = Journal::open(JournalFile::in_memory(file.try_clone().unwrap())).unwrap();
-        kit.cache.replay(journal, Replay::read(&entries, LIFE, &kit.clock).unwrap());
+        kit.cache.replay(journal, Replay::read(&entries, LIFE).unwrap());
         kit.cache.adopt_survivors();
         Worker { kit, home, file }
     }
@@ -198,7 +198,7 @@ fn purges_by_key_are_held_again_with_their_numbers_and_moments() {
     // The journal was begun anew, and had to ask the tags what is held.
     let mut said: Vec<_> = second.entries().iter().filter_map(purged).collect();
     said.sort_by_key(|purge| purge.1);
-    let soft_at = Some(second.kit.clock.machine_of(at));
+    let soft_at = Some(at.0);
     assert_eq!(said, [(b"a".to_vec(), hard, None), (b"b".to_vec(), soft, soft_at)]);
     second.kit.cache.shared().bans.log.with_purges(|purges| assert_eq!(purges.open().len(), 0));
 }

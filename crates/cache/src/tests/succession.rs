@@ -92,7 +92,7 @@ impl Pair {
         self.former.cache.hand_over(Box::new(self.to_next.clone())).unwrap();
         self.next.cache.take_over(Some(Box::new(self.to_former.clone())));
         let (journal, entries) = Journal::open(medium(&self.journal)).unwrap();
-        self.next.cache.replay(journal, Replay::read(&entries, LIFE, &self.next.clock).unwrap());
+        self.next.cache.replay(journal, Replay::read(&entries, LIFE).unwrap());
         self.next.cache.adopt_survivors();
     }
 
@@ -176,7 +176,7 @@ fn what_is_invalidated_in_one_is_invalidated_in_both() {
     assert!(!pair.former.cache.is_recalled() && pair.former.cache.unkept().is_none());
     // A third one finds it so.
     let (_, entries) = Journal::open(medium(&pair.journal)).unwrap();
-    assert!(Replay::read(&entries, LIFE, &pair.next.clock).is_some());
+    assert!(Replay::read(&entries, LIFE).is_some());
 }
 
 #[test]
