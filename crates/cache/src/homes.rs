@@ -313,6 +313,7 @@ impl Shared {
 }
 
 /// Judges for a home what the cache knows of.
+#[derive(Debug)]
 pub(crate) struct HomeJudge(Weak<Shared>);
 
 impl HomeJudge {

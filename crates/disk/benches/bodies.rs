@@ -51,7 +51,7 @@ impl Bench {
         let device = FileDevice::open(path, &options).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let device: Arc<dyn Device> = Arc::new(device);
         let options = Options { pool: Some(pool), ..Options::new(NOW, 1) };
-        let (disk, driver) = Disk::open(device, options, None);
+        let (disk, driver) = Disk::open(device, options);
         thread::spawn(move || block_on(driver));
         let bench = Bench { disk, bodies: bytes / 2 / body_bytes.max(8 << 10) as u64, body_bytes };
         bench.fill();

@@ -86,7 +86,7 @@ impl Bench {
             DeviceOptions { bytes: Some(self.bytes()), pool: Some(pool.clone()), patience, ..Default::default() };
         let device = FileDevice::open(&self.path, &device).unwrap_or_else(|error| panic!("{error}"));
         let options = Options { pool: Some(pool), ..Options::new(NOW, u64::from(std::process::id())) };
-        let (disk, driver) = Disk::open(Arc::new(device), options, None);
+        let (disk, driver) = Disk::open(Arc::new(device), options);
         let is_over = Arc::new(AtomicBool::new(false));
         let ticker = {
             let (disk, is_over) = (disk.clone(), is_over.clone());

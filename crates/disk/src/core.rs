@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 
 use parking_lot::Mutex;
+use storage::Judge;
 use sys::pages::Pages;
 
 use crate::body::Living;
@@ -19,7 +20,7 @@ use crate::format::superblock::Superblock;
 use crate::format::{Key, UNIT};
 use crate::handover::Tenure;
 use crate::index::{Index, Place, Slot};
-use crate::options::{Judge, OpenError, Options};
+use crate::options::{OpenError, Options};
 use crate::segments::Segment;
 use crate::task::Signal;
 
@@ -28,7 +29,8 @@ use crate::task::Signal;
 pub(crate) struct Core {
     pub device: Arc<dyn Device>,
     pub options: Options,
-    pub judge: OnceLock<Arc<dyn Judge>>,
+    /// Who knows whether an object may still be served.
+    pub judge: OnceLock<Box<dyn Judge>>,
     pub counters: Counters,
     pub index: Index,
     pub log: Mutex<Log>,

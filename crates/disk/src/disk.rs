@@ -16,7 +16,7 @@ use crate::format::removal::Removal;
 use crate::handover::Tenure;
 use crate::index::Index;
 use crate::load::{Candidate, Loaded, Lost};
-use crate::options::{Judge, OpenError, Options};
+use crate::options::{OpenError, Options};
 use crate::put::Put;
 use crate::task::{self, Driver, Signal};
 use crate::{open, reclaim, recover, seal};
@@ -88,8 +88,8 @@ pub enum SyncError {
 impl Disk {
     /// Begins to open what is on a device. Everything else is the driver's work, which has to be polled (on a thread of
     /// its own, or as a task) as long as the store is used. What is found can be asked for at once.
-    pub fn open(device: Arc<dyn Device>, options: Options, judge: Option<Arc<dyn Judge>>) -> (Disk, Driver) {
-        let core = Core::new(device, options, judge);
+    pub fn open(device: Arc<dyn Device>, options: Options) -> (Disk, Driver) {
+        let core = Core::new(device, options);
         let own = core.clone();
         let work = async move {
             match open::open(&own).await {
@@ -317,14 +317,14 @@ async fn recovered(core: &Core) -> bool {
 
 impl Core {
     /// Of a device that nobody has looked at.
-    pub fn new(device: Arc<dyn Device>, options: Options, judge: Option<Arc<dyn Judge>>) -> Arc<Core> {
+    pub fn new(device: Arc<dyn Device>, options: Options) -> Arc<Core> {
         Arc::new(Core {
             index: Index::new(device.len(), options.index_bytes),
             now: AtomicU32::new(options.now),
             device,
             tenure: Tenure::new(&options),
             options,
-            judge: judge.map_or_else(OnceLock::new, OnceLock::from),
+            judge: OnceLock::new(),
             counters: Counters::default(),
             log: Mutex::new(Log::new()),
             changed: Signal::default(),

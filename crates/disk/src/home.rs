@@ -14,7 +14,6 @@ use crate::format::key_of;
 use crate::format::object::{Fields, Texts};
 use crate::format::removal::Removal;
 use crate::load::{Candidate, Loaded, Lost};
-use crate::options::Judge;
 use crate::put::{Put, Refused};
 
 /// Bits of an id that are the address; the others are of the generation's count, the half that isn't drawn.
@@ -82,24 +81,7 @@ impl Home for Disk {
     }
 
     fn set_judge(&self, judge: Box<dyn storage::Judge>) {
-        assert!(self.core.judge.set(Arc::new(Bound(judge))).is_ok(), "a store is judged by one");
-    }
-}
-
-/// Whoever judges by the records of a home.
-struct Bound(Box<dyn storage::Judge>);
-
-impl Judge for Bound {
-    fn judge(&self, fields: &Fields, texts: &Texts<'_>) -> Option<u64> {
-        let Texts { head, spec, values, aux, tags } = *texts;
-        let parts = [head, spec, values, aux];
-        self.0.judge(&record_fields(fields, parts)?, &parts.concat(), tags)
-    }
-}
-
-impl std::fmt::Debug for Bound {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Bound")
+        assert!(self.core.judge.set(judge).is_ok(), "a store is judged by one");
     }
 }
 
@@ -114,6 +96,15 @@ impl Disk {
 }
 
 impl Core {
+    /// The number of the newest invalidation that a record has stood, as far as anybody knows; `None`: it is to go.
+    pub fn judge(&self, fields: &Fields, texts: &Texts<'_>) -> Option<u64> {
+        let Some(judge) = self.judge.get() else { return Some(fields.ban_seq) };
+        let Texts { head, spec, values, aux, tags } = *texts;
+        let parts = [head, spec, values, aux];
+        let newest = judge.judge(&record_fields(fields, parts)?, &parts.concat(), tags)?;
+        Some(newest.max(fields.ban_seq))
+    }
+
     /// Generation and address: of now, or under which the record was moved away of late.
     fn resolve(&self, id: HomeId) -> Option<(u64, u64)> {
         let at = id.0.get() & ((1 << AT_BITS) - 1);

@@ -95,6 +95,6 @@ pub use disk::{Disk, Progress, Stage, SyncError, Usage};
 pub use format::superblock::Superblock;
 pub use load::{Candidate, Loaded, Lost};
 pub use open::identify;
-pub use options::{Bond, Judge, OpenError, Options, Others};
+pub use options::{Bond, OpenError, Options, Others};
 pub use put::{Put, Refused};
 pub use task::Driver;

@@ -8,7 +8,6 @@ use sys::pages::Pool;
 
 use crate::device::DeviceError;
 use crate::format::VERSION;
-use crate::format::object::{Fields, Texts};
 
 /// How a store is to be.
 #[derive(Clone, Debug)]
@@ -94,12 +93,6 @@ pub struct Bond {
     pub known: Vec<u64>,
     /// The one that the store is given.
     pub own: u64,
-}
-
-/// Who knows whether an object may still be served: asked before a record is written anew.
-pub trait Judge: Send + Sync + fmt::Debug {
-    /// The number of the newest invalidation that the object has stood; `None`: it is to go.
-    fn judge(&self, fields: &Fields, texts: &Texts<'_>) -> Option<u64>;
 }
 
 /// Why a store can't be opened.

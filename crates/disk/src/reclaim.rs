@@ -171,10 +171,7 @@ async fn move_one(core: &Arc<Core>, candidate: Candidate, line: &Line) -> Result
     let loaded = core.load(candidate, |digest| key_of(digest) == line.key).await;
     let Ok(loaded) = loaded else { return Err(Refused::Failed) };
     let mut fields = loaded.fields;
-    if let Some(judge) = core.judge.get() {
-        let Some(ban_seq) = judge.judge(&fields, &loaded.texts()) else { return Err(Refused::Overtaken) };
-        fields.ban_seq = ban_seq.max(fields.ban_seq);
-    }
+    fields.ban_seq = core.judge(&fields, &loaded.texts()).ok_or(Refused::Overtaken)?;
     let mut put = Put::moving(core, &fields.digest, candidate);
     if let Some(bytes) = loaded.body.inline() {
         put.push(bytes)?;

@@ -107,7 +107,7 @@ impl Survey {
     /// # Errors
     /// It holds no store that this program can read.
     pub fn open(device: Arc<dyn Device>, now: u32) -> Result<Option<Survey>, OpenError> {
-        let core = Core::new(device, Options::new(now, 0), None);
+        let core = Core::new(device, Options::new(now, 0));
         let Some(superblock) = wait(open::find(&core))? else { return Ok(None) };
         let heads = wait(open::heads(&core, &superblock));
         let generations = heads.iter().map(|head| head.unwrap_or_default().unwrap_or_default());

@@ -76,7 +76,7 @@ pub trait Home: Send + Sync + std::fmt::Debug {
 }
 
 /// Who knows whether an object may still be served: asked before a home writes a stored copy anew.
-pub trait Judge: Send + Sync {
+pub trait Judge: Send + Sync + std::fmt::Debug {
     /// The number of the newest invalidation that the object has stood; `None`: it is to go. As in [`Stored`].
     fn judge(&self, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<u64>;
 }

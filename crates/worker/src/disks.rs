@@ -238,7 +238,7 @@ impl OpenDisk {
         let (life, drawn) = (start.life, options.drawn);
         // What is read ahead leaves room for records and for what is written.
         let read_ahead_bytes = pool.as_ref().map_or(options.read_ahead_bytes, |pool| pool.bytes() as u64 / 4 * 3);
-        let (disk, driver) = Disk::open(device.clone(), Options { pool, read_ahead_bytes, ..options }, None);
+        let (disk, driver) = Disk::open(device.clone(), Options { pool, read_ahead_bytes, ..options });
         let driver = Mutex::new(Some(driver));
         Ok(OpenDisk { store: store.name.clone(), disk, device, driver, shown, index_limit, is_kept, life, drawn })
     }

@@ -59,7 +59,7 @@ fn make(place: &Place, lens: &[usize]) -> Arc<FileDevice> {
     let options = DeviceOptions { bytes: Some(16 * SEGMENT), ..DeviceOptions::default() };
     let device = Arc::new(FileDevice::open(&place.0, &options).unwrap());
     let options = Options { segment_bytes: Some(SEGMENT), ..Options::new(now(), 77) };
-    let (disk, driver) = Disk::open(device.clone(), options, None);
+    let (disk, driver) = Disk::open(device.clone(), options);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut cx = Context::from_waker(&waker);
     let mut driver = Some(Box::pin(driver));

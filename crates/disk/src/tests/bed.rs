@@ -293,5 +293,5 @@ impl Bed {
 fn start(device: &Arc<Simulated>, dice: &mut Dice, others: Others) -> (Disk, Driver) {
     let new = Options::new(NOW, dice.word());
     let options = Options { segment_bytes: Some(SEGMENT), write_behind_bytes: 1 << 20, others, ..new };
-    Disk::open(device.clone(), options, None)
+    Disk::open(device.clone(), options)
 }

@@ -21,7 +21,7 @@ fn bed_with(options: Options) -> (Bed, DiskBody) {
     let disk = bed.disk.clone();
     bed.run(disk.sync()).unwrap().unwrap();
     let device = Simulated::new(bed.device.image());
-    let (disk, driver) = Disk::open(device.clone(), options, None);
+    let (disk, driver) = Disk::open(device.clone(), options);
     (bed.device, bed.disk, bed.driver) = (device, disk, Some(driver));
     bed.settle();
     let [candidate] = bed.disk.find(&digest_of(1))[..] else { panic!("it is found") };

@@ -94,7 +94,7 @@ fn what_the_former_process_reads_is_written_over_only_when_it_reads_no_more() {
 fn a_body_that_the_next_process_has_written_over_is_cut_off_though_bodies_arent_checked() {
     let mut former = Bed::ready(3, 16);
     let new = Options { checks_bodies: false, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 7) };
-    let (disk, driver) = Disk::open(former.device.clone(), new, None);
+    let (disk, driver) = Disk::open(former.device.clone(), new);
     (former.disk, former.driver) = (disk, Some(driver));
     former.settle();
     former.put_slowly(1, 100_000);
@@ -147,7 +147,7 @@ fn a_store_gets_the_number_of_its_journal_when_it_may_be_written() {
         let journal = Some(Bond { known: vec![known], own });
         let past = if others == Others::Present { None } else { journal.clone() };
         let options = Options { journal: past, others, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 100 + own) };
-        let (disk, driver) = Disk::open(device.clone(), options, None);
+        let (disk, driver) = Disk::open(device.clone(), options);
         (bed.device, bed.disk, bed.driver) = (device, disk, Some(driver));
         if others == Others::Present {
             bed.disk.take_over(journal, 0);
@@ -173,7 +173,7 @@ fn a_store_whose_journal_is_gone_is_made_anew_when_nobody_else_writes() {
     let image = bed.device.image();
     let journal = Some(Bond { known: vec![8], own: 9 });
     let options = Options { journal, others: Others::Ended, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 3) };
-    let (disk, driver) = Disk::open(bed.device.clone(), options, None);
+    let (disk, driver) = Disk::open(bed.device.clone(), options);
     (bed.disk, bed.driver) = (disk, Some(driver));
     bed.settle();
     assert!(bed.disk.progress().stage == Stage::Opening && bed.device.image() == image);

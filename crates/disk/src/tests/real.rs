@@ -96,7 +96,7 @@ fn check(engine: Engine) {
             segment_bytes: Some(512 << 10),
             ..Options::new(NOW, std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 1))
         };
-        let (disk, driver) = Disk::open(device, store, None);
+        let (disk, driver) = Disk::open(device, store);
         let driving = thread::spawn(|| block_on(driver));
         block_on(disk.opened()).unwrap();
         while disk.progress().stage != Stage::Ready || first_put(&disk) == Err(Refused::NoSegment) {

@@ -41,7 +41,7 @@ fn a_store_that_its_journal_does_not_know_begins_empty() {
         let device = Simulated::new(image);
         let drawn = 100 + journal.as_ref().map_or(0, |journal| journal.own);
         let options = Options { journal, segment_bytes: Some(SEGMENT), ..Options::new(NOW, drawn) };
-        let (disk, driver) = Disk::open(device.clone(), options, None);
+        let (disk, driver) = Disk::open(device.clone(), options);
         (bed.device, bed.driver) = (device.clone(), Some(driver));
         bed.settle();
         let own = disk.clone();
@@ -83,7 +83,7 @@ fn what_isnt_a_store_that_can_be_used_is_made_anew_if_the_owner_wants_it() {
         for replaces in [false, true] {
             let device = Simulated::new(image.clone());
             let options = Options { replaces, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 5) };
-            let (disk, driver) = Disk::open(device.clone(), options, None);
+            let (disk, driver) = Disk::open(device.clone(), options);
             (bed.device, bed.driver) = (device.clone(), Some(driver));
             bed.settle();
             let own = disk.clone();
@@ -138,7 +138,7 @@ fn a_wrong_byte_in_a_body_is_sent_only_if_nobody_wants_it_checked() {
     for checks_bodies in [true, false] {
         let device = Simulated::new(image.clone());
         let options = Options { checks_bodies, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 5) };
-        let (disk, driver) = Disk::open(device.clone(), options, None);
+        let (disk, driver) = Disk::open(device.clone(), options);
         (bed.device, bed.disk, bed.driver) = (device, disk, Some(driver));
         bed.settle();
         let found = bed.disk.find(&digest_of(1))[0];
@@ -251,7 +251,7 @@ fn the_expired_and_those_that_bans_are_gone_for_arent_found() {
 
     let device = Simulated::new(bed.device.image());
     let options = Options { least_ban_seq: 2, ..Options::new(NOW, 5) };
-    let (disk, driver) = Disk::open(device.clone(), options, None);
+    let (disk, driver) = Disk::open(device.clone(), options);
     (bed.device, bed.disk, bed.driver) = (device, disk, Some(driver));
     bed.settle();
     assert_eq!((bed.disk.progress().stage, bed.disk.progress().objects), (Stage::Ready, 0));
@@ -293,7 +293,7 @@ fn a_body_has_many_readers_at_once_and_is_read_as_far_as_it_is_wanted() {
 fn what_isnt_a_store_is_refused_with_its_reason() {
     fn check(image: Vec<u8>, format: bool) -> Result<(), OpenError> {
         let device = Simulated::new(image);
-        let (disk, driver) = Disk::open(device.clone(), Options { format, ..Options::new(NOW, 1) }, None);
+        let (disk, driver) = Disk::open(device.clone(), Options { format, ..Options::new(NOW, 1) });
         let mut bed = Bed::new(1, 4);
         (bed.device, bed.driver) = (device, Some(driver));
         bed.run(disk.opened()).unwrap()
