@@ -88,10 +88,10 @@ pub(crate) struct Use {
 pub(crate) struct Log {
     pub segments: Vec<Segment>,
     pub open: Option<OpenSegment>,
-    /// The segment to be written next.
-    pub prepared: Option<u32>,
-    /// The segment that is being sealed.
-    pub sealing: Option<Sealing>,
+    /// The segments to be written next.
+    pub prepared: VecDeque<u32>,
+    /// Those that get their footers next, or now.
+    pub sealing: VecDeque<Sealing>,
     /// Generations count on from here, in the upper half; the lower half is drawn, so that none ever comes twice.
     pub next_generation: u32,
     /// Bytes appended since the start, gaps included: what orders batches and objects.
@@ -263,6 +263,12 @@ impl Waiting {
     }
 }
 
+/// Bytes that may come in a burst, see [`Core::segments_ahead`].
+const AHEAD: u64 = 32 << 20;
+/// But no more than one segment in so many holds nothing for that.
+const AHEAD_SHARE: u32 = 16;
+const MOST_AHEAD: u64 = 8;
+
 /// The most removals that are kept for footers to come.
 pub(crate) const MOST_REMOVALS: usize = 1 << 20;
 
@@ -327,6 +333,13 @@ impl Core {
         start / UNIT..(start + superblock.segment_bytes) / UNIT
     }
 
+    /// So many segments are prepared at most, and so many may wait for their footers: short ones are full before a disk has
+    /// brought one to stable storage.
+    pub fn segments_ahead(&self) -> usize {
+        let Superblock { segment_bytes, segments, .. } = self.geometry().superblock;
+        (AHEAD / segment_bytes).min(u64::from(segments / AHEAD_SHARE)).clamp(1, MOST_AHEAD) as usize
+    }
+
     /// The longest body: whoever stores it shan't need all of the store.
     pub fn most_body_bytes(&self, log: &Log) -> u64 {
         self.geometry().superblock.segment_bytes * log.segments.len() as u64 / 2
@@ -348,8 +361,8 @@ impl Log {
         Log {
             segments: Vec::new(),
             open: None,
-            prepared: None,
-            sealing: None,
+            prepared: VecDeque::new(),
+            sealing: VecDeque::new(),
             next_generation: 1,
             position: 0,
             in_flight: BTreeMap::new(),

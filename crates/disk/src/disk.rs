@@ -265,20 +265,14 @@ impl Disk {
     /// Seals what is open and ends the driver, for a next start that has nothing to look for.
     pub async fn close(&self) {
         let core = &self.core;
-        let is_free = || core.log.lock().sealing.is_none().then_some(());
-        loop {
-            core.changed.wait_for(is_free).await;
+        {
             let mut log = core.appending();
             log.flush();
-            // Writing removals may have begun another segment.
-            if log.sealing.is_none() {
-                log.end_segment();
-                core.is_closing.store(true, Relaxed);
-                break;
-            }
+            log.end_segment();
+            core.is_closing.store(true, Relaxed);
         }
         core.changed.raise();
-        core.changed.wait_for(is_free).await;
+        core.changed.wait_for(|| core.log.lock().sealing.is_empty().then_some(())).await;
     }
 
     /// What has happened.

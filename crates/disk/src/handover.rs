@@ -67,20 +67,15 @@ impl Disk {
         // Recovery writes at its end.
         let is_open = || core.opened.get().is_some_and(Result::is_err) || core.log.lock().recovery.is_none();
         core.changed.wait_for(|| is_open().then_some(())).await;
-        loop {
-            core.changed.wait_for(|| core.log.lock().sealing.is_none().then_some(())).await;
+        {
             let mut log = core.appending();
             log.flush();
-            // Writing removals may have begun another segment.
-            if log.sealing.is_none() {
-                log.end_segment();
-                log.is_handed_over = true;
-                core.tenure.is_handed_over.store(true, Release);
-                break;
-            }
+            log.end_segment();
+            log.is_handed_over = true;
+            core.tenure.is_handed_over.store(true, Release);
         }
         core.changed.raise();
-        let is_still = |log: &Log| log.sealing.is_none() && log.in_flight.is_empty() && !log.is_preparing;
+        let is_still = |log: &Log| log.sealing.is_empty() && log.in_flight.is_empty() && !log.is_preparing;
         core.changed.wait_for(|| is_still(&core.log.lock()).then_some(())).await;
     }
 

@@ -29,16 +29,16 @@ struct Moved {
 }
 
 enum Next {
-    Prepare(u32),
+    Prepare(Vec<u32>),
     Reclaim(u32),
     Close,
 }
 
-/// Keeps a segment prepared, until the store is closed.
+/// Keeps segments prepared, until the store is closed.
 pub(crate) async fn run(core: &Arc<Core>) {
     loop {
         match core.changed.wait_for(|| next(core, &core.log.lock())).await {
-            Next::Prepare(index) => prepare(core, index).await,
+            Next::Prepare(free) => prepare(core, &free).await,
             Next::Reclaim(index) => reclaim(core, index).await,
             Next::Close => return,
         }
@@ -49,58 +49,70 @@ fn next(core: &Core, log: &Log) -> Option<Next> {
     if core.is_closing() {
         return Some(Next::Close);
     }
-    if log.prepared.is_some() || log.is_handed_over || core.now.load(Relaxed) < log.paused_until {
+    let missing = core.segments_ahead() - log.prepared.len();
+    // Several at a time: a sync takes as long for one.
+    let is_enough = missing * 2 < core.segments_ahead() || missing == 0;
+    if is_enough || log.is_handed_over || core.now.load(Relaxed) < log.paused_until {
         return None;
     }
-    let free = log.segments.iter().position(segments::Segment::is_usable);
-    match free {
-        Some(index) => Some(Next::Prepare(index as u32)),
-        // What another process may still read is left as it is.
-        None if !core.is_own() => None,
-        None => {
-            let is_written = log.sealing.is_some() || !log.in_flight.is_empty();
-            segments::oldest(&log.segments, is_written).map(Next::Reclaim)
+    let usable = (0..).zip(&log.segments).filter(|(_, own)| own.is_usable()).map(|(index, _)| index);
+    let free: Vec<u32> = usable.take(missing).collect();
+    let is_written = !log.sealing.is_empty() || !log.in_flight.is_empty();
+    // What another process may still read is left as it is.
+    match segments::oldest(&log.segments, is_written).filter(|_| core.is_own()) {
+        Some(oldest) if free.len() < missing && (free.is_empty() || !log.prepared.is_empty()) => {
+            Some(Next::Reclaim(oldest))
         }
+        _ => (!free.is_empty()).then_some(Next::Prepare(free)),
     }
 }
 
-/// Begins a new life of a free segment.
-async fn prepare(core: &Arc<Core>, index: u32) {
-    let generation = {
+/// Begins new lives of free segments.
+async fn prepare(core: &Arc<Core>, free: &[u32]) {
+    let generations: Vec<u64> = {
         let mut log = core.log.lock();
         if log.is_handed_over {
             return;
         }
         log.is_preparing = true;
         log.under_way.begin(core.now.load(Relaxed));
-        log.draw_generation(core.options.drawn as u32)
+        free.iter().map(|_| log.draw_generation(core.options.drawn as u32)).collect()
     };
     let superblock = core.geometry().superblock;
-    let head = encode_head(superblock.store_id, index, generation);
-    let mut result = task::write(&*core.device, superblock.segment_start(index), &head).await;
-    if result.is_ok() {
-        result = task::sync(&*core.device).await.inspect_err(|_| core.counters.sync_errors.count());
+    let mut written = Vec::with_capacity(free.len());
+    for (&index, &generation) in free.iter().zip(&generations) {
+        let head = encode_head(superblock.store_id, index, generation);
+        written.push(task::write(&*core.device, superblock.segment_start(index), &head).await);
     }
+    let synced = match written.iter().any(Result::is_ok) {
+        true => task::sync(&*core.device).await.inspect_err(|_| core.counters.sync_errors.count()),
+        false => Ok(()),
+    };
     let mut log = core.log.lock();
     log.is_preparing = false;
     log.under_way.end(core.now.load(Relaxed));
-    match result {
-        Ok(()) => {
-            core.geometry().generations[index as usize].store(generation, Relaxed);
-            core.geometry().uses[index as usize].is_condemned.store(false, Relaxed);
-            let segment = &mut log.segments[index as usize];
-            (segment.generation, segment.state, segment.least_ban_seq) = (generation, State::Prepared, u64::MAX);
-            segment.is_trusted = false;
-            log.prepared = Some(index);
-        }
-        Err(error) => {
-            core.note_error(error, &core.counters.write_errors);
-            log.paused_until = core.now.load(Relaxed).saturating_add(1);
-            core.blame(&mut log, index, error);
+    for ((&index, generation), written) in free.iter().zip(generations).zip(written) {
+        match written.and(synced) {
+            Ok(()) => prepared(core, &mut log, index, generation),
+            Err(error) => {
+                core.note_error(error, &core.counters.write_errors);
+                log.paused_until = core.now.load(Relaxed).saturating_add(1);
+                core.blame(&mut log, index, error);
+            }
         }
     }
     drop(log);
     core.changed.raise();
+}
+
+/// The head of a segment's new life is on stable storage.
+fn prepared(core: &Core, log: &mut Log, index: u32, generation: u64) {
+    core.geometry().generations[index as usize].store(generation, Relaxed);
+    core.geometry().uses[index as usize].is_condemned.store(false, Relaxed);
+    let segment = &mut log.segments[index as usize];
+    (segment.generation, segment.state, segment.least_ban_seq) = (generation, State::Prepared, u64::MAX);
+    segment.is_trusted = false;
+    log.prepared.push_back(index);
 }
 
 /// Takes a segment's objects out of the index, after it has written those anew that were used.

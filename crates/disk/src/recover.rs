@@ -18,8 +18,6 @@ use crate::{open, seal, segments};
 
 /// Lines that are put into the index in one go.
 const AT_ONCE: usize = 512;
-/// So many of the newest segments may never have been on stable storage as a whole.
-const UNSURE: usize = 3;
 
 /// A segment that has no footer and gets one once all are read.
 struct Unsealed {
@@ -32,6 +30,8 @@ struct Unsealed {
 /// Recovers those segments, the newest first.
 pub(crate) async fn recover(core: &Arc<Core>, order: Vec<u32>) {
     core.segments_to_load.store(order.len() as u64, Relaxed);
+    // So many of the newest segments may never have been on stable storage as a whole: prepared, open, and being sealed.
+    let unsure = 2 * core.segments_ahead() + 1;
     let mut unsealed: Vec<Unsealed> = Vec::new();
     // The generation that was sealed before the one that was read last.
     let mut expected = 0;
@@ -83,7 +83,7 @@ pub(crate) async fn recover(core: &Arc<Core>, order: Vec<u32>) {
             unsealed.iter_mut().filter(|own| own.previous == 0).for_each(|own| own.previous = generation);
             let mut log = core.log.lock();
             log.sealed = generation.max(log.sealed);
-            log.segments[index as usize].is_trusted = turn >= UNSURE;
+            log.segments[index as usize].is_trusted = turn >= unsure;
         }
         load(core, index, generation, &lines, is_sealed).await;
         core.segments_loaded.fetch_add(1, Relaxed);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::core::{Core, Log};
+use crate::core::{Core, Log, Sealing};
 use crate::device::DeviceError;
 use crate::format::removal::{self, Removal};
 use crate::format::segment::{Line, Trailer, encode_footer};
@@ -13,53 +13,80 @@ use crate::scan::Scanned;
 use crate::segments::State;
 use crate::task;
 
-/// Seals one segment after the other until the store is closed.
+/// Seals segments until the store is closed.
 pub(crate) async fn run(core: &Arc<Core>) {
-    while core.changed.wait_for(|| next(core, &core.log.lock())).await {
-        seal(core).await;
+    while let Some(count) = core.changed.wait_for(|| due(core, &core.log.lock())).await {
+        seal(core, count).await;
     }
 }
 
-/// Whether there is one to be sealed now; `None`: not yet.
-fn next(core: &Core, log: &Log) -> Option<bool> {
-    match &log.sealing {
-        Some(sealing) => {
-            let is_due = log.written() >= sealing.position || log.failures != sealing.failures_before;
-            is_due.then_some(true)
-        }
-        None if core.is_closing() => Some(false),
-        None => None,
+/// How many are to be sealed now; `None`: not yet, or not any more.
+fn due(core: &Core, log: &Log) -> Option<Option<usize>> {
+    let is_due = |own: &&Sealing| log.written() >= own.position || log.failures != own.failures_before;
+    match log.sealing.iter().take_while(is_due).count() {
+        0 if log.sealing.is_empty() && core.is_closing() => Some(None),
+        0 => None,
+        count => Some(Some(count)),
     }
 }
 
-async fn seal(core: &Arc<Core>) {
-    let (index, generation, footer, count) = {
+/// A footer, or none for a segment that isn't whole.
+struct Footer {
+    index: u32,
+    generation: u64,
+    bytes: Option<Vec<u8>>,
+}
+
+/// Seals so many, with one sync. All their removals are in the footer of the last: which of the others reaches stable storage
+/// first is nobody's to say, so no footer names another of them.
+async fn seal(core: &Arc<Core>, count: usize) {
+    let (footers, removals) = {
         let mut log = core.log.lock();
-        let log = &mut *log;
-        let sealing = log.sealing.as_mut().expect("seen by `next`");
-        let (index, generation) = (sealing.index, sealing.generation);
-        let is_whole = log.failures == sealing.failures_before;
-        let lines = std::mem::take(&mut sealing.lines);
-        let removals = &log.unsealed[..sealing.removals];
-        let trailer = Trailer { generation, end: sealing.end as u32, previous: log.sealed, ..Trailer::default() };
-        let (footer, count) = fitting(core, trailer, &lines, removals);
         log.under_way.begin(core.now.load(Relaxed));
-        (index, generation, footer.filter(|_| is_whole), count)
+        footers(core, &mut log, count)
     };
-    let result = match footer {
-        Some(footer) => write(core, index, &footer).await,
-        None => Ok(false),
+    let mut results = Vec::with_capacity(count);
+    for footer in &footers {
+        results.push(match &footer.bytes {
+            Some(bytes) => write(core, footer.index, bytes).await.map(|()| true),
+            None => Ok(false),
+        });
+    }
+    let synced = match results.contains(&Ok(true)) {
+        true => task::sync(&*core.device).await.inspect_err(|_| core.counters.sync_errors.count()),
+        false => Ok(()),
     };
     let mut log = core.log.lock();
     log.under_way.end(core.now.load(Relaxed));
-    log.sealing = None;
-    match result {
-        Ok(true) => sealed(&mut log, index, generation, count),
-        Ok(false) => {}
-        Err(error) => core.fail_footer(&mut log, index, error),
+    log.sealing.drain(..count);
+    for (at, (footer, result)) in footers.iter().zip(results).enumerate() {
+        let is_last = at + 1 == count;
+        match result.and_then(|is_written| synced.map(|()| is_written)) {
+            Ok(true) => sealed(&mut log, footer.index, footer.generation, is_last.then_some(removals)),
+            Ok(false) => {}
+            Err(error) if footer.bytes.is_some() => core.fail_footer(&mut log, footer.index, error),
+            Err(_) => {}
+        }
     }
     drop(log);
     core.changed.raise();
+}
+
+/// The footers of the first so many that wait, and how many removals are in the last.
+fn footers(core: &Core, log: &mut Log, count: usize) -> (Vec<Footer>, usize) {
+    let (mut footers, mut in_last) = (Vec::with_capacity(count), 0);
+    for at in 0..count {
+        let sealing = &mut log.sealing[at];
+        let (index, generation, end) = (sealing.index, sealing.generation, sealing.end as u32);
+        let is_whole = sealing.failures_before == log.failures;
+        let (lines, removals) = (std::mem::take(&mut sealing.lines), sealing.removals.min(log.unsealed.len()));
+        let removals = if at + 1 == count { &log.unsealed[..removals] } else { &[] };
+        let trailer = Trailer { generation, end, previous: log.sealed, ..Trailer::default() };
+        let (bytes, own) = fitting(core, trailer, &lines, removals);
+        in_last = own;
+        footers.push(Footer { index, generation, bytes: bytes.filter(|_| is_whole) });
+    }
+    (footers, in_last)
 }
 
 /// The footer with as many removals as there is room for; `None`: it doesn't fit at all.
@@ -75,24 +102,25 @@ fn fitting(core: &Core, trailer: Trailer, lines: &[Line], removals: &[Removal]) 
     (footer, count)
 }
 
-/// Writes a footer to the end of its segment. Whether it is on stable storage.
-async fn write(core: &Core, index: u32, footer: &[u8]) -> Result<bool, DeviceError> {
+/// Writes a footer to the end of its segment.
+async fn write(core: &Core, index: u32, footer: &[u8]) -> Result<(), DeviceError> {
     let superblock = core.geometry().superblock;
     let end = superblock.segment_start(index) + superblock.segment_bytes;
-    task::write(&*core.device, end - footer.len() as u64, footer).await?;
-    task::sync(&*core.device).await.inspect_err(|_| core.counters.sync_errors.count())?;
-    Ok(true)
+    task::write(&*core.device, end - footer.len() as u64, footer).await
 }
 
-fn sealed(log: &mut Log, index: u32, generation: u64, count: usize) {
+/// A footer is on stable storage; `removals`: with the first so many of those that wait, and it is the one to be named.
+fn sealed(log: &mut Log, index: u32, generation: u64, removals: Option<usize>) {
     let segment = &mut log.segments[index as usize];
     // It may have been reclaimed meanwhile, if it was the only one.
     if segment.generation == generation && segment.state == State::Full {
         segment.state = State::Sealed;
         segment.is_trusted = true;
     }
+    let Some(count) = removals else { return };
     log.sealed = generation;
     log.sealed_least = least(log.unsealed.drain(..count));
+    log.sealing.iter_mut().for_each(|waiting| waiting.removals = waiting.removals.saturating_sub(count));
 }
 
 /// The least number of what is removed by key.
@@ -110,8 +138,12 @@ pub(crate) async fn seal_recovered(core: &Arc<Core>, index: u32, scanned: &Scann
     let trailer = Trailer { generation, end: scanned.end as u32, previous, ..Trailer::default() };
     let (footer, count) = fitting(core, trailer, &scanned.lines, &scanned.removals);
     let Some(footer) = footer.filter(|_| count == scanned.removals.len()) else { return };
-    match write(core, index, &footer).await {
-        Ok(_) => {
+    let mut result = write(core, index, &footer).await;
+    if result.is_ok() {
+        result = task::sync(&*core.device).await.inspect_err(|_| core.counters.sync_errors.count());
+    }
+    match result {
+        Ok(()) => {
             let mut log = core.log.lock();
             log.sealed = generation.max(log.sealed);
             log.segments[index as usize].state = State::Sealed;

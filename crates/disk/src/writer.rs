@@ -166,7 +166,7 @@ impl Appending<'_> {
         }
         // One that has turned out to be bad is left as soon as there is another.
         let is_good =
-            |open: &OpenSegment| !self.segments[open.index as usize].is_quarantined || self.prepared.is_none();
+            |open: &OpenSegment| !self.segments[open.index as usize].is_quarantined || self.prepared.is_empty();
         if self.open.as_ref().is_some_and(|open| is_good(open) && self.fits(open, bytes, lines)) {
             return Ok(());
         }
@@ -185,15 +185,14 @@ impl Appending<'_> {
         open.filled + bytes + BLOCK as u64 + parts.len <= self.core.geometry().superblock.segment_bytes
     }
 
-    /// Ends the open segment, which is sealed now, and opens the prepared one.
+    /// Ends the open segment, which is sealed then, and opens the prepared one.
     fn roll(&mut self) -> Result<(), Refused> {
-        if self.prepared.is_none() || self.sealing.is_some() && self.open.is_some() {
-            return Err(Refused::NoSegment);
-        }
+        let may_end = self.open.is_none() || self.sealing.len() < self.core.segments_ahead();
+        let Some(index) = self.prepared.front().copied().filter(|_| may_end) else { return Err(Refused::NoSegment) };
         self.end_segment();
         self.has_rolled = true;
         let log = &mut **self;
-        let index = log.prepared.take().expect("looked at above");
+        log.prepared.pop_front();
         let segment = &mut log.segments[index as usize];
         segment.state = State::Open;
         log.open = Some(OpenSegment {
@@ -208,13 +207,13 @@ impl Appending<'_> {
         Ok(())
     }
 
-    /// Ends the open segment; none is being sealed.
+    /// Ends the open segment.
     pub fn end_segment(&mut self) {
         self.pad();
         let log = &mut **self;
         let Some(open) = log.open.take() else { return };
         log.segments[open.index as usize].state = State::Full;
-        log.sealing = Some(Sealing {
+        log.sealing.push_back(Sealing {
             index: open.index,
             generation: open.generation,
             end: open.filled,

@@ -188,6 +188,11 @@ impl Bed {
         })
     }
 
+    /// Puts an object while the store does nothing.
+    pub fn put_at_once(&mut self, name: u8, len: usize) -> Result<Candidate, Refused> {
+        self.put_with(name, len, |_| {})
+    }
+
     /// Puts an object that may be longer than a segment: the store keeps up.
     pub fn put_slowly(&mut self, name: u8, len: usize) {
         self.put_with(name, len, Bed::settle).expect("nothing goes wrong");

@@ -36,6 +36,9 @@ fn operate(bed: &mut Bed) {
             }
         }
         15 => bed.settle(),
+        16 if bed.dice.one_in(4) => (0..30).for_each(|_| {
+            let _ = bed.put_at_once(name, 25_000);
+        }),
         _ => {
             bed.step();
         }
@@ -64,7 +67,9 @@ fn settle_removed(bed: &mut Bed) {
 }
 
 fn check(seed: u64) -> u64 {
-    let mut bed = Bed::new(seed, 4 + seed % 5);
+    // With many segments several are prepared and sealed at a time.
+    let segments = if seed % 4 == 3 { 48 } else { 4 + seed % 5 };
+    let mut bed = Bed::new(seed, segments);
     for _ in 0..3 {
         for _ in 0..40 + bed.dice.below(120) {
             operate(&mut bed);

@@ -320,3 +320,28 @@ fn what_isnt_a_store_is_refused_with_its_reason() {
     assert_eq!(check(image, true), Ok(()));
     assert_eq!(check(vec![0; 8192], false), Err(OpenError::TooSmall { has: 8192 }));
 }
+
+#[test]
+fn a_burst_fills_several_short_segments_while_the_disk_is_busy() {
+    let mut bed = Bed::ready(1, 64);
+    for name in 0..24 {
+        bed.put_at_once(name, 24_000).unwrap();
+    }
+    let counts = bed.disk.counts();
+    assert_eq!((counts.puts, counts.puts_no_segment), (24, 0), "that are four segments");
+    bed.settle();
+    bed.disk.tick(NOW);
+    bed.disk.tick(NOW);
+    bed.settle();
+    assert_eq!(bed.load_everything(), 24);
+    bed.purge(3);
+    for name in 40..64 {
+        bed.put_at_once(name, 24_000).unwrap();
+    }
+    let disk = bed.disk.clone();
+    bed.run(disk.close()).expect("closing ends");
+    bed.cut_power();
+    bed.settle();
+    assert_eq!(bed.load_everything(), 47);
+    assert_eq!(bed.disk.counts().segments_scanned, 0, "all had their footers");
+}
