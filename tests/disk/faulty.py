@@ -56,7 +56,8 @@ class Shim:
         with PREPARED:
             os.environ.update(LD_PRELOAD=str(self.dir / "faults.so"), FAULTS=str(self.control))
             try:
-                bed.start_unready(STORAGE)
+                # A busy machine may take its time: what is late would be fetched.
+                bed.start_unready(STORAGE, ["-p", "disk_timeout=5"])
             finally:
                 del os.environ["LD_PRELOAD"], os.environ["FAULTS"]
 
@@ -195,11 +196,12 @@ LINES = [
     Line("read", "EIO,ENOSPC,torn", "running", 8, ALL, ANY, ANY),
     Line("read", "stall", "running", 8, ALL, ANY, ANY, slowest=15),
     Line("read", "flipped bit", "running", 8, SOME, ANY, ANY),
-    Line("write", "torn,flipped bit", "running", 4, NONE, NONE, NONE),
+    # A disk that says what isn't so may lose a footer with removals: then nobody knows what of the older segments still counts.
+    Line("write", "torn,flipped bit", "running", 4, NONE, NONE, ANY),
     Line("write sync", "EIO,ENOSPC,stall", "running", 0, NONE, NONE, NONE),
     Line("read", "EIO,ENOSPC,torn,stall", "worker starts", 0, ALL, NONE, NONE),
     Line("read", "flipped bit", "worker starts", 8, ANY, NONE, ANY),
-    Line("write", "torn,flipped bit", "worker starts", 4, ANY, NONE, NONE),
+    Line("write", "torn,flipped bit", "worker starts", 4, ANY, NONE, ANY),
     Line("write sync", "EIO,ENOSPC,stall", "worker starts", 0, ANY, NONE, NONE),
     Line("read", "EIO,torn", "server starts", 0, ALL, NONE, NONE),
     Line("write", "EIO,ENOSPC", "server starts", 0, ANY, NONE, NONE),
