@@ -168,21 +168,28 @@ impl Ring {
         Ok(())
     }
 
-    /// The same without waiting, nor for a bell: for a thread that learns otherwise when the ring is readable
-    /// ([`Ring::readiness`]). No system call where there is nothing to begin and nothing has ended.
+    /// The same without waiting, nor for a bell: for a thread that learns otherwise when something has ended
+    /// ([`Ring::readiness`]). No system call where there is nothing to begin and nothing has ended. Whether all has begun: otherwise
+    /// the system has no memory for now, and it is to be called again.
     ///
     /// # Errors
     /// As those of [`Ring::run`].
-    pub fn turn(&mut self, ended: &mut Vec<Ended>) -> io::Result<()> {
-        let is_wanted = {
-            let queue = self.ring.submission();
-            !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
-        };
+    pub fn turn(&mut self, ended: &mut Vec<Ended>) -> io::Result<bool> {
+        self.begin()?;
+        self.reap(ended);
+        // What the kernel did in part goes on.
+        self.begin()
+    }
+
+    /// Begins what was added, and has the kernel tell what has ended. Whether all has begun.
+    fn begin(&mut self) -> io::Result<bool> {
+        let queue = self.ring.submission();
+        let is_wanted = !queue.is_empty() || queue.taskrun() || queue.cq_overflow();
+        drop(queue);
         if is_wanted {
             self.ring.submit_and_wait(0).map(|_| ()).or_else(pass_over)?;
         }
-        self.reap(ended);
-        Ok(())
+        Ok(self.ring.submission().is_empty())
     }
 
     /// A descriptor that becomes readable anew each time that something ends (epoll(7), edge-triggered), and is never read. The
@@ -196,19 +203,11 @@ impl Ring {
         Ok(signal.0)
     }
 
-    /// Ends it now: what is in progress keeps its memory for ever, since the kernel still writes there.
-    pub fn abandon(mut self) {
-        if !self.is_idle() || self.bell_armed {
-            self.keep_for_ever();
+    /// Ends it without waiting: what is in progress keeps its memory and the ring for ever, since the kernel still writes there.
+    pub fn abandon(self) {
+        if self.bell_armed || !self.is_idle() {
+            mem::forget(self);
         }
-    }
-
-    fn keep_for_ever(&mut self) {
-        mem::forget(mem::take(&mut self.flights));
-        mem::forget(mem::take(&mut self.bell_count));
-        mem::forget(self.registered.take());
-        self.bell_armed = false;
-        self.vacant.clear();
     }
 
     /// Takes what the kernel says has ended.
@@ -278,7 +277,9 @@ impl Drop for Ring {
     fn drop(&mut self) {
         if self.land_all().is_err() {
             // Nobody can tell what the kernel still writes to: nobody else gets this memory.
-            self.keep_for_ever();
+            mem::forget(mem::take(&mut self.flights));
+            mem::forget(mem::take(&mut self.bell_count));
+            mem::forget(self.registered.take());
             return;
         }
         // The kernel takes a ring down some time later; the file's lock and the pool's memory are to be free at once.

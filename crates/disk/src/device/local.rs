@@ -133,8 +133,12 @@ impl Local {
                 Poll::Ready(Err(_)) => return Poll::Ready(()),
                 Poll::Pending => false,
             };
-            if !self.turn() || self.device.is_closing() && self.work.borrow().is_idle() {
+            let Some(is_all_begun) = self.turn() else { return Poll::Ready(()) };
+            if self.device.is_closing() && self.work.borrow().is_idle() {
                 return Poll::Ready(());
+            }
+            if !is_all_begun {
+                cx.waker().wake_by_ref();
             }
             if !news {
                 return Poll::Pending;
@@ -142,8 +146,8 @@ impl Local {
         }
     }
 
-    /// Begins what waits and tells what has ended. Whether the ring goes on.
-    fn turn(&self) -> bool {
+    /// Begins what waits and tells what has ended. Whether all has begun; `None`: the ring goes on no more.
+    fn turn(&self) -> Option<bool> {
         let mut ended: Vec<Ended> = Vec::new();
         let result = self.work.borrow_mut().turn(&mut ended);
         for (tag, result) in ended {
@@ -153,10 +157,11 @@ impl Local {
                 answer(done, result.map_err(|error| stated(&error)));
             }
         }
-        let Err(error) = result else { return true };
-        let failed = self.work.borrow_mut().take_waiting();
-        failed.into_iter().for_each(|done| answer(done, Err(stated(&error))));
-        false
+        if let Err(error) = &result {
+            let failed = self.work.borrow_mut().take_waiting();
+            failed.into_iter().for_each(|done| answer(done, Err(stated(error))));
+        }
+        result.ok()
     }
 }
 
@@ -170,8 +175,8 @@ impl Work {
         Ok(())
     }
 
-    fn turn(&mut self, ended: &mut Vec<Ended>) -> io::Result<()> {
-        self.ring.as_mut().map_or(Ok(()), |ring| ring.turn(ended))
+    fn turn(&mut self, ended: &mut Vec<Ended>) -> io::Result<bool> {
+        self.ring.as_mut().map_or(Ok(true), |ring| ring.turn(ended))
     }
 
     fn is_idle(&self) -> bool {
