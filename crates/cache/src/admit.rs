@@ -81,22 +81,23 @@ impl Shared {
         let Some(rest) = oc.home_rest().filter(|rest| rest.front().is_none()) else { return };
         let limit = self.stores().get(oc.store()).limit_bytes().unwrap_or(u64::MAX);
         let uses = rest.count_use();
-        // At the second use since it was read back, and at times after that.
+        // At the second use since it was read back, and at times after that: at last each 128th.
         if rest.stored().len() <= limit / SHARE && uses > 1 && uses.is_power_of_two() {
             self.admissions.push(oc);
         }
     }
 
-    /// Whether the front is better with its body: reading it is work, and something else may have to go.
-    fn is_worth_room(&self, store: &Store, oc: &Objcore, rest: &HomeRest) -> bool {
-        let has_room = store.free_bytes().is_none_or(|free| free >= rest.stored().len());
-        has_room || self.evictors[oc.store() as usize].is_before_next(oc)
+    /// Whether so many bytes of a body find room, or it is used more than what has to go for them.
+    fn is_worth_room(&self, store: &Store, rest: &HomeRest, bytes: u64) -> bool {
+        let has_room = store.free_bytes().is_none_or(|free| free >= bytes);
+        has_room || self.evictors[store.id() as usize].is_before_next(rest.uses().into())
     }
 
     async fn bring_body(&self, oc: &Arc<Objcore>) {
         let store = self.stores().get(oc.store());
         let Some(rest) = oc.home_rest().filter(|rest| rest.front().is_none()) else { return };
-        if !self.is_worth_room(store, oc, rest) {
+        // Not read at all where something has to go that is used more.
+        if !self.is_worth_room(store, rest, rest.stored().len()) {
             return;
         }
         let Some(body) = self.read_body(store, oc, rest).await else { return };
@@ -118,7 +119,7 @@ impl Shared {
         let mut reading = Reading { rest, reader: None };
         while body.len() < rest.stored().len() {
             let bytes = reading.next(body.len()).await.ok()?;
-            if oc.state() != State::Stored {
+            if oc.state() != State::Stored || !self.is_worth_room(store, rest, bytes.len() as u64) {
                 return None;
             }
             let block = self.block(store, &[&bytes], &mut nukes_left, &mut Vec::new());

@@ -146,14 +146,12 @@ impl Evictor {
         }
         None
     }
-}
 
-impl Evictor {
-    /// Whether an object has been used more often than the one that would have to go for it, if one had to go now.
-    pub fn is_before_next(&self, oc: &Objcore) -> bool {
-        let uses = |oc: &Objcore| u32::from(Worth::of(oc).uses) + u32::from(oc.freq());
+    /// Whether an object that was used so often has been used more than the one that would go next.
+    pub fn is_before_next(&self, uses: u32) -> bool {
         let inner = self.inner.lock();
-        inner.items.first().is_none_or(|first| uses(&first.oc) < uses(oc))
+        let of = |oc: &Objcore| u32::from(Worth::of(oc).uses) + u32::from(oc.freq());
+        inner.items.first().is_none_or(|first| of(&first.oc) < uses)
     }
 }
 

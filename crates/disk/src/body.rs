@@ -27,7 +27,7 @@ mod runs;
 
 pub(crate) use living::Living;
 
-/// How often a body is read again when the device was too slow: its reader has nothing better to do.
+/// How often a body is read again when the device was too slow (or closed): its reader has nothing better to do.
 const MOST_STALLS: u32 = 10;
 
 /// A body on the disk. Cheap to clone.
@@ -353,11 +353,11 @@ impl Shared {
             state.runs.end(place, entries.map(|all| all.slice(skip..all.len())));
             state.stalls = match error {
                 None => 0,
-                Some(error) => state.stalls + u32::from(error == DeviceError::Stalled),
+                Some(error) => state.stalls + u32::from(is_passing(error)),
             };
             let is_lost = match error {
                 None | Some(DeviceError::Busy) => false,
-                Some(DeviceError::Stalled) => state.stalls >= MOST_STALLS,
+                Some(error) if is_passing(error) => state.stalls >= MOST_STALLS,
                 Some(_) => true,
             };
             (state.readers.take_wakers(place.chunks.clone()), is_lost, state.chunks[place.chunks.start])
@@ -403,6 +403,11 @@ impl Shared {
         };
         woken.into_iter().for_each(Waker::wake);
     }
+}
+
+/// Whether it says nothing about the body: the device was too slow, or the thread that read has ended.
+fn is_passing(error: DeviceError) -> bool {
+    matches!(error, DeviceError::Stalled | DeviceError::Closed)
 }
 
 /// The bytes of a chunk from `offset` on, of its entry.

@@ -52,10 +52,16 @@ impl HomeRest {
         HomeRest { stored, front: OnceLock::new(), uses: AtomicU8::new(0) }
     }
 
-    /// It is delivered once more; how often it was, this one included, as far as that can be counted.
+    /// It is delivered once more; how often it was, this one included, as far as that can be counted: after 255 comes 128.
     pub fn count_use(&self) -> u8 {
-        let former = self.uses.try_update(Relaxed, Relaxed, |uses| uses.checked_add(1));
-        former.map_or(u8::MAX, |uses| uses + 1)
+        const AGAIN: u8 = 128;
+        let next = |uses: u8| uses.checked_add(1).unwrap_or(AGAIN);
+        next(self.uses.update(Relaxed, Relaxed, next))
+    }
+
+    /// How often it was delivered, as far as that was counted.
+    pub fn uses(&self) -> u8 {
+        self.uses.load(Relaxed)
     }
 
     /// The body in the home.

@@ -149,8 +149,8 @@ impl Shared {
 
     /// Who runs a ring of its thread hears of the end, and gives it up then.
     pub fn note_local(&self, waker: &Waker) {
-        let mut locals = self.locals.lock().unwrap_or_else(PoisonError::into_inner);
-        locals.push(waker.clone());
+        self.locals.lock().unwrap_or_else(PoisonError::into_inner).push(waker.clone());
+        // It may have closed before.
         if self.is_closing() {
             waker.wake_by_ref();
         }
