@@ -56,7 +56,7 @@ impl Kind {
         let Costs { allocations, locks, sleeps, calls, .. } = *costs;
         match self {
             Kind::Hit => allocations < 0.02 && locks < 1.06 && sleeps < 0.02 && calls <= 2.1,
-            Kind::Pass => allocations < 15.1 && locks < 19.0 && calls <= 4.9,
+            Kind::Pass => allocations < 15.5 && locks < 19.0 && calls <= 4.9,
             Kind::Miss => allocations < 14.0 && locks < 20.0 && calls <= 4.9,
         }
     }
