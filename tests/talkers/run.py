@@ -235,34 +235,44 @@ def again_and_again(report, bed):
             to.flush()
             while not reports or sum(r["total"]["requests"] for r in reports) < 10 * (part + 1):
                 reports.append(json.loads(p.stdout.readline()))
+        # Nothing came since the last one.
+        idle = until(20, lambda: not (reports.append(json.loads(p.stdout.readline())) or reports[-1]["total"]["requests"]))
     rest, err = p.communicate(timeout=LIMIT)
     reports += [json.loads(text) for text in rest.splitlines()]
     busy = [r for r in reports if r["total"]["requests"]]
     report.check(sum(r["total"]["requests"] for r in reports) == 30 and not err, f"each once: {reports} {err}")
     report.check([rows(r, "client")[0]["key"] for r in busy] == [f"192.0.2.{n}" for n in range(3)], f"each in its time: {busy}")
+    report.check(idle and p.returncode == 0, f"something was told, though not at the end: {p.returncode}")
+    one = bed.write("one.log", [line()])
+    for args, want in (([], 1), (["--only", "client=none"], 0)):
+        status, out, err = bed.run("--every", "1h", "--format", "json", "--by", "client", *args, one)
+        told = [json.loads(text) for text in out.splitlines()]
+        report.check(status == int(not want) and len(told) == 1 and told[0]["total"]["requests"] == want, f"a log that is short, {args}: {status} {out}")
 
 
 def screen(report, bed):
-    """At 80 columns and 24 lines."""
+    """At 80 columns and 24 lines; what has faded there was counted all the same."""
     with Origin(simple(lambda m, path, f: ("Cache-Control: max-age=60\r\n", b"x" * 1000))) as origin, Terminals() as terminals:
-        with Varnishd(str(pathlib.Path(bed.program).parent / "varnishd"), vcl=VCL.format(port=origin.address[1])) as v:
-            t = terminals.open("talkers", bed.program, "talkers", "-n", str(v.n), "--fade", "0")
-            t.size(80, 24)
-            report.check(t.shows(lambda page: page[0].startswith("Clients by requests") and len(page) == 24 and "5 page" in page[23]), f"it begins: {t.page()}")
-            c = Client(v.address)
-            for n in range(30):
-                c.request(f"/element-{n % 3}", [("Referer", "http://bed.test/p")])
-            report.check(t.shows(lambda page: re.match(r"100.0% .* 90 % .* 127.0.0.1$", page[3])), f"the client: {t.page()}")
-            t.key("3")
-            report.check(t.shows(lambda page: page[0].startswith("URLs") and "bed.test/element-0" in "".join(page[3:6])), f"URLs: {t.page()}")
-            t.key("m")
-            report.check(t.shows(lambda page: page[0].startswith("URLs by misses") and all(re.match(r" 33.3%", line) for line in page[3:6])), f"misses: {t.page()}")
-            t.key("5")
-            report.check(t.shows(lambda page: re.search(r" 3  bed.test/p$", page[3])), f"pages and their elements: {t.page()}")
-            report.check(all(len(line) <= 80 for line in t.page()), "it fits")
-            t.key("q")
-            report.check(t.shows(lambda page: any("ended with 0" in line for line in page) and any("Pages by requests" in line for line in page)),
-                         f"at its end it tells all: {t.page()}")
+        for fade in (["--fade", "0"], []):
+            with Varnishd(str(pathlib.Path(bed.program).parent / "varnishd"), vcl=VCL.format(port=origin.address[1])) as v:
+                t = terminals.open("faded" if not fade else "whole", bed.program, "talkers", "-n", str(v.n), *fade)
+                t.size(80, 24)
+                report.check(t.shows(lambda page: page[0].startswith("Clients by requests") and len(page) == 24 and "5 page" in page[23]), f"it begins: {t.page()}")
+                c = Client(v.address)
+                for n in range(30):
+                    c.request(f"/element-{n % 3}", [("Referer", "http://bed.test/p")])
+                report.check(t.shows(lambda page: re.match(r"100.0% .* 9[01] % .* 127.0.0.1$", page[3])), f"the client: {t.page()}")
+                t.key("3")
+                report.check(t.shows(lambda page: page[0].startswith("URLs") and "bed.test/element-0" in "".join(page[3:6])), f"URLs: {t.page()}")
+                t.key("m")
+                report.check(t.shows(lambda page: page[0].startswith("URLs by misses") and all(re.match(r" 3\d\.\d%", line) for line in page[3:6])), f"misses: {t.page()}")
+                t.key("5")
+                report.check(t.shows(lambda page: re.search(r" 3  bed.test/p$", page[3])), f"pages and their elements: {t.page()}")
+                report.check(all(len(line) <= 80 for line in t.page()), "it fits")
+                t.key("q")
+                report.check(t.shows(lambda page: any("ended with 0" in line for line in page) and any("Pages by requests" in line for line in page)),
+                             f"{fade}: at its end it tells all: {t.page()}")
+                report.check(any(re.search(r"^ *100.00 +30 +30000 +90.0 .* 3  bed.test/p$", line) for line in t.page()), f"{fade}: all that was counted: {t.page()}")
 
 
 def damage(report, bed):

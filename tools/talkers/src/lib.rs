@@ -48,8 +48,9 @@ fn run(options: &Options) -> Result<i32, String> {
     let counting = Counting {
         keys: keys(options)?,
         by: options.by.clone(),
+        measure: options.measure,
         // On the screen a key changes what "most" is by.
-        measures: if is_screen { Measure::ALL.to_vec() } else { vec![options.measure] },
+        shown: if is_screen { &Measure::ALL } else { &[] },
         bytes: options.memory_bytes,
         only: options.only.clone(),
     };
@@ -57,6 +58,7 @@ fn run(options: &Options) -> Result<i32, String> {
     let first = counting.clone();
     let take = move |tally: &mut Tally, entry: &accesslog::Entry<'_>| tally.add(entry, &first);
     let gathering = options.gathering.clone();
+    let mut has_told = false;
     let gathered = if is_screen {
         let mut page = Page::new(options)?;
         let gathered = gathering.run_watched(take, |gathered, moment| page.turn(gathered, moment))?;
@@ -67,14 +69,21 @@ fn run(options: &Options) -> Result<i32, String> {
         gathering.run_watched(take, |gathered, moment| {
             if moment.elapsed >= next {
                 next += every;
-                tell(options, &take_what_there_is(gathered));
+                has_told |= tell(options, &take_what_there_is(gathered)) == 0;
             }
             !moment.is_over
         })?
     } else {
         gathering.run(take)?
     };
-    Ok(tell(options, &gathered))
+    // The time after the last of several reports may have brought nothing, and then there is nothing to tell of it.
+    let is_bare = gathered.entries == 0 && (gathered.remarks().is_empty() || options.format != Format::Json);
+    if has_told && is_bare {
+        remark(&gathered.remarks());
+        return Ok(0);
+    }
+    let status = tell(options, &gathered);
+    Ok(if has_told { 0 } else { status })
 }
 
 /// Prints a report; the exit status.
@@ -87,9 +96,13 @@ fn tell(options: &Options, gathered: &Gathered<Tally>) -> i32 {
         (Format::Acl, _) => print::out(acl::text(&report, options.acl.as_deref().unwrap_or_default())),
     }
     if options.format != Format::Json {
-        report.remarks().iter().for_each(|remark| print::err(format_args!("lacquer talkers: {remark}\n")));
+        remark(&report.remarks());
     }
     i32::from(report.is_empty())
+}
+
+fn remark(remarks: &[String]) {
+    remarks.iter().for_each(|remark| print::err(format_args!("lacquer talkers: {remark}\n")));
 }
 
 /// What was counted up to now; the next count begins at nothing.

@@ -25,7 +25,7 @@ pub struct Page {
     ident: String,
     fade: Option<Duration>,
     drawn: Option<Duration>,
-    /// When what was counted last faded.
+    /// When what is shown last faded.
     faded: Duration,
     is_redrawn: bool,
 }
@@ -118,7 +118,7 @@ impl Page {
         let tally = &gathered.result;
         let by = self.by[self.shown];
         let seconds = self.seconds(moment.elapsed);
-        let total = &tally.total;
+        let total = &tally.shown_total;
         let asked = (total.hits + total.misses).max(f64::MIN_POSITIVE);
         let mut head = Line::new(format!(
             "{} by {}: {:.0} requests/s, {}/s, {:.1} % hits",
@@ -133,7 +133,7 @@ impl Page {
         let what = if by == By::Page { "elements" } else { "" };
         let mut page = vec![head, Line::default()];
         page.push(Line::new(format!(" share     req/s    bytes/s   hits  backend  {what}")).look(Style::Bold));
-        if let Some(hitters) = tally.hitters(by, self.measure) {
+        if let Some(hitters) = tally.shown(by, self.measure) {
             for row in hitters.top(rows.saturating_sub(page.len() + 1)).rows {
                 page.push(Line::new(row_of(&row, share(&row, hitters.total(), self.measure), seconds)));
             }

@@ -28,7 +28,7 @@ impl<'a> Report<'a> {
         let tally = &gathered.result;
         let most = if options.top == 0 { usize::MAX } else { options.top };
         let listing = |by: &By| {
-            let hitters = tally.hitters(*by, options.measure)?;
+            let hitters = tally.whole(*by)?;
             let mut ranking = hitters.top(most);
             ranking.rows.retain(|row| {
                 share(row, hitters.total(), options.measure) >= options.least && row.sums.of(options.measure) > 0.0
@@ -70,7 +70,7 @@ impl<'a> Report<'a> {
 
     pub fn text(&self) -> String {
         let total = &self.gathered.result.total;
-        let mut text = format!("{} requests, {} bytes", total.requests, total.bytes);
+        let mut text = format!("{:.0} requests, {:.0} bytes", total.requests, total.bytes);
         if self.tells_handling() {
             let asked = total.hits + total.misses;
             let hits = if asked > 0.0 { total.hits * 100.0 / asked } else { 0.0 };
@@ -150,8 +150,12 @@ fn line(listing: &Listing, row: &Hitter, measure: Measure, tells_handling: bool)
     let sums = &row.sums;
     // Half of the unit in which the measure is shown.
     let at_least = if row.error > 0.5 || measure == Measure::BackendTime && row.error > 0.005 { ">" } else { " " };
-    let mut text =
-        format!("{at_least}{:>8.2}  {:>10}  {:>14}", share(row, &listing.total, measure), sums.requests, sums.bytes);
+    let mut text = format!(
+        "{at_least}{:>8.2}  {:>10.0}  {:>14.0}",
+        share(row, &listing.total, measure),
+        sums.requests,
+        sums.bytes
+    );
     if tells_handling {
         let asked = sums.hits + sums.misses;
         let hits = if asked > 0.0 { format!("{:.1}", sums.hits * 100.0 / asked) } else { "-".to_owned() };

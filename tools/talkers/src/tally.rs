@@ -7,16 +7,22 @@ use accesslog::{By, Entry, Hitters, Keys, Measure, Sums};
 pub struct Counting {
     pub keys: Keys,
     pub by: Vec<By>,
-    pub measures: Vec<Measure>,
+    /// What the report's "most" is by.
+    pub measure: Measure,
+    /// What it may be by on a screen; none: there is no screen.
+    pub shown: &'static [Measure],
     /// Memory for all tables together.
     pub bytes: usize,
     pub only: Vec<(By, Vec<u8>)>,
 }
 
-/// Those that have most, by one thing and by each measure.
+/// Those that have most, by one thing.
 pub struct Table {
     pub by: By,
-    pub hitters: Vec<Hitters>,
+    /// For the report: all that was counted.
+    pub whole: Hitters,
+    /// For the screen, by each measure: what may have faded.
+    pub shown: Vec<Hitters>,
 }
 
 /// See the module.
@@ -24,6 +30,8 @@ pub struct Table {
 pub struct Tally {
     pub tables: Vec<Table>,
     pub total: Sums,
+    /// The same for the screen: it may have faded.
+    pub shown_total: Sums,
     /// First and last time of a request, nanoseconds since 1970.
     pub times: Option<(i64, i64)>,
     /// Requests that the log doesn't say everything of.
@@ -54,6 +62,7 @@ impl Tally {
         self.without_backend_time += u64::from(entry.backend_time.is_none());
         let sums = sums(entry);
         self.total.add(&sums);
+        self.shown_total.add(&sums);
         if let Some(time) = entry.time.map(|time| time.ns) {
             let (first, last) = self.times.get_or_insert((time, time));
             (*first, *last) = (time.min(*first), time.max(*last));
@@ -67,31 +76,36 @@ impl Tally {
             if table.by == By::Page {
                 counting.keys.write(By::Url, entry, &mut self.url);
             }
-            for hitters in &mut table.hitters {
+            for hitters in std::iter::once(&mut table.whole).chain(&mut table.shown) {
                 let element = (table.by == By::Page).then(|| hitters.hash(&self.url));
                 hitters.add(&self.key, &sums, element);
             }
         }
     }
 
-    /// Makes all that was counted smaller.
+    /// Makes what the screen shows smaller.
     pub fn fade(&mut self, factor: f64) {
-        self.total.fade(factor);
-        self.tables.iter_mut().flat_map(|table| &mut table.hitters).for_each(|hitters| hitters.fade(factor));
+        self.shown_total.fade(factor);
+        self.tables.iter_mut().flat_map(|table| &mut table.shown).for_each(|hitters| hitters.fade(factor));
     }
 
-    /// Those with most by one thing and measure, if that was counted.
-    pub fn hitters(&self, by: By, measure: Measure) -> Option<&Hitters> {
+    /// Those with most by one thing, if that was counted.
+    pub fn whole(&self, by: By) -> Option<&Hitters> {
+        self.tables.iter().find(|table| table.by == by).map(|table| &table.whole)
+    }
+
+    /// Those with most by one thing and measure, as the screen shows them.
+    pub fn shown(&self, by: By, measure: Measure) -> Option<&Hitters> {
         let table = self.tables.iter().find(|table| table.by == by)?;
-        table.hitters.iter().find(|hitters| hitters.measure() == measure)
+        table.shown.iter().find(|hitters| hitters.measure() == measure)
     }
 }
 
 fn tables(counting: &Counting) -> Vec<Table> {
-    let bytes = counting.bytes / (counting.by.len() * counting.measures.len()).max(1);
+    let bytes = counting.bytes / (counting.by.len() * (1 + counting.shown.len())).max(1);
     let one = |by: &By| {
         let hitters = |measure: &Measure| Hitters::new(*measure, bytes, *by == By::Page);
-        Table { by: *by, hitters: counting.measures.iter().map(hitters).collect() }
+        Table { by: *by, whole: hitters(&counting.measure), shown: counting.shown.iter().map(hitters).collect() }
     };
     counting.by.iter().map(one).collect()
 }
@@ -104,5 +118,34 @@ fn sums(entry: &Entry<'_>) -> Sums {
         hits: f64::from(entry.handling == Some(accesslog::Handling::Hit)),
         misses: f64::from(is_fetched == Some(true)),
         backend_seconds: entry.backend_time.unwrap_or_default().as_secs_f64(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::borrow::Cow;
+
+    #[test]
+    fn what_fades_on_the_screen_was_counted_all_the_same() {
+        let counting = Counting {
+            keys: Keys::default(),
+            by: vec![By::Client],
+            measure: Measure::Requests,
+            shown: &Measure::ALL,
+            bytes: 1 << 20,
+            only: Vec::new(),
+        };
+        let mut tally = Tally::default();
+        for _ in 0..5 {
+            let client = Some(Cow::Borrowed(&b"192.0.2.1"[..]));
+            tally.add(&Entry { client, bytes: Some(100), ..Entry::default() }, &counting);
+            tally.fade(0.3);
+        }
+        assert_eq!((tally.total.requests, tally.total.bytes, tally.without_handling), (5.0, 500.0, 5));
+        let whole = tally.whole(By::Client).expect("a table").top(9).rows;
+        assert_eq!((whole[0].sums.requests, whole[0].sums.bytes), (5.0, 500.0));
+        let shown = tally.shown(By::Client, Measure::Bytes).expect("a table").top(9).rows;
+        assert!(shown[0].sums.requests < 0.5 && tally.shown_total.requests < 0.5);
     }
 }
