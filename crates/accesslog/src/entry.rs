@@ -79,25 +79,47 @@ pub enum Handling {
 
 impl Handling {
     /// As varnishncsa (`hit`, `miss`, `pass`, ...), nginx (`HIT`, `STALE`, `BYPASS`), Squid (`TCP_MEM_HIT:HIER_NONE`), content networks'
-    /// X-Cache (`Hit from ...`) and Cache-Status (`name; fwd=miss`) say it; `None`: they say something else.
+    /// X-Cache (`Hit from ...`) and Cache-Status (`name; fwd=miss`) say it; `None`: they say something else. Of several caches the one
+    /// next to the client counts, which stands last.
     pub fn from_text(text: &[u8]) -> Option<Handling> {
-        let text = String::from_utf8_lossy(text).to_ascii_lowercase();
-        // Cache-Status begins with the cache's name, whatever that is.
-        let text = text.split_once(';').map_or(&text[..], |(_, said)| said);
-        let words: &[(&str, Handling)] = &[
-            ("miss", Handling::Miss),
-            ("expired", Handling::Miss),
-            ("pass", Handling::Pass),
-            ("hit", Handling::Hit),
-            ("stale", Handling::Hit),
-            ("updating", Handling::Hit),
-            ("revalidated", Handling::Hit),
-            ("fwd=", Handling::Pass),
-            ("pipe", Handling::Pipe),
-            ("synth", Handling::Synth),
-            ("error", Handling::Synth),
+        if text.contains(&b';') {
+            return Handling::from_cache_status(text);
+        }
+        text.rsplit(|b| *b == b',').find_map(Handling::from_words)
+    }
+
+    /// As a value of Cache-Status says it (RFC 9211), of the last cache in it.
+    pub fn from_cache_status(value: &[u8]) -> Option<Handling> {
+        let params = || pieces(last_member(value), b';').skip(1).map(<[u8]>::trim_ascii);
+        let forwarded = params().find_map(|param| param.strip_prefix(b"fwd="));
+        if let Some(why) = forwarded {
+            return Some(if matches!(why, b"bypass" | b"method" | b"request") {
+                Handling::Pass
+            } else {
+                Handling::Miss
+            });
+        }
+        params().any(|param| param == b"hit" || param == b"hit=?1").then_some(Handling::Hit)
+    }
+
+    fn from_words(text: &[u8]) -> Option<Handling> {
+        const WORDS: [(&[u8], Handling); 10] = [
+            (b"miss", Handling::Miss),
+            (b"expired", Handling::Miss),
+            (b"pass", Handling::Pass),
+            (b"hit", Handling::Hit),
+            (b"stale", Handling::Hit),
+            (b"updating", Handling::Hit),
+            (b"revalidated", Handling::Hit),
+            (b"pipe", Handling::Pipe),
+            (b"synth", Handling::Synth),
+            (b"error", Handling::Synth),
         ];
-        words.iter().find(|(word, _)| text.contains(word)).map(|(_, handling)| *handling)
+        // What follows is the cache's name, whatever that is.
+        let end = text.windows(6).position(|w| w.eq_ignore_ascii_case(b" from "));
+        let said = &text[..end.unwrap_or(text.len())];
+        let has = |word: &[u8]| said.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word));
+        WORDS.iter().find(|(word, _)| has(word)).map(|(_, handling)| *handling)
     }
 
     /// Whether a backend was asked.
@@ -107,6 +129,21 @@ impl Handling {
             Handling::Hit | Handling::Synth => false,
         }
     }
+}
+
+/// The pieces between a separator that isn't within quotes.
+fn pieces(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    text.split(move |&b| {
+        let is_end = b == separator && !is_quoted;
+        is_quoted ^= b == b'"' && !is_escaped;
+        is_escaped = b == b'\\' && is_quoted && !is_escaped;
+        is_end
+    })
+}
+
+fn last_member(list: &[u8]) -> &[u8] {
+    pieces(list, b',').last().unwrap_or_default()
 }
 
 /// A field's name and value.
@@ -219,6 +256,19 @@ mod tests {
             ("compass.nz; hit; ttl=3", Some(Hit)),
             ("a.nz; fwd=uri-miss; stored", Some(Miss)),
             ("a.nz; fwd=method", Some(Pass)),
+            ("a.nz;fwd=bypass", Some(Pass)),
+            ("a.nz; fwd=request; fwd-status=304", Some(Pass)),
+            ("a.nz; fwd=stale; fwd-status=304", Some(Miss)),
+            ("a.nz; fwd=partial", Some(Miss)),
+            ("a; fwd=miss, b; hit", Some(Hit)),
+            ("a; hit, b; fwd=miss", Some(Miss)),
+            ("a; hit, b; fwd=miss; detail=\"x, c; hit\"", Some(Miss)),
+            ("\"a \\\", b\"; hit", Some(Hit)),
+            ("a; hit=?0", None),
+            ("a; hit, b; ttl=3", None),
+            ("MISS, HIT", Some(Hit)),
+            ("HIT from a.nz, MISS from hit.nz", Some(Miss)),
+            ("HIT from compass.nz", Some(Hit)),
             ("-", None),
             ("\0", None),
         ] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! One answer as it comes in: head, body, what the head says of the cache. No socket here.
 
+use accesslog::Handling;
 use http1::{Decoder, Framing, Limits, Progress, Step};
 use message::{Head, HeadLimits, Version};
 
@@ -207,41 +208,27 @@ fn signs(head: &Head) -> (Verdicts, Option<bool>) {
         let value = field.value();
         match field.name().len() {
             3 if field.is("Age") => verdicts[3] = Some(value.iter().any(|b| matches!(b, b'1'..=b'9'))),
-            7 if field.is("X-Cache") => verdicts[1] = x_cache(value).or(verdicts[1]),
+            7 if field.is("X-Cache") => verdicts[1] = verdict(Handling::from_text(value)).or(verdicts[1]),
             9 if field.is("X-Varnish") => verdicts[2] = Some(value.contains(&b' ')),
             10 if field.is("Connection") => {
                 let close = message::list::has(value, b"close");
                 let keep = message::list::has(value, b"keep-alive");
                 connection = if close || keep { Some(close) } else { connection };
             }
-            12 if field.is("Cache-Status") => verdicts[0] = cache_status(value).or(verdicts[0]),
+            12 if field.is("Cache-Status") => verdicts[0] = verdict(Handling::from_cache_status(value)).or(verdicts[0]),
             _ => {}
         }
     }
     (verdicts, connection)
 }
 
-/// The last HIT or MISS: the cache next to us adds its own at the end.
-fn x_cache(value: &[u8]) -> Option<bool> {
-    let (mut at, mut last) = (0, None);
-    while let Some(rest) = value.get(at..) {
-        let Some(found) =
-            rest.windows(3).position(|w| w.eq_ignore_ascii_case(b"hit") || w.eq_ignore_ascii_case(b"mis"))
-        else {
-            break;
-        };
-        last = Some(rest[found].eq_ignore_ascii_case(&b'h'));
-        at += found + 3;
+/// Whether it was a hit; who made the answer itself says neither.
+fn verdict(handling: Option<Handling>) -> Option<bool> {
+    match handling? {
+        Handling::Hit => Some(true),
+        Handling::Miss | Handling::Pass | Handling::Pipe => Some(false),
+        Handling::Synth => None,
     }
-    last
-}
-
-/// RFC 9211: the last member is the cache next to us; `hit` is a parameter of it.
-fn cache_status(value: &[u8]) -> Option<bool> {
-    let last = value.rsplit(|b| *b == b',').next()?;
-    let mut params = last.split(|b| *b == b';').map(<[u8]>::trim_ascii);
-    params.next().filter(|name| !name.is_empty())?;
-    Some(params.any(|p| p == b"hit" || p == b"hit=?1"))
 }
 
 #[cfg(test)]
@@ -327,6 +314,8 @@ mod tests {
         assert_eq!(of("X-Cache: Hit, miss"), [None, Some(false), None, None]);
         assert_eq!(of("Cache-Status: a; hit, b; fwd=miss"), [Some(false), None, None, None]);
         assert_eq!(of("Cache-Status: a; fwd=miss, b; hit; ttl=5"), [Some(true), None, None, None]);
+        assert_eq!(of("Cache-Status: a; hit; detail=\"b, c; fwd=miss\""), [Some(true), None, None, None]);
+        assert_eq!(of("Cache-Status: a; hit\r\nCache-Status: b; fwd=stale"), [Some(false), None, None, None]);
     }
 
     proptest! {
