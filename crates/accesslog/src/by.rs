@@ -206,5 +206,7 @@ mod tests {
             ["192.0.0.0/8", "-", "www.a.nz/x?y=1", "/x?y=1", "www.a.nz", "curl", "curl/7", "www.a.nz/P?q=2"]
         );
         assert_eq!(all(&keys, &Entry::default()), ["-"; 10]);
+        let mapped = Entry { client: Some(Cow::Borrowed(b"::ffff:192.0.2.1")), ..Entry::default() };
+        assert_eq!(all(&Keys::default(), &mapped)[1], "192.0.2.0/24");
     }
 }

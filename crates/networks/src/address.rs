@@ -3,13 +3,16 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An address as logs write it: also with a port, in brackets, or the first of several (X-Forwarded-For).
+/// An address as logs write it: also with a port, in brackets, or the first of several (X-Forwarded-For). IPv4 as a socket of IPv6 shows
+/// it (`::ffff:192.0.2.1`) is IPv4.
 pub fn address(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?.split(',').next()?.trim();
     let inner = text.strip_prefix('[').and_then(|rest| rest.split(']').next()).unwrap_or(text);
     let plain = inner.split('%').next().unwrap_or(inner);
     let without_port = plain.rsplit_once(':').map(|(address, _)| address);
-    plain.parse().ok().or_else(|| without_port.filter(|address| address.contains('.'))?.parse().ok())
+    let found: Option<IpAddr> =
+        plain.parse().ok().or_else(|| without_port.filter(|address| address.contains('.'))?.parse().ok());
+    found.map(|address| address.to_canonical())
 }
 
 /// An address with only its first bits: the network of that length.
@@ -32,7 +35,7 @@ mod tests {
 
     #[test]
     fn addresses_as_logs_write_them() {
-        for text in ["192.0.2.1", "192.0.2.1:4711", "192.0.2.1, 10.0.0.1"] {
+        for text in ["192.0.2.1", "192.0.2.1:4711", "192.0.2.1, 10.0.0.1", "::ffff:192.0.2.1", "[::ffff:c000:201]:80"] {
             assert_eq!(address(text.as_bytes()).map(|a| a.to_string()).as_deref(), Some("192.0.2.1"), "{text}");
         }
         for text in ["2001:db8::1", "[2001:db8::1]:80", "2001:db8::1%eth0"] {
