@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -118,25 +119,32 @@ def users(report, bed):
     r = bed.json("--workers", 64, "--rate", 3000, "--service", "10ms", "--think", "10s", "--per-page", 100)
     report.check(near(r["users_now"], 30 * 10.01, 1e-6), f"with 100 requests a page: {r['users_now']}")
     status, out, _ = bed.run("--workers", 64, "--rate", 3000, "--service", "10ms", "--think", "10s")
-    report.check(status == 0 and "users at the same time" in out, f"told: {out}")
+    report.check(status == 0 and "Users at the same time: 30030 now, 60" in out and re.search(r"times what comes, \d+ users\n", out), f"told: {out}")
+    # With one worker who is busy for four fifths of the time one waits for four times the service.
+    r = bed.json("--workers", 1, "--rate", 0.8, "--service", "1s", "--think", "10s")
+    report.check(near(r["users_now"], 0.8 * (10 + 4 + 1), 1e-6) and r["users_twice"] is None, f"users wait, too: {r['users_now']} {r['users_twice']}")
+    r = bed.json("--workers", 3, "--chairs", 20, "--rate", 2, "--service", "1s", "--think", "10s")
+    report.check(near(r["users_twice"], 4 * (11 + r["loads"][3]["wait_seconds"]), 1e-6), f"at twice the load: {r['users_twice']} {r['loads'][3]}")
 
 
 def memory(report, bed):
     """How much memory for which hit rate, by what simulate said; 30G of 32G."""
-    points = [(1 << 30, 60.0), (8 << 30, 90.0), (16 << 30, 95.0), (32 << 30, 99.0)]
+    points = [(1 << 30, 60.0, 0.3), (2 << 30, 99.0, 25.1), (8 << 30, 90.0, 0.3), (16 << 30, 95.0, 0.3), (32 << 30, 99.0, 0.3), (64 << 30, 100.0, 0.3)]
     file = bed.dir / "sizes.json"
     file.write_text(json.dumps({"cases": [{"case": "as it is", "curves": [
         {"policy": "lru", "points": [{"memory_bytes": 1 << 30, "hit_percent": 1.0}]},
-        {"policy": "lacquer", "points": [{"memory_bytes": m, "hit_percent": h, "hit_error": 0.3} for m, h in points]}]}]}))
+        {"policy": "lacquer", "points": [{"memory_bytes": m, "hit_percent": h, "hit_error": e} for m, h, e in points]}]}]}))
     args = ["--workers", 10, "--rate", 100, "--service", "100ms", "--requests", 1000, "--simulated", file, "--ram", "32G"]
     r = bed.json(*args)
     got = [(size["memory_bytes"], size["hit_percent"], round(size["rate"], 6), size["holds"]) for size in r["memory"]]
-    report.check(got == [(1 << 30, 60.0, 400, False), (8 << 30, 90.0, 100, False), (16 << 30, 95.0, 50, True), (32 << 30, 99.0, 10, True)], f"what is left: {got}")
+    report.check(got == [(1 << 30, 60.0, 400, False), (8 << 30, 90.0, 100, False), (16 << 30, 95.0, 50, True), (32 << 30, 99.0, 10, True), (64 << 30, 100.0, 0, True)], f"what is left: {got}")
     report.check(near(r["memory"][2]["times_the_load"], r["most_rate"] / 50, 1e-6), f"how often: {r['memory'][2]}")
+    report.check(r["memory"][-1]["times_the_load"] is None, f"where all hits, no load is too much: {r['memory'][-1]}")
+    report.check(any("1 sizes left out" in remark for remark in r["remarks"]), f"what simulate doesn't know is told: {r['remarks']}")
     store = r["store"]
     report.check(store["memory_bytes"] == 30 << 30 and 98.0 < store["hit_percent"] < 99.0, f"the store of 32G: {store}")
     status, out, _ = bed.run(*args)
-    report.check("-s malloc,30G" in out and "For 1 times the load: 16G, 95.00 % hits" in out, f"told: {out}")
+    report.check(re.search(r"64G +100.00 .* -\n", out) and "-s malloc,30G" in out and "For 1 times the load: 16G, 95.00 % hits" in out, f"told: {out}")
 
 
 def log(report, bed):
@@ -164,9 +172,10 @@ def log(report, bed):
     status, out, err = bed.run("--workers", 4, plain)
     report.check(status == 2 and "no fetches with their times" in err and not out, f"a log without times: {err}")
     damaged = bed.dir / "damaged.log"
-    damaged.write_bytes(path.read_bytes() + b"x" * 1_000_000 + b"\n\x00\xff\n")
+    wrong = b'192.0.2.1 [01/Jan/1970:00:00:01 +0000] "GET /wrong HTTP/1.1" 200 5 50000 miss\n'
+    damaged.write_bytes(path.read_bytes() + wrong + b"x" * 1_000_000 + b"\n\x00\xff\n")
     r = bed.json("--workers", 4, *form, damaged)
-    report.check(near(r["rate"], 20, 1e-6) and any("too long" in remark for remark in r["remarks"]), f"damage is told: {r['remarks']}")
+    report.check(near(r["rate"], 20, 1e-6) and all(any(w in remark for remark in r["remarks"]) for w in ("too long", "1 requests of quite another time")), f"damage is told: {r['remarks']}")
 
 
 def has_open(pid, path):
@@ -221,6 +230,7 @@ def words(report, bed):
     bad.write_text("{}")
     for args, want in (([], "--workers is missing"), (["--workers", 1], "which log"), (["--workers", 1, "--rate", 0, "--service", "1s"], "nothing comes"),
                        (["--workers", 1, "--rate", 1, "--service", "1s", "--simulated", bad], "isn't what lacquer simulate"),
+                       (["--workers", 1, "--of", "requests", "--simulated", bad, bad], "not with --of requests"),
                        (["--workers", 1, "--rate", 1, "--service", "1s", "--simulated", "/nonexistent"], "/nonexistent")):
         status, out, err = bed.run(*args)
         report.check(status == 2 and want in err and not out, f"{args}: {status} {err}")

@@ -7,6 +7,7 @@
 
 mod agents;
 mod by;
+mod clock;
 mod distinct;
 mod entry;
 mod format;
@@ -19,6 +20,7 @@ mod urls;
 mod vsl;
 
 pub use by::{Bits, By, Keys};
+pub use clock::Clock;
 pub use entry::{Entry, Field, Handling, Skip, Stamp};
 pub use format::LogFormat;
 pub use gather::{Gathered, Gathering, Moment};

@@ -43,8 +43,8 @@ pub struct Size {
     pub rate: f64,
     pub outcome: Outcome,
     pub holds: bool,
-    /// How often the present load could come.
-    pub times: f64,
+    /// How often the present load could come; none: nothing is left for the workers, as often as one likes.
+    pub times: Option<f64>,
 }
 
 /// See the module.
@@ -85,7 +85,7 @@ impl Answers {
         let size = |bytes: f64, hit_percent: f64| {
             let left = queue.at(measured.requests * (1.0 - hit_percent / 100.0));
             let outcome = left.outcome();
-            let times = most.map_or(0.0, |most| most / left.rate.max(f64::MIN_POSITIVE));
+            let times = (left.rate > 0.0).then(|| most.map_or(0.0, |most| most / left.rate));
             Size { bytes, hit_percent, rate: left.rate, outcome, holds: limits.hold(&left), times }
         };
         let sizes = curve.map(|curve| curve.points().iter().map(|(bytes, hits)| size(*bytes, *hits)).collect());
@@ -116,7 +116,7 @@ impl Answers {
 
     /// The least memory with which the limits hold at so many times the load.
     pub fn least_memory(&self, load: f64) -> Option<&Size> {
-        self.sizes.iter().find(|size| size.times >= load)
+        self.sizes.iter().find(|size| size.times.is_none_or(|times| times >= load))
     }
 }
 

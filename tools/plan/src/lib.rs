@@ -44,7 +44,8 @@ fn run(options: &Options) -> Result<i32, String> {
     let curve = options.simulated.as_deref().map(Curve::read).transpose()?;
     let measured = measured(options)?;
     let answers = Answers::new(options, &measured, curve.as_ref())?;
-    let remarks = measured.remarks;
+    let mut remarks = measured.remarks;
+    remarks.extend(curve.and_then(|curve| curve.remark()));
     match options.format {
         Format::Text => print::out(report::text(options, &answers)),
         Format::Json => print::out(format_args!("{:#}\n", report::json(options, &answers, &remarks))),

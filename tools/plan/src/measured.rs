@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use accesslog::{Entry, Gathering};
+use accesslog::{Clock, Entry, Gathering};
 
 use crate::options::{Class, Of};
 
@@ -37,6 +37,7 @@ struct Tally {
     requests: u64,
     first: Option<i64>,
     last: Option<i64>,
+    clock: Clock,
     without_time_of_day: u64,
     without_service: u64,
     too_many: u64,
@@ -66,6 +67,7 @@ impl Tally {
             self.without_time_of_day += 1;
             return;
         };
+        let time = self.clock.own(time);
         self.first = Some(self.first.map_or(time, |first| first.min(time)));
         self.last = Some(self.last.map_or(time, |last| last.max(time)));
         let minute = time.div_euclid(60_000_000_000);
@@ -110,6 +112,7 @@ pub fn classes(gathering: Gathering, of: Of, split: Option<f64>) -> Result<Measu
     let left_out = [
         (tally.without_service, "without their time of service left out"),
         (tally.without_time_of_day, "without a time of day"),
+        (tally.clock.doubted, "of quite another time than those around them: theirs was taken"),
         (tally.too_many, "of too many different minutes left out"),
     ];
     remarks.extend(left_out.iter().filter(|(n, _)| *n > 0).map(|(n, text)| format!("{n} requests {text}")));
@@ -121,4 +124,23 @@ pub fn classes(gathering: Gathering, of: Of, split: Option<f64>) -> Result<Measu
     };
     let classes = names.into_iter().zip(&tally.times).filter(|(_, times)| times.count > 0.0).map(class).collect();
     Ok(Measured { classes, requests: rate * tally.requests as f64 / counted, remarks })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accesslog::Stamp;
+    use std::time::Duration;
+
+    #[test]
+    fn a_wrong_clock_makes_no_long_log() {
+        let mut tally = Tally::default();
+        for second in 0..10 {
+            let wrong = if second == 5 { 1_000_000 } else { 0 };
+            let time = Some(Stamp { ns: (1_700_000_000 + second + wrong) * 1_000_000_000, is_whole_second: true });
+            let duration = Some(Duration::from_millis(1));
+            tally.add(&Entry { time, duration, ..Entry::default() }, Of::Requests, None);
+        }
+        assert_eq!((tally.rate(), tally.clock.doubted), (Some(10.0 / 9.0), 1));
+    }
 }

@@ -208,6 +208,12 @@ pub fn parse(words: &[String]) -> Result<Invocation, String> {
     if options.ram.is_some() && options.simulated.is_none() {
         return Err("--ram needs --simulated: what lacquer simulate --format json said".into());
     }
+    if options.simulated.is_some() && options.of == Of::Requests {
+        return Err(
+            "--simulated says what is left for backends: not with --of requests, whose time is that of hits, too"
+                .into(),
+        );
+    }
     options.source = source(parts)?;
     if options.requests.is_some() && (options.simulated.is_none() || !matches!(options.source, Source::Told(_))) {
         return Err("--requests needs --simulated, and --rate or --class: a log and counters tell it".into());
@@ -313,6 +319,7 @@ mod tests {
             ("--workers 1 --live x", "not both"),
             ("--workers 1 --refused 100 x", "--refused 100"),
             ("--workers 1 --ram 1G x", "--simulated"),
+            ("--workers 1 --of requests --simulated s.json x", "not with --of requests"),
             ("--fast", "--fast"),
         ] {
             let error = words(line).unwrap_err();

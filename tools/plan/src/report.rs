@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::answers::{Answers, Size};
 use crate::options::Options;
-use crate::queue::Outcome;
+use crate::queue::{Outcome, Queue};
 
 pub fn text(options: &Options, answers: &Answers) -> String {
     let queue = &answers.queue;
@@ -30,7 +30,7 @@ pub fn text(options: &Options, answers: &Answers) -> String {
             answers.limits.refused * 100.0,
             rate(most),
             most / queue.rate,
-            users(options, most, queue.service)
+            users_of(options, queue, most).map_or(String::new(), |users| format!(", {} users", people(users)))
         ),
         None => format!(
             "The limits (95 of 100 wait {} or less, {:.2} % refused) hold for no load: too few waiting places or workers\n",
@@ -38,6 +38,9 @@ pub fn text(options: &Options, answers: &Answers) -> String {
             answers.limits.refused * 100.0
         ),
     };
+    if let Some((now, twice)) = users_of(options, queue, queue.rate).zip(users_of(options, queue, queue.rate * 2.0)) {
+        text += &format!("Users at the same time: {} now, {} at twice the load\n", people(now), people(twice));
+    }
     text += "\n  load    a second  busy %  waiting    mean wait   95 of 100  refused %\n";
     for (load, outcome) in &answers.loads {
         text += &format!("{load:>6.1}  {:>10}{}\n", number(queue.rate * load), outcome_line(outcome));
@@ -70,14 +73,14 @@ fn memory(options: &Options, answers: &Answers) -> String {
     let mut text = String::from("\n  memory   hits %    a second  busy %    95 of 100  refused %  times the load\n");
     let line = |size: &Size| {
         format!(
-            "{:>8} {:>8.2}  {:>10}  {:>6.1}  {:>11}  {:>9.2}  {:>14.1}{}\n",
+            "{:>8} {:>8.2}  {:>10}  {:>6.1}  {:>11}  {:>9.2}  {:>14}{}\n",
             memory_size(size.bytes),
             size.hit_percent,
             number(size.rate),
             size.outcome.utilisation * 100.0,
             time(size.outcome.wait_95),
             size.outcome.refused * 100.0,
-            size.times,
+            size.times.map_or("-".to_owned(), |times| format!("{times:.1}")),
             if size.holds { "" } else { "  too little" }
         )
     };
@@ -112,14 +115,14 @@ fn outcome_line(outcome: &Outcome) -> String {
     )
 }
 
-/// Users whose pages come that often: each thinks, asks and waits.
-fn users_of(options: &Options, rate: f64, response: f64) -> Option<f64> {
+/// Users whose pages come that often: each thinks, waits and is served; infinite where the wait is.
+fn users_of(options: &Options, queue: &Queue, rate: f64) -> Option<f64> {
+    let response = queue.at(rate).outcome().wait + queue.service;
     options.think.map(|think| rate / options.per_page * (think + response))
 }
 
-fn users(options: &Options, rate: f64, response: f64) -> String {
-    let users = users_of(options, rate, response);
-    users.map_or(String::new(), |users| format!(", {users:.0} users at the same time"))
+fn people(users: f64) -> String {
+    if users.is_finite() { format!("{users:.0}") } else { "any number of".to_owned() }
 }
 
 /// A rate in the unit in which it is more than one.
@@ -199,13 +202,15 @@ pub fn json(options: &Options, answers: &Answers, remarks: &[String]) -> Value {
             json!({ "name": own.name, "workers": own.queue.workers, "chairs": own.queue.chairs }),
         )
     });
+    // JSON has no word for "for ever".
+    let users = |rate: f64| users_of(options, queue, rate).filter(|users| users.is_finite());
     json!({
         "classes": classes.collect::<Vec<_>>(), "workers": options.workers, "chairs": options.chairs,
         "limits": { "wait_95_seconds": answers.limits.wait, "refused_percent": answers.limits.refused * 100.0 },
         "rate": queue.rate, "service_seconds": queue.service, "cv": queue.cv2.sqrt(), "requests_rate": answers.requests,
         "now": outcome(&answers.now), "holds": answers.holds(),
         "ceiling_rate": answers.ceiling, "most_rate": answers.most,
-        "users_now": users_of(options, queue.rate, queue.service), "users_most": answers.most.and_then(|most| users_of(options, most, queue.service)),
+        "users_now": users(queue.rate), "users_twice": users(queue.rate * 2.0), "users_most": answers.most.and_then(users),
         "loads": loads.collect::<Vec<_>>(), "needs": needs.collect::<Vec<_>>(), "queues_of_their_own": own.collect::<Vec<_>>(),
         "memory": answers.sizes.iter().map(size).collect::<Vec<_>>(), "store": answers.store.as_ref().map(size),
         "remarks": remarks,

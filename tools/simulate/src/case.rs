@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A cache to simulate: what it keeps, by which key, for how long; and the requests of a log as such caches see them.
 
-use accesslog::{Entry, Handling};
+use accesslog::{Clock, Entry, Handling};
 
 use crate::cache::Lives;
-use crate::clock::Clock;
 use crate::duplicates::Duplicates;
 use crate::scheme::Scheme;
 use crate::trace::Trace;

@@ -7,7 +7,6 @@ mod bodies;
 mod cache;
 mod case;
 mod chart;
-mod clock;
 mod curve;
 mod distinct;
 mod duplicates;

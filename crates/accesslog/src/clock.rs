@@ -40,6 +40,12 @@ impl Clock {
         self.now.unwrap_or(0)
     }
 
+    /// An entry's own time where it is believed, else that of those around it.
+    pub fn own(&mut self, time: i64) -> i64 {
+        let now = self.at(Some(time));
+        if near(time, now) { time } else { now }
+    }
+
     /// Whether any entry had a time.
     pub fn is_known(&self) -> bool {
         self.now.is_some()
@@ -66,6 +72,8 @@ mod tests {
         assert_eq!(hours(&[20, 21, 22], &mut clock), [91, 21, 22], "an older file");
         assert_eq!((clock.doubted, clock.went_back), (1, 1));
         assert_eq!(clock.at(None) / HOUR, 22);
+        let mut own = |hour: i64| clock.own(hour * HOUR) / HOUR;
+        assert_eq!([21, 22, 90, 21].map(&mut own), [21, 22, 22, 21], "each its own");
         assert_eq!(hours(&[i64::MIN / HOUR, i64::MAX / HOUR, 22], &mut clock), [22, 22, 22]);
     }
 }
