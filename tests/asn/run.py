@@ -152,9 +152,12 @@ def has_open(pid, path):
 
 
 def running(report, bed):
-    """What a running server sends, by its log."""
+    """What a running server sends, by its log; what VCL restarts, too."""
     with Origin(simple(lambda m, path, f: ("", b"x" * int(path.strip("/") or 0)))) as origin:
-        vcl = f'vcl 4.1;\nbackend default {{ .host = "127.0.0.1"; .port = "{origin.address[1]}"; }}\n'
+        vcl = f'''vcl 4.1;
+            backend default {{ .host = "127.0.0.1"; .port = "{origin.address[1]}"; }}
+            sub vcl_recv {{ if (req.url == "/300" && req.restarts == 0) {{ return (restart); }} }}
+            '''
         local = bed.dir / "local"
         local.write_text("127.0.0.0/8\t64500\n")
         with Varnishd(str(pathlib.Path(bed.program).parent / "varnishd"), vcl=vcl) as v:

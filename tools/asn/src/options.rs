@@ -101,7 +101,8 @@ pub fn usage() -> String {
 /// One line that names the wrong one.
 pub fn parse(args: &[String]) -> Result<Invocation, String> {
     let mut options = Options { top: 40, ..Options::default() };
-    let mut sources = Sources::default();
+    // A request that VCL restarts is answered by what it became.
+    let mut sources = Sources { with_caused: true, ..Sources::default() };
     let mut args = Args::new(args);
     while let Some(arg) = args.next()? {
         let name = match arg {
