@@ -172,7 +172,8 @@ def losses(report, tool, d):
         until(20, lambda: len(ear.heard) > before + 20)
         workers.processes[2].send_signal(signal.SIGINT)
         r = json.loads(p.communicate(timeout=LIMIT)[0])
-        report.check(r["workers"][1]["end"] == "interrupted" and r["workers"][0]["end"] == "time", f"Ctrl-C at a worker: {r['workers']}")
+        report.check(r["workers"][1]["end"] == "interrupted" and r["workers"][0]["end"] == "time" == r["end"], f"Ctrl-C at a worker: {r['end']} {r['workers']}")
+        report.check(p.returncode == 1 and is_told(r, workers.addresses[2]), f"Ctrl-C at a worker is told: {p.returncode} {r['notes']}")
         status, _, err = tool.run("--to", ear.address, *workers.words, d / "ten")
         report.check(status == 1 and workers.addresses[1] in err and "refused" in err, f"who isn't there: {status} {err!r}")
         # Ctrl-C at the coordinator: the report of what there is.
@@ -184,6 +185,19 @@ def losses(report, tool, d):
         out, err = p.communicate(timeout=LIMIT)
         r = json.loads(out)
         report.check(p.returncode == 0 and r["end"] == "interrupted" and r["answers"] > 50 and not err, f"Ctrl-C: {p.returncode} {r['end']} {err!r}")
+        # Ctrl-C at one of two workers in the first pass: the other goes through all passes. At the only worker: the run has failed.
+        with Ear(lambda path: threading.Event().wait(0.002) or OK) as slow, Workers(tool, 2) as pair:
+            for at, words in ((1, ["--passes", 3]), (0, ["--loop", "-d", 60])):
+                p = tool.start("--to", slow.address, "--workers", ",".join(pair.addresses[:at + 1]), "-c", at + 1, *words, "--format", "json", d / "many")
+                before = len(slow.heard)
+                until(20, lambda: len(slow.heard) > before + 50)
+                pair.processes[at].send_signal(signal.SIGINT)
+                r = json.loads(p.communicate(timeout=LIMIT)[0])
+                passes = r.get("passes", [r])
+                told = all(is_told(one, pair.addresses[at]) for one in passes)
+                report.check(p.returncode == 1 and told, f"Ctrl-C at a worker, {words}: {p.returncode} {[one['notes'] for one in passes]}")
+                ends = [one["end"] for one in passes]
+                report.check(ends == (["done"] * 3 if at else ["gave_up"]), f"Ctrl-C at a worker, {words}: {ends}")
         # A coordinator that is killed: its worker stops, and takes the next run.
         p = tool.start("--to", ear.address, *one, "--loop", "-d", 60, d / "ten")
         before = len(ear.heard)
@@ -203,6 +217,10 @@ def losses(report, tool, d):
         workers.processes[0].send_signal(signal.SIGCONT)
         r = json.loads(out)
         report.check(p.returncode == 1 and "silent" in r["workers"][0]["lost"], f"a worker that stands still: {p.returncode} {r['workers']}")
+
+
+def is_told(r, address):
+    return any(address in note and "it was interrupted there" in note for note in r["notes"])
 
 
 def strangers(report, tool, d):
@@ -286,6 +304,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         d = pathlib.Path(name)
         (d / "ten").write_text("/x\n" * 10)
+        (d / "many").write_text("/x\n" * 1000)
         group(report, Tool.of(o), d)
     return report.close()
 

@@ -63,6 +63,8 @@ struct Member {
     heard: Instant,
     /// The last second of which it told.
     second: Option<u64>,
+    /// Since when it can't be written to. What it said last may still be on its way.
+    deaf: Option<Instant>,
     /// Why it is lost.
     lost: Option<String>,
 }
@@ -87,6 +89,8 @@ pub struct Coordinator<'o> {
     seats: Arc<Seats>,
     heard: Receiver<(usize, Heard)>,
     members: Vec<Member>,
+    /// They were told to stop.
+    is_stopped: bool,
     shared: Vec<Shared>,
 }
 
@@ -111,7 +115,8 @@ impl<'o> Coordinator<'o> {
             listen(at, ear, seats.clone(), to.clone(), engine.waker()).map_err(|e| strerror(&e))?;
         }
         let members = o.workers.iter().map(|name| Member::new(name)).collect();
-        let mut coordinator = Coordinator { options: o, engine, addresses, seats, heard, members, shared: Vec::new() };
+        let (is_stopped, shared) = (false, Vec::new());
+        let mut coordinator = Coordinator { options: o, engine, addresses, seats, heard, members, is_stopped, shared };
         coordinator.open()?;
         Ok(coordinator)
     }
@@ -200,7 +205,12 @@ impl<'o> Coordinator<'o> {
                 Heard::Tick(value) => self.take(at, &value, None),
                 Heard::Report(value) => {
                     let end = value["end"].as_str().and_then(End::parse).unwrap_or(End::Interrupted);
-                    self.take(at, &value, Some(end))
+                    let taken = self.take(at, &value, Some(end));
+                    // It leaves: the others' parts and passes go on without it.
+                    if end == End::Interrupted && !self.is_stopped {
+                        self.lose(at, "it was interrupted there");
+                    }
+                    taken
                 }
                 Heard::Gone(why) => {
                     self.lose(at, &why);
@@ -212,11 +222,17 @@ impl<'o> Coordinator<'o> {
             }
         }
         for at in 0..self.members.len() {
-            let member = &self.members[at];
-            let is_silent = member.is_under_way() && member.heard.elapsed() > SILENCE;
-            if is_silent {
+            let is_alive = self.seats.seat(at).is_alive;
+            let member = &mut self.members[at];
+            if !member.is_under_way() {
+                continue;
+            }
+            if !is_alive {
+                member.deaf.get_or_insert_with(Instant::now);
+            }
+            if member.heard.elapsed() > SILENCE {
                 self.lose(at, "it was silent for 10 s");
-            } else if member.is_under_way() && !self.seats.seat(at).is_alive {
+            } else if member.deaf.is_some_and(|since| since.elapsed() > SECOND) {
                 self.lose(at, "it can't be written to");
             }
         }
@@ -293,7 +309,7 @@ impl<'o> Coordinator<'o> {
     fn report(&self, watch: &Watch) -> (Value, End) {
         let took_part = || self.members.iter().filter(|m| m.is_asked);
         let ns = took_part().map(|m| m.ns).max().unwrap_or(0).max(1);
-        let ends: Vec<End> = took_part().filter_map(|m| m.end).collect();
+        let ends: Vec<End> = took_part().filter(|m| m.lost.is_none()).filter_map(|m| m.end).collect();
         let order = [End::Interrupted, End::GaveUp, End::Time, End::Done];
         let end = order.into_iter().find(|end| ends.contains(end)).unwrap_or(End::GaveUp);
         let cpu = || took_part().map(|m| m.cpu);
@@ -342,6 +358,7 @@ impl Sender for Coordinator<'_> {
         while self.members.iter().any(Member::is_under_way) && until.is_none_or(|until| Instant::now() < until) {
             if self.engine.rest(next.saturating_sub(begun.elapsed())).map_err(|e| strerror(&e))? {
                 interrupts += 1;
+                self.is_stopped = true;
                 self.seats.living().into_iter().for_each(|at| self.seats.send(at, &Frame::empty(Kind::Stop)));
                 until = Some(Instant::now() + if interrupts > 1 { Duration::ZERO } else { 3 * SECOND });
             }
@@ -386,6 +403,7 @@ impl Member {
             is_asked: false,
             heard: Instant::now(),
             second: None,
+            deaf: None,
             lost: None,
         }
     }
