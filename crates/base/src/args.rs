@@ -137,17 +137,28 @@ impl<'a> Args<'a> {
     /// # Errors
     /// There is none, or it is none of these times.
     pub fn time(&mut self, range: RangeInclusive<Duration>) -> Result<Duration, String> {
-        let (least, most) = (text::show_duration(*range.start()), text::show_duration(*range.end()));
-        self.parsed(&format!("not a time from {least} to {most}, as 500ms, 10s or 1h"), |value| {
-            let seconds = text::parse_duration(value).or_else(|| value.parse().ok())?;
-            Duration::try_from_secs_f64(seconds).ok().filter(|time| range.contains(time))
-        })
+        let value = self.value()?;
+        time(self.name, value, range)
     }
 
     /// What is said of an option that nobody knows.
     pub fn unknown(&self) -> String {
         format!("no option {} (--help shows the usage)", self.name)
     }
+}
+
+/// As [`Args::time`], for an option whose value was taken before.
+///
+/// # Errors
+/// It is none of these times.
+pub fn time(name: &str, value: &str, range: RangeInclusive<Duration>) -> Result<Duration, String> {
+    let seconds = text::parse_duration(value).or_else(|| value.parse().ok());
+    let time =
+        seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).filter(|time| range.contains(time));
+    time.ok_or_else(|| {
+        let (least, most) = (text::show_duration(*range.start()), text::show_duration(*range.end()));
+        format!("{name} {value}: not a time from {least} to {most}, as 500ms, 10s or 1h")
+    })
 }
 
 #[cfg(test)]

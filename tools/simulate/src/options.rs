@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use accesslog::{Gathering, LogFormat, Sources};
-use base::args::{Arg, Args};
+use base::args::{self, Arg, Args};
 use base::text;
 
 use crate::case::Case;
@@ -176,6 +176,8 @@ pub fn parse(args: &[String]) -> Result<Invocation, String> {
     Ok(Invocation::Run(Box::new(options)))
 }
 
+/// A hundred years, nearly.
+const LONGEST_LIFE: Duration = Duration::from_hours(24 * 7 * 5200);
 const TIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(1_000_000_000);
 
 /// The first settings make the first case; the others change it.
@@ -204,8 +206,8 @@ fn add_cases(options: &mut Options, settings: &[Vec<Setting<'_>>]) -> Result<(),
 
 fn apply(case: &mut Case, name: &str, value: &str) -> Result<(), String> {
     match name {
-        "--ttl" => case.lives.ttl = time(name, value)?,
-        "--grace" => case.lives.grace = if value == "0" { 0 } else { time(name, value)? },
+        "--ttl" => case.lives.ttl = life(name, value, Duration::from_millis(1))?,
+        "--grace" => case.lives.grace = life(name, value, Duration::ZERO)?,
         "--drop-query" => case.rules.scheme.dropped.add(value)?,
         "--merge-www" => case.rules.scheme.merges_www = true,
         "--vary" => case.rules.scheme.vary.push(Vary::parse(value)?),
@@ -234,10 +236,8 @@ fn size(name: &str, value: &str) -> Result<u64, String> {
 }
 
 /// Nanoseconds.
-fn time(name: &str, value: &str) -> Result<i64, String> {
-    let seconds = text::parse_duration(value).filter(|seconds| (0.001..=3e9).contains(seconds));
-    let seconds = seconds.ok_or_else(|| format!("{name} {value}: a time, as 90s or 1h"))?;
-    Ok((seconds * 1e9) as i64)
+fn life(name: &str, value: &str, least: Duration) -> Result<i64, String> {
+    Ok(args::time(name, value, least..=LONGEST_LIFE)?.as_nanos() as i64)
 }
 
 #[cfg(test)]
@@ -265,6 +265,9 @@ mod tests {
         assert!(o.cases[2].rules.scheme.vary.is_empty() && o.cases[2].rules.scheme.merges_www);
         assert_eq!(o.gathering.sources.files, ["a.log"]);
         assert_eq!(words("-h").unwrap_err(), "help");
+        let o = words("--ttl 60 --grace 0 a.log --or --ttl 500ms").expect("times as everywhere");
+        assert_eq!((o.cases[0].lives.ttl, o.cases[0].lives.grace), (60_000_000_000, 0));
+        assert_eq!(o.cases[1].lives.ttl, 500_000_000);
     }
 
     #[test]
@@ -272,7 +275,8 @@ mod tests {
         for (line, named) in [
             ("", "which log"),
             ("--live x", "not both"),
-            ("x --ttl 10", "--ttl 10"),
+            ("x --ttl 0", "--ttl 0: not a time from 1ms"),
+            ("x --grace -1", "--grace -1: not a time from 0s"),
             ("x --or", "what else"),
             ("x --or --ttl never", "--ttl never"),
             ("x --size 0", "--size 0"),
