@@ -39,6 +39,12 @@ fn span(curves: &[Curve]) -> Option<Span> {
     (first < last).then_some(Span { first, last })
 }
 
+/// With one size in the middle.
+fn around(curves: &[Curve]) -> Span {
+    let size = curves.iter().find_map(|curve| curve.points.first()).map_or(0.0, |point| log(point.0));
+    Span { first: size - 0.5, last: size + 0.5 }
+}
+
 /// `512k`, `1.5G`.
 pub fn human(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["", "k", "M", "G", "T", "P"];
@@ -105,7 +111,7 @@ pub fn svg(curves: &[Curve]) -> String {
     const HEIGHT: f64 = 320.0;
     const LEFT: f64 = 60.0;
     const TOP: f64 = 20.0;
-    let span = span(curves).unwrap_or(Span { first: 0.0, last: 1.0 });
+    let span = span(curves).unwrap_or_else(|| around(curves));
     let x = |size: u64| LEFT + (log(size) - span.first) / (span.last - span.first) * WIDTH;
     let y = |percent: f64| TOP + (100.0 - percent) / 100.0 * HEIGHT;
     let mut inner = String::new();
@@ -133,6 +139,10 @@ pub fn svg(curves: &[Curve]) -> String {
         let colour = COLOURS[n % COLOURS.len()];
         let places: Vec<String> =
             curve.points.iter().map(|(size, percent)| format!("{:.1},{:.1}", x(*size), y(*percent))).collect();
+        // A line from a point to itself isn't seen.
+        if let [(size, percent)] = curve.points[..] {
+            inner += &format!("<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"{colour}\"/>\n", x(size), y(percent));
+        }
         let at = TOP + HEIGHT + 48.0 + 18.0 * n as f64;
         inner += &format!(
             "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{}\"/>\n\
@@ -198,8 +208,22 @@ mod tests {
         let curve = |name: &str| Curve { name: name.into(), points: vec![(1 << 20, 20.0), (4 << 20, 90.0)] };
         let picture = svg(&[curve("a<b>&\"\u{1}"), curve("c")]);
         assert!(picture.contains("a&lt;b&gt;&amp;&quot;<") && picture.matches("<polyline").count() == 2, "{picture}");
-        assert!(
-            !svg(&[]).contains("NaN") && !svg(&[Curve { name: "x".into(), points: vec![(7, 1.0)] }]).contains("NaN")
-        );
+        assert!(!svg(&[]).contains("NaN"));
+    }
+
+    #[test]
+    fn one_size_is_a_dot_in_the_picture() {
+        for size in [1, 7, 64 << 20, 1 << 50] {
+            let picture = svg(&[Curve { name: "x".into(), points: vec![(size, 40.0)] }]);
+            let after = |text: &str, name: &str| {
+                let value = text.split(&format!(" {name}=\"")).nth(1).and_then(|rest| rest.split('"').next());
+                value.and_then(|value| value.parse::<f64>().ok()).expect("a number")
+            };
+            let dot = picture.split("<circle").nth(1).expect("a dot");
+            let width = after(&picture, "width");
+            assert!((0.0..width).contains(&after(dot, "cx")) && after(dot, "cy") > 100.0, "{size}: {picture}");
+            let label = picture.split("text-anchor=\"middle\"").next().and_then(|text| text.rsplit("<text").next());
+            assert!((0.0..width).contains(&after(label.expect("a label"), "x")), "{size}: {picture}");
+        }
     }
 }

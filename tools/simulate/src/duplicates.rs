@@ -12,7 +12,7 @@ use accesslog::Entry;
 const LEAST: u64 = 1024;
 /// Objects that are known at a time.
 const MOST_OBJECTS: usize = 100_000;
-/// Objects of a group whose URL is kept, and how long it may be.
+/// Objects of a group whose URL is kept, and how long it may be, with the host.
 const MOST_URLS: usize = 8;
 const LONGEST_URL: usize = 512;
 
@@ -71,9 +71,10 @@ impl Duplicates {
         }
         group.objects.push(object);
         self.objects += 1;
-        if group.urls.len() < MOST_URLS && entry.target.len() <= LONGEST_URL {
+        let host = entry.host.as_deref().unwrap_or_default();
+        if group.urls.len() < MOST_URLS && host.len() + entry.target.len() <= LONGEST_URL {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            group.urls.push((text(entry.host.as_deref().unwrap_or_default()), text(&entry.target)));
+            group.urls.push((text(host), text(&entry.target)));
         }
         while self.objects > self.most && self.highest > 0 {
             self.highest /= 2;
@@ -132,6 +133,17 @@ mod tests {
         assert_eq!(groups.len(), 1);
         assert_eq!((groups[0].objects(), groups[0].requests, groups[0].saved()), (3, 6, 10_000));
         assert_eq!(groups[0].urls[1], ("www.a.nz".to_owned(), "/x/logo.png".to_owned()));
+    }
+
+    #[test]
+    fn a_long_url_counts_but_isnt_kept() {
+        let mut all = Duplicates::default();
+        let long = "h".repeat(LONGEST_URL);
+        for url in [&format!("http://{long}/x/a.png"), &format!("http://a.nz/{long}/a.png"), "http://a.nz/x/a.png"] {
+            add(&mut all, url, 5000);
+        }
+        let groups = all.groups();
+        assert_eq!((groups[0].objects(), &groups[0].urls), (3, &vec![("a.nz".to_owned(), "/x/a.png".to_owned())]));
     }
 
     #[test]

@@ -113,13 +113,20 @@ fn simulated<'a>(
             });
         }
     }
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(16));
+    let objects = options.cases.iter().map(|case| kept(case).trace.objects().len()).max().unwrap_or(0);
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(threads(objects)));
     let points: Vec<Option<Point>> = curve::points(&plans, threads, |done| ending.look(done, plans.len()));
     let compared = options.bodies.as_deref().map(|server| compare(server, tally, ending)).transpose()?;
     ending.clear();
     let mut per_case = points.chunks(sizes.len() * options.policies.len());
     let curves = bodies.iter().map(|_| per_case.next().unwrap_or_default().to_vec()).collect();
     Ok(Report::new(options, gathered, &bodies, sizes.len(), curves, compared, ending.is_over))
+}
+
+/// Threads at most: each has a cache of its own, and where there are many objects two of them take what the help says.
+fn threads(objects: usize) -> usize {
+    const AT_ONCE: usize = 1_000_000;
+    (AT_ONCE / objects.max(1)).clamp(2, 16)
 }
 
 fn compare(server: &str, tally: &Tally, ending: &mut Ending) -> Result<Compared, String> {
@@ -164,6 +171,11 @@ impl Ending {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn many_objects_are_simulated_by_few_threads() {
+        assert_eq!([0, 1000, 100_000, 500_000, 100_000_000].map(super::threads), [16, 16, 10, 2, 2]);
+    }
+
     /// A hash of a number, for pages.
     pub fn mixed(n: u64) -> u64 {
         let mut x = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D_4C95_7F2D;
