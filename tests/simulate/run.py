@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import pathlib
+import pty
 import random
 import shutil
 import signal
@@ -136,6 +137,9 @@ def keys(report, tool, full):
     log = tool.write("hosts.log", (line(f"http://{host}a.test/{n % 50}") for n in range(1000) for host in ("", "www.")))
     r = tool.json(log, "--or", "--merge-www")
     report.check([c["keys"] for c in r["cases"]] == [100, 50], f"www. dropped: {[c['keys'] for c in r['cases']]}")
+    told = [remark for remark in tool.json(log, "--or", "--vary", "Cookie:a|b", "--or", "--pass-cookies", "--merge-www")["remarks"] if "says nothing" in remark]
+    want = ["no request of this log tells Cookie: --pass-cookies says nothing", "no request of this log tells Cookie: --vary Cookie says nothing"]
+    report.check(told == want, f"fields that the log doesn't have: {told}")
 
 
 def lives(report, tool, full):
@@ -211,7 +215,7 @@ def duplicates(report, tool, full):
 
 def shown(report, tool, full):
     """Tables and charts fit a terminal, pictures are well-formed."""
-    log = tool.write("shown.log", (line(f"http://a.test/z/{n}", traces.size_of(n)) for n in traces.zipf(4000, 2000)))
+    log = tool.write("shown.log", (line(f"http://a.test/z/{n}", traces.size_of(n), agent="x") for n in traces.zipf(4000, 2000)))
     status, out, err = tool.run("--sample", 2000, log, "--or", "--ttl", "60s", "--or", "--vary", "User-Agent", "--merge-www")
     wide = [text for text in out.splitlines() if len(text) > 80]
     report.check(status == 0 and not wide and "±" in out and "is enough" in out and "* lacquer   o lru" in out, f"80 columns: {wide} {out[:400]}")
@@ -219,6 +223,10 @@ def shown(report, tool, full):
     status, out, _ = tool.run("--format", "svg", log, "--or", "--ttl", "60s")
     lines = [e for e in xml.etree.ElementTree.fromstring(out).iter() if e.tag.endswith("polyline")]
     report.check(status == 0 and len(lines) == 3, f"a picture with {len(lines)} curves")
+    status, out, _ = tool.run("--format", "svg", "--size", "64m", log)
+    picture = xml.etree.ElementTree.fromstring(out)
+    dots = [float(e.get("cx")) for e in picture.iter() if e.tag.endswith("circle")]
+    report.check(status == 0 and len(dots) == 2 and all(0 < x < float(picture.get("width")) for x in dots), f"a picture of one size: {dots}")
 
 
 def log_of(v):
@@ -233,24 +241,44 @@ def has_open(pid, path):
     return False
 
 
+def read_all(fd, into):
+    """What comes from a terminal, until its other end is closed."""
+    with contextlib.suppress(OSError):
+        while some := os.read(fd, 4096):
+            into += some
+
+
+VCL = """vcl 4.1;
+backend default {{ .host = "127.0.0.1"; .port = "{port}"; }}
+sub vcl_recv {{ if (req.url ~ "^/[12]$" && req.restarts == 0) {{ return (restart); }} }}
+"""
+
+
 def running(report, tool, full):
-    """What a running server is asked, by its log, until Ctrl-C; a server that dies meanwhile."""
+    """What a running server is asked, by its log, until Ctrl-C; requests that VCL restarts are answered as in the end."""
     for name, program in (("ours", str(pathlib.Path(tool.program).parent / "varnishd")), ("varnishd", GENUINE)):
         if not program:
             continue
-        with Origin(simple(lambda m, path, f: ("", b"x" * 2000))) as origin, Varnishd(program, backend=origin.address) as v:
+        terminal, end = pty.openpty()
+        err = bytearray()
+        with Origin(simple(lambda m, path, f: ("", b"x" * 2000))) as origin, Varnishd(program, vcl=VCL.format(port=origin.address[1])) as v:
             p = subprocess.Popen([tool.program, "simulate", "-n", str(v.n), "--size", "1m", "--format", "json"], stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
+                                 stdout=subprocess.PIPE, stderr=end, preexec_fn=die_with_parent)
+            os.close(end)
+            reader = threading.Thread(target=read_all, args=(terminal, err), daemon=True)
+            reader.start()
             report.check(until(20, lambda: has_open(p.pid, log_of(v))), f"{name}: it follows the log")
             for n in range(20):
                 report.check(get(v.address, f"/{n % 5}").whole(), f"{name}: an answer")
-            # What was sent lies in the log at once; the tool sleeps a few milliseconds between two looks.
-            until(1, lambda: False)
+            report.check(until(20, lambda: b"\x1b[K20 requests" in err), f"{name}: it tells that it has them all: {bytes(err[-200:])}")
             p.send_signal(signal.SIGINT)
-            out, err = p.communicate(timeout=LIMIT)
+            out, _ = p.communicate(timeout=LIMIT)
+            reader.join(LIMIT)
+            os.close(terminal)
         r = json.loads(out)
-        report.check(p.returncode == 0 and r["requests"] == 20 and curve(r, "lacquer")[1 << 20]["hit_percent"] == 75, f"{name}: what it was asked: {r} {err}")
-        report.check(r["measured"] == {"requests": 20, "hit_percent": 75.0}, f"{name}: what it did itself: {r['measured']}")
+        report.check(p.returncode == 0 and r["requests"] == 20 and curve(r, "lacquer")[1 << 20]["hit_percent"] == 75, f"{name}: what it was asked: {r} {bytes(err)}")
+        report.check(r["measured"] == {"requests": 20, "hit_percent": 75.0}, f"{name}: what it did itself, after restarts: {r['measured']}")
+        report.check(r["bytes"] == 40_000 and r["passed"]["log"] == 0, f"{name}: restarted requests have their bytes: {r['bytes']} {r['passed']}")
         report.check(any("ended early" in remark for remark in r["remarks"]), f"{name}: ended by a signal: {r['remarks']}")
 
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A cache to simulate: what it keeps, by which key, for how long; and the requests of a log as such caches see them.
 
+use std::collections::BTreeSet;
+
 use accesslog::{Clock, Entry, Handling};
 
 use crate::cache::Lives;
@@ -71,6 +73,12 @@ const KEPT: [u16; 11] = [200, 203, 204, 206, 300, 301, 304, 404, 410, 414, 416];
 const PARTS: [u16; 3] = [206, 304, 416];
 
 impl Rules {
+    /// Fields of requests that they look at, and the options that asked for it.
+    fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        let vary = self.scheme.vary.iter().map(|vary| ("--vary", vary.field.as_str()));
+        vary.chain(self.passes_cookies.then_some(("--pass-cookies", "Cookie")))
+    }
+
     /// Why this request's answer isn't kept, if it isn't.
     pub fn pass(&self, entry: &Entry<'_>) -> Option<Pass> {
         let has = |name: &[u8]| entry.fields.iter().any(|field| field.0.eq_ignore_ascii_case(name));
@@ -114,6 +122,8 @@ pub struct Kept {
     pub rules: Rules,
     pub requests: u64,
     pub bytes: u64,
+    /// How many requests had each of [`Rules::fields`], also of those that aren't kept.
+    pub told: Vec<u64>,
     pub trace: Trace,
 }
 
@@ -124,7 +134,8 @@ impl Tally {
         for case in cases {
             if tally.of(&case.rules).is_none() {
                 let rules = case.rules.clone();
-                tally.kept.push(Kept { rules, requests: 0, bytes: 0, trace: Trace::new(most) });
+                let told = vec![0; rules.fields().count()];
+                tally.kept.push(Kept { rules, requests: 0, bytes: 0, told, trace: Trace::new(most) });
             }
         }
         tally
@@ -133,6 +144,12 @@ impl Tally {
     /// What these rules keep.
     pub fn of(&self, rules: &Rules) -> Option<&Kept> {
         self.kept.iter().find(|kept| kept.rules == *rules)
+    }
+
+    /// Options that look at a field which no request had, and that field.
+    pub fn untold(&self) -> BTreeSet<(&str, &str)> {
+        let fields = self.kept.iter().flat_map(|kept| kept.rules.fields().zip(&kept.told));
+        fields.filter(|(_, told)| **told == 0).map(|(field, _)| field).collect()
     }
 
     /// Takes a request in.
@@ -146,6 +163,7 @@ impl Tally {
         let is_body = *entry.method == *b"GET" && entry.status.is_none_or(|status| !PARTS.contains(&status));
         let body = entry.bytes.filter(|_| is_body);
         for (n, kept) in self.kept.iter_mut().enumerate() {
+            kept.note_fields(entry);
             if let Some(pass) = kept.rules.pass(entry) {
                 if n == 0 {
                     self.passed[pass as usize] += 1;
@@ -163,11 +181,20 @@ impl Tally {
     }
 }
 
+impl Kept {
+    fn note_fields(&mut self, entry: &Entry<'_>) {
+        for ((_, field), told) in self.rules.fields().zip(&mut self.told) {
+            *told += u64::from(entry.field(field).is_some());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::borrow::Cow;
 
     use super::*;
+    use crate::scheme::Vary;
 
     fn entry<'a>(method: &'a str, status: u16, field: &'a str) -> Entry<'a> {
         let mut entry = Entry { method: Cow::Borrowed(method.as_bytes()), status: Some(status), ..Entry::default() };
@@ -198,6 +225,26 @@ mod tests {
             let told = Entry { handling: Some(handling), ..entry("GET", 200, "Host") };
             assert_eq!(Rules::default().pass(&told), pass, "{handling:?}");
         }
+    }
+
+    #[test]
+    fn fields_that_no_request_has_are_known() {
+        let vary = |field: &str| Case {
+            rules: Rules {
+                scheme: Scheme { vary: vec![Vary::parse(field).expect("a field")], ..Scheme::default() },
+                passes_cookies: true,
+                ..Rules::default()
+            },
+            ..Case::default()
+        };
+        let mut tally = Tally::new(&[vary("User-Agent"), vary("accept-language:de|en"), vary("User-Agent")], 100);
+        tally.add(&entry("GET", 200, "Accept-Language"));
+        assert_eq!(
+            tally.untold().into_iter().collect::<Vec<_>>(),
+            [("--pass-cookies", "Cookie"), ("--vary", "User-Agent")]
+        );
+        tally.add(&entry("POST", 200, "COOKIE"));
+        assert_eq!(tally.untold().into_iter().collect::<Vec<_>>(), [("--vary", "User-Agent")]);
     }
 
     #[test]

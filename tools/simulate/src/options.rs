@@ -125,7 +125,8 @@ type Setting<'a> = (&'a str, &'a str);
 /// One line that names the wrong one.
 pub fn parse(args: &[String]) -> Result<Invocation, String> {
     let mut options = Options::default();
-    let mut sources = Sources::default();
+    // A request that VCL restarts says how it was answered where it ended.
+    let mut sources = Sources { with_caused: true, ..Sources::default() };
     // Of the first case before any `--or`, else of the last of these.
     let mut settings = vec![Vec::<Setting<'_>>::new()];
     let mut args = Args::new(args);

@@ -89,8 +89,12 @@ impl<'a> Report<'a> {
             (trace.forgotten, "requests are too old: few URLs are asked for so often that only the last ones count"),
         ];
         let counts = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
+        let untold = tally.untold().into_iter().map(|(option, field)| {
+            let words = if option == "--vary" { format!("--vary {field}") } else { option.to_owned() };
+            format!("no request of this log tells {field}: {words} says nothing")
+        });
         let cut = self.is_cut.then(|| "ended early: what isn't there wasn't simulated".to_owned());
-        counts.chain(cut).chain(self.gathered.remarks()).collect()
+        counts.chain(untold).chain(cut).chain(self.gathered.remarks()).collect()
     }
 
     fn trace(&self) -> &Trace {

@@ -28,7 +28,7 @@ pub struct Dropped {
 /// A field of requests, and the classes that its values are sorted into.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vary {
-    field: String,
+    pub field: String,
     /// In lower case; a value's class is the first of these that is in it. None: each value is a class.
     words: Vec<String>,
 }
@@ -135,8 +135,7 @@ impl Vary {
 
     /// The class of a request: a word's number, that after the last for what has none; a value itself where there are no words.
     fn class<'a>(&self, entry: &'a Entry<'_>) -> Class<'a> {
-        let named = |field: &&accesslog::Field<'_>| field.0.eq_ignore_ascii_case(self.field.as_bytes());
-        let value = entry.fields.iter().find(named).map_or(&b""[..], |field| &field.1);
+        let value = entry.field(&self.field).unwrap_or_default();
         if self.words.is_empty() {
             return Class::Value(value);
         }
