@@ -14,9 +14,11 @@ use crate::put::{Put, Refused};
 
 /// Bytes that may have come and found no room in the log yet.
 const MOST_BACKLOG: usize = 4 << 20;
-/// Seconds without any room, or without anything written, after which there is no use in waiting. Where writes fail there is
-/// none at all: see [`Progress::is_over`].
+/// Seconds without any room, or without anything written, after which there is no use in waiting.
 const PATIENCE: u32 = 10;
+/// The same where writes fail, for a body in part on the disk, which can't do without: it was one of a few that failed if
+/// there is room in this time. All others don't wait at all: see [`Progress::is_over`].
+const PATIENCE_WITH_FAILURES: u32 = 3;
 /// The same for a body of which nothing has left memory yet: there it may have room, and a client waits for it. From then on all
 /// such bodies stay there, until the device has ended something.
 const PATIENCE_IN_MEMORY: u32 = 2;
@@ -61,14 +63,20 @@ impl Progress {
     }
 
     /// Whether there is no use in waiting any longer: that took too long, or writes fail, and nothing is on its way that
-    /// could change anything. A client waits for this body, which may have room in memory.
+    /// could change anything. A client waits for this body, which may have room in memory as long as all of it is there.
     fn is_over(&mut self, core: &Core) -> bool {
         let now = core.now.load(Relaxed);
         let waits_since = *self.waits_since.get_or_insert(now);
         let log = core.log.lock();
-        let is_futile = now < log.paused_until && log.in_flight.is_empty()
-            || self.body.is_none() && log.under_way.stands_still(now, PATIENCE_IN_MEMORY);
-        is_futile || now.saturating_sub(waits_since) >= PATIENCE
+        let is_in_memory = self.body.is_none();
+        let has_failed = now < log.paused_until && log.in_flight.is_empty();
+        let patience = match (has_failed, is_in_memory) {
+            (true, true) => 0,
+            (true, false) => PATIENCE_WITH_FAILURES,
+            (false, _) => PATIENCE,
+        };
+        let is_futile = is_in_memory && log.under_way.stands_still(now, PATIENCE_IN_MEMORY);
+        is_futile || now.saturating_sub(waits_since) >= patience
     }
 }
 

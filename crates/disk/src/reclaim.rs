@@ -91,15 +91,21 @@ async fn prepare(core: &Arc<Core>, free: &[u32]) {
     let mut log = core.log.lock();
     log.is_preparing = false;
     log.under_way.end(core.now.load(Relaxed));
+    let mut is_any_prepared = false;
     for ((&index, generation), written) in free.iter().zip(generations).zip(written) {
         match written.and(synced) {
-            Ok(()) => prepared(core, &mut log, index, generation),
+            Ok(()) => {
+                prepared(core, &mut log, index, generation);
+                is_any_prepared = true;
+            }
             Err(error) => {
                 core.note_error(error, &core.counters.write_errors);
-                log.paused_until = core.now.load(Relaxed).saturating_add(1);
                 core.blame(&mut log, index, error);
             }
         }
+    }
+    if !is_any_prepared {
+        log.paused_until = core.now.load(Relaxed).saturating_add(1).max(log.paused_until);
     }
     drop(log);
     core.changed.raise();

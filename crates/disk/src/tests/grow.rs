@@ -6,10 +6,11 @@ use std::task::{Context, Poll, Waker};
 
 use storage::StoredBody;
 
-use super::bed::{Bed, NOW, bytes_of, digest_of, fields_of, head_of};
+use super::bed::{Bed, NOW, SEGMENT, bytes_of, digest_of, fields_of, head_of};
 use super::simulated::{Fault, Kind};
 use crate::body::DiskBody;
 use crate::device::DeviceError;
+use crate::format::FIRST_SEGMENT;
 use crate::format::object::Texts;
 use crate::put::{Put, Refused};
 
@@ -177,6 +178,50 @@ fn nobody_waits_for_ever_for_a_disk_that_does_nothing() {
     assert!(now(|cx| put.poll_settled(cx, 499_999)).is_none());
     bed.disk.tick(NOW + 10);
     assert_eq!(now(|cx| put.poll_settled(cx, 499_999)), Some(Err(Refused::Slow)));
+}
+
+#[test]
+fn a_body_in_part_on_the_disk_waits_a_while_where_segments_cant_be_begun() {
+    for is_over_soon in [true, false] {
+        let mut bed = Bed::ready(8, 16);
+        let (mut put, expected) = (begin(&bed), bytes_of(1, 0, LEN));
+        push(&mut bed, &mut put, &expected[..150_000]);
+        let _in_part_on_the_disk = put.so_far();
+        bed.run(poll_fn(|cx| put.poll_settled(cx, 0))).unwrap().unwrap();
+        bed.device.set_fault(Some((Kind::Sync, Fault::Error(DeviceError::Os(5)))));
+        put.push(&expected[150_000..600_000]).unwrap();
+        bed.settle();
+        assert!(now(|cx| put.poll_room(cx)).is_none(), "it was one of a few that failed, as far as is known");
+        if is_over_soon {
+            bed.device.set_fault(None);
+            bed.disk.tick(NOW + 1);
+            push(&mut bed, &mut put, &expected[600_000..]);
+            bed.run(poll_fn(|cx| put.poll_whole(cx))).expect("it is written").unwrap();
+            finish(&mut bed, put).unwrap();
+            continue;
+        }
+        let room_at = |second| {
+            bed.disk.tick(NOW + second);
+            bed.settle();
+            now(|cx| put.poll_room(cx))
+        };
+        let ends = [1, 2, 3].map(room_at);
+        assert_eq!(ends, [None, None, Some(Err(Refused::Slow))]);
+    }
+}
+
+#[test]
+fn one_segment_that_cant_be_begun_stops_nothing() {
+    let mut bed = Bed::ready(9, 64);
+    let bad = FIRST_SEGMENT + 9 * SEGMENT;
+    bed.device.spoil(bad..bad + SEGMENT);
+    for name in 0..30 {
+        bed.put_slowly(name, 100_000);
+    }
+    assert_eq!(bed.disk.counts().segments_quarantined, 1);
+    let disk = bed.disk.clone();
+    bed.run(disk.sync()).unwrap().unwrap();
+    assert_eq!(bed.load_everything(), 30);
 }
 
 /// Pushes as much as is taken at once; what ended that.

@@ -3,6 +3,7 @@
 //! goes may be there, be torn within a block, or not be there, block by block.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -48,6 +49,8 @@ struct State {
     /// How many of them are a process's that is gone.
     orphans: usize,
     fault: Option<(Kind, Fault)>,
+    /// Bytes of the medium that can't be written.
+    spoilt: Range<u64>,
     reads: u64,
 }
 
@@ -72,6 +75,11 @@ impl Simulated {
     /// From now on all operations of a kind go wrong.
     pub fn set_fault(&self, fault: Option<(Kind, Fault)>) {
         self.state.lock().fault = fault;
+    }
+
+    /// From now on no write there succeeds.
+    pub fn spoil(&self, bytes: Range<u64>) {
+        self.state.lock().spoilt = bytes;
     }
 
     /// How many reads were begun.
@@ -171,6 +179,7 @@ impl State {
         let fault = self.fault.filter(|(kind, _)| *kind == kind_of(&op)).map(|(_, fault)| fault);
         match (op, fault) {
             (_, Some(Fault::Error(error))) => Err(error),
+            (Op::Write { at, .. }, _) if self.spoilt.contains(&at) => Err(DeviceError::Os(5)),
             (Op::Write { at, from }, Some(Fault::Half(error))) => {
                 self.keep(at, &from[..from.len() / BLOCK / 2 * BLOCK]);
                 Err(error)
