@@ -85,7 +85,7 @@ async fn prepare(core: &Arc<Core>, free: &[u32]) {
         written.push(task::write(&*core.device, superblock.segment_start(index), &head).await);
     }
     let synced = match written.iter().any(Result::is_ok) {
-        true => task::sync(&*core.device).await.inspect_err(|_| core.counters.sync_errors.count()),
+        true => core.sync_device().await,
         false => Ok(()),
     };
     let mut log = core.log.lock();
@@ -93,12 +93,14 @@ async fn prepare(core: &Arc<Core>, free: &[u32]) {
     log.under_way.end(core.now.load(Relaxed));
     let mut is_any_prepared = false;
     for ((&index, generation), written) in free.iter().zip(generations).zip(written) {
-        match written.and(synced) {
-            Ok(()) => {
+        match (written, synced) {
+            (Ok(()), Ok(())) => {
                 prepared(core, &mut log, index, generation);
                 is_any_prepared = true;
             }
-            Err(error) => {
+            // That isn't the segment's fault: it is begun anew, with another generation.
+            (Ok(()), Err(_)) => {}
+            (Err(error), _) => {
                 core.note_error(error, &core.counters.write_errors);
                 core.blame(&mut log, index, error);
             }

@@ -53,7 +53,7 @@ async fn seal(core: &Arc<Core>, count: usize) {
         });
     }
     let synced = match results.contains(&Ok(true)) {
-        true => task::sync(&*core.device).await.inspect_err(|_| core.counters.sync_errors.count()),
+        true => core.sync_device().await,
         false => Ok(()),
     };
     let mut log = core.log.lock();
@@ -61,11 +61,13 @@ async fn seal(core: &Arc<Core>, count: usize) {
     log.sealing.drain(..count);
     for (at, (footer, result)) in footers.iter().zip(results).enumerate() {
         let is_last = at + 1 == count;
-        match result.and_then(|is_written| synced.map(|()| is_written)) {
-            Ok(true) => sealed(&mut log, footer.index, footer.generation, is_last.then_some(removals)),
-            Ok(false) => {}
-            Err(error) if footer.bytes.is_some() => core.fail_footer(&mut log, footer.index, error),
-            Err(_) => {}
+        match result {
+            Ok(true) if synced.is_ok() => {
+                sealed(&mut log, footer.index, footer.generation, is_last.then_some(removals));
+            }
+            // Without a footer, or with one that isn't known to be on stable storage: that isn't the segment's fault.
+            Ok(_) => {}
+            Err(error) => core.fail_footer(&mut log, footer.index, error),
         }
     }
     drop(log);
@@ -138,21 +140,23 @@ pub(crate) async fn seal_recovered(core: &Arc<Core>, index: u32, scanned: &Scann
     let trailer = Trailer { generation, end: scanned.end as u32, previous, ..Trailer::default() };
     let (footer, count) = fitting(core, trailer, &scanned.lines, &scanned.removals);
     let Some(footer) = footer.filter(|_| count == scanned.removals.len()) else { return };
-    let mut result = write(core, index, &footer).await;
-    if result.is_ok() {
-        result = task::sync(&*core.device).await.inspect_err(|_| core.counters.sync_errors.count());
+    if let Err(error) = write(core, index, &footer).await {
+        return core.fail_footer(&mut core.log.lock(), index, error);
     }
-    match result {
-        Ok(()) => {
-            let mut log = core.log.lock();
-            log.sealed = generation.max(log.sealed);
-            log.segments[index as usize].state = State::Sealed;
-        }
-        Err(error) => core.fail_footer(&mut core.log.lock(), index, error),
+    if core.sync_device().await.is_ok() {
+        let mut log = core.log.lock();
+        log.sealed = generation.max(log.sealed);
+        log.segments[index as usize].state = State::Sealed;
     }
 }
 
 impl Core {
+    /// Brings to stable storage what was written. An error is no single segment's.
+    pub async fn sync_device(&self) -> Result<(), DeviceError> {
+        let synced = task::sync(&*self.device).await;
+        synced.inspect_err(|&error| self.note_error(error, &self.counters.sync_errors))
+    }
+
     /// A footer couldn't be written: the segment goes on without one.
     fn fail_footer(&self, log: &mut Log, index: u32, error: DeviceError) {
         self.note_error(error, &self.counters.write_errors);

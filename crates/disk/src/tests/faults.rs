@@ -122,6 +122,39 @@ fn a_fault_costs_hits_and_is_over_when_it_is_over() {
 }
 
 #[test]
+fn a_sync_that_fails_is_no_segments_fault() {
+    for error in [EIO, DeviceError::Stalled] {
+        let mut bed = Bed::ready(2, 64);
+        for name in 0..20 {
+            bed.put_slowly(name, 100_000);
+        }
+        bed.device.set_fault(Some((Kind::Sync, Fault::Error(error))));
+        for name in 20..40 {
+            // Until no segment is left that was begun before.
+            let _ = bed.put_at_once(name, 100_000);
+            bed.settle();
+        }
+        let counts = bed.disk.counts();
+        let trouble = counts.sync_errors + counts.stalls;
+        assert!(trouble >= 3, "footers and the heads of new segments: {trouble}");
+        assert_eq!((counts.segments_quarantined, counts.write_errors), (0, 0), "{error:?}");
+        bed.device.set_fault(None);
+        bed.disk.tick(NOW + 10);
+        bed.settle();
+        for name in 40..60 {
+            bed.put_slowly(name, 100_000);
+        }
+        let disk = bed.disk.clone();
+        bed.run(disk.sync()).unwrap().unwrap();
+        assert!(bed.load_everything() >= 40, "nothing is lost: {}", bed.load_everything());
+        bed.cut_power();
+        bed.settle();
+        assert_eq!(bed.disk.progress().stage, Stage::Ready);
+        assert!(bed.load_everything() >= 40);
+    }
+}
+
+#[test]
 fn a_fault_at_the_start_costs_objects_at_most() {
     check(
         outcome_of_start,
