@@ -9,6 +9,8 @@ import json
 import os
 import pathlib
 import pty
+import re
+import select
 import shutil
 import signal
 import subprocess
@@ -334,23 +336,26 @@ def saved(report, tool, v, name):
     args = ["--root", v.dir, "--counters", v.dir / "counters", "--params", v.dir / "params", "-r", v.dir / "log", "--only", "server,log"]
     status, r = tool.json(*args)
     report.check({"nuked", "ban-request", "param-lru-interval", "slow-backend", "vary-many"} <= set(ids(r)), f"{name}: from files: {ids(r)} {r['remarks']}")
+    pipes(report, tool, v, name, files["log"], next(line for line in r["about"] if line.startswith("Log: ")))
     (v.dir / "log").write_bytes(files["log"][:len(files["log"]) // 2 + 3])
     status, r = tool.json(*args)
     report.check(any("was cut" in remark for remark in r["remarks"]), f"{name}: a cut log is told: {r['remarks']}")
 
 
 class Watcher:
-    """A doctor that watches, with a terminal for its progress: the first line of it says that the first look is over."""
+    """A doctor with a terminal for its progress: the first line of it says that the first look is over."""
 
-    def __init__(self, tool, *args):
+    def __init__(self, tool, *args, stdin=subprocess.DEVNULL, shows=b" s left"):
         self.terminal, theirs = pty.openpty()
-        self.proc = subprocess.Popen(tool.argv(*args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, preexec_fn=die_with_parent)
+        self.proc = subprocess.Popen(tool.argv(*args), stdin=stdin, stdout=subprocess.PIPE, stderr=theirs, preexec_fn=die_with_parent)
         os.close(theirs)
         self.shown = b""
-        while b" s left" not in self.shown and self.more():
+        while shows not in self.shown and self.more():
             pass
 
     def more(self):
+        if not select.select([self.terminal], [], [], LIMIT)[0]:
+            return False
         try:
             octets = os.read(self.terminal, 65536)
         except OSError:  # the end of a terminal
@@ -390,6 +395,44 @@ def progress(report, tool, machine):
     report.check(status == 0 and not err, f"no progress in a pipe: {err}")
 
 
+def outlived(report, tool, v, name):
+    """A worker that dies while it is watched: the next one's log is followed."""
+    w = Watcher(tool, "-n", v.n, "--watch", "5m", "--format", "json", "--only", "server,log")
+    read = lambda: [int(n) for n in re.findall(rb"\r\x1b\[K(\d+) requests", w.shown)][-1]
+    before, pid, end = read(), v.worker(), time.monotonic() + 60
+    os.kill(pid, signal.SIGKILL)
+    until(30, lambda: v.worker() not in (None, pid) and "running" in v.cli.ask("status"))
+    # Those that come before the log is found again aren't seen.
+    while read() < before + 20 and time.monotonic() < end:
+        ask(report, v.address, ["/cookie/y%d.css" % n for n in range(10)])
+        w.more()
+    report.check(read() >= before + 20, f"{name}: the next worker's log is read: {w.shown[-200:]}")
+    w.proc.send_signal(signal.SIGINT)
+    status, out = w.end()
+    r = json.loads(out)
+    report.check(status == 1 and "set-cookie-static" in ids(r), f"{name}: the next worker is watched: {status} {ids(r)} {r['about']}")
+    report.check(any("the log was" in remark for remark in r["remarks"]), f"{name}: the first one's end is told: {r['remarks']}")
+
+
+def pipes(report, tool, v, name, log, about):
+    """A pipe that has nothing more, or never had anything, ends with Ctrl-C; what came counts."""
+    for sent in (log, b"VSL\0", b""):
+        w = Watcher(tool, "--root", v.dir, "-r", "-", "--format", "json", stdin=subprocess.PIPE, shows=b" MB read")
+        w.proc.stdin.write(sent)
+        w.proc.stdin.flush()
+        want = b"\r\x1b[K%d requests" % (int(re.search(r"Log: ([\d,]+) requests", about)[1].replace(",", "")) if sent == log else 0)
+        end = time.monotonic() + 60
+        while want not in w.shown and time.monotonic() < end and w.more():
+            pass
+        w.proc.send_signal(signal.SIGINT)
+        # Before the pipe's other end is closed.
+        w.proc.wait(LIMIT)
+        status, out = w.end()
+        r = json.loads(out or "{}")
+        report.check("ended early" in str(r.get("remarks")), f"{name}: Ctrl-C at a pipe of {len(sent)} bytes: {status} {r.get('remarks')} {w.shown[-99:]}")
+        report.check(sent != log or about in str(r.get("about")), f"{name}: what was read of the pipe: {r.get('about')}")
+
+
 def died(report, tool, v, name):
     """E4: a worker that was started again; and a server that is gone while it is watched."""
     os.kill(v.worker(), signal.SIGKILL)
@@ -398,6 +441,7 @@ def died(report, tool, v, name):
     r = look()
     report.check("1 times under this manager" in str(finding(r, "worker-died").get("evidence")), f"{name}: E4: {r}")
     until(30, lambda: "running" in v.cli.ask("status"))
+    outlived(report, tool, v, name)
     v.cli.ask("stop")
     until(20, lambda: ids(tool.json("-n", v.n, "--only", "worker-stopped")[1]) == ["worker-stopped"])
     status, r = tool.json("-n", v.n, "--only", "worker-stopped")

@@ -183,7 +183,8 @@ impl<T> Gathered<T> {
     }
 }
 
-fn progress(entries: u64, read: u64, bytes: Option<u64>, elapsed: Duration) -> String {
+/// How far it is, in a line: of so many bytes, where that can be known.
+pub fn progress(entries: u64, read: u64, bytes: Option<u64>, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64().max(1e-3);
     let mut line = format!("{entries} requests  {:.0}/s  {:.1} MB read", entries as f64 / seconds, read as f64 / 1e6);
     if let Some(bytes) = bytes.filter(|bytes| *bytes > 0 && read > 0) {

@@ -23,7 +23,7 @@ pub use by::{Bits, By, Keys};
 pub use clock::Clock;
 pub use entry::{Entry, Field, Handling, Skip, Stamp};
 pub use format::LogFormat;
-pub use gather::{Gathered, Gathering, Moment};
+pub use gather::{Gathered, Gathering, Moment, progress};
 pub use hitters::{Hitter, Hitters, Measure, Ranking, Sums};
 pub use sources::{Item, Sources};
 pub use vsl::{of_group, of_transaction};

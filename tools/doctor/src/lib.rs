@@ -9,6 +9,7 @@
 mod facts;
 mod gather;
 mod host;
+mod log;
 mod options;
 mod report;
 mod rule;

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Reads the log on a thread of its own: a pipe may have nothing for a long time, while whoever waits looks for Ctrl-C. What was
+//! read until then counts.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use logq::Grouping;
+use logq::group::{Grouper, TxnFilter};
+use logq::source::{FILE_HEAD, Records, Source};
+use shm::reader::log::{Ring, StartAt, Step};
+
+use crate::options::Options;
+use crate::traffic::Traffic;
+
+/// How long to sleep when the log has nothing new.
+const IDLE: Duration = Duration::from_millis(10);
+/// Between two looks for a log that is gone.
+const RETRY: Duration = Duration::from_millis(200);
+/// A reader that doesn't wait for its source ends within that time.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Remarks that are kept; more would say nothing new.
+const MOST_REMARKS: usize = 20;
+
+/// The log, being read.
+pub struct Log {
+    pub shared: Arc<Shared>,
+    /// Bytes of a file, if that can be known.
+    pub bytes: Option<u64>,
+    /// Disconnected when all is read.
+    ends: Receiver<()>,
+    is_read: bool,
+}
+
+/// What the reader and who waits for it have in common.
+pub struct Shared {
+    reading: Mutex<Reading>,
+    /// Bytes read.
+    pub read: AtomicU64,
+    /// Nobody waits any more.
+    is_over: AtomicBool,
+}
+
+/// What was read until now.
+pub struct Reading {
+    grouper: Grouper,
+    pub traffic: Traffic,
+    /// There is a log: without one, why.
+    is_there: Result<(), String>,
+    /// The file can't be read.
+    failed: Option<String>,
+}
+
+/// Where it comes from.
+enum From {
+    File(String),
+    /// A running worker's.
+    Worker(PathBuf, Option<Box<Ring>>),
+    None,
+}
+
+impl Log {
+    /// Begins to read. Signals that the reader isn't to have are blocked before.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn begin(options: &Options, workdir: Option<&Path>) -> Result<Log, String> {
+        let mut reading = Reading { grouper: grouper(), traffic: Traffic::default(), is_there: Ok(()), failed: None };
+        let is_watch = options.watch.is_some();
+        let start = if is_watch { StartAt::Now } else { StartAt::Past };
+        let from = match (&options.log, workdir) {
+            (Some(file), _) => From::File(file.clone()),
+            // Opened here: what comes from now on is watched.
+            (None, Some(workdir)) => match Ring::open(workdir, start) {
+                Ok(ring) => From::Worker(workdir.to_owned(), Some(Box::new(ring))),
+                Err(error) => {
+                    reading.is_there = Err(format!("the log can't be read: {error}"));
+                    if is_watch { From::Worker(workdir.to_owned(), None) } else { From::None }
+                }
+            },
+            (None, None) => {
+                reading.is_there = Err("there is no log (-n, -r)".to_owned());
+                From::None
+            }
+        };
+        let bytes = options.log.as_ref().and_then(|file| std::fs::metadata(file).ok()).map(|file| file.len());
+        let shared =
+            Arc::new(Shared { reading: Mutex::new(reading), read: AtomicU64::new(0), is_over: AtomicBool::new(false) });
+        let (ended, ends) = mpsc::channel::<()>();
+        let to = shared.clone();
+        let reader = std::thread::Builder::new().name("log".into()).spawn(move || {
+            to.read(from, is_watch);
+            drop(ended);
+        });
+        reader.map_err(|error| error.to_string())?;
+        Ok(Log { shared, bytes, ends, is_read: false })
+    }
+
+    /// Whether all is read; waits for it so long.
+    pub fn is_read_within(&mut self, time: Duration) -> bool {
+        if self.is_read {
+            std::thread::sleep(time);
+        } else {
+            self.is_read = matches!(self.ends.recv_timeout(time), Err(RecvTimeoutError::Disconnected));
+        }
+        self.is_read
+    }
+
+    /// What was read. The inner error: there is no log.
+    ///
+    /// # Errors
+    /// The file that was named can't be read.
+    pub fn end(mut self) -> Result<Result<Traffic, String>, String> {
+        self.shared.is_over.store(true, Relaxed);
+        // One that waits for its source is left to it.
+        if !self.is_read {
+            self.is_read_within(PATIENCE);
+        }
+        let mut reading = self.shared.lock();
+        if let Some(why) = reading.failed.take() {
+            return Err(why);
+        }
+        reading.grouper.flush(Instant::now());
+        reading.take();
+        let traffic = std::mem::take(&mut reading.traffic);
+        Ok(reading.is_there.clone().map(|()| traffic))
+    }
+}
+
+fn grouper() -> Grouper {
+    let wanted = TxnFilter { backend: true, client: true, esi: true, limit: 10_000, timeout: Duration::from_secs(120) };
+    Grouper::new(Grouping::Vxid, wanted)
+}
+
+impl Reading {
+    fn take(&mut self) {
+        let (grouper, traffic) = (&mut self.grouper, &mut self.traffic);
+        while grouper.take(|group| group.iter().for_each(|txn| traffic.add(txn))).is_some() {}
+    }
+
+    pub fn remark(&mut self, what: &str) {
+        let remarks = &mut self.traffic.remarks;
+        if remarks.len() < MOST_REMARKS && !remarks.iter().any(|remark| remark == what) {
+            remarks.push(what.to_owned());
+        }
+    }
+}
+
+/// How a source ended.
+enum Ended {
+    /// There is nothing more, or nobody waits for it.
+    Over,
+    /// The log was lost: how.
+    Lost(&'static str),
+}
+
+impl Shared {
+    pub fn lock(&self) -> MutexGuard<'_, Reading> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Relaxed)
+    }
+
+    fn read(&self, from: From, is_watch: bool) {
+        match from {
+            From::File(name) => self.read_file(&name),
+            From::Worker(workdir, ring) if is_watch => self.follow(&workdir, ring),
+            From::Worker(_, Some(ring)) => self.read_back(ring),
+            From::Worker(..) | From::None => {}
+        }
+    }
+
+    fn read_file(&self, name: &str) {
+        let file = match Records::open(name) {
+            Ok(file) => file,
+            Err(why) => {
+                self.lock().failed = Some(why);
+                return;
+            }
+        };
+        self.read.store(FILE_HEAD.len() as u64, Relaxed);
+        let mut source = Source::File(file);
+        self.read_source(&mut source);
+        if matches!(&source, Source::File(file) if file.is_cut()) {
+            self.lock().remark("the log was cut: what came before that was used");
+        }
+    }
+
+    fn read_back(&self, ring: Box<Ring>) {
+        if let Ended::Lost(how) = self.read_source(&mut Source::Ring(ring)) {
+            self.lock().remark(&lost(how));
+        }
+    }
+
+    /// Follows a worker's log, and the next one's when it has gone.
+    fn follow(&self, workdir: &Path, mut ring: Option<Box<Ring>>) {
+        while !self.is_over() {
+            let Some(open) = ring.take() else {
+                std::thread::sleep(RETRY);
+                ring = Ring::open(workdir, StartAt::Now).ok().map(Box::new);
+                if ring.is_some() {
+                    self.lock().is_there = Ok(());
+                }
+                continue;
+            };
+            if let Ended::Lost(how) = self.read_source(&mut Source::Ring(open)) {
+                let mut reading = self.lock();
+                reading.remark(&lost(how));
+                // The next worker gives its transactions the same numbers, and what was begun here won't end.
+                reading.grouper = grouper();
+            }
+        }
+    }
+
+    fn read_source(&self, source: &mut Source) -> Ended {
+        while !self.is_over() {
+            match source.step() {
+                Step::Records(bytes) => {
+                    self.read.fetch_add(bytes.len() as u64, Relaxed);
+                    let mut reading = self.lock();
+                    // Who waits no longer has taken what there was.
+                    if self.is_over() {
+                        break;
+                    }
+                    reading.grouper.feed(bytes, Instant::now());
+                    reading.take();
+                }
+                Step::Eof => break,
+                Step::Abandoned => return Ended::Lost("ended by its worker"),
+                Step::Overrun => return Ended::Lost("overrun"),
+                Step::End => std::thread::sleep(IDLE),
+            }
+        }
+        Ended::Over
+    }
+}
+
+fn lost(how: &str) -> String {
+    format!("the log was {how}: some requests are missing")
+}
