@@ -505,6 +505,26 @@ def munin_shows_a_statsd():
 
 
 @case
+def the_packages_plugin_shows_a_statsd_by_a_link():
+    if not OPTIONS.munin:
+        return 'skipped: no --munin'
+    plugin = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../packaging/files/usr/share/munin/plugins/lacquer_')
+    with running('flushInterval: 50, backends: []') as server, tempfile.TemporaryDirectory() as d:
+        server.send('site.logins:5|c', 'other:1|c')
+        server.received(2)
+        link = os.path.join(d, 'statsd_site.')
+        os.symlink(os.path.abspath(plugin), link)
+        # The plugin knows nothing but what munin-node's configuration says.
+        variables = {'PATH': '/usr/bin:/bin', 'lacquer': OPTIONS.munin[0], 'statsd': f'127.0.0.1:{server.ports["management"]}'}
+        for words, want in ((['config'], 'site_logins.type DERIVE'), ([], 'site_logins.value 5')):
+            p = subprocess.run([link, *words], capture_output=True, text=True, timeout=PATIENCE, env=variables)
+            assert p.returncode == 0 and want in p.stdout.splitlines() and 'other' not in p.stdout, (words, p)
+        del variables['statsd']
+        p = subprocess.run([link, 'autoconf'], capture_output=True, text=True, timeout=PATIENCE, env=variables)
+        assert p.returncode == 0 and ('127.0.0.1:8126' in p.stdout or p.stdout == 'yes\n'), p
+
+
+@case
 def munin_and_export_show_an_accelerator():
     if not OPTIONS.munin or not OPTIONS.varnishd:
         return 'skipped: no --munin or no varnishd'
