@@ -233,6 +233,12 @@ fn remarks(facts: &Facts) -> Vec<String> {
             count(traffic.left_out)
         ));
     }
+    if traffic.variants_left_out > 0 {
+        remarks.push(format!(
+            "too many variants of all URLs: those of {} fetches weren't told apart",
+            count(traffic.variants_left_out)
+        ));
+    }
     remarks
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What the log says of requests and fetches, added up as far as rules want it. Memory is bounded: so many URLs, so many
-//! bytes of each, so many variants; what is beyond is counted as such.
+//! bytes of each, so many variants of one and of all; what is beyond is counted as such.
 
 mod times;
 
@@ -12,12 +12,14 @@ use tables::Tag;
 
 pub use times::Times;
 
-/// Different URLs that are kept: some 20 MB.
+/// Different URLs that are kept: 35 MB at most, with texts that are all as long as they may be.
 const MOST_URLS: usize = 20_000;
 /// Bytes of a URL, and of a Vary, that are kept.
 const MOST_BYTES: usize = 300;
 /// Variants of a URL that are told apart; more are no better news.
-const MOST_VARIANTS: usize = 1000;
+pub const MOST_VARIANTS: usize = 100;
+/// Variants of all URLs that are told apart: 6 MB at most.
+const MOST_VARIANTS_OF_ALL: usize = 200_000;
 /// Backends that are kept.
 const MOST_BACKENDS: usize = 1000;
 /// An answer that lives shorter is fetched again and again.
@@ -42,6 +44,10 @@ pub struct Traffic {
     pub tracked: (u64, String),
     /// Requests and fetches whose URL or backend is one too many.
     pub left_out: u64,
+    /// Variants that are kept, of all URLs.
+    pub variants: usize,
+    /// Fetches whose variants weren't told apart: there were too many of all URLs.
+    pub variants_left_out: u64,
     /// The first and the last moment, in seconds since 1970.
     pub window: Option<(f64, f64)>,
     /// What there is to know beside: the log was overrun, a file was cut.
@@ -110,8 +116,7 @@ impl Traffic {
     /// The place of a URL; None: there are too many.
     fn url(&mut self, host: &[u8], url: &[u8]) -> Option<&mut Url> {
         let path = url.split(|b| *b == b'?').next().unwrap_or_default();
-        let name = [&host[..host.len().min(MOST_BYTES)], &path[..path.len().min(MOST_BYTES)]].concat();
-        let name = String::from_utf8_lossy(&name).into_owned();
+        let name = shown(host) + &shown(path);
         if self.urls.len() >= MOST_URLS && !self.urls.contains_key(&name) {
             self.left_out += 1;
             return None;
@@ -153,6 +158,7 @@ impl Traffic {
             }
         }
         self.add_to_backend(&fetch);
+        let is_full = self.variants >= MOST_VARIANTS_OF_ALL;
         let Some(url) = self.url(fetch.host, fetch.url) else { return };
         url.fetches += 1;
         url.fetch_seconds += fetch.seconds;
@@ -169,12 +175,18 @@ impl Traffic {
             url.short += 1;
             url.shortest = Some(url.shortest.map_or(ttl, |shortest| shortest.min(ttl)));
         }
-        if let Some(vary) = fetch.vary() {
-            url.vary = shown(vary);
-            if url.variants.len() < MOST_VARIANTS {
-                url.variants.insert(fetch.variant(vary));
-            }
+        let Some(vary) = fetch.vary() else { return };
+        url.vary = shown(vary);
+        let variant = fetch.variant(vary);
+        if url.variants.len() >= MOST_VARIANTS || url.variants.contains(&variant) {
+            return;
         }
+        if is_full {
+            self.variants_left_out += 1;
+            return;
+        }
+        url.variants.insert(variant);
+        self.variants += 1;
     }
 
     fn add_to_backend(&mut self, fetch: &Fetch<'_>) {
@@ -394,8 +406,16 @@ fn stamp(text: &[u8]) -> Option<(&[u8], f64, f64, f64)> {
 
 /// Text from a stranger for a terminal: bounded, without control characters.
 fn shown(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_BYTES)]).into_owned();
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_BYTES)]);
+    let mut shown = String::with_capacity(text.len().min(MOST_BYTES));
+    for c in text.chars().map(|c| if c.is_control() { '?' } else { c }) {
+        // What stands for a byte that is none of UTF-8 is longer than that.
+        if shown.len() + c.len_utf8() > MOST_BYTES {
+            break;
+        }
+        shown.push(c);
+    }
+    shown
 }
 
 /// Whether a URL's query has a parameter that changes nothing of the answer.

@@ -2,7 +2,7 @@
 //! Rules about requests and fetches, by the log.
 
 use crate::rule::{Area, Finding, Looked, Rule, SOUND, Severity, count, found, found_at, percent, time, when};
-use crate::traffic::{Backend, SHORT_TTL, SKEW, Traffic, Url, is_static};
+use crate::traffic::{Backend, MOST_VARIANTS, SHORT_TTL, SKEW, Traffic, Url, is_static};
 
 /// Examples that a finding shows.
 const EXAMPLES: usize = 5;
@@ -125,7 +125,7 @@ pub const RULES: &[Rule] = &[
             many.sort_by_key(|(name, url)| (std::cmp::Reverse(url.variants.len()), *name));
             let lines = many
                 .into_iter()
-                .map(|(name, url)| format!("{} variants of {name} by {}", count(url.variants.len() as u64), url.vary));
+                .map(|(name, url)| format!("{} variants of {name} by {}", variants(url.variants.len()), url.vary));
             listed(lines.collect())
         },
     },
@@ -310,6 +310,12 @@ fn urls(traffic: &Traffic, what: &str, n: impl Fn(&str, &Url) -> u64, least: u64
         return SOUND;
     }
     listed(all.into_iter().map(|(n, name)| format!("{} {what} of {name}", count(n))).collect())
+}
+
+/// How many there are, as far as they were told apart.
+fn variants(n: usize) -> String {
+    let more = if n >= MOST_VARIANTS { " or more" } else { "" };
+    format!("{}{more}", count(n as u64))
 }
 
 /// A finding with the first of these lines; none without any.

@@ -12,9 +12,14 @@ use shm::vsl::Marker;
 use super::*;
 
 fn read(bytes: &[u8]) -> Traffic {
+    let mut traffic = Traffic::default();
+    read_into(&mut traffic, bytes);
+    traffic
+}
+
+fn read_into(traffic: &mut Traffic, bytes: &[u8]) {
     let wanted = TxnFilter { backend: true, client: true, esi: true, limit: 1000, timeout: Duration::from_secs(120) };
     let mut grouper = Grouper::new(Grouping::Vxid, wanted);
-    let mut traffic = Traffic::default();
     let mut rest = bytes;
     while let Some((_, after)) = record::split(rest) {
         grouper.feed(&rest[..rest.len() - after.len()], Instant::now());
@@ -22,7 +27,6 @@ fn read(bytes: &[u8]) -> Traffic {
     }
     grouper.flush(Instant::now());
     while grouper.take(|group| group.iter().for_each(|txn| traffic.add(txn))).is_some() {}
-    traffic
 }
 
 /// The transaction's number, how it begins, what it says.
@@ -122,13 +126,46 @@ fn files_and_parameters_by_their_names() {
 #[test]
 fn memory_is_bounded() {
     let mut traffic = Traffic::default();
-    let long = "/x".repeat(100_000);
+    let long = "/x".repeat(1000);
     for n in 0..MOST_URLS + 10 {
         traffic.url(b"h", format!("/{n}{long}").as_bytes());
     }
     assert_eq!((traffic.urls.len(), traffic.left_out), (MOST_URLS, 10));
     assert!(traffic.urls.keys().all(|name| name.len() <= 2 * MOST_BYTES));
-    assert_eq!(shown("a\u{1b}[2J\0é".as_bytes()), "a?[2J?é");
+    assert_eq!(shown(&[0xff; 1000]).len(), MOST_BYTES);
+}
+
+#[test]
+fn variants_are_bounded() {
+    let fetch = |url: &str, agent: u32| {
+        let vxid = 2 * agent + 3;
+        let (url, agent) = (format!("/{url}"), format!("User-Agent: {agent}"));
+        let records =
+            [(Tag::BereqUrl, url.as_str()), (Tag::BereqHeader, &agent), (Tag::BerespHeader, "Vary: User-Agent")];
+        log(&[(vxid, "bereq 2 fetch", &records)])
+    };
+    let one = read(&(0..MOST_VARIANTS as u32 + 50).flat_map(|n| fetch("a", n)).collect::<Vec<u8>>());
+    assert_eq!((one.urls["/a"].variants.len(), one.variants_left_out), (MOST_VARIANTS, 0));
+    let mut traffic = Traffic::default();
+    let add = |traffic: &mut Traffic, url: &str, agent| read_into(traffic, &fetch(url, agent));
+    traffic.variants = MOST_VARIANTS_OF_ALL - 1;
+    [0, 1, 0, 2].into_iter().for_each(|agent| add(&mut traffic, "a", agent));
+    // One that is known takes nothing.
+    assert_eq!((traffic.urls["/a"].variants.len(), traffic.variants_left_out), (1, 2));
+}
+
+#[test]
+fn no_text_of_strangers_commands_a_terminal() {
+    const EVIL: &str = "/\u{1b}[2J\u{9b}2Jé";
+    let asked =
+        [(Tag::ReqUrl, EVIL), (Tag::ReqHeader, "Host: \u{1b}c"), (Tag::ReqMethod, "GET"), (Tag::VclReturn, "pass")];
+    let fetched = [(Tag::BereqUrl, EVIL), (Tag::BereqHeader, "Host: \u{9b}b"), (Tag::BerespHeader, "Vary: \u{1b}")];
+    let traffic = read(&log(&[(3, "req 2 rxreq", &asked), (5, "bereq 4 fetch", &fetched)]));
+    let mut urls: Vec<&String> = traffic.urls.keys().collect();
+    urls.sort();
+    assert_eq!(urls, ["?b/?[2J?2Jé", "?c/?[2J?2Jé"]);
+    let url = &traffic.urls["?b/?[2J?2Jé"];
+    assert_eq!((url.vary.as_str(), &traffic.passes[BY_VCL].1), ("?", urls[1]));
 }
 
 proptest! {
