@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 const MOST_BYTES: u64 = 256 << 20;
 /// Entries of a directory that are looked at.
 const MOST_ENTRIES: usize = 100_000;
+/// Control groups one above the other that are looked at.
+const MOST_GROUPS: usize = 100;
 
 /// The machine.
 #[derive(Debug)]
@@ -142,6 +144,11 @@ impl Host {
 
     /// A file of the process's control group, or of the nearest one above that has it: under version 2 of control groups, or 1.
     pub fn cgroup(&self, controller: &str, v2: &str, v1: &str) -> Result<(String, String), String> {
+        self.cgroups(controller, v2, v1).map(|mut groups| groups.swap_remove(0))
+    }
+
+    /// The same of all groups that the process is in, the nearest first; a limit of each of them counts. At least one.
+    pub fn cgroups(&self, controller: &str, v2: &str, v1: &str) -> Result<Vec<(String, String)>, String> {
         let groups = self.needs(&self.of_process("cgroup")?)?;
         let mut places = Vec::new();
         for line in groups.lines() {
@@ -153,30 +160,36 @@ impl Host {
                 places.push((format!("sys/fs/cgroup/{controller}"), path, v1));
             }
         }
-        let found = places.into_iter().find_map(|(mount, path, file)| self.upwards(&mount, path, file));
-        found.ok_or_else(|| format!("no control group says {v2}"))
+        let mut found = places.into_iter().map(|(mount, path, file)| self.upwards(&mount, path, file));
+        found.find(|groups| !groups.is_empty()).ok_or_else(|| format!("no control group says {v2}"))
     }
 
-    fn upwards(&self, mount: &str, path: &str, file: &str) -> Option<(String, String)> {
-        let mut path = path.trim_matches('/');
+    fn upwards(&self, mount: &str, path: &str, file: &str) -> Vec<(String, String)> {
+        let (mut path, mut found) = (path.trim_matches('/'), Vec::new());
         loop {
             let dir = if path.is_empty() { mount.to_owned() } else { format!("{mount}/{path}") };
-            // `max` is no limit: one further up may have one.
+            // `max` is no limit.
             if let Some(text) = self.text(&format!("{dir}/{file}")).filter(|text| text.trim() != "max") {
-                return Some((dir, text));
+                found.push((dir, text));
             }
-            if path.is_empty() {
-                return None;
+            if path.is_empty() || found.len() >= MOST_GROUPS {
+                return found;
             }
             path = path.rsplit_once('/').map_or("", |(above, _)| above);
         }
     }
 
-    /// Bytes of memory that the process may use by its control group; None: there is no limit.
-    pub fn memory_limit(&self) -> Option<(String, u64)> {
-        let (dir, text) = self.cgroup("memory", "memory.max", "memory.limit_in_bytes").ok()?;
+    /// Bytes of memory that each of the process's control groups may use, where that is limited.
+    pub fn memory_limits(&self) -> Vec<(String, u64)> {
+        let groups = self.cgroups("memory", "memory.max", "memory.limit_in_bytes").unwrap_or_default();
+        let limits = groups.into_iter().filter_map(|(dir, text)| Some((dir, text.trim().parse().ok()?)));
         // Version 1 has a limit that no machine reaches for none.
-        text.trim().parse().ok().filter(|limit| *limit < 1 << 60).map(|limit| (dir, limit))
+        limits.filter(|(_, limit)| *limit < 1 << 60).collect()
+    }
+
+    /// Bytes of memory that the process may use: the tightest limit of its control groups; None: there is no limit.
+    pub fn memory_limit(&self) -> Option<(String, u64)> {
+        self.memory_limits().into_iter().min_by_key(|(_, limit)| *limit)
     }
 }
 

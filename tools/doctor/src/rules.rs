@@ -20,10 +20,11 @@ pub fn watched(host: &crate::host::Host) -> Vec<String> {
     let mut paths = net.to_vec();
     paths.push("proc/vmstat".to_owned());
     let groups = [("cpu", "cpu.stat", "cpu.stat"), ("memory", "memory.events", "memory.oom_control")];
-    paths.extend(groups.iter().filter_map(|(controller, v2, v1)| {
-        let (dir, _) = host.cgroup(controller, v2, v1).ok()?;
-        [v2, v1].map(|file| format!("{dir}/{file}")).into_iter().find(|path| host.has(path))
-    }));
+    for (controller, v2, v1) in groups {
+        let dirs = host.cgroups(controller, v2, v1).unwrap_or_default();
+        let file = |dir: &str| [v2, v1].map(|file| format!("{dir}/{file}")).into_iter().find(|path| host.has(path));
+        paths.extend(dirs.iter().filter_map(|(dir, _)| file(dir)));
+    }
     paths
 }
 

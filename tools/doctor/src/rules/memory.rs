@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Rules about the host's memory, processors and what a control group leaves of them.
 
-use crate::host::{named, pressure};
+use crate::host::{Host, named, pressure};
 use crate::rule::{Area, Rule, SOUND, Severity, bytes, count, percent, when};
 
 pub const RULES: &[Rule] = &[
@@ -123,17 +123,16 @@ pub const RULES: &[Rule] = &[
         what: "The memory of the server's control group is nearly used up",
         why: "At the limit the kernel kills a process of the group. Cached files that can be given back aren't counted here.",
         remedy: &["systemctl set-property varnish MemoryMax=SIZE", "(or smaller stores)"],
-        evidence: "memory.current less inactive_file of memory.stat, 90 % of memory.max or more (and the same under version 1)",
+        evidence: "memory.current less inactive_file of memory.stat, 90 % of memory.max or more, of the group or one above it (and the same under version 1)",
         look: |facts| {
             let host = &facts.host;
-            let Some((dir, limit)) = host.memory_limit() else { return SOUND };
-            let used = host
-                .number(&format!("{dir}/memory.current"))
-                .or_else(|_| host.number(&format!("{dir}/memory.usage_in_bytes")))?;
-            let stat = host.text(&format!("{dir}/memory.stat")).unwrap_or_default();
-            let files = named(&stat, "total_inactive_file").or_else(|| named(&stat, "inactive_file")).unwrap_or(0);
-            let used = used.saturating_sub(files);
-            when(used / 9 >= limit / 10, || {
+            let limits = host.memory_limits();
+            let used = limits.into_iter().map(|(dir, limit)| Ok((used(host, &dir)?, limit, dir)));
+            let used = used.collect::<Result<Vec<_>, String>>()?;
+            let fullest =
+                used.into_iter().max_by(|(a, of_a, _), (b, of_b, _)| share(*a, *of_a).total_cmp(&share(*b, *of_b)));
+            let Some((used, limit, dir)) = fullest else { return SOUND };
+            when(share(used, limit) >= 0.9, || {
                 format!("/{dir}: {} of {} ({})", bytes(used), bytes(limit), percent(used, limit))
             })
         },
@@ -145,14 +144,21 @@ pub const RULES: &[Rule] = &[
         what: "The server's control group is stopped because it has used up its share of CPU time",
         why: "With a quota (CPUQuota, --cpus) all threads stand still until the next period begins: up to 0.1 seconds for each request.",
         remedy: &["systemctl set-property varnish CPUQuota=", "(or as many CPUs as the server has threads)"],
-        evidence: "cpu.stat of the control group: nr_throttled, 5 % of nr_periods or more, of at least 100 (10 while watched)",
+        evidence: "cpu.stat of the control group or one above it: nr_throttled, 5 % of nr_periods or more, of at least 100 (10 while watched)",
         look: |facts| {
             let host = &facts.host;
-            let (dir, _) = host.cgroup("cpu", "cpu.stat", "cpu.stat")?;
-            let grown = |name| host.grown(&format!("{dir}/cpu.stat"), |text| Some(named(text, name).unwrap_or(0)));
-            let (periods, throttled) = (grown("nr_periods")?, grown("nr_throttled")?);
+            let groups = host.cgroups("cpu", "cpu.stat", "cpu.stat")?;
+            let grown =
+                |dir: &str, name| host.grown(&format!("{dir}/cpu.stat"), |text| Some(named(text, name).unwrap_or(0)));
+            // Each group counts what its own quota did alone.
+            let counted =
+                groups.iter().map(|(dir, _)| Ok((grown(dir, "nr_throttled")?, grown(dir, "nr_periods")?, dir)));
+            let counted = counted.collect::<Result<Vec<_>, String>>()?;
             let enough = if host.is_watched() { 10 } else { 100 };
-            when(periods >= enough && throttled * 20 >= periods, || {
+            let counted = counted.into_iter().filter(|(_, periods, _)| *periods >= enough);
+            let worst = counted.max_by(|(a, of_a, _), (b, of_b, _)| share(*a, *of_a).total_cmp(&share(*b, *of_b)));
+            let Some((throttled, periods, dir)) = worst else { return SOUND };
+            when(throttled * 20 >= periods, || {
                 format!(
                     "/{dir}: stopped in {} of {} periods ({})",
                     count(throttled),
@@ -169,13 +175,17 @@ pub const RULES: &[Rule] = &[
         what: "The server's control group may hardly make a further thread or process",
         why: "A worker that can't make a thread refuses requests; a manager that can't make a process can't start a worker.",
         remedy: &["systemctl set-property varnish TasksMax=infinity"],
-        evidence: "pids.current of the control group, 80 % of pids.max or more",
+        evidence: "pids.current of the control group or one above it, 80 % of pids.max or more",
         look: |facts| {
             let host = &facts.host;
-            let Ok((dir, most)) = host.cgroup("pids", "pids.max", "pids.max") else { return SOUND };
-            let Ok(most) = most.trim().parse::<u64>() else { return SOUND };
-            let now = host.number(&format!("{dir}/pids.current"))?;
-            when(now * 5 >= most * 4, || format!("/{dir}: {} of {}", count(now), count(most)))
+            let groups = host.cgroups("pids", "pids.max", "pids.max").unwrap_or_default();
+            let limits = groups.into_iter().filter_map(|(dir, most)| Some((dir, most.trim().parse::<u64>().ok()?)));
+            let numbers = limits.map(|(dir, most)| Ok((host.number(&format!("{dir}/pids.current"))?, most, dir)));
+            let numbers = numbers.collect::<Result<Vec<_>, String>>()?;
+            let fullest =
+                numbers.into_iter().max_by(|(a, of_a, _), (b, of_b, _)| share(*a, *of_a).total_cmp(&share(*b, *of_b)));
+            let Some((now, most, dir)) = fullest else { return SOUND };
+            when(share(now, most) >= 0.8, || format!("/{dir}: {} of {}", count(now), count(most)))
         },
     },
     Rule {
@@ -204,3 +214,17 @@ pub const RULES: &[Rule] = &[
         look: |facts| when(facts.host.sysctl("vm.overcommit_memory")? == 2, || "vm.overcommit_memory is 2".into()),
     },
 ];
+
+fn share(part: u64, of: u64) -> f64 {
+    part as f64 / of.max(1) as f64
+}
+
+/// Bytes of memory that a control group uses, without cached files that can be given back.
+fn used(host: &Host, dir: &str) -> Result<u64, String> {
+    let used = host
+        .number(&format!("{dir}/memory.current"))
+        .or_else(|_| host.number(&format!("{dir}/memory.usage_in_bytes")))?;
+    let stat = host.text(&format!("{dir}/memory.stat")).unwrap_or_default();
+    let files = named(&stat, "total_inactive_file").or_else(|| named(&stat, "inactive_file")).unwrap_or(0);
+    Ok(used.saturating_sub(files))
+}

@@ -244,10 +244,14 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "dns-none",
         area: Area::Host,
-        severity: Severity::Fault,
-        what: "There is no server to ask for names",
-        why: "Backends with a host name can't be found: a VCL with one doesn't load, or keeps the addresses that it had.",
-        remedy: &["echo 'nameserver 192.0.2.53' >> /etc/resolv.conf"],
+        severity: Severity::Notice,
+        what: "No server to ask for names is named: the one on this machine is asked",
+        why: "Without a nameserver in /etc/resolv.conf the resolver asks port 53 of 127.0.0.1. Where nothing answers there, backends with a host \
+              name can't be found: a VCL with one doesn't load, or keeps the addresses that it had.",
+        remedy: &[
+            "getent hosts BACKEND    # is it found?",
+            "echo 'nameserver 192.0.2.53' >> /etc/resolv.conf    # where it isn't",
+        ],
         evidence: "/etc/resolv.conf: no nameserver",
         look: |facts| when(nameservers(&facts.host)?.is_empty(), || "/etc/resolv.conf names none".into()),
     },

@@ -481,6 +481,50 @@ fn control_groups_of_version_1_count_too() {
     assert!(said.contains("/sys/fs/cgroup/memory/a/b"), "{said}");
 }
 
+/// The limits of all control groups that the worker is in hold, not those of its own alone.
+#[test]
+fn a_control_group_above_may_be_the_tightest() {
+    const OWN: &str = "sys/fs/cgroup/system.slice/varnish.service";
+    const ABOVE: &str = "sys/fs/cgroup/system.slice";
+    let sold = said("memory-oversold", |b| {
+        b.write(&format!("{OWN}/memory.max"), "10000000000\n");
+        b.write(&format!("{ABOVE}/memory.max"), "2000000000\n");
+    });
+    assert!(sold.contains("/system.slice allows 1.9 GB"), "{sold}");
+    let own_is_tighter = said("memory-oversold", |b| {
+        b.write(&format!("{OWN}/memory.max"), "2000000000\n");
+        b.write(&format!("{ABOVE}/memory.max"), "10000000000\n");
+    });
+    assert!(own_is_tighter.contains("varnish.service allows 1.9 GB"), "{own_is_tighter}");
+    let full = said("cgroup-memory", |b| {
+        for (dir, most, now) in [(OWN, "10000000000", "1900000000"), (ABOVE, "20000000000", "19900000000")] {
+            b.write(&format!("{dir}/memory.max"), most);
+            b.write(&format!("{dir}/memory.current"), now);
+        }
+    });
+    assert!(full.starts_with(" [/sys/fs/cgroup/system.slice: "), "{full}");
+    let stopped = said("cgroup-cpu", |b| {
+        b.write(&format!("{ABOVE}/cpu.stat"), "usage_usec 1\nnr_periods 1000\nnr_throttled 400\n");
+    });
+    assert!(stopped.contains("/sys/fs/cgroup/system.slice: stopped in 400 of 1,000"), "{stopped}");
+    let many = said("cgroup-pids", |b| {
+        b.write(&format!("{ABOVE}/pids.max"), "120");
+        b.write(&format!("{ABOVE}/pids.current"), "110");
+    });
+    assert!(many.contains("/sys/fs/cgroup/system.slice: 110 of 120"), "{many}");
+    let mut bed = Bed::sound();
+    bed.write(&format!("{ABOVE}/cpu.stat"), "nr_periods 1000\nnr_throttled 400\n");
+    bed.facts.host.begin(super::watched(&bed.facts.host));
+    assert_eq!(bed.findings(), [], "before it was watched");
+}
+
+#[test]
+fn no_nameserver_is_the_one_of_this_machine() {
+    let rule = all().find(|rule| rule.id == "dns-none").expect("a rule");
+    assert_eq!(rule.severity, crate::rule::Severity::Notice);
+    assert!(rule.why.contains("127.0.0.1"));
+}
+
 #[test]
 fn what_is_watched_counts_from_the_first_look_on() {
     let mut bed = Bed::sound();
