@@ -68,8 +68,12 @@ impl Former {
         }
         let mut bytes = Vec::new();
         entry().encode(&mut bytes);
-        let is_done = self.peer.lock().as_mut().is_some_and(|peer| peer.carry_out(&bytes).is_ok());
+        let mut peer = self.peer.lock();
+        let is_done = peer.as_mut().is_some_and(|peer| peer.carry_out(&bytes).is_ok());
         if !is_done {
+            // What it has in a home only this recalls.
+            peer.iter_mut().for_each(|peer| peer.give_up());
+            drop(peer);
             self.recall();
         }
     }
@@ -78,7 +82,6 @@ impl Former {
     pub fn recall(&self) {
         if !self.is_over.load(Acquire) {
             self.stores.all().iter().for_each(|store| store.recall());
-            self.peer.lock().iter_mut().for_each(|peer| peer.give_up());
             self.is_over.store(true, Release);
         }
     }

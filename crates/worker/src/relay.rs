@@ -49,6 +49,8 @@ struct Link {
     /// A frame or an answer didn't come through, so that what follows would be misread. The socket stays open: its end means
     /// that this process is gone.
     is_broken: AtomicBool,
+    /// The other one says nothing more: it is gone, or gave up telling. It may hear.
+    is_unanswered: AtomicBool,
 }
 
 impl Relay {
@@ -65,6 +67,7 @@ impl Relay {
             answer: Mutex::default(),
             has_answer: Condvar::new(),
             is_broken: AtomicBool::new(false),
+            is_unanswered: AtomicBool::new(false),
         }));
         let ear = Ear { relay: relay.clone(), read: Vec::new(), is_deaf: false };
         Ok((relay, ear))
@@ -118,6 +121,12 @@ impl Relay {
     /// Nothing is said any more, and nobody waits.
     fn break_off(&self) {
         self.0.is_broken.store(true, Relaxed);
+        self.stop_asking();
+    }
+
+    /// Nothing is asked any more, and nobody waits: no answer will come.
+    fn stop_asking(&self) {
+        self.0.is_unanswered.store(true, Relaxed);
         self.0.answer.lock().get_or_insert(false);
         self.0.has_answer.notify_all();
     }
@@ -127,6 +136,9 @@ impl Peer for Relay {
     fn carry_out(&mut self, entries: &[u8]) -> io::Result<()> {
         let _asking = self.0.asking.lock();
         *self.0.answer.lock() = None;
+        if self.0.is_unanswered.load(Relaxed) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         self.send(ENTRIES, entries)?;
         let mut answer = self.0.answer.lock();
         if answer.is_none() {
@@ -182,7 +194,7 @@ impl Ear {
     pub fn hear(&mut self, pause: Duration) -> Said {
         let said = self.next(pause);
         if said == Said::Gone || self.is_deaf {
-            self.relay.break_off();
+            self.relay.stop_asking();
         }
         said
     }
@@ -286,13 +298,18 @@ mod tests {
 
     #[test]
     fn who_is_told_nothing_any_more_knows_it_at_once_and_may_still_speak() {
-        let [(mut a, mut a_ear), (b, mut b_ear)] = pair();
+        let [(mut a, mut a_ear), (mut b, mut b_ear)] = pair();
         let given_up = b.given_up();
         assert!(!given_up());
         a.give_up();
         assert!(given_up() && a.carry_out(b"x").is_err());
+        // Its own thread has heard that before it lets go.
+        assert_eq!(b_ear.hear(PAUSE), Said::Gone);
+        let begin = Instant::now();
+        assert!(b.carry_out(b"x").is_err());
+        assert!(begin.elapsed() < PATIENCE);
         b.let_go().unwrap();
-        assert_eq!((a_ear.next(PAUSE), b_ear.hear(PAUSE)), (Said::LetGo, Said::Gone));
+        assert_eq!(a_ear.hear(PAUSE), Said::LetGo);
     }
 
     #[test]

@@ -191,6 +191,18 @@ fn a_former_one_that_cannot_be_told_is_recalled() {
 }
 
 #[test]
+fn a_former_one_whose_room_is_needed_is_recalled_and_still_told_by() {
+    let pair = Pair::new(8 << 20);
+    pair.former.put("/", 100.0, b"x");
+    pair.hand_over();
+    pair.next.cache.recall();
+    assert!(pair.former.cache.is_recalled() && !pair.to_former.is_given_up.load(Relaxed));
+    pair.former.cache.purge(&digest("/"), pair.former.now(), Purge::HARD);
+    assert!(pair.former.cache.unkept().is_none(), "what is invalidated there is kept here");
+    assert_eq!(pair.next.verdict("/"), "miss");
+}
+
+#[test]
 fn a_former_one_with_a_home_is_recalled_though_they_share_no_memory() {
     let (pair, _) = Pair::with_home();
     pair.former.put("/", 100.0, b"x");
