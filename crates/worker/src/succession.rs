@@ -49,8 +49,16 @@ pub struct Succession(Mutex<Option<Handover>>);
 #[derive(Debug)]
 struct Handover {
     relay: Relay,
-    since: Instant,
+    /// Since when its successor takes the connections.
+    since: Option<Instant>,
     has_let_go: bool,
+}
+
+impl Handover {
+    /// Whether that is longer ago than `limit`. The first look begins it: before, the successor may take its time to start.
+    fn is_idle(&mut self, limit: Duration, now: Instant) -> bool {
+        now - *self.since.get_or_insert(now) > limit
+    }
 }
 
 /// Leaves stores and journal to a successor.
@@ -73,7 +81,7 @@ pub fn begin(worker: &Arc<Worker>) -> Result<(), String> {
     if let Err(error) = worker.engine.cache.hand_over(Box::new(relay.clone())) {
         eprintln!("the journal of bans and purges can't be handed over: {error}");
     }
-    *succession = Some(Handover { relay, since: Instant::now(), has_let_go: false });
+    *succession = Some(Handover { relay, since: None, has_let_go: false });
     Ok(())
 }
 
@@ -108,11 +116,12 @@ pub fn undo(worker: &Worker) -> bool {
 
 /// Lets go when it is time: no connection that was idle may ask any more, or the successor wants it.
 pub fn tend(worker: &Worker) {
-    let since =
-        worker.succession.0.lock().as_ref().filter(|handover| !handover.has_let_go).map(|handover| handover.since);
-    let Some(since) = since else { return };
-    let idle = worker.engine.params.load().timeout_idle.min(LONGEST_IDLE);
-    if (worker.engine.cache.is_recalled() || since.elapsed() > idle)
+    let limit = worker.engine.params.load().timeout_idle.min(LONGEST_IDLE);
+    let is_idle = match worker.succession.0.lock().as_mut() {
+        Some(handover) if !handover.has_let_go => handover.is_idle(limit, Instant::now()),
+        _ => return,
+    };
+    if (is_idle || worker.engine.cache.is_recalled())
         && let Err(reason) = end(worker)
     {
         eprintln!("{reason}: the memory of evicted objects is used again when this process has ended");
@@ -183,4 +192,18 @@ fn attend(worker: &Worker, mut ear: Ear) {
     worker.disks.want_to_write();
     worker.disks.own();
     tables::counters::flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_successor_that_takes_long_to_start_costs_idle_connections_nothing() {
+        let (socket, _other) = sys::fd::socket_pair().unwrap();
+        let mut handover = Handover { relay: Relay::open(socket).unwrap().0, since: None, has_let_go: false };
+        let (limit, begun) = (Duration::from_secs(5), Instant::now() + Duration::from_secs(60));
+        assert!(!handover.is_idle(limit, begun) && !handover.is_idle(limit, begun + limit));
+        assert!(handover.is_idle(limit, begun + limit + Duration::from_millis(1)));
+    }
 }
