@@ -114,6 +114,9 @@ fn judge(found: &[Result<Found, DeviceError>], has: u64) -> Result<Option<Superb
 
 /// Makes a new store. What other stores have left is recognised by their number.
 async fn make(core: &Core) -> Result<Superblock, OpenError> {
+    // Nothing that was there can be found: who waits for that goes on, though others may still write.
+    core.is_read_in.store(true, Relaxed);
+    core.changed.raise();
     if !core.writing_allowed().await {
         return Err(OpenError::Device(DeviceError::Closed));
     }

@@ -175,6 +175,8 @@ fn a_store_whose_journal_is_gone_is_made_anew_when_nobody_else_writes() {
     let options = Options { journal, others: Others::Ended, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 3) };
     let (disk, driver) = Disk::open(bed.device.clone(), options);
     (bed.disk, bed.driver) = (disk, Some(driver));
+    let reading = bed.disk.clone();
+    bed.run(reading.read_in()).expect("nobody waits for what isn't read");
     bed.settle();
     assert!(bed.disk.progress().stage == Stage::Opening && bed.device.image() == image);
     bed.disk.allow_writing();
