@@ -97,10 +97,18 @@ pub(crate) async fn recover(core: &Arc<Core>, order: Vec<u32>) {
 }
 
 /// Gives the store the number of its journal's present life, if it hasn't got it when it was opened. Without it the store is
-/// never ready: it is read alone.
+/// read alone: a device that fails is asked again each second. False: the store closes before.
 async fn rebind(core: &Core) -> bool {
-    let bound = open::bind(core, core.geometry().superblock).await;
-    bound.inspect_err(|&error| core.note_error(error, &core.counters.write_errors)).is_ok()
+    while let Err(error) = open::bind(core, core.geometry().superblock).await {
+        core.note_error(error, &core.counters.write_errors);
+        let failed = core.now.load(Relaxed);
+        let goes_on = || core.is_closing() || core.now.load(Relaxed) != failed;
+        core.changed.wait_for(|| goes_on().then_some(())).await;
+        if core.is_closing() {
+            return false;
+        }
+    }
+    true
 }
 
 /// Takes note of removals before what they concern is read.

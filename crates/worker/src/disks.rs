@@ -307,6 +307,8 @@ struct Story {
     is_kept: bool,
     began: Instant,
     told: Instant,
+    /// Segments that were read when that was told.
+    told_loaded: u64,
     is_opened: bool,
     troubles: [u64; 6],
     told_trouble: Option<Instant>,
@@ -315,7 +317,7 @@ struct Story {
 impl Story {
     fn new(is_kept: bool) -> Story {
         let now = Instant::now();
-        Story { is_kept, began: now, told: now, is_opened: false, troubles: [0; 6], told_trouble: None }
+        Story { is_kept, began: now, told: now, told_loaded: 0, is_opened: false, troubles: [0; 6], told_trouble: None }
     }
 
     /// What there is to be told now.
@@ -339,8 +341,10 @@ impl Story {
                 None
             }
             Stage::Opening | Stage::Recovering if now - self.told < TELL_PROGRESS => None,
+            // It waits: for others that may still write, or for a device that fails, and that is told of elsewhere.
+            Stage::Opening | Stage::Recovering if segments_loaded == self.told_loaded => None,
             Stage::Opening | Stage::Recovering => {
-                self.told = now;
+                (self.told, self.told_loaded) = (now, segments_loaded);
                 Some(format!("{segments_loaded} of {segments} segments read, {objects} objects"))
             }
             Stage::Ready => {
@@ -414,8 +418,10 @@ mod tests {
         assert_eq!(said, "3 of 9 segments read, 5 objects");
         assert_eq!(story.opening(progress(Stage::Recovering, 4), at(1900)), None);
         assert!(story.opening(progress(Stage::Recovering, 4), at(2000)).is_some());
-        let said = story.opening(progress(Stage::Ready, 9), at(2100)).unwrap();
-        assert_eq!((said.as_str(), story.is_opened), ("5 objects on its disk, read in 2.1 s", true));
+        // Nothing is read any more, and it isn't ready yet.
+        assert_eq!(story.opening(progress(Stage::Recovering, 4), at(9000)), None);
+        let said = story.opening(progress(Stage::Ready, 9), at(9100)).unwrap();
+        assert_eq!((said.as_str(), story.is_opened), ("5 objects on its disk, read in 9.1 s", true));
     }
 
     fn story_began() -> Instant {

@@ -2,7 +2,8 @@
 //! Two processes and one store: at an upgrade, and after a death.
 
 use super::bed::{Bed, NOW, SEGMENT, bytes_of, digest_of};
-use super::simulated::Simulated;
+use super::simulated::{Fault, Kind, Simulated};
+use crate::device::DeviceError;
 use crate::disk::{Disk, Stage};
 use crate::options::{Bond, Options, Others};
 use crate::put::Refused;
@@ -182,6 +183,36 @@ fn a_store_whose_journal_is_gone_is_made_anew_when_nobody_else_writes() {
     bed.disk.allow_writing();
     bed.settle();
     assert_eq!((bed.disk.progress().stage, bed.load_everything()), (Stage::Ready, 0));
+}
+
+#[test]
+fn a_store_that_cannot_be_bound_to_its_journal_is_tried_again_each_second() {
+    for kind in [Kind::Write, Kind::Sync] {
+        let mut bed = Bed::ready(8, 16);
+        bed.put_slowly(1, 100);
+        let closing = bed.disk.clone();
+        bed.run(closing.close()).unwrap();
+        let journal = Some(Bond { known: vec![0], own: 1 });
+        let options = Options { journal, others: Others::Ended, segment_bytes: Some(SEGMENT), ..Options::new(NOW, 3) };
+        let (disk, driver) = Disk::open(bed.device.clone(), options);
+        (bed.disk, bed.driver) = (disk, Some(driver));
+        bed.settle();
+        bed.device.set_fault(Some((kind, Fault::Error(DeviceError::Os(5)))));
+        bed.disk.allow_writing();
+        for second in 1..4 {
+            bed.disk.tick(NOW + second);
+            bed.settle();
+            bed.disk.tick(NOW + second);
+            bed.settle();
+            let failed = bed.disk.counts().write_errors;
+            assert_eq!((bed.disk.progress().stage, failed), (Stage::Recovering, u64::from(second)), "{kind:?}");
+            assert_eq!(bed.load_everything(), 1);
+        }
+        bed.device.set_fault(None);
+        bed.disk.tick(NOW + 4);
+        bed.settle();
+        assert_eq!((bed.disk.progress().stage, bed.load_everything()), (Stage::Ready, 1));
+    }
 }
 
 #[test]
