@@ -151,7 +151,7 @@ impl Disks {
         let until = Instant::now() + limit;
         for open in &self.all {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-            if !matches!(rt::run(rt::timeout(left, open.disk.hand_over())), Ok(Ok(()))) {
+            if !matches!(rt::run(rt::timeout(left, open.hand_over())), Ok(Ok(()))) {
                 self.take_back();
                 return Err(format!("storage.{}: its disk isn't read yet, or takes too long", open.store));
             }
@@ -241,6 +241,15 @@ impl OpenDisk {
         let (disk, driver) = Disk::open(device.clone(), Options { pool, read_ahead_bytes, ..options });
         let driver = Mutex::new(Some(driver));
         Ok(OpenDisk { store: store.name.clone(), disk, device, driver, shown, index_limit, is_kept, life, drawn })
+    }
+
+    /// Ends when nothing of this worker's is written any more, not even what nobody waits for as it has stalled: it may still
+    /// arrive where the next worker has written.
+    async fn hand_over(&self) {
+        self.disk.hand_over().await;
+        while self.device.counts().writes_in_progress > 0 {
+            rt::sleep(OPENING_TICK).await;
+        }
     }
 
     /// The life of a disk's thread.

@@ -48,6 +48,8 @@ pub struct DeviceCounts {
     pub refused: u64,
     /// Operations in progress, those that stalled included.
     pub in_progress: u64,
+    /// Writes and syncs among these.
+    pub writes_in_progress: u64,
 }
 
 /// A device whose operations are bounded in number and time.
@@ -63,6 +65,7 @@ struct Book {
     places: Mutex<Places>,
     patience: Patience,
     tally: Tally,
+    writes_in_progress: AtomicU64,
     /// The watcher looks again by itself. Otherwise it sleeps, and who begins an operation wakes it.
     is_awake: AtomicBool,
     is_closing: AtomicBool,
@@ -102,6 +105,13 @@ enum Kind {
     Sync,
 }
 
+impl Kind {
+    /// Whether it may change what is on the device, as long as it hasn't ended.
+    fn is_change(self) -> bool {
+        !matches!(self, Kind::Read)
+    }
+}
+
 impl<D: Device> Watched<D> {
     /// At most `most` operations at a time.
     pub fn new(device: D, most: usize, patience: Patience) -> Watched<D> {
@@ -111,6 +121,7 @@ impl<D: Device> Watched<D> {
             places: Mutex::new(places),
             patience,
             tally: Tally::default(),
+            writes_in_progress: AtomicU64::new(0),
             is_awake: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
         });
@@ -135,6 +146,7 @@ impl<D: Device> Watched<D> {
             stalls: tally.stalls.load(Relaxed),
             refused: tally.refused.load(Relaxed),
             in_progress: self.book.in_progress(),
+            writes_in_progress: self.book.writes_in_progress.load(SeqCst),
         }
     }
 
@@ -177,6 +189,9 @@ impl<D: Device> Device for Watched<D> {
             Ok(place) => place,
             Err(done) => return self.refuse(done, DeviceError::Busy),
         };
+        if kind.is_change() {
+            self.book.writes_in_progress.fetch_add(1, SeqCst);
+        }
         if !self.book.is_awake.swap(true, SeqCst)
             && let Some(watcher) = &self.watcher
         {
@@ -209,6 +224,9 @@ impl Book {
 
     fn end(&self, place: u32, kind: Kind, result: Result<Pages, DeviceError>) {
         self.tally.count(kind, &result);
+        if kind.is_change() {
+            self.writes_in_progress.fetch_sub(1, SeqCst);
+        }
         let done = self.places().leave(place);
         // After the unlock: it may begin the next operation.
         if let Some(done) = done {
@@ -377,6 +395,23 @@ mod tests {
             device.device().plan(Fault { on: On::Read, times: 1, what: What::Hold });
             assert_eq!(read(&device, 0).unwrap_err(), DeviceError::Stalled);
             device.device().release();
+        }
+    }
+
+    #[test]
+    fn a_write_or_a_sync_that_stalled_is_counted_until_it_ends() {
+        for (on, op) in [(On::Write, Op::Write { at: 0, from: Arc::new(Pages::zeroed(BLOCK)) }), (On::Sync, Op::Sync)] {
+            let faulty = Faulty::new(Threads::new(Arc::new(crate::device::tests::file(16)), 2).unwrap());
+            let device = Watched::new(faulty, 2, Patience { read: LONG, write: Duration::from_millis(20) });
+            device.device().plan(Fault { on, times: 1, what: What::Hold });
+            assert_eq!(perform(&device, op).unwrap_err(), DeviceError::Stalled);
+            assert!(read(&device, 1).is_ok());
+            assert_eq!(device.counts().writes_in_progress, 1);
+            device.device().release();
+            while device.counts().in_progress > 0 {
+                thread::yield_now();
+            }
+            assert_eq!(device.counts().writes_in_progress, 0);
         }
     }
 
