@@ -15,6 +15,7 @@ mod gather;
 mod hitters;
 mod input;
 mod ncsa;
+mod options;
 mod sources;
 mod urls;
 mod vsl;

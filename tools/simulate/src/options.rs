@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The words after `lacquer simulate`.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use accesslog::{Gathering, LogFormat, Sources};
+use accesslog::Gathering;
 use base::args::{self, Arg, Args};
 use base::text;
 
@@ -126,25 +125,16 @@ type Setting<'a> = (&'a str, &'a str);
 pub fn parse(args: &[String]) -> Result<Invocation, String> {
     let mut options = Options::default();
     // A request that VCL restarts says how it was answered where it ended.
-    let mut sources = Sources { with_caused: true, ..Sources::default() };
+    options.gathering.sources.with_caused = true;
     // Of the first case before any `--or`, else of the last of these.
     let mut settings = vec![Vec::<Setting<'_>>::new()];
     let mut args = Args::new(args);
     while let Some(arg) = args.next()? {
-        let name = match arg {
-            Arg::Help => return Ok(Invocation::Help),
-            Arg::Word(file) => {
-                sources.files.push(file.to_owned());
-                continue;
-            }
-            Arg::Option(name) => name,
-        };
+        if options.gathering.take(arg, &mut args)? {
+            continue;
+        }
+        let Arg::Option(name) = arg else { return Ok(Invocation::Help) };
         match name {
-            "-q" | "--quiet" => options.gathering.is_quiet = true,
-            "--live" => sources.live = Some(shm::reader::Reader::workdir_of(None)),
-            "-n" => sources.live = Some(shm::reader::Reader::workdir_of(Some(args.value()?))),
-            "--log-format" => sources.format = Some(LogFormat::parse(args.value()?)?),
-            "-d" | "--duration" => options.gathering.duration = Some(args.time(TIMES)?),
             "--size" => options.sizes = sizes(args.value()?)?,
             "--policy" => options.policies = vec![args.one_of(&[("lacquer", By::Lacquer), ("lru", By::Lru)])?],
             "--warm-up" => {
@@ -168,18 +158,12 @@ pub fn parse(args: &[String]) -> Result<Invocation, String> {
         }
     }
     add_cases(&mut options, &settings)?;
-    match (&sources.live, sources.files.is_empty()) {
-        (None, true) => return Err("which log?".into()),
-        (Some(_), false) => return Err("a running log or files, not both".into()),
-        (None, false) | (Some(_), true) => {}
-    }
-    options.gathering.sources = sources;
+    options.gathering.check()?;
     Ok(Invocation::Run(Box::new(options)))
 }
 
 /// A hundred years, nearly.
 const LONGEST_LIFE: Duration = Duration::from_hours(24 * 7 * 5200);
-const TIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(1_000_000_000);
 
 /// The first settings make the first case; the others change it.
 fn add_cases(options: &mut Options, settings: &[Vec<Setting<'_>>]) -> Result<(), String> {
