@@ -196,7 +196,8 @@ impl Disk {
     }
 
     /// Removes all objects of a digest: an invalidation of the number `before`, which objects that know it have stood.
-    /// Objects that aren't loaded yet are removed as well, as far as they don't know it. How many could be found.
+    /// Objects that aren't loaded yet are removed as well, as far as they don't know it; of loaded ones the index can't tell,
+    /// so that what a journal repeats has to be told before the store is read. How many could be found.
     pub fn remove_all(&self, digest: &[u8; 32], before: u64) -> usize {
         self.core.remove_all(digest, before)
     }

@@ -19,7 +19,7 @@ use sys::pages::Pool;
 use tables::counters::{DiskSet, Smf};
 use tables::stores::{Checks, DirectIo};
 
-use crate::journal::Former;
+use crate::journal::Past;
 
 /// Between two looks at a disk: what waits to be written is written after two of them.
 const TICK: Duration = Duration::from_millis(250);
@@ -98,7 +98,7 @@ impl Disks {
     pub fn open<'a>(
         stores: impl Iterator<Item = &'a Store>,
         clock: &Clock,
-        former: Option<&Former>,
+        past: Option<&Past>,
         has_former: bool,
         write_lock: Option<i32>,
         mut counters: impl FnMut(&str) -> Counters,
@@ -115,7 +115,7 @@ impl Disks {
         let mut disks = Vec::new();
         for store in stores {
             let Some(disk) = &store.disk else { continue };
-            let options = Options { others, ..disk_options(disk, clock, former) };
+            let options = Options { others, ..disk_options(disk, clock, past) };
             match OpenDisk::open(store, disk, options, lock.file.clone(), counters(&store.name)) {
                 Ok(open) => disks.push(Arc::new(open)),
                 Err(why) => eprintln!("storage.{}: {why}: it has memory alone", store.name),
@@ -167,10 +167,11 @@ impl Disks {
         self.all.iter().for_each(|open| open.disk.take_back());
     }
 
-    /// Takes over what another worker has handed over, with what its journal says.
-    pub fn take_over(&self, former: Option<&Former>) {
+    /// Takes over what another worker has handed over, with what its journal says. After that was replayed: a purge spares
+    /// what is newer only as long as nothing is read in.
+    pub fn take_over(&self, past: Option<&Past>) {
         for open in &self.all {
-            open.disk.take_over(Some(bond(former, open.life, open.drawn)), former.map_or(0, Former::least_ban_seq));
+            open.disk.take_over(Some(bond(past, open.life, open.drawn)), past.map_or(0, |past| past.least_ban_seq));
         }
     }
 
@@ -386,13 +387,13 @@ impl Story {
 }
 
 /// How a store on a disk is opened, with what the journal knows of it.
-fn disk_options(start: &DiskStart, clock: &Clock, former: Option<&Former>) -> Options {
+fn disk_options(start: &DiskStart, clock: &Clock, past: Option<&Past>) -> Options {
     let wanted = &start.options;
     let drawn = RandomState::new().hash_one(clock.real().0.to_bits());
     Options {
         index_bytes: wanted.index_bytes.unwrap_or(u64::MAX),
-        journal: Some(bond(former, start.life, drawn)),
-        least_ban_seq: former.map_or(0, Former::least_ban_seq),
+        journal: Some(bond(past, start.life, drawn)),
+        least_ban_seq: past.map_or(0, |past| past.least_ban_seq),
         replaces: true,
         checks_bodies: wanted.checks == Checks::All,
         ..Options::new(seconds(clock), drawn)
@@ -400,8 +401,8 @@ fn disk_options(start: &DiskStart, clock: &Clock, former: Option<&Former>) -> Op
 }
 
 /// The number of a store's journal. What no journal knows begins empty.
-fn bond(former: Option<&Former>, life: u64, drawn: u64) -> Bond {
-    former.map_or_else(|| Bond { known: Vec::new(), own: drawn }, |former| former.bond(life))
+fn bond(past: Option<&Past>, life: u64, drawn: u64) -> Bond {
+    past.map_or_else(|| Bond { known: Vec::new(), own: drawn }, |past| past.bond(life))
 }
 
 /// Seconds since 1970.

@@ -52,17 +52,26 @@ pub struct Former {
     is_known: bool,
 }
 
-impl Former {
+/// What a store on a disk has to know of a journal when it is opened.
+pub struct Past {
+    known: Vec<u64>,
+    number: u64,
+    /// What no invalidation of this number or a newer one has judged isn't served.
+    pub least_ban_seq: u64,
+}
+
+impl Past {
     /// By what a store knows that this journal says all of what was invalidated in it. `life` tells apart stores that are
     /// to begin empty although the journal has been there before; 0 for those that aren't.
     pub fn bond(&self, life: u64) -> Bond {
-        let known = self.replay.known().iter().map(|number| number ^ life).collect();
-        Bond { known, own: self.replay.number() ^ life }
+        Bond { known: self.known.iter().map(|number| number ^ life).collect(), own: self.number ^ life }
     }
+}
 
-    /// What no invalidation of this number or a newer one has judged isn't served.
-    pub fn least_ban_seq(&self) -> u64 {
-        self.replay.least_ban_seq()
+impl Former {
+    /// For the disks.
+    pub fn past(&self) -> Past {
+        Past { known: self.replay.known(), number: self.replay.number(), least_ban_seq: self.replay.least_ban_seq() }
     }
 
     /// Replays it. Whether objects of a former worker may be served, as all is known of what was banned and purged.

@@ -23,7 +23,7 @@ use tables::stores::{Kind, TRANSIENT};
 use crate::backends::{Services, Vmods};
 use crate::conf;
 use crate::disks::Disks;
-use crate::journal::Former;
+use crate::journal::{Former, Past};
 use crate::vcls::Vcls;
 
 /// What the manager gave.
@@ -112,7 +112,8 @@ impl Worker {
         let pools = crate::pools::Pools::new(&stats, start.params.thread_pools).map_err(text)?;
         // Beside another worker: when that has handed over (`crate::succession`).
         let former = if start.former_fd.is_none() { crate::journal::read(&start, &clock) } else { None };
-        let disks = open_disks(&start, &stats, &clock, former.as_ref())?;
+        let past = former.as_ref().map(Former::past);
+        let disks = open_disks(&start, &stats, &clock, past.as_ref())?;
         let stores = Arc::new(open_stores(&start, &stats, &disks)?);
         let cache = Cache::new(cache::Config {
             clock: clock.clone(),
@@ -188,7 +189,7 @@ pub fn start_sentinels(start: &WorkerStart) {
 }
 
 /// Looks at what a former worker has left in the stores' memory. Before anything is served.
-pub fn find_survivors(journal: Option<crate::journal::Former>, engine: &Engine) {
+pub fn find_survivors(journal: Option<Former>, engine: &Engine) {
     crate::suspects::examine(&engine.stores, engine.main);
     // What nobody knows the bans and purges of isn't served.
     if journal.is_some_and(|journal| journal.replay(&engine.cache)) {
@@ -211,11 +212,11 @@ pub fn reserve_log(worker: &Worker) -> Result<(), String> {
 }
 
 /// What is in the store of short-lived objects isn't worth a place on a disk.
-fn open_disks(start: &WorkerStart, stats: &Stats, clock: &Clock, former: Option<&Former>) -> Result<Disks, String> {
+fn open_disks(start: &WorkerStart, stats: &Stats, clock: &Clock, past: Option<&Past>) -> Result<Disks, String> {
     let mut failed = None;
     let disks = start.stores.iter().filter(|store| store.name != TRANSIENT);
     let has_former = start.former_fd.is_some();
-    let disks = Disks::open(disks, clock, former, has_former, start.write_lock_fd, |name| crate::disks::Counters {
+    let disks = Disks::open(disks, clock, past, has_former, start.write_lock_fd, |name| crate::disks::Counters {
         smf: counted(stats, name, &mut failed),
         disk: counted(stats, name, &mut failed),
     });

@@ -75,7 +75,7 @@ pub fn begin(worker: &Arc<Worker>) -> Result<(), String> {
     worker.disks.hand_over(DISK_PATIENCE)?;
     let opened = sys::fd::inherit(number).and_then(Relay::open);
     let opened = opened.map_err(|error| format!("the successor: {error}"));
-    let heard = opened.and_then(|(relay, ear)| listen(worker, ear).map(|()| relay));
+    let heard = opened.and_then(|(relay, ear)| listen(worker, ear, Other::Successor).map(|()| relay));
     let relay = heard.inspect_err(|_| worker.disks.take_back())?;
     worker.engine.has_successor.store(true, Ordering::Relaxed);
     if let Err(error) = worker.engine.cache.hand_over(Box::new(relay.clone())) {
@@ -138,26 +138,34 @@ pub fn take_over(worker: &Arc<Worker>) -> Result<(), String> {
     let (relay, ear) = opened.map_err(|error| format!("the former worker: {error}"))?;
     worker.engine.cache.take_over(Some(Box::new(relay)));
     let journal = crate::journal::read(&worker.start, &worker.engine.clock);
-    worker.disks.take_over(journal.as_ref());
+    let past = journal.as_ref().map(crate::journal::Former::past);
     crate::startup::find_survivors(journal, &worker.engine);
+    worker.disks.take_over(past.as_ref());
     crate::journal::start(worker);
     crate::adoption::start(worker);
-    listen(worker, ear)?;
+    listen(worker, ear, Other::Former)?;
     // The former one takes connections as long.
     worker.disks.read_in(READ_PATIENCE);
     Ok(())
 }
 
+/// Which one the other worker is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Other {
+    Former,
+    Successor,
+}
+
 /// Starts the thread that does what the other worker says.
-fn listen(worker: &Arc<Worker>, ear: Ear) -> Result<(), String> {
+fn listen(worker: &Arc<Worker>, ear: Ear, other: Other) -> Result<(), String> {
     let worker = worker.clone();
     let thread = std::thread::Builder::new().name("lacquer-relay".to_owned());
-    let spawned = thread.spawn(move || attend(&worker, ear));
+    let spawned = thread.spawn(move || attend(&worker, ear, other));
     spawned.map(drop).map_err(|error| format!("thread for the other worker: {error}"))
 }
 
 /// Does what the other worker says, until that is gone.
-fn attend(worker: &Worker, mut ear: Ear) {
+fn attend(worker: &Worker, mut ear: Ear, other: Other) {
     let cache = &worker.engine.cache;
     let mut readers_until = None;
     loop {
@@ -187,10 +195,13 @@ fn attend(worker: &Worker, mut ear: Ear) {
             cache.recall();
         }
     }
-    cache.own();
-    // It wrote nothing any more since it had handed over.
-    worker.disks.want_to_write();
-    worker.disks.own();
+    // What was left to a successor is the next one's, whoever that is.
+    if other == Other::Former {
+        cache.own();
+        // It wrote nothing any more since it had handed over.
+        worker.disks.want_to_write();
+        worker.disks.own();
+    }
     tables::counters::flush();
 }
 

@@ -225,3 +225,24 @@ fn a_process_that_waits_for_others_can_be_ended() {
         assert_eq!(bed.load_everything(), if others == Others::Ended { 4 } else { 0 });
     }
 }
+
+#[test]
+fn a_purge_that_is_told_before_the_store_is_taken_over_spares_what_was_put_after_it() {
+    let mut former = filled(7);
+    for name in [1, 2] {
+        former.purge(name);
+    }
+    let purged = former.seq;
+    former.put_slowly(2, 5000);
+    write(&mut former);
+    let mut next = former.beside(Others::Present);
+    hand_over(&mut former);
+    // The journal says so again, whoever has done it already.
+    for name in [1, 2] {
+        next.disk.remove_all(&digest_of(name), purged);
+    }
+    next.disk.take_over(None, 0);
+    let reading = next.disk.clone();
+    next.run(reading.read_in()).expect("it ends");
+    assert_eq!([1, 2].map(|name| next.disk.find(&digest_of(name)).len()), [0, 1]);
+}
