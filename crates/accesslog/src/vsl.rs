@@ -143,7 +143,12 @@ fn request<'a>(txn: &Txn<'a>) -> Result<Entry<'a>, Skip> {
     for rec in record::records(txn.records) {
         let text = rec.text();
         match rec.tag {
-            Tag::ReqStart => entry.client = text.split(|b| *b == b' ').next().map(Cow::Borrowed),
+            Tag::ReqStart => {
+                let mut words = text.split(|b| *b == b' ');
+                entry.client = words.next().map(Cow::Borrowed);
+                // Behind port and listener; a connection without TLS has none.
+                entry.is_tls = words.nth(2) == Some(b"https");
+            }
             Tag::Timestamp if entry.time.is_none() => entry.time = time(text),
             Tag::ReqMethod if entry.method.is_empty() => entry.method = Cow::Borrowed(text),
             Tag::ReqUrl if url.is_none() => url = Some(text),
@@ -367,6 +372,25 @@ mod tests {
         })
         .expect("whole");
         assert_eq!(told, [(Some(b"192.0.2.1".to_vec()), Some(200), Some(2000))]);
+    }
+
+    #[test]
+    fn what_came_by_tls() {
+        let is_tls = |start: &'static str| {
+            let records: Vec<_> =
+                TYPICAL.iter().map(|&(tag, text)| (tag, if tag == Tag::ReqStart { start } else { text })).collect();
+            let bytes = file(&[(3, "req 2 rxreq", Vec::leak(records))]);
+            let mut found = Vec::new();
+            read(&mut &bytes[..], Extent::Client, &mut |entry| {
+                found.push(entry.expect("a request").is_tls);
+                true
+            })
+            .expect("whole");
+            found
+        };
+        assert_eq!(is_tls("192.0.2.1 4711 a0 https"), [true]);
+        assert_eq!(is_tls("192.0.2.1 4711 a0 http"), [false]);
+        assert_eq!(is_tls("192.0.2.1 4711 https"), [false], "a listener's name");
     }
 
     #[test]

@@ -171,7 +171,7 @@ tags! {
     VclTrace = 61 "VCL_trace" Plain;
     /// A VCL method's answer.
     VclReturn = 62 "VCL_return" Plain;
-    /// Client address, port, listener.
+    /// Client address, port, listener; `https` behind them if it came by TLS.
     ReqStart = 63 "ReqStart" Plain;
     /// Object hit: its vxid, ttl, grace, keep.
     Hit = 64 "Hit" Plain;

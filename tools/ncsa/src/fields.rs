@@ -20,6 +20,8 @@ pub enum Field {
     BodyBytes,
     /// %h
     Host,
+    /// `http` or `https`, where the log says so.
+    Scheme,
     /// %m
     Method,
     /// %s
@@ -168,7 +170,10 @@ impl Fields {
                     self.last(Field::Host, word);
                 }
             }
-            Tag::ReqStart => self.first_word(Field::Host, text, 1),
+            Tag::ReqStart => {
+                self.first_word(Field::Host, text, 1);
+                self.first_word(Field::Scheme, text, 4);
+            }
             Tag::BereqMethod | Tag::ReqMethod => self.first(Field::Method, text),
             Tag::BereqUrl | Tag::ReqUrl => {
                 let (url, query) = text.split_at(text.iter().position(|b| *b == b'?').unwrap_or(text.len()));

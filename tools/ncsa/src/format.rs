@@ -268,15 +268,12 @@ impl Format {
     fn request_line(&self, fields: &Fields, out: &mut Vec<u8>) {
         quote(out, fields.get(Field::Method).unwrap_or(b"-"), self.json);
         out.push(b' ');
-        match fields.get(Field::HostHeader) {
-            Some(host) => {
-                if !host.starts_with(b"http://") {
-                    out.extend(b"http://");
-                }
-                quote(out, host, self.json);
-            }
-            None => out.extend(b"http://localhost"),
+        let host = fields.get(Field::HostHeader).unwrap_or(b"localhost");
+        if !host.starts_with(b"http://") && !host.starts_with(b"https://") {
+            quote(out, fields.get(Field::Scheme).unwrap_or(b"http"), self.json);
+            out.extend(b"://");
         }
+        quote(out, host, self.json);
         quote(out, fields.get(Field::Url).unwrap_or_default(), self.json);
         quote(out, fields.get(Field::Query).unwrap_or_default(), self.json);
         out.push(b' ');
@@ -302,4 +299,40 @@ fn time_text(time: &Time, fields: &Fields) -> Option<String> {
         Time::TookMillis => ((took * 1e3) as i64).to_string(),
         Time::TookMicros => ((took * 1e6) as i64).to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use logq::{Reason, Txn, TxnType, record};
+    use shm::vsl::Marker;
+    use tables::Tag;
+
+    use super::*;
+
+    /// The line of a request with these records.
+    fn line(format: &str, records: &[(Tag, &str)]) -> String {
+        let format = Format::parse(format, false).expect("a format");
+        let bytes: Vec<u8> =
+            records.iter().flat_map(|(tag, text)| record::make(*tag, 2, Marker::Client, text.as_bytes())).collect();
+        let txn = Txn { vxid: 2, level: 1, parent: 1, kind: TxnType::Req, reason: Reason::Unknown, records: &bytes };
+        let mut fields = Fields::new(&format);
+        assert!(fields.gather(&txn, false));
+        let mut out = Vec::new();
+        assert!(format.line(&fields, &mut out));
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn a_request_that_came_by_tls_says_https() {
+        let request = |start, host| {
+            let host = format!("Host: {host}");
+            line("%r", &[(Tag::ReqStart, start), (Tag::ReqMethod, "GET"), (Tag::ReqUrl, "/a"), (Tag::ReqHeader, &host)])
+        };
+        assert_eq!(request("192.0.2.1 4711 a0 https", "a.nz"), "GET https://a.nz/a HTTP/1.0\n");
+        assert_eq!(request("192.0.2.1 4711 a0", "a.nz"), "GET http://a.nz/a HTTP/1.0\n");
+        assert_eq!(request("192.0.2.1 4711 a0 http", "a.nz"), "GET http://a.nz/a HTTP/1.0\n");
+        assert_eq!(request("192.0.2.1 4711 a0", "https://a.nz"), "GET https://a.nz/a HTTP/1.0\n");
+        let bare = line("%r", &[(Tag::ReqStart, "192.0.2.1 4711 a0 https"), (Tag::ReqMethod, "GET")]);
+        assert_eq!(bare, "GET https://localhost HTTP/1.0\n");
+    }
 }
