@@ -188,6 +188,8 @@ pub(crate) struct OpenSegment {
     /// The batch was there at the last tick already.
     pub is_aged: bool,
     pub lines: Vec<Line>,
+    /// Removals that its entries tell of.
+    pub removals: Vec<Removal>,
     pub failures_before: u64,
 }
 
@@ -198,6 +200,8 @@ pub(crate) struct Sealing {
     pub generation: u64,
     pub end: u64,
     pub lines: Vec<Line>,
+    /// Removals that its entries tell of, which nobody looks at once there is a footer.
+    pub own: Vec<Removal>,
     /// How many removals there were when it ended. Later ones may concern what is in later segments, and recovery must
     /// know a removal before it reads what that concerns.
     pub removals: usize,

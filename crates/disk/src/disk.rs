@@ -285,7 +285,9 @@ impl Disk {
     pub fn usage(&self) -> Usage {
         let log = self.core.log.lock();
         let batch = log.open.as_ref().map_or(0, |open| open.batch.capacity() + size_of_val(&*open.lines));
-        let removals = (log.unsealed.capacity() + log.unwritten.capacity()) * size_of::<Removal>();
+        let written = log.open.iter().map(|open| open.removals.capacity());
+        let written: usize = written.chain(log.sealing.iter().map(|sealing| sealing.own.capacity())).sum();
+        let removals = (log.unsealed.capacity() + log.unwritten.capacity() + written) * size_of::<Removal>();
         let segment_bytes = self.core.opened().map_or(0, |opened| opened.superblock.segment_bytes);
         let free = log.segments.iter().filter(|segment| !segment.holds_objects()).count() as u64;
         Usage {

@@ -164,7 +164,9 @@ impl Put {
         if let Some(from) = self.from {
             core.index.remove(place, from.at);
             // The copy itself says so, until its segment has a footer.
-            log.unsealed.push(Removal::Record { generation: from.generation, at: from.at });
+            let original = Removal::Record { generation: from.generation, at: from.at };
+            log.unsealed.push(original);
+            log.open.as_mut().expect("just appended to").removals.push(original);
             log.moved.insert((from.generation, from.at), (appended.generation, appended.at));
             core.counters.moved.count();
         }

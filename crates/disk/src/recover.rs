@@ -173,7 +173,8 @@ async fn finish(core: &Arc<Core>, unsealed: Vec<Unsealed>) {
             let mut log = core.log.lock();
             log.unsealed.extend(&scanned.removals);
         }
-        if scanned.lines.is_empty() {
+        // Its removals may be nowhere else.
+        if scanned.lines.is_empty() && scanned.removals.is_empty() {
             let mut log = core.log.lock();
             core.free(&mut log, index);
         } else {

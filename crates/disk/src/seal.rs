@@ -37,8 +37,9 @@ struct Footer {
     bytes: Option<Vec<u8>>,
 }
 
-/// Seals so many, with one sync. All their removals are in the footer of the last: which of the others reaches stable storage
-/// first is nobody's to say, so no footer names another of them.
+/// Seals so many, with one sync. All their removals are in the footer of the last; those that a segment's own entries tell of
+/// are in its footer, too, since that may reach stable storage without the last one. Which of them does first is nobody's to say, so
+/// no footer names another of them.
 async fn seal(core: &Arc<Core>, count: usize) {
     let (footers, removals) = {
         let mut log = core.log.lock();
@@ -81,27 +82,39 @@ fn footers(core: &Core, log: &mut Log, count: usize) -> (Vec<Footer>, usize) {
         let sealing = &mut log.sealing[at];
         let (index, generation, end) = (sealing.index, sealing.generation, sealing.end as u32);
         let is_whole = sealing.failures_before == log.failures;
-        let (lines, removals) = (std::mem::take(&mut sealing.lines), sealing.removals.min(log.unsealed.len()));
-        let removals = if at + 1 == count { &log.unsealed[..removals] } else { &[] };
+        let (lines, own) = (std::mem::take(&mut sealing.lines), std::mem::take(&mut sealing.own));
+        let all = sealing.removals.min(log.unsealed.len());
+        let others = if at + 1 == count { &log.unsealed[..all] } else { &[] };
         let trailer = Trailer { generation, end, previous: log.sealed, ..Trailer::default() };
-        let (bytes, own) = fitting(core, trailer, &lines, removals);
-        in_last = own;
+        let bytes;
+        (bytes, in_last) = fitting(core, trailer, &lines, &own, others);
         footers.push(Footer { index, generation, bytes: bytes.filter(|_| is_whole) });
     }
     (footers, in_last)
 }
 
-/// The footer with as many removals as there is room for; `None`: it doesn't fit at all.
-fn fitting(core: &Core, trailer: Trailer, lines: &[Line], removals: &[Removal]) -> (Option<Vec<u8>>, usize) {
+/// The footer with its own removals and as many others as there is room for, and how many these are; `None`: it doesn't fit.
+fn fitting(
+    core: &Core,
+    trailer: Trailer,
+    lines: &[Line],
+    own: &[Removal],
+    others: &[Removal],
+) -> (Option<Vec<u8>>, usize) {
     let superblock = core.geometry().superblock;
     let room = superblock.segment_bytes.saturating_sub(u64::from(trailer.end));
-    let parts = |count| crate::format::segment::Parts::of(lines.len(), count).len;
-    let mut count = removals.len().min(room as usize / removal::BYTES / 2);
-    while count > 0 && parts(count) > room {
+    let fits = |count| crate::format::segment::Parts::of(lines.len(), count).len <= room;
+    let encoded = |removals: &[Removal]| encode_footer(superblock.store_id, trailer, lines, removals);
+    // Of its own what isn't among all that wait is on stable storage by another footer.
+    if others.len() >= own.len() && fits(others.len()) {
+        return (Some(encoded(others)), others.len());
+    }
+    let mut count = others.len().min((room as usize / removal::BYTES / 2).saturating_sub(own.len()));
+    while count > 0 && !fits(own.len() + count) {
         count -= 1.max(count / 64);
     }
-    let footer = (parts(count) <= room).then(|| encode_footer(superblock.store_id, trailer, lines, &removals[..count]));
-    (footer, count)
+    let removals = || encoded(&[own, &others[..count]].concat());
+    (fits(own.len()).then(removals), count)
 }
 
 /// Writes a footer to the end of its segment.
@@ -138,8 +151,7 @@ pub(crate) fn least(removals: impl Iterator<Item = Removal>) -> Option<u64> {
 pub(crate) async fn seal_recovered(core: &Arc<Core>, index: u32, scanned: &Scanned, previous: u64) {
     let generation = core.generation_of(index);
     let trailer = Trailer { generation, end: scanned.end as u32, previous, ..Trailer::default() };
-    let (footer, count) = fitting(core, trailer, &scanned.lines, &scanned.removals);
-    let Some(footer) = footer.filter(|_| count == scanned.removals.len()) else { return };
+    let (Some(footer), _) = fitting(core, trailer, &scanned.lines, &scanned.removals, &[]) else { return };
     if let Err(error) = write(core, index, &footer).await {
         return core.fail_footer(&mut core.log.lock(), index, error);
     }

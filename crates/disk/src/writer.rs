@@ -130,7 +130,13 @@ impl Appending<'_> {
     pub fn append(&mut self, kind: Kind, own: [u8; 32], pieces: &[&[u8]]) -> Result<Appended, Refused> {
         let len = HEAD + pieces.iter().map(|piece| piece.len()).sum::<usize>();
         let padded = len.next_multiple_of(UNIT as usize);
-        self.make_room(padded as u64, usize::from(kind == Kind::Object))?;
+        // A copy says that its original is no more.
+        let (lines, removals) = match kind {
+            Kind::Part => (0, 0),
+            Kind::Object => (1, 1),
+            Kind::Removals => (0, (len - HEAD) / removal::BYTES),
+        };
+        self.make_room(padded as u64, lines, removals)?;
         let core = self.core;
         let geometry = core.geometry();
         let log = &mut **self;
@@ -149,8 +155,8 @@ impl Appending<'_> {
         Ok(Appended { generation, at, len: padded as u64 / UNIT, end })
     }
 
-    /// Sees to it that so many bytes fit into the open segment, which may be the next.
-    fn make_room(&mut self, bytes: u64, lines: usize) -> Result<(), Refused> {
+    /// Sees to it that so many bytes, and what they are in the footer, fit into the open segment, which may be the next.
+    fn make_room(&mut self, bytes: u64, lines: usize, removals: usize) -> Result<(), Refused> {
         if self.recovery.is_some() || self.is_handed_over || self.core.is_closing() {
             return Err(Refused::NotOpen);
         }
@@ -167,7 +173,7 @@ impl Appending<'_> {
         // One that has turned out to be bad is left as soon as there is another.
         let is_good =
             |open: &OpenSegment| !self.segments[open.index as usize].is_quarantined || self.prepared.is_empty();
-        if self.open.as_ref().is_some_and(|open| is_good(open) && self.fits(open, bytes, lines)) {
+        if self.open.as_ref().is_some_and(|open| is_good(open) && self.fits(open, bytes, lines, removals)) {
             return Ok(());
         }
         self.roll()
@@ -178,11 +184,17 @@ impl Appending<'_> {
         self.core.geometry().superblock.segment_bytes / 8
     }
 
+    /// So many there may be in a footer.
+    fn most_removals(&self) -> usize {
+        self.footer_share() as usize / removal::BYTES / 2
+    }
+
     /// Whether so much more, padding to a block, and the footer still fit.
-    fn fits(&self, open: &OpenSegment, bytes: u64, lines: usize) -> bool {
-        let most = self.footer_share() as usize / removal::BYTES / 2;
-        let parts = Parts::of(open.lines.len() + lines, self.unsealed.len().min(most));
-        open.filled + bytes + BLOCK as u64 + parts.len <= self.core.geometry().superblock.segment_bytes
+    fn fits(&self, open: &OpenSegment, bytes: u64, lines: usize, removals: usize) -> bool {
+        let (own, most) = (open.removals.len() + removals, self.most_removals());
+        let parts = Parts::of(open.lines.len() + lines, self.unsealed.len().min(most).max(own));
+        let segment_bytes = self.core.geometry().superblock.segment_bytes;
+        own <= most && open.filled + bytes + BLOCK as u64 + parts.len <= segment_bytes
     }
 
     /// Ends the open segment, which is sealed then, and opens the prepared one.
@@ -202,6 +214,7 @@ impl Appending<'_> {
             batch: Vec::new(),
             is_aged: false,
             lines: Vec::new(),
+            removals: Vec::new(),
             failures_before: log.failures,
         });
         Ok(())
@@ -218,6 +231,7 @@ impl Appending<'_> {
             generation: open.generation,
             end: open.filled,
             lines: open.lines,
+            own: open.removals,
             removals: log.unsealed.len(),
             position: log.position,
             failures_before: open.failures_before,
@@ -228,7 +242,7 @@ impl Appending<'_> {
     pub fn flush(&mut self) {
         let Some(opened) = self.core.opened() else { return };
         while !self.unwritten.is_empty() {
-            let count = self.unwritten.len().min(REMOVALS_AT_ONCE);
+            let count = self.unwritten.len().min(REMOVALS_AT_ONCE).min(self.most_removals());
             let mut bytes = Vec::with_capacity(count * removal::BYTES);
             self.unwritten[..count].iter().for_each(|removal| removal.encode(&mut bytes));
             let mut own = [0; 32];
@@ -236,7 +250,9 @@ impl Appending<'_> {
             if self.append(Kind::Removals, own, &[&bytes]).is_err() {
                 break;
             }
-            self.unwritten.drain(..count);
+            let log = &mut **self;
+            let open = log.open.as_mut().expect("just appended to");
+            open.removals.extend(log.unwritten.drain(..count));
         }
         self.pad();
     }

@@ -2,7 +2,7 @@
 //! Damaged and hostile images: never a crash, a hang, a wrong byte; and of single bits and blocks, never an object that was
 //! removed for good.
 
-use super::bed::{Bed, NOW, SEGMENT, digest_of};
+use super::bed::{Bed, Life, NOW, SEGMENT, digest_of};
 use crate::dice::Dice;
 use crate::disk::Stage;
 use crate::format::entry::{EntryHead, HEAD, Kind};
@@ -55,6 +55,32 @@ fn reopened(mut bed: Bed, image: Vec<u8>) -> Bed {
     }
     bed.load_everything();
     bed
+}
+
+#[test]
+fn a_footer_that_is_lost_brings_nothing_back_that_was_removed_in_an_earlier_segment() {
+    let mut bed = Bed::ready(11, 48);
+    let removed = bed.put(1, 1000).unwrap();
+    let disk = bed.disk.clone();
+    bed.run(disk.sync()).unwrap().unwrap();
+    assert!(bed.disk.remove(removed));
+    bed.run(disk.sync()).unwrap().unwrap();
+    bed.model.get_mut(&1).unwrap()[0].life = Life::Dead;
+    // Two segments are sealed at once.
+    assert!((2..30).take_while(|&name| bed.put_at_once(name, 60_000).is_ok()).count() > 4);
+    while bed.device.end_one(&mut bed.dice) {}
+    bed.settle();
+    let mut image = bed.device.image();
+    let first = (removed.at * UNIT - FIRST_SEGMENT) / SEGMENT;
+    let end_of = |segment: u64| (FIRST_SEGMENT + (segment + 1) * SEGMENT) as usize;
+    let trailers = |segment| end_of(segment) - 2 * BLOCK..end_of(segment);
+    for segment in [first, first + 1] {
+        assert!(image[trailers(segment)].iter().any(|&byte| byte != 0), "it has a footer");
+    }
+    image[trailers(first + 1)].fill(0);
+    bed.restart(image);
+    bed.settle();
+    assert!(bed.load_everything() > 2);
 }
 
 #[test]
