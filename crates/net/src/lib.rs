@@ -7,15 +7,18 @@
 
 pub mod address;
 pub mod connect;
+pub mod handshake;
 pub mod listener;
 #[cfg(any(test, feature = "memory"))]
 pub mod memory;
 pub mod proxy;
 pub mod resolve;
+mod sealed;
 pub mod stream;
 
 pub use address::{Address, AddressText};
 pub use connect::{ConnectError, Target, connect};
+pub use handshake::{HandshakeError, handshake};
 pub use listener::{Accept, Accepted, Listener};
 pub use resolve::{Endpoint, ResolveError, resolve};
 pub use stream::{IdleState, IoError, Keepalive, ParkedStream, Stream, ZeroCopy};

@@ -18,6 +18,7 @@ use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::Address;
+use crate::sealed::Sealed;
 
 /// A connected stream, registered with the runtime of its thread.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub enum Stream {
     Tcp(TcpStream),
     /// A unix-domain stream.
     Unix(UnixStream),
+    /// One of the others, which carries TLS.
+    Sealed(Box<Sealed>),
     /// A stream within this process, without a descriptor.
     #[cfg(any(test, feature = "memory"))]
     Memory(crate::memory::End),
@@ -37,6 +40,7 @@ macro_rules! on {
         match $stream {
             Stream::Tcp($s) => $call,
             Stream::Unix($s) => $call,
+            Stream::Sealed($s) => $call,
             #[cfg(any(test, feature = "memory"))]
             Stream::Memory($s) => $call,
         }
@@ -115,10 +119,11 @@ impl Stream {
     ///
     /// # Errors
     /// The descriptor can't be registered anew; it is closed then.
-    fn move_here(self) -> io::Result<Self> {
+    pub(crate) fn move_here(self) -> io::Result<Self> {
         match self {
             Stream::Tcp(s) => TcpStream::from_std(s.into_std()?).map(Stream::Tcp),
             Stream::Unix(s) => UnixStream::from_std(s.into_std()?).map(Stream::Unix),
+            Stream::Sealed(s) => s.move_here().map(|s| Stream::Sealed(Box::new(s))),
             #[cfg(any(test, feature = "memory"))]
             Stream::Memory(end) => Ok(Stream::Memory(end)),
         }
@@ -130,24 +135,28 @@ impl Stream {
         match self {
             Stream::Tcp(s) => Some(SockRef::from(s)),
             Stream::Unix(s) => Some(SockRef::from(s)),
+            Stream::Sealed(s) => s.inner().socket(),
             #[cfg(any(test, feature = "memory"))]
             Stream::Memory(_) => None,
         }
     }
 
-    fn tcp(&self) -> Option<&TcpStream> {
+    /// The TCP socket that carries it, for its options.
+    pub(crate) fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Stream::Tcp(s) => Some(s),
             Stream::Unix(_) => None,
+            Stream::Sealed(s) => s.inner().tcp(),
             #[cfg(any(test, feature = "memory"))]
             Stream::Memory(_) => None,
         }
     }
 
-    fn fd(&self) -> Option<RawFd> {
+    pub(crate) fn fd(&self) -> Option<RawFd> {
         match self {
             Stream::Tcp(s) => Some(s.as_raw_fd()),
             Stream::Unix(s) => Some(s.as_raw_fd()),
+            Stream::Sealed(s) => s.inner().fd(),
             #[cfg(any(test, feature = "memory"))]
             Stream::Memory(_) => None,
         }
@@ -158,6 +167,7 @@ impl Stream {
         match self {
             Stream::Tcp(s) => s.as_raw_fd().unsigned_abs(),
             Stream::Unix(s) => s.as_raw_fd().unsigned_abs(),
+            Stream::Sealed(s) => s.inner().number(),
             #[cfg(any(test, feature = "memory"))]
             Stream::Memory(end) => end.number(),
         }
@@ -171,7 +181,12 @@ impl Stream {
     /// How to send without a copy, where the kernel may take the bytes as they lie in memory: on TCP, and only as long as they
     /// travel as they are.
     pub fn zero_copy(&self) -> Option<ZeroCopy<'_>> {
-        self.tcp().map(ZeroCopy)
+        match self {
+            Stream::Tcp(s) => Some(ZeroCopy(s)),
+            Stream::Unix(_) | Stream::Sealed(_) => None,
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(_) => None,
+        }
     }
 
     /// Puts it aside, for any thread.
@@ -186,6 +201,7 @@ impl Stream {
             #[cfg(any(test, feature = "memory"))]
             Stream::Memory(_) => None,
             Stream::Unix(s) => s.peer_cred().ok().map(|ids| (ids.uid(), ids.gid())),
+            Stream::Sealed(s) => s.inner().peer_ids(),
         }
     }
 
@@ -210,12 +226,24 @@ impl Stream {
 
     /// [`Stream::readable`] for hand-written futures.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on!(self, s => s.poll_read_ready(cx))
+        match self {
+            Stream::Tcp(s) => s.poll_read_ready(cx),
+            Stream::Unix(s) => s.poll_read_ready(cx),
+            Stream::Sealed(s) => s.poll_readable(cx),
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(s) => s.poll_read_ready(cx),
+        }
     }
 
     /// [`Stream::writable`] for hand-written futures.
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on!(self, s => s.poll_write_ready(cx))
+        match self {
+            Stream::Tcp(s) => s.poll_write_ready(cx),
+            Stream::Unix(s) => s.poll_write_ready(cx),
+            Stream::Sealed(s) => s.inner().poll_writable(cx),
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(s) => s.poll_write_ready(cx),
+        }
     }
 
     /// Waits until bytes can be written.
@@ -251,7 +279,13 @@ impl Stream {
         if into.len() == into.capacity() {
             return Poll::Ready(Err(ErrorKind::InvalidInput.into()));
         }
-        on!(self, s => pin!(s.read_buf(into)).poll(cx))
+        match self {
+            Stream::Tcp(s) => pin!(s.read_buf(into)).poll(cx),
+            Stream::Unix(s) => pin!(s.read_buf(into)).poll(cx),
+            Stream::Sealed(s) => s.poll_read_buf(cx, into),
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(s) => pin!(s.read_buf(into)).poll(cx),
+        }
     }
 
     /// Writes what fits. `WouldBlock` when nothing does.
@@ -259,10 +293,17 @@ impl Stream {
     /// # Errors
     /// The operating system's word.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        on!(self, s => s.try_write(bytes))
+        match self {
+            Stream::Tcp(s) => s.try_write(bytes),
+            Stream::Unix(s) => s.try_write(bytes),
+            Stream::Sealed(s) => s.try_write_vectored(&[IoSlice::new(bytes)]),
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(s) => s.try_write(bytes),
+        }
     }
 
-    /// Writes what fits of several pieces with one system call. `WouldBlock` when nothing does.
+    /// Writes what fits of several pieces with one system call. `WouldBlock` when nothing does: the next call, of this or of
+    /// [`Stream::try_write`], has to begin with the same bytes, as a part of them may be sealed already.
     ///
     /// # Errors
     /// The operating system's word.
@@ -360,17 +401,14 @@ impl Stream {
 
     /// What waits to be read, without reading it.
     pub fn pending(&self) -> IdleState {
-        pending_of(self.peek())
-    }
-
-    /// Whether a byte is there, 0 at the end. Sockets here never block, so that answers at once.
-    fn peek(&self) -> io::Result<usize> {
-        match self {
+        // Sockets here never block, so that a look answers at once.
+        pending_of(match self {
             Stream::Tcp(s) => peek(&SockRef::from(s)),
             Stream::Unix(s) => peek(&SockRef::from(s)),
+            Stream::Sealed(s) => return s.pending(),
             #[cfg(any(test, feature = "memory"))]
             Stream::Memory(end) => end.peek(),
-        }
+        })
     }
 
     /// What waits to be read as far as the runtime has heard when it last asked for events: the system is asked only when
@@ -379,13 +417,17 @@ impl Stream {
         pending_of(match self {
             Stream::Tcp(s) => s.try_io(Interest::READABLE, || peek(&SockRef::from(s))),
             Stream::Unix(s) => s.try_io(Interest::READABLE, || peek(&SockRef::from(s))),
+            Stream::Sealed(s) => return s.heard(),
             #[cfg(any(test, feature = "memory"))]
             Stream::Memory(end) => end.peek(),
         })
     }
 
-    /// Says that nothing more will be written (FIN).
+    /// Says that nothing more will be written (close_notify where it is sealed, and FIN).
     pub fn shutdown_write(&self) {
+        if let Stream::Sealed(s) = self {
+            return s.shutdown_write();
+        }
         #[cfg(any(test, feature = "memory"))]
         if let Stream::Memory(end) = self {
             end.shutdown_write();
@@ -398,6 +440,9 @@ impl Stream {
 
     /// Makes close send RST, so that a peer sees a cut and not an end. Nothing on a unix socket.
     pub fn reset_on_close(&self) {
+        if let Stream::Sealed(s) = self {
+            return s.inner().reset_on_close();
+        }
         #[cfg(any(test, feature = "memory"))]
         if let Stream::Memory(end) = self {
             end.reset_on_close();
@@ -420,6 +465,7 @@ impl Stream {
         match self {
             Stream::Tcp(s) => s.peer_addr().map_or(nowhere(), Address::inet),
             Stream::Unix(_) => Address::Unix,
+            Stream::Sealed(s) => s.inner().peer(),
             #[cfg(any(test, feature = "memory"))]
             Stream::Memory(end) => end.address(true),
         }
@@ -430,6 +476,7 @@ impl Stream {
         match self {
             Stream::Tcp(s) => s.local_addr().map_or(nowhere(), Address::inet),
             Stream::Unix(_) => Address::Unix,
+            Stream::Sealed(s) => s.inner().local(),
             #[cfg(any(test, feature = "memory"))]
             Stream::Memory(end) => end.address(false),
         }
@@ -437,7 +484,24 @@ impl Stream {
 
     /// Whether it is a unix-domain stream.
     pub fn is_unix(&self) -> bool {
-        matches!(self, Stream::Unix(_))
+        match self {
+            Stream::Unix(_) => true,
+            Stream::Sealed(s) => s.inner().is_unix(),
+            Stream::Tcp(_) => false,
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(_) => false,
+        }
+    }
+
+    /// Whether it carries TLS.
+    pub fn is_sealed(&self) -> bool {
+        matches!(self, Stream::Sealed(_))
+    }
+
+    /// Whether the end that was read came without the peer's word for it (RFC 8446 6.1), as anybody between could make it. Without
+    /// TLS there is no telling.
+    pub fn was_cut(&self) -> bool {
+        matches!(self, Stream::Sealed(s) if s.was_cut())
     }
 }
 

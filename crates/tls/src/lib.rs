@@ -1,9 +1,31 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! TLS without I/O: bytes of the network in, plaintext out, and the way back. The only crate that names types of rustls, whose
 //! interface changes from release to release: the others see connections, certificates and settings of ours.
+//!
+//! A connection begins as a [`Handshake`], which rustls carries out, and becomes [`Traffic`]: our own record layer over the keys
+//! that were agreed, which holds no buffer, and seals from the pieces that a body lies in.
 
 pub mod certificate;
+pub mod client;
+pub mod error;
+pub mod handshake;
 pub mod hello;
+pub mod info;
 mod reason;
+pub mod record;
+mod seal;
+pub mod server;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod traffic;
 
+pub use client::{Client, ClientOptions};
+pub use error::{Error, ErrorKind};
+pub use handshake::{Handshake, Progress};
+pub use info::{Info, Version};
 pub use reason::Reason;
+pub use server::{Certificates, NoCertificate, NothingLoaded, Server, ServerOptions};
+pub use traffic::{Opened, Traffic};
+
+#[cfg(test)]
+mod tests;

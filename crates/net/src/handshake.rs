@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A handshake over a stream, of either role.
+
+use std::io;
+
+use rt::Instant;
+use tls::{Handshake, Info, Progress};
+
+use crate::sealed::Sealed;
+use crate::{IoError, Stream};
+
+/// What is read at once: most flights are shorter.
+const READ: usize = 4096;
+
+/// Why no sealed stream came about.
+#[derive(Debug)]
+pub enum HandshakeError {
+    /// It took too long.
+    Timeout,
+    /// The peer closed.
+    Closed,
+    /// The operating system's word.
+    Os(io::Error),
+    /// TLS' word; the peer has been told.
+    Tls(tls::Error),
+}
+
+impl From<IoError> for HandshakeError {
+    fn from(error: IoError) -> Self {
+        match error {
+            IoError::Timeout => HandshakeError::Timeout,
+            IoError::Closed => HandshakeError::Closed,
+            IoError::Os(error) => HandshakeError::Os(error),
+        }
+    }
+}
+
+impl std::fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            HandshakeError::Timeout => f.write_str("Handshake timeout"),
+            HandshakeError::Closed => f.write_str("the peer closed during the handshake"),
+            HandshakeError::Os(error) => error.fmt(f),
+            HandshakeError::Tls(error) => error.fmt(f),
+        }
+    }
+}
+
+/// A handshake that failed, with the stream, for who wants to end it in order.
+#[derive(Debug)]
+pub struct Failed {
+    /// Why.
+    pub error: HandshakeError,
+    /// The stream it was on.
+    pub stream: Stream,
+}
+
+/// Carries out a handshake on `stream`, from which `received` was read already, and seals it.
+///
+/// # Errors
+/// See [`HandshakeError`]; the alert that tells the peer is sent.
+pub async fn handshake(
+    stream: Stream,
+    mut handshake: Handshake,
+    mut received: Vec<u8>,
+    deadline: Option<Instant>,
+) -> Result<(Stream, Info), Failed> {
+    if let Err(error) = carry_out(&stream, &mut handshake, &mut received, deadline).await {
+        return Err(Failed { error, stream });
+    }
+    match handshake.finish() {
+        Ok((traffic, info)) => Ok((Stream::Sealed(Box::new(Sealed::new(stream, traffic, received))), info)),
+        Err(error) => Err(Failed { error: HandshakeError::Tls(error), stream }),
+    }
+}
+
+async fn carry_out(
+    stream: &Stream,
+    handshake: &mut Handshake,
+    received: &mut Vec<u8>,
+    deadline: Option<Instant>,
+) -> Result<(), HandshakeError> {
+    loop {
+        let mut out = Vec::new();
+        let progress = handshake.advance(received, &mut out);
+        if let Err(error) = progress {
+            // An alert is few bytes: a socket that doesn't take them has a peer that doesn't read.
+            let _ = stream.try_write(&out);
+            return Err(HandshakeError::Tls(error));
+        }
+        stream.write_all(&out, deadline).await?;
+        drop(out);
+        if progress == Ok(Progress::Done) {
+            received.shrink_to_fit();
+            return Ok(());
+        }
+        received.reserve(READ);
+        if stream.read_buf(received, deadline).await? == 0 {
+            return Err(HandshakeError::Closed);
+        }
+    }
+}

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A stream that carries TLS: what is read is plaintext, what is written is sealed, and TLS' own messages are its own business.
+//!
+//! While nothing is to be done it holds keys and no buffer. Records are read into and sealed in two buffers of the thread, which
+//! nobody holds across a wait. What stays with the connection is rare and bounded: the beginning of a record, plaintext that its
+//! reader had no room for, sealed bytes that the socket didn't take.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind, IoSlice, Read};
+use std::task::{Context, Poll};
+
+use tls::record::{self, MAX_PLAINTEXT, MAX_RECORD};
+use tls::{Opened, Traffic};
+
+use crate::stream::{IdleState, Stream};
+
+mod pieces;
+
+use pieces::Pieces;
+
+/// What is read at once: two long records.
+const SCRATCH_IN: usize = 2 * MAX_RECORD;
+
+/// Most records that are sealed for one write.
+const RECORDS_OUT: usize = 4;
+
+/// Plaintext of the first records behind something read: the peer can use them before a whole long record is there, and these
+/// fill three packets each.
+const SHORT: usize = 4096;
+
+/// How many are short.
+const SHORT_RECORDS: u8 = 2;
+
+thread_local! {
+    static INCOMING: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static OUTGOING: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A stream whose handshake is done.
+#[derive(Debug)]
+pub struct Sealed {
+    inner: Stream,
+    state: RefCell<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    traffic: Traffic,
+    /// What came and wasn't opened.
+    records: Vec<u8>,
+    /// What was opened and not read.
+    plain: Leftover,
+    /// What was sealed and not sent.
+    unsent: Leftover,
+    /// How many bytes of plaintext `unsent` stands for that its writer hasn't been told of.
+    unreported: usize,
+    /// Why nothing more can be read, for who reads next.
+    fault: Option<tls::Error>,
+    /// How many of the next records are short.
+    short: u8,
+    /// The end came without the peer's word for it.
+    was_cut: bool,
+}
+
+/// Bytes of which the first ones are used up. Without memory while there are none.
+#[derive(Debug, Default)]
+struct Leftover {
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl Leftover {
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.used..]
+    }
+
+    fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    fn use_up(&mut self, count: usize) {
+        self.used += count;
+        if self.used == self.bytes.len() {
+            *self = Leftover::default();
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+}
+
+/// Where plaintext goes.
+trait Sink {
+    /// Takes the first bytes and says how many.
+    fn put(&mut self, bytes: &[u8]) -> usize;
+
+    fn is_full(&self) -> bool;
+}
+
+/// The spare capacity of a vector.
+struct Spare<'a>(&'a mut Vec<u8>);
+
+impl Sink for Spare<'_> {
+    fn put(&mut self, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(self.0.capacity() - self.0.len());
+        self.0.extend_from_slice(&bytes[..count]);
+        count
+    }
+
+    fn is_full(&self) -> bool {
+        self.0.len() == self.0.capacity()
+    }
+}
+
+/// A slice, and how much of it is filled.
+struct Slice<'a>(&'a mut [u8], usize);
+
+impl Sink for Slice<'_> {
+    fn put(&mut self, bytes: &[u8]) -> usize {
+        let room = &mut self.0[self.1..];
+        let count = bytes.len().min(room.len());
+        room[..count].copy_from_slice(&bytes[..count]);
+        self.1 += count;
+        count
+    }
+
+    fn is_full(&self) -> bool {
+        self.1 == self.0.len()
+    }
+}
+
+/// Nowhere: it stays with the connection.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn put(&mut self, _: &[u8]) -> usize {
+        0
+    }
+
+    fn is_full(&self) -> bool {
+        true
+    }
+}
+
+/// What a read came to.
+enum Taken {
+    /// Plaintext, so many bytes of it; there may be more that the sink had no room for.
+    Bytes(usize),
+    End,
+}
+
+impl Sealed {
+    /// `received` came behind the handshake.
+    pub(crate) fn new(inner: Stream, traffic: Traffic, received: Vec<u8>) -> Self {
+        let state = State {
+            traffic,
+            records: received,
+            plain: Leftover::default(),
+            unsent: Leftover::default(),
+            unreported: 0,
+            fault: None,
+            short: SHORT_RECORDS,
+            was_cut: false,
+        };
+        Sealed { inner, state: RefCell::new(state) }
+    }
+
+    /// The stream that carries the records.
+    pub(crate) fn inner(&self) -> &Stream {
+        &self.inner
+    }
+
+    pub(crate) fn move_here(self) -> io::Result<Self> {
+        Ok(Sealed { inner: self.inner.move_here()?, state: self.state })
+    }
+
+    /// Whether a read has something to say without the socket.
+    fn has_input(&self) -> bool {
+        let state = self.state.borrow();
+        !state.plain.is_empty()
+            || state.fault.is_some()
+            || state.traffic.peer_closed()
+            || !matches!(record::whole(&state.records), Ok(None))
+    }
+
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        poll_fn(|cx| self.poll_readable(cx)).await
+    }
+
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        poll_fn(|cx| self.inner.poll_writable(cx)).await
+    }
+
+    pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.has_input() {
+            return Poll::Ready(Ok(()));
+        }
+        self.inner.poll_readable(cx)
+    }
+
+    pub(crate) fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.read(&mut Slice(into, 0), |scratch| self.inner.try_read_buf(scratch))
+    }
+
+    pub(crate) fn try_read_buf(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        self.read(&mut Spare(into), |scratch| self.inner.try_read_buf(scratch))
+    }
+
+    pub(crate) fn poll_read_buf(&mut self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        let Sealed { inner, state } = self;
+        let read = read(&mut state.borrow_mut(), &mut Spare(into), |scratch| match inner.poll_read_buf(cx, scratch) {
+            Poll::Ready(read) => read,
+            Poll::Pending => Err(ErrorKind::WouldBlock.into()),
+        });
+        self.flush_replies();
+        match read {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Poll::Pending,
+            read => Poll::Ready(read.map(Taken::count)),
+        }
+    }
+
+    /// What waits to be read. Tickets and new keys that came are dealt with, and are nothing.
+    pub(crate) fn pending(&self) -> IdleState {
+        self.look(|scratch| match self.inner.socket() {
+            Some(socket) => read_socket(&mut &*socket, scratch),
+            None => self.inner.try_read_buf(scratch),
+        })
+    }
+
+    /// The same as far as the runtime has heard.
+    pub(crate) fn heard(&self) -> IdleState {
+        self.look(|scratch| self.inner.try_read_buf(scratch))
+    }
+
+    fn look(&self, more: impl FnMut(&mut Vec<u8>) -> io::Result<usize>) -> IdleState {
+        if !self.state.borrow().plain.is_empty() {
+            return IdleState::Data;
+        }
+        let taken = read(&mut self.state.borrow_mut(), &mut Nowhere, more);
+        self.flush_replies();
+        match taken {
+            Ok(Taken::Bytes(_)) => IdleState::Data,
+            Ok(Taken::End) => IdleState::Closed,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => IdleState::Nothing,
+            Err(_) => IdleState::Closed,
+        }
+    }
+
+    fn read(&self, into: &mut impl Sink, more: impl FnMut(&mut Vec<u8>) -> io::Result<usize>) -> io::Result<usize> {
+        let taken = read(&mut self.state.borrow_mut(), into, more);
+        self.flush_replies();
+        taken.map(Taken::count)
+    }
+
+    /// Sends what TLS itself had to say; what the socket doesn't take goes before the next record.
+    fn flush_replies(&self) {
+        let mut state = self.state.borrow_mut();
+        if !state.unsent.is_empty() {
+            // A connection in error says so to the next who reads or writes.
+            let _ = flush(&self.inner, &mut state);
+        }
+    }
+
+    /// Seals and writes what fits. When the socket takes only a part, the rest stays here and nothing is reported of the record that
+    /// it begins in: the next call, which begins with the same plaintext, sends it and reports it.
+    pub(crate) fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut state = self.state.borrow_mut();
+        let mut pieces = Pieces::new(pieces);
+        if !state.unsent.is_empty() {
+            flush(&self.inner, &mut state)?;
+        }
+        if state.unreported > 0 {
+            let reported = state.unreported.min(pieces.left());
+            state.unreported -= reported;
+            return Ok(reported);
+        }
+        if pieces.left() == 0 {
+            return Ok(0);
+        }
+        OUTGOING.with_borrow_mut(|scratch| write(&self.inner, &mut state, &mut pieces, scratch))
+    }
+
+    /// Says that nothing more will be written: by TLS, then by the socket.
+    pub(crate) fn shutdown_write(&self) {
+        let mut state = self.state.borrow_mut();
+        let State { traffic, unsent, .. } = &mut *state;
+        traffic.close(&mut unsent.bytes);
+        let _ = flush(&self.inner, &mut state);
+        self.inner.shutdown_write();
+    }
+
+    /// Whether the end came without the peer's word for it, so that more may have been meant to come.
+    pub(crate) fn was_cut(&self) -> bool {
+        self.state.borrow().was_cut
+    }
+}
+
+impl Taken {
+    fn count(self) -> usize {
+        match self {
+            Taken::Bytes(count) => count,
+            Taken::End => 0,
+        }
+    }
+}
+
+/// Opens records until there is plaintext; `more` appends what the socket has to them.
+fn read(
+    state: &mut State,
+    into: &mut impl Sink,
+    more: impl FnMut(&mut Vec<u8>) -> io::Result<usize>,
+) -> io::Result<Taken> {
+    if !state.plain.is_empty() {
+        let count = into.put(state.plain.rest());
+        state.plain.use_up(count);
+        return Ok(Taken::Bytes(count));
+    }
+    if let Some(fault) = state.fault.take() {
+        return Err(io_error(fault));
+    }
+    if state.traffic.peer_closed() {
+        return Ok(Taken::End);
+    }
+    INCOMING.with_borrow_mut(|scratch| {
+        scratch.clear();
+        scratch.reserve(SCRATCH_IN);
+        scratch.append(&mut state.records);
+        state.records = Vec::new();
+        let mut opened = 0;
+        let taken = open(state, scratch, &mut opened, into, more);
+        if opened < scratch.len() {
+            state.records = scratch[opened..].to_vec();
+        }
+        taken
+    })
+}
+
+/// `opened`: how many bytes of the records in `scratch` are done with.
+fn open(
+    state: &mut State,
+    scratch: &mut Vec<u8>,
+    opened: &mut usize,
+    into: &mut impl Sink,
+    mut more: impl FnMut(&mut Vec<u8>) -> io::Result<usize>,
+) -> io::Result<Taken> {
+    let mut count = 0;
+    loop {
+        match next(state, scratch, opened) {
+            Ok(Some(Opened::Data(plain))) => {
+                let taken = into.put(plain);
+                count += taken;
+                state.plain.push(&plain[taken..]);
+                state.short = SHORT_RECORDS;
+                if into.is_full() {
+                    return Ok(Taken::Bytes(count));
+                }
+            }
+            Ok(Some(Opened::Nothing)) => {}
+            Ok(Some(Opened::Closed)) => return Ok(if count == 0 { Taken::End } else { Taken::Bytes(count) }),
+            Ok(None) if count > 0 => return Ok(Taken::Bytes(count)),
+            Ok(None) => {
+                scratch.drain(..std::mem::take(opened));
+                if more(scratch)? == 0 {
+                    state.was_cut = true;
+                    return Ok(Taken::End);
+                }
+            }
+            Err(fault) if count > 0 => {
+                state.fault = Some(fault);
+                return Ok(Taken::Bytes(count));
+            }
+            Err(fault) => return Err(io_error(fault)),
+        }
+    }
+}
+
+/// Opens the next record, if it is whole. What TLS wants to be said goes to what is to be sent.
+fn next<'a>(
+    State { traffic, unsent, .. }: &mut State,
+    scratch: &'a mut [u8],
+    opened: &mut usize,
+) -> Result<Option<Opened<'a>>, tls::Error> {
+    let records = &mut scratch[*opened..];
+    let whole = record::whole(records).inspect_err(|error| traffic.fail(error, &mut unsent.bytes))?;
+    let Some(length) = whole else { return Ok(None) };
+    *opened += length;
+    traffic.open(&mut records[..length], &mut unsent.bytes).map(Some)
+}
+
+/// Sends what was sealed before. `WouldBlock` until all of it is gone.
+fn flush(inner: &Stream, state: &mut State) -> io::Result<()> {
+    while !state.unsent.is_empty() {
+        let sent = inner.try_write(state.unsent.rest())?;
+        if sent == 0 {
+            return Err(ErrorKind::WriteZero.into());
+        }
+        state.unsent.use_up(sent);
+    }
+    Ok(())
+}
+
+fn write(inner: &Stream, state: &mut State, pieces: &mut Pieces<'_>, scratch: &mut Vec<u8>) -> io::Result<usize> {
+    scratch.clear();
+    // Where each record ends, sealed and in plaintext.
+    let mut ends = [(0, 0); RECORDS_OUT];
+    let mut records = 0;
+    let before = pieces.left();
+    while records < RECORDS_OUT && pieces.left() > 0 {
+        let length = state.record_length().min(pieces.left());
+        scratch.reserve(state.traffic.sealed_len(length));
+        state.traffic.seal(scratch, |plain| pieces.copy(length, plain)).map_err(io_error)?;
+        ends[records] = (scratch.len(), before - pieces.left());
+        records += 1;
+    }
+    let sent = match inner.try_write(scratch) {
+        Ok(sent) => sent,
+        Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+        Err(error) => return Err(error),
+    };
+    let sealed = before - pieces.left();
+    if sent == scratch.len() {
+        return Ok(sealed);
+    }
+    let reported = ends[..records].iter().rev().find(|(end, _)| *end <= sent).map_or(0, |(_, plain)| *plain);
+    state.unsent.push(&scratch[sent..]);
+    state.unreported = sealed - reported;
+    if reported == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(reported) }
+}
+
+impl State {
+    fn record_length(&mut self) -> usize {
+        if self.short == 0 {
+            return MAX_PLAINTEXT;
+        }
+        self.short -= 1;
+        SHORT
+    }
+}
+
+/// Reads from the socket itself, whatever its runtime has heard of it.
+fn read_socket(socket: &mut impl Read, scratch: &mut Vec<u8>) -> io::Result<usize> {
+    let mut bytes = [0; 4096];
+    let count = socket.read(&mut bytes)?;
+    scratch.extend_from_slice(&bytes[..count]);
+    Ok(count)
+}
+
+fn io_error(error: tls::Error) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests;

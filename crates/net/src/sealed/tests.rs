@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Facts about sealed streams: both ends in this process, over sockets or over streams in memory that tear everything apart.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use rt::Instant;
+use tls::testing::{NAME, World};
+use tls::{Handshake, Info};
+
+use super::*;
+use crate::handshake::{Failed, handshake};
+use crate::memory::{self, End};
+use crate::{Address, HandshakeError, IoError};
+
+fn soon() -> Option<Instant> {
+    Some(Instant::now() + Duration::from_secs(20))
+}
+
+async fn both(world: &World, server: Stream, client: Stream) -> ((Stream, Info), (Stream, Info)) {
+    let (as_server, as_client) = world.both();
+    let (server, client) = tokio::join!(
+        handshake(server, as_server.unwrap(), Vec::new(), soon()),
+        handshake(client, as_client.unwrap(), Vec::new(), soon()),
+    );
+    (server.unwrap(), client.unwrap())
+}
+
+/// Two ends of a sealed connection over sockets: server, client.
+async fn pair() -> (Stream, Stream) {
+    let (server, client) = Stream::pair().unwrap();
+    let ((server, _), (client, _)) = both(&World::new(), server, client).await;
+    (server, client)
+}
+
+/// The same in memory, where each call moves `step` bytes at most.
+async fn torn_pair(step: usize) -> (Stream, Stream) {
+    let (server, client) = memory::pair(Address::Unix, Address::Unix);
+    server.set_step(step);
+    let ((server, _), (client, _)) = both(&World::new(), server.into(), client.into()).await;
+    (server, client)
+}
+
+async fn read_to_end(stream: &Stream, at_once: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let mut piece = Vec::with_capacity(at_once);
+        if stream.read_buf(&mut piece, soon()).await.unwrap() == 0 {
+            return all;
+        }
+        all.extend_from_slice(&piece);
+    }
+}
+
+fn end(stream: &Stream) -> &End {
+    match stream {
+        Stream::Sealed(sealed) => match sealed.inner() {
+            Stream::Memory(end) => end,
+            other => panic!("not in memory: {other:?}"),
+        },
+        other => panic!("not sealed: {other:?}"),
+    }
+}
+
+#[test]
+fn bytes_go_both_ways_and_the_end_is_told() {
+    rt::run(async {
+        let (server, client) = pair().await;
+        client.write_all(b"request", soon()).await.unwrap();
+        let mut got = Vec::with_capacity(100);
+        assert_eq!(server.read_buf(&mut got, soon()).await.unwrap(), 7);
+        assert_eq!(got, b"request");
+        let body = vec![b'x'; 300_000];
+        let (wrote, read) = tokio::join!(
+            async {
+                server
+                    .write_all_vectored(&mut [IoSlice::new(b"head"), IoSlice::new(&body)], Duration::ZERO, soon())
+                    .await
+                    .unwrap();
+                server.shutdown_write();
+            },
+            read_to_end(&client, 10_000),
+        );
+        let () = wrote;
+        assert_eq!(read.len(), 300_004);
+        assert!(read.starts_with(b"headxxx"));
+        assert!(!client.was_cut());
+        assert!(client.is_sealed() && client.zero_copy().is_none());
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_end_without_the_peers_word_is_a_cut() {
+    rt::run(async {
+        let (server, client) = pair().await;
+        server.write_all(b"half of it", soon()).await.unwrap();
+        drop(server);
+        assert_eq!(read_to_end(&client, 100).await, b"half of it");
+        assert!(client.was_cut());
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_record_that_was_cut_is_never_read() {
+    rt::run(async {
+        let (server, client) = torn_pair(64).await;
+        end(&client).set_window(100);
+        // The rest of the record stays with the server.
+        assert!(matches!(server.try_write(&[7; 200]), Err(error) if error.kind() == ErrorKind::WouldBlock));
+        drop(server);
+        assert_eq!(read_to_end(&client, 100).await, b"");
+        assert!(client.was_cut());
+    })
+    .unwrap();
+}
+
+#[test]
+fn what_the_socket_does_not_take_is_reported_once_it_is_sent() {
+    rt::run(async {
+        let (server, client) = torn_pair(usize::MAX).await;
+        end(&client).set_window(1000);
+        let body = vec![b'y'; 3000];
+        assert!(matches!(server.try_write(&body), Err(error) if error.kind() == ErrorKind::WouldBlock));
+        assert!(matches!(server.try_write(&body), Err(error) if error.kind() == ErrorKind::WouldBlock));
+        end(&client).set_window(100_000);
+        // The call may begin with the same bytes and be longer, or be shorter.
+        assert_eq!(server.try_write(&body[..1000]).unwrap(), 1000);
+        assert_eq!(server.try_write(&body[1000..]).unwrap(), 2000);
+        server.shutdown_write();
+        assert_eq!(read_to_end(&client, 700).await, body);
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_idle_connection_tells_what_waits_on_it() {
+    rt::run(async {
+        let mut world = World::new();
+        world.server.ticketer = Some(tls::testing::ticketer());
+        let (server, client) = Stream::pair().unwrap();
+        let ((server, _), (client, _)) = both(&world, server, client).await;
+        // Tickets came behind the handshake, which nobody has read.
+        assert_eq!(client.pending(), IdleState::Nothing);
+        let parked = client.park();
+        assert_eq!(parked.pending(), IdleState::Nothing);
+        assert_eq!(parked.heard(), IdleState::Nothing);
+        server.write_all(b"unasked", soon()).await.unwrap();
+        assert_eq!(parked.pending(), IdleState::Data);
+        assert_eq!(parked.heard(), IdleState::Data);
+        let client = parked.unpark().unwrap();
+        let mut got = [0; 100];
+        assert_eq!(client.read(&mut got, soon()).await.unwrap(), 7, "it was looked at and not read");
+        server.shutdown_write();
+        assert_eq!(client.pending(), IdleState::Closed);
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_stream_moves_between_runtimes() {
+    rt::run(async {
+        let (server, client) = pair().await;
+        let server = server.park();
+        let other = std::thread::spawn(move || {
+            rt::run(async { server.unpark().unwrap().write_all(b"moved", None).await.unwrap() }).unwrap();
+        });
+        let mut got = [0; 5];
+        assert_eq!(client.read(&mut got, soon()).await.unwrap(), 5);
+        assert_eq!(&got, b"moved");
+        other.join().unwrap();
+    })
+    .unwrap();
+}
+
+#[test]
+fn what_is_no_record_ends_the_connection_in_words() {
+    rt::run(async {
+        let (server, client) = pair().await;
+        let Stream::Sealed(sealed) = &client else { panic!("not sealed") };
+        sealed.inner().write_all(b"\x17\x03\x03\x00\x20not what was sealed by anyone...", soon()).await.unwrap();
+        let Err(IoError::Os(error)) = server.read(&mut [0; 10], soon()).await else { panic!("it was read") };
+        assert!(error.to_string().contains("decrypted"), "{error}");
+        // The peer hears of it.
+        let Err(IoError::Os(error)) = client.read(&mut [0; 10], soon()).await else { panic!("no alert") };
+        assert!(error.to_string().contains("BadRecordMac"), "{error}");
+    })
+    .unwrap();
+}
+
+#[test]
+fn who_does_not_answer_is_not_waited_for() {
+    rt::run(async {
+        let (server, _client) = Stream::pair().unwrap();
+        let (as_server, _) = World::new().both();
+        let until = Some(Instant::now() + Duration::from_millis(5));
+        let failed = handshake(server, as_server.unwrap(), Vec::new(), until).await;
+        assert!(matches!(failed, Err(Failed { error: HandshakeError::Timeout, .. })));
+        let (server, client) = Stream::pair().unwrap();
+        drop(client);
+        let (as_server, _) = World::new().both();
+        let failed = handshake(server, as_server.unwrap(), Vec::new(), soon()).await;
+        assert!(matches!(failed, Err(Failed { error: HandshakeError::Closed, .. })));
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_alert_is_sent_and_read() {
+    rt::run(async {
+        let (server, client) = Stream::pair().unwrap();
+        let (as_server, _) = World::new().both();
+        // Another world's: the client doesn't know who issued the certificate.
+        let (_, as_client): (_, Result<Handshake, tls::Error>) = World::new().both();
+        let (server, client) = tokio::join!(
+            handshake(server, as_server.unwrap(), Vec::new(), soon()),
+            handshake(client, as_client.unwrap(), Vec::new(), soon()),
+        );
+        let kind = |failed: Result<(Stream, Info), Failed>| match failed {
+            Err(Failed { error: HandshakeError::Tls(error), .. }) => error.kind(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(kind(server), tls::ErrorKind::Alert(48));
+        assert_eq!(kind(client), tls::ErrorKind::Certificate);
+        assert_eq!(NAME, "a.example");
+    })
+    .unwrap();
+}
+
+#[test]
+fn nothing_is_held_while_nothing_is_to_be_done() {
+    rt::run(async {
+        let (server, client) = pair().await;
+        for _ in 0..3 {
+            client.write_all(&[b'r'; 400], soon()).await.unwrap();
+            server.read(&mut [0; 1000], soon()).await.unwrap();
+            server.write_all(&[b'a'; 5000], soon()).await.unwrap();
+            let mut got = 0;
+            while got < 5000 {
+                got += client.read(&mut [0; 300], soon()).await.unwrap();
+            }
+        }
+        for stream in [&server, &client] {
+            let Stream::Sealed(sealed) = stream else { panic!("not sealed") };
+            let state = sealed.state.borrow();
+            let held = [&state.records, &state.plain.bytes, &state.unsent.bytes].map(Vec::capacity);
+            assert_eq!(held, [0; 3]);
+        }
+        let bytes = size_of::<Sealed>();
+        assert!(bytes <= 1536, "{bytes} bytes");
+    })
+    .unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// However the network and the readers tear it: what was written is read, in order, to its end.
+    #[test]
+    fn what_is_written_is_read(
+        step in 1..3000_usize,
+        window in prop_oneof![Just(64 * 1024_usize), 1..5000_usize],
+        at_once in 1..40_000_usize,
+        writes in proptest::collection::vec(1..30_000_usize, 1..6),
+    ) {
+        let all: Vec<u8> = (0..writes.iter().sum::<usize>()).map(|n| (n * 7 % 251) as u8).collect();
+        let read = rt::run(async {
+            let (server, client) = torn_pair(step).await;
+            end(&client).set_window(window);
+            let (_, read) = tokio::join!(
+                async {
+                    let mut rest = &all[..];
+                    for length in &writes {
+                        let (piece, after) = rest.split_at(*length);
+                        let (one, other) = piece.split_at(length / 3);
+                        let mut pieces = [IoSlice::new(one), IoSlice::new(other)];
+                        server.write_all_vectored(&mut pieces, Duration::ZERO, soon()).await.unwrap();
+                        rest = after;
+                    }
+                    server.shutdown_write();
+                },
+                read_to_end(&client, at_once),
+            );
+            assert!(!client.was_cut() || window < 64 * 1024);
+            read
+        })
+        .unwrap();
+        prop_assert!(read == all);
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a client is to the servers it speaks with: how it verifies them, who it is itself, and the sessions it remembers.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{ClientConfig, ClientSessionMemoryCache, Resumption};
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::ServerName;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{DEFAULT_VERSIONS, SupportedProtocolVersion};
+
+use crate::{Error, ErrorKind};
+
+/// How a client goes about it.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// Cipher suites and groups.
+    pub provider: Arc<CryptoProvider>,
+    /// Versions.
+    pub versions: Vec<&'static SupportedProtocolVersion>,
+    /// Application protocols that it offers, the preferred one first.
+    pub alpn: Vec<Vec<u8>>,
+    /// Whether it sends the name that it wants.
+    pub sends_name: bool,
+    /// Who it is, for servers that ask.
+    pub certificate: Option<Arc<CertifiedKey>>,
+    /// How many servers' sessions it remembers, to resume them.
+    pub sessions: usize,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        ClientOptions {
+            provider: Arc::new(default_provider()),
+            versions: DEFAULT_VERSIONS.to_vec(),
+            alpn: Vec::new(),
+            sends_name: true,
+            certificate: None,
+            sessions: 64,
+        }
+    }
+}
+
+/// A client. It remembers sessions, so one is made for each identity and kept.
+#[derive(Debug)]
+pub struct Client {
+    config: Arc<ClientConfig>,
+}
+
+impl Client {
+    /// A client that accepts servers as `verifier` says.
+    ///
+    /// # Errors
+    /// The options contradict themselves.
+    pub fn new(verifier: Arc<dyn ServerCertVerifier>, options: &ClientOptions) -> Result<Self, Error> {
+        let builder = ClientConfig::builder_with_provider(options.provider.clone())
+            .with_protocol_versions(&options.versions)?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let mut config = match &options.certificate {
+            Some(key) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key.clone()))),
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols.clone_from(&options.alpn);
+        config.enable_sni = options.sends_name;
+        config.enable_secret_extraction = true;
+        config.resumption = match options.sessions {
+            0 => Resumption::disabled(),
+            sessions => Resumption::store(Arc::new(ClientSessionMemoryCache::new(sessions))),
+        };
+        Ok(Client { config: Arc::new(config) })
+    }
+
+    pub(crate) fn config(&self) -> &Arc<ClientConfig> {
+        &self.config
+    }
+
+    /// The name as rustls wants it, and what of it is sent.
+    pub(crate) fn server_name(&self, name: &str) -> Result<(ServerName<'static>, Option<Box<str>>), Error> {
+        if let Ok(address) = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+            return Ok((ServerName::IpAddress(address.into()), None));
+        }
+        // RFC 6066 3: without the dot that a name may end with.
+        let name = name.strip_suffix('.').unwrap_or(name);
+        let parsed = ServerName::try_from(name.to_owned())
+            .map_err(|_| Error::new(ErrorKind::Name, format!("{name:?} is no name of a server")))?;
+        Ok((parsed, self.config.enable_sni.then(|| name.into())))
+    }
+}

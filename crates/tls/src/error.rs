@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Why a handshake or a connection failed: a kind, for counters and decisions, and words, for the log.
+
+use std::fmt;
+
+use rustls::{AlertDescription, InvalidMessage, PeerIncompatible};
+
+/// What went wrong, one variant for each thing that somebody counts or does about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// What came is no TLS.
+    NotTls,
+    /// No version in common.
+    Version,
+    /// No cipher suite, group, signature scheme or application protocol in common.
+    Parameters,
+    /// There is no certificate for the name that was asked for.
+    Name,
+    /// The peer's certificate isn't good enough, or it gave none.
+    Certificate,
+    /// The peer gave up with this alert.
+    Alert(u8),
+    /// The peer broke the protocol.
+    Protocol,
+    /// A record isn't what was sealed: another key, or changed on its way.
+    Decrypt,
+    /// Longer, or more of it, than is taken.
+    Limit,
+    /// The peer closed before it was done.
+    Closed,
+    /// These keys have sealed as much as they may.
+    Exhausted,
+    /// A fault of ours.
+    Internal,
+}
+
+impl ErrorKind {
+    /// The alert that tells the peer (RFC 8446 6.2); none where it knows.
+    fn alert(self) -> Option<u8> {
+        let alert = match self {
+            ErrorKind::Alert(_) | ErrorKind::Closed => return None,
+            ErrorKind::NotTls | ErrorKind::Protocol => AlertDescription::UnexpectedMessage,
+            ErrorKind::Version => AlertDescription::ProtocolVersion,
+            ErrorKind::Parameters => AlertDescription::HandshakeFailure,
+            ErrorKind::Name => AlertDescription::UnrecognisedName,
+            ErrorKind::Certificate => AlertDescription::BadCertificate,
+            ErrorKind::Decrypt => AlertDescription::BadRecordMac,
+            ErrorKind::Limit => AlertDescription::RecordOverflow,
+            ErrorKind::Exhausted | ErrorKind::Internal => AlertDescription::InternalError,
+        };
+        Some(u8::from(alert))
+    }
+}
+
+/// Why a connection failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    kind: ErrorKind,
+    alert: Option<u8>,
+    text: Box<str>,
+}
+
+impl Error {
+    /// An error of that kind, in these words.
+    pub fn new(kind: ErrorKind, text: impl Into<Box<str>>) -> Self {
+        Error { kind, alert: kind.alert(), text: text.into() }
+    }
+
+    /// The same, which the peer is to hear of by another alert than is usual for its kind.
+    pub(crate) fn by_alert(self, alert: AlertDescription) -> Self {
+        Error { alert: Some(u8::from(alert)), ..self }
+    }
+
+    /// The alert that tells the peer.
+    pub fn alert(&self) -> Option<u8> {
+        self.alert
+    }
+
+    /// What kind it is of.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<rustls::Error> for Error {
+    fn from(error: rustls::Error) -> Self {
+        Error::new(kind_of(&error), error.to_string())
+    }
+}
+
+fn kind_of(error: &rustls::Error) -> ErrorKind {
+    match error {
+        rustls::Error::AlertReceived(alert) => ErrorKind::Alert(u8::from(*alert)),
+        rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => ErrorKind::Certificate,
+        rustls::Error::PeerIncompatible(what) => incompatible(what),
+        rustls::Error::NoApplicationProtocol => ErrorKind::Parameters,
+        rustls::Error::DecryptError => ErrorKind::Decrypt,
+        rustls::Error::PeerSentOversizedRecord
+        | rustls::Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge | InvalidMessage::MessageTooLarge) => {
+            ErrorKind::Limit
+        }
+        rustls::Error::InappropriateMessage { .. }
+        | rustls::Error::InappropriateHandshakeMessage { .. }
+        | rustls::Error::InvalidMessage(_)
+        | rustls::Error::PeerMisbehaved(_) => ErrorKind::Protocol,
+        _ => ErrorKind::Internal,
+    }
+}
+
+fn incompatible(what: &PeerIncompatible) -> ErrorKind {
+    match what {
+        PeerIncompatible::ServerDoesNotSupportTls12Or13
+        | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+        | PeerIncompatible::SupportedVersionsExtensionRequired
+        | PeerIncompatible::Tls12NotOffered
+        | PeerIncompatible::Tls12NotOfferedOrEnabled
+        | PeerIncompatible::Tls13RequiredForQuic => ErrorKind::Version,
+        _ => ErrorKind::Parameters,
+    }
+}
+
+/// An alert that the peer sent, in words.
+pub(crate) fn from_alert(code: u8) -> Error {
+    Error::from(rustls::Error::AlertReceived(AlertDescription::from(code)))
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A handshake, of either role: rustls carries it out, one record at a time, so that it keeps nothing of what came after.
+//!
+//! Bytes that came go in, bytes to be sent come out. Once it is done it becomes the connection's [`Traffic`].
+
+use std::sync::Arc;
+
+use rustls::client::UnbufferedClientConnection;
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::{CommonState, HandshakeKind};
+
+use crate::traffic::Secrets;
+use crate::{Client, Error, ErrorKind, Info, Server, Traffic, Version, record};
+
+/// What a peer may have sent of a message that isn't whole: rustls takes messages of 64 KB, and records of few bytes each add to it.
+const MAX_KEPT: usize = 128 * 1024;
+
+/// Most steps that one record takes; there is no more than a flight of messages to be sent.
+const MAX_STEPS: usize = 64;
+
+/// A handshake in progress.
+pub struct Handshake {
+    side: Side,
+    sni: Option<Box<str>>,
+    /// Records whose message isn't whole.
+    kept: Vec<u8>,
+}
+
+enum Side {
+    Server(Box<UnbufferedServerConnection>, Arc<Server>),
+    Client(Box<UnbufferedClientConnection>),
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The peer has to say more.
+    Waits,
+    /// It is done: what is left of what came belongs to [`Traffic`].
+    Done,
+}
+
+impl Handshake {
+    /// As a server, for a client that asked for the name `sni` and offers the application protocols `alpn`.
+    ///
+    /// # Errors
+    /// The settings contradict themselves.
+    pub fn server<'a>(
+        server: &Arc<Server>,
+        sni: Option<&str>,
+        alpn: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Self, Error> {
+        let connection = UnbufferedServerConnection::new(server.config(alpn).clone())?;
+        Ok(Handshake {
+            side: Side::Server(Box::new(connection), server.clone()),
+            sni: sni.map(Into::into),
+            kept: Vec::new(),
+        })
+    }
+
+    /// As a client of the server `name`: a host name, or an address, which is verified and not sent.
+    ///
+    /// # Errors
+    /// That is no name.
+    pub fn client(client: &Arc<Client>, name: &str) -> Result<Self, Error> {
+        let (name, sni) = client.server_name(name)?;
+        let connection = UnbufferedClientConnection::new(client.config().clone(), name)?;
+        Ok(Handshake { side: Side::Client(Box::new(connection)), sni, kept: Vec::new() })
+    }
+
+    /// Takes what came from the front of `received` and appends what is to be sent to `out`, also beside an error: the alert that tells the peer.
+    /// A client begins without anything received.
+    ///
+    /// # Errors
+    /// It failed, and is over.
+    pub fn advance(&mut self, received: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<Progress, Error> {
+        let mut taken = 0;
+        let advanced = self.advance_over(received, &mut taken, out);
+        received.drain(..taken);
+        advanced
+    }
+
+    fn advance_over(&mut self, received: &[u8], taken: &mut usize, out: &mut Vec<u8>) -> Result<Progress, Error> {
+        self.step(out)?;
+        while !self.is_done() {
+            let rest = &received[*taken..];
+            let Some(length) = record::whole(rest).inspect_err(|error| plain_alert(error, out))? else {
+                return Ok(Progress::Waits);
+            };
+            if self.kept.len() + length > MAX_KEPT {
+                let error = Error::new(ErrorKind::Limit, "a handshake message in too many records");
+                plain_alert(&error, out);
+                return Err(error);
+            }
+            self.kept.extend_from_slice(&rest[..length]);
+            *taken += length;
+            self.step(out)?;
+        }
+        Ok(Progress::Done)
+    }
+
+    /// What it agreed on, and the connection that comes of it. Only when it is done.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub fn finish(self) -> Result<(Traffic, Info), Error> {
+        if !self.kept.is_empty() {
+            return Err(Error::new(ErrorKind::Protocol, "a handshake message begins under the old key"));
+        }
+        match self.side {
+            Side::Server(connection, own) => {
+                let info = info_of(&connection, self.sni, Some(own))?;
+                let (secrets, next) = connection.dangerous_into_kernel_connection()?;
+                let next = match info.version {
+                    Version::Tls13 => Secrets::Server(Box::new(next)),
+                    Version::Tls12 => Secrets::OldServer,
+                };
+                Ok((Traffic::new(info.version, next, secrets.tx, secrets.rx)?, info))
+            }
+            Side::Client(connection) => {
+                let info = info_of(&connection, self.sni, None)?;
+                let (secrets, next) = connection.dangerous_into_kernel_connection()?;
+                let next = match info.version {
+                    Version::Tls13 => Secrets::Client(Box::new(next)),
+                    Version::Tls12 => Secrets::OldClient,
+                };
+                Ok((Traffic::new(info.version, next, secrets.tx, secrets.rx)?, info))
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let common: &CommonState = match &self.side {
+            Side::Server(connection, _) => connection,
+            Side::Client(connection) => connection,
+        };
+        !common.is_handshaking()
+    }
+
+    /// Lets rustls do what can be done with the records kept.
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        for _ in 0..MAX_STEPS {
+            let (used, turn) = self.turn(out);
+            self.kept.drain(..used);
+            match turn {
+                Ok(Turn::Goes) => {}
+                Ok(Turn::Rests) => {
+                    if self.kept.is_empty() {
+                        self.kept = Vec::new();
+                    }
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.say_why(out);
+                    return Err(error);
+                }
+            }
+        }
+        Err(Error::new(ErrorKind::Internal, "a handshake takes no end"))
+    }
+
+    /// After an error rustls still has its alert for the peer. It gets the records again, as it remembers where its messages lie.
+    fn say_why(&mut self, out: &mut Vec<u8>) {
+        for _ in 0..MAX_STEPS {
+            let (used, turn) = self.turn(out);
+            self.kept.drain(..used);
+            if !matches!(turn, Ok(Turn::Goes)) {
+                return;
+            }
+        }
+    }
+
+    fn turn(&mut self, out: &mut Vec<u8>) -> (usize, Result<Turn, Error>) {
+        match &mut self.side {
+            Side::Server(connection, _) => turn(connection.process_tls_records(&mut self.kept), out),
+            Side::Client(connection) => turn(connection.process_tls_records(&mut self.kept), out),
+        }
+    }
+}
+
+/// What a call into rustls came to.
+enum Turn {
+    Goes,
+    Rests,
+}
+
+/// Does what rustls wants done, and says how many bytes it has used up.
+fn turn<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut Vec<u8>) -> (usize, Result<Turn, Error>) {
+    let UnbufferedStatus { discard, state } = status;
+    let turn = match state {
+        Err(error) => Err(Error::from(error)),
+        Ok(ConnectionState::EncodeTlsData(mut data)) => {
+            let needed = match data.encode(&mut []) {
+                Err(EncodeError::InsufficientSize(size)) => size.required_size,
+                Ok(_) | Err(EncodeError::AlreadyEncoded) => 0,
+            };
+            let at = out.len();
+            out.resize(at + needed, 0);
+            data.encode(&mut out[at..])
+                .map(|_| Turn::Goes)
+                .map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))
+        }
+        Ok(ConnectionState::TransmitTlsData(data)) => {
+            data.done();
+            Ok(Turn::Goes)
+        }
+        Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => Ok(Turn::Rests),
+        Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
+            Err(Error::new(ErrorKind::Closed, "the peer closed during the handshake"))
+        }
+        Ok(_) => Err(Error::new(ErrorKind::Protocol, "data during the handshake")),
+    };
+    (discard, turn)
+}
+
+fn info_of(common: &CommonState, sni: Option<Box<str>>, own: Option<Arc<Server>>) -> Result<Info, Error> {
+    let version = common.protocol_version().and_then(Version::from_rustls);
+    let (Some(version), Some(suite)) = (version, common.negotiated_cipher_suite()) else {
+        return Err(Error::new(ErrorKind::Internal, "a handshake that isn't done"));
+    };
+    Ok(Info {
+        version,
+        suite: u16::from(suite.suite()),
+        group: common.negotiated_key_exchange_group().map_or(0, |group| u16::from(group.name())),
+        resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
+        sni,
+        alpn: common.alpn_protocol().map(Into::into),
+        peer_chain: common.peer_certificates().unwrap_or_default().iter().map(|one| one.as_ref().into()).collect(),
+        own,
+        fingerprint: None,
+    })
+}
+
+/// An alert in clear, before there are keys.
+fn plain_alert(error: &Error, out: &mut Vec<u8>) {
+    if let Some(alert) = error.alert() {
+        out.extend_from_slice(&record::fatal_alert(alert));
+    }
+}
+
+impl std::fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handshake").field("sni", &self.sni).field("kept", &self.kept.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! For tests (feature `testing`): a certificate and its authority, and both roles with them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::ring::{default_provider, sign};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, SupportedCipherSuite, SupportedProtocolVersion};
+
+use crate::{Certificates, Client, ClientOptions, Error, ErrorKind, Handshake, Info, NoCertificate, Progress};
+use crate::{Server, ServerOptions, Traffic};
+
+/// The name in its certificate.
+pub const NAME: &str = "a.example";
+
+/// Settings of both sides, with a certificate that nobody else trusts.
+#[derive(Debug)]
+pub struct World {
+    /// The server's.
+    pub server: ServerOptions,
+    /// The client's.
+    pub client: ClientOptions,
+    authority: Authority,
+}
+
+#[derive(Debug)]
+struct Authority {
+    roots: Arc<RootCertStore>,
+    leaf: Arc<CertifiedKey>,
+}
+
+/// What a side has once the handshake is done.
+pub type Side = (Traffic, Info);
+
+/// How both sides failed, if they did.
+pub type Failure = (Option<Error>, Option<Error>);
+
+impl Authority {
+    fn new() -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        // Two of the same name would be taken for each other.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("authority {}", NEXT.fetch_add(1, Ordering::Relaxed));
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, key).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(issuer.der().clone()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let leaf = CertificateParams::new(vec![NAME.into()]).unwrap().signed_by(&key, &issuer).unwrap();
+        Authority { leaf: certified(leaf.der().clone(), &key), roots: Arc::new(roots) }
+    }
+}
+
+fn certified(leaf: CertificateDer<'static>, key: &KeyPair) -> Arc<CertifiedKey> {
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    Arc::new(CertifiedKey::new(vec![leaf], sign::any_supported_type(&key).unwrap()))
+}
+
+impl World {
+    /// As it is without settings.
+    #[expect(clippy::new_without_default, reason = "it costs two keys")]
+    pub fn new() -> Self {
+        World { server: ServerOptions::default(), client: ClientOptions::default(), authority: Authority::new() }
+    }
+
+    /// Both speak these versions alone.
+    pub fn with_versions(versions: &[&'static SupportedProtocolVersion]) -> Self {
+        let mut world = World::new();
+        world.server.versions = versions.to_vec();
+        world.client.versions = versions.to_vec();
+        world
+    }
+
+    /// The server has this suite alone.
+    pub fn with_suite(suite: SupportedCipherSuite) -> Self {
+        let mut world = World::with_versions(&[suite.version()]);
+        world.server.provider =
+            Arc::new(rustls::crypto::CryptoProvider { cipher_suites: vec![suite], ..default_provider() });
+        world
+    }
+
+    /// Who issued the certificate.
+    pub fn roots(&self) -> Arc<RootCertStore> {
+        self.authority.roots.clone()
+    }
+
+    /// A server by these settings.
+    pub fn make_server(&self) -> Arc<Server> {
+        Arc::new(Server::new(self.authority.leaf.clone(), &self.server).unwrap())
+    }
+
+    /// A client by these settings.
+    pub fn make_client(&self) -> Arc<Client> {
+        let provider = Arc::new(default_provider());
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(self.authority.roots.clone(), provider).build().unwrap();
+        Arc::new(Client::new(verifier, &self.client).unwrap())
+    }
+
+    /// Both at the beginning of a handshake: server, client.
+    pub fn both(&self) -> (Result<Handshake, Error>, Result<Handshake, Error>) {
+        let alpn = self.client.alpn.iter().map(Vec::as_slice);
+        (Handshake::server(&self.make_server(), Some(NAME), alpn), Handshake::client(&self.make_client(), NAME))
+    }
+
+    /// Both at its end.
+    pub fn connect(&self) -> (Side, Side) {
+        let (mut server, mut client) = self.both();
+        handshake(&mut server, &mut client, usize::MAX).unwrap()
+    }
+}
+
+/// Lets both speak until they are done, or one has failed and the other has heard of it. `step`: how many bytes come at once. A
+/// client's tickets are read.
+pub fn handshake(
+    server: &mut Result<Handshake, Error>,
+    client: &mut Result<Handshake, Error>,
+    step: usize,
+) -> Result<(Side, Side), Failure> {
+    connect(server, client, step, &mut Vec::new())
+}
+
+/// The same, with what the client hasn't read.
+pub fn connect(
+    server: &mut Result<Handshake, Error>,
+    client: &mut Result<Handshake, Error>,
+    step: usize,
+    unread: &mut Vec<u8>,
+) -> Result<(Side, Side), Failure> {
+    let take = |side: &mut Result<Handshake, Error>| {
+        std::mem::replace(side, Err(Error::new(ErrorKind::Internal, "taken"))).unwrap()
+    };
+    let (mut server, mut client) = (take(server), take(client));
+    let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+    let (mut server_reads, mut client_reads) = (Vec::new(), Vec::new());
+    let (mut server_is, mut client_is) = (Ok(Progress::Waits), Ok(Progress::Waits));
+    for _ in 0..100_000 {
+        if client_is == Ok(Progress::Waits) {
+            client_reads.extend(to_client.drain(..step.min(to_client.len())));
+            client_is = client.advance(&mut client_reads, &mut to_server);
+        }
+        if server_is == Ok(Progress::Waits) {
+            server_reads.extend(to_server.drain(..step.min(to_server.len())));
+            server_is = server.advance(&mut server_reads, &mut to_client);
+        }
+        match (&server_is, &client_is) {
+            (Ok(Progress::Done), Ok(Progress::Done)) => {
+                unread.append(&mut client_reads);
+                unread.append(&mut to_client);
+                return Ok((server.finish().unwrap(), client.finish().unwrap()));
+            }
+            (Err(_), Err(_)) | (Err(_), Ok(Progress::Done)) | (Ok(Progress::Done), Err(_)) => break,
+            _ => {}
+        }
+    }
+    Err((server_is.err(), client_is.err()))
+}
+
+/// Has one certificate, for whoever comes.
+#[derive(Debug)]
+pub struct OneForAll(Arc<Server>);
+
+impl OneForAll {
+    /// That of this world.
+    pub fn new(world: &World) -> Self {
+        OneForAll(world.make_server())
+    }
+}
+
+impl Certificates for OneForAll {
+    fn find(&self, _: &str, sni: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
+        match sni {
+            Some(name) if name != NAME => Err(NoCertificate::UnknownName),
+            _ => Ok(self.0.clone()),
+        }
+    }
+}
+
+/// Makes tickets.
+///
+/// # Panics
+/// There is no randomness.
+pub fn ticketer() -> Arc<dyn rustls::server::ProducesTickets> {
+    rustls::crypto::ring::Ticketer::new().expect("randomness")
+}

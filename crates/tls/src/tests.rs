@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Facts about handshakes and what follows, both roles speaking with each other and with rustls' own record layer.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use rustls::version::{TLS12, TLS13};
+
+use crate::record::{Content, HEADER, MAX_PLAINTEXT, whole};
+use crate::seal::Key;
+use crate::{Error, ErrorKind, Handshake, Info, Opened, Progress, ServerOptions, Traffic, Version};
+
+mod against_rustls;
+
+use crate::testing::{World, connect, handshake};
+
+/// Seals a text and opens it on the other side.
+fn carry(from: &mut Traffic, to: &mut Traffic, text: &[u8]) {
+    let mut sealed = Vec::new();
+    from.seal(&mut sealed, |plain| plain.extend_from_slice(text)).unwrap();
+    assert_eq!(read_all(to, sealed).unwrap(), text);
+}
+
+/// All plaintext of the records; nothing may be answered.
+fn read_all(to: &mut Traffic, mut records: Vec<u8>) -> Result<Vec<u8>, Error> {
+    let (mut text, mut replies, mut rest) = (Vec::new(), Vec::new(), &mut records[..]);
+    while let Some(length) = whole(rest)? {
+        let (record, after) = rest.split_at_mut(length);
+        match to.open(record, &mut replies)? {
+            Opened::Data(plain) => text.extend_from_slice(plain),
+            Opened::Nothing => {}
+            Opened::Closed => break,
+        }
+        rest = after;
+    }
+    assert_eq!(replies, b"");
+    Ok(text)
+}
+
+/// What opening a record comes to, and what is answered.
+fn opened(to: &mut Traffic, mut record: Vec<u8>) -> (Result<bool, ErrorKind>, Vec<u8>) {
+    let mut replies = Vec::new();
+    let opened =
+        to.open(&mut record, &mut replies).map(|opened| opened == Opened::Closed).map_err(|error| error.kind());
+    (opened, replies)
+}
+
+#[test]
+fn both_sides_agree_and_understand_each_other_in_every_suite() {
+    // The record layer doesn't know what key the certificate has.
+    let suites = rustls::crypto::ring::ALL_CIPHER_SUITES;
+    for suite in suites.iter().filter(|suite| !suite.suite().as_str().is_some_and(|name| name.contains("_RSA_"))) {
+        let world = World::with_suite(*suite);
+        let ((mut server, of_server), (mut client, of_client)) = world.connect();
+        assert_eq!(of_server.suite, u16::from(suite.suite()));
+        assert_eq!((of_server.suite, of_server.version), (of_client.suite, of_client.version));
+        assert!(!of_server.cipher().is_empty());
+        assert_eq!(of_server.sni.as_deref(), Some("a.example"));
+        assert_eq!(of_client.peer_chain.len(), 1);
+        for text in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[7; MAX_PLAINTEXT], b"x"] {
+            carry(&mut client, &mut server, text);
+            carry(&mut server, &mut client, text);
+        }
+    }
+}
+
+#[test]
+fn a_handshake_may_come_byte_by_byte() {
+    for version in [&TLS12, &TLS13] {
+        let world = World::with_versions(&[version]);
+        let (mut server, mut client) = world.both();
+        let ((mut server, _), (mut client, _)) = handshake(&mut server, &mut client, 1).unwrap();
+        carry(&mut client, &mut server, b"hello");
+        carry(&mut server, &mut client, b"hello");
+    }
+}
+
+#[test]
+fn what_comes_behind_the_handshake_is_left_for_the_connection() {
+    let world = World::with_versions(&[&TLS13]);
+    let (server, client) = world.both();
+    let (mut server, mut client) = (server.unwrap(), client.unwrap());
+    let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+    assert_eq!(client.advance(&mut Vec::new(), &mut to_server), Ok(Progress::Waits));
+    assert_eq!(server.advance(&mut to_server, &mut to_client), Ok(Progress::Waits));
+    assert_eq!(client.advance(&mut to_client, &mut to_server), Ok(Progress::Done));
+    let (mut client, _) = client.finish().unwrap();
+    client.seal(&mut to_server, |plain| plain.extend_from_slice(b"early bird")).unwrap();
+    assert_eq!(server.advance(&mut to_server, &mut to_client), Ok(Progress::Done));
+    let (mut server, _) = server.finish().unwrap();
+    assert_eq!(read_all(&mut server, to_server).unwrap(), b"early bird");
+}
+
+#[test]
+fn application_protocols_are_agreed_on_where_there_is_one_in_common() {
+    let world = |theirs: &[&str], ours: &[&str]| {
+        let mut world = World::new();
+        world.client.alpn = theirs.iter().map(|one| one.as_bytes().to_vec()).collect();
+        world.server.alpn = ours.iter().map(|one| one.as_bytes().to_vec()).collect();
+        let ((_, server), (_, client)) = world.connect();
+        assert_eq!(server.alpn, client.alpn);
+        server.alpn.map(|alpn| String::from_utf8(alpn.into()).unwrap())
+    };
+    assert_eq!(world(&["h2", "http/1.1"], &["http/1.1"]), Some("http/1.1".into()));
+    assert_eq!(world(&["h2"], &["http/1.1"]), None);
+    assert_eq!(world(&[], &["http/1.1"]), None);
+    assert_eq!(world(&["http/1.1"], &[]), None);
+}
+
+#[test]
+fn a_ticket_resumes_the_session() {
+    for version in [&TLS12, &TLS13] {
+        let mut world = World::with_versions(&[version]);
+        world.server.ticketer = Some(rustls::crypto::ring::Ticketer::new().unwrap());
+        let (server, client) = (world.make_server(), world.make_client());
+        let mut resumed = Vec::new();
+        for _ in 0..3 {
+            let (mut one, mut other) = (Handshake::server(&server, None, []), Handshake::client(&client, "a.example"));
+            let mut tickets = Vec::new();
+            let ((_, of_server), (mut to, of_client)) =
+                connect(&mut one, &mut other, usize::MAX, &mut tickets).unwrap();
+            assert_eq!(read_all(&mut to, tickets).unwrap(), b"");
+            assert_eq!(of_server.resumed, of_client.resumed);
+            resumed.push(of_server.resumed);
+        }
+        assert_eq!(resumed, [false, true, true]);
+    }
+}
+
+#[test]
+fn a_client_and_a_server_of_different_versions_say_so() {
+    let mut world = World::with_versions(&[&TLS12]);
+    world.client.versions = vec![&TLS13];
+    let (mut server, mut client) = world.both();
+    let (of_server, of_client) = handshake(&mut server, &mut client, usize::MAX).unwrap_err();
+    assert_eq!(of_server.unwrap().kind(), ErrorKind::Version);
+    // protocol_version
+    assert_eq!(of_client.unwrap().kind(), ErrorKind::Alert(70));
+}
+
+#[test]
+fn an_unknown_issuer_is_refused() {
+    let (mut server, _) = World::new().both();
+    let mut client = World::new().both().1;
+    let (of_server, of_client) = handshake(&mut server, &mut client, usize::MAX).unwrap_err();
+    assert_eq!(of_client.unwrap().kind(), ErrorKind::Certificate);
+    // unknown_ca
+    assert_eq!(of_server.unwrap().kind(), ErrorKind::Alert(48));
+}
+
+#[test]
+fn what_is_no_tls_is_told_so() {
+    let (server, _) = World::new().both();
+    let mut out = Vec::new();
+    let error = server.unwrap().advance(&mut b"GET / HTTP/1.1\r\n\r\n".to_vec(), &mut out).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotTls);
+    assert_eq!(out, [21, 3, 3, 0, 2, 2, 10]);
+}
+
+#[test]
+fn a_message_that_takes_no_end_is_refused() {
+    let (server, _) = World::new().both();
+    let (mut server, mut out, mut error) = (server.unwrap(), Vec::new(), None);
+    // A ClientHello that announces 60,000 bytes and comes a byte at a time.
+    let mut record = vec![22, 3, 1, 0, 4, 1, 0, 0xea, 0x60];
+    for _ in 0..60_000 {
+        match server.advance(&mut record, &mut out) {
+            Ok(progress) => assert_eq!(progress, Progress::Waits),
+            Err(failed) => {
+                error = Some(failed.kind());
+                break;
+            }
+        }
+        record = vec![22, 3, 1, 0, 1, 0];
+    }
+    assert_eq!(error, Some(ErrorKind::Limit));
+}
+
+#[test]
+fn a_record_that_was_changed_is_refused_and_the_peer_told() {
+    for version in [&TLS12, &TLS13] {
+        let ((mut server, _), (mut client, _)) = World::with_versions(&[version]).connect();
+        let mut record = client.seal_as(Content::Data, b"hello");
+        *record.last_mut().unwrap() ^= 1;
+        let (result, alert) = opened(&mut server, record);
+        assert_eq!(result, Err(ErrorKind::Decrypt));
+        // bad_record_mac
+        assert_eq!(opened(&mut client, alert).0, Err(ErrorKind::Alert(20)));
+        // Nothing follows an alert.
+        assert_eq!(server.seal(&mut Vec::new(), |_| ()).unwrap_err().kind(), ErrorKind::Closed);
+    }
+}
+
+#[test]
+fn a_record_can_neither_be_repeated_nor_left_out() {
+    let ((mut server, _), (mut client, _)) = World::new().connect();
+    let first = client.seal_as(Content::Data, b"1");
+    assert_eq!(opened(&mut server, first.clone()).0, Ok(false));
+    assert_eq!(opened(&mut server, first).0, Err(ErrorKind::Decrypt));
+    let ((mut server, _), (mut client, _)) = World::new().connect();
+    let _lost = client.seal_as(Content::Data, b"1");
+    let second = client.seal_as(Content::Data, b"2");
+    assert_eq!(opened(&mut server, second).0, Err(ErrorKind::Decrypt));
+}
+
+#[test]
+fn either_side_says_when_it_is_done() {
+    let ((mut server, _), (mut client, _)) = World::new().connect();
+    let mut out = Vec::new();
+    client.close(&mut out);
+    let once = out.len();
+    client.close(&mut out);
+    assert_eq!(out.len(), once, "it is said once");
+    assert_eq!(opened(&mut server, out), (Ok(true), Vec::new()));
+    assert!(server.peer_closed() && !server.we_closed());
+    // The other direction goes on.
+    carry(&mut server, &mut client, b"the rest of an answer");
+}
+
+#[test]
+fn keys_change_when_the_peer_asks_for_it() {
+    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    for from_client in [true, false, true] {
+        let (asks, answers) = if from_client { (&mut client, &mut server) } else { (&mut server, &mut client) };
+        let mut request = Vec::new();
+        asks.request_key_update(&mut request);
+        let (result, reply) = opened(answers, request);
+        assert_eq!(result, Ok(false));
+        assert_eq!(opened(asks, reply), (Ok(false), Vec::new()));
+        carry(&mut server, &mut client, b"under the next key");
+        carry(&mut client, &mut server, b"and back");
+    }
+}
+
+#[test]
+fn keys_change_before_they_are_used_up() {
+    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    let used = Key::LIMIT - 10;
+    server.age(used);
+    client.age(used);
+    for _ in 0..30 {
+        let mut sealed = Vec::new();
+        server.seal(&mut sealed, |plain| plain.push(b'x')).unwrap();
+        assert_eq!(read_all(&mut client, sealed).unwrap(), b"x");
+    }
+}
+
+#[test]
+fn without_new_keys_the_connection_ends() {
+    let ((mut server, _), (_, _)) = World::with_versions(&[&TLS12]).connect();
+    server.age(Key::LIMIT);
+    assert_eq!(server.seal(&mut Vec::new(), |_| ()).unwrap_err().kind(), ErrorKind::Exhausted);
+}
+
+#[test]
+fn a_key_update_may_come_in_pieces_and_nothing_else_within() {
+    let update = [24, 0, 0, 1, 0];
+    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    for piece in update.chunks(2) {
+        let record = client.seal_as(Content::Handshake, piece);
+        assert_eq!(opened(&mut server, record), (Ok(false), Vec::new()));
+    }
+    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    let record = client.seal_as(Content::Handshake, &update[..2]);
+    assert_eq!(opened(&mut server, record).0, Ok(false));
+    let record = client.seal_as(Content::Data, b"within");
+    assert_eq!(opened(&mut server, record).0, Err(ErrorKind::Protocol));
+}
+
+#[test]
+fn messages_that_have_no_place_after_the_handshake_end_it() {
+    // What comes, and the alert that it ends with.
+    let cases: [(Content, &[u8], u8); 9] = [
+        (Content::Handshake, &[24, 0, 0, 1, 2], 47),
+        (Content::Handshake, &[24, 0, 0, 2, 0, 0], 50),
+        (Content::Handshake, &[24, 0, 0, 1, 0, 24], 10),
+        (Content::Handshake, &[4, 0, 0, 1, 0], 10),
+        (Content::Handshake, &[1, 0, 0, 1, 0], 10),
+        (Content::Handshake, &[], 10),
+        (Content::Handshake, &[24, 1, 0, 0], 22),
+        (Content::Alert, &[1], 50),
+        (Content::ChangeCipherSpec, &[1], 10),
+    ];
+    for (content, plain, alert) in cases {
+        let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+        let record = client.seal_as(content, plain);
+        let (result, reply) = opened(&mut server, record);
+        assert!(result.is_err(), "{content:?} {plain:?}");
+        assert_eq!(opened(&mut client, reply).0, Err(ErrorKind::Alert(alert)), "{content:?} {plain:?}");
+    }
+}
+
+#[test]
+fn records_in_clear_are_nobodys_after_the_handshake() {
+    let ((mut server, _), _) = World::with_versions(&[&TLS13]).connect();
+    assert_eq!(opened(&mut server, vec![21, 3, 3, 0, 2, 1, 0]).0, Err(ErrorKind::Protocol));
+}
+
+#[test]
+fn negotiating_again_is_declined_once() {
+    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS12]).connect();
+    let hello = [&[1, 0, 0, 100][..], &[0; 100]].concat();
+    let record = client.seal_as(Content::Handshake, &hello);
+    let (result, warning) = opened(&mut server, record);
+    assert_eq!(result, Ok(false));
+    assert_eq!(opened(&mut client, warning), (Ok(false), Vec::new()));
+    carry(&mut client, &mut server, b"it goes on");
+    let record = client.seal_as(Content::Handshake, &hello);
+    assert_eq!(opened(&mut server, record).0, Err(ErrorKind::Protocol));
+}
+
+#[test]
+fn what_brings_nothing_is_bounded() {
+    let flood = |version, content, plain: &[u8]| {
+        let ((mut server, _), (mut client, _)) = World::with_versions(&[version]).connect();
+        (0..100).position(|_| {
+            let record = client.seal_as(content, plain);
+            opened(&mut server, record).0.is_err()
+        })
+    };
+    assert_eq!(flood(&TLS13, Content::Data, b""), Some(32));
+    assert_eq!(flood(&TLS12, Content::Data, b""), Some(32));
+    // no_renegotiation, as a warning.
+    assert_eq!(flood(&TLS12, Content::Alert, &[1, 100]), Some(4));
+    // user_canceled
+    assert_eq!(flood(&TLS13, Content::Alert, &[1, 90]), Some(4));
+    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    let updates = (0..100).position(|_| {
+        let mut record = Vec::new();
+        client.request_key_update(&mut record);
+        opened(&mut server, record).0.is_err()
+    });
+    assert_eq!(updates, Some(32));
+}
+
+#[test]
+fn an_alert_is_told_in_words() {
+    let error = Error::from(rustls::Error::AlertReceived(rustls::AlertDescription::UnknownCA));
+    assert_eq!((error.kind(), error.alert()), (ErrorKind::Alert(48), None));
+    assert!(error.to_string().contains("UnknownCA"), "{error}");
+}
+
+#[test]
+fn what_is_said_of_a_connection_has_no_key() {
+    let ((server, info), _) = World::new().connect();
+    let text = format!("{server:?} {info:?}");
+    assert!(text.contains("of a server") && !text.contains("aead") && text.len() < 2000, "{text}");
+    assert!(matches!(info, Info { version: Version::Tls13, .. }));
+}
+
+#[test]
+fn a_server_without_tickets_resumes_nothing() {
+    assert!(ServerOptions::default().ticketer.is_none());
+    let ((_, info), _) = World::new().connect();
+    assert!(!info.resumed);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn bytes_that_nobody_sealed_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..600), version in 0..2) {
+        let version = if version == 0 { &TLS12 } else { &TLS13 };
+        let ((mut server, _), _) = World::with_versions(&[version]).connect();
+        if let Ok(Some(length)) = whole(&bytes) {
+            let _ = server.open(&mut bytes[..length], &mut Vec::new());
+        }
+        let _ = server.open(&mut bytes, &mut Vec::new());
+        let (handshake, _) = World::new().both();
+        let _ = handshake.unwrap().advance(&mut bytes, &mut Vec::new());
+    }
+
+    #[test]
+    fn a_hello_with_a_byte_changed_never_panics(at in 0..1000_usize, byte in any::<u8>(), cut in 1..700_usize) {
+        let (server, client) = World::new().both();
+        let mut hello = Vec::new();
+        client.unwrap().advance(&mut Vec::new(), &mut hello).unwrap();
+        let at = at % hello.len();
+        hello[at] = byte;
+        hello.truncate(hello.len().min(HEADER.max(cut)));
+        let _ = server.unwrap().advance(&mut hello, &mut Vec::new());
+    }
+}

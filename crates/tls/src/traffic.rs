@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A connection after its handshake: records out of plaintext and plaintext out of records, and what TLS itself says in between
+//! (alerts, new keys, tickets). It holds keys and no buffer.
+//!
+//! What a peer can do without end is bounded here: empty records, warnings, changes of keys, requests to negotiate again.
+
+use rustls::client::ClientConnectionData;
+use rustls::kernel::KernelConnection;
+use rustls::server::ServerConnectionData;
+use rustls::{AlertDescription, ConnectionTrafficSecrets, HandshakeType};
+
+use crate::error::from_alert;
+use crate::record::Content;
+use crate::seal::Key;
+use crate::{Error, ErrorKind, Version};
+
+/// The longest message that is taken after the handshake: tickets are the longest there are.
+const MAX_MESSAGE: usize = 16 * 1024;
+
+/// Bytes of a handshake message's type and length.
+const MESSAGE_HEADER: usize = 4;
+
+const WARNING: u8 = 1;
+const FATAL: u8 = 2;
+
+/// A connection after its handshake.
+#[derive(Debug)]
+pub struct Traffic {
+    tx: Key,
+    rx: Key,
+    version: Version,
+    secrets: Secrets,
+    /// The beginning of a handshake message whose rest is in the next record.
+    message: Vec<u8>,
+    limits: Limits,
+    /// Either side said that it sends nothing more, or failed.
+    peer_closed: bool,
+    we_closed: bool,
+}
+
+/// Where the next keys come from, and whose side this is.
+pub(crate) enum Secrets {
+    Server(Box<KernelConnection<ServerConnectionData>>),
+    Client(Box<KernelConnection<ClientConnectionData>>),
+    /// TLS 1.2 has one pair of keys.
+    OldServer,
+    OldClient,
+}
+
+/// How often a peer may still do what costs us and brings nothing.
+#[derive(Debug)]
+struct Limits {
+    empties: u8,
+    warnings: u8,
+    key_updates: u8,
+    renegotiations: u8,
+}
+
+impl Limits {
+    /// In a row, as BoringSSL has them.
+    const EMPTIES: u8 = 32;
+    const KEY_UPDATES: u8 = 32;
+
+    const fn new() -> Self {
+        Limits { empties: Self::EMPTIES, warnings: 4, key_updates: Self::KEY_UPDATES, renegotiations: 1 }
+    }
+
+    /// Data came: what is counted in a row begins anew.
+    fn progress(&mut self) {
+        (self.empties, self.key_updates) = (Self::EMPTIES, Self::KEY_UPDATES);
+    }
+}
+
+/// What a record was.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Opened<'a> {
+    /// Plaintext, at least a byte of it.
+    Data(&'a mut [u8]),
+    /// TLS' own business, which is done.
+    Nothing,
+    /// The peer sends nothing more.
+    Closed,
+}
+
+impl Traffic {
+    pub(crate) fn new(
+        version: Version,
+        secrets: Secrets,
+        tx: (u64, ConnectionTrafficSecrets),
+        rx: (u64, ConnectionTrafficSecrets),
+    ) -> Result<Self, Error> {
+        Ok(Traffic {
+            tx: Key::new(version, tx)?,
+            rx: Key::new(version, rx)?,
+            version,
+            secrets,
+            message: Vec::new(),
+            limits: Limits::new(),
+            peer_closed: false,
+            we_closed: false,
+        })
+    }
+
+    /// Takes one whole record ([`crate::record::whole`]), which is opened where it lies. What the peer is to be told is appended
+    /// to `replies`, also beside an error.
+    ///
+    /// # Errors
+    /// The connection is over; the alert is in `replies`.
+    pub fn open<'a>(&mut self, record: &'a mut [u8], replies: &mut Vec<u8>) -> Result<Opened<'a>, Error> {
+        let taken = self.take(record, replies);
+        if let Err(error) = &taken {
+            self.fail(error, replies);
+        }
+        taken
+    }
+
+    /// Bytes that `plain` bytes take in one record.
+    pub fn sealed_len(&self, plain: usize) -> usize {
+        self.tx.sealed_len(plain)
+    }
+
+    /// Appends a record of data to `out`. `fill` appends its plaintext, at most [`crate::record::MAX_PLAINTEXT`] bytes.
+    ///
+    /// # Errors
+    /// We have said that nothing more comes, or TLS 1.2's only key is used up.
+    pub fn seal(&mut self, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
+        if self.we_closed {
+            return Err(Error::new(ErrorKind::Closed, "the connection is closed"));
+        }
+        if self.tx.is_used_up() {
+            self.next_tx_key(out)?;
+        }
+        self.tx.seal(Content::Data, out, fill)
+    }
+
+    /// Says that nothing more comes. The second time it has been said.
+    pub fn close(&mut self, out: &mut Vec<u8>) {
+        if !self.we_closed {
+            self.send_alert(WARNING, u8::from(AlertDescription::CloseNotify), out);
+            self.we_closed = true;
+        }
+    }
+
+    /// Gives up because of what came that was no whole record, and tells the peer.
+    pub fn fail(&mut self, error: &Error, out: &mut Vec<u8>) {
+        if let Some(alert) = error.alert().filter(|_| !self.we_closed) {
+            self.send_alert(FATAL, alert, out);
+        }
+        (self.we_closed, self.peer_closed) = (true, true);
+    }
+
+    /// Whether the peer has said that nothing more comes.
+    pub fn peer_closed(&self) -> bool {
+        self.peer_closed
+    }
+
+    /// Whether we have said so.
+    pub fn we_closed(&self) -> bool {
+        self.we_closed
+    }
+
+    fn take<'a>(&mut self, record: &'a mut [u8], replies: &mut Vec<u8>) -> Result<Opened<'a>, Error> {
+        if self.peer_closed {
+            // RFC 8446 6.1: what comes after the end is ignored.
+            return Ok(Opened::Closed);
+        }
+        let (content, plain) = self.rx.open(record)?;
+        match content {
+            Content::Data if !self.message.is_empty() => Err(unexpected("data within a handshake message")),
+            Content::Data if plain.is_empty() => {
+                spend(&mut self.limits.empties, "empty records")?;
+                Ok(Opened::Nothing)
+            }
+            Content::Data => {
+                self.limits.progress();
+                Ok(Opened::Data(plain))
+            }
+            Content::Alert => self.alert(plain),
+            Content::Handshake => self.handshake(plain, replies).map(|()| Opened::Nothing),
+            Content::ChangeCipherSpec => Err(unexpected("a change of ciphers after the handshake")),
+        }
+    }
+
+    fn alert(&mut self, plain: &[u8]) -> Result<Opened<'static>, Error> {
+        let &[level, code] = plain else {
+            return Err(malformed("an alert that isn't two bytes long"));
+        };
+        if code == u8::from(AlertDescription::CloseNotify) {
+            self.peer_closed = true;
+            return Ok(Opened::Closed);
+        }
+        // RFC 8446 6: whatever the level says, all but these two are fatal.
+        let is_warning = match self.version {
+            Version::Tls13 => code == u8::from(AlertDescription::UserCanceled),
+            Version::Tls12 => level == WARNING,
+        };
+        if !is_warning {
+            self.peer_closed = true;
+            return Err(from_alert(code));
+        }
+        spend(&mut self.limits.warnings, "warnings")?;
+        Ok(Opened::Nothing)
+    }
+
+    fn handshake(&mut self, plain: &[u8], replies: &mut Vec<u8>) -> Result<(), Error> {
+        if plain.is_empty() {
+            return Err(unexpected("an empty handshake record"));
+        }
+        let mut bytes = std::mem::take(&mut self.message);
+        bytes.extend_from_slice(plain);
+        let mut rest = &bytes[..];
+        while let Some((kind, body, after)) = next_message(rest)? {
+            self.message(kind, body, after, replies)?;
+            rest = after;
+        }
+        self.message = rest.to_vec();
+        Ok(())
+    }
+
+    /// One message: its type, its body, and what follows it in the record.
+    fn message(&mut self, kind: u8, body: &[u8], after: &[u8], replies: &mut Vec<u8>) -> Result<(), Error> {
+        match (HandshakeType::from(kind), &mut self.secrets) {
+            (HandshakeType::KeyUpdate, Secrets::Server(_) | Secrets::Client(_)) => {
+                self.key_update(body, after, replies)
+            }
+            (HandshakeType::NewSessionTicket, Secrets::Client(secrets)) => {
+                secrets.handle_new_session_ticket(body).map_err(Error::from)
+            }
+            (HandshakeType::ClientHello, Secrets::OldServer) | (HandshakeType::HelloRequest, Secrets::OldClient) => {
+                spend(&mut self.limits.renegotiations, "requests to negotiate again")?;
+                self.send_alert(WARNING, u8::from(AlertDescription::NoRenegotiation), replies);
+                Ok(())
+            }
+            _ => Err(unexpected("a handshake message after the handshake")),
+        }
+    }
+
+    /// The peer seals with its next key from here on, and may want us to, too (RFC 8446 4.6.3).
+    fn key_update(&mut self, body: &[u8], after: &[u8], replies: &mut Vec<u8>) -> Result<(), Error> {
+        let &[is_request] = body else { return Err(malformed("a key update that isn't one byte long")) };
+        if is_request > 1 {
+            let error = Error::new(ErrorKind::Protocol, "a key update that asks for what there isn't");
+            return Err(error.by_alert(AlertDescription::IllegalParameter));
+        }
+        if !after.is_empty() {
+            return Err(unexpected("more behind a key update, under the old key"));
+        }
+        spend(&mut self.limits.key_updates, "key updates")?;
+        self.rx = Key::new(self.version, self.secrets.next_rx()?)?;
+        if is_request == 1 && !self.we_closed {
+            self.next_tx_key(replies)?;
+        }
+        Ok(())
+    }
+
+    fn next_tx_key(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        let next = self.secrets.next_tx()?;
+        let update = [u8::from(HandshakeType::KeyUpdate), 0, 0, 1, 0];
+        self.tx.seal(Content::Handshake, out, |plain| plain.extend_from_slice(&update))?;
+        self.tx = Key::new(self.version, next)?;
+        Ok(())
+    }
+
+    fn send_alert(&mut self, level: u8, code: u8, out: &mut Vec<u8>) {
+        // Two bytes always fit, and an alert that can't be sealed isn't missed by anybody.
+        let _ = self.tx.seal(Content::Alert, out, |plain| plain.extend_from_slice(&[level, code]));
+    }
+}
+
+impl Secrets {
+    fn next_tx(&mut self) -> Result<(u64, ConnectionTrafficSecrets), Error> {
+        match self {
+            Secrets::Server(secrets) => Ok(secrets.update_tx_secret()?),
+            Secrets::Client(secrets) => Ok(secrets.update_tx_secret()?),
+            Secrets::OldServer | Secrets::OldClient => {
+                Err(Error::new(ErrorKind::Exhausted, "the connection has sealed as much as its key may"))
+            }
+        }
+    }
+
+    fn next_rx(&mut self) -> Result<(u64, ConnectionTrafficSecrets), Error> {
+        match self {
+            Secrets::Server(secrets) => Ok(secrets.update_rx_secret()?),
+            Secrets::Client(secrets) => Ok(secrets.update_rx_secret()?),
+            Secrets::OldServer | Secrets::OldClient => Err(unexpected("a key update in TLS 1.2")),
+        }
+    }
+}
+
+impl std::fmt::Debug for Secrets {
+    /// Never what they are.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Secrets::Server(_) | Secrets::OldServer => "of a server",
+            Secrets::Client(_) | Secrets::OldClient => "of a client",
+        })
+    }
+}
+
+/// A handshake message: its type, its body, and what follows it.
+type Message<'a> = (u8, &'a [u8], &'a [u8]);
+
+/// The first message in `bytes`, once it is whole.
+fn next_message(bytes: &[u8]) -> Result<Option<Message<'_>>, Error> {
+    let Some((&[kind, a, b, c], rest)) = bytes.split_first_chunk::<MESSAGE_HEADER>() else { return Ok(None) };
+    let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+    if length > MAX_MESSAGE {
+        return Err(Error::new(ErrorKind::Limit, "a handshake message is longer than is taken"));
+    }
+    Ok(rest.split_at_checked(length).map(|(body, after)| (kind, body, after)))
+}
+
+/// One of a few: an error when there is none left.
+fn spend(left: &mut u8, what: &str) -> Result<(), Error> {
+    *left = left.checked_sub(1).ok_or_else(|| unexpected(&format!("too many {what}")))?;
+    Ok(())
+}
+
+fn unexpected(text: &str) -> Error {
+    Error::new(ErrorKind::Protocol, text)
+}
+
+fn malformed(text: &str) -> Error {
+    Error::new(ErrorKind::Protocol, text).by_alert(AlertDescription::DecodeError)
+}
+
+#[cfg(test)]
+impl Traffic {
+    /// Seals whatever a test wants to be sealed.
+    pub(crate) fn seal_as(&mut self, content: Content, plain: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.tx.seal(content, &mut out, |text| text.extend_from_slice(plain)).unwrap();
+        out
+    }
+
+    pub(crate) fn request_key_update(&mut self, out: &mut Vec<u8>) {
+        let next = self.secrets.next_tx().unwrap();
+        out.extend(self.seal_as(Content::Handshake, &[24, 0, 0, 1, 1]));
+        self.tx = Key::new(self.version, next).unwrap();
+    }
+
+    /// As if so many records had gone each way.
+    pub(crate) fn age(&mut self, records: u64) {
+        self.tx.age(records);
+        self.rx.age(records);
+    }
+}
