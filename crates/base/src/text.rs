@@ -79,6 +79,34 @@ pub fn show_bytes(bytes: u64) -> String {
     format!("{value}{unit}")
 }
 
+/// A text for terminals: control characters, which might steer one, become points; line ends and tabs stay.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '.' } else { c }).collect()
+}
+
+/// An amount as people read it, by thousands, as what is sent and what lies on disks is counted: `999 B`, `1.2 kB`.
+pub fn decimal_bytes(bytes: u64) -> String {
+    scaled(bytes, 1000.0, ["kB", "MB", "GB", "TB", "PB"])
+}
+
+/// The same by 1024, as memory and options are counted: `999 B`, `1.2 KiB`.
+pub fn binary_bytes(bytes: u64) -> String {
+    scaled(bytes, 1024.0, ["KiB", "MiB", "GiB", "TiB", "PiB"])
+}
+
+/// With one digit after the point, which never shows a whole next unit.
+fn scaled(bytes: u64, step: f64, units: [&str; 5]) -> String {
+    let mut value = bytes as f64;
+    let mut fitting = "B";
+    for unit in units {
+        if value < step - if fitting == "B" { 0.0 } else { 0.05 } {
+            break;
+        }
+        (value, fitting) = (value / step, unit);
+    }
+    if fitting == "B" { format!("{bytes} B") } else { format!("{value:.1} {fitting}") }
+}
+
 /// A time in the largest unit that divides it: `500ms`, `90s`, `1d`. What is below a millisecond is dropped.
 pub fn show_duration(time: Duration) -> String {
     const UNITS: [(&str, u128); 5] =
@@ -119,6 +147,25 @@ mod tests {
         assert_eq!(parse_bytes("1.5G"), Some(3 << 29));
         assert_eq!((parse_bytes("0"), parse_bytes("12kb"), parse_bytes("7b")), (Some(0), Some(12 << 10), Some(7)));
         assert_eq!((parse_bytes("-1k"), parse_bytes("12q"), parse_bytes("")), (None, None, None));
+    }
+
+    #[test]
+    fn what_steers_a_terminal_is_no_text() {
+        assert_eq!(printable("a\tb\n\x1b[2J\r\u{9b}5n\x07\x7f \u{fc}"), "a\tb\n.[2J..5n.. \u{fc}");
+    }
+
+    #[test]
+    fn amounts_have_a_unit_that_fits() {
+        let amounts = [0, 999, 1000, 1023, 1024, 999_949, 999_950, 5_000_000_000, u64::MAX];
+        assert_eq!(
+            amounts.map(decimal_bytes),
+            ["0 B", "999 B", "1.0 kB", "1.0 kB", "1.0 kB", "999.9 kB", "1.0 MB", "5.0 GB", "18446.7 PB"]
+        );
+        let amounts = [0, 1000, 1023, 1024, 1536, (1 << 20) - 1, 1 << 20, 3 << 29, u64::MAX];
+        assert_eq!(
+            amounts.map(binary_bytes),
+            ["0 B", "1000 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "1.0 MiB", "1.5 GiB", "16384.0 PiB"]
+        );
     }
 
     #[test]

@@ -122,17 +122,6 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// `12.3 MB`: in powers of 1024, as memory is counted.
-pub fn bytes(n: u64) -> String {
-    const UNITS: [&str; 5] = ["bytes", "KB", "MB", "GB", "TB"];
-    let (mut value, mut unit) = (n as f64, 0);
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{n} bytes") } else { format!("{value:.1} {}", UNITS[unit]) }
-}
-
 /// `5.2 %`; 0 of nothing.
 pub fn percent(part: u64, whole: u64) -> String {
     let share = if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 };
@@ -156,7 +145,6 @@ mod tests {
     #[test]
     fn amounts_as_people_read_them() {
         assert_eq!((count(7), count(1234), count(1_234_567)), ("7".into(), "1,234".into(), "1,234,567".into()));
-        assert_eq!((bytes(1000), bytes(1 << 20)), ("1000 bytes".into(), "1.0 MB".into()));
         assert_eq!((percent(1, 8), percent(1, 1000), percent(1, 0)), ("12 %".into(), "0.10 %".into(), "0.00 %".into()));
         assert_eq!((time(0.25), time(65.0), time(90_061.0)), ("0.250 s".into(), "1 m 5 s".into(), "1 d 1 h".into()));
         assert_eq!((about("a {}", "b"), about("a {}", "")), ("a b".into(), "a NAME".into()));

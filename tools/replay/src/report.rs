@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
+use base::text::decimal_bytes;
 use serde_json::{Value, json};
 
 use crate::answer::SIGNS;
@@ -227,7 +228,7 @@ fn block(out: &mut String, s: &Value) {
         }
     }
     line(out, "requests", &format!("{counts}, in {} s", round(seconds, 2)));
-    let per_second = |bytes: u64| size(bytes as f64 / seconds.max(1e-9));
+    let per_second = |bytes: u64| decimal_bytes((bytes as f64 / seconds.max(1e-9)) as u64);
     let (rate, inward, outward) = (&s["rate"], per_second(n("bytes_in")), per_second(n("bytes_out")));
     line(out, "rate", &format!("{rate} answers/s, {inward}/s in, {outward}/s out"));
     line(out, "latency", &times(&s["latency_ms"]));
@@ -288,15 +289,4 @@ fn times(t: &Value) -> String {
         of("p99.9"),
         of("max")
     )
-}
-
-/// Bytes for people.
-pub fn size(bytes: f64) -> String {
-    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
-    let (mut n, mut unit) = (bytes, 0);
-    while n >= 1000.0 && unit + 1 < UNITS.len() {
-        n /= 1000.0;
-        unit += 1;
-    }
-    format!("{} {}", round(n, if unit == 0 { 0 } else { 1 }), UNITS[unit])
 }

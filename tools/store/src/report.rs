@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What was found in a store, summed up: for people and for programs.
 
+use base::text::decimal_bytes;
 use disk::Lost;
 use disk::survey::{Entry, Found, Looked, Shape, Table};
 use serde_json::json;
 
-use crate::histogram::{HITS, Histogram, SIZES, TIMES, size};
+use crate::histogram::{HITS, Histogram, SIZES, TIMES};
 
 /// What was found so far.
 #[derive(Debug)]
@@ -95,15 +96,16 @@ impl Report {
     pub fn line(&self) -> String {
         let wrong = self.damaged + self.unread;
         let wrong = if wrong == 0 { String::new() } else { format!(", {wrong} damaged") };
-        format!("{} objects, {}{wrong}", self.objects, size(self.bytes))
+        format!("{} objects, {}{wrong}", self.objects, decimal_bytes(self.bytes))
     }
 
     /// For people.
     pub fn text(&self, file: &str) -> String {
         let Shape { segment_bytes, segments, used, unreadable } = self.shape;
         let free = segments - used.min(segments) - unreadable;
-        let mut text = format!("{file}: {segments} segments of {}, {used} in use, {free} free\n", size(segment_bytes));
-        text.push_str(&format!("{} objects, {}\n", self.objects, size(self.bytes)));
+        let mut text =
+            format!("{file}: {segments} segments of {}, {used} in use, {free} free\n", decimal_bytes(segment_bytes));
+        text.push_str(&format!("{} objects, {}\n", self.objects, decimal_bytes(self.bytes)));
         let notes = [
             (self.removed, "objects were removed and still take space"),
             (self.expired, "objects have expired and still take space"),

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use accesslog::{By, Gathered, Hitter, Measure, Moment};
+use base::text::decimal_bytes;
 use screen::{Key, Line, Screen, Style};
 
 use crate::options::Options;
@@ -125,7 +126,7 @@ impl Page {
             by.heading(),
             self.measure.word(),
             total.requests / seconds,
-            bytes(total.bytes / seconds),
+            decimal_bytes((total.bytes / seconds) as u64),
             total.hits * 100.0 / asked
         ));
         let ident = if moment.is_over { format!("{} (over)", self.ident) } else { self.ident.clone() };
@@ -160,30 +161,8 @@ fn row_of(row: &Hitter, share: f64, seconds: f64) -> String {
     format!(
         "{share:>5.1}%  {:>8.1}  {:>9}  {hits:>5}  {:>6.2}s  {elements}{}",
         sums.requests / seconds,
-        bytes(sums.bytes / seconds),
+        decimal_bytes((sums.bytes / seconds) as u64),
         sums.backend_seconds / seconds,
         printable(&row.key)
     )
-}
-
-/// `1.2 MB`
-fn bytes(bytes: f64) -> String {
-    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
-    let mut at = 0;
-    let mut bytes = bytes;
-    while bytes >= 1000.0 && at + 1 < UNITS.len() {
-        bytes /= 1000.0;
-        at += 1;
-    }
-    if at == 0 { format!("{bytes:.0} B") } else { format!("{bytes:.1} {}", UNITS[at]) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_short() {
-        assert_eq!([0.0, 999.0, 1234.0, 5e6, 7e15].map(bytes), ["0 B", "999 B", "1.2 kB", "5.0 MB", "7000.0 TB"]);
-    }
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
+use base::text::decimal_bytes;
 use engine::Req;
 use engine::bereq::Bereq;
 use engine::current::TransactionKind;
@@ -56,8 +57,9 @@ impl Report {
             // An arena isn't the worker's own memory.
             paged += if arena.is_some() { 0 } else { store.paged_bytes() + kept };
             let bytes = here + arena.unwrap_or(store.paged_bytes() + kept);
-            let limit = store.limit_bytes().map_or("no limit".to_owned(), |limit| format!("limit {}", human(limit)));
-            let text = format!("objects, and bodies on their way; {limit}; {} of free pages", human(kept));
+            let limit =
+                store.limit_bytes().map_or("no limit".to_owned(), |limit| format!("limit {}", decimal_bytes(limit)));
+            let text = format!("objects, and bodies on their way; {limit}; {} of free pages", decimal_bytes(kept));
             rows.push(Row { name: format!("storage.{}", store.name()), bytes, count: None, text });
         }
         let mut disk_buffers = 0;
@@ -68,10 +70,10 @@ impl Report {
             disk_buffers += on_heap;
             let text = format!(
                 "index {}, on their way to the disk {}, read from it {}, held for that {}",
-                human(usage.index_bytes),
-                human(usage.buffer_bytes),
-                human(usage.read_bytes),
-                human(locked)
+                decimal_bytes(usage.index_bytes),
+                decimal_bytes(usage.buffer_bytes),
+                decimal_bytes(usage.read_bytes),
+                decimal_bytes(locked)
             );
             let bytes = usage.index_bytes + locked + on_heap;
             rows.push(Row { name: format!("disk.{store}"), bytes, count: Some(usage.objects), text });
@@ -88,11 +90,11 @@ impl Report {
         let objects = engine.main.n_objectcore.get();
         let index = format!(
             "records {}, tables {}, expiry {}, eviction {}, memory of those gone {}",
-            human(footprint.objcores),
-            human(footprint.tables),
-            human(footprint.expiry),
-            human(footprint.eviction),
-            human(footprint.tombstones)
+            decimal_bytes(footprint.objcores),
+            decimal_bytes(footprint.tables),
+            decimal_bytes(footprint.expiry),
+            decimal_bytes(footprint.eviction),
+            decimal_bytes(footprint.tombstones)
         );
         rows.push(Row { name: "index".to_owned(), bytes: footprint.bytes(), count: Some(objects), text: index });
         let mut row = |name: &str, bytes, count, text: &str| {
@@ -114,14 +116,14 @@ impl Report {
 
     /// For people.
     pub fn text(&self) -> String {
-        let all = human(self.usage.bytes());
+        let all = decimal_bytes(self.usage.bytes());
         let mut out = match self.limit {
-            Some(limit) => format!("{all} of {} (memory_limit), step: {}\n", human(limit), self.step),
+            Some(limit) => format!("{all} of {} (memory_limit), step: {}\n", decimal_bytes(limit), self.step),
             None => format!("{all} (no memory_limit)\n"),
         };
         for row in &self.rows {
             let count = row.count.map_or(String::new(), |count| count.to_string());
-            let _ = writeln!(out, "{:<20} {:>9} {count:>9}  {}", row.name, human(row.bytes), row.text);
+            let _ = writeln!(out, "{:<20} {:>9} {count:>9}  {}", row.name, decimal_bytes(row.bytes), row.text);
         }
         out
     }
@@ -158,19 +160,6 @@ fn left_over(shares: &HeapShares, heap: u64, private: u64) -> (u64, u64) {
     (held.saturating_sub(known), private.saturating_sub(held.max(known)))
 }
 
-fn human(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
-    let mut value = bytes as f64;
-    let mut unit = "B";
-    for next in UNITS {
-        if value < 1000.0 {
-            break;
-        }
-        (value, unit) = (value / 1000.0, next);
-    }
-    if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,14 +171,6 @@ mod tests {
         assert_eq!(left_over(&shares(100), 0, 300), (175, 0), "the heap isn't counted");
         assert_eq!(left_over(&shares(400), 200, 300), (0, 0), "a guess that is too high");
         assert_eq!(left_over(&shares(100), 400, 300), (175, 0), "held and never written to");
-    }
-
-    #[test]
-    fn sizes_are_shown_with_one_digit_after_the_point() {
-        assert_eq!(
-            [0, 999, 1000, 1_550_000, 20_000_000_000].map(human),
-            ["0 B", "999 B", "1.0 kB", "1.6 MB", "20.0 GB"]
-        );
     }
 
     #[test]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The facts on one screen: a word at the left, what there is to say at the right.
 
+use base::text::binary_bytes;
+
 use super::facts::{Facts, Parameter, Store};
 use super::process::quoted;
 
@@ -80,29 +82,23 @@ fn duration(seconds: u64) -> String {
     }
 }
 
-fn bytes(bytes: u64) -> String {
-    let units = ["KB", "MB", "GB", "TB"];
-    let (mut value, mut unit) = (bytes as f64, "bytes");
-    for next in units {
-        if value < 1024.0 {
-            break;
-        }
-        (value, unit) = (value / 1024.0, next);
-    }
-    if unit == "bytes" { format!("{bytes} bytes") } else { format!("{value:.1} {unit}") }
-}
-
 fn store(store: &Store) -> String {
     let kind = store.kind.as_deref().map_or(String::new(), |kind| format!(" ({kind})"));
-    let front =
-        store.front.map_or(String::new(), |(used, all)| format!("; in memory {} of {}", bytes(used), bytes(all)));
+    let front = store
+        .front
+        .map_or(String::new(), |(used, all)| format!("; in memory {} of {}", binary_bytes(used), binary_bytes(all)));
     match store.free {
         Some(free) if store.used + free > 0 => {
             let all = store.used + free;
             let share = store.used as f64 * 100.0 / all as f64;
-            format!("{}{kind}: {} of {} used, {share:.1} %{front}", store.name, bytes(store.used), bytes(all))
+            format!(
+                "{}{kind}: {} of {} used, {share:.1} %{front}",
+                store.name,
+                binary_bytes(store.used),
+                binary_bytes(all)
+            )
         }
-        _ => format!("{}{kind}: {} used", store.name, bytes(store.used)),
+        _ => format!("{}{kind}: {} used", store.name, binary_bytes(store.used)),
     }
 }
 
@@ -178,7 +174,7 @@ worker       running, process 11, for 1 min 1 s
 started as   varnishd -f '/etc/my site.vcl'
 listens on   127.0.0.1:80 (a0)
 VCL          not known
-storage      s0 (malloc): 512 bytes of 2.0 KB used, 25.0 %; in memory 2 bytes of 512 bytes
+storage      s0 (malloc): 512 B of 2.0 KiB used, 25.0 %; in memory 2 B of 512 B
 objects      0, 0 evicted to make room
 requests     0: hit rate 75.0 % (3 hits, 1 misses), 0 passes
 restarts     0 (0 died, 0 of them in a panic)

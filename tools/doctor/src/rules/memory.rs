@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Rules about the host's memory, processors and what a control group leaves of them.
 
+use base::text::binary_bytes;
+
 use crate::host::{Host, named, pressure};
-use crate::rule::{Area, Rule, SOUND, Severity, bytes, count, percent, when};
+use crate::rule::{Area, Rule, SOUND, Severity, count, percent, when};
 
 pub const RULES: &[Rule] = &[
     Rule {
@@ -28,10 +30,12 @@ pub const RULES: &[Rule] = &[
                 _ => (total, "the machine has".to_owned()),
             };
             if let Some(store) = stores.iter().find(|store| store.memory().is_none()) {
-                return when(true, || format!("-s {} has no size; {whose} {}", store.spec, bytes(limit)));
+                return when(true, || format!("-s {} has no size; {whose} {}", store.spec, binary_bytes(limit)));
             }
             let sold: u64 = stores.iter().filter_map(|store| store.memory()).fold(0, u64::saturating_add);
-            when(sold >= limit / 5 * 4, || format!("the stores may take {}; {whose} {}", bytes(sold), bytes(limit)))
+            when(sold >= limit / 5 * 4, || {
+                format!("the stores may take {}; {whose} {}", binary_bytes(sold), binary_bytes(limit))
+            })
         },
     },
     Rule {
@@ -50,7 +54,7 @@ pub const RULES: &[Rule] = &[
             let text = facts.host.needs(&facts.host.of_process("status")?)?;
             let swapped = named(&text, "VmSwap").unwrap_or(0) << 10;
             when(swapped >= 16 << 20, || {
-                format!("{} of process {} are in swap", bytes(swapped), facts.host.pid.unwrap_or(0))
+                format!("{} of process {} are in swap", binary_bytes(swapped), facts.host.pid.unwrap_or(0))
             })
         },
     },
@@ -133,7 +137,7 @@ pub const RULES: &[Rule] = &[
                 used.into_iter().max_by(|(a, of_a, _), (b, of_b, _)| share(*a, *of_a).total_cmp(&share(*b, *of_b)));
             let Some((used, limit, dir)) = fullest else { return SOUND };
             when(share(used, limit) >= 0.9, || {
-                format!("/{dir}: {} of {} ({})", bytes(used), bytes(limit), percent(used, limit))
+                format!("/{dir}: {} of {} ({})", binary_bytes(used), binary_bytes(limit), percent(used, limit))
             })
         },
     },

@@ -3,8 +3,10 @@
 
 use std::collections::HashMap;
 
+use base::text::binary_bytes;
+
 use crate::host::{Host, paired};
-use crate::rule::{Area, Finding, Rule, SOUND, Severity, bytes, count, found_at, percent, when};
+use crate::rule::{Area, Finding, Rule, SOUND, Severity, count, found_at, percent, when};
 
 pub const RULES: &[Rule] = &[
     Rule {
@@ -232,7 +234,7 @@ pub const RULES: &[Rule] = &[
         look: |facts| {
             let host = &facts.host;
             let lost = host.grown(&host.net("snmp"), |text| paired(text, "Udp", "RcvbufErrors"))?;
-            let most = host.sysctl("net.core.rmem_max").map_or_else(|_| "unknown".into(), bytes);
+            let most = host.sysctl("net.core.rmem_max").map_or_else(|_| "unknown".into(), binary_bytes);
             when(lost >= few(host, 100), || {
                 format!("{} packets lost {}; net.core.rmem_max is {most}", count(lost), host.since())
             })
@@ -253,7 +255,7 @@ pub const RULES: &[Rule] = &[
             let most = |name| Ok::<u64, String>(facts.host.sysctls(name)?.get(2).copied().unwrap_or(u64::MAX));
             let (read, write) = (most("net.ipv4.tcp_rmem")?, most("net.ipv4.tcp_wmem")?);
             when(read.min(write) < 1 << 20, || {
-                format!("tcp_rmem ends at {}, tcp_wmem at {}", bytes(read), bytes(write))
+                format!("tcp_rmem ends at {}, tcp_wmem at {}", binary_bytes(read), binary_bytes(write))
             })
         },
     },

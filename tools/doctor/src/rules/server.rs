@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Rules about the server, by what it counts and what its CLI tells.
 
-use crate::rule::{Area, Rule, SOUND, Severity, bytes, count, found, found_at, percent, time, when};
+use base::text::binary_bytes;
+
+use crate::rule::{Area, Rule, SOUND, Severity, count, found, found_at, percent, time, when};
 use crate::server::Server;
 
 pub const RULES: &[Rule] = &[
@@ -102,7 +104,7 @@ pub const RULES: &[Rule] = &[
                 |name| -> u64 { all(server, name).filter(|(store, _)| *store != "Transient").map(|(_, n)| n).sum() };
             let others = sum("g_bytes") + sum("g_space");
             when(used >= 64 << 20 && used * 4 >= others, || {
-                format!("Transient holds {}, the others may hold {}", bytes(used), bytes(others))
+                format!("Transient holds {}, the others may hold {}", binary_bytes(used), binary_bytes(others))
             })
         },
     },
@@ -533,5 +535,7 @@ fn stores(server: &Server) -> Vec<String> {
     let free = |store: &str| all(server, "g_space").find(|(name, _)| *name == store).map_or(0, |(_, n)| n);
     let bounded =
         all(server, "g_bytes").map(|(name, used)| (name, used, free(name))).filter(|(name, ..)| *name != "Transient");
-    bounded.map(|(name, used, free)| format!("store {name}: {} used, {} free", bytes(used), bytes(free))).collect()
+    bounded
+        .map(|(name, used, free)| format!("store {name}: {} used, {} free", binary_bytes(used), binary_bytes(free)))
+        .collect()
 }

@@ -490,12 +490,12 @@ fn a_control_group_above_may_be_the_tightest() {
         b.write(&format!("{OWN}/memory.max"), "10000000000\n");
         b.write(&format!("{ABOVE}/memory.max"), "2000000000\n");
     });
-    assert!(sold.contains("/system.slice allows 1.9 GB"), "{sold}");
+    assert!(sold.contains("/system.slice allows 1.9 GiB"), "{sold}");
     let own_is_tighter = said("memory-oversold", |b| {
         b.write(&format!("{OWN}/memory.max"), "2000000000\n");
         b.write(&format!("{ABOVE}/memory.max"), "10000000000\n");
     });
-    assert!(own_is_tighter.contains("varnish.service allows 1.9 GB"), "{own_is_tighter}");
+    assert!(own_is_tighter.contains("varnish.service allows 1.9 GiB"), "{own_is_tighter}");
     let full = said("cgroup-memory", |b| {
         for (dir, most, now) in [(OWN, "10000000000", "1900000000"), (ABOVE, "20000000000", "19900000000")] {
             b.write(&format!("{dir}/memory.max"), most);
