@@ -3,7 +3,9 @@
 //! is gone) is no reason to panic, as std's macros do.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+
+use crate::text::printable;
 
 /// To standard output, as it is.
 pub fn out(text: impl Display) {
@@ -15,6 +17,16 @@ pub fn out(text: impl Display) {
 pub fn is_read(text: impl Display) -> bool {
     let mut to = io::stdout().lock();
     write!(to, "{text}").and_then(|()| to.flush()).is_ok()
+}
+
+/// To standard output, with words of others in it (of a server, of a log): a terminal gets none that would steer it.
+pub fn foreign(text: impl Display) {
+    if io::stdout().is_terminal() { out(printable(&text.to_string())) } else { out(text) }
+}
+
+/// To standard error, as `foreign`.
+pub fn foreign_err(text: impl Display) {
+    if io::stderr().is_terminal() { err(printable(&text.to_string())) } else { err(text) }
 }
 
 /// To standard error, as it is.

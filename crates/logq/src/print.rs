@@ -15,12 +15,21 @@ use crate::select::Select;
 pub enum Style {
     /// As varnishlog does.
     Text,
-    /// The same with colours.
-    Coloured,
     /// Number, old tag name, side and data.
     FourColumns,
     /// One JSON object per transaction.
     Json,
+}
+
+/// Style, and what depends on who reads it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Look {
+    /// How it is laid out.
+    pub style: Style,
+    /// With colours.
+    pub has_colours: bool,
+    /// A terminal shows it: control characters, which whoever sends a request may have chosen, come as `%1b`.
+    pub is_terminal: bool,
 }
 
 const BOLD: &str = "\x1b[1m";
@@ -56,29 +65,29 @@ pub fn is_shown(select: &Select, txn: &Txn<'_>) -> bool {
 ///
 /// # Errors
 /// Those of `out`.
-pub fn group(out: &mut dyn Write, select: &Select, style: Style, group: &[Txn<'_>]) -> io::Result<()> {
+pub fn group(out: &mut dyn Write, select: &Select, look: Look, group: &[Txn<'_>]) -> io::Result<()> {
     let mut has_title = false;
     for txn in group.iter().filter(|txn| is_shown(select, txn)) {
-        match style {
+        match look.style {
             Style::Json => json(out, select, txn)?,
             Style::FourColumns => {
                 for rec in records(txn.records).filter(|r| select.shows(r)) {
                     write!(out, "{:>5} {:<12} {} ", rec.vxid, names::old_name(rec.tag), rec.side())?;
-                    data(out, &rec)?;
+                    data(out, &rec, look.is_terminal)?;
                 }
             }
-            Style::Text | Style::Coloured => {
+            Style::Text => {
                 has_title |= txn.level > 0;
-                transaction(out, select, style, txn)?;
+                transaction(out, select, look, txn)?;
             }
         }
     }
     if has_title { out.write_all(b"\n") } else { Ok(()) }
 }
 
-fn transaction(out: &mut dyn Write, select: &Select, style: Style, txn: &Txn<'_>) -> io::Result<()> {
+fn transaction(out: &mut dyn Write, select: &Select, look: Look, txn: &Txn<'_>) -> io::Result<()> {
     let verbose = txn.level == 0 || select.verbose;
-    let colours = style == Style::Coloured;
+    let colours = look.has_colours;
     if txn.level > 0 {
         let (begin, end) = if colours { (BOLD, PLAIN) } else { ("", "") };
         let (left, middle) = if verbose { (" ".repeat(11), "  ") } else { (String::new(), "") };
@@ -99,7 +108,7 @@ fn transaction(out: &mut dyn Write, select: &Select, style: Style, txn: &Txn<'_>
         if verbose {
             write!(out, "{} ", rec.side())?;
         }
-        data(out, &rec)?;
+        data(out, &rec, look.is_terminal)?;
     }
     Ok(())
 }
@@ -122,16 +131,11 @@ fn mark(level: u32, sign: char) -> String {
 }
 
 /// Writes a record's data and a newline.
-fn data(out: &mut dyn Write, rec: &Rec<'_>) -> io::Result<()> {
+fn data(out: &mut dyn Write, rec: &Rec<'_>, is_terminal: bool) -> io::Result<()> {
     match rec.tag.kind() {
         TagKind::Unsafe => {
             out.write_all(b"\"")?;
-            for byte in rec.raw {
-                match byte {
-                    b' '..=b'~' => out.write_all(&[*byte])?,
-                    byte => write!(out, "%{byte:02x}")?,
-                }
-            }
+            escaped(out, rec.raw, |byte| matches!(byte, b' '..=b'~'))?;
             out.write_all(b"\"\n")
         }
         TagKind::Binary => {
@@ -142,10 +146,26 @@ fn data(out: &mut dyn Write, rec: &Rec<'_>) -> io::Result<()> {
             out.write_all(b"]\n")
         }
         TagKind::Plain | TagKind::Unused => {
-            out.write_all(rec.text())?;
+            match (is_terminal, std::str::from_utf8(rec.text())) {
+                (false, _) => out.write_all(rec.text())?,
+                (true, Ok(text)) if !text.contains(is_control) => out.write_all(rec.text())?,
+                (true, _) => escaped(out, rec.text(), |byte| matches!(byte, b' '..=b'~' | b'\t'))?,
+            }
             out.write_all(b"\n")
         }
     }
+}
+
+fn is_control(c: char) -> bool {
+    c.is_control() && c != '\t'
+}
+
+/// Bytes that aren't `plain` as `%xx`.
+fn escaped(out: &mut dyn Write, bytes: &[u8], plain: impl Fn(u8) -> bool) -> io::Result<()> {
+    bytes.iter().try_for_each(|byte| match plain(*byte) {
+        true => out.write_all(&[*byte]),
+        false => write!(out, "%{byte:02x}"),
+    })
 }
 
 /// `{"vxid":2,"type":"req","reason":"rxreq","level":1,"parent":0,"records":[{"tag":"ReqURL","data":"/"}]}`; bytes that

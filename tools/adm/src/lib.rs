@@ -11,12 +11,14 @@ pub mod status;
 pub mod upgrade;
 mod words;
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use admin::{Connection, Door, is_good};
 use base::print;
+use base::text::printable;
 use cli::{Decoder, Reply, Status};
 use logq::getopt::OptError;
 use logq::tool::Attach;
@@ -207,7 +209,12 @@ fn show_reply(reply: &Reply, show: Show) {
         Show::Script | Show::Interactive => {
             let head = if show == Show::Interactive { format!("{number}\n") } else { String::new() };
             let tail: &[u8] = if reply.status == Status::Truncated { b"\n[response was truncated]\n" } else { b"\n" };
-            out.write_all(head.as_bytes()).and_then(|()| out.write_all(&reply.body)).and_then(|()| out.write_all(tail))
+            // Bans have texts in them that whoever sends a request may have chosen.
+            let body = match out.is_terminal() {
+                true => printable(&reply.text()).into_bytes().into(),
+                false => Cow::Borrowed(&reply.body[..]),
+            };
+            out.write_all(head.as_bytes()).and_then(|()| out.write_all(&body)).and_then(|()| out.write_all(tail))
         }
     };
     // Nobody reads: nothing is left to do with what else comes.

@@ -49,7 +49,7 @@ pub fn main(args: &[String]) -> i32 {
     // Of a JSON reply only what it is about: head and envelope are the CLI's.
     match if command.ends_with("-j\n") { content(&text) } else { Some(text.into_owned()) } {
         Some(shown) => {
-            print::out(format_args!("{}\n", shown.trim_end()));
+            print::foreign(format_args!("{}\n", shown.trim_end()));
             0
         }
         None => {

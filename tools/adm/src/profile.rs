@@ -54,7 +54,7 @@ pub fn main(args: &[String]) -> i32 {
     let Some(mut connection) = config.connect() else { return 2 };
     match count(&mut connection, words.rest.first().map(String::as_str), seconds, json) {
         Ok(table) => {
-            print::out(format_args!("{}\n", table.trim_end()));
+            print::foreign(format_args!("{}\n", table.trim_end()));
             0
         }
         Err(reason) => {

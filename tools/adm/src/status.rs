@@ -41,6 +41,6 @@ pub fn main(args: &[String]) -> i32 {
         other => return COMMAND.refuse(&format!("no format {other}")),
     };
     let Some(facts) = facts::gather(&words.config()) else { return 2 };
-    print::out(show(&facts));
+    print::foreign(show(&facts));
     i32::from(!facts.is_running())
 }

@@ -45,11 +45,11 @@ fn ask(config: &Config) -> i32 {
     let Some(mut connection) = config.connect() else { return 2 };
     match connection.ask(b"upgrade\n") {
         Ok(reply) if is_good(reply.status) => {
-            print::out(format_args!("{}", reply.text()));
+            print::foreign(reply.text());
             0
         }
         Ok(reply) => {
-            print::err(format_args!("{}\n", reply.text().trim_end()));
+            print::foreign_err(format_args!("{}\n", reply.text().trim_end()));
             1
         }
         Err(status) => status.clamp(1, 2),

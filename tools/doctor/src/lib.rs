@@ -37,7 +37,7 @@ pub fn main(args: &[String]) -> i32 {
         }
         Ok(Invocation::Run(options)) => {
             return run(&options).unwrap_or_else(|error| {
-                print::err(format_args!("lacquer doctor: {error}\n"));
+                print::foreign_err(format_args!("lacquer doctor: {error}\n"));
                 2
             });
         }
@@ -54,7 +54,7 @@ fn run(options: &Options) -> Result<i32, String> {
     let report = Report::new(options, &seen.facts, seen.is_early);
     match options.format {
         Format::Json => print::out(format_args!("{:#}\n", report.json())),
-        Format::Text => print::out(report.text()),
+        Format::Text => print::foreign(report.text()),
     }
     Ok(match () {
         () if report.is_blind() || seen.is_gone => 2,

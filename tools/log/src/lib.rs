@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal, Write};
 
 use logq::getopt::{Opt, OptMatch};
 use logq::output::Output;
-use logq::print::{self, Style};
+use logq::print::{self, Look, Style};
 use logq::program::{self, Cli, Program};
 use logq::source::{FILE_HEAD, strerror};
 use logq::tool::Failure;
@@ -107,23 +107,19 @@ impl Program for Config {
                 self.tool.select.option(letter, tag).map_err(Failure::new)?;
             }
         }
-        let is_shown = self.file.is_none() && io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let style = match (self.style, self.colour) {
-            (Some(style), _) => style,
-            (None, Some(true)) => Style::Coloured,
-            (None, None) if is_shown => Style::Coloured,
-            (None, _) => Style::Text,
-        };
+        let is_terminal = self.file.as_deref().is_none_or(|file| file == "-") && io::stdout().is_terminal();
+        let has_colours = self.colour.unwrap_or(is_terminal && std::env::var_os("NO_COLOR").is_none());
+        let look = Look { style: self.style.unwrap_or(Style::Text), has_colours, is_terminal };
         let head: &[u8] = if is_binary { FILE_HEAD } else { b"" };
         let out = Output::open(self.file, self.append, !self.unbuffered, head).map_err(|e| cannot_open(&e))?;
         let reopens = self.tool.daemon;
-        self.tool.run(&mut Log { style, is_binary, reopens, out })?;
+        self.tool.run(&mut Log { look, is_binary, reopens, out })?;
         Ok(0)
     }
 }
 
 struct Log {
-    style: Style,
+    look: Look,
     is_binary: bool,
     reopens: bool,
     out: Output,
@@ -136,7 +132,7 @@ fn cannot_open(error: &io::Error) -> Failure {
 impl Sink for Log {
     fn group(&mut self, select: &Select, group: &[Txn<'_>]) -> io::Result<Flow> {
         if !self.is_binary {
-            print::group(&mut self.out, select, self.style, group)?;
+            print::group(&mut self.out, select, self.look, group)?;
             return Ok(Flow::On);
         }
         for txn in group {

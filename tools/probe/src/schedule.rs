@@ -40,8 +40,8 @@ pub fn run(options: &Options, targets: &[Target]) -> Result<Report, String> {
         if is_interrupted || is_ending && under_way == 0 {
             report.end(begin.elapsed(), under_way);
             if tells {
-                print::out(report.text());
-                print::out(report.verdict_text());
+                print::foreign(report.text());
+                print::foreign(report.verdict_text());
             }
             return Ok(report);
         }
@@ -72,11 +72,11 @@ pub fn run(options: &Options, targets: &[Target]) -> Result<Report, String> {
                 let news = report.news(&sample);
                 report.add(sample);
                 if let Some(line) = news.filter(|_| tells && !options.is_quiet) {
-                    print::out(line);
+                    print::foreign(line);
                 }
                 if tells && options.every > 0 && report.requests().is_multiple_of(options.every) {
                     report.end(begin.elapsed(), under_way);
-                    print::out(report.text());
+                    print::foreign(report.text());
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}

@@ -48,12 +48,12 @@ pub fn main(args: &[String]) -> i32 {
         Ok(Invocation::Serve(serve)) => fleet::worker::serve(&serve),
         Ok(Invocation::Run(options)) => run::run(&options),
         Err(error) => {
-            print::err(format_args!("lacquer replay: {error}\n"));
+            print::foreign_err(format_args!("lacquer replay: {error}\n"));
             return 2;
         }
     };
     done.unwrap_or_else(|error| {
-        print::err(format_args!("lacquer replay: {error}\n"));
+        print::foreign_err(format_args!("lacquer replay: {error}\n"));
         1
     })
 }
@@ -66,7 +66,7 @@ fn compared(a: &str, b: &str, format: Format) -> Result<i32, String> {
 
 fn print(format: Format, json: &Value, text: impl FnOnce() -> String) {
     match format {
-        Format::Text => print::out(text()),
+        Format::Text => print::foreign(text()),
         Format::Json => print::out(format_args!("{json:#}\n")),
     }
 }

@@ -111,7 +111,7 @@ fn parts(o: &Options, mut meter: Option<Meter>, sender: &mut dyn Sender) -> Resu
         }
         if o.format == Format::Text {
             let heading = if name.is_empty() { String::new() } else { format!("== {name}\n") };
-            print::out(format_args!("{heading}{}", report::text(&report)));
+            print::foreign(format_args!("{heading}{}", report::text(&report)));
         }
         parts.push(report);
         passed = o.scenario.passed(sender.stats());
