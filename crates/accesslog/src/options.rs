@@ -11,7 +11,7 @@ use crate::format::LogFormat;
 use crate::gather::Gathering;
 
 /// How long a running log may be followed.
-const TIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(1_000_000_000);
+const TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1_000_000_000);
 
 impl Gathering {
     /// Takes an argument in if it is one of these: a file's name, `-n`, `--live`, `--log-format`, `-d`, `-q`; whether it was.
@@ -78,7 +78,7 @@ mod tests {
             ("-q", "which log"),
             ("--live a.log", "not both"),
             ("-n", "-n needs a value"),
-            ("a.log -d 0", "-d 0: not a time from 1s"),
+            ("a.log -d 0", "-d 0: not a time from 100ms"),
             ("a.log --top 5", "--top"),
             ("a.log -h", "no option"),
         ] {

@@ -12,6 +12,7 @@ pub mod print;
 pub mod short;
 pub mod spelling;
 pub mod text;
+pub mod tool;
 mod vxid;
 
 pub use clock::{Clock, Mono, Real};

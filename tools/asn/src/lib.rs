@@ -13,7 +13,7 @@ use base::print;
 use networks::Database;
 
 pub use options::usage;
-use options::{Format, Invocation, Options};
+use options::{Format, Options, TOOL};
 use report::Report;
 use tally::Tally;
 
@@ -21,20 +21,7 @@ use tally::Tally;
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    match options::parse(args) {
-        Ok(Invocation::Help) => {
-            print::out(usage());
-            0
-        }
-        Ok(Invocation::Run(options)) => run(&options).unwrap_or_else(|error| {
-            print::err(format_args!("lacquer asn: {error}\n"));
-            2
-        }),
-        Err(error) => {
-            print::err(format_args!("lacquer asn: {error}\n{}", options::SYNOPSIS));
-            2
-        }
-    }
+    TOOL.main(args, options::parse, run)
 }
 
 fn run(options: &Options) -> Result<i32, String> {
@@ -53,11 +40,11 @@ fn run(options: &Options) -> Result<i32, String> {
     let report = Report::new(options, &gathered, &database);
     match options.format {
         Format::Json => print::out(format_args!("{:#}\n", report.json())),
-        Format::Text => print::out(report.text()),
+        Format::Text => print::foreign(report.text()),
         Format::Svg => print::out(report.svg()),
     }
     if options.format != Format::Json {
-        report.remarks().iter().for_each(|remark| print::err(format_args!("lacquer asn: {remark}\n")));
+        report.remarks().iter().for_each(|remark| TOOL.remark(remark));
     }
     Ok(i32::from(report.is_empty()))
 }

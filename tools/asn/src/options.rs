@@ -4,13 +4,14 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use accesslog::{Gathering, LogFormat, Sources, Stamp};
+use accesslog::{Gathering, Stamp};
 use base::args::{Arg, Args};
+use base::tool::{Invocation, Tool};
 use networks::{Country, country_of};
 
 use crate::tally::Window;
 
-pub const SYNOPSIS: &str = "\
+const SYNOPSIS: &str = "\
 Usage: lacquer asn --db FILE... [options] LOG...
        lacquer asn --db FILE... [options] -n DIR
 ";
@@ -83,48 +84,35 @@ pub struct Options {
     pub format: Format,
 }
 
-/// What the words ask for.
-#[derive(Debug)]
-pub enum Invocation {
-    Run(Box<Options>),
-    Help,
-}
+/// The command.
+pub const TOOL: Tool = Tool { name: "lacquer asn", synopsis: SYNOPSIS, details: DETAILS };
 
 /// The whole help.
 pub fn usage() -> String {
-    format!("{SYNOPSIS}{DETAILS}")
+    TOOL.usage()
 }
 
 /// Reads the words.
 ///
 /// # Errors
 /// One line that names the wrong one.
-pub fn parse(args: &[String]) -> Result<Invocation, String> {
+pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
     let mut options = Options { top: 40, ..Options::default() };
     // A request that VCL restarts is answered by what it became.
-    let mut sources = Sources { with_caused: true, ..Sources::default() };
+    options.gathering.sources.with_caused = true;
     let mut args = Args::new(args);
     while let Some(arg) = args.next()? {
-        let name = match arg {
-            Arg::Help => return Ok(Invocation::Help),
-            Arg::Word(file) => {
-                sources.files.push(file.to_owned());
-                continue;
-            }
-            Arg::Option(name) => name,
-        };
+        if options.gathering.take(arg, &mut args)? {
+            continue;
+        }
+        let Arg::Option(name) = arg else { return Ok(Invocation::Help) };
         match name {
-            "-q" | "--quiet" => options.gathering.is_quiet = true,
-            "--live" => sources.live = Some(shm::reader::Reader::workdir_of(None)),
-            "-n" => sources.live = Some(shm::reader::Reader::workdir_of(Some(args.value()?))),
             "--db" => options.databases.push(args.value()?.to_owned()),
             "--names" => options.names.push(args.value()?.to_owned()),
-            "--log-format" => sources.format = Some(LogFormat::parse(args.value()?)?),
             "--country" => options.countries.push(args.parsed("two letters, as NZ", country_of)?),
             "--from" => options.window.from = Some(args.parsed(STAMP, stamp)?),
             "--to" => options.window.to = Some(args.parsed(STAMP, stamp)?),
             "--window" => options.window.length = Some(args.time(TIMES)?),
-            "-d" | "--duration" => options.gathering.duration = Some(args.time(TIMES)?),
             "--top" => options.top = args.number(0..=u64::MAX)?,
             "--group" => options.group = args.one_of(&[("asn", Group::Network), ("country", Group::Country)])?,
             "--sort" => options.measure = args.one_of(&[("bytes", Measure::Bytes), ("requests", Measure::Requests)])?,
@@ -138,13 +126,8 @@ pub fn parse(args: &[String]) -> Result<Invocation, String> {
     if options.databases.is_empty() {
         return Err("--db is missing: a file that says which addresses belong to which network".into());
     }
-    match (&sources.live, sources.files.is_empty()) {
-        (None, true) => return Err("which log?".into()),
-        (Some(_), false) => return Err("a running log or files, not both".into()),
-        (None, false) | (Some(_), true) => {}
-    }
-    options.gathering.sources = sources;
-    Ok(Invocation::Run(Box::new(options)))
+    options.gathering.check()?;
+    Ok(Invocation::Run(options))
 }
 
 const TIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(1_000_000_000);
@@ -162,7 +145,7 @@ fn stamp(value: &str) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Result<Invocation, String> {
+    fn words(line: &str) -> Result<Invocation<Options>, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 

@@ -18,26 +18,13 @@ use answers::Answers;
 use hitrate::Curve;
 use measured::Measured;
 pub use options::usage;
-use options::{Format, Invocation, Options, Source};
+use options::{Format, Options, Source, TOOL};
 
 /// Runs it: `args` are the words after `lacquer plan`; the exit status. 1: the load is more than can be served; 2: nothing can be said.
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    match options::parse(args) {
-        Ok(Invocation::Help) => {
-            print::out(usage());
-            0
-        }
-        Ok(Invocation::Run(options)) => run(&options).unwrap_or_else(|error| {
-            print::err(format_args!("lacquer plan: {error}\n"));
-            2
-        }),
-        Err(error) => {
-            print::err(format_args!("lacquer plan: {error}\n{}", options::SYNOPSIS));
-            2
-        }
-    }
+    TOOL.main(args, options::parse, run)
 }
 
 fn run(options: &Options) -> Result<i32, String> {
@@ -47,11 +34,11 @@ fn run(options: &Options) -> Result<i32, String> {
     let mut remarks = measured.remarks;
     remarks.extend(curve.and_then(|curve| curve.remark()));
     match options.format {
-        Format::Text => print::out(report::text(options, &answers)),
+        Format::Text => print::foreign(report::text(options, &answers)),
         Format::Json => print::out(format_args!("{:#}\n", report::json(options, &answers, &remarks))),
     }
     if options.format == Format::Text {
-        remarks.iter().for_each(|remark| print::err(format_args!("lacquer plan: {remark}\n")));
+        remarks.iter().for_each(|remark| TOOL.remark(remark));
     }
     Ok(i32::from(!answers.holds()))
 }

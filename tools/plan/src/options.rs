@@ -5,11 +5,12 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use accesslog::{Gathering, LogFormat, Sources};
+use accesslog::Gathering;
 use base::args::{Arg, Args};
 use base::text;
+use base::tool::{Invocation, Tool};
 
-pub const SYNOPSIS: &str = "\
+const SYNOPSIS: &str = "\
 Usage: lacquer plan --workers N [options] LOG...
        lacquer plan --workers N [options] -n DIR [--counters]
        lacquer plan --workers N [options] --rate N --service TIME
@@ -115,16 +116,12 @@ pub struct Options {
     pub format: Format,
 }
 
-/// What the words ask for.
-#[derive(Debug)]
-pub enum Invocation {
-    Run(Box<Options>),
-    Help,
-}
+/// The command.
+pub const TOOL: Tool = Tool { name: "lacquer plan", synopsis: SYNOPSIS, details: DETAILS };
 
 /// The whole help.
 pub fn usage() -> String {
-    format!("{SYNOPSIS}{DETAILS}")
+    TOOL.usage()
 }
 
 /// Workers that are reckoned with.
@@ -136,9 +133,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// Words of the command line that make a source only together.
 #[derive(Default)]
 struct Parts {
-    sources: Sources,
-    is_quiet: bool,
-    duration: Option<Duration>,
+    gathering: Gathering,
     by_counters: bool,
     rate: Option<f64>,
     service: Option<f64>,
@@ -151,7 +146,7 @@ struct Parts {
 ///
 /// # Errors
 /// One line that names the wrong one.
-pub fn parse(words: &[String]) -> Result<Invocation, String> {
+pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
     let mut options = Options {
         source: Source::Told(Vec::new()),
         of: Of::default(),
@@ -167,24 +162,16 @@ pub fn parse(words: &[String]) -> Result<Invocation, String> {
         ram: None,
         format: Format::Text,
     };
-    let mut parts = Parts { sources: Sources { with_caused: true, ..Sources::default() }, ..Parts::default() };
+    let mut parts = Parts::default();
+    parts.gathering.sources.with_caused = true;
     let mut args = Args::new(words);
     while let Some(arg) = args.next()? {
-        let name = match arg {
-            Arg::Help => return Ok(Invocation::Help),
-            Arg::Word(file) => {
-                parts.sources.files.push(file.to_owned());
-                continue;
-            }
-            Arg::Option(name) => name,
-        };
+        if parts.gathering.take(arg, &mut args)? {
+            continue;
+        }
+        let Arg::Option(name) = arg else { return Ok(Invocation::Help) };
         match name {
-            "-q" | "--quiet" => parts.is_quiet = true,
-            "--live" => parts.sources.live = Some(shm::reader::Reader::workdir_of(None)),
-            "-n" => parts.sources.live = Some(shm::reader::Reader::workdir_of(Some(args.value()?))),
             "--counters" => parts.by_counters = true,
-            "--log-format" => parts.sources.format = Some(LogFormat::parse(args.value()?)?),
-            "-d" | "--duration" => parts.duration = Some(args.time(TIMES)?),
             "--rate" => parts.rate = Some(args.parsed("a rate as 250, 250/s, 12/h", rate)?),
             "--service" => parts.service = Some(args.time(TIMES)?.as_secs_f64()),
             "--cv" => parts.cv = Some(args.parsed("a number from 0 to 100", variation)?),
@@ -218,24 +205,26 @@ pub fn parse(words: &[String]) -> Result<Invocation, String> {
     if options.requests.is_some() && (options.simulated.is_none() || !matches!(options.source, Source::Told(_))) {
         return Err("--requests needs --simulated, and --rate or --class: a log and counters tell it".into());
     }
-    Ok(Invocation::Run(Box::new(options)))
+    Ok(Invocation::Run(options))
 }
 
 fn source(parts: Parts) -> Result<Source, String> {
-    let Parts { sources, is_quiet, duration, by_counters, rate, service, cv, classes, .. } = parts;
-    let is_log = sources.live.is_some() || !sources.files.is_empty();
+    let Parts { gathering, by_counters, rate, service, cv, classes, .. } = parts;
+    let is_log = gathering.sources.live.is_some() || !gathering.sources.files.is_empty();
     let is_told = rate.is_some() || service.is_some() || !classes.is_empty();
     match (is_log, is_told) {
         (true, true) => Err("a log, or --rate, --service and --class, not both".into()),
         (false, false) => Err("which log? (or --rate and --service)".into()),
-        (true, false) if sources.live.is_some() && !sources.files.is_empty() => {
-            Err("a running log or files, not both".into())
+        (true, false) => {
+            gathering.check()?;
+            match (&gathering.sources.live, by_counters) {
+                (Some(workdir), true) => {
+                    Ok(Source::Counters { workdir: workdir.clone(), duration: gathering.duration.unwrap_or(LOOK) })
+                }
+                (None, true) => Err("--counters are those of a running server: -n DIR or --live".into()),
+                (_, false) => Ok(Source::Log(Box::new(gathering))),
+            }
         }
-        (true, false) => match (sources.live.clone(), by_counters) {
-            (Some(workdir), true) => Ok(Source::Counters { workdir, duration: duration.unwrap_or(LOOK) }),
-            (None, true) => Err("--counters are those of a running server: -n DIR or --live".into()),
-            (_, false) => Ok(Source::Log(Box::new(Gathering { sources, duration, is_quiet }))),
-        },
         (false, true) if !classes.is_empty() => match (rate, service, cv) {
             (None, None, None) => Ok(Source::Told(classes)),
             _ => Err("--class has rate, time and variation in it: no --rate, --service, --cv beside it".into()),
@@ -284,7 +273,7 @@ fn class(value: &str) -> Option<Class> {
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Result<Invocation, String> {
+    fn words(line: &str) -> Result<Invocation<Options>, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 

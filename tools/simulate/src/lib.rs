@@ -27,27 +27,14 @@ use bodies::Compared;
 use case::Tally;
 use curve::{Plan, Point};
 pub use options::usage;
-use options::{Format, Invocation, Options};
+use options::{Format, Options, TOOL};
 use report::Report;
 
 /// Runs it: `args` are the words after `lacquer simulate`; the exit status. 1: nothing was counted; 2: nothing can be said.
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    match options::parse(args) {
-        Ok(Invocation::Help) => {
-            print::out(usage());
-            0
-        }
-        Ok(Invocation::Run(options)) => run(&options).unwrap_or_else(|error| {
-            print::err(format_args!("lacquer simulate: {error}\n"));
-            2
-        }),
-        Err(error) => {
-            print::err(format_args!("lacquer simulate: {error}\n{}", options::SYNOPSIS));
-            2
-        }
-    }
+    TOOL.main(args, options::parse, run)
 }
 
 fn run(options: &Options) -> Result<i32, String> {
@@ -61,8 +48,8 @@ fn run(options: &Options) -> Result<i32, String> {
     })?;
     let tally = &gathered.result;
     if tally.requests == 0 {
-        print::err("lacquer simulate: no request was read\n");
-        gathered.remarks().iter().for_each(|remark| print::err(format_args!("lacquer simulate: {remark}\n")));
+        TOOL.remark("no request was read");
+        gathered.remarks().iter().for_each(|remark| TOOL.remark(remark));
         return Ok(1);
     }
     if options.cases.iter().any(|case| case.lives.ttl != i64::MAX) && !tally.clock.is_known() {
@@ -72,11 +59,11 @@ fn run(options: &Options) -> Result<i32, String> {
     let report = simulated(options, &gathered, &mut ending)?;
     match options.format {
         Format::Json => print::out(format_args!("{:#}\n", report.json())),
-        Format::Text => print::out(report.text()),
+        Format::Text => print::foreign(report.text()),
         Format::Svg => print::out(report.svg()),
     }
     if options.format != Format::Json {
-        report.remarks().iter().for_each(|remark| print::err(format_args!("lacquer simulate: {remark}\n")));
+        report.remarks().iter().for_each(|remark| TOOL.remark(remark));
     }
     Ok(0)
 }

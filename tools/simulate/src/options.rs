@@ -6,12 +6,13 @@ use std::time::Duration;
 use accesslog::Gathering;
 use base::args::{self, Arg, Args};
 use base::text;
+use base::tool::{Invocation, Tool};
 
 use crate::case::Case;
 use crate::curve::By;
 use crate::scheme::Vary;
 
-pub const SYNOPSIS: &str = "\
+const SYNOPSIS: &str = "\
 Usage: lacquer simulate [options] LOG... [--or CHANGES]...
        lacquer simulate [options] -n DIR [--or CHANGES]...
 ";
@@ -103,16 +104,12 @@ impl Default for Options {
     }
 }
 
-/// What the words ask for.
-#[derive(Debug)]
-pub enum Invocation {
-    Run(Box<Options>),
-    Help,
-}
+/// The command.
+pub const TOOL: Tool = Tool { name: "lacquer simulate", synopsis: SYNOPSIS, details: DETAILS };
 
 /// The whole help.
 pub fn usage() -> String {
-    format!("{SYNOPSIS}{DETAILS}")
+    TOOL.usage()
 }
 
 /// A setting of a case and its value.
@@ -122,7 +119,7 @@ type Setting<'a> = (&'a str, &'a str);
 ///
 /// # Errors
 /// One line that names the wrong one.
-pub fn parse(args: &[String]) -> Result<Invocation, String> {
+pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
     let mut options = Options::default();
     // A request that VCL restarts says how it was answered where it ended.
     options.gathering.sources.with_caused = true;
@@ -159,7 +156,7 @@ pub fn parse(args: &[String]) -> Result<Invocation, String> {
     }
     add_cases(&mut options, &settings)?;
     options.gathering.check()?;
-    Ok(Invocation::Run(Box::new(options)))
+    Ok(Invocation::Run(options))
 }
 
 /// A hundred years, nearly.
@@ -229,7 +226,7 @@ fn life(name: &str, value: &str, least: Duration) -> Result<i64, String> {
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Result<Box<Options>, String> {
+    fn words(line: &str) -> Result<Options, String> {
         match parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())? {
             Invocation::Run(options) => Ok(options),
             Invocation::Help => Err("help".into()),

@@ -18,7 +18,7 @@ use base::print;
 use networks::Database;
 
 pub use options::usage;
-use options::{Format, Invocation, Options};
+use options::{Format, Options, TOOL};
 use page::Page;
 use report::Report;
 use tally::{Counting, Tally};
@@ -27,20 +27,7 @@ use tally::{Counting, Tally};
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    match options::parse(args) {
-        Ok(Invocation::Help) => {
-            print::out(usage());
-            0
-        }
-        Ok(Invocation::Run(options)) => run(&options).unwrap_or_else(|error| {
-            print::err(format_args!("lacquer talkers: {error}\n"));
-            2
-        }),
-        Err(error) => {
-            print::err(format_args!("lacquer talkers: {error}\n{}", options::SYNOPSIS));
-            2
-        }
-    }
+    TOOL.main(args, options::parse, run)
 }
 
 fn run(options: &Options) -> Result<i32, String> {
@@ -92,7 +79,7 @@ fn tell(options: &Options, gathered: &Gathered<Tally>) -> i32 {
     match (options.format, options.every) {
         (Format::Json, Some(_)) => print::out(format_args!("{}\n", report.json())),
         (Format::Json, None) => print::out(format_args!("{:#}\n", report.json())),
-        (Format::Text, _) => print::out(report.text()),
+        (Format::Text, _) => print::foreign(report.text()),
         (Format::Acl, _) => print::out(acl::text(&report, options.acl.as_deref().unwrap_or_default())),
     }
     if options.format != Format::Json {
@@ -102,7 +89,7 @@ fn tell(options: &Options, gathered: &Gathered<Tally>) -> i32 {
 }
 
 fn remark(remarks: &[String]) {
-    remarks.iter().for_each(|remark| print::err(format_args!("lacquer talkers: {remark}\n")));
+    remarks.iter().for_each(|remark| TOOL.remark(remark));
 }
 
 /// What was counted up to now; the next count begins at nothing.

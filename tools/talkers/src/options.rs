@@ -4,13 +4,14 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use accesslog::{Bits, By, Gathering, LogFormat, Measure, Sources};
+use accesslog::{Bits, By, Gathering, Measure};
 use base::args::{Arg, Args};
 use base::text;
+use base::tool::{Invocation, Tool};
 
 use crate::FADE;
 
-pub const SYNOPSIS: &str = "\
+const SYNOPSIS: &str = "\
 Usage: lacquer talkers [options] LOG...
        lacquer talkers [options] -n DIR
 ";
@@ -94,16 +95,12 @@ impl Options {
     }
 }
 
-/// What the words ask for.
-#[derive(Debug)]
-pub enum Invocation {
-    Run(Box<Options>),
-    Help,
-}
+/// The command.
+pub const TOOL: Tool = Tool { name: "lacquer talkers", synopsis: SYNOPSIS, details: DETAILS };
 
 /// The whole help.
 pub fn usage() -> String {
-    format!("{SYNOPSIS}{DETAILS}")
+    TOOL.usage()
 }
 
 const TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1_000_000_000);
@@ -119,26 +116,18 @@ const MEASURES: [(&str, Measure); 4] = [
 ///
 /// # Errors
 /// One line that names the wrong one.
-pub fn parse(words: &[String]) -> Result<Invocation, String> {
+pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
     let mut options = Options { top: 10, memory_bytes: 8 << 20, fade: Some(FADE), ..Options::default() };
-    let mut sources = Sources { with_caused: true, ..Sources::default() };
+    options.gathering.sources.with_caused = true;
     let mut args = Args::new(words);
     while let Some(arg) = args.next()? {
-        let name = match arg {
-            Arg::Help => return Ok(Invocation::Help),
-            Arg::Word(file) => {
-                sources.files.push(file.to_owned());
-                continue;
-            }
-            Arg::Option(name) => name,
-        };
+        if options.gathering.take(arg, &mut args)? {
+            continue;
+        }
+        let Arg::Option(name) = arg else { return Ok(Invocation::Help) };
         match name {
-            "-q" | "--quiet" => options.gathering.is_quiet = true,
-            "--live" => sources.live = Some(shm::reader::Reader::workdir_of(None)),
-            "-n" => sources.live = Some(shm::reader::Reader::workdir_of(Some(args.value()?))),
             "--db" => options.databases.push(args.value()?.to_owned()),
             "--names" => options.names.push(args.value()?.to_owned()),
-            "--log-format" => sources.format = Some(LogFormat::parse(args.value()?)?),
             "--by" => options.by.extend(args.parsed(&words_of_by(), by)?),
             "--only" => options.only.push(args.parsed("as client=192.0.2.1 or page=www.example.com/", only)?),
             "--prefix" => options.bits.v4 = args.number(1..=32)?,
@@ -152,18 +141,12 @@ pub fn parse(words: &[String]) -> Result<Invocation, String> {
             "--every" => options.every = Some(args.time(TIMES)?),
             "--fade" => options.fade = Some(args.time(Duration::ZERO..=*TIMES.end())?).filter(|time| !time.is_zero()),
             "--memory" => options.memory_bytes = args.parsed("a size of 64k or more, as 8m", memory)?,
-            "-d" | "--duration" => options.gathering.duration = Some(args.time(TIMES)?),
             _ => return Err(args.unknown()),
         }
     }
-    match (&sources.live, sources.files.is_empty()) {
-        (None, true) => return Err("which log?".into()),
-        (Some(_), false) => return Err("a running log or files, not both".into()),
-        (None, false) | (Some(_), true) => {}
-    }
-    options.gathering.sources = sources;
+    options.gathering.check()?;
     settle(&mut options)?;
-    Ok(Invocation::Run(Box::new(options)))
+    Ok(Invocation::Run(options))
 }
 
 /// What follows from several options together.
@@ -219,7 +202,7 @@ fn memory(value: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Result<Invocation, String> {
+    fn words(line: &str) -> Result<Invocation<Options>, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
