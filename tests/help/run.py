@@ -7,7 +7,6 @@ is no panic; the demo fits 80 columns and leaves nothing behind, however it ends
 """
 import os
 import pathlib
-import pty
 import re
 import shutil
 import signal
@@ -19,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from bed.daemon import die_with_parent
 from bed.http import get
 from bed.report import ROOT, Report, options, until
+from bed.terminal import on_terminal
 
 LIMIT = 30
 
@@ -83,22 +83,6 @@ WRONG = [
 ]
 
 
-def on_terminal(argv, env):
-    """All that a program writes to a terminal."""
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.execve(str(argv[0]), [str(word) for word in argv], env)
-    out = b""
-    try:
-        while chunk := os.read(fd, 65536):
-            out += chunk
-    except OSError:
-        pass
-    os.close(fd)
-    os.waitpid(pid, 0)
-    return out.decode(errors="replace")
-
-
 def unread(report, lacquer, work):
     """Output into a pipe that is closed."""
     vcl = work / "bad.vcl"
@@ -118,6 +102,40 @@ def unread(report, lacquer, work):
             os.close(write)
             said = (p.stdout or b"") + (p.stderr or b"")
             report.check(b"panicked" not in said and (0 <= p.returncode < 100 or p.returncode == -signal.SIGPIPE), f"lacquer {args} with {closed} closed: {p.returncode} {said[-300:]!r}")
+
+
+def completed(lacquer, *words):
+    """What bash offers in the place of the last of these words."""
+    script = f"""PATH={lacquer.parent}:$PATH
+        compopt() {{ :; }}
+        . {COMPLETION}
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+        _lacquer_command lacquer "${{@: -1}}" "${{@: -2:1}}"
+        printf '%s\n' "${{COMPREPLY[@]}}" """
+    p = subprocess.run(["bash", "-c", script, "bash", "lacquer", *words], capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL)
+    return p.stdout.split() if not p.stderr else [p.stderr]
+
+
+COMPLETION = ROOT / "packaging/files/usr/share/bash-completion/completions/varnishd"
+# what is typed, what is offered
+OFFERED = [
+    (["talk"], ["talkers"]), (["help", "talk"], ["talkers"]), (["man", "repl"], ["replay"]), (["asn", "--gr"], ["--group"]), (["asn", "--li"], ["--live"]),
+    (["asn", "--group", ""], ["asn", "country"]), (["asn", "--group", "=", "c"], ["country"]), (["replay", "--order", ""], ["log", "shuffle"]),
+    (["log", "-g", ""], ["session", "request", "vxid", "raw"]), (["vcl", "mig"], ["migrate"]), (["vcl", "fmt", "--ch"], ["--check"]),
+    (["help", "vcl", "exp"], ["explain"]), (["plan", "access"], []), (["talkers", "--sort", "b"], ["bytes", "backend"]),
+]
+
+
+def completion(report, lacquer):
+    """Every command's options, and words that they take, are offered as its help has them."""
+    for words, want in OFFERED:
+        got = completed(lacquer, *words)
+        report.check(got == want, f"lacquer {' '.join(words)}<Tab>: {got}, not {want}")
+    for name in set(commands(lacquer)) - {"help", "vcl"}:
+        text, got = run([lacquer, "help", name])[1], completed(lacquer, name, "-")
+        report.check(got and all(option in text for option in got), f"lacquer {name} -<Tab>: {got}")
+        long = set(re.findall(r"^ {1,2}(?:-\w, )?(--[a-z][-a-z0-9]*)", text, re.M))
+        report.check(long <= set(got), f"lacquer {name} -<Tab>: {long - set(got)} are not offered")
 
 
 def demo(report, lacquer, how, work):
@@ -197,6 +215,7 @@ def main():
         work = pathlib.Path(d)
         os.chmod(work, 0o755)
         helps(report, lacquer)
+        completion(report, lacquer)
         unread(report, lacquer, work)
         for how in ("SIGINT", "SIGTERM", "SIGHUP", "closed pipe"):
             demo(report, lacquer, how, work)
