@@ -3,10 +3,8 @@
 """`lacquer asn`: a log whose shares are known gives them back, whatever files say which address belongs to whom; a running server's log
 gives what was sent; what is damaged is told.
 """
-import contextlib
 import gzip
 import json
-import os
 import pathlib
 import random
 import shutil
@@ -18,6 +16,7 @@ import xml.etree.ElementTree
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from bed.daemon import Varnishd, die_with_parent, workdir
 from bed.http import get
+from bed.logs import Saved, is_followed
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
 
@@ -139,18 +138,6 @@ def published_tables(report, bed):
     report.check(picture.tag.endswith("svg") and any("Telecom New Zealand" in "".join(t.itertext()) for t in picture), "the picture")
 
 
-def log_of(v):
-    return next((v.n / "_.vsm_child").glob("_.Log.*"))
-
-
-def has_open(pid, path):
-    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            if os.path.samefile(fd, path):
-                return True
-    return False
-
-
 def running(report, bed):
     """What a running server sends, by its log; what VCL restarts, too."""
     with Origin(simple(lambda m, path, f: ("", b"x" * int(path.strip("/") or 0)))) as origin:
@@ -163,11 +150,11 @@ def running(report, bed):
         with Varnishd(str(pathlib.Path(bed.program).parent / "varnishd"), vcl=vcl) as v:
             p = subprocess.Popen([bed.program, "asn", "--db", str(local), "-n", str(v.n), "--format", "json"], stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
-            report.check(until(20, lambda: has_open(p.pid, log_of(v))), "it follows the log")
-            for size in (100, 200, 300):
-                report.check(get(v.address, f"/{size}").whole(), f"an answer of {size} bytes")
-            flushed = lambda: get(v.address, "/0").whole() and False
-            until(1, flushed)
+            with Saved(v, bed.dir / "saved.vsl") as saved:
+                report.check(is_followed(v, p.pid, saved.proc.pid), "it follows the log")
+                for size in (100, 200, 300):
+                    report.check(get(v.address, f"/{size}").whole(), f"an answer of {size} bytes")
+                until(20, lambda: get(v.address, "/000").whole() and saved.has(b"/000"))
             p.send_signal(signal.SIGINT)
             out, err = p.communicate(timeout=LIMIT)
     r = json.loads(out)

@@ -4,10 +4,8 @@
 running server's log and from its counters (ours and Varnish's) are those that were made; memory follows from what simulate says.
 """
 import collections
-import contextlib
 import heapq
 import json
-import os
 import pathlib
 import random
 import re
@@ -21,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from bed.daemon import Varnishd, die_with_parent, workdir
 from bed.http import Client
 from bed.origin import Origin, simple
-from bed.report import Report, options, until
+from bed.report import Report, options
 
 LIMIT = 120
 GENUINE = "/usr/sbin/varnishd"
@@ -176,14 +174,6 @@ def log(report, bed):
     damaged.write_bytes(path.read_bytes() + wrong + b"x" * 1_000_000 + b"\n\x00\xff\n")
     r = bed.json("--workers", 4, *form, damaged)
     report.check(near(r["rate"], 20, 1e-6) and all(any(w in remark for remark in r["remarks"]) for w in ("too long", "1 requests of quite another time")), f"damage is told: {r['remarks']}")
-
-
-def has_open(pid, path):
-    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            if os.path.samefile(fd, path):
-                return True
-    return False
 
 
 VCL = """vcl 4.1;

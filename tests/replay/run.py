@@ -13,7 +13,6 @@ import pathlib
 import pty
 import random
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,12 +23,13 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from bed.daemon import Varnishd, die_with_parent
+from bed.logs import Saved, is_followed
 from bed.origin import Nginx, Origin, head, simple
 from bed.report import Report, options, until
 
 import cost
 import reference
-from kit import GENUINE, LIMIT, SBIN, STAMP, Ear, Tool, log_of, stat
+from kit import GENUINE, LIMIT, STAMP, Ear, Tool, log_of, stat
 
 
 def sources(report, tool, d):
@@ -334,21 +334,15 @@ def servers(report, tool, d, ours):
             report.check(r["server"]["cpu_seconds"] > 0 and r["client"]["cpu_seconds"] > 0, f"{name}: CPU {r['server']}")
             report.check(r["latency_ms"]["count"] == lines, f"{name}: every latency is counted")
             # Saved, and replayed against itself: the same requests.
-            saved = d / f"{name}.vsl"
-            keep = subprocess.Popen([shutil.which("varnishlog", path=SBIN), "-n", v.n, "-g", "raw", "-w", saved], preexec_fn=die_with_parent)
-            until(20, lambda: saved.exists() and saved.stat().st_size > 4)
-            few = d / "few.log"
+            few, end = d / "few.log", d / "end"
             few.write_text("".join(line + "\n" for line in log_of(500, 30, 500, 6)))
-            tool.json("--to", address, "-H", "X-Mark: yes", few)
-            # varnishlog writes what it has when it ends; by then it must have read the last request.
-            end = d / "end"
             end.write_text("/the-last\n")
-            tool.json("--to", address, end)
-            until(20, lambda: b"/the-last" in saved.read_bytes())
-            keep.terminate()
-            keep.wait(20)
+            with Saved(v, d / f"{name}.vsl") as saved:
+                report.check(is_followed(v, saved.proc.pid), f"{name}: varnishlog follows the log")
+                tool.json("--to", address, "-H", "X-Mark: yes", few)
+                until(20, lambda: tool.json("--to", address, end) and saved.has(b"/the-last"))
             with Ear() as ear:
-                r = tool.json("--to", ear.address, "-c", 1, saved)
+                r = tool.json("--to", ear.address, "-c", 1, saved.path)
                 want = sorted((f"www{m[2]}.test", m[3], m[1]) for m in re.finditer(r'"(\w+) http://www(\d+)\.test(\S+) ', few.read_text()))
                 asked = [(method, fields, path) for _, method, path, fields in ear.heard if path != "/the-last"]
                 got = sorted((f.get("host"), p, m) for m, f, p in asked)

@@ -25,6 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "
 import traces
 from bed.daemon import Varnishd, die_with_parent, workdir
 from bed.http import get
+from bed.logs import is_followed
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
 
@@ -229,18 +230,6 @@ def shown(report, tool, full):
     report.check(status == 0 and len(dots) == 2 and all(0 < x < float(picture.get("width")) for x in dots), f"a picture of one size: {dots}")
 
 
-def log_of(v):
-    return next((v.n / "_.vsm_child").glob("_.Log.*"))
-
-
-def has_open(pid, path):
-    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            if os.path.samefile(fd, path):
-                return True
-    return False
-
-
 def read_all(fd, into):
     """What comes from a terminal, until its other end is closed."""
     with contextlib.suppress(OSError):
@@ -267,7 +256,7 @@ def running(report, tool, full):
             os.close(end)
             reader = threading.Thread(target=read_all, args=(terminal, err), daemon=True)
             reader.start()
-            report.check(until(20, lambda: has_open(p.pid, log_of(v))), f"{name}: it follows the log")
+            report.check(is_followed(v, p.pid), f"{name}: it follows the log")
             for n in range(20):
                 report.check(get(v.address, f"/{n % 5}").whole(), f"{name}: an answer")
             report.check(until(20, lambda: b"\x1b[K20 requests" in err), f"{name}: it tells that it has them all: {bytes(err[-200:])}")

@@ -4,7 +4,6 @@
 Varnish's, hits, misses and the time of backends are those that were made; the ACL is one; the screen shows it.
 """
 import collections
-import contextlib
 import gzip
 import json
 import os
@@ -21,6 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
 from bed.daemon import Varnishd, die_with_parent, workdir
 from bed.http import Client
+from bed.logs import Saved, is_followed
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
 from screens import Terminals
@@ -153,18 +153,6 @@ def pages(report, bed):
     report.check(any("other requests left out" in remark for remark in elements["remarks"]), f"the others are told: {elements['remarks']}")
 
 
-def has_open(pid, path):
-    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            if os.path.samefile(fd, path):
-                return True
-    return False
-
-
-def log_of(v):
-    return next((v.n / "_.vsm_child").glob("_.Log.*"), None) or next(v.n.glob("**/_.Log.*"))
-
-
 VCL = """vcl 4.1;
 backend default {{ .host = "127.0.0.1"; .port = "{port}"; }}
 sub vcl_recv {{
@@ -189,24 +177,19 @@ def running(report, bed):
                 who = "varnishd" if program == GENUINE else "lacquer"
                 p = subprocess.Popen([bed.program, "talkers", "-n", str(v.n), "--by", "url,client,agent", "--sort", "backend", "--format", "json"],
                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
-                saved = bed.dir / f"{who}.vsl"
-                keep = subprocess.Popen([str(pathlib.Path(bed.program).parent / "varnishlog"), "-n", str(v.n), "-g", "raw", "-w", str(saved)],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
-                report.check(until(20, lambda: has_open(p.pid, log_of(v)) and has_open(keep.pid, log_of(v))), f"{who}: it follows the log")
-                c = Client(v.address)
-                for path, n in (("/hit", 10), ("/slow-1", 2), ("/pass", 4), ("/again", 3), ("/made", 2)):
-                    for _ in range(n):
-                        c.request(path, [("User-Agent", "curl/7.88.1")])
-                c.request("/slow-2", [("User-Agent", "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)")])
-                # The log comes in order: when this is there, all is.
-                until(20, lambda: c.request("/last", [("User-Agent", "end")]).status and b"/last" in saved.read_bytes())
-                p.send_signal(signal.SIGINT)
-                out, err = p.communicate(timeout=LIMIT)
-                keep.terminate()
-                keep.wait(LIMIT)
+                with Saved(v, bed.dir / f"{who}.vsl") as saved:
+                    report.check(is_followed(v, p.pid, saved.proc.pid), f"{who}: it follows the log")
+                    c = Client(v.address)
+                    for path, n in (("/hit", 10), ("/slow-1", 2), ("/pass", 4), ("/again", 3), ("/made", 2)):
+                        for _ in range(n):
+                            c.request(path, [("User-Agent", "curl/7.88.1")])
+                    c.request("/slow-2", [("User-Agent", "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)")])
+                    until(20, lambda: c.request("/last", [("User-Agent", "end")]).status and saved.has(b"/last"))
+                    p.send_signal(signal.SIGINT)
+                    out, err = p.communicate(timeout=LIMIT)
             live = json.loads(out)
             report.check(p.returncode == 0 and any("ended early" in remark for remark in live["remarks"]), f"{who}: ended by a signal: {live['remarks']} {err}")
-            later = bed.json("--by", "url,client,agent", "--sort", "backend", saved)
+            later = bed.json("--by", "url,client,agent", "--sort", "backend", saved.path)
             for how, r in (("live", live), ("saved", later)):
                 urls = {row["key"].removeprefix("bed.test"): row for row in rows(r, "url")}
                 for path, want in (("/slow-1", (2, 200, 1, 1)), ("/pass", (4, 400, 0, 4)), ("/again", (3, 300, 2, 1)), ("/hit", (10, 1000, 9, 1))):
@@ -218,7 +201,7 @@ def running(report, bed):
                 report.check(all(SLOW <= urls[path]["backend_seconds"] < SLOW + 1 for path in order), f"{who}, {how}: its time: {urls}")
                 agents = {row["key"]: row["requests"] for row in rows(r, "agent")}
                 report.check(agents.get("Googlebot") == 1 and agents.get("curl") == 21, f"{who}, {how}: programs that waited for a backend: {agents}")
-                made = rows(bed.json("--by", "url", "--only", "status=403", saved), "url")
+                made = rows(bed.json("--by", "url", "--only", "status=403", saved.path), "url")
                 report.check([(row["key"], row["requests"], row["misses"]) for row in made] == [("bed.test/made", 2, 0)], f"{who}: made here: {made}")
 
 

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The log of a running server: whether a program follows it already, and whether something has got there."""
+import os
+import pathlib
+import shutil
+import subprocess
+
+from .daemon import die_with_parent
+from .report import until
+
+LIMIT = 20  # seconds until a program that was started follows the log
+
+
+def log_of(v):
+    """The file of a server's log; a tool that follows it has it open."""
+    return next((v.n / "_.vsm_child").glob("_.Log.*"))
+
+
+def has_open(pid, path):
+    """Ours read the file; Varnish's own tools close it once they have mapped it."""
+    try:
+        known = path.stat()
+        if any(line.split()[4] == str(known.st_ino) for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()):
+            return True
+        return any(os.path.samestat(os.stat(fd), known) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir() if fd.exists())
+    except OSError:
+        return False
+
+
+def is_followed(v, *pids):
+    """Whether all of these processes come to follow the log: what is asked from then on, they see."""
+    return until(LIMIT, lambda: all(has_open(pid, log_of(v)) for pid in pids))
+
+
+class Saved:
+    """What `varnishlog -w` makes of a server's log, while the server runs."""
+
+    def __init__(self, v, path):
+        self.path = path
+        program = shutil.which("varnishlog", path="/usr/bin:/usr/sbin")
+        self.proc = subprocess.Popen([program, "-n", str(v.n), "-g", "raw", "-w", str(path)], stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+
+    def has(self, text):
+        """Whether that was logged: the log comes in order, so that with the last request all others are there."""
+        return text in self.path.read_bytes()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.proc.terminate()
+        self.proc.wait(LIMIT)
