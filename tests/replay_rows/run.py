@@ -17,10 +17,12 @@ from bed.origin import Origin, simple
 from bed.report import Report, options, until
 from kit import GENUINE, SBIN, STAMP, Ear, Tool, log_of, stat
 
+import figures
+
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-def group(report, tool, d):
+def group(report, tool, d, is_full):
     for name, program in [("lacquer", tool.varnishd), ("varnishd", GENUINE)]:
         with Origin(simple(lambda *_: ("Cache-Control: max-age=1000\r\n", b"x"))) as origin:
             with Varnishd(program, backend=origin.address) as v:
@@ -31,7 +33,7 @@ def group(report, tool, d):
             with Varnishd(program, backend=origin.address) as v:
                 cold_and_hot(report, tool, d, name, v)
                 robot(report, tool, d, name, v)
-                benchmark(report, tool, d, name, program, v)
+                benchmark(report, tool, d, name, v, is_full)
             cleaned(report, tool, d, name, program, origin)
     thinkers(report, tool, d)
 
@@ -87,7 +89,7 @@ def warmed(report, tool, d, name, program, v):
     report.check(abs(r["answers"] - 1500) < 5, f"G11 {name}: {r['answers']}")
 
 
-def benchmark(report, tool, d, name, program, v):
+def benchmark(report, tool, d, name, v, is_full):
     """G12, L4: ab's load (HTTP/1.0, a connection a request), by ab where it is there, and by this tool with its counts."""
     (d / "one").write_text("/cgi-bin/test\n")
     r = tool.json("--to", address(v), "-c", 50, "--per-connection", 1, "--loop", "--requests", 5000, d / "one")
@@ -96,8 +98,8 @@ def benchmark(report, tool, d, name, program, v):
     if not ab:
         report.note("no ab here: apt-get install apache2-utils")
         return
-    for c, n in [(1, 1000), (50, 5000)]:
-        out = subprocess.run([ab, "-q", "-c", str(c), "-n", str(n), f"http://{address(v)}/cgi-bin/test"], capture_output=True, text=True, timeout=120).stdout
+    for c, n in [(1, 1000), (50, 100_000), *([(50, 1_000_000)] if is_full else [])]:
+        out = subprocess.run([ab, "-q", "-c", str(c), "-n", str(n), f"http://{address(v)}/cgi-bin/test"], capture_output=True, text=True, timeout=600).stdout
         got = tuple(int(m[1]) if (m := re.search(rf"{word}:\s+(\d+)", out)) else None for word in ("Complete requests", "Failed requests"))
         report.check(got == (n, 0), f"G12 {name}: ab -c {c} -n {n}: {got}")
 
@@ -166,7 +168,8 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         d = pathlib.Path(name)
         (d / "ten").write_text("/x\n" * 10)
-        group(report, Tool.of(o), d)
+        group(report, Tool.of(o), d, o.full)
+        figures.group(report, Tool.of(o), d, o.full)
     return report.close()
 
 
