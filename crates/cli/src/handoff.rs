@@ -20,13 +20,27 @@ const MAGIC: &str = "LACQUER-HANDOFF";
 /// The longest message.
 const LONGEST: usize = 16 << 20;
 
-/// How a listener speaks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Transport {
-    /// HTTP/1 (and HTTP/2 by preface, as `feature` allows).
-    Http1,
+/// What comes before HTTP on a listener's connections: nothing, a PROXY header, TLS, or one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub struct Transport {
+    /// A PROXY header (version 1 or 2), in clear.
+    pub has_proxy_header: bool,
+    /// TLS.
+    pub is_tls: bool,
+}
+
+impl Transport {
+    /// HTTP at once.
+    pub const HTTP: Transport = Transport { has_proxy_header: false, is_tls: false };
     /// A PROXY header, then HTTP.
-    Proxy,
+    pub const PROXY: Transport = Transport { has_proxy_header: true, is_tls: false };
+    /// HTTP over TLS.
+    pub const HTTPS: Transport = Transport { has_proxy_header: false, is_tls: true };
+    /// A PROXY header, then HTTP over TLS.
+    pub const PROXY_HTTPS: Transport = Transport { has_proxy_header: true, is_tls: true };
+
+    /// All there are.
+    pub const ALL: [Transport; 4] = [Self::HTTP, Self::PROXY, Self::HTTPS, Self::PROXY_HTTPS];
 }
 
 /// A listening socket. Several members of one address (SO_REUSEPORT) follow each other with the same name and address.
@@ -322,7 +336,7 @@ fn put(out: &mut Vec<u8>, key: &str, words: &[&[u8]]) {
 
 fn listener(words: &[Vec<u8>]) -> Option<Listener> {
     let [name, fd, transport, address, is_uds] = words else { return None };
-    let transport = [Transport::Http1, Transport::Proxy].into_iter().find(|t| transport_word(*t) == *transport)?;
+    let transport = Transport::ALL.into_iter().find(|t| transport_word(*t) == *transport)?;
     Some(Listener { name: text(name)?, fd: number(fd)?, transport, address: text(address)?, is_uds: to_flag(is_uds)? })
 }
 
@@ -372,9 +386,11 @@ fn disk(words: &[Vec<u8>]) -> Option<DiskStart> {
 }
 
 fn transport_word(transport: Transport) -> &'static [u8] {
-    match transport {
-        Transport::Http1 => b"HTTP/1",
-        Transport::Proxy => b"PROXY",
+    match (transport.has_proxy_header, transport.is_tls) {
+        (false, false) => b"HTTP/1",
+        (true, false) => b"PROXY",
+        (false, true) => b"TLS",
+        (true, true) => b"PROXY+TLS",
     }
 }
 
@@ -425,11 +441,11 @@ mod tests {
         let address = "127.0.0.1 8080".to_owned();
         WorkerStart {
             listeners: vec![
-                Listener { name: "a0".into(), fd: 5, transport: Transport::Http1, address, is_uds: false },
+                Listener { name: "a0".into(), fd: 5, transport: Transport::HTTPS, address, is_uds: false },
                 Listener {
                     name: "u".into(),
                     fd: 6,
-                    transport: Transport::Proxy,
+                    transport: Transport::PROXY,
                     address: "/run/x y".into(),
                     is_uds: true,
                 },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A session: one client connection, whatever its HTTP version.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,12 @@ use crate::shared::Engine;
 pub struct ListenerInfo {
     /// The name in `-a name=address`: `a0`.
     pub name: String,
-    /// What stands for it in the session's Begin record: `HTTP/1`, `PROXY`.
+    /// What stands for it in the session's Begin record: `HTTP/1`, `PROXY`, `TLS`.
     pub transport: &'static str,
     /// Whether a connection begins with a PROXY header.
     pub has_proxy_header: bool,
+    /// Whether TLS follows.
+    pub is_tls: bool,
     /// Where it listens as `local.endpoint` shows it: `127.0.0.1:80`, `/path`.
     pub endpoint: String,
     /// Whether it is a unix socket.
@@ -86,6 +88,8 @@ pub struct Sess {
     pub local: Address,
     /// What a PROXY header said. Boxed: few sessions have one, and all idle ones would hold room for it.
     pub proxy: RefCell<Option<Box<ProxyHeader>>>,
+    /// What its TLS handshake agreed on; nothing where it has no TLS of ours.
+    pub tls: OnceCell<Box<tls::Info>>,
     /// The client: as the PROXY header says, else the peer. See [`Sess::set_client`].
     pub client: Cell<Address>,
     /// Its text, which every request logs and sends on.
@@ -144,6 +148,7 @@ impl Sess {
             remote,
             local,
             proxy: RefCell::new(None),
+            tls: OnceCell::new(),
             client: Cell::new(remote),
             client_text: Cell::new(remote.text()),
             server: Cell::new(local),

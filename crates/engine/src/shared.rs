@@ -54,6 +54,8 @@ pub struct Engine {
     pub vcl: ArcSwapOption<LoadedVcl>,
     /// Labels.
     pub labels: Box<dyn Labels>,
+    /// What TLS listeners show to clients.
+    pub certificates: Arc<dyn tls::Certificates>,
     /// `server.identity`
     pub identity: String,
     /// `server.hostname`

@@ -78,7 +78,8 @@ impl Conn {
         self.input = Vec::new();
         let Some(stream) = self.stream.as_ref().filter(|_| !state.is_reset) else { return false };
         let is_sending = state.is_sending || state.has_input;
-        if is_sending {
+        // With TLS the end itself has to be said.
+        if is_sending || stream.is_sealed() {
             stream.shutdown_write();
         }
         match drain(stream) {

@@ -67,7 +67,7 @@ fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, accepted: Accepted) 
 
 /// Idle and busy in turn, to the end.
 async fn live(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, CloseState) {
-    if conn.sess.listener.has_proxy_header
+    if (conn.sess.listener.has_proxy_header || conn.sess.listener.is_tls)
         && let Err(close) = Box::pin(begin(&mut conn)).await
     {
         let has_input = !conn.input.is_empty();
@@ -92,7 +92,18 @@ async fn live(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, CloseState) {
     }
 }
 
+/// What comes before the first request.
 async fn begin(conn: &mut Conn) -> Result<(), SessClose> {
+    if conn.sess.listener.has_proxy_header {
+        proxy_header(conn).await?;
+    }
+    if conn.sess.listener.is_tls {
+        crate::handshake::receive(conn).await?;
+    }
+    Ok(())
+}
+
+async fn proxy_header(conn: &mut Conn) -> Result<(), SessClose> {
     let sess = conn.sess.clone();
     let mut input = std::mem::take(&mut conn.input);
     let result = crate::proxy::receive(conn.stream(), &sess, &mut input).await;

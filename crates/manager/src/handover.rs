@@ -4,12 +4,11 @@
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use cli::handoff::{DiskStart, Listener, Store, Transport, WorkerStart};
+use cli::handoff::{DiskStart, Listener, Store, WorkerStart};
 use sys::sock::Name;
 use tables::params::DebugBit;
 
 use crate::core::Manager;
-use crate::listen::Protocol;
 use crate::stores::StoreArg;
 use crate::upgrade::Ends;
 
@@ -53,14 +52,10 @@ fn listeners(listener: &crate::listen::Listener) -> impl Iterator<Item = Listene
         Name::Inet(address) => (format!("{} {}", address.ip(), address.port()), false),
         Name::Unix(path) => (path.to_string_lossy().into_owned(), true),
     };
-    let transport = match listener.protocol {
-        Protocol::Http => Transport::Http1,
-        Protocol::Proxy => Transport::Proxy,
-    };
     listener.sockets.iter().map(move |socket| Listener {
         name: listener.name.clone(),
         fd: socket.as_raw_fd(),
-        transport,
+        transport: listener.transport,
         address: address.clone(),
         is_uds,
     })

@@ -7,21 +7,13 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use cli::handoff::Transport;
 use sys::sock::{self, Name};
 use sys::user;
 
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
 use crate::named;
-
-/// The protocol that a listener speaks at first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// HTTP at once.
-    Http,
-    /// A PROXY header (version 1 or 2), then HTTP.
-    Proxy,
-}
 
 /// Owner and mode of a Unix-domain socket file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,8 +30,8 @@ pub struct ListenArg {
     pub name: String,
     /// Address as given.
     pub endpoint: String,
-    /// PROXY or HTTP.
-    pub protocol: Protocol,
+    /// What comes before HTTP.
+    pub transport: Transport,
     permissions: Permissions,
 }
 
@@ -48,8 +40,8 @@ pub struct ListenArg {
 pub struct Listener {
     /// Name of the -a argument.
     pub name: String,
-    /// PROXY or HTTP.
-    pub protocol: Protocol,
+    /// What comes before HTTP.
+    pub transport: Transport,
     /// What it's bound to.
     pub address: Name,
     /// As messages call it: the argument, or the address with the port that was found for port 0.
@@ -101,28 +93,43 @@ pub fn parse(spec: &str, unnamed: &mut u32) -> Result<ListenArg, Fatal> {
     if !endpoint.starts_with('/') && endpoint.contains('/') {
         return argument(format!("Unix domain socket addresses must be absolute paths in -a ({endpoint})"));
     }
-    let (mut protocol, mut permissions) = (None, Permissions::default());
+    let (mut protocols, mut permissions) = (Vec::new(), Permissions::default());
     for word in &parts.words[1..] {
         match word.split_once('=') {
-            None => set_protocol(&mut protocol, word)?,
+            None => add_protocol(&mut protocols, word)?,
             Some(_) if !endpoint.starts_with('/') => {
                 return argument(format!("Invalid sub-arg {word} for IP addresses in -a"));
             }
             Some((key, value)) => permissions.set(word, key, value)?,
         }
     }
-    Ok(ListenArg { name, endpoint, protocol: protocol.unwrap_or(Protocol::Http), permissions })
+    let says = |said: Protocol| protocols.contains(&said);
+    let transport = Transport { has_proxy_header: says(Protocol::Proxy), is_tls: says(Protocol::Https) };
+    Ok(ListenArg { name, endpoint, transport, permissions })
 }
 
-fn set_protocol(protocol: &mut Option<Protocol>, word: &str) -> Result<(), Fatal> {
-    if protocol.is_some() {
-        return argument(format!("Too many protocol sub-args in -a ({word})"));
-    }
-    *protocol = Some(match word.to_ascii_lowercase().as_str() {
+/// A word of -a.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Http,
+    Proxy,
+    Https,
+}
+
+/// One, or PROXY and HTTPS in any order: the header comes first.
+fn add_protocol(protocols: &mut Vec<Protocol>, word: &str) -> Result<(), Fatal> {
+    let protocol = match word.to_ascii_lowercase().as_str() {
         "http" => Protocol::Http,
         "proxy" => Protocol::Proxy,
-        _ => return argument(format!("Unknown protocol '{word}'")),
-    });
+        "https" | "tls" => Protocol::Https,
+        _ if protocols.is_empty() => return argument(format!("Unknown protocol '{word}'")),
+        _ => return argument(format!("Too many protocol sub-args in -a ({word})")),
+    };
+    match (protocols.as_slice(), protocol) {
+        ([], _) | ([Protocol::Proxy], Protocol::Https) | ([Protocol::Https], Protocol::Proxy) => {}
+        _ => return argument(format!("Too many protocol sub-args in -a ({word})")),
+    }
+    protocols.push(protocol);
     Ok(())
 }
 
@@ -191,7 +198,7 @@ pub fn bind(arg: &ListenArg, members: usize, jail: &Jail, open: &mut Vec<Listene
             arg.endpoint
         ));
     }
-    let addresses = resolve(&arg.endpoint, 80)
+    let addresses = resolve(&arg.endpoint, if arg.transport.is_tls { 443 } else { 80 })
         .map_err(|reason| Fatal::Argument(format!("Got no socket(s) for {}\n\t{reason}", arg.endpoint)))?;
     let before = open.len();
     for address in addresses {
@@ -226,7 +233,7 @@ fn bind_inet(
     };
     open.push(Listener {
         name: arg.name.clone(),
-        protocol: arg.protocol,
+        transport: arg.transport,
         address,
         endpoint,
         sockets,
@@ -246,7 +253,7 @@ fn bind_unix(arg: &ListenArg, jail: &Jail, open: &mut Vec<Listener>) -> Result<(
     let socket = jail.privileged(|| bind_path(&path, arg.permissions)).or_else(|e| no_socket(&arg.endpoint, &e))?;
     open.push(Listener {
         name: arg.name.clone(),
-        protocol: arg.protocol,
+        transport: arg.transport,
         address: Name::Unix(path),
         endpoint: arg.endpoint.clone(),
         sockets: vec![socket],
@@ -354,9 +361,21 @@ mod tests {
     fn names_and_protocols() {
         let mut unnamed = 0;
         let http = parse("http=:80,HTTP", &mut unnamed).unwrap();
-        assert_eq!((http.name.as_str(), http.endpoint.as_str(), http.protocol), ("http", ":80", Protocol::Http));
-        assert_eq!(parse(":8443,PROXY", &mut unnamed).unwrap().protocol, Protocol::Proxy);
+        assert_eq!((http.name.as_str(), http.endpoint.as_str(), http.transport), ("http", ":80", Transport::HTTP));
+        assert_eq!(parse(":8443,PROXY", &mut unnamed).unwrap().transport, Transport::PROXY);
         assert_eq!(parse(":81", &mut unnamed).unwrap().name, "a1");
+    }
+
+    #[test]
+    fn tls_may_follow_a_proxy_header() {
+        let transport = |spec: &str| parse(spec, &mut 0).unwrap().transport;
+        assert_eq!(transport(":443,https"), Transport::HTTPS);
+        assert_eq!(transport("/run/l.sock,TLS,mode=600"), Transport::HTTPS);
+        assert_eq!(transport(":443,proxy,https"), Transport::PROXY_HTTPS);
+        assert_eq!(transport(":443,HTTPS,PROXY"), Transport::PROXY_HTTPS);
+        refused("h:443,https,http", "Too many protocol sub-args in -a (http)");
+        refused("h:443,https,tls", "Too many protocol sub-args in -a (tls)");
+        refused("h:443,proxy,https,proxy", "Too many protocol sub-args in -a (proxy)");
     }
 
     #[test]

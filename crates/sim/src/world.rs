@@ -127,6 +127,7 @@ impl World {
             stores,
             vcl: ArcSwapOption::empty(),
             labels: Box::new(NoLabels),
+            certificates: Arc::new(tls::NothingLoaded),
             identity: "sim".to_owned(),
             hostname: "sim".to_owned(),
             sessions: AtomicI64::new(0),
@@ -146,6 +147,7 @@ impl World {
             name: "a0".into(),
             transport: "HTTP/1",
             has_proxy_header: false,
+            is_tls: false,
             endpoint: "10.0.0.2:80".into(),
             is_unix: false,
         };

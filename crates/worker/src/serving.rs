@@ -39,11 +39,9 @@ pub fn adopt(start: &WorkerStart) -> Result<Vec<Socket>, String> {
             let endpoint = if listener.is_uds { listener.address.clone() } else { listener.address.replace(' ', ":") };
             Arc::new(ListenerInfo {
                 name: listener.name.clone(),
-                transport: match listener.transport {
-                    Transport::Http1 => "HTTP/1",
-                    Transport::Proxy => "PROXY",
-                },
-                has_proxy_header: listener.transport == Transport::Proxy,
+                transport: transport_word(listener.transport),
+                has_proxy_header: listener.transport.has_proxy_header,
+                is_tls: listener.transport.is_tls,
                 endpoint,
                 is_unix: listener.is_uds,
             })
@@ -52,6 +50,15 @@ pub fn adopt(start: &WorkerStart) -> Result<Vec<Socket>, String> {
         sockets.push(Socket { info: info.clone(), fd });
     }
     Ok(sockets)
+}
+
+/// What a connection begins with.
+fn transport_word(transport: Transport) -> &'static str {
+    match (transport.has_proxy_header, transport.is_tls) {
+        (false, false) => "HTTP/1",
+        (true, _) => "PROXY",
+        (false, true) => "TLS",
+    }
 }
 
 /// Starts the threads; they accept until the process ends.

@@ -138,6 +138,7 @@ impl Worker {
             stores,
             vcl: ArcSwapOption::empty(),
             labels: Box::new(crate::vcls::ByLabel(vcls.clone())),
+            certificates: Arc::new(tls::NothingLoaded),
             identity: start.identity.clone(),
             hostname,
             admission: engine::admission::Admission::new(&start.params),

@@ -91,6 +91,7 @@ fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
         name: "explain".into(),
         transport: "HTTP/1",
         has_proxy_header: false,
+        is_tls: false,
         endpoint: "explain".into(),
         is_unix: false,
     };

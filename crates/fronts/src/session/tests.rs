@@ -6,6 +6,7 @@ use tables::counters::Main;
 use super::*;
 
 mod journal;
+mod sealed;
 mod world;
 
 use world::{Client, World};

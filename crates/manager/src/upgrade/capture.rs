@@ -8,7 +8,7 @@ use sys::sock::Name;
 use super::state::{Death, Listening, OpenSession, OpenStore, RunningWorker, State};
 use crate::core::Manager;
 use crate::fatal::errno_text;
-use crate::listen::{Listener, Protocol};
+use crate::listen::Listener;
 use crate::memory::WORKER_DIR;
 use crate::usage::OWN_VERSION;
 use crate::worker::Worker;
@@ -126,7 +126,7 @@ fn listening(listener: &Listener) -> Listening {
     };
     Listening {
         name: listener.name.clone(),
-        is_proxy: listener.protocol == Protocol::Proxy,
+        transport: listener.transport,
         address,
         is_uds,
         endpoint: listener.endpoint.clone(),

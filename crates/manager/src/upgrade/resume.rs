@@ -30,7 +30,7 @@ use crate::core::{Manager, Timers};
 use crate::deaths::{Death, Deaths};
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
-use crate::listen::{Listener, Permissions, Protocol};
+use crate::listen::{Listener, Permissions};
 use crate::memory::{Memory, WORKER_DIR};
 use crate::options::{Mode, Options};
 use crate::reply::{Reply, ReplyExt};
@@ -209,7 +209,7 @@ fn listener(listening: &Listening) -> Result<Listener, String> {
     };
     Ok(Listener {
         name: listening.name.clone(),
-        protocol: if listening.is_proxy { Protocol::Proxy } else { Protocol::Http },
+        transport: listening.transport,
         address,
         endpoint: listening.endpoint.clone(),
         sockets: listening.sockets.iter().map(|fd| copy(*fd)).collect::<Result<_, _>>()?,

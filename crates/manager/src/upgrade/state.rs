@@ -10,6 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use cli::client::quote;
+use cli::handoff::Transport;
 use cli::words::split;
 
 /// What the text begins with; any change of the lines counts the number up.
@@ -19,7 +20,7 @@ const HEAD: &str = "LACQUER-UPGRADE 2";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listening {
     pub name: String,
-    pub is_proxy: bool,
+    pub transport: Transport,
     /// The path of a Unix-domain socket, or an address and port.
     pub address: PathBuf,
     pub is_uds: bool,
@@ -327,7 +328,7 @@ impl Writer {
     fn listener(&mut self, l: &Listening) {
         let mut words = vec![
             l.name.clone().into_bytes(),
-            flag(l.is_proxy).into_bytes(),
+            transport_number(l.transport).into_bytes(),
             path_bytes(&l.address).to_vec(),
             flag(l.is_uds).into_bytes(),
             l.endpoint.clone().into_bytes(),
@@ -412,10 +413,15 @@ impl Words<'_> {
         self.0.by_ref().map(|word| read(word)).collect()
     }
 
+    fn transport(&mut self) -> Option<Transport> {
+        let word = self.text()?;
+        Transport::ALL.into_iter().find(|transport| transport_number(*transport) == word)
+    }
+
     fn listener(&mut self) -> Option<Listening> {
         Some(Listening {
             name: self.text()?,
-            is_proxy: self.flag()?,
+            transport: self.transport()?,
             address: self.path()?,
             is_uds: self.flag()?,
             endpoint: self.text()?,
@@ -496,6 +502,11 @@ fn optional<N: ToString>(n: Option<N>) -> String {
 
 fn flag(on: bool) -> String {
     if on { "1" } else { "0" }.to_owned()
+}
+
+/// 0 and 1 are what there was before TLS.
+fn transport_number(transport: Transport) -> String {
+    (u8::from(transport.has_proxy_header) + 2 * u8::from(transport.is_tls)).to_string()
 }
 
 fn path_bytes(path: &Path) -> &[u8] {

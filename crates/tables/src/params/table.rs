@@ -331,6 +331,8 @@ params! {
         "How long a client connection may be silent between requests.";
     timeout_linger: Seconds = "0.050" ["seconds" min "0.000"] { Experimental NoEffect }
         "How long a session stays on its thread for the next request before it is parked. No effect here: parking costs nothing.";
+    tls_handshake_timeout: Seconds = "8.000" ["seconds" min "0.100"] { Own }
+        "How long a client may take from its connection to the end of its TLS handshake; of release 9.";
     uncacheable_ttl: Seconds = "120.000" ["seconds" min "0.000"] { Own }
         "How long the built-in VCL remembers that an answer is uncacheable; of release 8 and later.";
     upgrade_drain: Seconds = "300.000" ["seconds" min "0.000"] { Own }

@@ -16,6 +16,7 @@ use shm::vsm::{Home, SegmentSet};
 use storage::{StoreSpec, Stores};
 use tables::Params;
 use tables::counters::Sma;
+use tls::testing::OneForAll;
 use vcl::program::{BackendDecl, ProbeDecl};
 use vrt::LoadedVcl;
 use vrt::vmod::Vmod;
@@ -92,6 +93,15 @@ fn leaked<T: tables::counters::Set>() -> &'static T {
 impl World {
     /// With these parameters, on a listener that expects a PROXY header or doesn't.
     pub fn new(settings: &[(&str, &str)], has_proxy_header: bool) -> Self {
+        Self::on(settings, has_proxy_header, None)
+    }
+
+    /// The same on a listener with TLS.
+    pub fn with_tls(settings: &[(&str, &str)], has_proxy_header: bool, tls: &tls::testing::World) -> Self {
+        Self::on(settings, has_proxy_header, Some(tls))
+    }
+
+    fn on(settings: &[(&str, &str)], has_proxy_header: bool, tls: Option<&tls::testing::World>) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("lacquer-fronts-{}-{n}", std::process::id()));
@@ -127,6 +137,7 @@ impl World {
             stores,
             vcl: ArcSwapOption::from(Some(vcl)),
             labels: Box::new(Nothing),
+            certificates: tls.map_or(Arc::new(tls::NothingLoaded) as _, |world| Arc::new(OneForAll::new(world)) as _),
             identity: "test".to_owned(),
             hostname: "test".to_owned(),
             sessions: AtomicI64::new(0),
@@ -142,6 +153,7 @@ impl World {
             name: "a0".into(),
             transport,
             has_proxy_header,
+            is_tls: tls.is_some(),
             endpoint: "192.0.2.1:80".into(),
             is_unix: false,
         };

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The TLS handshake that a connection on an https listener begins with. The hello is read first: by its name the certificate is
+//! found, and who speaks no TLS is told so.
+//!
+//! Until it has said hello a connection holds what it has sent, 64 KB at most; until it is done it counts as one that has sent
+//! nothing. All of it has `tls_handshake_timeout`.
+
+use std::fmt;
+
+use engine::Sess;
+use net::{HandshakeError, Stream};
+use rt::Instant;
+use tables::close::SessClose;
+use tls::hello::{ClientHello, Finder, Fingerprint, HelloError};
+use tls::{Handshake, Info, NoCertificate};
+
+use crate::conn::Conn;
+
+mod report;
+
+/// What is read at once: most hellos are shorter.
+const READ: usize = 2048;
+
+/// Why there is no TLS on a connection.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What the client sent first is no hello.
+    Hello(HelloError),
+    /// Nobody could be shown to it.
+    NoCertificate(NoCertificate),
+    /// The handshake came to nothing.
+    Handshake(HandshakeError),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Hello(error) => error.fmt(f),
+            Failure::NoCertificate(error) => error.fmt(f),
+            Failure::Handshake(error) => error.fmt(f),
+        }
+    }
+}
+
+/// What is done with a client that said hello.
+struct Chosen {
+    handshake: Handshake,
+    fingerprint: Box<Fingerprint>,
+}
+
+/// Puts TLS on the connection. `Err`: it has to end for that reason, and the client has been told why.
+pub(crate) async fn receive(conn: &mut Conn) -> Result<(), SessClose> {
+    let sess = conn.sess.clone();
+    let deadline = Instant::now() + sess.engine.params.load().tls_handshake_timeout;
+    let done = match begin(conn, &sess, deadline).await {
+        Ok(chosen) => carry_out(conn, &sess, chosen, deadline).await,
+        Err(failure) => Err(failure),
+    };
+    conn.idle_since = Instant::now();
+    done.map_err(|failure| {
+        report::failed(&sess, &failure);
+        // As release 9: why is in the log.
+        SessClose::RxBad
+    })
+}
+
+/// Reads the hello, and finds out who we are to this client.
+async fn begin(conn: &mut Conn, sess: &Sess, deadline: Instant) -> Result<Chosen, Failure> {
+    let mut finder = Finder::default();
+    loop {
+        let chosen = match finder.find(&conn.input) {
+            Ok(None) => None,
+            Ok(Some(message)) => Some(choose(sess, &message)),
+            Err(error) => Some(Err(Failure::Hello(error))),
+        };
+        if let Some(chosen) = chosen {
+            return chosen.inspect_err(|failure| refuse(conn.stream(), failure));
+        }
+        conn.input.reserve(READ);
+        let stream = conn.stream.as_ref().expect(crate::conn::AFTER_PIPE);
+        match stream.read_buf(&mut conn.input, Some(deadline)).await {
+            Ok(0) => return Err(Failure::Handshake(HandshakeError::Closed)),
+            Ok(_) => {}
+            Err(error) => return Err(Failure::Handshake(error.into())),
+        }
+    }
+}
+
+fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, Failure> {
+    let hello = ClientHello::parse(message).map_err(Failure::Hello)?;
+    let name = hello.server_name().map(str::to_ascii_lowercase);
+    let certificates = &sess.engine.certificates;
+    let server = certificates.find(&sess.listener.name, name.as_deref()).map_err(Failure::NoCertificate)?;
+    let handshake = Handshake::server(&server, name.as_deref(), hello.alpn())
+        .map_err(|error| Failure::Handshake(HandshakeError::Tls(error)))?;
+    Ok(Chosen { handshake, fingerprint: Box::new(Fingerprint::new(&hello, false)) })
+}
+
+/// Tells a client that gets no handshake why, as far as the socket takes it at once.
+fn refuse(stream: &Stream, failure: &Failure) {
+    let _ = match failure {
+        Failure::Hello(HelloError::PlainHttp) => stream.try_write(PLAIN_HTTP),
+        Failure::Hello(error) => {
+            error.alert().map_or(Ok(0), |alert| stream.try_write(&tls::record::fatal_alert(alert)))
+        }
+        Failure::NoCertificate(_) => stream.try_write(&tls::record::fatal_alert(UNRECOGNIZED_NAME)),
+        Failure::Handshake(_) => Ok(0),
+    };
+}
+
+/// RFC 6066 3.
+const UNRECOGNIZED_NAME: u8 = 112;
+
+/// What a client gets that speaks HTTP to us in clear.
+const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Content-Type: text/plain\r\n\
+    Content-Length: 52\r\n\
+    Connection: close\r\n\
+    \r\n\
+    A plain HTTP request was sent to a port for HTTPS.\r\n";
+
+async fn carry_out(conn: &mut Conn, sess: &Sess, chosen: Chosen, deadline: Instant) -> Result<(), Failure> {
+    let stream = conn.stream.take().expect(crate::conn::AFTER_PIPE);
+    let input = std::mem::take(&mut conn.input);
+    match net::handshake(stream, chosen.handshake, input, Some(deadline)).await {
+        Ok((stream, info)) => {
+            let info = Info { fingerprint: Some(chosen.fingerprint), ..info };
+            // A session has one handshake.
+            let _ = sess.tls.set(Box::new(info));
+            conn.stream = Some(stream);
+            Ok(())
+        }
+        Err(failed) => {
+            conn.stream = Some(failed.stream);
+            Err(Failure::Handshake(failed.error))
+        }
+    }
+}
