@@ -24,6 +24,7 @@ pub mod openat;
 pub mod pages;
 pub mod pidfile;
 pub mod process;
+pub mod secret;
 pub mod sentinel;
 pub mod signal;
 pub mod sock;

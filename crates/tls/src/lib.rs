@@ -5,20 +5,27 @@
 //! A connection begins as a [`Handshake`], which rustls carries out, and becomes [`Traffic`]: our own record layer over the keys
 //! that were agreed, which holds no buffer, and seals from the pieces that a body lies in.
 
+pub mod bundle;
 pub mod certificate;
 pub mod client;
 pub mod error;
+pub mod facts;
 pub mod handshake;
 pub mod hello;
+pub mod hitch;
 pub mod info;
+pub mod pem;
 mod reason;
 pub mod record;
 mod seal;
 pub mod server;
+pub mod settings;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod tickets;
 pub mod traffic;
 
+pub use bundle::Bundle;
 pub use client::{Client, ClientOptions};
 pub use error::{Error, ErrorKind};
 pub use handshake::{Handshake, Progress};

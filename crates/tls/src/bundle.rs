@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! All certificates of a server in one piece of memory: keys, chains and settings, found by listener and name.
+//!
+//! The manager writes one ([`Builder`]) and hands its descriptor to workers, which look names up in it and read no more than
+//! the certificate that is asked for. A bundle is never changed: other certificates are another bundle. It says all that the
+//! manager knows of them, too, so that the manager after an upgrade reads its certificates from the bundle.
+//!
+//! ```text
+//! head     magic, length of all, then for each table: where it begins, how many rows it has
+//! scopes   rows: where a record is. The first scope is the global one, then one for each TLS listener
+//! CAs      rows: where a record is: a list of certificates that clients' certificates are checked with
+//! DER      rows: where, how long: the certificates of chains, each once
+//! entries  rows: where a record is: a certificate's key, chain, and what is known of it
+//! names    rows: scope, entry, where the name is, how long; sorted by scope and name: a search by halves finds them
+//! ```
+//! Numbers are little-endian, lists and texts have their length before them. Every place is checked when it is read: a damaged
+//! bundle costs certificates, never a crash.
+
+use std::cmp::Ordering;
+
+use crate::facts::Facts;
+use crate::pem::KeyForm;
+use crate::settings::Overrides;
+
+mod build;
+mod wire;
+
+pub use build::{Builder, Material};
+use wire::Reader;
+
+const MAGIC: &[u8; 8] = b"LQTLS\0\0\x01";
+/// The tables, as the head lists them.
+const SCOPES: usize = 0;
+const CAS: usize = 1;
+const DER: usize = 2;
+const ENTRIES: usize = 3;
+const NAMES: usize = 4;
+const TABLES: usize = 5;
+/// Bytes of a row of each.
+const ROW: [usize; TABLES] = [8, 8, 12, 8, 18];
+/// Magic, length, and for each table an offset and a count.
+const HEAD_BYTES: usize = MAGIC.len() + 8 + TABLES * 12;
+
+/// The number of the scope that isn't a listener's.
+pub const GLOBAL: u32 = 0;
+
+/// Why bytes are no bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotABundle;
+
+impl std::fmt::Display for NotABundle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("not a bundle of certificates, or a damaged one")
+    }
+}
+
+impl std::error::Error for NotABundle {}
+
+/// What holds for connections to one listener, or, in the global one, where listeners say nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// The listener's name; the global scope has none.
+    pub name: String,
+    /// `sni-nomatch-abort`; without it the default certificate answers for unknown names.
+    pub aborts_unknown: bool,
+    /// `match-global-certs`: the global certificates are looked at, too.
+    pub matches_global: bool,
+    /// The certificate that answers without a name.
+    pub default: Option<u32>,
+    /// Settings for its connections.
+    pub overrides: Overrides,
+}
+
+/// A list of CAs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Authorities {
+    /// Where it was read.
+    pub path: String,
+    /// Its certificates.
+    pub ders: Vec<Vec<u8>>,
+}
+
+/// What is known of a certificate beside its key and its chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// By which the CLI knows it.
+    pub id: String,
+    /// The scope's number.
+    pub scope: u32,
+    /// Certificates of one commit have the same number; for a name that several have, the highest one is taken.
+    pub batch: u32,
+    /// It was named the default of its scope.
+    pub is_default: bool,
+    /// Where it was read, as it was named; empty for one that is from no file.
+    pub path: String,
+    /// Where its key was read, if elsewhere.
+    pub key_path: String,
+    /// Where its OCSP answer was read, or empty.
+    pub ocsp_path: String,
+    /// Settings of its own.
+    pub overrides: Overrides,
+    /// What it says of itself. In a bundle without the names, which are in the table of names.
+    pub facts: Facts,
+}
+
+/// What is to be sent and signed with, borrowed from the bundle.
+pub struct Keyed<'a> {
+    /// Scope and settings.
+    pub scope: u32,
+    /// Settings of its own.
+    pub overrides: Overrides,
+    /// How the key is written.
+    pub form: KeyForm,
+    /// DER.
+    pub key: &'a [u8],
+    /// DER, leaf first.
+    pub chain: Vec<&'a [u8]>,
+    /// DER of an OCSP answer, or empty.
+    pub ocsp: &'a [u8],
+}
+
+/// What a listener answers with when it is asked for a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// This certificate.
+    Entry(u32),
+    /// There is none at all.
+    NothingLoaded,
+    /// None has this name, and the listener aborts then.
+    UnknownName,
+}
+
+/// A bundle that can be read.
+pub struct Bundle {
+    bytes: Box<dyn AsRef<[u8]> + Send + Sync>,
+    /// Where each table begins, and its rows.
+    tables: [(usize, u32); TABLES],
+    scopes: Vec<Scope>,
+}
+
+impl std::fmt::Debug for Bundle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Bundle {{ scopes: {}, entries: {} }}", self.scopes.len(), self.len())
+    }
+}
+
+impl Bundle {
+    /// Reads the head and the scopes.
+    ///
+    /// # Errors
+    /// It isn't a bundle, or not a whole one.
+    pub fn open(bytes: Box<dyn AsRef<[u8]> + Send + Sync>) -> Result<Bundle, NotABundle> {
+        let tables = read_head((*bytes).as_ref()).ok_or(NotABundle)?;
+        let mut bundle = Bundle { bytes, tables, scopes: Vec::new() };
+        let scopes = (0..bundle.tables[SCOPES].1).map(|n| bundle.read_scope(n)).collect::<Option<Vec<_>>>();
+        bundle.scopes = scopes.filter(|scopes| !scopes.is_empty()).ok_or(NotABundle)?;
+        Ok(bundle)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        (*self.bytes).as_ref()
+    }
+
+    /// How many certificates.
+    pub fn len(&self) -> usize {
+        self.tables[ENTRIES].1 as usize
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The global scope, then the listeners'.
+    pub fn scopes(&self) -> &[Scope] {
+        &self.scopes
+    }
+
+    /// The number of a listener's scope. One that nothing is said of has the global one.
+    pub fn scope_of(&self, listener: &str) -> u32 {
+        let at = self.scopes.iter().skip(1).position(|scope| scope.name == listener);
+        at.map_or(GLOBAL, |at| at as u32 + 1)
+    }
+
+    /// The certificate with which a listener answers who asks for `name`, in any case, or doesn't say.
+    pub fn find(&self, scope: u32, name: Option<&str>) -> Match {
+        let Some(own) = self.scopes.get(scope as usize) else { return Match::NothingLoaded };
+        let global = if own.matches_global && scope != GLOBAL { self.scopes.first() } else { None };
+        if let Some(name) = name {
+            let name = name.to_ascii_lowercase();
+            let name = name.strip_suffix('.').unwrap_or(&name);
+            let found = self.find_name(scope, name).or_else(|| global.and_then(|_| self.find_name(GLOBAL, name)));
+            match found {
+                Some(entry) => return Match::Entry(entry),
+                None if self.is_empty() => return Match::NothingLoaded,
+                None if own.aborts_unknown => return Match::UnknownName,
+                None => {}
+            }
+        }
+        // Without a certificate of its own a listener has the global ones, whatever it says of names.
+        let default = own.default.or_else(|| self.scopes.first().and_then(|global| global.default));
+        default.map_or(Match::NothingLoaded, Match::Entry)
+    }
+
+    /// The exact name, or the wildcard for all names beside it.
+    fn find_name(&self, scope: u32, name: &str) -> Option<u32> {
+        self.find_exact(scope, name.as_bytes(), b"").or_else(|| {
+            let (_, rest) = name.split_once('.')?;
+            self.find_exact(scope, b"*.", rest.as_bytes())
+        })
+    }
+
+    /// A search by halves for a name in two pieces.
+    fn find_exact(&self, scope: u32, first: &[u8], second: &[u8]) -> Option<u32> {
+        let (mut low, mut high) = (0, self.tables[NAMES].1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let (at, entry, name) = self.name_row(middle)?;
+            let order = at.cmp(&scope).then_with(|| compare(name, first, second));
+            match order {
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+                Ordering::Equal => return Some(entry),
+            }
+        }
+        None
+    }
+
+    /// The names by which certificates are found: scope, entry, name.
+    pub fn names(&self) -> impl Iterator<Item = (u32, u32, &str)> {
+        (0..self.tables[NAMES].1).filter_map(|row| {
+            let (scope, entry, name) = self.name_row(row)?;
+            Some((scope, entry, std::str::from_utf8(name).ok()?))
+        })
+    }
+
+    fn name_row(&self, row: u32) -> Option<(u32, u32, &[u8])> {
+        let mut row = self.row(NAMES, row)?;
+        let (scope, entry) = (row.u32()?, row.u32()?);
+        let (at, len) = (usize::try_from(row.u64()?).ok()?, usize::from(row.u16()?));
+        Some((scope, entry, self.bytes().get(at..at.checked_add(len)?)?))
+    }
+
+    /// What is known of a certificate, without its names.
+    pub fn entry(&self, number: u32) -> Option<Entry> {
+        let mut record = self.record(ENTRIES, number)?;
+        let (scope, batch, is_default) = (record.u32()?, record.u32()?, record.u8()? != 0);
+        let overrides = Overrides::decode(record.text()?)?;
+        let texts: [String; 6] = {
+            let mut next = || record.text().map(str::to_owned);
+            [next()?, next()?, next()?, next()?, next()?, next()?]
+        };
+        let [id, path, key_path, ocsp_path, subject, issuer] = texts;
+        let (not_before, not_after) = (record.u64()? as i64, record.u64()? as i64);
+        let serial = record.text()?.to_owned();
+        let facts = Facts { subject, issuer, names: Vec::new(), not_before, not_after, serial };
+        Some(Entry { id, scope, batch, is_default, path, key_path, ocsp_path, overrides, facts })
+    }
+
+    /// Key and chain of a certificate.
+    pub fn keyed(&self, number: u32) -> Option<Keyed<'_>> {
+        let mut record = self.record(ENTRIES, number)?;
+        let (scope, _batch, _is_default) = (record.u32()?, record.u32()?, record.u8()?);
+        let overrides = Overrides::decode(record.text()?)?;
+        for _ in 0..6 {
+            record.bytes()?;
+        }
+        record.u64()?;
+        record.u64()?;
+        record.bytes()?;
+        let (form, key, ocsp) = (KeyForm::numbered(record.u8()?)?, record.bytes()?, record.bytes()?);
+        let links = record.u32()?;
+        let chain = (0..links).map(|_| self.der(record.u32()?)).collect::<Option<Vec<_>>>()?;
+        (!chain.is_empty()).then_some(Keyed { scope, overrides, form, key, chain, ocsp })
+    }
+
+    fn der(&self, number: u32) -> Option<&[u8]> {
+        let mut row = self.row(DER, number)?;
+        let (at, len) = (usize::try_from(row.u64()?).ok()?, row.u32()? as usize);
+        self.bytes().get(at..at.checked_add(len)?)
+    }
+
+    /// The certificates of a list of CAs.
+    pub fn authorities(&self, number: u32) -> Option<Vec<&[u8]>> {
+        let mut record = self.record(CAS, number)?;
+        let (_path, count) = (record.text()?, record.u32()?);
+        (0..count).map(|_| record.bytes()).collect()
+    }
+
+    /// All lists of CAs with where they were read.
+    pub fn authority_lists(&self) -> Option<Vec<Authorities>> {
+        let list = |number| {
+            let path = self.record(CAS, number)?.text()?.to_owned();
+            let ders = self.authorities(number)?.into_iter().map(<[u8]>::to_vec).collect();
+            Some(Authorities { path, ders })
+        };
+        (0..self.tables[CAS].1).map(list).collect()
+    }
+
+    fn read_scope(&self, number: u32) -> Option<Scope> {
+        let mut record = self.record(SCOPES, number)?;
+        let name = record.text()?.to_owned();
+        let (aborts_unknown, matches_global) = (record.u8()? != 0, record.u8()? != 0);
+        let default = record.u32()?.checked_sub(1);
+        let overrides = Overrides::decode(record.text()?)?;
+        Some(Scope { name, aborts_unknown, matches_global, default, overrides })
+    }
+
+    /// A row of a table.
+    fn row(&self, table: usize, number: u32) -> Option<Reader<'_>> {
+        let (at, rows) = self.tables[table];
+        let from = at.checked_add((number as usize).checked_mul(ROW[table])?)?;
+        let row = self.bytes().get(from..from.checked_add(ROW[table])?)?;
+        (number < rows).then_some(Reader(row))
+    }
+
+    /// What a row that is a place leads to.
+    fn record(&self, table: usize, number: u32) -> Option<Reader<'_>> {
+        let at = usize::try_from(self.row(table, number)?.u64()?).ok()?;
+        Some(Reader(self.bytes().get(at..)?))
+    }
+}
+
+/// `name` beside `first` and `second` one after the other.
+fn compare(name: &[u8], first: &[u8], second: &[u8]) -> Ordering {
+    let (head, tail) = name.split_at(first.len().min(name.len()));
+    head.cmp(first).then_with(|| tail.cmp(second))
+}
+
+fn read_head(bytes: &[u8]) -> Option<[(usize, u32); TABLES]> {
+    let mut head = Reader(bytes.strip_prefix(MAGIC)?);
+    if head.u64()? != bytes.len() as u64 {
+        return None;
+    }
+    let mut tables = [(0, 0); TABLES];
+    for (table, place) in tables.iter_mut().enumerate() {
+        let (at, rows) = (usize::try_from(head.u64()?).ok()?, head.u32()?);
+        let end = at.checked_add((rows as usize).checked_mul(ROW[table])?)?;
+        if end > bytes.len() {
+            return None;
+        }
+        *place = (at, rows);
+    }
+    Some(tables)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! How a bundle is written: who has which name is decided here, once, so that a lookup finds one certificate.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+
+use zeroize::Zeroizing;
+
+use super::wire::Writer;
+use super::{Authorities, CAS, DER, ENTRIES, Entry, HEAD_BYTES, MAGIC, NAMES, SCOPES, Scope, TABLES};
+use crate::pem::KeyForm;
+
+/// Key, chain and staple, wherever they are.
+pub struct Material<'a> {
+    /// How the key is written.
+    pub form: KeyForm,
+    /// DER.
+    pub key: &'a [u8],
+    /// DER, leaf first.
+    pub chain: Vec<&'a [u8]>,
+    /// DER of an OCSP answer, or empty.
+    pub ocsp: &'a [u8],
+}
+
+/// A bundle that is being put together. Entries come in the order in which they were listed.
+pub struct Builder<'a> {
+    scopes: Vec<Scope>,
+    authorities: Vec<Authorities>,
+    entries: Vec<(&'a Entry, Material<'a>)>,
+}
+
+impl<'a> Builder<'a> {
+    /// With these scopes, the first of which is the global one (their defaults are found here), and these lists of CAs.
+    pub fn new(scopes: Vec<Scope>, authorities: Vec<Authorities>) -> Builder<'a> {
+        assert!(!scopes.is_empty(), "the global scope is always there");
+        Builder { scopes, authorities, entries: Vec::new() }
+    }
+
+    /// Adds a certificate, with its names in its facts.
+    pub fn add(&mut self, entry: &'a Entry, material: Material<'a>) {
+        self.entries.push((entry, material));
+    }
+
+    /// The bundle's bytes.
+    pub fn build(mut self) -> Zeroizing<Vec<u8>> {
+        for (number, scope) in self.scopes.iter_mut().enumerate() {
+            scope.default = default_of(&self.entries, number as u32);
+        }
+        let mut out = Writer(Zeroizing::new(Vec::with_capacity(self.most_bytes())));
+        out.0.resize(HEAD_BYTES, 0);
+        let mut tables = [(0, 0); TABLES];
+        let mut seen: HashMap<&[u8], u32> = HashMap::new();
+        let mut ders: Vec<(u64, u32)> = Vec::new();
+        let mut places = Vec::with_capacity(self.entries.len());
+        for (_, material) in &self.entries {
+            for der in &material.chain {
+                if let Slot::Vacant(slot) = seen.entry(der) {
+                    slot.insert(ders.len() as u32);
+                    ders.push((out.place(), der.len() as u32));
+                    out.0.extend_from_slice(der);
+                }
+            }
+        }
+        for (entry, material) in &self.entries {
+            places.push(out.place());
+            write_entry(&mut out, entry, material, |der| seen[der]);
+        }
+        let scopes: Vec<u64> = self.scopes.iter().map(|scope| write_scope(&mut out, scope)).collect();
+        let lists: Vec<u64> = self.authorities.iter().map(|list| write_authorities(&mut out, list)).collect();
+        let names: Vec<(u32, u32, u64, u16)> = chosen_names(&self.entries)
+            .into_iter()
+            .map(|(scope, name, entry)| {
+                let at = out.place();
+                out.0.extend_from_slice(name.as_bytes());
+                (scope, entry, at, name.len() as u16)
+            })
+            .collect();
+        for (table, rows) in [(SCOPES, scopes), (CAS, lists), (ENTRIES, places)] {
+            tables[table] = (out.place(), rows.len() as u32);
+            rows.iter().for_each(|at| out.u64(*at));
+        }
+        tables[DER] = (out.place(), ders.len() as u32);
+        for (at, len) in ders {
+            out.u64(at);
+            out.u32(len);
+        }
+        tables[NAMES] = (out.place(), names.len() as u32);
+        for (scope, entry, at, len) in names {
+            out.u32(scope);
+            out.u32(entry);
+            out.u64(at);
+            out.u16(len);
+        }
+        write_head(&mut out, &tables);
+        out.0
+    }
+
+    /// Room for all, without what is the same in several chains left out.
+    fn most_bytes(&self) -> usize {
+        let entries: usize = self
+            .entries
+            .iter()
+            .map(|(entry, material)| {
+                let texts = entry.id.len() + entry.path.len() + entry.key_path.len() + entry.ocsp_path.len();
+                let facts = entry.facts.subject.len() + entry.facts.issuer.len() + entry.facts.serial.len();
+                let names: usize = entry.facts.names.iter().map(|name| name.len() + 18).sum();
+                let chain: usize = material.chain.iter().map(|der| der.len() + 16).sum();
+                texts + facts + names + chain + material.key.len() + material.ocsp.len() + 512
+            })
+            .sum();
+        let authorities: usize = self.authorities.iter().flat_map(|list| &list.ders).map(|der| der.len() + 4).sum();
+        let authorities: usize = self.authorities.iter().map(|list| list.path.len() + 16).sum::<usize>() + authorities;
+        let scopes: usize = self.scopes.iter().map(|scope| scope.name.len() + 256).sum();
+        HEAD_BYTES + entries + authorities + scopes
+    }
+}
+
+/// The last that was named so, or else the first of the scope.
+fn default_of(entries: &[(&Entry, Material<'_>)], scope: u32) -> Option<u32> {
+    let of_scope = || entries.iter().enumerate().filter(|(_, (entry, _))| entry.scope == scope);
+    // Of later commits first; within a commit the last.
+    let named = of_scope().filter(|(_, (entry, _))| entry.is_default).max_by_key(|(at, (entry, _))| (entry.batch, *at));
+    named.or_else(|| of_scope().next()).map(|(at, _)| at as u32)
+}
+
+/// Each name of each scope, sorted, with the certificate that has it: of the latest commit, and there the first.
+fn chosen_names<'a>(entries: &[(&'a Entry, Material<'_>)]) -> Vec<(u32, &'a str, u32)> {
+    let mut names: Vec<(u32, &str, u32)> = Vec::new();
+    for (at, (entry, _)) in entries.iter().enumerate() {
+        names.extend(entry.facts.names.iter().map(|name| (entry.scope, name.as_str(), at as u32)));
+    }
+    let batch = |at: u32| entries[at as usize].0.batch;
+    names.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| batch(b.2).cmp(&batch(a.2))).then(a.2.cmp(&b.2)));
+    names.dedup_by(|later, first| (later.0, later.1) == (first.0, first.1));
+    names
+}
+
+fn write_entry(out: &mut Writer, entry: &Entry, material: &Material<'_>, number_of: impl Fn(&[u8]) -> u32) {
+    let Entry { id, scope, batch, is_default, path, key_path, ocsp_path, overrides, facts } = entry;
+    out.u32(*scope);
+    out.u32(*batch);
+    out.u8(u8::from(*is_default));
+    out.bytes(overrides.encode().as_bytes());
+    for text in [id, path, key_path, ocsp_path, &facts.subject, &facts.issuer] {
+        out.bytes(text.as_bytes());
+    }
+    out.u64(facts.not_before as u64);
+    out.u64(facts.not_after as u64);
+    out.bytes(facts.serial.as_bytes());
+    out.u8(material.form.number());
+    out.bytes(material.key);
+    out.bytes(material.ocsp);
+    out.u32(material.chain.len() as u32);
+    material.chain.iter().for_each(|der| out.u32(number_of(der)));
+}
+
+fn write_scope(out: &mut Writer, scope: &Scope) -> u64 {
+    let at = out.place();
+    out.bytes(scope.name.as_bytes());
+    out.u8(u8::from(scope.aborts_unknown));
+    out.u8(u8::from(scope.matches_global));
+    out.u32(scope.default.map_or(0, |entry| entry + 1));
+    out.bytes(scope.overrides.encode().as_bytes());
+    at
+}
+
+fn write_authorities(out: &mut Writer, list: &Authorities) -> u64 {
+    let at = out.place();
+    out.bytes(list.path.as_bytes());
+    out.u32(list.ders.len() as u32);
+    list.ders.iter().for_each(|der| out.bytes(der));
+    at
+}
+
+fn write_head(out: &mut Writer, tables: &[(u64, u32); TABLES]) {
+    let mut head = MAGIC.to_vec();
+    head.extend_from_slice(&out.place().to_le_bytes());
+    for (at, rows) in tables {
+        head.extend_from_slice(&at.to_le_bytes());
+        head.extend_from_slice(&rows.to_le_bytes());
+    }
+    out.0[..HEAD_BYTES].copy_from_slice(&head);
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Files that hitch takes, and mistakes in them.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn refused(text: &str, line: usize, reason: &str) {
+    let error = read(text).expect_err(text);
+    assert!(error.line == line && error.reason.contains(reason), "{text:?}: {error}");
+}
+
+#[test]
+fn hitchs_own_example_is_read() {
+    let text = r#"
+# Run 'man hitch.conf' for a description of all options.
+frontend = {
+    host = "*"
+    port = "443"
+}
+backend = "[127.0.0.1]:6086"    # 6086 is the default Varnish PROXY port.
+workers = 4                     # number of CPU cores
+daemon = on
+user = "hitch"
+group = "hitch"
+# alpn-protos = "h2, http/1.1"
+write-proxy-v2 = on             # Write PROXY header
+"#;
+    let file = read(text).unwrap();
+    assert_eq!((file.frontends.len(), file.frontends[0].endpoint.as_str()), (1, ":443"));
+    let ignored: Vec<&str> = file.ignored.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(ignored, ["backend", "workers", "daemon", "user", "group", "write-proxy-v2"]);
+    assert_eq!(file.ignored[0].1, 7);
+}
+
+#[test]
+fn all_keys_have_their_place() {
+    let text = r#"
+frontend = { host = "::1" port = "8443" name = "main" match-global-certs = on sni-nomatch-abort = "off"
+  pem-file = { cert = "a.pem" private-key = "a.key" name = "a" dhparam = "dh.pem" ocsp-resp-file = "a.ocsp"
+    client-verify = required client-verify-ca = "ca.pem" ciphers = "HIGH" }
+  tls-protos = TLSv1.2 TLSv1.3
+  prefer-server-ciphers = true }
+frontend = "[*]:443+b.pem"
+frontend = "localhost:0"
+frontend = { host = "/run/x.sock" }
+pem-file = "c.pem" pem-file = ""
+ciphers = "ECDHE+AESGCM" ciphersuites = "" ecdh-curve = "X25519:prime256v1"
+alpn-protos = "h2, http/1.1" tls-protos = TLSv1.1,TLSv1.2
+sni-nomatch-abort = on pem-dir = "/etc/certs" pem-dir-glob = "*.pem" ticket-keys-file = "/etc/keys"
+acme = { name = "a.example" "b.example" mail = "x@a.example" }
+"#;
+    let file = read(text).unwrap();
+    let main = &file.frontends[0];
+    assert_eq!((main.name.as_deref(), main.endpoint.as_str(), main.line), (Some("main"), "[::1]:8443", 2));
+    assert_eq!(
+        (main.matches_global, main.aborts_unknown, main.said.prefers_own_order),
+        (Some(true), Some(false), Some(true))
+    );
+    assert_eq!(main.said.protocols, Some(vec![3, 4]));
+    let own = &main.certificates[0];
+    assert_eq!(
+        (own.path.as_str(), own.key.as_deref(), own.ocsp.as_deref(), own.id.as_deref()),
+        ("a.pem", Some("a.key"), Some("a.ocsp"), Some("a"))
+    );
+    assert_eq!((own.said.client_verify, own.said.client_ca.as_deref()), (Some(ClientVerify::Required), Some("ca.pem")));
+    let endpoints: Vec<&str> = file.frontends.iter().map(|f| f.endpoint.as_str()).collect();
+    assert_eq!(endpoints, ["[::1]:8443", ":443", "localhost:0", "/run/x.sock"]);
+    assert_eq!(file.frontends[1].certificates[0].path, "b.pem");
+    assert_eq!(
+        (file.certificates.len(), file.aborts_unknown, file.said.ciphersuites.as_deref()),
+        (1, Some(true), None)
+    );
+    assert_eq!(file.said.protocols, Some(vec![2, 3]));
+    assert_eq!(file.acme[0].pairs[0], ("name".into(), "a.example b.example".into(), 14));
+    let overrides = file.said.overrides(|_| Ok(7)).unwrap();
+    assert_eq!(overrides.versions, Some(Versions { tls12: true, tls13: false }));
+    assert_eq!(
+        (overrides.ciphers, overrides.groups, overrides.alpn),
+        (Some(vec![0, 1, 4, 5]), Some(vec![0, 1]), Some(vec![0]))
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_its_line() {
+    refused("", 1, "says nothing");
+    refused("# only\n# comments\n", 2, "says nothing");
+    refused("frontend = {\n host = \"a\"\n", 1, "without its end");
+    refused("frontend = { host = \"a\" }", 1, "needs a port");
+    refused("\npem-fiel = \"a\"", 2, "no 'pem-fiel'");
+    refused("frontend = {\n\n workers = 3 port = \"1\" }", 3, "no 'workers'");
+    refused("ciphers = \"a", 1, "without its end");
+    refused("ciphers", 1, "isn't followed by '='");
+    refused("ciphers =", 1, "no value");
+    refused("ciphers = \"a\" \"b\"", 1, "one value");
+    refused("= 1", 1, "where a key should stand");
+    refused("a = { b = { c = { d = 1 } } }", 1, "too deep");
+    refused("sni-nomatch-abort = perhaps", 1, "on or off");
+    refused("tls-protos = TLSv1.4", 1, "no version");
+    refused("client-verify = always", 1, "none, optional or required");
+    refused("pem-file = { private-key = \"a\" }", 1, "needs its cert");
+    refused("frontend = \"*:443\" }", 1, "where a key should stand");
+    refused("acme = \"a.example\"", 1, "a block in braces");
+}
+
+#[test]
+fn lists_that_leave_nothing_are_refused() {
+    let said = |said: Said| said.overrides(|_| Ok(0)).unwrap_err();
+    assert!(said(Said { ciphers: Some("()#/".into()), ..Said::default() }).starts_with("Invalid cipher list"));
+    assert!(said(Said { ciphersuites: Some("$#$".into()), ..Said::default() }).starts_with("Invalid ciphersuites"));
+    assert!(said(Said { protocols: Some(vec![0, 1]), ..Said::default() }).contains("TLSv1.2"));
+    assert!(said(Said { groups: Some("P-521".into()), ..Said::default() }).contains("Failed to set groups"));
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_answered(text in "([a-z-]{1,8}|[={}\"#\\\\\n ,]|frontend|pem-file|port|cert){0,40}") {
+        let _ = read(&text);
+    }
+
+    #[test]
+    fn any_string_comes_through(path in "[^\"\\\\\u{0}]{1,40}") {
+        let text = format!("pem-file = \"{path}\"");
+        prop_assert_eq!(&read(&text).unwrap().certificates[0].path, &path);
+    }
+}
