@@ -14,7 +14,7 @@ use crate::client::quote;
 use crate::words::split;
 
 /// Version of the form; any change counts it up.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 /// What the message begins with.
 const MAGIC: &str = "LACQUER-HANDOFF";
 /// The longest message.
@@ -88,6 +88,33 @@ pub struct DiskStart {
     pub life: u64,
 }
 
+/// What goes from the manager to a worker as a sealed file in memory: `sys::secret`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Secret {
+    /// A bundle of certificates.
+    Certificates,
+    /// Keys for session tickets.
+    TicketKeys,
+    /// What the ACME client has answered for.
+    Challenges,
+}
+
+impl Secret {
+    /// The byte that comes with the descriptor.
+    pub fn letter(self) -> u8 {
+        match self {
+            Self::Certificates => b'b',
+            Self::TicketKeys => b't',
+            Self::Challenges => b'c',
+        }
+    }
+
+    /// Of that byte.
+    pub fn of_letter(letter: u8) -> Option<Secret> {
+        [Self::Certificates, Self::TicketKeys, Self::Challenges].into_iter().find(|kind| kind.letter() == letter)
+    }
+}
+
 /// Everything a worker needs to know before it accepts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkerStart {
@@ -115,6 +142,12 @@ pub struct WorkerStart {
     pub former_fd: Option<i32>,
     /// Socket to the worker that will take this one's place.
     pub successor_fd: Option<i32>,
+    /// Sealed memory with a bundle of certificates, if there is a listener for TLS.
+    pub certificates_fd: Option<i32>,
+    /// The same with keys for session tickets.
+    pub ticket_keys_fd: Option<i32>,
+    /// Socket over which later ones come.
+    pub secrets_fd: Option<i32>,
     /// Process id of the manager; a worker whose parent is another drains and exits.
     pub manager_pid: u32,
     /// When the manager started, since 1970.
@@ -146,6 +179,9 @@ impl Default for WorkerStart {
             sentinel_fds: Vec::new(),
             former_fd: None,
             successor_fd: None,
+            certificates_fd: None,
+            ticket_keys_fd: None,
+            secrets_fd: None,
             manager_pid: 0,
             manager_start: Duration::ZERO,
             user: None,
@@ -227,6 +263,9 @@ impl WorkerStart {
             ("write_lock_fd", self.write_lock_fd),
             ("former_fd", self.former_fd),
             ("successor_fd", self.successor_fd),
+            ("certificates_fd", self.certificates_fd),
+            ("ticket_keys_fd", self.ticket_keys_fd),
+            ("secrets_fd", self.secrets_fd),
         ];
         for (key, fd) in descriptors {
             if let Some(fd) = fd {
@@ -306,6 +345,9 @@ impl WorkerStart {
             b"sentinel_fd" => one.and_then(number).map(|n| self.sentinel_fds.push(n)),
             b"former_fd" => one.and_then(number).map(|n| self.former_fd = Some(n)),
             b"successor_fd" => one.and_then(number).map(|n| self.successor_fd = Some(n)),
+            b"certificates_fd" => one.and_then(number).map(|n| self.certificates_fd = Some(n)),
+            b"ticket_keys_fd" => one.and_then(number).map(|n| self.ticket_keys_fd = Some(n)),
+            b"secrets_fd" => one.and_then(number).map(|n| self.secrets_fd = Some(n)),
             b"manager_pid" => one.and_then(number).map(|n| self.manager_pid = n),
             b"manager_start" => one.and_then(number).map(|n| self.manager_start = Duration::from_nanos(n)),
             b"user" => one.and_then(text).map(|t| self.user = Some(t)),
@@ -492,6 +534,9 @@ mod tests {
             sentinel_fds: vec![12, 13],
             former_fd: Some(14),
             successor_fd: Some(15),
+            certificates_fd: Some(17),
+            ticket_keys_fd: Some(18),
+            secrets_fd: Some(19),
             manager_pid: 77,
             manager_start: Duration::new(1, 5),
             user: Some("vcache".into()),
@@ -519,8 +564,8 @@ mod tests {
         assert_eq!(WorkerStart::decode(b"ping\n"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"x"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 7 0\n"), Err(HandoffError::Version("7".into())));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 8 99999999999\n"), Err(HandoffError::TooLong));
-        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 8 8\nnew \"1\"\n");
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 9 99999999999\n"), Err(HandoffError::TooLong));
+        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 9 8\nnew \"1\"\n");
         assert_eq!(unknown, Err(HandoffError::Line("new \\\"1\\\"".into())));
     }
 

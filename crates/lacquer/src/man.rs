@@ -70,6 +70,7 @@ const PAGES: &[Page] = &[
         "what is in a store on disk, and whether it is whole",
         Body::Prose(include_str!("man/lacquer-store.txt")),
     ),
+    ("lacquer-tls", 1, "the certificates of a running server", Body::Prose(include_str!("man/lacquer-tls.txt"))),
     (
         "lacquer-upgrade",
         1,

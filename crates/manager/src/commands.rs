@@ -62,6 +62,12 @@ impl Manager {
             Id::ParamSet => self.param_set(text(0), Some(text(1)), request),
             Id::ParamReset => self.param_set(text(0), None, request),
             Id::StorageList => self.storage_list(request),
+            Id::TlsCertCommit => self.tls_command(request, Manager::tls_cert_commit),
+            Id::TlsCertDiscard => self.tls_command(request, Manager::tls_cert_discard),
+            Id::TlsCertList => self.tls_cert_list(request),
+            Id::TlsCertLoad => self.tls_command(request, Manager::tls_cert_load),
+            Id::TlsCertReload => self.tls_command(request, Manager::tls_cert_reload),
+            Id::TlsCertRollback => self.tls_command(request, Manager::tls_cert_rollback),
             Id::VclLoad => self.vcl_load(text(0), Source::File(text(1).into()), arg(2)),
             Id::VclInline => {
                 let source = request.args().get(1).cloned().unwrap_or_default();
@@ -90,6 +96,7 @@ impl Manager {
             | Id::DebugPanicWorker
             | Id::DebugPersistent
             | Id::DebugReqpoolFail
+            | Id::DebugSecrets
             | Id::DebugShutdownDelay
             | Id::DebugSrandom
             | Id::DebugVmod

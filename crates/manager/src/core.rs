@@ -18,6 +18,7 @@ use tables::Params;
 use tables::params::DebugBit;
 
 use crate::arenas::{Arenas, End, Succession};
+use crate::certs::Certs;
 use crate::checker::{Checker, Outcome, Request, SINCE_4_1, Source};
 use crate::clitcp::{self, Masters};
 use crate::deaths::Deaths;
@@ -30,6 +31,7 @@ use crate::report::{self, Severity, print};
 use crate::session::{Kind, Session};
 use crate::storefile::StoreFile;
 use crate::stores::Stores;
+use crate::ticketkeys::TicketKeys;
 use crate::vcls::{Quota, Vcls};
 use crate::workdir;
 use crate::worker::Worker;
@@ -67,6 +69,10 @@ pub struct Manager {
     /// ... as long as this says so.
     pub(crate) succession: Succession,
     pub(crate) listeners: Vec<Listener>,
+    pub(crate) certs: Certs,
+    pub(crate) ticket_keys: TicketKeys,
+    /// The way on which the worker gets others of them.
+    pub(crate) secrets: Option<OwnedFd>,
     pub(crate) workdir: PathBuf,
     pub(crate) identity: String,
     /// Platform and choices, as the banner shows them.
@@ -104,6 +110,8 @@ pub struct Timers {
     pub(crate) ping: Option<Mono>,
     pub(crate) cooling: Mono,
     pub(crate) restart: Option<Mono>,
+    /// When to look at the files of certificates.
+    pub(crate) certificates: Mono,
     /// When to look whether a worker that begins to end runs no more.
     pub(crate) dying: Option<Mono>,
     /// Until when that is done.
@@ -122,6 +130,7 @@ impl Timers {
             ping: None,
             cooling: now + FIRST_COOLING,
             restart: None,
+            certificates: now,
             dying: None,
             dying_until: now,
             worker_started: now,
@@ -270,7 +279,8 @@ impl Manager {
     fn next_timer(&self) -> Mono {
         let t = &self.timers;
         let master = self.masters.as_ref().and_then(Masters::due);
-        let others = [t.ping, Some(t.cooling), t.restart, t.dying, master, self.leaving_due(), self.naming.due()]
+        let keys = self.ticket_keys.due();
+        let others = [t.ping, Some(t.cooling), t.restart, t.dying, master, self.leaving_due(), self.naming.due(), keys]
             .into_iter()
             .flatten();
         others.fold(t.uptime, |first, due| if due < first { due } else { first })
@@ -286,6 +296,12 @@ impl Manager {
         }
         if self.timers.ping.is_some_and(|due| due <= now) {
             self.ping_worker();
+        }
+        if self.ticket_keys.due().is_some_and(|due| due <= now) {
+            self.rotate_ticket_keys();
+        }
+        if self.certs.is_on() && self.timers.certificates <= now {
+            self.watch_certificates();
         }
         if self.leaving_due().is_some_and(|due| due <= now) {
             self.tend_leaving();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What a worker is given at its birth.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use cli::handoff::{DiskStart, Listener, Store, WorkerStart};
@@ -22,7 +22,14 @@ pub fn socket() -> Option<String> {
 }
 
 /// The message for a worker that inherits these descriptors.
-pub(crate) fn gather(manager: &Manager, cli: i32, panic: i32, sentinels: Vec<i32>, ends: &Ends) -> WorkerStart {
+pub(crate) fn gather(
+    manager: &Manager,
+    cli: i32,
+    panic: i32,
+    sentinels: Vec<i32>,
+    ends: &Ends,
+    secrets: Option<&OwnedFd>,
+) -> WorkerStart {
     let (user, group) = manager.jail.worker_names();
     WorkerStart {
         listeners: manager.listeners.iter().flat_map(listeners).collect(),
@@ -37,6 +44,9 @@ pub(crate) fn gather(manager: &Manager, cli: i32, panic: i32, sentinels: Vec<i32
         sentinel_fds: sentinels,
         former_fd: ends.former.as_ref().map(AsRawFd::as_raw_fd),
         successor_fd: Some(ends.successor.as_raw_fd()),
+        certificates_fd: manager.certs.file().map(AsRawFd::as_raw_fd),
+        ticket_keys_fd: manager.ticket_keys.file().map(AsRawFd::as_raw_fd),
+        secrets_fd: secrets.map(AsRawFd::as_raw_fd),
         manager_pid: std::process::id(),
         manager_start: Duration::from_secs_f64(manager.clock.real().0 - manager.now().since(manager.timers.started)),
         user,

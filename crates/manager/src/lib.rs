@@ -5,6 +5,7 @@
 //! one ([`life`], [`worker`]). [`serve`] is the way from a command line to the loop.
 
 mod arenas;
+mod certs;
 pub mod checker;
 mod clitcp;
 mod commands;
@@ -29,6 +30,7 @@ mod session;
 mod storefile;
 mod storelist;
 mod stores;
+mod ticketkeys;
 pub mod upgrade;
 pub mod usage;
 mod vcls;

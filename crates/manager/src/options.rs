@@ -5,7 +5,7 @@
 use crate::fatal::{Fatal, argument};
 
 /// getopt(3)'s description of the options, as `-x optstring` prints it.
-pub const OPTSTRING: &str = "?a:b:Cdf:Fh:i:I:j:l:M:n:P:p:r:S:s:T:t:VW:x:";
+pub const OPTSTRING: &str = "?a:A:b:Cdf:Fh:i:I:j:l:M:n:P:p:r:S:s:T:t:VW:x:";
 
 /// How the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -48,6 +48,8 @@ pub enum ParamArg {
 pub enum OrderedArg {
     /// -a
     Listen(String),
+    /// -A
+    Tls(String),
     /// -f or -b
     Vcl(VclArg),
     /// -I
@@ -246,6 +248,7 @@ fn flag(letter: char, flags: &mut Flags) -> Result<(), Fatal> {
 fn store(letter: char, value: String, options: &mut Options, flags: &mut Flags) {
     let ordered = match letter {
         'a' => OrderedArg::Listen(value),
+        'A' => OrderedArg::Tls(value),
         'f' if value.is_empty() => OrderedArg::Vcl(VclArg::Nothing),
         'f' => OrderedArg::Vcl(VclArg::File(value)),
         'I' => OrderedArg::CliFile(value),
@@ -296,6 +299,9 @@ fn check(mut options: Options, flags: Flags) -> Result<Request, Fatal> {
     }
     if cli_files > 1 {
         return argument("\tOnly one -I allowed");
+    }
+    if options.ordered.iter().filter(|o| matches!(o, OrderedArg::Tls(_))).count() > 1 {
+        return argument("\tOnly one -A allowed");
     }
     if let Some(backend) = flags.backend {
         options.ordered.push(OrderedArg::Vcl(VclArg::Backend(backend)));

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use base::clock::Clock;
+use base::clock::{Clock, Mono};
 use sys::daemon::Daemon;
 use sys::pidfile::{PidFile, PidFileError};
 use sys::process::Executable;
@@ -14,6 +14,8 @@ use sys::signal::{self, SIGHUP, SIGINT, SIGTERM, Signals};
 use tables::Params;
 use tables::params::{DebugBit, FeatureBit};
 
+use crate::certs::config::Config;
+use crate::certs::{self, Certs};
 use crate::checker::{DiskSources, Outcome, Source};
 use crate::clitcp::{self, Masters};
 use crate::core::{Manager, Timers};
@@ -26,6 +28,7 @@ use crate::reply::{Reply, ReplyExt};
 use crate::report::{self, Severity, print};
 use crate::session::Kind;
 use crate::stores::Stores;
+use crate::ticketkeys::TicketKeys;
 use crate::usage::version_string;
 use crate::vcls::Vcls;
 use crate::workdir;
@@ -71,6 +74,8 @@ struct DeferredArgs {
     cli_file: Option<File>,
     /// Whether -f was given, even empty.
     f_given: bool,
+    /// What -A says.
+    tls: Option<Config>,
 }
 
 /// Jail, parameters, sockets, stores, workdir.
@@ -80,7 +85,8 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
     let jail = Rc::new(Jail::enter(options.jail.as_deref())?);
     let clock = Clock::system();
     let (mut params, mut stores, mut listeners) = (Params::default(), Stores::default(), Vec::new());
-    let (mut todo, mut unnamed) = (DeferredArgs { vcls: VecDeque::new(), cli_file: None, f_given: false }, 0);
+    let (mut todo, mut unnamed) =
+        (DeferredArgs { vcls: VecDeque::new(), cli_file: None, f_given: false, tls: None }, 0);
     let members = sys::cpu::usable();
     let mut notes = Vec::new();
     for item in &options.ordered {
@@ -88,6 +94,15 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
             OrderedArg::Listen(spec) => {
                 let arg = listen::parse(spec, &mut unnamed)?;
                 listen::bind(&arg, members, &jail, &mut listeners)?;
+            }
+            OrderedArg::Tls(path) => {
+                let config = Config::read(path, &jail)?;
+                for spec in config.listeners() {
+                    let arg = listen::parse(&spec, &mut unnamed)?;
+                    listen::bind(&arg, members, &jail, &mut listeners)?;
+                }
+                notes.extend(config.notes(path));
+                todo.tls = Some(config);
             }
             OrderedArg::Vcl(vcl) => read_vcl(vcl, &params, &mut todo)?,
             OrderedArg::CliFile(name) => todo.cli_file = Some(open_cli_file(name, &jail)?),
@@ -125,6 +140,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         }
     };
     let write_lock = crate::storefile::write_lock(&store_files)?;
+    let (certs, ticket_keys) = certificates(todo.tls.as_ref(), &listeners, &params, &jail, clock.mono())?;
     let identity = options.identity.clone().filter(|i| !i.is_empty()).unwrap_or_else(sys::process::host_name);
     let vident = format!("{},-j{}{}", platform(), jail.name(), stores.idents());
     let now = clock.mono();
@@ -141,6 +157,9 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         arenas: Default::default(),
         succession: Default::default(),
         listeners,
+        certs,
+        ticket_keys,
+        secrets: None,
         workdir: path,
         identity,
         vident,
@@ -173,6 +192,25 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         }
     }
     Ok((manager, todo))
+}
+
+/// What listeners for TLS need.
+fn certificates(
+    config: Option<&Config>,
+    listeners: &[listen::Listener],
+    params: &Params,
+    jail: &Jail,
+    now: Mono,
+) -> Result<(Certs, TicketKeys), Fatal> {
+    let names: Vec<String> = listeners.iter().filter(|l| l.transport.is_tls).map(|l| l.name.clone()).collect();
+    let failed = |reason: String| Fatal::Argument(format!("-A: {reason}"));
+    let certs = certs::begin(config, &names, params.tls_err_dup_servername, jail).map_err(failed)?;
+    if !certs.is_on() {
+        return Ok((certs, TicketKeys::default()));
+    }
+    sys::secret::forbid_core().or_else(|e| argument(format!("Cannot forbid cores: {}", errno_text(&e))))?;
+    let ticket_keys = TicketKeys::begin(config.and_then(Config::ticket_keys), now, jail).map_err(failed)?;
+    Ok((certs, ticket_keys))
 }
 
 fn platform() -> String {

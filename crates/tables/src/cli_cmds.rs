@@ -88,6 +88,7 @@ commands! {
     DebugPanicWorker "debug.panic.worker" "debug.panic.worker" "Make the worker panic." "" 0 Some(0), Worker [debug];
     DebugPersistent "debug.persistent" "debug.persistent [<stevedore> [<cmd>]]" "Stores that outlive the worker; none here." "" 0 Some(2), Worker [debug];
     DebugReqpoolFail "debug.reqpool.fail" "debug.reqpool.fail" "Make requests find no memory, as told by a string of F and _." "" 1 Some(1), Worker [debug];
+    DebugSecrets "debug.secrets" "debug.secrets" "Have the worker take what the manager has sent it beside the CLI: certificates, keys for tickets." "" 0 Some(0), Worker [debug];
     DebugShutdownDelay "debug.shutdown.delay" "debug.shutdown.delay" "Delay the end of the worker by some seconds." "" 1 Some(1), Worker [debug];
     DebugSrandom "debug.srandom" "debug.srandom" "Seed the random numbers." "" 0 Some(1), Worker [debug];
     DebugVmod "debug.vmod" "debug.vmod" "Show loaded vmods." "" 0 Some(0), Worker [debug];
@@ -108,6 +109,12 @@ commands! {
     Status "status" "status [-j]" "Show the state of the worker." "" 0 Some(0), Manager [json];
     Stop "stop" "stop" "Stop the worker." "" 0 Some(0), Manager [];
     StorageList "storage.list" "storage.list [-j]" "List stores." "" 0 Some(0), Manager [json];
+    TlsCertCommit "tls.cert.commit" "tls.cert.commit" "Use the certificates that are staged, and no more those that were discarded." "All or none; connections that there are keep what they have." 0 Some(0), Manager [];
+    TlsCertDiscard "tls.cert.discard" "tls.cert.discard <cert-id>" "Mark a certificate to go with the next commit." "" 1 Some(1), Manager [];
+    TlsCertList "tls.cert.list" "tls.cert.list [-j] [-s]" "List certificates." "Frontend, id, active, staged or discard, subject. -s lists only what a commit would change; -j tells names, dates, files and what is wrong with them, too." 0 Some(1), Manager [json];
+    TlsCertLoad "tls.cert.load" "tls.cert.load [<cert-id>] <filename> [-f <frontend>] [-k <keyfile>] [-p <protos>] [-c <ciphers>] [-s <ciphersuites>] [-o] [-d]" "Stage a certificate, for all TLS listeners or one of them." "The file has the chain and the private key; -k names another file for the key. -f: only for this frontend. -p: versions, as in TLSv1.2,TLSv1.3. -c: ciphers of TLS 1.2, -s: those of TLS 1.3, in OpenSSL's words. -o: the order of ciphers is ours. -d: it is the default certificate." 1 None, Manager [];
+    TlsCertReload "tls.cert.reload" "tls.cert.reload" "Read the files of all certificates again and use them." "All or none; not while something is staged." 0 Some(0), Manager [];
+    TlsCertRollback "tls.cert.rollback" "tls.cert.rollback" "Forget what is staged or discarded." "" 0 Some(0), Manager [];
     Upgrade "upgrade" "upgrade" "Go on as the program that is installed now, without a pause." "The new program is tried first: when it can't take over, the answer says why, and nothing has changed. Its worker begins beside the present one, which then accepts no more and ends when its connections have ended, or after upgrade_drain." 0 Some(0), Manager [];
     VclDeps "vcl.deps" "vcl.deps [-j]" "List VCLs and what they depend on." "" 0 Some(0), Manager [json];
     VclDiscard "vcl.discard" "vcl.discard <name_pattern>..." "Unload VCLs and labels that match." "All that match go, or none when something else depends on one." 1 None, Manager [];

@@ -93,8 +93,6 @@ pub struct File {
     pub pem_glob: Option<String>,
     /// `ticket-keys-file`: keys for session tickets that several servers share. Ours.
     pub ticket_keys: Option<String>,
-    /// `ocsp-dir`, if it is said.
-    pub ocsp_dir: Option<String>,
     /// `acme = { ... }`. Ours.
     pub acme: Vec<Block>,
     /// Keys that have no meaning here, with their lines.

@@ -62,6 +62,10 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         Id::DebugFragfetch => fragfetch(worker, &arg(0)),
         Id::DebugPanicWorker => crate::panic::on_request("debug.panic.worker: You asked for it"),
         Id::DebugPersistent => Reply::new(Status::Cant, "There are no stores here that outlive the worker"),
+        Id::DebugSecrets => match worker.secrets.take() {
+            Ok(()) => Reply::ok(""),
+            Err(reason) => Reply::new(Status::Cant, reason),
+        },
         Id::DebugShutdownDelay => match base::text::parse_duration(&arg(0)) {
             Some(seconds) => {
                 worker.shutdown_delay_ms.store((seconds.clamp(0.0, 3600.0) * 1e3) as u64, Ordering::Relaxed);
@@ -88,6 +92,12 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         | Id::Restarts
         | Id::Status
         | Id::Stop
+        | Id::TlsCertCommit
+        | Id::TlsCertDiscard
+        | Id::TlsCertList
+        | Id::TlsCertLoad
+        | Id::TlsCertReload
+        | Id::TlsCertRollback
         | Id::Upgrade
         | Id::VclDeps
         | Id::VclInline

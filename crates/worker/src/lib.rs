@@ -15,6 +15,7 @@ mod panic;
 mod pools;
 mod profile;
 mod relay;
+mod secrets;
 mod serving;
 mod startup;
 mod succession;

@@ -80,6 +80,8 @@ pub struct Worker {
     pub accepting: AtomicBool,
     /// How it leaves.
     pub drain: crate::drain::Drain,
+    /// Certificates and keys for tickets.
+    pub secrets: crate::secrets::Secrets,
     /// What it leaves to the one that takes its place.
     pub succession: crate::succession::Succession,
     /// The serving threads, for the watchdog and the drain.
@@ -96,6 +98,7 @@ impl Worker {
     pub fn new(start: WorkerStart, vmods: Vmods) -> Result<Arc<Worker>, String> {
         crate::panic::install(start.panic_fd, &start);
         let clock = Clock::system();
+        let secrets = crate::secrets::Secrets::inherit(&start)?;
         // We were born in the workdir, and may not be able to reach it by its path.
         let set = SegmentSet::adopt(Path::new("."), Home::Worker, std::process::id())
             .map_err(|error| format!("shared memory in {}: {error}", start.workdir.display()))?;
@@ -138,7 +141,7 @@ impl Worker {
             stores,
             vcl: ArcSwapOption::empty(),
             labels: Box::new(crate::vcls::ByLabel(vcls.clone())),
-            certificates: Arc::new(tls::NothingLoaded),
+            certificates: secrets.keyring.clone(),
             identity: start.identity.clone(),
             hostname,
             admission: engine::admission::Admission::new(&start.params),
@@ -170,6 +173,7 @@ impl Worker {
             pools,
             accepting: AtomicBool::new(false),
             drain: Default::default(),
+            secrets,
             succession: Default::default(),
             seats: Mutex::default(),
             costs: costs.map(|set| &**Box::leak(Box::new(set))),

@@ -8,6 +8,7 @@ mod interactive;
 pub mod memory;
 pub mod profile;
 pub mod status;
+pub mod tls;
 pub mod upgrade;
 mod words;
 

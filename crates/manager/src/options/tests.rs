@@ -59,6 +59,7 @@ fn combinations_are_refused_in_words_that_tests_know() {
     refused("-C -b None -F", "-F makes no sense with -C");
     refused("-n /tmp/x", "Neither -b nor -f given. (use -f '' to override)");
     refused("-f '' -I a -I b", "\tOnly one -I allowed");
+    refused("-f '' -A a -A b", "\tOnly one -A allowed");
     refused("foo", "Too many arguments (foo...)");
     refused("-d -V foo", "-V must be the first argument");
     refused("-V -V", "Too many arguments for -V");
@@ -68,7 +69,7 @@ fn combinations_are_refused_in_words_that_tests_know() {
 
 #[test]
 fn unknown_letters_get_getopts_words() {
-    assert_eq!(read("-A"), Err(Fatal::Option("varnishd: invalid option -- 'A'".into())));
+    assert_eq!(read("-B"), Err(Fatal::Option("varnishd: invalid option -- 'B'".into())));
     assert_eq!(read("-a"), Err(Fatal::Option("varnishd: option requires an argument -- 'a'".into())));
     assert_eq!(read("-?"), Err(Fatal::Option(String::new())));
 }

@@ -16,6 +16,9 @@ use crate::worker::Worker;
 impl Manager {
     /// Everything, for the CLI session `asks`; and descriptors that have to stay open until exec.
     pub(crate) fn capture(&self, asks: usize) -> Result<(State, Vec<OwnedFd>), String> {
+        if self.certs.has_staged() {
+            return Err("certificates are staged: tls.cert.commit or tls.cert.rollback first".to_owned());
+        }
         let now = self.now();
         let mut held = Vec::new();
         let (vcls, active, booted) = self.vcls.parts(now);
@@ -44,6 +47,10 @@ impl Manager {
             journal_file: self.journal_file.as_ref().map(|file| file.as_raw_fd()),
             write_lock: self.write_lock.as_ref().map(AsRawFd::as_raw_fd),
             relay: self.upgrade.relay.as_ref().map(AsRawFd::as_raw_fd),
+            certificates: self.certs.file().map(AsRawFd::as_raw_fd),
+            ticket_keys: self.ticket_keys.file().map(AsRawFd::as_raw_fd),
+            secrets: self.secrets.as_ref().map(AsRawFd::as_raw_fd),
+            ticket_file: self.ticket_keys.path().map(str::to_owned),
             after_death: self.succession.is_after_death(),
             vcls,
             active,

@@ -25,6 +25,7 @@ use super::leaving::Leaving;
 use super::state::{Listening, RunningWorker, State};
 use super::{FAILED, STATE, Upgrade, exec};
 use crate::arenas::{Arenas, Succession};
+use crate::certs::Certs;
 use crate::clitcp::Masters;
 use crate::core::{Manager, Timers};
 use crate::deaths::{Death, Deaths};
@@ -37,6 +38,7 @@ use crate::reply::{Reply, ReplyExt};
 use crate::report::{self, Severity, print};
 use crate::session::Session;
 use crate::storefile::StoreFile;
+use crate::ticketkeys::TicketKeys;
 use crate::usage::OWN_VERSION;
 use crate::vcls::Vcls;
 use crate::worker::{State as Life, Worker};
@@ -147,6 +149,14 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
     let journal_file = state.journal_file.map(copy).transpose()?.map(File::from);
     let relay = state.relay.map(copy).transpose()?;
     let write_lock = state.write_lock.map(copy).transpose()?.map(File::from);
+    let certs = state.certificates.map(copy).transpose()?.map(File::from);
+    let certs = certs.map(|file| Certs::resume(file, &jail)).transpose()?.unwrap_or_default();
+    if certs.is_on() {
+        // An exec allows them again.
+        sys::secret::forbid_core().map_err(|e| format!("cores can't be forbidden: {}", errno_text(&e)))?;
+    }
+    let ticket_keys = state.ticket_keys.map(copy).transpose()?.map(File::from);
+    let ticket_keys = ticket_keys.map(|file| TicketKeys::resume(file, state.ticket_file.clone(), now)).transpose()?;
     let pid_files = state.pid_files.iter().map(|(path, fd)| {
         PidFile::resume(copy(*fd)?, path).map_err(|e| format!("{}: {}", path.display(), errno_text(&e)))
     });
@@ -170,6 +180,9 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         store_files: store_files.collect::<Result<_, String>>()?,
         journal_file,
         write_lock,
+        certs,
+        ticket_keys: ticket_keys.unwrap_or_default(),
+        secrets: state.secrets.map(copy).transpose()?,
         arenas: Arenas::from_parts(arenas.collect::<Result<_, String>>()?, journal),
         succession: Succession::resume(state.after_death),
         listeners: state.listeners.iter().map(listener).collect::<Result<_, _>>()?,

@@ -14,7 +14,7 @@ use cli::handoff::Transport;
 use cli::words::split;
 
 /// What the text begins with; any change of the lines counts the number up.
-const HEAD: &str = "LACQUER-UPGRADE 2";
+const HEAD: &str = "LACQUER-UPGRADE 3";
 
 /// A listener's sockets and what is known of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -128,6 +128,12 @@ pub struct State {
     pub write_lock: Option<i32>,
     /// The way from the present worker to its successor: the successor's end.
     pub relay: Option<i32>,
+    /// The bundle of certificates, the keys for tickets, and the manager's end of the way to the present worker for others.
+    pub certificates: Option<i32>,
+    pub ticket_keys: Option<i32>,
+    pub secrets: Option<i32>,
+    /// Where keys for tickets are read.
+    pub ticket_file: Option<String>,
     /// The present worker came after one that died.
     pub after_death: bool,
     pub vcls: Vec<Vcl>,
@@ -182,7 +188,8 @@ impl State {
                 .chain(&self.journal)
                 .chain(&self.journal_file)
                 .chain(&self.write_lock)
-                .chain(&self.relay),
+                .chain(&self.relay)
+                .chain([&self.certificates, &self.ticket_keys, &self.secrets].into_iter().flatten()),
         );
         all.extend(self.workers.iter().flat_map(|w| [w.cli, w.output, w.panic]));
         all.extend(self.pid_files.iter().map(|(_, fd)| fd));
@@ -216,6 +223,10 @@ impl State {
         self.journal_file.iter().for_each(|fd| out.line("journal_file", [number(*fd)]));
         self.write_lock.iter().for_each(|fd| out.line("write_lock", [number(*fd)]));
         self.relay.iter().for_each(|fd| out.line("relay", [number(*fd)]));
+        self.certificates.iter().for_each(|fd| out.line("certificates", [number(*fd)]));
+        self.ticket_keys.iter().for_each(|fd| out.line("ticket_keys", [number(*fd)]));
+        self.secrets.iter().for_each(|fd| out.line("secrets", [number(*fd)]));
+        self.ticket_file.iter().for_each(|path| out.line("ticket_file", [path]));
         out.line("after_death", [flag(self.after_death)]);
         self.vcls.iter().for_each(|vcl| out.vcl(vcl));
         self.active.iter().for_each(|name| out.line("active", [name]));
@@ -287,6 +298,10 @@ impl State {
             b"journal_file" => self.journal_file = Some(take.number()?),
             b"write_lock" => self.write_lock = Some(take.number()?),
             b"relay" => self.relay = Some(take.number()?),
+            b"certificates" => self.certificates = Some(take.number()?),
+            b"ticket_keys" => self.ticket_keys = Some(take.number()?),
+            b"secrets" => self.secrets = Some(take.number()?),
+            b"ticket_file" => self.ticket_file = Some(take.text()?),
             b"after_death" => self.after_death = take.flag()?,
             b"vcl" => self.vcls.push(take.vcl()?),
             b"active" => self.active = Some(take.text()?),
@@ -542,6 +557,10 @@ mod tests {
             journal_file: Some(15),
             write_lock: Some(27),
             relay: Some(16),
+            certificates: Some(17),
+            ticket_keys: Some(18),
+            secrets: Some(19),
+            ticket_file: Some("/etc/a b".into()),
             vcls: vec![
                 Vcl { name: "boot".into(), state: "auto".into(), file: Some("v/b".into()), ..Vcl::default() },
                 Vcl { name: "l".into(), uses: vec!["boot".into()], idle: Some(1.5), ..Vcl::default() },
@@ -566,17 +585,17 @@ mod tests {
     fn it_comes_back() {
         let state = example();
         assert_eq!(State::decode(&state.encode()), Ok(state.clone()));
-        let all = [4, 5, 6, 8, 9, 12, 13, 14, 15, 16, 20, 21, 22, 27, 30];
+        let all = [4, 5, 6, 8, 9, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 27, 30];
         assert_eq!(state.descriptors().into_iter().collect::<Vec<_>>(), all);
     }
 
     #[test]
     fn another_version_and_unknown_lines_are_refused() {
         let text = |bytes: &[u8]| State::decode(bytes).unwrap_err().to_string();
-        let next = text(b"LACQUER-UPGRADE 3\n");
-        assert_eq!(next, "the running program's state begins with \"LACQUER-UPGRADE 3\", not \"LACQUER-UPGRADE 2\"");
-        assert!(text(b"LACQUER-UPGRADE 2\nnew \"1\"\n").ends_with("can't be read: new \\\"1\\\""));
-        assert!(text(b"LACQUER-UPGRADE 2\nbooted 1 2\n").ends_with("booted 1 2"));
+        let next = text(b"LACQUER-UPGRADE 4\n");
+        assert_eq!(next, "the running program's state begins with \"LACQUER-UPGRADE 4\", not \"LACQUER-UPGRADE 3\"");
+        assert!(text(b"LACQUER-UPGRADE 3\nnew \"1\"\n").ends_with("can't be read: new \\\"1\\\""));
+        assert!(text(b"LACQUER-UPGRADE 3\nbooted 1 2\n").ends_with("booted 1 2"));
     }
 
     proptest! {

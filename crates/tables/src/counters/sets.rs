@@ -286,6 +286,8 @@ set! {
     child_dump: Counter Diag Integer "" "Workers that left a core";
     child_panic: Counter Diag Integer "" "Workers that panicked";
     child_distrust: Counter Diag Integer "" "Times that stores were emptied because workers died again and again" => "The memory of stores outlives a worker that dies. After five deaths in a minute the next worker begins with empty stores, for what it would find may be the cause.";
+    certs_renewed: Counter Info Integer "" "Certificates read again because their files changed";
+    certs_refused: Counter Info Integer "" "Times that changed files of a certificate were of no use" => "The certificate in use stays; tls.cert.list -j and the log say why.";
 }
 
 set! {

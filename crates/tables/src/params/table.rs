@@ -331,8 +331,12 @@ params! {
         "How long a client connection may be silent between requests.";
     timeout_linger: Seconds = "0.050" ["seconds" min "0.000"] { Experimental NoEffect }
         "How long a session stays on its thread for the next request before it is parked. No effect here: parking costs nothing.";
+    tls_err_dup_servername: Switch = "off" ["bool"] { Own }
+        "A certificate is refused that has a name of another one at the same frontend. Off, the name is that of the certificate that was committed last, and of several in one commit, of the first.";
     tls_handshake_timeout: Seconds = "8.000" ["seconds" min "0.100"] { Own }
         "How long a client may take from its connection to the end of its TLS handshake; of release 9.";
+    tls_watch: Seconds = "5.000" ["seconds" min "0.000"] { Own }
+        "How often the files of each certificate are looked at. One that changed is read and used at once; one that is of no use is reported, and the certificate stays. 0: only tls.cert.reload reads files again.";
     uncacheable_ttl: Seconds = "120.000" ["seconds" min "0.000"] { Own }
         "How long the built-in VCL remembers that an answer is uncacheable; of release 8 and later.";
     upgrade_drain: Seconds = "300.000" ["seconds" min "0.000"] { Own }

@@ -6,7 +6,7 @@ use super::{Block, Error, File, Frontend, PemFile, Said};
 use crate::settings::{ClientVerify, protocol};
 
 /// Keys of hitch that speak of its own process, or of what there isn't here.
-const OF_HITCH: [&str; 39] = [
+const OF_HITCH: [&str; 40] = [
     "backend",
     "backend-connect-timeout",
     "backend-refresh",
@@ -18,6 +18,7 @@ const OF_HITCH: [&str; 39] = [
     "log-filename",
     "log-level",
     "ocsp-connect-tmo",
+    "ocsp-dir",
     "ocsp-refresh-interval",
     "ocsp-resp-tmo",
     "ocsp-verify-staple",
@@ -172,7 +173,6 @@ fn top(out: &mut File, statement: Statement) -> Result<(), Error> {
         "pem-dir" => out.pem_dir = statement.text()?,
         "pem-dir-glob" => out.pem_glob = statement.text()?,
         "ticket-keys-file" => out.ticket_keys = statement.text()?,
-        "ocsp-dir" => out.ocsp_dir = statement.text()?,
         "acme" => out.acme.push(acme(statement)?),
         key if OF_HITCH.contains(&key) => out.ignored.push((key.to_owned(), line)),
         _ if say(&mut out.said, &statement)? => {}

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The certificates of the server: what was configured, what is staged, and the bundle that workers have.
+//!
+//! A change is a new bundle, made and checked beside the present one and put in its place whole, in the worker first: what fails
+//! on the way leaves everything as it was. Keys are in bundles (sealed memory that goes to workers by descriptor), and, between
+//! `tls.cert.load` and `tls.cert.commit`, in memory that is wiped: never in a text, a log or the workdir.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+
+use tls::Bundle;
+use tls::bundle::{Authorities, Builder, Entry, GLOBAL, Material, Scope};
+
+use crate::fatal::errno_text;
+use crate::jail::Jail;
+
+mod commands;
+pub mod config;
+pub mod files;
+mod place;
+mod watch;
+
+use files::{Fresh, Paths, Signature};
+
+/// What a certificate of the ACME client is called: it comes and goes by that client alone.
+pub const ACME: &str = "acme:";
+
+/// Threads that read files.
+const MOST_READERS: usize = 8;
+/// As many certificates are read without a thread.
+const FEW: usize = 64;
+
+/// Where a certificate stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Workers have it.
+    Active,
+    /// It waits for a commit.
+    Staged,
+    /// It goes with the next commit.
+    Discarded,
+}
+
+impl Standing {
+    /// As lists write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Staged => "staged",
+            Self::Discarded => "discard",
+        }
+    }
+}
+
+/// A certificate.
+#[derive(Debug)]
+pub struct Row {
+    /// What is known of it.
+    pub entry: Entry,
+    pub standing: Standing,
+    /// Its number in the present bundle.
+    place: Option<u32>,
+    /// Key and chain that the present bundle hasn't.
+    fresh: Option<Fresh>,
+    /// Its files when they were read, or when they were found to be of no use.
+    seen: [Option<Signature>; 3],
+    /// Its files at the last look, if they weren't those any more.
+    changing: Option<[Option<Signature>; 3]>,
+    /// Why its files aren't what is in use.
+    pub trouble: Option<String>,
+}
+
+impl Row {
+    fn of(entry: Entry) -> Row {
+        Row {
+            entry,
+            standing: Standing::Active,
+            place: None,
+            fresh: None,
+            seen: [None; 3],
+            changing: None,
+            trouble: None,
+        }
+    }
+
+    /// Reads its files.
+    fn read(entry: Entry) -> Result<Row, String> {
+        let mut row = Row::of(entry);
+        // Before they are read: a change in between is found later.
+        row.seen = row.paths().signatures();
+        let (fresh, facts) = files::load(row.paths())?;
+        (row.entry.facts, row.fresh) = (facts, Some(fresh));
+        Ok(row)
+    }
+
+    fn paths(&self) -> Paths<'_> {
+        Paths { chain: &self.entry.path, key: &self.entry.key_path, ocsp: &self.entry.ocsp_path }
+    }
+
+    fn is_from_files(&self) -> bool {
+        !self.entry.path.is_empty()
+    }
+}
+
+/// The bundle that workers have.
+#[derive(Debug)]
+struct Current {
+    file: File,
+    bundle: Bundle,
+}
+
+/// A bundle that may take its place, with the number in it of each row.
+pub struct Candidate {
+    current: Current,
+    places: Vec<Option<u32>>,
+}
+
+impl Candidate {
+    /// What workers get.
+    pub fn file(&self) -> &File {
+        &self.current.file
+    }
+}
+
+/// All of it. Without a listener for TLS there is nothing in it.
+#[derive(Debug, Default)]
+pub struct Certs {
+    /// The global scope, then one for each listener for TLS; empty without such a listener.
+    scopes: Vec<Scope>,
+    authorities: Vec<Authorities>,
+    rows: Vec<Row>,
+    current: Option<Current>,
+    /// The last number of an id that was made up.
+    unnamed: u32,
+    /// Whose files are looked at next.
+    next_look: usize,
+}
+
+impl Certs {
+    /// Whether there is a listener for TLS.
+    pub fn is_on(&self) -> bool {
+        !self.scopes.is_empty()
+    }
+
+    /// What workers have.
+    pub fn file(&self) -> Option<&File> {
+        self.current.as_ref().map(|current| &current.file)
+    }
+
+    /// The certificates, as they were loaded.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The name of a scope as lists have it.
+    pub fn scope_name(&self, number: u32) -> &str {
+        match self.scopes.get(number as usize) {
+            Some(scope) if number != GLOBAL => &scope.name,
+            _ => "default",
+        }
+    }
+
+    /// The number of a listener's scope.
+    pub fn scope_named(&self, name: &str) -> Option<u32> {
+        let at = self.scopes.iter().skip(1).position(|scope| scope.name == name)?;
+        Some(at as u32 + 1)
+    }
+
+    /// Whether something waits for a commit.
+    pub fn has_staged(&self) -> bool {
+        self.rows.iter().any(|row| row.standing != Standing::Active)
+    }
+
+    /// Whether an id is free. One that is about to go may be taken.
+    pub fn is_free(&self, id: &str) -> bool {
+        self.rows.iter().all(|row| row.entry.id != id || row.standing == Standing::Discarded)
+    }
+
+    /// An id for a certificate that was given none.
+    pub fn new_id(&mut self) -> String {
+        loop {
+            let id = format!("cert{}", self.unnamed);
+            self.unnamed += 1;
+            if self.is_free(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// A number for the certificates of the next commit.
+    pub fn next_batch(&self) -> u32 {
+        self.rows
+            .iter()
+            .filter(|row| row.standing == Standing::Active)
+            .map(|row| row.entry.batch + 1)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Reads the files of certificates and stages them: all, or none.
+    ///
+    /// # Errors
+    /// In words, with the path.
+    pub fn stage(&mut self, entries: Vec<Entry>, refuses_duplicates: bool, jail: &Jail) -> Result<(), String> {
+        let before = self.rows.len();
+        self.refuse_taken_ids(&entries)?;
+        for mut row in jail.privileged(|| read_all(entries))? {
+            row.standing = Standing::Staged;
+            self.rows.push(row);
+        }
+        let done = if refuses_duplicates { self.refuse_duplicates(before) } else { Ok(()) };
+        if done.is_err() {
+            self.rows.truncate(before);
+        }
+        done
+    }
+
+    fn refuse_taken_ids(&self, entries: &[Entry]) -> Result<(), String> {
+        let standing = self.rows.iter().filter(|row| row.standing != Standing::Discarded);
+        let mut taken: HashSet<&str> = standing.map(|row| row.entry.id.as_str()).collect();
+        match entries.iter().find(|entry| !taken.insert(&entry.id)) {
+            Some(entry) => Err(format!("Certificate ID '{}' already exists.", entry.id)),
+            None => Ok(()),
+        }
+    }
+
+    /// No name of the certificates from `new` on may be another's, too, in its scope.
+    fn refuse_duplicates(&self, new: usize) -> Result<(), String> {
+        let mut taken: HashMap<(u32, &str), Standing> = HashMap::new();
+        for (at, row) in self.rows.iter().enumerate().filter(|(_, row)| row.standing != Standing::Discarded) {
+            let mut own: Vec<&str> = row.entry.facts.names.iter().map(String::as_str).collect();
+            own.sort_unstable();
+            own.dedup();
+            for name in own {
+                match taken.insert((row.entry.scope, name), row.standing) {
+                    Some(Standing::Staged) if at >= new => {
+                        return Err(format!("{}: '{name}' already staged.", row.entry.path));
+                    }
+                    Some(_) if at >= new => return Err(format!("{}: '{name}' already loaded.", row.entry.path)),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks what has this id to go with the next commit.
+    pub fn discard(&mut self, id: &str) -> bool {
+        let mut found = false;
+        for row in self.rows.iter_mut().filter(|row| row.entry.id == id) {
+            (row.standing, found) = (Standing::Discarded, true);
+        }
+        found
+    }
+
+    /// Forgets what is staged.
+    pub fn roll_back(&mut self) {
+        self.rows.retain(|row| row.place.is_some());
+        self.rows.iter_mut().for_each(|row| row.standing = Standing::Active);
+    }
+
+    /// A bundle of what there will be after a commit.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn with_staged(&self) -> Result<Candidate, String> {
+        self.candidate(|row| row.standing != Standing::Discarded)
+    }
+
+    /// A bundle of what there is, with what was read again; what is staged stays so.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn without_staged(&self) -> Result<Candidate, String> {
+        self.candidate(|row| {
+            row.standing == Standing::Active || row.standing == Standing::Discarded && row.place.is_some()
+        })
+    }
+
+    fn candidate(&self, is_in: impl Fn(&Row) -> bool) -> Result<Candidate, String> {
+        let mut builder = Builder::new(self.scopes.clone(), self.authorities.clone());
+        let (mut places, mut next) = (Vec::with_capacity(self.rows.len()), 0);
+        for row in &self.rows {
+            if !is_in(row) {
+                places.push(None);
+                continue;
+            }
+            let material = self.material(row).ok_or_else(|| format!("{}: its key is lost", row.entry.id))?;
+            builder.add(&row.entry, material);
+            places.push(Some(next));
+            next += 1;
+        }
+        let file = sys::secret::seal("lacquer-certificates", &builder.build());
+        let file = file.map_err(|e| format!("no memory for certificates: {}", errno_text(&e)))?;
+        Ok(Candidate { current: Current::open(file)?, places })
+    }
+
+    fn material<'a>(&'a self, row: &'a Row) -> Option<Material<'a>> {
+        if let Some(Fresh { pair, ocsp }) = &row.fresh {
+            let chain = pair.chain.iter().map(Vec::as_slice).collect();
+            return Some(Material { form: pair.form, key: &pair.key, chain, ocsp });
+        }
+        let keyed = self.current.as_ref()?.bundle.keyed(row.place?)?;
+        Some(Material { form: keyed.form, key: keyed.key, chain: keyed.chain, ocsp: keyed.ocsp })
+    }
+
+    /// The worker has it, or there is none: it takes the present one's place, and what is in it is active. With `commits` what
+    /// was staged is, and what was discarded is gone.
+    pub fn accept(&mut self, candidate: Candidate, commits: bool) {
+        self.current = Some(candidate.current);
+        for (row, place) in self.rows.iter_mut().zip(candidate.places) {
+            row.place = place;
+            if place.is_some() {
+                row.fresh = None;
+                if row.standing == Standing::Staged {
+                    row.standing = Standing::Active;
+                }
+            }
+        }
+        if commits {
+            self.rows.retain(|row| row.standing != Standing::Discarded);
+        }
+    }
+
+    /// Reads all certificates and CAs of files again. All, or none.
+    ///
+    /// # Errors
+    /// In words, with the path of the first that is of no use.
+    pub fn reread_all(&mut self, jail: &Jail) -> Result<(), String> {
+        let mut authorities = self.authorities.clone();
+        for list in &mut authorities {
+            list.ders = config::read_authorities(&list.path, jail)?;
+        }
+        let numbers: Vec<usize> = (0..self.rows.len()).filter(|at| self.rows[*at].is_from_files()).collect();
+        let mut read = Vec::with_capacity(numbers.len());
+        for at in &numbers {
+            let row = &self.rows[*at];
+            let (seen, loaded) = jail.privileged(|| (row.paths().signatures(), files::load(row.paths())));
+            read.push((*at, seen, loaded?));
+        }
+        for (at, seen, loaded) in read {
+            self.renew(at, seen, loaded);
+        }
+        self.authorities = authorities;
+        Ok(())
+    }
+
+    fn renew(&mut self, at: usize, seen: [Option<Signature>; 3], (fresh, facts): (Fresh, tls::facts::Facts)) {
+        let row = &mut self.rows[at];
+        row.entry.facts = facts;
+        (row.fresh, row.seen, row.changing, row.trouble) = (Some(fresh), seen, None, None);
+    }
+
+    /// Forgets what was read again and isn't in use: what workers have stands.
+    pub fn forget_fresh(&mut self) {
+        let Some(current) = &self.current else { return };
+        if let Some(lists) = current.bundle.authority_lists() {
+            // Those that were named since have come behind them.
+            self.authorities.iter_mut().zip(lists).for_each(|(list, used)| *list = used);
+        }
+        for row in self.rows.iter_mut().filter(|row| row.fresh.is_some()) {
+            let Some(place) = row.place else { continue };
+            row.fresh = None;
+            if let Some(facts) = facts_in(&current.bundle, place) {
+                row.entry.facts = facts;
+            }
+        }
+    }
+
+    /// A bundle's certificates, for a manager that takes another's place.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn resume(file: File, jail: &Jail) -> Result<Certs, String> {
+        let current = Current::open(file)?;
+        let damaged = "the bundle of certificates is damaged";
+        let mut rows = Vec::with_capacity(current.bundle.len());
+        for place in 0..current.bundle.len() as u32 {
+            let entry = current.bundle.entry(place).ok_or(damaged)?;
+            let facts = facts_in(&current.bundle, place).ok_or(damaged)?;
+            rows.push(Row { place: Some(place), ..Row::of(Entry { facts, ..entry }) });
+        }
+        jail.privileged(|| rows.iter_mut().for_each(|row| row.seen = row.paths().signatures()));
+        let authorities = current.bundle.authority_lists().ok_or(damaged)?;
+        Ok(Certs {
+            scopes: current.bundle.scopes().to_vec(),
+            authorities,
+            rows,
+            current: Some(current),
+            unnamed: 0,
+            next_look: 0,
+        })
+    }
+}
+
+/// The certificates that a manager begins with, in a bundle for the first worker.
+///
+/// # Errors
+/// In words.
+pub fn begin(
+    config: Option<&config::Config>,
+    listeners: &[String],
+    refuses_duplicates: bool,
+    jail: &Jail,
+) -> Result<Certs, String> {
+    let mut certs = config::certs(config, listeners, refuses_duplicates, jail)?;
+    if certs.is_on() {
+        let candidate = certs.with_staged()?;
+        certs.accept(candidate, true);
+    }
+    Ok(certs)
+}
+
+impl Current {
+    fn open(file: File) -> Result<Current, String> {
+        let secret =
+            sys::secret::Secret::map(&file).map_err(|e| format!("certificates can't be mapped: {}", errno_text(&e)))?;
+        let bundle = Bundle::open(Box::new(secret)).map_err(|e| e.to_string())?;
+        Ok(Current { file, bundle })
+    }
+}
+
+/// What the leaf says of itself, its names too.
+fn facts_in(bundle: &Bundle, place: u32) -> Option<tls::facts::Facts> {
+    tls::facts::read(bundle.keyed(place)?.chain.first()?).ok()
+}
+
+/// Reads the files of many, by several threads: parsing a key and what it belongs to takes a while.
+fn read_all(entries: Vec<Entry>) -> Result<Vec<Row>, String> {
+    let threads = sys::cpu::usable().clamp(1, MOST_READERS);
+    let share = entries.len().div_ceil(threads).max(FEW);
+    if entries.len() <= share {
+        return entries.into_iter().map(Row::read).collect();
+    }
+    let mut shares: Vec<Vec<Entry>> = Vec::new();
+    let mut rest = entries.into_iter().peekable();
+    while rest.peek().is_some() {
+        shares.push(rest.by_ref().take(share).collect());
+    }
+    let read = |share: Vec<Entry>| share.into_iter().map(Row::read).collect::<Result<Vec<Row>, String>>();
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || read(share))).collect();
+        let read = readers.into_iter().map(|reader| reader.join().expect("reading certificates doesn't panic"));
+        let parts: Vec<Vec<Row>> = read.collect::<Result<_, String>>()?;
+        Ok(parts.into_iter().flatten().collect())
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! From a file of `-A`, and listeners of `-a`, to scopes and certificates.
+
+use std::path::PathBuf;
+
+use base::fnmatch;
+use tls::bundle::{Authorities, Entry, GLOBAL, Scope};
+use tls::hitch::{self, PemFile, Said};
+use tls::pem;
+
+use super::{Certs, files};
+use crate::fatal::{Fatal, argument};
+use crate::jail::Jail;
+
+/// Bytes that a configuration may have: a line for each of a hundred thousand certificates, and more.
+const LONGEST_CONFIG: usize = 16 << 20;
+
+/// A file of `-A`, with the names of its listeners.
+#[derive(Debug)]
+pub struct Config {
+    file: hitch::File,
+    /// One for each frontend.
+    names: Vec<String>,
+}
+
+impl Config {
+    /// Reads it.
+    pub fn read(path: &str, jail: &Jail) -> Result<Config, Fatal> {
+        let bytes = jail.privileged(|| files::bytes_of(path, LONGEST_CONFIG));
+        let bytes = bytes.or_else(|reason| argument(format!("-A: Cannot open '{path}': {reason}")))?;
+        let text = std::str::from_utf8(&bytes).or_else(|_| argument(format!("-A: {path} isn't text")))?;
+        let file = hitch::read(text).or_else(|e| argument(format!("-A: {path}: {e}")))?;
+        if let Some(block) = file.acme.first() {
+            return argument(format!("-A: {path} line {}: there is no ACME client here", block.line));
+        }
+        let mut unnamed = 0;
+        let names = file.frontends.iter().map(|frontend| {
+            frontend.name.clone().unwrap_or_else(|| {
+                unnamed += 1;
+                format!("tls{}", unnamed - 1)
+            })
+        });
+        Ok(Config { names: names.collect(), file })
+    }
+
+    /// What to listen on, as `-a` says it.
+    pub fn listeners(&self) -> impl Iterator<Item = String> {
+        self.file
+            .frontends
+            .iter()
+            .zip(&self.names)
+            .map(|(frontend, name)| format!("{name}={},https", frontend.endpoint))
+    }
+
+    /// A file of keys for tickets.
+    pub fn ticket_keys(&self) -> Option<&str> {
+        self.file.ticket_keys.as_deref()
+    }
+
+    /// What is said of keys that have no effect.
+    pub fn notes(&self, path: &str) -> Vec<String> {
+        let ignored =
+            self.file.ignored.iter().map(|(key, line)| format!("-A: {path} line {line}: {key} has no meaning here"));
+        let alpn = self.file.said.alpn.iter().chain(self.file.frontends.iter().filter_map(|f| f.said.alpn.as_ref()));
+        let alpn = alpn.flat_map(|list| tls::settings::alpn(list).1);
+        ignored
+            .chain(alpn.map(|name| format!("-A: {path}: alpn-protos: {name} isn't spoken here, and isn't offered")))
+            .collect()
+    }
+}
+
+/// The certificates of a server with these listeners for TLS, all of them staged.
+///
+/// # Errors
+/// In words.
+pub fn certs(
+    config: Option<&Config>,
+    listeners: &[String],
+    refuses_duplicates: bool,
+    jail: &Jail,
+) -> Result<Certs, String> {
+    let mut out = Certs::default();
+    if listeners.is_empty() {
+        return match config {
+            Some(_) => {
+                Err("No frontend listen endpoint definitions found in configuration file, and no -a ADDRESS,https"
+                    .to_owned())
+            }
+            None => Ok(out),
+        };
+    }
+    let empty = hitch::File::default();
+    let file = config.map_or(&empty, |config| &config.file);
+    let global = Scope {
+        aborts_unknown: file.aborts_unknown.unwrap_or(false),
+        overrides: overrides(&file.said, &mut out.authorities, jail)?,
+        ..Scope::default()
+    };
+    out.scopes.push(global);
+    let mut entries = entries(&mut out, &file.certificates, GLOBAL, jail)?;
+    entries.extend(directory(&mut out, file, jail)?);
+    for name in listeners {
+        if out.scope_named(name).is_some() {
+            continue;
+        }
+        let number = out.scopes.len() as u32;
+        let at = config.and_then(|config| config.names.iter().position(|known| known == name));
+        let Some(frontend) = at.and_then(|at| file.frontends.get(at)) else {
+            // Of -a: certificates come by the CLI, and who asks for another name gets none of them, as in Varnish.
+            out.scopes.push(Scope {
+                name: name.clone(),
+                aborts_unknown: true,
+                matches_global: true,
+                ..Scope::default()
+            });
+            continue;
+        };
+        let scope = Scope {
+            name: name.clone(),
+            aborts_unknown: frontend.aborts_unknown.or(file.aborts_unknown).unwrap_or(false),
+            matches_global: frontend.matches_global.unwrap_or(frontend.certificates.is_empty()),
+            default: None,
+            overrides: overrides(&frontend.said, &mut out.authorities, jail)?,
+        };
+        check_client_verify(&scope.overrides.over(&out.scopes[0].overrides))?;
+        out.scopes.push(scope);
+        entries.extend(self::entries(&mut out, &frontend.certificates, number, jail)?);
+    }
+    out.stage(entries, refuses_duplicates, jail)?;
+    Ok(out)
+}
+
+/// Certificates in the order of the file; the last is its scope's default.
+fn entries(certs: &mut Certs, listed: &[PemFile], scope: u32, jail: &Jail) -> Result<Vec<Entry>, String> {
+    let mut out: Vec<Entry> = Vec::with_capacity(listed.len());
+    for (at, pem) in listed.iter().enumerate() {
+        let id = pem.id.clone().unwrap_or_else(|| certs.new_id());
+        let overrides = overrides(&pem.said, &mut certs.authorities, jail).map_err(|e| format!("{}: {e}", pem.path))?;
+        let around = certs.scopes[scope as usize].overrides.over(&certs.scopes[0].overrides);
+        check_client_verify(&overrides.over(&around)).map_err(|e| format!("{}: {e}", pem.path))?;
+        out.push(Entry {
+            id,
+            scope,
+            is_default: at + 1 == listed.len(),
+            path: pem.path.clone(),
+            key_path: pem.key.clone().unwrap_or_default(),
+            ocsp_path: pem.ocsp.clone().unwrap_or_default(),
+            overrides,
+            ..Entry::default()
+        });
+    }
+    Ok(out)
+}
+
+/// The files of `pem-dir`, by name.
+fn directory(certs: &mut Certs, file: &hitch::File, jail: &Jail) -> Result<Vec<Entry>, String> {
+    let Some(dir) = &file.pem_dir else { return Ok(Vec::new()) };
+    let pattern = file.pem_glob.as_deref().unwrap_or("*");
+    let listed = jail.privileged(|| {
+        std::fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<PathBuf>>>()
+    });
+    let mut paths = listed.map_err(|e| format!("pem-dir {dir}: {}", crate::fatal::errno_text(&e)))?;
+    paths.retain(|path| {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        !name.starts_with(b".") && fnmatch::matches(pattern.as_bytes(), name, fnmatch::Flags::default())
+    });
+    jail.privileged(|| paths.retain(|path| path.is_file()));
+    paths.sort();
+    Ok(paths
+        .into_iter()
+        .map(|path| Entry { id: certs.new_id(), path: path.to_string_lossy().into_owned(), ..Entry::default() })
+        .collect())
+}
+
+/// Settings, with the file of CAs read once for all who name it.
+pub fn overrides(said: &Said, lists: &mut Vec<Authorities>, jail: &Jail) -> Result<tls::settings::Overrides, String> {
+    let overrides = said.overrides(|path| {
+        if let Some(at) = lists.iter().position(|list| list.path == path) {
+            return Ok(at as u32);
+        }
+        lists.push(Authorities { path: path.to_owned(), ders: read_authorities(path, jail)? });
+        Ok(lists.len() as u32 - 1)
+    })?;
+    Ok(overrides)
+}
+
+/// The certificates of a file of CAs.
+///
+/// # Errors
+/// In words, with the path.
+pub fn read_authorities(path: &str, jail: &Jail) -> Result<Vec<Vec<u8>>, String> {
+    let file = jail.privileged(|| files::read(path, "client-verify-ca", pem::LONGEST_FILE))?;
+    let ders = pem::authorities(&file).map_err(|e| format!("client-verify-ca {path}: {e}"))?;
+    tls::settings::check_authorities(&ders).map_err(|e| format!("client-verify-ca {path}: {e}"))?;
+    Ok(ders)
+}
+
+/// Who asks for certificates has to know whose.
+fn check_client_verify(overrides: &tls::settings::Overrides) -> Result<(), String> {
+    use tls::settings::ClientVerify;
+    match overrides.client_verify {
+        Some(ClientVerify::Optional | ClientVerify::Required) if overrides.client_ca.is_none() => {
+            Err("client-verify needs client-verify-ca: whose certificates are good?".to_owned())
+        }
+        _ => Ok(()),
+    }
+}

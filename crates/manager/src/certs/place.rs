@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Certificates and ticket keys on their way to the worker: at its birth by inheritance, later over a socket of its own.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use cli::handoff::Secret;
+
+use super::Candidate;
+use crate::core::Manager;
+use crate::fatal::errno_text;
+use crate::reply::ReplyExt;
+
+impl Manager {
+    /// Has the worker use another bundle, and keeps that for the next one.
+    ///
+    /// # Errors
+    /// The worker can't be given it: then all is as it was.
+    pub(crate) fn put_in_place(&mut self, candidate: Candidate, commits: bool) -> Result<(), String> {
+        let file = candidate.file().try_clone().map_err(|e| errno_text(&e))?;
+        self.send_secret(Secret::Certificates, &file)?;
+        self.certs.accept(candidate, commits);
+        Ok(())
+    }
+
+    /// Gives the worker a sealed file, if there is a worker, and hears whether it is of use there.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn send_secret(&mut self, kind: Secret, file: &File) -> Result<(), String> {
+        let Some(socket) = self.secrets.as_ref().filter(|_| self.worker.pid().is_some()) else { return Ok(()) };
+        let unsent = |e: std::io::Error| format!("the worker can't be given it: {}", errno_text(&e));
+        sys::secret::send(socket, kind.letter(), file).map_err(unsent)?;
+        let answer = self.worker.command("debug.secrets");
+        if answer.is_ok() { Ok(()) } else { Err(answer.text().trim_end().to_owned()) }
+    }
+
+    /// A socket for a worker that is about to begin: its end.
+    pub(crate) fn secrets_end(&mut self) -> std::io::Result<Option<OwnedFd>> {
+        if !self.certs.is_on() {
+            return Ok(None);
+        }
+        let (ours, theirs) = sys::fd::socket_pair()?;
+        self.secrets = Some(ours);
+        Ok(Some(theirs))
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Keys for session tickets: made here and changed twice a day, so that a worker's death ends no session; or those of a file,
+//! so that servers of a fleet take each other's sessions.
+
+use std::fs::File;
+use std::time::Duration;
+
+use base::clock::Mono;
+use cli::handoff::Secret;
+use tls::tickets::{self, LIFETIME_SECONDS, TicketKey};
+
+use crate::certs::files::{Signature, bytes_of, signature};
+use crate::core::Manager;
+use crate::fatal::errno_text;
+use crate::jail::Jail;
+use crate::report::{Severity, print};
+
+/// Between changes: a ticket lives as long, so the key of before opens all that are still good.
+pub const ROTATION: Duration = Duration::from_secs(LIFETIME_SECONDS as u64);
+/// The longest file of keys.
+const LONGEST_FILE: usize = 64 << 10;
+
+/// See the module. Without a listener for TLS there are none.
+#[derive(Debug, Default)]
+pub struct TicketKeys {
+    /// The first seals.
+    keys: Vec<TicketKey>,
+    /// As workers get them.
+    file: Option<File>,
+    /// Where they are read.
+    path: Option<String>,
+    /// How that file was when it was read, and at the last look if not so any more.
+    seen: Option<Signature>,
+    changing: Option<Option<Signature>>,
+    /// When the next one is made.
+    due: Option<Mono>,
+}
+
+impl TicketKeys {
+    /// Makes the first key, or reads the file.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn begin(path: Option<&str>, now: Mono, jail: &Jail) -> Result<TicketKeys, String> {
+        let mut out = TicketKeys { path: path.map(str::to_owned), ..TicketKeys::default() };
+        out.keys = match path {
+            Some(path) => {
+                out.seen = jail.privileged(|| signature(path));
+                read(path, jail)?
+            }
+            None => vec![new_key()?],
+        };
+        out.due = path.is_none().then(|| now + ROTATION);
+        out.file = Some(sealed(&out.keys)?);
+        Ok(out)
+    }
+
+    /// Keys of a manager whose place this one takes.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn resume(file: File, path: Option<String>, now: Mono) -> Result<TicketKeys, String> {
+        let secret = sys::secret::Secret::map(&file).map_err(|e| format!("keys of tickets: {}", errno_text(&e)))?;
+        let keys = tickets::decode(secret.as_ref()).ok_or("the keys of tickets can't be read")?;
+        let due = path.is_none().then(|| now + ROTATION);
+        // The file is read again: it may have changed meanwhile.
+        Ok(TicketKeys { keys, file: Some(file), path, due, ..TicketKeys::default() })
+    }
+
+    /// Where they are read.
+    pub fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
+    /// As workers get them.
+    pub fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// When the next one is made.
+    pub fn due(&self) -> Option<Mono> {
+        self.due
+    }
+}
+
+fn read(path: &str, jail: &Jail) -> Result<Vec<TicketKey>, String> {
+    let refused = |reason: String| format!("ticket-keys-file {path}: {reason}");
+    let bytes = jail.privileged(|| bytes_of(path, LONGEST_FILE)).map_err(refused)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| refused("it isn't text".to_owned()))?;
+    tickets::read(text).map_err(refused)
+}
+
+fn new_key() -> Result<TicketKey, String> {
+    TicketKey::random().ok_or_else(|| "the system has no random numbers".to_owned())
+}
+
+fn sealed(keys: &[TicketKey]) -> Result<File, String> {
+    let file = sys::secret::seal("lacquer-ticket-keys", &tickets::encode(keys));
+    file.map_err(|e| format!("no memory for keys of tickets: {}", errno_text(&e)))
+}
+
+impl Manager {
+    /// The time has come for another key.
+    pub(crate) fn rotate_ticket_keys(&mut self) {
+        self.ticket_keys.due = Some(self.now() + ROTATION);
+        let former = self.ticket_keys.keys.first().cloned();
+        let done = new_key().and_then(|key| self.use_ticket_keys(std::iter::once(key).chain(former).collect()));
+        if let Err(reason) = done {
+            print(Severity::Error, &format!("Keys for session tickets stay as they are: {reason}"));
+        }
+    }
+
+    /// Looks whether the file of keys has changed, and uses what is in it once it stays the same for two looks.
+    pub(crate) fn watch_ticket_keys(&mut self) {
+        let Some(path) = self.ticket_keys.path.clone() else { return };
+        let jail = self.jail.clone();
+        let now = jail.privileged(|| signature(&path));
+        let ours = &mut self.ticket_keys;
+        if now == ours.seen {
+            ours.changing = None;
+            return;
+        }
+        if ours.changing != Some(now) {
+            ours.changing = Some(now);
+            return;
+        }
+        (ours.seen, ours.changing) = (now, None);
+        match read(&path, &jail).and_then(|keys| self.use_ticket_keys(keys)) {
+            Ok(()) => print(Severity::Info, &format!("Keys for session tickets were read again: {path}")),
+            Err(reason) => print(Severity::Error, &format!("Keys for session tickets stay as they are: {reason}")),
+        }
+    }
+
+    fn use_ticket_keys(&mut self, keys: Vec<TicketKey>) -> Result<(), String> {
+        let file = sealed(&keys)?;
+        self.send_secret(Secret::TicketKeys, &file)?;
+        (self.ticket_keys.keys, self.ticket_keys.file) = (keys, Some(file));
+        Ok(())
+    }
+}

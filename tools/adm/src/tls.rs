@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer tls status`: a running server's certificates: which there are, until when they hold, what is wrong with them.
+
+use base::{Clock, print};
+use serde_json::Value;
+
+use crate::is_good;
+use crate::words::CommandLine;
+
+const USAGE: &str = "\
+Usage: lacquer tls status [options]
+
+Says which certificates a running server has, the next to expire first: for which listener, until when, for which names, and what
+is wrong: files that changed and are of no use, or a renewal that fails.
+
+ -n <dir>           The working directory of the server
+ -T <host:port>     Where its manager listens
+ -S <file>          The secret file
+ -t <seconds|off>   How long to wait (default: 5)
+ --format <format>  text or json (default: text)
+ --check <days>     For monitoring: exit status 3 when one expires in fewer days, or something is wrong
+ -h                 This text
+";
+
+const COMMAND: CommandLine =
+    CommandLine { name: "lacquer tls", usage: USAGE, flags: &["-t", "--format", "--check"], no_word: None };
+
+const DAY: i64 = 86_400;
+/// Names that a line shows.
+const MOST_NAMES: usize = 3;
+/// What `--check` answers when something is wrong.
+const WRONG: i32 = 3;
+
+/// Runs it: the exit status. 1: the server couldn't say; 2: it wasn't asked; 3: `--check` found something.
+pub fn main(args: &[String]) -> i32 {
+    let words = match COMMAND.read(args) {
+        Ok(words) => words,
+        Err(status) => return status,
+    };
+    match &words.rest[..] {
+        [status] if status == "status" => {}
+        [] => return COMMAND.refuse("what about TLS? status"),
+        [other, ..] => return COMMAND.refuse(&format!("no command {other}")),
+    }
+    let is_json = match words.last("--format").unwrap_or("text") {
+        "text" => false,
+        "json" => true,
+        other => return COMMAND.refuse(&format!("no format {other}")),
+    };
+    let days = match words.last("--check").map(str::parse::<u32>) {
+        None => None,
+        Some(Ok(days)) => Some(i64::from(days)),
+        Some(Err(_)) => return COMMAND.refuse("--check takes a number of days"),
+    };
+    let Some(mut connection) = words.config().connect() else { return 2 };
+    let reply = match connection.ask(b"tls.cert.list -j\n") {
+        Ok(reply) => reply,
+        Err(status) => return status.clamp(1, 2),
+    };
+    let text = reply.text();
+    if !is_good(reply.status) {
+        print::err(format_args!("lacquer tls: {}\n", text.trim_end()));
+        return 1;
+    }
+    let Some(certificates) = read(&text) else {
+        print::err("lacquer tls: the server's answer isn't as expected\n");
+        return 1;
+    };
+    let now = Clock::system().real().0 as i64;
+    if is_json {
+        print::out(format_args!("{:#}\n", Value::Array(certificates.iter().map(|c| c.object.clone()).collect())));
+    } else {
+        print::out(table(&certificates, now));
+    }
+    let is_wrong = |c: &Certificate| c.trouble.is_some() || days.is_some_and(|days| c.not_after - now < days * DAY);
+    if days.is_some() && certificates.iter().any(is_wrong) { WRONG } else { 0 }
+}
+
+/// What a row is made of.
+struct Certificate {
+    frontend: String,
+    id: String,
+    status: String,
+    names: Vec<String>,
+    not_before: i64,
+    not_after: i64,
+    trouble: Option<String>,
+    object: Value,
+}
+
+/// The list, the next to expire first.
+fn read(reply: &str) -> Option<Vec<Certificate>> {
+    let Value::Array(rows) = serde_json::from_str(reply).ok()? else { return None };
+    let mut out = rows.into_iter().map(certificate).collect::<Option<Vec<_>>>()?;
+    out.sort_by(|a, b| (a.not_after, &a.id).cmp(&(b.not_after, &b.id)));
+    Some(out)
+}
+
+fn certificate(object: Value) -> Option<Certificate> {
+    // A name in a certificate is anybody's choice: it is printed without what terminals act on.
+    let text = |value: &Value| Some(value.as_str()?.chars().filter(|c| !c.is_control()).collect::<String>());
+    let member = |key: &str| object.get(key).and_then(text);
+    let names = object.get("names")?.as_array()?.iter().map(text).collect::<Option<_>>()?;
+    Some(Certificate {
+        frontend: member("frontend")?,
+        id: member("id")?,
+        status: member("status")?,
+        names,
+        not_before: object.get("not_before")?.as_i64()?,
+        not_after: object.get("not_after")?.as_i64()?,
+        trouble: member("trouble"),
+        object,
+    })
+}
+
+fn table(certificates: &[Certificate], now: i64) -> String {
+    if certificates.is_empty() {
+        return "no certificates: every handshake fails\n".to_owned();
+    }
+    let rows: Vec<[String; 4]> =
+        certificates.iter().map(|c| [c.frontend.clone(), id(c), expiry(c, now), names(c)]).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths = [width(0).max(8), width(1).max(11), width(2).max(7)];
+    let line = |[a, b, c, d]: [&str; 4]| {
+        let [w0, w1, w2] = widths;
+        format!("{a:w0$}  {b:w1$}  {c:w2$}  {d}\n")
+    };
+    let mut out = line(["FRONTEND", "CERTIFICATE", "EXPIRES", "NAMES"]);
+    for (certificate, row) in certificates.iter().zip(&rows) {
+        out.push_str(&line([&row[0], &row[1], &row[2], &row[3]]));
+        if let Some(trouble) = &certificate.trouble {
+            out.push_str(&format!("  ! {trouble}\n"));
+        }
+    }
+    out
+}
+
+fn id(c: &Certificate) -> String {
+    match c.status.as_str() {
+        "active" => c.id.clone(),
+        status => format!("{} ({status})", c.id),
+    }
+}
+
+fn expiry(c: &Certificate, now: i64) -> String {
+    let span = |seconds: i64| match seconds / DAY {
+        0 => format!("{} h", seconds / 3600),
+        1 => "1 day".to_owned(),
+        days => format!("{days} days"),
+    };
+    match (c.not_before - now, c.not_after - now) {
+        (.., left) if left <= 0 => format!("EXPIRED {} ago", span(-left)),
+        (until, _) if until > 0 => format!("NOT YET VALID for {}", span(until)),
+        (_, left) => format!("in {}", span(left)),
+    }
+}
+
+fn names(c: &Certificate) -> String {
+    let shown = c.names.iter().take(MOST_NAMES).cloned().collect::<Vec<_>>().join(", ");
+    match c.names.len().saturating_sub(MOST_NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPLY: &str = r#"[
+  {"frontend": "default", "id": "b", "status": "active", "subject": "b", "names": ["b.example", "c", "d", "e"], "not_before": 0, "not_after": 900000},
+  {"frontend": "tls0", "id": "a", "status": "staged", "names": ["a\u001b[31m"], "not_before": 0, "not_after": 90000, "trouble": "/a.pem: no key"},
+  {"frontend": "default", "id": "old", "status": "active", "names": [], "not_before": 0, "not_after": 10},
+  {"frontend": "default", "id": "new", "status": "active", "names": [], "not_before": 7000, "not_after": 999999999}
+]"#;
+
+    #[test]
+    fn the_next_to_expire_comes_first() {
+        let shown = table(&read(REPLY).unwrap(), 3600);
+        let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+        assert_eq!(
+            lines,
+            [
+                "FRONTEND  CERTIFICATE  EXPIRES                NAMES",
+                "default   old          EXPIRED 0 h ago",
+                "tls0      a (staged)   in 1 day               a[31m",
+                "  ! /a.pem: no key",
+                "default   b            in 10 days             b.example, c, d and 1 more",
+                "default   new          NOT YET VALID for 0 h",
+            ]
+        );
+        assert!(table(&read("[\n\n]\n").unwrap(), 0).starts_with("no certificates"));
+        assert!(read("x").is_none() && read("[1]").is_none());
+    }
+}
