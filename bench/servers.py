@@ -26,12 +26,22 @@ os.environ["PATH"] += ":/usr/sbin:/sbin"
 
 
 def build():
-    BIN.mkdir(parents=True, exist_ok=True)
     for source in HERE.glob("c/*.c"):
-        program = BIN / source.stem
-        if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
-            subprocess.run(["cc", "-O2", "-w", "-o", program, source, "-lm"], check=True)
+        compile_c(source, BIN / source.stem, "-lm")
     weigh()
+
+
+def build_tls():
+    """The generator and the origin with TLS in them; needs libssl's headers."""
+    for name in ("lg", "origin"):
+        compile_c(HERE / f"c/{name}.c", BIN / f"{name}-tls", "-DTLS", "-lm", "-lssl", "-lcrypto")
+
+
+def compile_c(source, program, *flags):
+    newest = max(file.stat().st_mtime for file in (source, *HERE.glob("c/*.h")))
+    if not program.exists() or program.stat().st_mtime < newest:
+        BIN.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cc", "-O2", "-w", "-o", program, source, *flags], check=True)
 
 
 def weigh():
@@ -73,6 +83,7 @@ def descendants(pid):
 class Server:
     """One of them: a process and what it started."""
     ends_with = signal.SIGTERM
+    generator = "lg"
 
     def __init__(self, origin_port, ours, **options):
         """options: the text of a VCL, the size of the store, further arguments; only Varnish and ours have them."""
@@ -88,7 +99,7 @@ class Server:
         end = time.time() + START_LIMIT
         while True:
             try:
-                c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
+                c = self.connection()
                 c.request("GET", "/c/100/0")
                 if c.getresponse().status == 200:
                     break
@@ -97,6 +108,9 @@ class Server:
             if time.time() > end or self.process.poll() is not None:
                 raise SystemExit(f"{self.name} does not start:\n" + (self.dir / "out").read_text(errors="replace")[-2000:])
             time.sleep(0.02)
+
+    def connection(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
 
     def pids(self):
         return descendants(self.process.pid)
@@ -256,6 +270,7 @@ NEEDS = {"varnish": "varnishd", "nginx": "nginx", "haproxy": "haproxy"}
 
 class Bed:
     """The origin and the servers, started; the generator on demand."""
+    asking = []  # options that each load has
 
     def __init__(self, names, ours):
         build()
@@ -308,7 +323,7 @@ class Bed:
                 self.servers[i] = self.another("null")
 
     def load(self, server, path, options):
-        argv = [BIN / "lg", "-p", server.port, "-u", path, *options]
+        argv = [BIN / server.generator, "-p", server.port, "-u", path, *self.asking, *options]
         p = spawn(1, argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             out, err = p.communicate(timeout=75)
@@ -322,7 +337,8 @@ class Bed:
     @contextlib.contextmanager
     def hold(self, server, path, count):
         """So many connections that had one answer and stay idle."""
-        p = spawn(1, [BIN / "lg", "-p", server.port, "-u", path, "-I", "-c", count], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        argv = [BIN / server.generator, "-p", server.port, "-u", path, *self.asking, "-I", "-c", count]
+        p = spawn(1, argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         line = p.stdout.readline().split()
         if line[:2] != ["READY", str(count)]:
             print(f"bench: {server.name}: {' '.join(line)} of {count} connections", file=sys.stderr)

@@ -8,6 +8,9 @@
  * -o START (offset for -N)  -H 'Header: x'  -w SECONDS not counted at the start
  * -I  open CONNS connections, one request each, print READY, keep them until stdin closes
  * -B  never sleep (busy poll): the server is not charged for waking the generator's core, an IPI that is dear in a VM
+ * compiled with -DTLS (libssl):
+ * -T 1.2|1.3 (that version alone)  -C CIPHERS (both kinds' names)  -G GROUPS  -R (resume: each connection by its predecessor's
+ *   session or ticket)  -S NAME (SNI)
  * prints one JSON object */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -26,10 +29,15 @@
 #ifndef IP_BIND_ADDRESS_NO_PORT
 #define IP_BIND_ADDRESS_NO_PORT 24
 #endif
+#include "sealed.h"
 
-enum { S_CONN, S_IDLE, S_HEAD, S_BODY, S_CHUNK, S_EOF };
+enum { S_CONN, S_HELLO, S_IDLE, S_HEAD, S_BODY, S_CHUNK, S_EOF };
 #define BUF 32768
-struct conn { int fd, st, sent_n, done_n, inflight, outlen, outoff, wout; int srvclose, trail; uint64_t left; int have; uint64_t t[64]; unsigned th, tt; char *obuf; size_t ocap; char *in; };
+struct conn { int fd, st, sent_n, done_n, inflight, outlen, outoff, wout; int srvclose, trail; uint64_t left; int have; uint64_t t[64]; unsigned th, tt; char *obuf; size_t ocap; char *in;
+#ifdef TLS
+	SSL *ssl; SSL_SESSION *session;
+#endif
+};
 static int inbuf = BUF, spin, port, nconn = 64, perconn, depth = 1, idle, ep, stop_issue; static double dur = 5, rate, warm; static uint64_t total; static long count, start_off;
 static const char *path = "/", *file, *hdr = ""; static char xh[2048];
 struct line { char *p, *h, *u; }; static struct line *lines; static size_t nlines, cur;
@@ -39,6 +47,37 @@ static uint64_t hist[64 * HB], hmax; static double lsum;
 static uint64_t now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000ull + t.tv_nsec; }
 static void rec(uint64_t ns) { if (ns > hmax) hmax = ns; lsum += ns; if (ns < HB) { hist[ns]++; return; } int e = 63 - __builtin_clzll(ns); hist[(e - 5) * HB + ((ns >> (e - 6)) & (HB - 1))]++; }
 static double pct(double q) { uint64_t tot = 0, s = 0; for (int i = 0; i < 64 * HB; i++) tot += hist[i]; for (int i = 0; i < 64 * HB; i++) { s += hist[i]; if (s && s >= q * tot) { if (i < HB) return i; int e = i / HB + 5; return ((double)((1ull << e) + ((uint64_t)(i % HB) << (e - 6)))); } } return 0; }
+static uint64_t resumed; static char spoken[128];
+#ifdef TLS
+static const char *version, *ciphers, *groups, *sni = "www.example.com"; static int resuming;
+static ssize_t rx(struct conn *c, void *p, size_t n) { return tls_read(c->ssl, p, n); }
+static ssize_t rx_away(struct conn *c, size_t n) { static char away[65536]; return tls_read(c->ssl, away, n > sizeof away ? sizeof away : n); }
+static ssize_t tx(struct conn *c, const void *p, size_t n) { return tls_write(c->ssl, p, n); }
+static int more(struct conn *c) { return c->ssl && SSL_pending(c->ssl) > 0; }
+static void hang_up(struct conn *c) { if (c->ssl) tls_free(c->ssl); c->ssl = 0; close(c->fd); }
+static int keep_session(SSL *s, SSL_SESSION *session) { struct conn *c = SSL_get_app_data(s); if (c->session) SSL_SESSION_free(c->session); c->session = session; return 1; }
+static void client_setup(void)
+{
+	static const unsigned char alpn[] = "\x08http/1.1"; char list[512] = "", suites[512] = "", all[1024], *save, *w;
+	tls_setup(TLS_client_method());
+	SSL_CTX_set_alpn_protos(tls, alpn, sizeof alpn - 1);
+	int v = !version ? 0 : strcmp(version, "1.2") ? TLS1_3_VERSION : TLS1_2_VERSION;
+	SSL_CTX_set_min_proto_version(tls, v ? v : TLS1_2_VERSION); SSL_CTX_set_max_proto_version(tls, v);
+	if (ciphers) {
+		snprintf(all, sizeof all, "%s", ciphers);
+		for (w = strtok_r(all, ":", &save); w; w = strtok_r(0, ":", &save)) { char *to = strncmp(w, "TLS_", 4) ? list : suites; if (*to) strcat(to, ":"); strcat(to, w); }
+		if ((*list && !SSL_CTX_set_cipher_list(tls, list)) || (*suites && !SSL_CTX_set_ciphersuites(tls, suites))) tls_fatal("lg: -C");
+	}
+	if (groups && !SSL_CTX_set1_groups_list(tls, groups)) tls_fatal("lg: -G");
+	if (resuming) { SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL); SSL_CTX_sess_set_new_cb(tls, keep_session); }
+}
+#else
+static ssize_t rx(struct conn *c, void *p, size_t n) { return recv(c->fd, p, n, 0); }
+static ssize_t rx_away(struct conn *c, size_t n) { return recv(c->fd, 0, n, MSG_TRUNC); }
+static ssize_t tx(struct conn *c, const void *p, size_t n) { return send(c->fd, p, n, MSG_NOSIGNAL); }
+static int more(struct conn *c) { return 0; }
+static void hang_up(struct conn *c) { close(c->fd); }
+#endif
 static struct conn *C; static int *freeq; static unsigned fqh, fqt, fqm; /* idle connections for the open loop */
 static uint64_t linked;
 
@@ -57,7 +96,7 @@ static void mod(struct conn *c, int w) { if (c->wout == w) return; c->wout = w; 
 static void fail(struct conn *c);
 static void flushc(struct conn *c)
 {
-	while (c->outoff < c->outlen) { ssize_t w = send(c->fd, c->obuf + c->outoff, c->outlen - c->outoff, MSG_NOSIGNAL);
+	while (c->outoff < c->outlen) { ssize_t w = tx(c, c->obuf + c->outoff, c->outlen - c->outoff);
 		if (w < 0) { if (errno == EAGAIN) { mod(c, 1); return; } return; /* the read side reports it */ } c->outoff += w; }
 	c->outlen = c->outoff = 0; mod(c, 0);
 }
@@ -82,7 +121,24 @@ static void kick(struct conn *c)
 	while (c->inflight < depth && canissue() && !(perconn && c->sent_n >= perconn)) { addreq(c, n); }
 	if (c->inflight) { c->st = S_HEAD; flushc(c); }
 }
-static void reopen(struct conn *c) { close(c->fd); openc(c); }
+static void fail(struct conn *c);
+static void shake(struct conn *c)
+{	/* the next step of the handshake, or none where there is no TLS */
+#ifdef TLS
+	if (!c->ssl) {
+		c->ssl = SSL_new(tls); SSL_set_fd(c->ssl, c->fd); SSL_set_app_data(c->ssl, c); SSL_set_tlsext_host_name(c->ssl, sni);
+		/* A copy: the library takes back what was used once. */
+		if (c->session) { SSL_SESSION *copy = SSL_SESSION_dup(c->session); SSL_set_session(c->ssl, copy); SSL_SESSION_free(copy); }
+	}
+	ERR_clear_error(); errno = 0; c->st = S_HELLO;
+	if (tls_result(c->ssl, SSL_connect(c->ssl)) <= 0) { if (errno == EAGAIN) { mod(c, SSL_want_write(c->ssl)); return; } if (errs < 4) ERR_print_errors_fp(stderr); fail(c); return; }
+	resumed += SSL_session_reused(c->ssl);
+	if (!*spoken) snprintf(spoken, sizeof spoken, "%s %s", SSL_get_version(c->ssl), SSL_get_cipher_name(c->ssl));
+#endif
+	mod(c, 0); kick(c);
+	if (c->fd >= 0 && c->inflight == 0 && !canissue() && rate == 0) { hang_up(c); c->fd = -1; }
+}
+static void reopen(struct conn *c) { hang_up(c); openc(c); }
 static void fail(struct conn *c) { errs += c->inflight ? c->inflight : 1; if (errs < 4) fprintf(stderr, "lg: connection failed in state %d (%d in flight, %d done): %s\n", c->st, c->inflight, c->done_n, strerror(errno)); reopen(c); }
 static void finished(struct conn *c)
 {
@@ -90,7 +146,7 @@ static void finished(struct conn *c)
 	if (n >= twarm && (total || n <= tend)) { ok++; rec(n - due); }
 	if ((perconn && c->done_n >= perconn) || c->srvclose) {
 		if (c->inflight) errs += c->inflight;
-		if (canissue() || rate > 0) reopen(c); else { close(c->fd); c->fd = -1; }
+		if (canissue() || rate > 0) reopen(c); else { hang_up(c); c->fd = -1; }
 		return;
 	}
 	if (c->inflight) { c->st = S_HEAD; } else kick(c);
@@ -100,17 +156,17 @@ static void gotdata(struct conn *c)
 	for (;;) {
 		if (c->fd < 0) return;
 		if (c->st == S_BODY && !c->have && c->left) {
-			ssize_t r = recv(c->fd, 0, c->left > (1 << 20) ? 1 << 20 : c->left, MSG_TRUNC);
+			ssize_t r = rx_away(c, c->left > (1 << 20) ? 1 << 20 : c->left);
 			if (r < 0 && errno == EAGAIN) return;
 			if (r <= 0) { fail(c); return; }
 			bytes += r; c->left -= r; if (!c->left) { int f = c->fd; finished(c); if (c->fd != f || c->st != S_HEAD) return; } continue;
 		}
-		ssize_t r = recv(c->fd, c->in + c->have, inbuf - c->have, 0);
+		ssize_t r = rx(c, c->in + c->have, inbuf - c->have);
 		if (r < 0 && errno == EAGAIN) return;
 		if (r <= 0) {
 			if (r == 0 && c->st == S_EOF) { c->srvclose = 1; finished(c); return; }
 			if (c->st == S_IDLE) { if (rate > 0) { /* server closed an idle one: take it out of the queue */
-				unsigned w = fqh; for (unsigned i = fqh; i != fqt; i++) if (freeq[i & fqm] != c - C) freeq[w++ & fqm] = freeq[i & fqm]; fqt = w; } if (idle) { errs++; close(c->fd); c->fd = -1; return; } reopen(c); return; }
+				unsigned w = fqh; for (unsigned i = fqh; i != fqt; i++) if (freeq[i & fqm] != c - C) freeq[w++ & fqm] = freeq[i & fqm]; fqt = w; } if (idle) { errs++; hang_up(c); c->fd = -1; return; } reopen(c); return; }
 			fail(c); return;
 		}
 		bytes += r; c->have += r; int full = c->have == inbuf;
@@ -147,17 +203,25 @@ static void gotdata(struct conn *c)
 		}
 		c->have = end - p; if (c->have && p != c->in) memmove(c->in, p, c->have);
 		if (c->st == S_IDLE) return;
-		if (!full && c->st != S_BODY) return;
+		if (!full && c->st != S_BODY && !more(c)) return;
 	}
 }
 
 int main(int argc, char **argv)
 {
-	int o; while ((o = getopt(argc, argv, "p:c:d:n:k:P:u:N:f:o:H:w:r:IB")) != -1) switch (o) {
+	int o; while ((o = getopt(argc, argv, "p:c:d:n:k:P:u:N:f:o:H:w:r:IBT:C:G:RS:")) != -1) switch (o) {
 		case 'p': port = atoi(optarg); break; case 'c': nconn = atoi(optarg); break; case 'd': dur = atof(optarg); break; case 'n': total = strtoull(optarg, 0, 10); break;
 		case 'k': perconn = atoi(optarg); break; case 'P': depth = atoi(optarg); if (depth > 63) depth = 63; break; case 'u': path = optarg; break; case 'N': count = atol(optarg); break;
 		case 'f': file = optarg; break; case 'o': start_off = atol(optarg); break; case 'H': strcat(xh, optarg); strcat(xh, "\r\n"); break; case 'w': warm = atof(optarg); break;
-		case 'r': rate = atof(optarg); break; case 'I': idle = 1; break; case 'B': spin = 1; break; default: return 2; }
+		case 'r': rate = atof(optarg); break; case 'I': idle = 1; break; case 'B': spin = 1; break;
+#ifdef TLS
+		case 'T': version = optarg; break; case 'C': ciphers = optarg; break; case 'G': groups = optarg; break; case 'R': resuming = 1; break; case 'S': sni = optarg; break;
+#endif
+		default: return 2; }
+#ifdef TLS
+	client_setup();
+#endif
+
 	(void)hdr; (void)linked;
 	if (file) { FILE *f = fopen(file, "r"); if (!f) { perror(file); return 1; } char *b = 0; size_t cap = 0, lc = 0; ssize_t n;
 		while ((n = getline(&b, &cap, f)) > 0) { if (b[n - 1] == '\n') b[n - 1] = 0; if (!*b) continue; if (nlines == lc) { lc = lc ? lc * 2 : 1024; lines = realloc(lines, lc * sizeof *lines); }
@@ -199,15 +263,16 @@ int main(int argc, char **argv)
 			struct conn *c = ev[i].data.ptr; if (c->fd < 0) continue;
 			if (c->st == S_CONN) {
 				if (ev[i].events & (EPOLLERR | EPOLLHUP)) { int er = 0; socklen_t sl = sizeof er; getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &er, &sl); errno = er; errs++; if (errs < 4) perror("lg: connect"); reopen(c); usleep(200); continue; }
-				if (ev[i].events & EPOLLOUT) { mod(c, 0); kick(c); if (c->fd >= 0 && c->inflight == 0 && !canissue() && rate == 0) { close(c->fd); c->fd = -1; } }
+				if (ev[i].events & EPOLLOUT) shake(c);
 				continue;
 			}
+			if (c->st == S_HELLO) { shake(c); continue; }
 			if (ev[i].events & EPOLLOUT) flushc(c);
 			if (ev[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) gotdata(c);
 		}
 	}
 	uint64_t n = now(); double el = ((n < tend ? n : tend) - twarm) / 1e9;
-	printf("{\"ok\":%lu,\"errors\":%lu,\"non200\":%lu,\"issued\":%lu,\"conns\":%lu,\"bytes\":%lu,\"seconds\":%.3f,\"rps\":%.1f,\"mean_us\":%.1f,\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f,\"max_us\":%.1f}\n",
-	    ok, errs, bad, issued, conns_made, bytes, el, ok / el, ok ? lsum / ok / 1e3 : 0, pct(.5) / 1e3, pct(.9) / 1e3, pct(.99) / 1e3, pct(.999) / 1e3, hmax / 1e3);
+	printf("{\"ok\":%lu,\"errors\":%lu,\"non200\":%lu,\"issued\":%lu,\"conns\":%lu,\"bytes\":%lu,\"seconds\":%.3f,\"rps\":%.1f,\"mean_us\":%.1f,\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f,\"max_us\":%.1f,\"resumed\":%lu,\"spoken\":\"%s\"}\n",
+	    ok, errs, bad, issued, conns_made, bytes, el, ok / el, ok ? lsum / ok / 1e3 : 0, pct(.5) / 1e3, pct(.9) / 1e3, pct(.99) / 1e3, pct(.999) / 1e3, hmax / 1e3, resumed, spoken);
 	return 0;
 }

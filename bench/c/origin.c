@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Origin for the benchmarks: one thread, epoll.  usage: origin PORT [FILEDIR]
+/* Origin for the benchmarks: one thread, epoll.  usage: origin PORT [FILEDIR]; compiled with -DTLS (libssl): origin PORT FILEDIR PEM
  * /c/SIZE/ID   cacheable for a day      /n/SIZE/ID  Cache-Control: no-store
  * /z/ID        cacheable, size is a fixed function of ID (log-uniform 512 B..32 KB)
  * /f/NAME      file FILEDIR/NAME, text/html, cacheable (NAME.gz sent when the client takes gzip)
@@ -21,8 +21,20 @@
 #include <sys/stat.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include "sealed.h"
 
-struct conn { int fd, inlen, out, close; char *o; size_t olen, ocap, osent; char in[32768]; };
+struct conn { int fd, inlen, out, close; char *o; size_t olen, ocap, osent; char in[32768];
+#ifdef TLS
+	SSL *ssl;
+#endif
+};
+#ifdef TLS
+#define rx(c, p, n) tls_read((c)->ssl, p, n)
+#define tx(c, p, n) tls_write((c)->ssl, p, n)
+#else
+#define rx(c, p, n) recv((c)->fd, p, n, 0)
+#define tx(c, p, n) send((c)->fd, p, n, MSG_NOSIGNAL)
+#endif
 static int ep; static unsigned long nreq; static const char *dir = "."; static char *filler;
 struct fc { char name[64]; char *d; size_t n; } fcache[32]; static int nfc;
 
@@ -72,11 +84,15 @@ static void answer(struct conn *c, char *req, char *end)
 	memcpy(strstr(h, "Date: ") + 6, ds, 29);
 	put(c, h, n); if (!head) put(c, body, sz); c->close |= cl;
 }
-static void drop(struct conn *c) { close(c->fd); free(c->o); free(c); }
+static void drop(struct conn *c) {
+#ifdef TLS
+	SSL_free(c->ssl);
+#endif
+	close(c->fd); free(c->o); free(c); }
 static int out(struct conn *c)
 {
 	while (c->osent < c->olen) {
-		ssize_t w = send(c->fd, c->o + c->osent, c->olen - c->osent, MSG_NOSIGNAL);
+		ssize_t w = tx(c, c->o + c->osent, c->olen - c->osent);
 		if (w < 0) { if (errno != EAGAIN) return -1;
 			if (!c->out) { struct epoll_event e = { EPOLLIN | EPOLLOUT, { .ptr = c } }; epoll_ctl(ep, EPOLL_CTL_MOD, c->fd, &e); c->out = 1; } return 0; }
 		c->osent += w;
@@ -89,6 +105,10 @@ int main(int argc, char **argv)
 {
 	int port = atoi(argv[1]); if (argc > 2) dir = argv[2];
 	filler = malloc(64u << 20); for (size_t i = 0; i < 64u << 20; i++) filler[i] = "the quick brown fox jumps over the lazy dog\n"[i % 44];
+#ifdef TLS
+	tls_setup(TLS_server_method());
+	if (argc < 4 || SSL_CTX_use_certificate_chain_file(tls, argv[3]) != 1 || SSL_CTX_use_PrivateKey_file(tls, argv[3], SSL_FILETYPE_PEM) != 1) tls_fatal("origin");
+#endif
 	int one = 1, ls = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0); setsockopt(ls, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	if (bind(ls, (void *)&a, sizeof a) || listen(ls, 4096)) { perror("bind"); return 1; }
@@ -98,9 +118,13 @@ int main(int argc, char **argv)
 		for (int i = 0; i < n; i++) {
 			struct conn *c = ev[i].data.ptr;
 			if (!c) { for (;;) { int fd = accept4(ls, 0, 0, SOCK_NONBLOCK); if (fd < 0) break; setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-				c = calloc(1, sizeof *c); c->fd = fd; struct epoll_event x = { EPOLLIN, { .ptr = c } }; epoll_ctl(ep, EPOLL_CTL_ADD, fd, &x); } continue; }
+				c = calloc(1, sizeof *c); c->fd = fd;
+#ifdef TLS
+				c->ssl = SSL_new(tls); SSL_set_fd(c->ssl, fd); SSL_set_accept_state(c->ssl);
+#endif
+				 struct epoll_event x = { EPOLLIN, { .ptr = c } }; epoll_ctl(ep, EPOLL_CTL_ADD, fd, &x); } continue; }
 			if (ev[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
-				ssize_t r = recv(c->fd, c->in + c->inlen, sizeof c->in - 1 - c->inlen, 0);
+				ssize_t r = rx(c, c->in + c->inlen, sizeof c->in - 1 - c->inlen);
 				if (r <= 0) { if (r < 0 && errno == EAGAIN) goto w; drop(c); continue; }
 				c->inlen += r; char *p = c->in, *end = c->in + c->inlen, *q;
 				while (!c->close && (q = memmem(p, end - p, "\r\n\r\n", 4))) { answer(c, p, q + 2); p = q + 4; }
