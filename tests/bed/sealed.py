@@ -78,6 +78,8 @@ class SealedClient(Client):
     def __init__(self, address, context, name="bed.test", timeout=10, session=None, keep=True, rcvbuf=None):
         super().__init__(address, timeout, keep, rcvbuf)
         self.was_cut = False
+        # Else what follows the handshake's last message waits until that is acknowledged.
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             self.sock = context.wrap_socket(self.sock, server_hostname=name, session=session, suppress_ragged_eofs=False)
         except BaseException:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Keys of tickets that several servers share, sessions that outlive a worker, and private keys that are nowhere but in memory."""
+import base64
+import os
+import pathlib
+import re
+import signal
+
+from bed.report import until
+from bed.sealed import SealedClient, client_context, sealed_get
+from served import Ours, log_text
+
+VERSIONS = ("1.2", "1.3")
+
+
+def ticket_key():
+    """A line of a file of ticket keys, as HAProxy has them, too."""
+    return base64.b64encode(os.urandom(80)).decode() + "\n"
+
+
+def session_of(served, version):
+    context = client_context(versions=(version, version))
+    with SealedClient(served.sealed, context, "bed.test") as c:
+        c.request("/1")
+        return context, c.sock.session
+
+
+def is_resumed(served, context, session):
+    with SealedClient(served.sealed, context, "bed.test", session=session) as c:
+        return c.sock.session_reused and c.request("/1").whole()
+
+
+def fleet(report, bed):
+    """Two servers with one file: the tickets of one are good at the other. A third without it asks for a whole handshake."""
+    shared = bed.files / "ticket-keys"
+    shared.write_text(ticket_key())
+    os.chmod(shared, 0o600)
+    more = f'ticket-keys-file = "{shared}"\n'
+
+    def another():
+        return Ours(bed.program, bed.made.served, more, ["-p", "tls_watch=0.1"], backend=bed.origin)
+    with another() as one, another() as two:
+        for version in VERSIONS:
+            context, session = session_of(one, version)
+            report.check(is_resumed(two, context, session), f"TLS {version}: another server with the same keys doesn't resume")
+            report.check(not is_resumed(bed.served, context, session), f"TLS {version}: a server with other keys resumes")
+        # The next key comes, what was sealed with the last is still opened; then that goes, too.
+        kept = {version: session_of(one, version) for version in VERSIONS}
+        newest = ticket_key()
+        shared.write_text(newest + shared.read_text())
+        one.cli.ask("tls.cert.reload")
+        for version in VERSIONS:
+            report.check(is_resumed(one, *kept[version]), f"TLS {version}: a ticket of the key before isn't taken")
+        # A server that has the new key alone says when tickets are sealed with it.
+        shared.write_text(newest)
+        with another() as third:
+            for version in VERSIONS:
+                report.check(until(10, lambda: is_resumed(third, *session_of(one, version))), f"TLS {version}: tickets aren't sealed with the key that came first")
+        newer = {version: session_of(one, version) for version in VERSIONS}
+        one.cli.ask("tls.cert.reload")
+        for version in VERSIONS:
+            report.check(until(10, lambda: not is_resumed(one, *kept[version])), f"TLS {version}: a ticket of a key that is gone is taken")
+            report.check(is_resumed(one, *newer[version]), f"TLS {version}: a ticket of the new key isn't taken")
+
+
+def worker_dies(report, bed):
+    """Certificates and sessions outlive the worker."""
+    sessions = {version: session_of(bed.served, version) for version in VERSIONS}
+    os.kill(bed.served.worker(), signal.SIGKILL)
+    context = client_context(bed.made.root.root)
+    back = until(30, lambda: sealed_get(bed.served.sealed, "/1", context, timeout=5).whole())
+    report.check(back, "no TLS after the worker's death")
+    for version, (context, session) in sessions.items():
+        report.check(back and is_resumed(bed.served, context, session), f"TLS {version}: the session is gone with the worker")
+
+
+def private(report, bed):
+    """No private key in the working directory, in the log, or in what the CLI tells; the worker leaves no readable memory to its user."""
+    secrets = [secret_part("".join(leaf.key.read_text().splitlines()[1:-1])) for leaf in bed.made.served]
+    raw = [base64.b64decode(secret + "=" * (-len(secret) % 4)) for secret in secrets]
+    places = {str(path): path.read_bytes() for path in pathlib.Path(bed.served.n).rglob("*") if path.is_file()}
+    places["the log"] = log_text(bed.served).encode()
+    places |= {line: bed.served.cli.ask(line).encode() for line in ("tls.cert.list", "tls.cert.list -j", "panic.show", "status") if line != "panic.show"}
+    for place, octets in places.items():
+        found = [n for n, (text, secret) in enumerate(zip(secrets, raw)) if text.encode() in octets or secret[:16] in octets]
+        report.check(not found, f"{place} holds a private key")
+    flags = {line.split(":")[0]: line for line in pathlib.Path(f"/proc/{bed.served.worker()}/status").read_text().splitlines()}
+    report.check("CoreDumping" not in flags or flags["CoreDumping"].split()[1] == "0", "a core is being written")
+
+
+def secret_part(text):
+    """Of a key's base64 some that is in no certificate: of an elliptic curve's the scalar, of an RSA key's the end."""
+    return text[52:84] if len(text) < 600 else text[-60:-28]
+
+
+def lists(report, bed):
+    """What tls.cert.list says: each certificate with its subject, one a line."""
+    text = bed.served.cli.ask("tls.cert.list")
+    for leaf, subject in zip(bed.made.served, ("rsa.test", "p384.test", "*.wild.test", "bed.test")):
+        report.check(re.search(rf"active.*{re.escape(subject)}", text), f"tls.cert.list doesn't show {subject}: {text!r}")
+
+
+CASES = {check.__name__.replace("_", " "): check for check in (fleet, lists, private, worker_dies)}
