@@ -83,27 +83,30 @@ def live(report, tool, full):
         log = tool.write(f"{name}.log", (line(f"http://a.test/z/{n}", traces.size_of(n)) for n in trace))
         said = tool.json("--size", ",".join(map(str, sizes)), log)
         for (policy, program, args), size in itertools.product(servers, sizes):
-            answers, fetches = replayed(tool, program, args, size, log)
-            real, guess = 100 - 100 * fetches / len(trace), curve(said, policy)[size]["hit_percent"]
-            text = f"{name}, {policy}, {size >> 20} MB: {real:.2f} % of the requests hit, {guess:.2f} % were to"
-            report.check(answers == len(trace) and abs(real - guess) <= NEAR, text)
+            answers, fetches, fetched = replayed(tool, program, args, size, log)
+            point, sent = curve(said, policy)[size], sum(traces.size_of(n) for n in trace)
+            real, guess = 100 - 100 * fetches / len(trace), point["hit_percent"]
+            real_bytes, guess_bytes = 100 - 100 * fetched / sent, point["byte_hit_percent"]
+            text = f"{name}, {policy}, {size >> 20} MB: {real:.2f} % of the requests hit, {guess:.2f} % were to; of the bytes {real_bytes:.2f}, {guess_bytes:.2f}"
+            report.check(answers == len(trace) and abs(real - guess) <= NEAR and abs(real_bytes - guess_bytes) <= NEAR, text)
             if full:
                 report.note(text)
 
 
 def replayed(tool, program, args, size, log):
-    """How many requests a server answered, and for how many it asked its origin."""
-    fetches, lock, body = [0], threading.Lock(), bytes(1 << 16)
+    """How many requests a server answered, for how many it asked its origin, and for how many bytes."""
+    fetches, lock, body = [0, 0], threading.Lock(), bytes(1 << 16)
 
     def answer(method, path, fields):
+        size = traces.size_of(int(path.rsplit("/", 1)[1]))
         with lock:
-            fetches[0] += 1
-        return "Cache-Control: max-age=86400\r\n", body[:traces.size_of(int(path.rsplit("/", 1)[1]))]
+            fetches[0], fetches[1] = fetches[0] + 1, fetches[1] + size
+        return "Cache-Control: max-age=86400\r\n", body[:size]
 
     with Origin(simple(answer)) as origin, Varnishd(program, args, backend=origin.address, storage=f"malloc,{size}b") as v:
         p = subprocess.run([tool.program, "replay", "--to", "%s:%d" % v.address, "-c", "1", "--format", "json", str(log)],
                            stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT)
-        return json.loads(p.stdout)["answers"], fetches[0]
+        return json.loads(p.stdout)["answers"], *fetches
 
 
 def keys(report, tool, full):
