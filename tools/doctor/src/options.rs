@@ -40,6 +40,7 @@ How it is shown
 
 Without --watch, counters tell of all the time since the machine or the server began, and the log is read as far back as
 it goes. What can't be looked at (another user's process, no CLI, no log) is said, and why. Memory: some 50 MB at most.
+Nothing is sent to other machines: name servers are judged by /etc/resolv.conf, not asked.
 
 The JSON report has findings (each with id, area, severity, subject, what, evidence, why, type), sound (names of rules),
 not_looked_at (each with id, why), about and remarks (texts). Names of rules and fields stay what they are.
