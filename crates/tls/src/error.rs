@@ -92,7 +92,11 @@ impl std::error::Error for Error {}
 
 impl From<rustls::Error> for Error {
     fn from(error: rustls::Error) -> Self {
-        Error::new(kind_of(&error), error.to_string())
+        let text = match &error {
+            rustls::Error::InvalidCertificate(error) => crate::verify::reason(error),
+            error => error.to_string(),
+        };
+        Error::new(kind_of(&error), text)
     }
 }
 

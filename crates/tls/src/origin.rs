@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! With whom an origin is spoken to by TLS, and as whom: what must be equal for two connections to be shared.
+
+use std::fmt;
+use std::fs::File;
+use std::hash::{Hash, Hasher};
+use std::io::Read;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ring::digest::{Context, SHA256};
+use rustls::crypto::ring::sign::any_supported_type;
+use rustls::pki_types::CertificateDer;
+use rustls::sign::CertifiedKey;
+use zeroize::Zeroizing;
+
+use crate::pem::{self, Pair, PemError};
+use crate::revoked::Revoked;
+use crate::roots::Roots;
+use crate::verify::{Verify, provider, verifier};
+use crate::{Client, ClientOptions};
+
+/// Sessions that are remembered of servers at large: eight of each.
+const SESSIONS_AT_LARGE: usize = 512;
+
+/// How an origin is spoken to by TLS.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// Its name: told in the handshake, and what its certificate must be for where that is checked. May be an address.
+    pub name: String,
+    /// Whether the name is told. An address never is (RFC 6066, section 3).
+    pub sni: bool,
+    /// What its certificate must have.
+    pub verify: Verify,
+    /// Whom we trust.
+    pub roots: Roots,
+    /// What those have revoked.
+    pub revoked: Option<Revoked>,
+    /// Who we are, if it asks.
+    pub certificate: Option<OwnCertificate>,
+}
+
+impl Origin {
+    /// What the system trusts, and the name checked: for those who ask servers at large.
+    pub fn of(name: &str) -> Origin {
+        Origin {
+            name: name.to_owned(),
+            sni: true,
+            verify: Verify::ChainAndName,
+            roots: Roots::system(),
+            revoked: None,
+            certificate: None,
+        }
+    }
+
+    /// What all connections to it have in common: settings and the sessions that may be taken up again.
+    ///
+    /// # Errors
+    /// A list of revoked certificates can't be read.
+    pub fn client(&self, sessions: usize) -> Result<Arc<Client>, String> {
+        self.client_of(vec![b"http/1.1".to_vec()], sessions)
+    }
+
+    /// As [`Origin::client`], for what isn't HTTP.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn client_without_protocol(&self, sessions: usize) -> Result<Arc<Client>, String> {
+        self.client_of(Vec::new(), sessions)
+    }
+
+    fn client_of(&self, alpn: Vec<Vec<u8>>, sessions: usize) -> Result<Arc<Client>, String> {
+        let options = ClientOptions {
+            provider: provider(),
+            alpn,
+            sends_name: self.sni,
+            certificate: self.certificate.as_ref().map(|own| own.key.clone()),
+            sessions,
+            ..ClientOptions::default()
+        };
+        let verifier = verifier(self.verify, &self.roots, self.revoked.as_ref(), &options.provider)?;
+        Client::new(verifier, &options).map(Arc::new).map_err(|error| error.to_string())
+    }
+}
+
+/// A client for servers at large: the system says whom to trust, and it remembers sessions of many. One for each kind of check, made
+/// anew when the system trusts others.
+///
+/// # Errors
+/// As [`Origin::client`].
+pub fn at_large(verify: Verify) -> Result<Arc<Client>, String> {
+    type Made = Vec<(Verify, Roots, Arc<Client>)>;
+    static MADE: Mutex<Made> = Mutex::new(Vec::new());
+    let origin = Origin { verify, ..Origin::of("") };
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, _, client)) = made.iter().find(|(of, roots, _)| *of == verify && *roots == origin.roots) {
+        return Ok(client.clone());
+    }
+    let client = origin.client(SESSIONS_AT_LARGE)?;
+    made.retain(|(of, _, _)| *of != verify);
+    made.push((verify, origin.roots, client.clone()));
+    Ok(client)
+}
+
+/// A certificate of ours with its key; cheap to clone.
+#[derive(Clone)]
+pub struct OwnCertificate {
+    key: Arc<CertifiedKey>,
+    digest: [u8; 32],
+}
+
+impl OwnCertificate {
+    /// Reads a file that has both.
+    ///
+    /// # Errors
+    /// It can't be read, or as [`OwnCertificate::from_pem`]; the text begins with the path.
+    pub fn read(path: &Path) -> Result<OwnCertificate, String> {
+        OwnCertificate::from_pem(&file(path)?).map_err(|error| of_file(path, &error))
+    }
+
+    /// Reads a file with the certificate and one with its key.
+    ///
+    /// # Errors
+    /// As [`OwnCertificate::read`].
+    pub fn read_both(certificate: &Path, key: &Path) -> Result<OwnCertificate, String> {
+        let contents = pem::read(&file(certificate)?).map_err(|error| of_file(certificate, &error))?;
+        let keys = pem::read(&file(key)?).map_err(|error| of_file(key, &error))?;
+        contents.with_keys_of(keys).pair().and_then(OwnCertificate::new).map_err(|error| of_file(key, &error))
+    }
+
+    /// Out of a file that has both.
+    ///
+    /// # Errors
+    /// One is missing, encrypted or unusable, or they don't belong together.
+    pub fn from_pem(file: &[u8]) -> Result<OwnCertificate, PemError> {
+        OwnCertificate::new(pem::read(file)?.pair()?)
+    }
+
+    fn new(pair: Pair) -> Result<OwnCertificate, PemError> {
+        let mut digest = Context::new(&SHA256);
+        for certificate in &pair.chain {
+            digest.update(&(certificate.len() as u64).to_le_bytes());
+            digest.update(certificate);
+        }
+        let digest = digest.finish().as_ref().try_into().expect("SHA-256 has 32 bytes");
+        let key = any_supported_type(&pair.form.key(&pair.key)).map_err(|error| PemError::Key(error.to_string()))?;
+        let chain = pair.chain.into_iter().map(CertificateDer::from).collect();
+        Ok(OwnCertificate { key: Arc::new(CertifiedKey::new(chain, key)), digest })
+    }
+}
+
+fn of_file(path: &Path, reason: &dyn fmt::Display) -> String {
+    format!("{}: {reason}", path.display())
+}
+
+/// All of a file, if it isn't longer than any of its kind.
+fn file(path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
+    let mut text = Zeroizing::new(Vec::new());
+    let read = File::open(path).and_then(|from| from.take(pem::LONGEST_FILE as u64 + 1).read_to_end(&mut text));
+    read.map(|_| text).map_err(|error| of_file(path, &error))
+}
+
+// A certificate has one key: the chain tells them apart.
+impl PartialEq for OwnCertificate {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl Eq for OwnCertificate {}
+
+impl Hash for OwnCertificate {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.digest.hash(state);
+    }
+}
+
+impl fmt::Debug for OwnCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnCertificate")
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Lists of certificates that their authorities have revoked (RFC 5280, section 5), out of a file.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use ring::digest::{SHA256, digest};
+use rustls::pki_types::CertificateRevocationListDer;
+use rustls::pki_types::pem::PemObject;
+
+/// The longest file that is read: lists of large authorities have megabytes.
+pub const LONGEST_FILE: usize = 16 << 20;
+
+/// The lists of a file; cheap to clone.
+#[derive(Clone)]
+pub struct Revoked(Arc<Lists>);
+
+struct Lists {
+    lists: Vec<CertificateRevocationListDer<'static>>,
+    digest: [u8; 32],
+}
+
+impl Revoked {
+    /// Those of a file, PEM or one list in DER.
+    ///
+    /// # Errors
+    /// There is none, in words.
+    pub fn from_file(file: &[u8]) -> Result<Revoked, String> {
+        if file.len() > LONGEST_FILE {
+            return Err(format!("the file is longer than {LONGEST_FILE} bytes"));
+        }
+        let lists = if file.first() == Some(&0x30) {
+            vec![CertificateRevocationListDer::from(file.to_vec())]
+        } else {
+            let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(file).collect();
+            lists.map_err(|_| "it isn't PEM".to_owned())?
+        };
+        if lists.is_empty() {
+            return Err("no list in it (-----BEGIN X509 CRL-----)".to_owned());
+        }
+        let digest = digest(&SHA256, file).as_ref().try_into().expect("SHA-256 has 32 bytes");
+        Ok(Revoked(Arc::new(Lists { lists, digest })))
+    }
+
+    /// For rustls.
+    pub(crate) fn lists(&self) -> Vec<CertificateRevocationListDer<'static>> {
+        self.0.lists.clone()
+    }
+}
+
+impl PartialEq for Revoked {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.digest == other.0.digest
+    }
+}
+
+impl Eq for Revoked {}
+
+impl Hash for Revoked {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.digest.hash(state);
+    }
+}
+
+impl fmt::Debug for Revoked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Revoked({})", self.0.lists.len())
+    }
+}
