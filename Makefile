@@ -21,7 +21,7 @@ OPTIONS ?=
 .PHONY: help run build deb test check soak bench profile clean cargo packages
 
 help:
-	@echo 'make run BACKEND=host:port   build, and cache what that server has (or http://host:port)'
+	@echo 'make run BACKEND=host:port   build, and cache what that server has (or http[s]://host:port)'
 	@echo '         VCL=file                instead of BACKEND; with neither a demo'
 	@echo '         LISTEN=$(LISTEN) STORAGE=$(STORAGE) OPTIONS="further options of varnishd"'
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'

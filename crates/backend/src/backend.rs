@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::Real;
 use net::proxy::{self, Ends};
-use net::{IoError, Stream, Target};
+use net::{Address, IoError, Stream, Target};
 use rt::Instant;
 use shm::vsc::CounterSet;
 use tables::counters::Vbe;
@@ -231,7 +231,10 @@ impl Backend {
             main.backend_conn.inc();
             return Ok(Conn::other(service.0.exchange(), self.arc(), slot));
         }
-        let pooled = if opts.new_connection { None } else { self.pool.take(opts.no_resend) };
+        let header = proxy_header(self.spec.proxy_header, opts.ends.as_ref(), opts.authority);
+        // Who is told the client's address is told it once, at the beginning.
+        let is_fresh = opts.new_connection || !header.is_empty();
+        let pooled = if is_fresh { None } else { self.pool.take(opts.no_resend) };
         let (stream, label, reused) = match pooled {
             Some((stream, label)) => {
                 main.backend_reuse.inc();
@@ -240,28 +243,28 @@ impl Backend {
             None => {
                 let params = self.env.services.params();
                 let limit = first_set([opts.connect_timeout, self.spec.connect_timeout, params.connect_timeout]);
-                let opened = self.open(limit, &params).await;
-                let stream = opened.map_err(|error| {
+                let opened = self.open(limit, |_| header.clone(), &params).await;
+                let (stream, tls) = opened.map_err(|error| {
                     self.count_failure(&error);
                     main.backend_fail.inc();
-                    match error {
-                        OpenError::Errno(errno) => ConnectError::Failed { backend: backend(), errno },
-                        OpenError::NoAddress => ConnectError::NoAddress { backend: backend(), host: self.host() },
-                    }
+                    self.connect_error(error)
                 })?;
                 main.backend_conn.inc();
-                let label = PeerLabel::new(&stream);
+                let label = PeerLabel::new(&stream, tls);
                 (stream, label, false)
             }
         };
-        let header = proxy_header(self.spec.proxy_header, opts.ends.as_ref(), opts.authority);
-        if !header.is_empty() {
-            stream.write_all(&header, deadline(WRITE_LIMIT)).await.map_err(|error| {
-                main.backend_fail.inc();
-                ConnectError::ProxyWrite { backend: backend(), errno: errno_of(&error) }
-            })?;
-        }
         Ok(Conn::http1(stream, label, self.arc(), reused, header.len(), slot))
+    }
+
+    fn connect_error(&self, error: OpenError) -> ConnectError {
+        let backend = self.base.name().to_string();
+        match error {
+            OpenError::Errno(errno) => ConnectError::Failed { backend, errno },
+            OpenError::NoAddress => ConnectError::NoAddress { backend, host: self.host() },
+            OpenError::Tls(errno, reason) => ConnectError::Tls { backend, errno, reason },
+            OpenError::Proxy(errno) => ConnectError::ProxyWrite { backend, errno },
+        }
     }
 
     fn arc(&self) -> Arc<Backend> {
@@ -310,8 +313,36 @@ impl Backend {
         }
     }
 
-    /// A new connection; `limit` is for each address.
-    pub(crate) async fn open(&self, limit: Duration, params: &Params) -> Result<Stream, OpenError> {
+    /// A new connection, ready for a request: what every one begins with and a PROXY header are sent, and where TLS is
+    /// spoken, which those precede, the handshake is done. `limit` is for each address, the handshake included.
+    pub(crate) async fn open(
+        &self,
+        limit: Duration,
+        header: impl FnOnce(&Stream) -> Vec<u8>,
+        params: &Params,
+    ) -> Result<(Stream, Option<Box<tls::Info>>), OpenError> {
+        let (stream, until) = self.reach(limit, params).await?;
+        self.preamble(&stream).await.map_err(OpenError::Errno)?;
+        let header = header(&stream);
+        if !header.is_empty() {
+            let written = stream.write_all(&header, deadline(WRITE_LIMIT)).await;
+            written.map_err(|error| OpenError::Proxy(errno_of(&error)))?;
+        }
+        let Some(peer) = &self.pool.tls else { return Ok((stream, None)) };
+        let address = stream.peer();
+        match peer.seal(stream, until, self.env.services.main()).await {
+            Ok((stream, info)) => Ok((stream, Some(info))),
+            Err(error) => {
+                if let (Some(name), Address::Inet(address)) = (&self.pool.name, address) {
+                    name.avoid(address, self.env.clock.mono());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The first address that answers, and until when the rest may take.
+    async fn reach(&self, limit: Duration, params: &Params) -> Result<(Stream, Option<Instant>), OpenError> {
         if self.pool.held_down(self.env.clock.mono()).is_some() {
             return Err(OpenError::Errno(0));
         }
@@ -321,8 +352,9 @@ impl Backend {
         }
         let mut last = ETIMEDOUT;
         for target in targets {
+            let until = deadline(limit);
             match net::connect(&target, limit).await {
-                Ok(stream) => return self.preamble(stream).await.map_err(OpenError::Errno),
+                Ok(stream) => return Ok((stream, until)),
                 Err(net::ConnectError::Timeout) => last = ETIMEDOUT,
                 Err(net::ConnectError::Os(error)) => last = error.raw_os_error().unwrap_or(ETIMEDOUT),
             }
@@ -336,19 +368,20 @@ impl Backend {
         Err(OpenError::Errno(last))
     }
 
-    async fn preamble(&self, stream: Stream) -> Result<Stream, i32> {
+    async fn preamble(&self, stream: &Stream) -> Result<(), i32> {
         let preamble = &self.pool.endpoint.preamble;
         if !preamble.is_empty() {
             stream.write_all(preamble, deadline(WRITE_LIMIT)).await.map_err(|error| errno_of(&error))?;
         }
-        Ok(stream)
+        Ok(())
     }
 
     pub(crate) fn count_failure(&self, error: &OpenError) {
         let vbe = self.vbe();
         let errno = match error {
             OpenError::Errno(0) => return vbe.helddown.inc(),
-            OpenError::Errno(errno) => *errno,
+            OpenError::Proxy(_) => return,
+            OpenError::Errno(errno) | OpenError::Tls(errno, _) => *errno,
             OpenError::NoAddress => {
                 vbe.fail.inc();
                 return vbe.fail_other.inc();

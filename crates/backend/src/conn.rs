@@ -56,7 +56,8 @@ impl Conn {
         preface: usize,
         slot: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        let exchange = Protocol::Http1(Http1::new(stream, preface));
+        let is_strict = label.tls().is_some() && backend.env().services.params().tls_strict_end;
+        let exchange = Protocol::Http1(Http1::new(stream, preface).with_strict_end(is_strict));
         Self { exchange, label, is_reused, user: User::new(backend), _slot: slot }
     }
 
@@ -79,6 +80,11 @@ impl Conn {
     /// again, the caller tries once more with `ConnectOpts::fresh` and counts `MAIN.backend_retry`.
     pub fn is_reused(&self) -> bool {
         self.is_reused
+    }
+
+    /// What a TLS handshake with the origin agreed on.
+    pub fn tls(&self) -> Option<&tls::Info> {
+        self.label.tls()
     }
 
     /// The raw connection, for bytes both ways, when the protocol can give it away.

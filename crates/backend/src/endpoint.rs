@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Where a backend listens: at most one IPv4 and one IPv6 address, a name that is looked up at run time, or a unix socket;
-//! and the bytes that every connection begins with. Two backends with equal endpoints share a pool.
+//! the bytes that every connection begins with, and with whom TLS is spoken over it. Two backends with equal endpoints
+//! share a pool.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use net::Target;
+use tls::origin::Origin;
 
 /// An endpoint; the key of a connection pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -21,6 +23,8 @@ pub struct Endpoint {
     pub name: Option<(String, u16)>,
     /// `.preamble`: sent first on every new connection.
     pub preamble: Vec<u8>,
+    /// `.ssl`: how it is spoken to by TLS; `Err` says why it can't be.
+    pub tls: Option<Result<Origin, String>>,
 }
 
 /// A name didn't become an endpoint. VCL turns it into the compile error that Varnish writes.

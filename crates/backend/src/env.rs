@@ -36,6 +36,8 @@ pub struct Params {
     pub wait_timeout: Duration,
     /// `backend_dns_ttl`.
     pub dns_ttl: Duration,
+    /// `backend_tls_strict_end`.
+    pub tls_strict_end: bool,
 }
 
 impl From<&tables::params::Params> for Params {
@@ -51,6 +53,7 @@ impl From<&tables::params::Params> for Params {
             wait_limit: params.backend_wait_limit,
             wait_timeout: params.backend_wait_timeout,
             dns_ttl: params.backend_dns_ttl,
+            tls_strict_end: params.backend_tls_strict_end,
         }
     }
 }

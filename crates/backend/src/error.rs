@@ -34,6 +34,15 @@ pub enum ConnectError {
         /// The name that was looked up.
         host: String,
     },
+    /// The TLS handshake failed.
+    Tls {
+        /// The backend's name without the VCL's.
+        backend: String,
+        /// An operating system's error number for it, as varnishd has one.
+        errno: i32,
+        /// Why, for a BackendSSL record.
+        reason: String,
+    },
     /// The PROXY header or the preamble could not be written.
     ProxyWrite {
         /// The backend's name without the VCL's.
@@ -48,7 +57,7 @@ impl fmt::Display for ConnectError {
         match self {
             Self::Unhealthy { backend } => write!(f, "backend {backend}: unhealthy"),
             Self::Busy { backend } => write!(f, "backend {backend}: busy"),
-            Self::Failed { backend, errno } => {
+            Self::Failed { backend, errno } | Self::Tls { backend, errno, .. } => {
                 write!(f, "backend {backend}: fail errno {errno} ({})", errno_text(*errno))
             }
             Self::NoAddress { backend, host } => write!(f, "backend {backend}: no address for {host}"),
@@ -64,6 +73,9 @@ impl std::error::Error for ConnectError {}
 /// What a connection attempt that took too long fails with.
 pub(crate) const ETIMEDOUT: i32 = 110;
 
+/// What a TLS handshake fails with that the peers don't agree on.
+pub(crate) const EPROTO: i32 = 71;
+
 /// Why no connection could be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OpenError {
@@ -71,6 +83,10 @@ pub(crate) enum OpenError {
     Errno(i32),
     /// The name has no address.
     NoAddress,
+    /// The PROXY header could not be written.
+    Proxy(i32),
+    /// The TLS handshake failed; why.
+    Tls(i32, String),
 }
 
 /// How long nothing is tried after such a failure.

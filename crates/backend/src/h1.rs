@@ -48,6 +48,7 @@ pub struct Http1 {
     /// Interim responses so far.
     interims: u32,
     decoder: Decoder,
+    has_strict_end: bool,
     acct: Acct,
 }
 
@@ -77,8 +78,14 @@ impl Http1 {
             limits: Limits::default(),
             interims: 0,
             decoder: Decoder::response(Framing::None),
+            has_strict_end: false,
             acct: Acct { bereq_head: preface as u64, ..Acct::default() },
         }
+    }
+
+    /// Whether a body that ends with its connection is whole only if that is ended in order, where what travels is sealed.
+    pub(crate) fn with_strict_end(self, has_strict_end: bool) -> Self {
+        Http1 { has_strict_end, ..self }
     }
 
     /// The connection. What was read and not used is lost.
@@ -371,7 +378,7 @@ impl Exchange for Http1 {
         }
         self.clear_input();
         Poll::Ready(match ready!(self.poll_read(cx, BODY_READ_BYTES)) {
-            Ok(0) => self.cut(true),
+            Ok(0) => self.cut(!(self.has_strict_end && self.stream.was_cut())),
             Err(IoError::Closed | IoError::Timeout) => self.cut(false),
             Ok(_) => Ok(self.decode()?.unwrap_or(Data::Part)),
             Err(IoError::Os(error)) => Err(BodyError::Os(error)),

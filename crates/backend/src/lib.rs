@@ -21,6 +21,7 @@ mod probe;
 mod registry;
 mod request_signer;
 pub mod responder;
+mod sealing;
 mod service;
 mod spec;
 

@@ -18,6 +18,7 @@ use shm::vsl::num::dec;
 
 use crate::endpoint::Endpoint;
 use crate::names::Name;
+use crate::sealing::TlsPeer;
 
 /// Connections of a pool that one sweep looks at: a system call each, under the lock.
 const MAX_SWEEP: usize = 64;
@@ -40,7 +41,8 @@ impl Pools {
         }
         pools.retain(|_, pool| pool.strong_count() > 0);
         LOCKS.made.fetch_add(1, Relaxed);
-        let pool = Arc::new(Pool { endpoint: endpoint.clone(), name, inner: Mutex::default() });
+        let tls = endpoint.tls.as_ref().map(TlsPeer::new);
+        let pool = Arc::new(Pool { endpoint: endpoint.clone(), name, tls, inner: Mutex::default() });
         pools.insert(endpoint.clone(), Arc::downgrade(&pool));
         pool
     }
@@ -64,6 +66,8 @@ pub(crate) struct Pool {
     pub(crate) endpoint: Endpoint,
     /// Of an endpoint that is a name: the addresses it has.
     pub(crate) name: Option<Arc<Name>>,
+    /// Whom it is spoken to by TLS.
+    pub(crate) tls: Option<TlsPeer>,
     inner: Mutex<Inner>,
 }
 
@@ -89,22 +93,28 @@ pub(crate) struct PeerLabel {
     /// Descriptor, remote and local address, as BackendOpen records have them.
     text: Box<[u8]>,
     fd_len: usize,
+    /// What a TLS handshake agreed on.
+    tls: Option<Box<tls::Info>>,
 }
 
 impl PeerLabel {
-    pub fn new(stream: &Stream) -> Box<Self> {
-        Self::between(stream.number(), stream.peer(), stream.local())
+    pub fn new(stream: &Stream, tls: Option<Box<tls::Info>>) -> Box<Self> {
+        Self::between(stream.number(), stream.peer(), stream.local(), tls)
     }
 
     /// Of an exchange without a connection.
     pub fn none() -> Box<Self> {
-        Self::between(0, Address::Unix, Address::Unix)
+        Self::between(0, Address::Unix, Address::Unix, None)
     }
 
-    fn between(fd: u32, peer: Address, local: Address) -> Box<Self> {
+    fn between(fd: u32, peer: Address, local: Address, tls: Option<Box<tls::Info>>) -> Box<Self> {
         let fd = dec(u64::from(fd));
         let text = [fd.as_bytes(), b" ", peer.text().ip_port(), b" ", local.text().ip_port()].concat();
-        Box::new(Self { peer, text: text.into(), fd_len: fd.as_bytes().len() })
+        Box::new(Self { peer, text: text.into(), fd_len: fd.as_bytes().len(), tls })
+    }
+
+    pub fn tls(&self) -> Option<&tls::Info> {
+        self.tls.as_deref()
     }
 
     pub fn fd(&self) -> &[u8] {
@@ -141,7 +151,7 @@ impl Pool {
     /// The pool of a backend that has no endpoint: it stays empty.
     pub(crate) fn alone() -> Arc<Pool> {
         LOCKS.made.fetch_add(1, Relaxed);
-        Arc::new(Pool { endpoint: Endpoint::default(), name: None, inner: Mutex::default() })
+        Arc::new(Pool { endpoint: Endpoint::default(), name: None, tls: None, inner: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -135,13 +135,16 @@ impl Probe {
             return result;
         }
         let params = backend.env().services.params();
-        let stream = match backend.open(self.spec.timeout, &params).await {
-            Ok(stream) => stream,
+        let stream = match backend.open(self.spec.timeout, |stream| proxy(backend, stream), &params).await {
+            Ok((stream, _)) => stream,
             Err(error) => {
                 backend.count_failure(&error);
+                result.poke.err_xmit = matches!(error, OpenError::Proxy(_));
                 result.message = match error {
                     OpenError::Errno(errno) => format!("Open error {errno} ({})", errno_text(errno)),
                     OpenError::NoAddress => "Open error: the host's name has no address".into(),
+                    OpenError::Proxy(errno) => format!("Write error {errno} ({})", errno_text(errno)),
+                    OpenError::Tls(errno, reason) => format!("Open error {errno} ({}): {reason}", errno_text(errno)),
                 };
                 return result;
             }
@@ -158,7 +161,7 @@ impl Probe {
             return result;
         }
         let until = deadline(limit.saturating_sub(start.elapsed()));
-        match self.ask(backend, &stream, until).await {
+        match stream.write_all(&self.request, until).await {
             Ok(()) => result.poke.good_xmit = true,
             Err(error) => {
                 result.poke.err_xmit = true;
@@ -189,17 +192,6 @@ impl Probe {
         }
     }
 
-    /// PROXY header and request.
-    async fn ask(&self, backend: &Backend, stream: &Stream, until: Option<Instant>) -> Result<(), IoError> {
-        let ends = match (backend.spec().proxy_header, stream.local()) {
-            (1, Address::Inet(local)) => Some(Ends { source: local, destination: local }),
-            _ => None,
-        };
-        let mut bytes = proxy_header(backend.spec().proxy_header, ends.as_ref(), None);
-        bytes.extend_from_slice(&self.request);
-        stream.write_all(&bytes, until).await
-    }
-
     /// Reads to the end and keeps the beginning.
     async fn answer(&self, stream: &Stream, until: Option<Instant>) -> Result<Vec<u8>, IoError> {
         let (mut kept, mut buf) = (Vec::new(), vec![0; 8192]);
@@ -212,6 +204,15 @@ impl Probe {
             }
         }
     }
+}
+
+/// The PROXY header that a probe begins with.
+fn proxy(backend: &Backend, stream: &Stream) -> Vec<u8> {
+    let ends = match (backend.spec().proxy_header, stream.local()) {
+        (1, Address::Inet(local)) => Some(Ends { source: local, destination: local }),
+        _ => None,
+    };
+    proxy_header(backend.spec().proxy_header, ends.as_ref(), None)
 }
 
 fn io_text(what: &str, error: &IoError) -> String {

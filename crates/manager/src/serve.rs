@@ -232,7 +232,7 @@ fn read_vcl(vcl: &VclArg, params: &Params, todo: &mut DeferredArgs) -> Result<()
             let body = match address.as_str() {
                 none if none.eq_ignore_ascii_case("none") => "none;\n".to_string(),
                 path if path.starts_with('/') => format!("{{\n    .path = \"{path}\";\n}}\n"),
-                host => format!("{{\n    .host = \"{}\";\n}}\n", backend_host(host)?),
+                host => format!("{{\n{}}}\n", backend_at(host)?),
             };
             let text = format!("vcl 4.1;\nbackend default {body}");
             todo.f_given = true;
@@ -242,39 +242,25 @@ fn read_vcl(vcl: &VclArg, params: &Params, todo: &mut DeferredArgs) -> Result<()
     Ok(())
 }
 
-/// The host of `-b`, and its port if it has one: browsers' addresses (`http://host:port/`) are taken for what they mean.
-fn backend_host(text: &str) -> Result<&str, Fatal> {
-    let Some((scheme, rest)) = text.split_once("://") else { return Ok(text) };
+/// What of `-b` becomes the backend's attributes: browsers' addresses (`http://host:port/`) are taken for what they mean. One of
+/// `https://` must have a certificate for that name, as in a browser.
+fn backend_at(text: &str) -> Result<String, Fatal> {
+    let Some((scheme, rest)) = text.split_once("://") else { return Ok(format!("    .host = \"{text}\";\n")) };
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    match scheme.to_ascii_lowercase().as_str() {
-        _ if host.is_empty() => argument(format!("-b {text} names no host: -b host:port")),
-        "https" => argument(format!(
-            "-b {text}: backends are spoken to without TLS\n\tLet a TLS client beside this program do it, and name that: \
-             haproxy with\n\t\tlisten tls\n\t\t\tmode tcp\n\t\t\tbind 127.0.0.1:8443\n\t\t\tserver origin {} ssl sni str({}) verify required ca-file @system-ca\n\t\
-             and -b 127.0.0.1:8443",
-            with_port(host, 443),
-            without_port(host)
-        )),
-        "http" if path.is_empty() => Ok(host),
-        "http" => argument(format!(
-            "-b {text}: a backend has no path\n\tSay -b {host}, or in VCL (-f): set bereq.url = \"/{}\" + bereq.url; in vcl_backend_fetch",
+    let tls = match scheme.to_ascii_lowercase().as_str() {
+        _ if host.is_empty() => return argument(format!("-b {text} names no host: -b host:port")),
+        "https" => "    .ssl = 1;\n    .ssl_verify_host = 1;\n",
+        "http" => "",
+        _ => return argument(format!("-b {text}: backends speak HTTP: -b {host}")),
+    };
+    if !path.is_empty() {
+        let shown = if tls.is_empty() { host } else { &text[..text.len() - path.len() - 1] };
+        return argument(format!(
+            "-b {text}: a backend has no path\n\tSay -b {shown}, or in VCL (-f): set bereq.url = \"/{}\" + bereq.url; in vcl_backend_fetch",
             path.trim_end_matches('/')
-        )),
-        _ => argument(format!("-b {text}: backends speak HTTP: -b {host}")),
+        ));
     }
-}
-
-/// `host` with its port, or with the usual one.
-fn with_port(host: &str, usual: u16) -> String {
-    if without_port(host) == host { format!("{host}:{usual}") } else { host.to_owned() }
-}
-
-/// `host` without its port; an IPv6 address keeps its brackets.
-fn without_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if !port.is_empty() && port.bytes().all(|c| c.is_ascii_digit()) => name,
-        _ => host,
-    }
+    Ok(format!("    .host = \"{host}\";\n{tls}"))
 }
 
 fn old_listen_note(has_a: bool) -> &'static str {
@@ -505,25 +491,26 @@ mod tests {
 
     #[test]
     fn a_browsers_address_names_a_backend() {
-        let host = |text| backend_host(text).map_err(|e| e.to_string().lines().next().unwrap_or_default().to_owned());
+        let body = |text| backend_at(text).map_err(|e| e.to_string().lines().next().unwrap_or_default().to_owned());
+        let host = |host: &str| format!("    .host = \"{host}\";\n");
         for (text, expected) in [
-            ("127.0.0.1:80", "127.0.0.1:80"),
-            ("http://127.0.0.1:80", "127.0.0.1:80"),
-            ("http://www.example.com/", "www.example.com"),
-            ("HTTP://[::1]:8080", "[::1]:8080"),
+            ("127.0.0.1:80", host("127.0.0.1:80")),
+            ("http://127.0.0.1:80", host("127.0.0.1:80")),
+            ("http://www.example.com/", host("www.example.com")),
+            ("HTTP://[::1]:8080", host("[::1]:8080")),
+            ("https://a:8443/", format!("{}    .ssl = 1;\n    .ssl_verify_host = 1;\n", host("a:8443"))),
         ] {
-            assert_eq!(host(text).as_deref(), Ok(expected));
+            assert_eq!(body(text), Ok(expected));
         }
         for (text, expected) in [
             ("http://", "Error: -b http:// names no host: -b host:port"),
             ("http://a/app/", "Error: -b http://a/app/: a backend has no path"),
-            ("https://a", "Error: -b https://a: backends are spoken to without TLS"),
+            ("https://a/app/", "Error: -b https://a/app/: a backend has no path"),
             ("ftp://a", "Error: -b ftp://a: backends speak HTTP: -b a"),
         ] {
-            assert_eq!(host(text), Err(expected.to_owned()));
+            assert_eq!(body(text), Err(expected.to_owned()));
         }
-        let whole = backend_host("https://www.example.com").unwrap_err().to_string();
-        assert!(whole.contains("server origin www.example.com:443 ssl sni str(www.example.com)"), "{whole}");
-        assert_eq!((with_port("[::1]", 443), with_port("a:1", 443)), ("[::1]:443".to_owned(), "a:1".to_owned()));
+        let whole = backend_at("https://a/app/").unwrap_err().to_string();
+        assert!(whole.contains("Say -b https://a, or in VCL"), "{whole}");
     }
 }

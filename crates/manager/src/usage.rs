@@ -14,7 +14,7 @@ const ROWS: &[(&str, &str)] = &[
     ("   [,mode=<m>]", "Its mode, octal. proto is HTTP, PROXY or HTTPS"),
     ("-A file", "TLS: listeners and certificates, in hitch's language"),
     ("-b none", "No backend"),
-    ("-b [http://]addr[:port]|path", "One backend, instead of -f; no https://"),
+    ("-b [http[s]://]addr[:port]|path", "One backend, instead of -f; by TLS with https://"),
     ("-f vclfile", "VCL to load; repeatable, the last one is used; '' for none"),
     ("-n dir", "Working directory, or instance name"),
     ("Documentation options", ""),

@@ -239,6 +239,10 @@ tags! {
     Notice = 95 "Notice" Plain;
     /// Bytes through a deliver filter.
     VdpAcct = 96 "VdpAcct" Plain;
+    /// TLS with a client: what went wrong.
+    Tls = 97 "TLS" Plain;
+    /// TLS with a backend: what was agreed on, or went wrong.
+    BackendSsl = 98 "BackendSSL" Plain;
 }
 
 impl Tag {
@@ -335,7 +339,7 @@ mod tests {
             assert_eq!((tag.number() as usize, Tag::from_number(tag.number())), (i + 1, Some(*tag)));
             assert_eq!(Tag::from_name(tag.name()), Some(*tag));
         }
-        assert_eq!((Tag::from_number(0), Tag::from_number(97)), (None, None));
+        assert_eq!((Tag::from_number(0), Tag::from_number(99)), (None, None));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use tables::vclvars::Type;
 
+use crate::backend_tls::TlsFields;
 use crate::program::{BackendAddress, BackendDecl, HostName, ProbeDecl};
 use crate::symbols::{Kind, What};
 use crate::token::{Tok, Token};
@@ -11,8 +12,12 @@ use crate::vcc::{LookupScope, R, Vcc};
 /// The fields seen so far, each once.
 struct Fields(Vec<(String, Token)>);
 
+/// The port of a backend that names none, and of one that is spoken to by TLS.
+const PORT: u16 = 80;
+const TLS_PORT: u16 = 443;
+
 /// Attributes of a backend.
-pub const BACKEND_FIELDS: [&str; 13] = [
+pub const BACKEND_FIELDS: [&str; 22] = [
     "host",
     "port",
     "path",
@@ -27,6 +32,15 @@ pub const BACKEND_FIELDS: [&str; 13] = [
     // Of later releases:
     "wait_limit",
     "wait_timeout",
+    "ssl",
+    "ssl_sni",
+    "ssl_nosni",
+    "ssl_verify_peer",
+    "ssl_noverify",
+    "ssl_verify_host",
+    "ssl_ca_file",
+    "ssl_crl_file",
+    "certificate",
 ];
 /// Attributes of a probe.
 pub const PROBE_FIELDS: [&str; 9] =
@@ -67,7 +81,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    fn text_field(&mut self) -> R<Token> {
+    pub fn text_field(&mut self) -> R<Token> {
         self.expect(Tok::Str)?;
         let token = self.token();
         self.next();
@@ -257,6 +271,7 @@ impl Vcc<'_> {
             proxy_header: 0,
             preamble: None,
             probe: None,
+            tls: None,
         };
         if self.here_is("none") || self.here_is("None") {
             self.next();
@@ -272,6 +287,7 @@ impl Vcc<'_> {
         }
         let mut seen = Fields(Vec::new());
         let (mut host, mut port, mut path, mut did) = (None, None, None, None);
+        let mut tls = TlsFields::default();
         while !self.is_c(b'}') {
             let (field, token) = self.field(&BACKEND_FIELDS, &mut seen)?;
             match field {
@@ -302,12 +318,18 @@ impl Vcc<'_> {
                 "wait_timeout" => decl.wait_timeout = self.duration_field()?,
                 "proxy_header" => decl.proxy_header = self.proxy_header()?,
                 "probe" => decl.probe = self.probe_field()?,
-                _ => decl.preamble = Some(self.preamble()?),
+                "preamble" => decl.preamble = Some(self.preamble()?),
+                _ => self.tls_field(field, token, &mut tls)?,
             }
         }
+        if host.is_none() && path.is_none() {
+            return self.fail_at("Expected .host or .path.\n", name_token);
+        }
+        decl.tls = self.tls_decl(tls, path.is_some())?;
+        let default_port = if decl.tls.is_some() { TLS_PORT } else { PORT };
         decl.address = match (host, path) {
-            (None, None) => return self.fail_at("Expected .host or .path.\n", name_token),
-            (Some(host), _) => self.inet_address(&host, port.as_ref())?,
+            (None, None) => BackendAddress::None,
+            (Some(host), _) => self.inet_address(&host, port.as_ref(), default_port)?,
             (None, Some(path)) => self.unix_address(&path)?,
         };
         self.next();
@@ -371,20 +393,20 @@ impl Vcc<'_> {
         }
     }
 
-    fn inet_address(&mut self, host: &Token, port: Option<&Token>) -> R<BackendAddress> {
+    fn inet_address(&mut self, host: &Token, port: Option<&Token>, default_port: u16) -> R<BackendAddress> {
         let mut text = self.content(host).to_vec();
         let port = port.map(|p| self.content_text(p));
         if let Some(port) = &port {
             text.push(b' ');
             text.extend_from_slice(port.as_bytes());
         }
-        let name = self.host_name(&String::from_utf8_lossy(&text));
+        let name = self.host_name(&String::from_utf8_lossy(&text), default_port);
         if self.options.lazy_hosts
             && let Some(name) = name
         {
             return Ok(self.lazy_address(name, host, port));
         }
-        let resolved = self.resolve(&text, host, "Backend host", 2);
+        let resolved = self.resolve(&text, host, "Backend host", 2, default_port);
         if resolved.is_err() && name.is_some() {
             self.hint("With the parameter backend_dns_lazy the name may have any number of addresses, or none yet.");
         }

@@ -68,11 +68,6 @@ const OTHER_SUBS: [(&str, &str); 3] = [
 const SUBS_OF_4: [&str; 5] =
     ["vcl_backend_error", "vcl_backend_fetch", "vcl_backend_response", "vcl_purge", "vcl_synth"];
 
-/// Fields of backends that other builds of Varnish have.
-const OTHER_FIELDS: [(&str, &str); 4] =
-    [("certificate", TO_TLS), ("ssl", TO_TLS), ("ssl_sni", TO_TLS), ("ssl_verify_peer", TO_TLS)];
-const TO_TLS: &str = "Lacquer speaks no TLS to backends: leave it out, and let .host and .port be those of a TLS client beside it (stunnel, haproxy).";
-
 /// Words that declare something outside of subroutines.
 pub(crate) const DECLARED: [&str; 7] = ["sub", "acl", "backend", "probe", "import", "vcl", "director"];
 
@@ -292,9 +287,6 @@ impl Vcc<'_> {
 
     /// A field that backends or probes don't have.
     pub fn hint_field(&mut self, name: &str, known: &[&str]) {
-        if let Some((_, instead)) = OTHER_FIELDS.iter().find(|(other, _)| *other == name) {
-            return self.hint(*instead);
-        }
         match nearest(name, known.iter().copied()) {
             Some(near) => self.hint(format!("Is .{near} meant?")),
             None => self.hint(format!("There are .{}.", known.join(", ."))),

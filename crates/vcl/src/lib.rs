@@ -3,6 +3,7 @@
 
 mod acls;
 mod atom;
+mod backend_tls;
 mod backends;
 mod call;
 mod check;
@@ -32,7 +33,7 @@ mod vcc;
 
 pub use dialect::{Migration, Note, migrate, told_dialect};
 pub use program::Program;
-pub use source::{Answer, MAIN, NoSources, Recorder, SourceBundle, Sources};
+pub use source::{Answer, MAIN, NoSources, Recorder, SourceBundle, Sources, TlsFileKind};
 pub use tables::dialects::Dialect;
 pub use tables::vmods::Modules;
 

@@ -6,6 +6,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tables::vclvars::{HeadId, Method, Return, Type, Var};
 
@@ -428,6 +429,34 @@ pub struct BackendDecl {
     pub preamble: Option<Box<[u8]>>,
     /// Its probe (the default one filled in).
     pub probe: Option<ProbeId>,
+    /// `.ssl = 1`, and what belongs to it.
+    pub tls: Option<TlsDecl>,
+}
+
+/// How a backend is spoken to by TLS. The name that it is to have is `.host_header`, or else the address's host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsDecl {
+    /// `.ssl_sni`: the name is told in the handshake.
+    pub sni: bool,
+    /// `.ssl_verify_peer`: its certificate must come from an authority that is trusted.
+    pub verify_peer: bool,
+    /// `.ssl_verify_host`: its certificate must be for the name.
+    pub verify_host: bool,
+    /// `.ssl_ca_file`: the authorities that are trusted; `None` = the system's.
+    pub ca_file: Option<TlsFile>,
+    /// `.ssl_crl_file`: which certificates they have revoked.
+    pub crl_file: Option<TlsFile>,
+    /// `.certificate`: the file of our own certificate and its key, which isn't in `text`.
+    pub certificate: Option<TlsFile>,
+}
+
+/// A file that a TLS attribute names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFile {
+    /// Its whole name.
+    pub path: String,
+    /// What was in it when the VCL was checked; empty where that is secret.
+    pub text: Arc<[u8]>,
 }
 
 /// A `probe` declaration. What is `None` has the default of vcl-probe(7).

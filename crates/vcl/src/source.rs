@@ -34,6 +34,37 @@ pub trait Sources {
     /// # Errors
     /// The system's words (`No such file or directory`).
     fn is_socket(&self, path: &str) -> Result<bool, String>;
+
+    /// A file that a backend's TLS attribute names, looked for as an included one. Gives its whole name, and its bytes if
+    /// they aren't secret. Where no files are to be had, any name is taken.
+    ///
+    /// # Errors
+    /// One line: it can't be read, or isn't what the attribute wants.
+    fn tls_file(&self, path: &str, _kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
+        Ok((path.to_owned(), Vec::new()))
+    }
+}
+
+/// What a file of TLS holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsFileKind {
+    /// Certificates of authorities that are trusted.
+    Authorities,
+    /// Lists of the certificates that authorities have revoked.
+    Revoked,
+    /// A certificate with its key, which is secret.
+    Certificate,
+}
+
+impl TlsFileKind {
+    /// How a bundle tells them apart.
+    fn code(self) -> u8 {
+        match self {
+            Self::Authorities => b'a',
+            Self::Revoked => b'r',
+            Self::Certificate => b'c',
+        }
+    }
 }
 
 /// A text that stands alone: no file can be included, no host name is known, and every path is taken for a socket.
@@ -69,6 +100,8 @@ pub enum Answer {
     Host(Result<Vec<IpAddr>, String>),
     /// Of [`Sources::is_socket`].
     Socket(Result<bool, String>),
+    /// Of [`Sources::tls_file`].
+    Tls(Result<(String, Vec<u8>), String>),
 }
 
 /// Under this name a bundle holds the text that was compiled: `bundle.read(MAIN)` gives its name and its bytes.
@@ -77,7 +110,7 @@ pub const MAIN: &str = "";
 /// Everything a compile read, so that it can be repeated elsewhere. Is itself [`Sources`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceBundle {
-    /// Answers by kind (`f`, `g`, `h`, `s`) and question.
+    /// Answers by kind (`f`, `g`, `h`, `s`, and those of [`TlsFileKind`]) and question.
     pub answers: BTreeMap<(u8, String), Answer>,
     /// The dialect that was asked for.
     pub dialect: Option<Dialect>,
@@ -122,6 +155,10 @@ impl Sources for Recorder<'_> {
     fn is_socket(&self, path: &str) -> Result<bool, String> {
         self.keep(b's', path, self.inner.is_socket(path), Answer::Socket)
     }
+
+    fn tls_file(&self, path: &str, kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
+        self.keep(kind.code(), path, self.inner.tls_file(path, kind), Answer::Tls)
+    }
 }
 
 const NOT_RECORDED: &str = "not among the recorded sources";
@@ -154,6 +191,13 @@ impl Sources for SourceBundle {
             _ => Err(NOT_RECORDED.to_owned()),
         }
     }
+
+    fn tls_file(&self, path: &str, kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
+        match self.answers.get(&(kind.code(), path.to_owned())) {
+            Some(Answer::Tls(answer)) => answer.clone(),
+            _ => Err(NOT_RECORDED.to_owned()),
+        }
+    }
 }
 
 /// First bytes of a serialised bundle; the last is the format's version.
@@ -169,7 +213,7 @@ impl SourceBundle {
             out.push(*kind);
             put(&mut out, question.as_bytes());
             match answer {
-                Answer::File(answer) => put_result(&mut out, answer, |out, (name, text)| {
+                Answer::File(answer) | Answer::Tls(answer) => put_result(&mut out, answer, |out, (name, text)| {
                     put(out, name.as_bytes());
                     put(out, text);
                 }),
@@ -199,7 +243,8 @@ impl SourceBundle {
             let kind = input.byte()?;
             let question = input.text()?;
             let answer = match kind {
-                b'f' => Answer::File(input.result(|input| Some((input.text()?, input.bytes()?.to_vec())))?),
+                b'f' => Answer::File(input.result(Input::named)?),
+                b'a' | b'r' | b'c' => Answer::Tls(input.result(Input::named)?),
                 b'g' => Answer::Glob(input.result(|input| input.list(Some))?),
                 b'h' => Answer::Host(input.result(|input| input.list(|ip| ip.parse().ok()))?),
                 b's' => Answer::Socket(input.result(|input| Some(input.byte()? != 0))?),
@@ -255,6 +300,10 @@ impl<'a> Input<'a> {
         String::from_utf8(self.bytes()?.to_vec()).ok()
     }
 
+    fn named(&mut self) -> Option<(String, Vec<u8>)> {
+        Some((self.text()?, self.bytes()?.to_vec()))
+    }
+
     fn list<T>(&mut self, of: impl Fn(String) -> Option<T>) -> Option<Vec<T>> {
         (0..self.len()?).map(|_| of(self.text()?)).collect()
     }
@@ -278,6 +327,10 @@ mod tests {
         bundle.answers.insert((b'h', "lo".into()), Answer::Host(Ok(vec!["::1".parse().unwrap()])));
         bundle.dialect = Some(Dialect::V21);
         bundle.answers.insert((b's', "/s".into()), Answer::Socket(Ok(true)));
+        let roots = Answer::Tls(Ok(("/etc/ca.pem".into(), b"-----BEGIN".to_vec())));
+        bundle.answers.insert((TlsFileKind::Authorities.code(), "ca.pem".into()), roots);
+        let gone = Answer::Tls(Err("Cannot read file 'own.pem' (Permission denied)".into()));
+        bundle.answers.insert((TlsFileKind::Certificate.code(), "own.pem".into()), gone);
         let bytes = bundle.to_bytes();
         assert_eq!(SourceBundle::from_bytes(&bytes), Some(bundle));
         for n in 0..bytes.len() {

@@ -9,8 +9,8 @@ mod warnings;
 
 use std::net::IpAddr;
 
-use crate::program::{BackendAddress, Op};
-use crate::{Compiled, Options, Recorder, SourceBundle, Sources, compile};
+use crate::program::{BackendAddress, Op, TlsDecl, TlsFile};
+use crate::{Compiled, Options, Recorder, SourceBundle, Sources, TlsFileKind, compile};
 
 /// A file system and a resolver of a few entries.
 struct Few(&'static [(&'static str, &'static str)]);
@@ -38,6 +38,13 @@ impl Sources for Few {
         }
     }
 
+    fn tls_file(&self, path: &str, _: TlsFileKind) -> Result<(String, Vec<u8>), String> {
+        match path {
+            "ca.pem" => Ok(("/etc/ca.pem".to_owned(), b"roots".to_vec())),
+            _ => Err(format!("Cannot read file '{path}' (No such file or directory)")),
+        }
+    }
+
     fn is_socket(&self, path: &str) -> Result<bool, String> {
         match path {
             "/sock" => Ok(true),
@@ -55,6 +62,39 @@ fn try_compile(text: &str) -> Result<Compiled, String> {
 /// With a version and a backend in front.
 fn check(text: &str) -> Compiled {
     try_compile(&format!("vcl 4.1; backend b none; {text}")).unwrap_or_else(|reason| panic!("{text}\n{reason}"))
+}
+
+/// How the backend `c` with these attributes is spoken to by TLS, and its port.
+fn tls_of(attributes: &str) -> (Option<TlsDecl>, u16) {
+    let compiled = check(&format!(
+        "backend c {{ .host = \"192.0.2.1\"; {attributes} }} sub vcl_recv {{ set req.backend_hint = c; }}"
+    ));
+    let decl = compiled.program.backends.into_iter().find(|decl| decl.name == "c").expect("c is declared");
+    match decl.address {
+        BackendAddress::Inet { v4: Some(v4), .. } => (decl.tls, v4.port()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_backend_is_spoken_to_by_tls_as_it_says() {
+    let plain =
+        TlsDecl { sni: true, verify_peer: true, verify_host: false, ca_file: None, crl_file: None, certificate: None };
+    assert_eq!(tls_of(""), (None, 80));
+    assert_eq!(tls_of(".ssl = 0;"), (None, 80));
+    assert_eq!(tls_of(".ssl = 0; .ssl_sni = 1; .ssl_verify_peer = 1;"), (None, 80));
+    assert_eq!(tls_of(".ssl = 1;"), (Some(plain.clone()), 443));
+    assert_eq!(tls_of(".ssl = 2; .port = \"8443\";"), (Some(plain.clone()), 8443));
+    let loose = TlsDecl { sni: false, verify_peer: false, verify_host: true, ..plain.clone() };
+    assert_eq!(tls_of(".ssl_nosni = 1; .ssl_noverify = 1; .ssl_verify_host = 1; .ssl = 1;").0, Some(loose.clone()));
+    assert_eq!(
+        tls_of(".ssl = 1; .ssl_sni = 0; .ssl_nosni = 1; .ssl_verify_peer = 0; .ssl_verify_host = 3;").0,
+        Some(loose)
+    );
+    assert_eq!(tls_of(".ssl = 1; .ssl_nosni = 0; .ssl_noverify = 0;").0, Some(plain.clone()));
+    let file = |path: &str, text: &[u8]| Some(TlsFile { path: path.to_owned(), text: text.into() });
+    let files = TlsDecl { ca_file: file("/etc/ca.pem", b"roots"), ..plain };
+    assert_eq!(tls_of(".ssl = 1; .ssl_ca_file = \"ca.pem\";").0, Some(files));
 }
 
 #[test]

@@ -93,10 +93,10 @@ impl Vcc<'_> {
         }
     }
 
-    fn host_and_port(text: &str) -> Result<(&str, u16), String> {
+    fn host_and_port(text: &str, default_port: u16) -> Result<(&str, u16), String> {
         let (host, port) = Self::split_port(text)?;
         let port = match port {
-            None => 80,
+            None => default_port,
             Some("") => return Err("Name or service not known".to_owned()),
             Some(port) => match port.parse::<u16>() {
                 Ok(port) => port,
@@ -110,8 +110,8 @@ impl Vcc<'_> {
 
     /// What a backend's address names, with the addresses it has now; `None` when it is no name but an address, or nothing
     /// that could be looked up.
-    pub fn host_name(&mut self, text: &str) -> Option<HostName> {
-        let (host, port) = Self::host_and_port(text).ok()?;
+    pub fn host_name(&mut self, text: &str, default_port: u16) -> Option<HostName> {
+        let (host, port) = Self::host_and_port(text, default_port).ok()?;
         let is_literal = host.parse::<IpAddr>().is_ok() || short_ipv4(host).is_some();
         if is_literal || host.is_empty() || host.len() > 255 {
             return None;
@@ -121,8 +121,8 @@ impl Vcc<'_> {
         Some(HostName { host: host.to_owned(), port, found })
     }
 
-    fn lookup(&mut self, text: &str) -> Result<Vec<SocketAddr>, String> {
-        let (host, port) = Self::host_and_port(text)?;
+    fn lookup(&mut self, text: &str, default_port: u16) -> Result<Vec<SocketAddr>, String> {
+        let (host, port) = Self::host_and_port(text, default_port)?;
         // `:80` is any address of this machine; nothing at all is none.
         let is_any = host.is_empty() && !text.is_empty();
         let found = if is_any { self.outside.resolve(host)? } else { self.addresses(host)? };
@@ -145,10 +145,17 @@ impl Vcc<'_> {
     }
 
     /// The addresses of a backend or an IP constant; `token` is shown when they can't be had.
-    pub fn resolve(&mut self, text: &[u8], token: &Token, what: &str, families: usize) -> R<ResolvedHost> {
+    pub fn resolve(
+        &mut self,
+        text: &[u8],
+        token: &Token,
+        what: &str,
+        families: usize,
+        default_port: u16,
+    ) -> R<ResolvedHost> {
         let text = String::from_utf8_lossy(text).into_owned();
         let shown = self.text_of(token);
-        let found = match self.lookup(&text) {
+        let found = match self.lookup(&text, default_port) {
             Ok(found) => found,
             Err(reason) => {
                 if let Some((_, rest)) = text.split_once("://") {
@@ -193,7 +200,7 @@ impl Vcc<'_> {
 
     /// The one address of an IP constant.
     pub fn resolve_one(&mut self, text: &[u8], token: &Token) -> R<SocketAddr> {
-        let resolved = self.resolve(text, token, "IP constant", 1)?;
+        let resolved = self.resolve(text, token, "IP constant", 1, 80)?;
         match resolved.v4.or(resolved.v6) {
             Some(addr) => Ok(addr),
             None => self.fail_at("IP constant has no address\n", token),

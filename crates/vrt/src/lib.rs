@@ -23,7 +23,7 @@ pub use ctx::{Ctx, Failure, Privates};
 pub use loaded::{Env, LoadError, LoadedVcl, check_regex, finish, load, load_waiting};
 pub use machine::{Action, Machine, Outcome, SourceLocation};
 pub use params::param;
-pub use spec::{backend_spec, probe_spec};
+pub use spec::{backend_spec, host_alone, probe_spec};
 pub use tables::vclvars::{HeadId, Method, Return, Type, Var};
 pub use value::{BackendRef, Blob, Text, Value};
 

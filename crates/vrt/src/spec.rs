@@ -4,21 +4,26 @@
 use std::time::Duration;
 
 use backend::{BackendSpec, Endpoint, ProbeSpec};
-use vcl::program::{BackendAddress, BackendDecl, ProbeDecl};
+use tls::origin::{Origin, OwnCertificate};
+use tls::revoked::Revoked;
+use tls::roots::Roots;
+use tls::verify::Verify;
+use vcl::program::{BackendAddress, BackendDecl, ProbeDecl, TlsDecl, TlsFile};
 
 /// The backend that a declaration and its probe describe. `None` for `backend x none;`.
 pub fn backend_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Option<BackendSpec> {
     let preamble = decl.preamble.as_deref().unwrap_or_default().to_vec();
+    let tls = decl.tls.as_ref().map(|tls| origin(decl, tls));
     let mut found = Vec::new();
     let (endpoint, hosthdr) = match &decl.address {
         BackendAddress::None => return None,
         BackendAddress::Inet { host, name: Some(name), .. } => {
             let endpoint = Endpoint::named(&name.host, name.port);
             found = name.found.clone();
-            (Endpoint { preamble, ..endpoint }, host.clone())
+            (Endpoint { preamble, tls, ..endpoint }, host.clone())
         }
         BackendAddress::Inet { host, v4, v6, name: None, .. } => {
-            (Endpoint { ipv4: *v4, ipv6: *v6, preamble, ..Endpoint::default() }, host.clone())
+            (Endpoint { ipv4: *v4, ipv6: *v6, preamble, tls, ..Endpoint::default() }, host.clone())
         }
         BackendAddress::Unix(path) => (Endpoint { preamble, ..Endpoint::unix(path) }, "0.0.0.0".to_owned()),
     };
@@ -35,6 +40,45 @@ pub fn backend_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Option<Bac
         probe: probe.map(probe_spec),
         ..BackendSpec::new(decl.name.clone(), endpoint)
     })
+}
+
+/// With whom TLS is spoken. The checker has looked at the files; a key is read here, since it is in no bundle.
+///
+/// # Errors
+/// A file isn't any more what it was.
+fn origin(decl: &BackendDecl, tls: &TlsDecl) -> Result<Origin, String> {
+    let host = match &decl.address {
+        BackendAddress::Inet { host, .. } => host.as_str(),
+        BackendAddress::Unix(_) | BackendAddress::None => "",
+    };
+    let verify = Verify::of(tls.verify_peer, tls.verify_host);
+    let of_file = |file: &TlsFile, reason: &dyn std::fmt::Display| format!("{}: {reason}", file.path);
+    let roots = match &tls.ca_file {
+        Some(file) => Roots::from_pem(&file.text).map_err(|error| of_file(file, &error))?,
+        None if verify == Verify::Nothing => Roots::none(),
+        None => Roots::system(),
+    };
+    let revoked = tls.crl_file.as_ref().map(|file| Revoked::from_file(&file.text).map_err(|e| of_file(file, &e)));
+    let own = tls.certificate.as_ref().map(|file| OwnCertificate::read(file.path.as_ref()));
+    Ok(Origin {
+        name: host_alone(decl.host_header.as_deref().unwrap_or(host)).to_owned(),
+        sni: tls.sni,
+        verify,
+        roots,
+        revoked: revoked.transpose()?,
+        certificate: own.transpose()?,
+    })
+}
+
+/// The host of a Host field, an address without its brackets.
+pub fn host_alone(host: &str) -> &str {
+    if let Some((inside, _)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return inside;
+    }
+    match host.split_once([':', ' ']) {
+        Some((name, port)) if !port.contains(':') => name,
+        _ => host,
+    }
 }
 
 /// The probe that a declaration describes.

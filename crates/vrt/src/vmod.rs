@@ -106,13 +106,15 @@ pub struct Vmod {
     pub classes: &'static [Class],
 }
 
-/// What costs memory, and so is kept only once a module wants it.
+/// What takes memory or time, and so is there only once a module wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Which objects have which key.
     Tags,
     /// The keys that the fields xkey and X-HashTwo of a response name.
     KeyFields,
+    /// The authorities that the system trusts: the module speaks TLS with servers.
+    Authorities,
 }
 
 impl Vmod {

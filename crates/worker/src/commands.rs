@@ -11,6 +11,7 @@ use base::Real;
 use cli::{Reply, Request, Status, reply};
 use tables::cli_cmds::{self, CommandId as Id};
 use tables::params::DebugBit;
+use tls::roots::Roots;
 use vcl::{MAIN, Options, SourceBundle, Sources};
 use vrt::LoadedVcl;
 use vrt::vmod::{Need, Vmod};
@@ -286,11 +287,17 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
     };
     let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.text)?;
     let imported = |vmod: &&&Vmod| compiled.program.imports.iter().any(|import| import.module == vmod.signature.name);
+    let mut has_tls = compiled.program.backends.iter().any(|decl| decl.tls.is_some());
     for need in worker.vmods.code.iter().filter(imported).flat_map(|vmod| vmod.needs) {
         match need {
             Need::Tags => worker.services.enable_tags(),
+            Need::Authorities => has_tls = true,
             Need::KeyFields => worker.engine.keeps_key_fields.store(true, Ordering::Relaxed),
         }
+    }
+    if has_tls {
+        // Files are read here, and on no thread that serves.
+        Roots::renew_system();
     }
     let env = LoadEnv { engine: &worker.engine, backends: &worker.backends, vmods: worker.vmods };
     let loaded = rt::run(vrt::loaded::load_waiting(name, compiled.program, &env));

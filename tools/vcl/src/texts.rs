@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use vcl::outline::{Include, Kind, Outline};
-use vcl::{Dialect, Options, Sources};
+use vcl::{Dialect, Options, Sources, TlsFileKind};
 
 use crate::modules;
 
@@ -124,6 +124,11 @@ impl Sources for Overlay<'_> {
 
     fn is_socket(&self, path: &str) -> Result<bool, String> {
         if self.asks.sockets { self.texts.sources.is_socket(path) } else { Ok(true) }
+    }
+
+    fn tls_file(&self, path: &str, kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
+        // As a socket: a file of the machine that serves.
+        if self.asks.sockets { self.texts.sources.tls_file(path, kind) } else { Ok((path.to_owned(), Vec::new())) }
     }
 }
 

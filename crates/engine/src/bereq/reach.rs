@@ -38,10 +38,17 @@ pub(super) fn give_host(backend: &Backend, head: &mut Head, log: &mut TxnLog) ->
 pub(super) fn connected(conn: Result<Conn, ConnectError>, clock: &Clock, log: &mut TxnLog) -> Option<Conn> {
     match conn {
         Ok(conn) => {
+            if let Some(tls) = conn.tls().filter(|_| !conn.is_reused()) {
+                let how = if tls.resumed { "resumed" } else { "full" };
+                log.putf(Tag::BackendSsl, format_args!("{} {} {how}", tls.version.name(), tls.cipher()));
+            }
             log.timestamp("Connected", clock.real());
             Some(conn)
         }
         Err(error) => {
+            if let ConnectError::Tls { reason, .. } = &error {
+                log.put(Tag::BackendSsl, reason.as_bytes());
+            }
             log.putf(Tag::FetchError, format_args!("{error}"));
             None
         }

@@ -4,7 +4,7 @@
 use std::io::{self, Read};
 use std::net::IpAddr;
 
-use vcl::{Dialect, MAIN, Modules, Options, Recorder, SourceBundle, Sources};
+use vcl::{Dialect, MAIN, Modules, Options, Recorder, SourceBundle, Sources, TlsFileKind};
 
 use super::sources::DiskSources;
 use super::wire::{Good, Request, SINCE_4_1, Source};
@@ -65,6 +65,9 @@ impl Sources for WithMain<'_> {
     }
     fn is_socket(&self, path: &str) -> Result<bool, String> {
         self.disk.is_socket(path)
+    }
+    fn tls_file(&self, path: &str, kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
+        self.disk.tls_file(path, kind)
     }
 }
 

@@ -7,7 +7,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use vcl::Sources;
+use tls::origin::OwnCertificate;
+use tls::revoked::Revoked;
+use tls::roots::Roots;
+use vcl::{Sources, TlsFileKind};
 
 use crate::fatal::errno_text;
 
@@ -107,5 +110,17 @@ impl Sources for DiskSources {
 
     fn is_socket(&self, path: &str) -> Result<bool, String> {
         fs::metadata(path).map(|meta| meta.file_type().is_socket()).map_err(|e| errno_text(&e))
+    }
+
+    fn tls_file(&self, path: &str, kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
+        let (name, file) = self.read(path)?;
+        let checked = match kind {
+            TlsFileKind::Authorities => Roots::from_pem(&file).map(drop).map_err(|error| error.to_string()),
+            TlsFileKind::Revoked => Revoked::from_file(&file).map(drop),
+            TlsFileKind::Certificate => OwnCertificate::from_pem(&file).map(drop).map_err(|error| error.to_string()),
+        };
+        checked.map_err(|reason| format!("Cannot use file '{name}': {reason}"))?;
+        // A key goes into no bundle: those lie in the working directory.
+        Ok((name, if kind == TlsFileKind::Certificate { Vec::new() } else { file }))
     }
 }

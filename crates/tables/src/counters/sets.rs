@@ -253,6 +253,9 @@ set! {
     backend_wait_full: Counter Info Integer "" "Fetches refused: backend_wait_limit";
     backend_dns_lookup: Counter Info Integer "" "Names of backends looked up";
     backend_dns_fail: Counter Info Integer "" "... of which had no answer";
+    backend_tls: Counter Info Integer "" "Backend connections with TLS" => "Handshakes that ended well; probes count too.";
+    backend_tls_resumed: Counter Info Integer "" "... of which took up an earlier session again";
+    backend_tls_fail: Counter Info Integer "" "TLS handshakes with backends that failed" => "BackendSSL records say why.";
     backend_dns_change: Counter Info Integer "" "... of which had other addresses than before";
     mem_used: Gauge Info Bytes "" "Memory of worker and manager" => "Heaps, stacks, stores in memory, log, counters, and the pages of the program: what memory_limit bounds. Looked at once a second, and more often when it is near the limit. lacquer memory shows who holds it.";
     mem_limit: Gauge Info Bytes "" "memory_limit in force; 0 is none" => "With memory_limit auto, what that came to.";

@@ -414,10 +414,7 @@ fn what_strangers_write() {
         "backend c { .host = \"http://a.example:80/\"; }",
         "Only a name or an address stands here, no URL: .host = \"a.example\"; and .port beside it.",
     );
-    bad(
-        "backend c { .host = \"192.0.2.1\"; .ssl = 1; }",
-        "Lacquer speaks no TLS to backends: leave it out, and let .host and .port be those of a TLS client beside it (stunnel, haproxy).",
-    );
+    bad("backend c { .host = \"192.0.2.1\"; .ssl_verify_pear = 1; }", "Is .ssl_verify_peer meant?");
     bad(
         "acl a { \"10.0.0.1\"/8; }",
         "`acl NAME -pedantic { ... }` takes it as that network, as `vcl 4.0;` and releases before 7.0 do.",

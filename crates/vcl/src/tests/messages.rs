@@ -214,6 +214,20 @@ fn backends_and_probes() {
     bad("backend c { .host = \"127.0.0.1\"; .probe = \"x\"; }", "Expected '{' or name of probe, got");
     bad("backend c { .host = \"127.0.0.1\"; .probe = default; }", "No default probe defined");
     bad("probe p { .url = \"/\"; .request = \"x\"; }", "Probe request redefinition at:");
+    let tls = |attributes: &str, says: &str| bad(&format!("backend c {{ .host = \"127.0.0.1\"; {attributes} }}"), says);
+    tls(".ssl = 1; .ssl_sni = 1; .ssl_nosni = 1;", "Setting of field 'ssl_nosni' conflicts with field 'ssl_sni'.");
+    tls(
+        ".ssl_noverify = 0; .ssl_verify_peer = 0;",
+        "Setting of field 'ssl_verify_peer' conflicts with field 'ssl_noverify'.",
+    );
+    tls(".ssl = 0; .ssl_verify_host = 1;", "ssl_* options can not be used without .ssl enabled");
+    tls(".ssl = 0; .ssl_nosni = 1;", "ssl_* options can not be used without .ssl enabled");
+    tls(".ssl = 1; .ssl = 1;", "Field 'ssl' redefined at:");
+    tls(".ssl = yes;", "Expected CNUM got 'yes'");
+    tls(".ssl_ca_file = \"ca.pem\";", ".ssl_ca_file can not be used without .ssl enabled");
+    tls(".ssl = 0; .ssl_ca_file = \"ca.pem\";", ".ssl_ca_file can not be used without .ssl enabled");
+    tls(".certificate = \"no.pem\"; .ssl = 1;", "Cannot read file 'no.pem' (No such file or directory)");
+    bad("backend c { .path = \"/sock\"; .ssl = 1; }", ".ssl can not be used with .path.");
     bad("probe p { .expected_response = 99; }", "with exactly three digits");
     bad("probe p { .window = 5; }", "Must specify .threshold with .window");
     bad("probe p { .threshold = 65; }", "Threshold must be 64 or less");

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The attributes of a backend that is spoken to by TLS: `.ssl`, `.ssl_*` and `.certificate`, as Varnish 9 and Varnish
+//! Enterprise have them, and the files of authorities and of revoked certificates.
+
+use std::sync::Arc;
+
+use crate::program::{TlsDecl, TlsFile};
+use crate::source::TlsFileKind;
+use crate::token::Token;
+use crate::vcc::{R, Vcc};
+
+/// What was given of them so far, and where.
+#[derive(Default)]
+pub(crate) struct TlsFields {
+    ssl: Option<(bool, Token)>,
+    sni: Option<(bool, Token)>,
+    verify_peer: Option<(bool, Token)>,
+    verify_host: Option<(bool, Token)>,
+    ca_file: Option<(TlsFile, Token)>,
+    crl_file: Option<(TlsFile, Token)>,
+    certificate: Option<(TlsFile, Token)>,
+}
+
+impl TlsFields {
+    /// Whether one of those that only say yes or no differs from its default.
+    fn has_changed_flag(&self) -> bool {
+        let is = |given: &Option<(bool, Token)>, value| given.as_ref().is_some_and(|(is, _)| *is == value);
+        is(&self.sni, false) || is(&self.verify_peer, false) || is(&self.verify_host, true)
+    }
+
+    /// The first attribute that means nothing without TLS.
+    fn first(&self) -> Option<&Token> {
+        let flags = [&self.sni, &self.verify_peer, &self.verify_host];
+        flags.into_iter().flatten().map(|(_, token)| token).min_by_key(|token| (token.src, token.start))
+    }
+}
+
+impl Vcc<'_> {
+    /// One of the attributes; `token` is its name.
+    pub(crate) fn tls_field(&mut self, field: &str, token: Token, fields: &mut TlsFields) -> R {
+        match field {
+            "ssl" => fields.ssl = Some((self.flag_field()?, token)),
+            "ssl_sni" => self.either_field(&mut fields.sni, token, false)?,
+            "ssl_nosni" => self.either_field(&mut fields.sni, token, true)?,
+            "ssl_verify_peer" => self.either_field(&mut fields.verify_peer, token, false)?,
+            "ssl_noverify" => self.either_field(&mut fields.verify_peer, token, true)?,
+            "ssl_verify_host" => fields.verify_host = Some((self.flag_field()?, token)),
+            "ssl_ca_file" => fields.ca_file = Some((self.file_field(TlsFileKind::Authorities)?, token)),
+            "ssl_crl_file" => fields.crl_file = Some((self.file_field(TlsFileKind::Revoked)?, token)),
+            _ => fields.certificate = Some((self.file_field(TlsFileKind::Certificate)?, token)),
+        }
+        Ok(())
+    }
+
+    /// A number: 0 is no.
+    fn flag_field(&mut self) -> R<bool> {
+        let value = self.unsigned()?;
+        self.skip_c(b';')?;
+        Ok(value != 0)
+    }
+
+    /// One of two attributes that say the same, the one `negated`.
+    fn either_field(&mut self, given: &mut Option<(bool, Token)>, token: Token, negated: bool) -> R {
+        let value = self.unsigned()? != 0;
+        let value = value != negated;
+        if let Some((before, first)) = given.replace((value, token))
+            && before != value
+        {
+            let (shown, other) = (self.token_name(&token), self.token_name(&first));
+            return self.fail_at(&format!("Setting of field {shown} conflicts with field {other}.\n"), &token);
+        }
+        self.skip_c(b';')
+    }
+
+    /// The name of a file, which is looked for as included ones are.
+    fn file_field(&mut self, kind: TlsFileKind) -> R<TlsFile> {
+        let value = self.text_field()?;
+        let name = self.content_text(&value);
+        match self.outside.tls_file(&name, kind) {
+            Ok((path, text)) => Ok(TlsFile { path, text: Arc::from(text) }),
+            Err(reason) => self.fail_at(&format!("{reason}\n"), &value),
+        }
+    }
+
+    /// What they come to; `None` without TLS.
+    pub(crate) fn tls_decl(&mut self, fields: TlsFields, has_path: bool) -> R<Option<TlsDecl>> {
+        match fields.ssl {
+            Some((true, token)) if has_path => self.fail_at(".ssl can not be used with .path.\n", &token),
+            Some((true, _)) => {
+                let file = |given: Option<(TlsFile, Token)>| given.map(|(file, _)| file);
+                Ok(Some(TlsDecl {
+                    sni: fields.sni.is_none_or(|(is, _)| is),
+                    verify_peer: fields.verify_peer.is_none_or(|(is, _)| is),
+                    verify_host: fields.verify_host.is_some_and(|(is, _)| is),
+                    ca_file: file(fields.ca_file),
+                    crl_file: file(fields.crl_file),
+                    certificate: file(fields.certificate),
+                }))
+            }
+            Some((false, token)) if fields.has_changed_flag() => {
+                self.fail_at("ssl_* options can not be used without .ssl enabled\n", &token)
+            }
+            Some((false, _)) | None => self.without_tls(&fields).map(|()| None),
+        }
+    }
+
+    /// A file that nothing would read is a mistake. Flags stay without effect, as in Varnish 9, which is worth a word.
+    fn without_tls(&mut self, fields: &TlsFields) -> R {
+        let files = [
+            ("ssl_ca_file", &fields.ca_file),
+            ("ssl_crl_file", &fields.crl_file),
+            ("certificate", &fields.certificate),
+        ];
+        if let Some((name, token)) = files.into_iter().find_map(|(name, given)| Some((name, given.as_ref()?.1))) {
+            return self.fail_at(&format!(".{name} can not be used without .ssl enabled\n"), &token);
+        }
+        if fields.ssl.is_none()
+            && let Some(token) = fields.first()
+        {
+            let token = *token;
+            self.write_message("ssl_* options do nothing without .ssl = 1.\n");
+            self.show(&token);
+            self.warn();
+        }
+        Ok(())
+    }
+}

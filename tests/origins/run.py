@@ -1,0 +1,326 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Origins that are spoken to by TLS: good ones, and bad ones of each kind, with what the log says of them; who shares connections and
+takes sessions up again; probes, pipes and -b https://."""
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from bed.certificates import Authority, openssl
+from bed.daemon import CliError, Varnishd, workdir
+from bed.http import Client, get
+from bed.origin import Origin, head, simple
+from bed.report import Report, options, until
+from bed.sealed import SealedOrigin, server_context
+
+LIMIT = 20
+NAME = "origin.test"
+
+HEAD = """vcl 4.1;
+backend default none;
+"""
+
+
+def backend(name, address, more):
+    return f"""backend {name} {{ .host = "127.0.0.1"; .port = "{address[1]}"; .ssl = 1; .host_header = "{NAME}"; {more} }}
+"""
+
+
+def choose(names):
+    """A VCL whose first part of the URL says which backend is asked; nothing is cached but below /keep/."""
+    tests = "\n".join(f'    if (req.url ~ "^/{n}/") {{ set req.backend_hint = {n}; }}' for n in names)
+    return f"""sub vcl_recv {{
+    if (req.http.pipe) {{ set req.http.how = "pipe"; }}
+{tests}
+    if (req.http.how) {{ return (pipe); }}
+    if (req.url ~ "/keep/") {{ return (hash); }}
+    return (pass);
+}}
+"""
+
+
+def log(program, v, tags):
+    """What the log has of these tags, oldest first, by transaction."""
+    done = subprocess.run([pathlib.Path(program).parent / "varnishlog", "-n", v.n, "-d", "-g", "request", "-i", tags],
+                          capture_output=True, timeout=LIMIT)
+    return done.stdout.decode(errors="replace")
+
+
+def counter(program, v, name):
+    done = subprocess.run([pathlib.Path(program).parent / "varnishstat", "-n", v.n, "-1", "-f", name], capture_output=True, timeout=LIMIT)
+    return int(done.stdout.split()[1])
+
+
+def hello(method, path, fields):
+    return f"X-Host: {fields.get('host', '')}\r\n", f"this is {path}\n".encode()
+
+
+def once(s):
+    """One answer, and the end."""
+    if head(s, b""):
+        s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+
+class Beds:
+    """Certificates and origins for all of it."""
+
+    def __init__(self):
+        self.dir = workdir()
+        self.root = Authority(self.dir / "root")
+        self.between = Authority(self.dir / "between", "Between", issuer=self.root)
+        self.stranger = Authority(self.dir / "stranger", "Stranger")
+        self.good = self.between.leaf(NAME, "*.wild.test", "127.0.0.1", "localhost")
+        self.client = self.between.leaf("client.test", use="client")
+
+    def origin(self, leaf=None, serve=None, **more):
+        context = {k: more.pop(k) for k in ("clients", "versions") if k in more}
+        return SealedOrigin(serve or simple(hello), server_context(leaf or self.good, **context), **more)
+
+    def ca(self):
+        return f'.ssl_ca_file = "{self.root.cert}";'
+
+
+def good_and_bad(report, program, bed):
+    """Each certificate with each demand."""
+    expired = bed.between.leaf(NAME, starts=-9, ends=-2)
+    early = bed.between.leaf(NAME, starts=2, ends=9)
+    other = bed.between.leaf("other.test")
+    revoked = bed.between.leaf(NAME)
+    bed.between.revoke(revoked)
+    unknown = bed.stranger.leaf(NAME)
+    bare = bed.between.leaf(NAME)
+    bare.chain.write_text(bare.cert.read_text())
+    old = bed.between.leaf(subject=NAME)
+    rsa = bed.between.leaf(NAME, kind="rsa")
+    host, loose = ".ssl_verify_host = 1; ", ".ssl_verify_peer = 0; "
+    crl = f'.ssl_crl_file = "{bed.between.revoked()}"; '
+    # name -> (leaf, attributes, what a BackendSSL record says; None where it is good)
+    cases = {
+        "good": (bed.good, host, None), "wild": (bed.good, host.replace("1;", "1;"), None), "rsa": (rsa, host, None),
+        "expired": (expired, "", "Server verification failed: certificate has expired"), "expiredl": (expired, loose, None),
+        "early": (early, "", "Server verification failed: certificate is not yet valid"), "earlyl": (early, loose, None),
+        "other": (other, "", None), "otherh": (other, host, "Server verification failed: hostname mismatch: origin.test isn't one of: other.test"),
+        "unknown": (unknown, "", "Server verification failed: unable to get local issuer certificate"), "unknownl": (unknown, loose + host, None),
+        "bare": (bare, "", "Server verification failed: unable to get local issuer certificate"),
+        "revoked": (revoked, crl, "Server verification failed: certificate revoked"), "unrevoked": (bed.good, crl, None),
+        "old": (old, host, None),
+    }
+    origins = {name: bed.origin(leaf) for name, (leaf, _, _) in cases.items()}
+    vcl = HEAD + "".join(backend(n, origins[n].address, more + bed.ca()) for n, (_, more, _) in cases.items()) + choose(cases)
+    with Varnishd(program, vcl=vcl) as v:
+        for name, (_, more, says) in cases.items():
+            r = get(v.address, f"/{name}/x")
+            if says is None:
+                report.check(r.status == 200 and r.body == f"this is /{name}/x\n".encode(), f"{name} ({more}) is good: {r}")
+            else:
+                report.check(r.status == 503, f"{name} ({more}) is refused: {r}")
+        text = log(program, v, "BereqURL,BackendSSL,FetchError")
+        for name, (_, _, says) in cases.items():
+            if says is None:
+                continue
+            own = re.search(rf"BereqURL +/{name}/x\n(.*?)(?=BereqURL|\Z)", text, re.S)
+            report.check(own and says in own[1], f"{name}: the log says {says!r}: {own and own[1]}")
+            report.check(own and f"backend {name}: fail errno 71 (Protocol error)" in own[1], f"{name}: FetchError: {own and own[1]}")
+        failures = sum(says is not None for _, _, says in cases.values())
+        report.check(counter(program, v, "MAIN.backend_tls_fail") == failures, "backend_tls_fail counts each")
+        report.check(counter(program, v, "MAIN.backend_tls") == len(cases) - failures, "backend_tls counts each")
+        report.check(counter(program, v, "MAIN.backend_fail") == failures, "backend_fail counts each")
+        names = origins["good"].names
+        report.check(names == [NAME], f"the name is told: {names}")
+    for o in origins.values():
+        o.close()
+
+
+def strange_peers(report, program, bed):
+    """Those that speak no TLS, stall, close, want a certificate, or speak only one version."""
+    plain = Origin(simple(hello))
+    held = []
+    stall = Origin(lambda s: (held.append(s), s.recv(1), s.recv(70000), s.recv(1)))
+    gone = Origin(lambda s: s.recv(70000))
+    picky = bed.origin(clients=bed.root.cert)
+    two = bed.origin(versions=("1.2",))
+    three = bed.origin(versions=("1.3",))
+    silent = bed.origin()
+    own = f'.certificate = "{bed.client.pem}"; '
+    os.chmod(bed.client.pem, 0o644)
+    os.chmod(bed.client.dir, 0o755)
+    peers = {"plain": (plain, ""), "stall": (stall, ".connect_timeout = 0.5s; "), "gone": (gone, ""), "picky": (picky, ""),
+             "known": (picky, own), "two": (two, ""), "three": (three, ""), "silent": (silent, ".ssl_sni = 0; ")}
+    vcl = HEAD + "".join(backend(n, o.address, more + bed.ca()) for n, (o, more) in peers.items()) + choose(peers)
+    with Varnishd(program, vcl=vcl) as v:
+        for name in ("known", "two", "three", "silent"):
+            r = get(v.address, f"/{name}/x")
+            report.check(r.status == 200, f"{name} is good: {r}")
+        for name in ("plain", "stall", "gone", "picky"):
+            r = get(v.address, f"/{name}/x")
+            report.check(r.status == 503, f"{name} is refused: {r}")
+        text = log(program, v, "BereqURL,BackendSSL,FetchError")
+        for name, says in (("stall", "Handshake timeout"), ("stall", "fail errno 110 (Connection timed out)"),
+                           ("two", "TLSv1.2 ECDHE-ECDSA-AES"), ("three", "TLSv1.3 TLS_AES")):
+            part = re.search(rf"BereqURL +/{name}/x\n(.*?)(?=BereqURL|\Z)", text, re.S)
+            report.check(part and says in part[1], f"{name}: the log says {says!r}: {part and part[1]}")
+        for name in ("plain", "gone", "picky"):
+            part = re.search(rf"BereqURL +/{name}/x\n(.*?)(?=BereqURL|\Z)", text, re.S)
+            report.check(part and ("BackendSSL" in part[1] or "FetchError" in part[1]), f"{name} is in the log: {part and part[1]}")
+        report.check(silent.names == [None], f"without SNI no name is told: {silent.names}")
+        shown = [dict(x[0] for x in p["subject"]).get("commonName") for p in picky.peers if p]
+        report.check(shown == ["client.test"], f"the certificate is shown: {picky.peers}")
+        secret = b"".join(bed.client.key.read_bytes().splitlines()[1:-1])[:40]
+        found = [f for f in v.n.rglob("*") if f.is_file() and secret in f.read_bytes().replace(b"\n", b"")]
+        report.check(not found, f"no key in the working directory: {found}")
+    for o, _ in peers.values():
+        o.close()
+
+
+def cut(report, program, bed):
+    """Answers that end too early are never whole; one that ends with its connection is, with close_notify or without."""
+    def answer(s):
+        while got := head(s, b""):
+            path = got[1]
+            if "length" in path:
+                s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + b"x" * 500)
+            elif "chunked" in path:
+                s.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1f4\r\n" + b"x" * 500 + b"\r\n")
+            else:
+                s.sendall(b"HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\n\r\n" + b"x" * 500)
+            return
+    orderly, rude = bed.origin(serve=answer), bed.origin(serve=answer, ends_in_order=False)
+    both = {"orderly": orderly, "rude": rude}
+    vcl = HEAD + "".join(backend(n, o.address, bed.ca()) for n, o in both.items()) + choose(both) + \
+        "sub vcl_backend_response { set beresp.ttl = 100s; }\n"
+    with Varnishd(program, vcl=vcl) as v:
+        for name, origin in both.items():
+            for kind in ("length", "chunked"):
+                before = origin.handshakes
+                answers = [get(v.address, f"/{name}/keep/{kind}") for _ in range(2)]
+                report.check(all(r.reason for r in answers), f"{name}, {kind}: a cut answer isn't whole: {[str(r) for r in answers]}")
+                report.check(origin.handshakes == before + 2, f"{name}, {kind}: a cut answer isn't kept")
+            answers = [get(v.address, f"/{name}/keep/end") for _ in range(2)]
+            report.check(all(r.whole() and len(r.body) == 500 for r in answers), f"{name}: the connection's end is the body's")
+        v.cli.ask("param.set backend_tls_strict_end on")
+        r = get(v.address, "/rude/keep/strict")
+        report.check(bool(r.reason), f"strict: an end without close_notify is a cut: {r}")
+        r = get(v.address, "/orderly/keep/strict")
+        report.check(r.status == 200 and len(r.body) == 500, f"strict: an end in order is one: {r}")
+    for o in both.values():
+        o.close()
+
+
+def sharing(report, program, bed):
+    """Connections are shared between equal identities only, and sessions are taken up again."""
+    origin = bed.origin()
+    closing = bed.origin(serve=simple(lambda m, p, f: ("Connection: close\r\n", b"x")))
+    same = {"a": "", "b": ".ssl_verify_peer = 1; ", "loose": ".ssl_verify_peer = 0; ", "strict": ".ssl_verify_host = 1; ", "mute": ".ssl_nosni = 1; "}
+    vcl = HEAD + "".join(backend(n, origin.address, more + bed.ca()) for n, more in same.items())
+    vcl += f'backend named {{ .host = "127.0.0.1"; .port = "{origin.address[1]}"; .ssl = 1; .host_header = "x.wild.test"; {bed.ca()} }}\n'
+    vcl += backend("closing", closing.address, bed.ca())
+    vcl += choose([*same, "named", "closing"])
+    with Varnishd(program, vcl=vcl, args=["-p", "thread_pools=1"]) as v:
+        shared = []
+        for name in ("a", "b", "a", "loose", "strict", "mute", "named", "b"):
+            before = origin.handshakes
+            report.check(get(v.address, f"/{name}/x").status == 200, f"{name} answers")
+            shared.append(origin.handshakes == before)
+        report.check(shared == [False, True, True, False, False, False, False, True], f"who shares with whom: {shared}")
+        report.check(origin.names.count("x.wild.test") == 1 and origin.names.count(None) == 1, f"names: {origin.names}")
+        for _ in range(4):
+            get(v.address, "/closing/x")
+        report.check(closing.handshakes == 4 and closing.resumed == 3, f"sessions are taken up: {closing.resumed} of {closing.handshakes}")
+        report.check(counter(program, v, "MAIN.backend_tls_resumed") >= 3, "resumed ones are counted")
+        text = log(program, v, "BackendSSL,BackendOpen")
+        report.check(" resumed" in text and " full" in text and " reuse" in text, "the log tells full, resumed and reused")
+        # What an idle connection gets unasked are tickets: they make it no worse.
+        before = counter(program, v, "MAIN.backend_reuse")
+        with Client(v.address) as c:
+            for _ in range(5):
+                c.request("/a/x").whole()
+        report.check(counter(program, v, "MAIN.backend_reuse") == before + 5, "an idle connection is used again")
+        big = b"z" * 300000
+        r = get(v.address, "/a/post", method="POST", body=big)
+        report.check(r.status == 200, f"a long request body goes out: {r}")
+    origin.close()
+    closing.close()
+
+
+def probes_and_pipes(report, program, bed):
+    """A probe shakes hands, and says why it can't; a pipe is sealed."""
+    fine, bad = bed.origin(serve=once), bed.origin(bed.stranger.leaf(NAME))
+    echo = bed.origin(serve=lambda s: (head(s, b""), s.sendall(b"HTTP/1.1 101 Go\r\n\r\n"), [s.sendall(d) for d in iter(lambda: s.recv(65536), b"")]))
+    probe = ".probe = { .url = \"/p\"; .interval = 0.1s; .initial = 0; .window = 3; .threshold = 2; } "
+    every = {"fine": (fine, probe), "bad": (bad, probe), "echo": (echo, "")}
+    vcl = HEAD + "".join(backend(n, o.address, more + bed.ca()) for n, (o, more) in every.items()) + choose(every)
+    with Varnishd(program, vcl=vcl) as v:
+        health = lambda: next(line for line in v.cli.ask("backend.list").splitlines() if ".fine" in line)
+        report.check(until(LIMIT, lambda: "healthy" in health()), f"the probe finds it healthy: {health()}")
+        report.check(get(v.address, "/fine/x").status == 200, "a healthy backend is asked")
+        report.check(get(v.address, "/bad/x").status == 503, "a sick one isn't")
+        seen = lambda: subprocess.run([pathlib.Path(program).parent / "varnishlog", "-n", v.n, "-d", "-g", "raw", "-i", "Backend_health"],
+                                      capture_output=True, timeout=LIMIT).stdout.decode()
+        report.check(until(LIMIT, lambda: "Server verification failed: unable to get local issuer certificate" in seen()), f"the record says why: {seen()[-400:]}")
+        with socket.create_connection(v.address, LIMIT) as s:
+            s.sendall(b"GET /echo/x HTTP/1.1\r\nHost: a\r\npipe: 1\r\n\r\n")
+            data = os.urandom(200000)
+            got = b""
+            while b"\r\n\r\n" not in got:
+                got += s.recv(65536)
+            body = got.split(b"\r\n\r\n", 1)[1]
+            s.sendall(data[:1000])
+            while len(body) < 1000 and (d := s.recv(65536)):
+                body += d
+            report.check(body == data[:1000], "bytes go both ways through a pipe")
+    for o, _ in every.values():
+        o.close()
+
+
+def loading(report, program, bed):
+    """What a VCL names is looked at when it is loaded."""
+    encrypted = bed.dir / "encrypted.pem"
+    encrypted.write_bytes(openssl("pkcs8", "-topk8", "-in", bed.client.key, "-passout", "pass:x") + bed.client.chain.read_bytes())
+    mixed = bed.dir / "mixed.pem"
+    mixed.write_bytes(bed.good.key.read_bytes() + bed.client.chain.read_bytes())
+    empty = bed.dir / "empty.pem"
+    empty.write_text("nothing\n")
+    for path in (encrypted, mixed):
+        os.chmod(path, 0o644)
+    with Varnishd(program, vcl=HEAD.replace("backend default none;", 'backend default { .host = "127.0.0.1"; .port = "1"; }')) as v:
+        for attribute, path, says in (("certificate", encrypted, "encrypted"), ("certificate", mixed, "Private key mismatch"),
+                                      ("certificate", empty, "no certificate"), ("ssl_ca_file", empty, "no certificate"),
+                                      ("ssl_crl_file", empty, "no list in it"), ("ssl_ca_file", bed.dir / "none", "No such file")):
+            text = f'vcl 4.1; backend b {{ .host = \\"127.0.0.1\\"; .ssl = 1; .{attribute} = \\"{path}\\"; }}'
+            try:
+                v.cli.ask(f'vcl.inline x "{text}"')
+                answer = "loaded"
+            except CliError as e:
+                answer = str(e)
+            report.check(says in answer and str(path) in answer, f".{attribute} = {path.name} is refused with its path: {answer}")
+
+
+def by_argument(report, program, bed):
+    """-b https://: the name is checked, and the system says whom to trust."""
+    fine, other = bed.origin(), bed.origin(bed.between.leaf("other.test"))
+    for address, host, status in ((fine.address, "localhost", 200), (fine.address, "127.0.0.1", 200), (other.address, "localhost", 503)):
+        with Varnishd(program, args=["-b", f"https://{host}:{address[1]}"]) as v:
+            r = get(v.address, "/x")
+            report.check(r.status == status, f"-b https://{host}: {r}")
+    fine.close()
+    other.close()
+
+
+def main():
+    o = options(__doc__)
+    report = Report("origins")
+    bed = Beds()
+    # Whom the system trusts.
+    os.environ["SSL_CERT_FILE"] = str(bed.root.cert)
+    os.environ.pop("SSL_CERT_DIR", None)
+    for part in (good_and_bad, strange_peers, cut, sharing, probes_and_pipes, loading, by_argument):
+        part(report, o.varnishd, bed)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
