@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Origins that are spoken to by TLS: good ones, and bad ones of each kind, with what the log says of them; who shares connections and
-takes sessions up again; probes, pipes and -b https://."""
+takes sessions up again; probes, pipes, -b https:// and the modules that reach out."""
 import os
 import pathlib
 import re
@@ -310,6 +310,105 @@ def by_argument(report, program, bed):
     other.close()
 
 
+def modules(report, program, bed):
+    """Modules that reach out by themselves."""
+    fine, other = bed.origin(), bed.origin(bed.between.leaf("other.test"))
+    here, wrong = f"https://localhost:{fine.address[1]}", f"https://localhost:{other.address[1]}"
+    tunnels = []
+
+    def tunnel(s):
+        method, path, _, _ = head(s, b"")
+        tunnels.append((method, path))
+        host, port = path.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), LIMIT) as t:
+            s.sendall(b"HTTP/1.1 200 Go\r\n\r\n")
+            s.setblocking(False)
+            t.setblocking(False)
+            import select
+            ends = {s: t, t: s}
+            while True:
+                for r in select.select(list(ends), [], [], LIMIT)[0]:
+                    d = r.recv(65536)
+                    if not d:
+                        return
+                    ends[r].setblocking(True)
+                    ends[r].sendall(d)
+                    ends[r].setblocking(False)
+    proxy = Origin(tunnel)
+    replies = []
+
+    def redis(s):
+        while d := s.recv(65536):
+            replies.append(d)
+            s.sendall(b"+PONG\r\n")
+    store = bed.origin(serve=redis)
+    vcl = f"""vcl 4.1;
+import goto; import reqwest; import http; import dynamic; import s3; import redis; import activedns; import udo;
+backend default none;
+sub vcl_init {{
+    new g = goto.dns_director("{here}", ip_version = ipv4);
+    new gw = goto.dns_director("{wrong}", ip_version = ipv4);
+    new gl = goto.dns_director("{wrong}", ip_version = ipv4, ssl_verify_host = false);
+    new r = reqwest.client(base_url = "{here}");
+    new rw = reqwest.client(base_url = "{wrong}");
+    new rl = reqwest.client(base_url = "{wrong}", accept_invalid_hostnames = true);
+    new rp = reqwest.client(base_url = "https://127.0.0.1:{fine.address[1]}", https_proxy = "http://127.0.0.1:{proxy.address[1]}/");
+    new d = dynamic.director(port = "{fine.address[1]}", ssl = true);
+    new b = s3.director("bucket", "region", "{here}");
+    new db = redis.db("127.0.0.1:{store.address[1]}", tls = true, tls_cafile = "{bed.root.cert}", tls_sni = "{NAME}");
+    new dbw = redis.db("127.0.0.1:{store.address[1]}", tls = true, tls_cafile = "{bed.root.cert}", tls_sni = "wrong.test");
+    new group = activedns.dns_group("{here}");
+    new u = udo.director();
+    u.subscribe(group.get_tag());
+}}
+sub vcl_recv {{
+    if (req.url == "/http") {{
+        http.init(0); http.req_set_url(0, "{here}/h"); http.req_send_and_finish(0);
+        return (pass);
+    }}
+    if (req.url ~ "^/httpw") {{
+        http.init(0); http.req_set_url(0, "{wrong}/h");
+        if (req.url == "/httpwl") {{ http.req_set_iparam(0, "SSL_VERIFYHOST", 0); }}
+        http.req_send(0); http.resp_wait(0);
+        return (synth(200 + http.resp_get_status(0)));
+    }}
+    if (req.url == "/redis") {{
+        db.command("PING"); db.execute();
+        return (synth(200, db.get_reply()));
+    }}
+    if (req.url == "/redisw") {{
+        dbw.command("PING"); dbw.execute();
+        return (synth(200, "got " + dbw.get_reply()));
+    }}
+    return (pass);
+}}
+sub vcl_backend_fetch {{
+    if (bereq.url == "/g") {{ set bereq.backend = g.backend(); }}
+    if (bereq.url == "/gd") {{ set bereq.backend = goto.dns_backend("{here}"); }}
+    if (bereq.url == "/gw") {{ set bereq.backend = gw.backend(); }}
+    if (bereq.url == "/gl") {{ set bereq.backend = gl.backend(); }}
+    if (bereq.url == "/r") {{ set bereq.backend = r.backend(); }}
+    if (bereq.url == "/rw") {{ set bereq.backend = rw.backend(); }}
+    if (bereq.url == "/rl") {{ set bereq.backend = rl.backend(); }}
+    if (bereq.url == "/rp") {{ set bereq.backend = rp.backend(); }}
+    if (bereq.url == "/d") {{ set bereq.backend = d.backend("localhost"); }}
+    if (bereq.url == "/b") {{ set bereq.backend = b.backend(); }}
+    if (bereq.url == "/u") {{ set bereq.backend = u.backend(); }}
+}}
+""".replace('http.req_send_and_finish(0);\n        return (pass);', 'http.req_send(0); http.resp_wait(0);\n        return (synth(http.resp_get_status(0)));')
+    with Varnishd(program, vcl=vcl) as v:
+        for path, status in (("g", 200), ("gd", 200), ("gw", 503), ("gl", 200), ("r", 200), ("rw", 503), ("rl", 200), ("rp", 200), ("d", 200),
+                             ("b", 200), ("u", 200), ("http", 200), ("httpw", 200), ("httpwl", 400), ("redis", 200), ("redisw", 200)):
+            r = get(v.address, "/" + path)
+            report.check(r.status == status, f"/{path}: {status} expected: {r}")
+        report.check(tunnels == [("CONNECT", f"127.0.0.1:{fine.address[1]}")], f"the proxy is asked for a tunnel: {tunnels}")
+        report.check(len(replies) == 1, f"redis is asked once by TLS: {replies}")
+        text = subprocess.run([pathlib.Path(program).parent / "varnishlog", "-n", v.n, "-d", "-g", "raw"], capture_output=True, timeout=LIMIT).stdout.decode()
+        report.check("the certificate of localhost is refused: hostname mismatch" in text, "the log says why reqwest or http failed")
+    for o in (fine, other, proxy, store):
+        o.close()
+
+
 def main():
     o = options(__doc__)
     report = Report("origins")
@@ -317,7 +416,7 @@ def main():
     # Whom the system trusts.
     os.environ["SSL_CERT_FILE"] = str(bed.root.cert)
     os.environ.pop("SSL_CERT_DIR", None)
-    for part in (good_and_bad, strange_peers, cut, sharing, probes_and_pipes, loading, by_argument):
+    for part in (good_and_bad, strange_peers, cut, sharing, probes_and_pipes, loading, by_argument, modules):
         part(report, o.varnishd, bed)
     return report.close()
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use backend::{BackendSpec, Endpoint, ProbeSpec};
 use parking_lot::Mutex;
+use tls::origin::Origin;
 use vrt::vmod::{Call, CallResult, VOID, give};
 use vrt::{BackendRef, Failure, Text};
 
@@ -43,17 +44,21 @@ vrt::vmod! {
     /// no TTLs, which counts as a TTL of 0: for those the ttl that is set holds. It knows no SRV records
     pub(crate) static VMOD = activedns;
 
+    needs { Authorities }
+
     functions {
         /// The ttl of the groups made after it; 10 seconds at first
         fn set_default_ttl(ttl: DURATION) -> VOID = set_default_ttl;
     }
 
-    /// A name: HOST or HOST:PORT, port 80 when none is given; nothing is looked up before there is a name and a subscriber
+    /// A name: HOST, HOST:PORT or http[s]://HOST:PORT, port 80 when none is given, 443 with https:// or a template that has
+    /// .ssl. By https the certificate must be for the name, from an authority that the system trusts, or as the template says.
+    /// Nothing is looked up before there is a name and a subscriber
     object dns_group(host: STRING = null) -> Arc<Group> = new, methods {
         /// What directors subscribe with
         fn get_tag() -> STRING = |this: &Arc<Group>, _| this.tag.clone();
 
-        /// The name: HOST or HOST:PORT
+        /// The name: HOST, HOST:PORT or http[s]://HOST:PORT
         fn set_host(host: STRING) -> VOID = set_host;
 
         /// The port of all backends, over one in the name
@@ -93,8 +98,9 @@ fn set_default_ttl(call: &mut Call<'_>, ttl: f64) -> CallResult<VOID> {
 }
 
 fn set_host(this: &Arc<Group>, _: &mut Call<'_>, host: &[u8]) -> CallResult<VOID> {
+    let is_https = goto::is_https(&String::from_utf8_lossy(host));
     let (host, port) = place(&this.name, "set_host", host)?;
-    set(this, |settings| (settings.host, settings.host_port) = (Some(host), port))
+    set(this, |settings| (settings.host, settings.host_port, settings.is_https) = (Some(host), port, is_https))
 }
 
 fn set_port(this: &Arc<Group>, _: &mut Call<'_>, port: &[u8]) -> CallResult<VOID> {
@@ -143,6 +149,8 @@ pub(crate) struct Group {
 struct Settings {
     host: Option<String>,
     host_port: Option<String>,
+    /// The name came with https://.
+    is_https: bool,
     port: Option<String>,
     ttl: f64,
     family: Family,
@@ -168,6 +176,7 @@ pub(crate) fn find(tag: &[u8]) -> Option<Arc<Group>> {
 
 fn new(call: &mut Call<'_>, name: &str, host: Option<&Text>) -> Result<Arc<Group>, Failure> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
+    let is_https = host.is_some_and(|text| goto::is_https(&text.lossy()));
     let (host, host_port) = match host {
         Some(text) => {
             let (host, port) = place(name, "dns_group", text)?;
@@ -179,6 +188,7 @@ fn new(call: &mut Call<'_>, name: &str, host: Option<&Text>) -> Result<Arc<Group
     let settings = Settings {
         host,
         host_port,
+        is_https,
         port: None,
         ttl,
         family: Family::Any,
@@ -202,11 +212,6 @@ fn new(call: &mut Call<'_>, name: &str, host: Option<&Text>) -> Result<Arc<Group
 /// Host and port of a text.
 fn place(name: &str, who: &str, text: &[u8]) -> Result<(String, Option<String>), Failure> {
     let text = String::from_utf8_lossy(text);
-    if text.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) {
-        return fail(format!(
-            "activedns: {name}.{who}(): https isn't built into Lacquer: a TLS proxy must stand before the backend"
-        ));
-    }
     goto::split(&text).ok_or_else(|| {
         Failure::new(format!("activedns: {name}.{who}(): \"{}\" is neither HOST nor HOST:PORT", text.escape_debug()))
     })
@@ -234,7 +239,11 @@ fn declared(call: &Call<'_>, backend: &BackendRef) -> Option<BackendSpec> {
     let program = &call.vcl.program;
     let decl = program.backends.get(call.vcl.backends.iter().position(is_it)?)?;
     let probe = decl.probe.and_then(|id| program.probes.get(id as usize));
-    Some(BackendSpec { hosthdr: decl.host_header.clone(), ..vrt::backend_spec(decl, probe)? })
+    let mut spec = BackendSpec { hosthdr: decl.host_header.clone(), ..vrt::backend_spec(decl, probe)? };
+    if let (Some(Ok(origin)), None) = (&mut spec.endpoint.tls, &decl.host_header) {
+        origin.name.clear();
+    }
+    Some(spec)
 }
 
 impl Group {
@@ -249,8 +258,14 @@ impl Group {
         };
         // Made while nobody waits for a lock. Of two who do that at once the first wins.
         let host = settings.host.clone()?;
-        let port = settings.port.clone().or_else(|| settings.host_port.clone()).unwrap_or_else(|| "80".to_owned());
-        let template = settings.template.clone().unwrap_or_else(|| BackendSpec::new(&self.name, Endpoint::default()));
+        let mut template =
+            settings.template.clone().unwrap_or_else(|| BackendSpec::new(&self.name, Endpoint::default()));
+        if settings.is_https {
+            let name = vrt::host_alone(template.hosthdr.as_deref().unwrap_or_default());
+            template.endpoint.tls.get_or_insert_with(|| Ok(Origin::of(name)));
+        }
+        let usual = if template.endpoint.tls.is_some() { "443" } else { "80" };
+        let port = settings.port.clone().or_else(|| settings.host_port.clone()).unwrap_or_else(|| usual.to_owned());
         let probe = settings.probe.clone().or_else(|| template.probe.clone());
         let plan = Plan {
             module: "activedns",

@@ -15,6 +15,8 @@ use base::{Clock, Mono, Real, Vxid};
 use parking_lot::{Mutex, RwLock};
 use shm::vsl::{LogRing, Marker};
 use tables::Tag;
+use tls::origin::Origin;
+use tls::verify::Verify;
 use vrt::acl::Acl;
 use vrt::vmod::{BACKEND, Call, CallResult, VOID, give, wait};
 use vrt::{BackendRef, Blob, Failure, HeadId, LoadedVcl, Text};
@@ -52,6 +54,10 @@ vrt::vmod_args! {
         proxy_header: INT as i64 = 0,
         resolver: BLOB as Option<&'a Blob> = null,
         ttl_from: TtlFrom as TtlFrom = Cfg,
+        ssl: BOOL as bool = false,
+        ssl_sni: BOOL as bool = true,
+        ssl_verify_peer: BOOL as bool = true,
+        ssl_verify_host: BOOL as bool = true,
     }
 }
 
@@ -59,8 +65,12 @@ vrt::vmod! {
     /// Backends by names that are known at run time only
     pub(crate) static VMOD = dynamic;
 
+    needs { Authorities }
+
     /// Makes backends for the addresses of names, which it looks up again every ttl, and takes them in turn. A lookup that
-    /// fails changes nothing; only what whitelist has counts
+    /// fails changes nothing; only what whitelist has counts. With ssl backends are spoken to by TLS, on port 443 unless port
+    /// is told; their certificates must come from an authority that the system trusts, unless ssl_verify_peer is false, and
+    /// be for host_header or the name, unless ssl_verify_host is
     object director(..DirectorArgs<'_>) -> Arc<Dynamic> = new, methods {
         /// The director of a name: of the Host field when host is empty. The first time it waits for the lookup
         fn backend(host: STRING = "", port: STRING = "") -> BACKEND, waits = backend;
@@ -175,7 +185,10 @@ fn new(call: &mut Call<'_>, name: &str, args: DirectorArgs<'_>) -> Result<Arc<Dy
     let Ok(max_connections) = u32::try_from(args.max_connections) else {
         return refused("max_connections must not be negative");
     };
-    let port = String::from_utf8_lossy(args.port).into_owned();
+    let port = match String::from_utf8_lossy(args.port).into_owned() {
+        usual if args.ssl && usual == "http" => "https".to_owned(),
+        port => port,
+    };
     if port.is_empty() {
         return refused("port may not be empty");
     }
@@ -189,15 +202,21 @@ fn new(call: &mut Call<'_>, name: &str, args: DirectorArgs<'_>) -> Result<Arc<Dy
             return refused(&format!("{name} may not be 0s"));
         }
     }
+    let hosthdr = args.host_header.map(|host| host.lossy().into_owned());
+    let tls = args.ssl.then(|| {
+        let name = vrt::host_alone(hosthdr.as_deref().unwrap_or_default());
+        let verify = Verify::of(args.ssl_verify_peer, args.ssl_verify_host);
+        Ok(Origin { verify, sni: args.ssl_sni, ..Origin::of(name) })
+    });
     let spec = BackendSpec {
-        hosthdr: args.host_header.map(|host| host.lossy().into_owned()),
+        hosthdr,
         connect_timeout: args.connect_timeout,
         first_byte_timeout: args.first_byte_timeout,
         between_bytes_timeout: args.between_bytes_timeout,
         max_connections,
         proxy_header,
         probe,
-        ..BackendSpec::new(name, Endpoint::default())
+        ..BackendSpec::new(name, Endpoint { tls, ..Endpoint::default() })
     };
     let plan = Plan {
         module: "dynamic",
@@ -347,9 +366,11 @@ impl Dynamic {
         }
     }
 
-    /// The backend of an address, shared with the other names that have it if that is wanted.
+    /// The backend of an address, shared with the other names that have it if that is wanted. By TLS it is one name's.
     fn backend(&self, addr: SocketAddr, host: &str, port: &str) -> Option<Arc<dyn Director>> {
-        let owner = (!self.shares_hosts).then(|| host.to_owned());
+        let tls = self.spec.endpoint.tls.clone().map(|origin| origin.map(|origin| named(origin, host)));
+        let is_shared = self.shares_hosts && tls.is_none();
+        let owner = (!is_shared).then(|| host.to_owned());
         let mut backends = self.backends.lock();
         if let Some(known) = backends.get(&(addr, owner.clone())).and_then(Weak::upgrade) {
             return Some(known);
@@ -361,12 +382,17 @@ impl Dynamic {
             None => format!("{name}({ip}:{port})"),
         };
         let hosthdr = self.spec.hosthdr.clone().or_else(|| owner.clone());
-        let endpoint = Endpoint { preamble: self.spec.endpoint.preamble.clone(), ..Endpoint::addr(addr) };
+        let endpoint = Endpoint { preamble: self.spec.endpoint.preamble.clone(), tls, ..Endpoint::addr(addr) };
         let spec = BackendSpec { name, endpoint, hosthdr, ..self.spec.clone() };
         let backend = self.vcl.upgrade()?.make_backend(spec)?;
         backends.insert((addr, owner), Arc::downgrade(&backend));
         Some(backend)
     }
+}
+
+/// With this name, unless it has another.
+fn named(origin: Origin, host: &str) -> Origin {
+    if origin.name.is_empty() { Origin { name: host.to_owned(), ..origin } } else { origin }
 }
 
 impl Domains {

@@ -8,6 +8,8 @@ use std::time::Duration;
 use backend::{BackendSpec, Endpoint};
 use parking_lot::Mutex;
 use tables::Tag;
+use tls::origin::{Origin, OwnCertificate};
+use tls::verify::Verify;
 use vrt::vmod::{BACKEND, Call, CallResult, give};
 use vrt::{BackendRef, Failure, Method, Text};
 
@@ -45,14 +47,22 @@ vrt::vmod_args! {
         max_connections: INT as i64 = 0,
         proxy_header: INT as i64 = 0,
         ssl: BOOL as bool = false,
+        ssl_sni: BOOL as bool = true,
+        ssl_verify_peer: BOOL as bool = true,
+        ssl_verify_host: BOOL as bool = true,
+        certificate: STRING as &'a [u8] = "",
     }
 }
 
 vrt::vmod! {
-    /// Backends by names that are known at run time only: HOST, HOST:PORT or http://HOST:PORT/; without a port it is port's,
-    /// else 80. The system's resolver is asked, again after ttl; it knows no SRV records. Not built: https and ssl=true, for
-    /// which a TLS proxy must stand before the backend, and a ttl out of the DNS
+    /// Backends by names that are known at run time only: HOST, HOST:PORT or http[s]://HOST:PORT/; without a port it is port's,
+    /// else 80, or 443 with https:// or ssl. By https the certificate must come from an authority that the system trusts,
+    /// unless ssl_verify_peer is false, and be for host_header or the name, unless ssl_verify_host is; certificate is a file
+    /// with one of our own and its key. The system's resolver is asked, again after ttl; it knows no SRV records. Not built: a
+    /// ttl out of the DNS
     pub(crate) static VMOD = goto;
+
+    needs { Authorities }
 
     functions {
         /// The director of a name. The first time it waits for the lookup; no backend when there are more than 1000 names
@@ -95,7 +105,7 @@ fn dns_backend(call: &mut Call<'_>, to: Place<'_>) -> CallResult<BACKEND> {
     }
     let (host, port) = place(&to, "dns_backend")?;
     let made = call.site.get_or(DirectorCache::default);
-    let kind = format!("{:?}", Place { s: b"", port: None, ..to.clone() });
+    let kind = format!("{:?}", Place { s: b"", port: None, ssl: is_sealed(&to), ..to.clone() });
     let known = made.0.lock().get(&kind).cloned();
     let dynamic = match known {
         Some(dynamic) => dynamic,
@@ -116,23 +126,36 @@ fn dns_backend(call: &mut Call<'_>, to: Place<'_>) -> CallResult<BACKEND> {
 fn place(to: &Place<'_>, who: &str) -> Result<(String, String), Failure> {
     let text = String::from_utf8_lossy(to.s).into_owned();
     let given = to.port.map(|port| port.lossy().into_owned()).filter(|port| !port.is_empty());
-    let no_tls = || format!("goto.{who}(): https isn't built into Lacquer: a TLS proxy must stand before the backend");
-    if to.ssl || text.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) {
-        return fail(no_tls());
-    }
-    split(&text).map(|(host, port)| (host, port.or(given).unwrap_or_else(|| "80".to_owned()))).ok_or_else(|| {
+    let usual = if is_sealed(to) { "443" } else { "80" };
+    split(&text).map(|(host, port)| (host, port.or(given).unwrap_or_else(|| usual.to_owned()))).ok_or_else(|| {
         Failure::new(format!(
-            "goto.{who}(): \"{}\" is neither HOST, HOST:PORT nor http://HOST:PORT/",
+            "goto.{who}(): \"{}\" is neither HOST, HOST:PORT nor http[s]://HOST:PORT/",
             text.escape_debug()
         ))
     })
 }
 
-/// Host and port out of HOST, HOST:PORT and http://HOST:PORT/.
+/// Whether the place is spoken to by TLS.
+fn is_sealed(to: &Place<'_>) -> bool {
+    to.ssl || is_https(&String::from_utf8_lossy(to.s))
+}
+
+/// Whether a text begins with `https://`.
+pub(crate) fn is_https(text: &str) -> bool {
+    text.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
+}
+
+/// Host and port out of HOST, HOST:PORT, http://HOST:PORT/ and https://HOST:PORT/.
 pub(crate) fn split(text: &str) -> Option<(String, Option<String>)> {
     let has_scheme = text.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
-    let text = if has_scheme { &text[7..] } else { text };
-    let text = if has_scheme { text.split(['/', '?']).next().unwrap_or_default() } else { text };
+    let rest = if has_scheme {
+        Some(&text[7..])
+    } else if is_https(text) {
+        Some(&text[8..])
+    } else {
+        None
+    };
+    let text = rest.map_or(text, |rest| rest.split(['/', '?']).next().unwrap_or_default());
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']')?;
@@ -160,6 +183,22 @@ fn plan(call: &mut Call<'_>, name: &str, who: &str, to: &Place<'_>) -> Result<Pl
     let Ok(proxy_header @ 0..=2) = u8::try_from(to.proxy_header) else {
         return refused("proxy_header must be 0, 1 or 2");
     };
+    let verify = Verify::of(to.ssl_verify_peer, to.ssl_verify_host);
+    let tls = match (is_sealed(to), to.certificate) {
+        (false, _) => None,
+        (true, certificate) => {
+            let host_header = to.host_header.map(|host| host.lossy().into_owned());
+            let origin =
+                Origin { verify, sni: to.ssl_sni, ..Origin::of(vrt::host_alone(&host_header.unwrap_or_default())) };
+            let own =
+                if certificate.is_empty() { None } else { Some(String::from_utf8_lossy(certificate).into_owned()) };
+            let own = own.map(|path| OwnCertificate::read(path.as_ref())).transpose();
+            Some(own.map(|certificate| Origin { certificate, ..origin }))
+        }
+    };
+    if let Some(Err(reason)) = &tls {
+        return refused(reason);
+    }
     let spec = BackendSpec {
         hosthdr: to.host_header.map(|host| host.lossy().into_owned()),
         connect_timeout: to.connect_timeout,
@@ -168,7 +207,7 @@ fn plan(call: &mut Call<'_>, name: &str, who: &str, to: &Place<'_>) -> Result<Pl
         max_connections,
         proxy_header,
         probe: probe(call, to.probe),
-        ..BackendSpec::new(name, Endpoint::default())
+        ..BackendSpec::new(name, Endpoint { tls, ..Endpoint::default() })
     };
     Ok(Plan {
         module: "goto",
@@ -201,13 +240,30 @@ mod tests {
             ("a.example:81", "a.example 81"),
             ("HTTP://a.example:81/b?c", "a.example 81"),
             ("http://a.example", "a.example "),
+            ("https://a.example/", "a.example "),
+            ("HTTPS://a.example:8443/b", "a.example 8443"),
             ("[::1]:80", "::1 80"),
             ("[::1]", "::1 "),
             ("::1", "::1 "),
         ] {
             assert_eq!(show(text).as_deref(), Some(wanted), "{text}");
         }
-        for text in ["", ":80", "a:", "a:b", "a:99999", "a/b", "a b", "http://", "[::1", "[::1]80", "u@h", "x\r\n"] {
+        for text in [
+            "",
+            ":80",
+            "a:",
+            "a:b",
+            "a:99999",
+            "a/b",
+            "a b",
+            "http://",
+            "https://",
+            "https:///a",
+            "[::1",
+            "[::1]80",
+            "u@h",
+            "x\r\n",
+        ] {
             assert_eq!(show(text), None, "{text:?}");
         }
     }

@@ -10,6 +10,7 @@ use base::Vxid;
 use message::chars::is_token;
 use shm::vsl::Marker;
 use tables::Tag;
+use tls::verify::Verify;
 use vrt::vmod::{BLOB, BOOL, Call, CallResult, INT, STRING, VOID, give, wait};
 use vrt::{Blob, Failure, HeadId, Text, Value, Var};
 
@@ -21,9 +22,12 @@ const MAX: usize = 64;
 
 vrt::vmod! {
     /// Requests out of VCL, to others or back to this server. A request has a number, which init() gives it; what it was told
-    /// belongs to the task, which may have 64 of them. It may take 30 s, its answer 10 MB. Not built: https, for which a TLS
-    /// proxy must stand before the other side. A request that fails has the status 0, and the log says why
+    /// belongs to the task, which may have 64 of them. It may take 30 s, its answer 10 MB. An https
+    /// server's certificate must be for its name, from an authority that the system trusts. A request that fails has the
+    /// status 0, and the log says why
     pub(crate) static VMOD = http;
+
+    needs { Authorities }
 
     functions {
         /// Begins a request: a GET without fields, in the place of what had the number
@@ -48,8 +52,8 @@ vrt::vmod! {
         /// How many requests deep a request to this server may be, 1 at first; a deeper one isn't sent
         fn req_set_max_loops(n: INT, loops: INT) -> VOID = req_set_max_loops;
 
-        /// A number by curl's name, with or without CURLOPT_: TIMEOUT, TIMEOUT_MS, CONNECTTIMEOUT, CONNECTTIMEOUT_MS, and
-        /// SSL_VERIFYHOST and SSL_VERIFYPEER, which http has no use for. Others fail
+        /// A number by curl's name, with or without CURLOPT_: TIMEOUT, TIMEOUT_MS, CONNECTTIMEOUT, CONNECTTIMEOUT_MS;
+        /// SSL_VERIFYHOST and SSL_VERIFYPEER, 0 to take a certificate for another name, or any. Others fail
         fn req_set_iparam(n: INT, name: STRING, value: INT) -> VOID = set_number;
 
         /// A text by curl's name: POSTFIELDS, a body to POST; CUSTOMREQUEST, USERAGENT, REFERER, COOKIE. Others fail
@@ -272,11 +276,22 @@ fn set_number(call: &mut Call<'_>, n: i64, name: Option<&Text>, value: i64) -> C
         "TIMEOUT_MS" => request.limit = Duration::from_millis(value),
         "CONNECTTIMEOUT" => request.connect_limit = Duration::from_secs(value),
         "CONNECTTIMEOUT_MS" => request.connect_limit = Duration::from_millis(value),
-        // Of TLS, which there is none of.
-        "SSL_VERIFYHOST" | "SSL_VERIFYPEER" => {}
+        "SSL_VERIFYPEER" => set_verify(&mut request.verify, value != 0, Verify::Nothing),
+        "SSL_VERIFYHOST" => set_verify(&mut request.verify, value != 0, Verify::Chain),
         _ => return fail(format!("http.req_set_iparam(): {name} isn't built into Lacquer")),
     }
     give(())
+}
+
+/// Checks everything, or only what is left.
+fn set_verify(verify: &mut Verify, is_checked: bool, left: Verify) {
+    *verify = match (*verify, is_checked) {
+        // Of a certificate that nobody vouches for the name says nothing.
+        (Verify::Nothing, false) => Verify::Nothing,
+        (_, false) => left,
+        (before, true) if before == left => Verify::ChainAndName,
+        (before, true) => before,
+    };
 }
 
 fn set_text(call: &mut Call<'_>, n: i64, name: Option<&Text>, value: &[u8]) -> CallResult<VOID> {

@@ -2,9 +2,10 @@
 //! vmod_redis of libvmod-redis: commands of VCL to Redis servers. Each database has connections of its own, shared by all threads and
 //! bounded; who finds none waits for one. A command that gets no answer has no reply, and a VCL_Error record
 //! once VCL asks for it. Not built: clusters, sentinels,
-//! weights, TLS, finding out a server's role, functions that stand for methods, statistics. EVAL is sent as it is.
+//! weights, finding out a server's role, functions that stand for methods, statistics. EVAL is sent as it is.
 
 mod resp;
+mod security;
 mod server;
 
 use std::cell::RefCell;
@@ -18,6 +19,7 @@ use vrt::vmod::{Call, CallResult, VOID, give, wait};
 use vrt::{Failure, Method, Text};
 
 use self::resp::Reply;
+use self::security::Security;
 use self::server::{Database, Login, Role};
 use vmod_support::args::fail;
 
@@ -93,8 +95,10 @@ vrt::vmod_args! {
 }
 
 vrt::vmod! {
-    /// Commands to Redis servers; a reply has 8 MB and 100,000 values at most. Not built: clusters, sentinels, weights, TLS
+    /// Commands to Redis servers; a reply has 8 MB and 100,000 values at most. Not built: clusters, sentinels, weights
     pub(crate) static VMOD = redis;
+
+    needs { Authorities }
 
     functions {
         /// Nothing; fails when there are rules
@@ -111,7 +115,9 @@ vrt::vmod! {
 
     /// Servers by HOST:PORT or the path of a socket; auto counts as master. Times are in milliseconds, ttls in seconds; 0 is
     /// a minute, or no ttl. Each server has max_connections at most, shared by all threads; 128 without shared_connections.
-    /// debug writes each command's name as a Debug record
+    /// debug writes each command's name as a Debug record. With tls servers are spoken to by TLS, unless they are paths: their
+    /// certificates must come from an authority of tls_cafile and the files of tls_capath, else of the system, and be for
+    /// tls_sni, if that is given; tls_certfile and tls_keyfile are ours, for servers that ask
     object db(..DatabaseArgs<'_>) -> Arc<Database> = new, methods {
         /// Another server, master or slave
         fn add_server(location: STRING, type: DbType) -> VOID, only(Method::Init.set()) = add_server;
@@ -542,13 +548,15 @@ fn new(_: &mut Call<'_>, name: &str, args: DatabaseArgs<'_>) -> Result<Arc<Datab
         (false, 1..=MAX_CONNECTIONS) => OWN_CONNECTIONS,
         _ => return fail(format!("redis: {name}: max_connections are 1 to {MAX_CONNECTIONS}")),
     };
-    if args.tls {
-        return fail(format!("redis: {name}: TLS isn't built into Lacquer: a TLS proxy must stand before the server"));
-    }
+    let security = match args.tls {
+        true => Some(Security::new(&args).map_err(|reason| Failure::new(format!("redis: {name}: {reason}")))?),
+        false => None,
+    };
     let seconds = |number: i64| Duration::from_secs(u64::try_from(number).unwrap_or(0));
     let login =
         Login { user: text(args.user), password: text(args.password), is_resp3: args.protocol == Protocol::Resp3 };
     let mut database = Database::new(name, most as usize, login);
+    database.security = security;
     database.connect_limit = millis(args.connection_timeout, name)?;
     database.life = seconds(args.connection_ttl);
     database.limit = millis(args.command_timeout, name)?;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_reqwest: requests out of VCL by name, and a backend that is a URL. The backend's end of a fetch's connection
 //! (`local`) is a client (`client`) that sends the request on, follows redirections, and hands the answer back as it comes.
-//! There is no TLS.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -14,13 +13,16 @@ use backend::{BackendSpec, BodyStatus, Director, Responder};
 use message::chars::is_token;
 use net::{IdleState, ParkedStream, Stream};
 use parking_lot::Mutex;
+use tls::origin::at_large;
+use tls::verify::Verify;
 use vrt::vmod::kinds::Plain;
 use vrt::vmod::{Call, CallResult, INT, STRING, VOID, give, wait};
 use vrt::{Failure, Text};
 
-use crate::support::client::{self, Answer, MAX_AT_ONCE, Request, RequestGuard, Slot};
+use crate::support::client::{self, Answer, MAX_AT_ONCE, Request, RequestGuard, Slot, UrlParts};
 use crate::support::local::{self, Answering};
 use crate::support::talk::{Dialogue, Upload};
+use crate::support::{sealed, tunnel};
 use vmod_support::args::fail;
 
 /// Requests of a task.
@@ -62,11 +64,12 @@ vrt::vmod_args! {
 }
 
 vrt::vmod! {
-    /// Requests out of VCL by name, and a backend that is a URL and follows redirections. Not built: https, for which a TLS
-    /// proxy must stand before the other side; an https base_url, https=true and an https proxy are refused when the VCL is
-    /// loaded, another https URL fails. What only TLS or HTTP/2 has a use for (accept_invalid_certs,
-    /// accept_invalid_hostnames, https_proxy) does nothing
+    /// Requests out of VCL by name, and a backend that is a URL and follows redirections. An https server's certificate must
+    /// come from an authority that the system trusts, unless accept_invalid_certs, and be for its name, unless
+    /// accept_invalid_hostnames
     pub(crate) static VMOD = reqwest;
+
+    needs { Authorities }
 
     /// A client, which keeps connections. follow is how many redirections in a row are followed, 0 none; timeout is for a
     /// whole request, connect_timeout for each connection, none without them; a request out of VCL has 10 minutes then. A
@@ -102,7 +105,7 @@ vrt::vmod! {
         fn error(name: STRING) -> STRING, waits = error;
 
         /// The backend. It asks for base_url with bereq.url behind it, or bereq.url if that is a whole URL, or it and
-        /// bereq.http.host
+        /// bereq.http.host, by https if that is set
         fn backend() -> BACKEND = |this: &ClientObject, _| Some(this.director.clone());
     }
 }
@@ -171,18 +174,62 @@ struct Client {
     follow: usize,
     limit: Duration,
     connect_limit: Duration,
-    /// The HTTP proxy's URL.
-    proxy: Option<String>,
+    verify: Verify,
+    /// Hosts without a base_url are asked by https.
+    is_https: bool,
+    /// The proxies' URLs, for http and for https.
+    proxies: [Option<String>; 2],
     idle: Mutex<Vec<Idle>>,
     /// Whether a task looks after them.
     is_swept: AtomicBool,
 }
 
-/// A connection kept for later, by host and port.
+/// A connection kept for later, by the route that it is.
 struct Idle {
     to: String,
     stream: ParkedStream,
     since: Instant,
+}
+
+/// How a URL's host is reached.
+struct Route<'a> {
+    /// Whether there is TLS with the first hop, its host and port.
+    first: (bool, &'a str, &'a str),
+    way: Way,
+    place: &'a UrlParts<'a>,
+}
+
+/// What the first hop is.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// The host itself.
+    Straight,
+    /// A proxy that is asked for the whole URL.
+    Asked,
+    /// A proxy that passes on what it can't read.
+    Tunnel,
+}
+
+impl Route<'_> {
+    /// What connections have in common that can stand for each other.
+    fn name(&self) -> String {
+        let (is_sealed, host, port) = self.first;
+        let (scheme, end) = (if is_sealed { "https" } else { "http" }, self.place);
+        match self.way {
+            Way::Straight | Way::Asked => format!("{scheme}://{host}:{port}"),
+            Way::Tunnel => format!("{scheme}://{host}:{port} {}:{}", end.host, end.port),
+        }
+    }
+
+    async fn connect(&self, limit: Duration, verify: Verify) -> Result<Stream, String> {
+        let (is_sealed, host, port) = self.first;
+        if self.way != Way::Tunnel {
+            return client::connect(host, port, limit, is_sealed.then_some(verify)).await;
+        }
+        let stream = client::connect(host, port, limit, None).await?;
+        tunnel::through(&stream, self.place.host, self.place.port, limit).await?;
+        sealed::seal(stream, &at_large(verify)?, self.place.host, limit).await
+    }
 }
 
 /// The requests of a task, by client and name.
@@ -200,23 +247,18 @@ fn owned(text: Option<&Text>) -> Option<String> {
 
 fn new(call: &mut Call<'_>, name: &str, args: ClientArgs<'_>) -> Result<ClientObject, Failure> {
     let refused = |what: &str| fail(format!("reqwest: couldn't initialize {name}: {what}"));
-    let no_tls = "https isn't built into Lacquer: a TLS proxy must stand before the other side";
     let base_url = owned(args.base_url);
     if base_url.is_some() && args.https.is_some() {
         return refused("can't take both an https and a base_url argument");
     }
-    if args.https == Some(true) {
-        return refused(no_tls);
-    }
-    let proxy = owned(args.http_proxy);
-    for url in [&base_url, &proxy].into_iter().flatten() {
-        match client::place(url) {
-            Ok(_) => {}
-            Err(_) if url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) => {
-                return refused(no_tls);
-            }
-            Err(reason) => return refused(&format!("\"{}\": {reason}", url.escape_debug())),
+    let proxies = [owned(args.http_proxy), owned(args.https_proxy)];
+    for url in base_url.iter().chain(proxies.iter().flatten()) {
+        if let Err(reason) = client::place(url) {
+            return refused(&format!("\"{}\": {reason}", url.escape_debug()));
         }
+    }
+    if proxies[1].as_deref().is_some_and(|url| client::place(url).is_ok_and(|proxy| proxy.is_sealed)) {
+        return refused("an https_proxy is spoken to by http: its URL begins with http://");
     }
     let probe = crate::dynamic::probe(call, args.probe);
     if let Some(probe) = &probe {
@@ -224,9 +266,7 @@ fn new(call: &mut Call<'_>, name: &str, args: ClientArgs<'_>) -> Result<ClientOb
         match &probe.url {
             Some(url) if is_whole(url) => {}
             Some(_) => {
-                return refused(
-                    "failed to add probe: there is no base_url, and the probe's .url isn't a whole http:// URL",
-                );
+                return refused("failed to add probe: there is no base_url, and the probe's .url isn't a whole URL");
             }
             None => return refused("failed to add probe: it must have a .url"),
         }
@@ -237,7 +277,9 @@ fn new(call: &mut Call<'_>, name: &str, args: ClientArgs<'_>) -> Result<ClientOb
         follow: usize::try_from(args.follow).unwrap_or(0),
         limit: args.timeout.unwrap_or_default(),
         connect_limit: args.connect_timeout.unwrap_or_default(),
-        proxy,
+        verify: Verify::of(!args.accept_invalid_certs, !args.accept_invalid_hostnames),
+        is_https: args.https == Some(true),
+        proxies,
         idle: Mutex::default(),
         is_swept: AtomicBool::new(false),
     });
@@ -267,6 +309,7 @@ fn init(this: &ClientObject, call: &mut Call<'_>, name: &[u8], url: Option<&Text
         body: None,
         limit: client.limit,
         connect_limit: client.connect_limit,
+        verify: client.verify,
     };
     let (all, key) = (&mut call.ctx.task().get::<Requests>().0, key(this, name));
     if all.len() >= MAX && !all.contains_key(&key) {
@@ -344,7 +387,7 @@ fn redirected(request: &mut Request, status: u16, location: &[u8]) -> Result<(),
     let old = request.url.clone();
     request.url = client::join(&old, &String::from_utf8_lossy(location));
     let (from, to) = (client::place(&old)?, client::place(&request.url)?);
-    let is_same = (from.host, from.port) == (to.host, to.port);
+    let is_same = (from.is_sealed, from.host, from.port) == (to.is_sealed, to.host, to.port);
     let mut gone: Vec<&[u8]> = vec![&b"host"[..], b"referer"];
     if !is_same {
         gone.extend(SECRETS);
@@ -411,14 +454,12 @@ impl Client {
         mut stream: Option<(&mut Responder, Option<u64>)>,
     ) -> Result<(Dialogue, String), String> {
         let place = client::place(&request.url)?;
-        let (host, port, target) = match &self.proxy {
-            None => (place.host, place.port, place.path.clone()),
-            Some(proxy) => {
-                let proxy = client::place(proxy)?;
-                (proxy.host, proxy.port, format!("http://{}{}", place.authority, place.path))
-            }
+        let route = self.route(&place)?;
+        let target = match route.way {
+            Way::Asked => format!("http://{}{}", place.authority, place.path),
+            Way::Straight | Way::Tunnel => place.path.clone(),
         };
-        let to = format!("{host}:{port}");
+        let to = route.name();
         let length = match &stream {
             None => request.length(),
             Some((_, len)) => len.map(|len| len.to_string()),
@@ -435,7 +476,7 @@ impl Client {
             let is_kept = kept.is_some();
             let connection = match kept.take() {
                 Some(connection) => connection,
-                None => client::connect(host, port, self.connect_limit).await?,
+                None => route.connect(self.connect_limit, self.verify).await?,
             };
             let mut talk = Dialogue::over(connection);
             let upload = match stream.take() {
@@ -450,6 +491,17 @@ impl Client {
                 Ok(()) => return Ok((talk, to)),
                 Err(_) if is_kept && !talk.has_begun() => {}
                 Err(reason) => return Err(reason),
+            }
+        }
+    }
+
+    fn route<'a>(&'a self, place: &'a UrlParts<'a>) -> Result<Route<'a>, String> {
+        match &self.proxies[usize::from(place.is_sealed)] {
+            None => Ok(Route { first: (place.is_sealed, place.host, place.port), way: Way::Straight, place }),
+            Some(proxy) => {
+                let proxy = client::place(proxy)?;
+                let way = if place.is_sealed { Way::Tunnel } else { Way::Asked };
+                Ok(Route { first: (proxy.is_sealed, proxy.host, proxy.port), way, place })
             }
         }
     }
@@ -509,7 +561,7 @@ impl Client {
             Some(base) => Ok(format!("{base}{target}")),
             None if !target.starts_with('/') => Ok(target.to_owned()),
             None if host.is_empty() => Err("no base_url, no host in bereq.url, and no bereq.http.host".to_owned()),
-            None => Ok(format!("http://{host}{target}")),
+            None => Ok(format!("{}://{host}{target}", if self.is_https { "https" } else { "http" })),
         }
     }
 
@@ -528,6 +580,7 @@ impl Client {
             body: None,
             limit: self.limit,
             connect_limit: self.connect_limit,
+            verify: self.verify,
         };
         if host.is_empty() {
             request.unset(b"host");
@@ -610,7 +663,8 @@ mod tests {
         check("POST", 307, "/x", "POST http://a/x X,Cookie,Authorization,Content-Type,Referer body true");
         check("PUT", 308, "http://o/", "PUT http://o/ X,Content-Type,Referer body true");
         check("GET", 301, "http://a:81/", "GET http://a:81/ X,Referer body false");
-        check("GET", 301, "https://a/", "https isn't built into Lacquer");
+        check("GET", 301, "https://a/", "GET https://a/ X,Referer body false");
+        check("GET", 301, "https://a:80/", "GET https://a:80/ X,Referer body false");
         check("GET", 301, "http://", "no host");
     }
 }

@@ -2,7 +2,7 @@
 //! vmod_s3 of Varnish Enterprise: a bucket as a backend, and requests signed by AWS Signature Version 4 (or Google's form of
 //! it). What names have, and how they are looked up, is dynamic's. A director's requests are signed when they are sent, after
 //! vcl_backend_fetch; the body's hash is part of it when std.cache_req_body keeps the body, else it is UNSIGNED-PAYLOAD. Not built: IAM
-//! roles, and TLS: an https endpoint, or one with port 443, is refused.
+//! roles.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use backend::{BackendSpec, Endpoint, Outgoing, OutgoingBody, RequestSigner, RequestSignerRef};
 use parking_lot::Mutex;
 use tables::Tag;
+use tls::origin::Origin;
 use vrt::regex::Regex;
 use vrt::vmod::Words;
 use vrt::vmod::{BACKEND, BOOL, Call, CallResult, VOID, give};
@@ -32,11 +33,14 @@ vrt::words! {
 
 vrt::vmod! {
     /// Buckets as backends, and requests signed by AWS Signature Version 4. The payload's hash is signed when
-    /// std.cache_req_body keeps the body. Not built: https, for which a TLS proxy must stand before the endpoint
+    /// std.cache_req_body keeps the body
     pub(crate) static VMOD = s3;
 
-    /// A director over the addresses of HOST, HOST:PORT or http://HOST:PORT, which is the Host of its requests; with a key
-    /// they are signed as vcl_backend_fetch leaves them
+    needs { Authorities }
+
+    /// A director over the addresses of HOST, HOST:PORT or http[s]://HOST:PORT, which is the Host of its requests; by https
+    /// with https:// or port 443, where the certificate must be for it, from an authority that the system trusts. With a key
+    /// requests are signed as vcl_backend_fetch leaves them
     object director(bucket: STRING, region: STRING, endpoint: STRING) -> Director = new_director, methods {
         /// The director. The first time it waits for the lookup
         fn backend() -> BACKEND, waits = backend;
@@ -142,27 +146,21 @@ fn new_director(
     let Some(region) = region.filter(|_| !bucket.is_empty()) else {
         return refused("a director has a bucket and a region".to_owned());
     };
-    let has_tls = endpoint.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"));
-    let split = crate::goto::split(&endpoint);
-    if has_tls || split.as_ref().is_some_and(|(_, port)| port.as_deref() == Some("443")) {
-        return refused("https isn't built into Lacquer: a TLS proxy must stand before the endpoint".to_owned());
-    }
-    let Some((host, port)) = split else {
-        return refused(format!("\"{}\" is neither HOST, HOST:PORT nor http://HOST:PORT", endpoint.escape_debug()));
+    let Some((host, port)) = crate::goto::split(&endpoint) else {
+        return refused(format!("\"{}\" is neither HOST, HOST:PORT nor http[s]://HOST:PORT", endpoint.escape_debug()));
     };
-    let port = port.unwrap_or_else(|| "80".to_owned());
-    let authority = match (host.contains(':'), port.as_str()) {
-        (false, "80") => host.clone(),
-        (false, port) => format!("{host}:{port}"),
-        (true, "80") => format!("[{host}]"),
-        (true, port) => format!("[{host}]:{port}"),
-    };
+    let is_https = crate::goto::is_https(&endpoint) || port.as_deref() == Some("443");
+    let usual = if is_https { "443" } else { "80" };
+    let port = port.unwrap_or_else(|| usual.to_owned());
+    let shown = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+    let authority = if port == usual { shown } else { format!("{shown}:{port}") };
+    let tls = is_https.then(|| Ok(Origin::of(&host)));
     let settings = Settings { region, ..Settings::default() };
     let signer = Arc::new(Signer { host: Some(authority.clone()), settings: Mutex::new(settings) });
     let spec = BackendSpec {
         hosthdr: Some(authority),
         signer: Some(RequestSignerRef(signer.clone())),
-        ..BackendSpec::new(name, Endpoint::default())
+        ..BackendSpec::new(name, Endpoint { tls, ..Endpoint::default() })
     };
     let plan = Plan {
         module: "s3",

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use vrt::Failure;
 
 use super::resp::{self, Reader, Reply};
+use super::security::Security;
 use crate::support::{client, wire};
 
 /// No command takes longer, whatever VCL says.
@@ -46,6 +47,8 @@ pub(super) struct Database {
     pub(super) sick_for: Duration,
     pub(super) master_only: bool,
     pub(super) says_all: bool,
+    /// With TLS.
+    pub(super) security: Option<Security>,
     login: Login,
     most: usize,
     turn: AtomicUsize,
@@ -94,6 +97,7 @@ impl Database {
             sick_for: Duration::ZERO,
             master_only: false,
             says_all: false,
+            security: None,
             login,
             most,
             turn: AtomicUsize::new(0),
@@ -187,7 +191,13 @@ impl Database {
         let limit = if self.connect_limit.is_zero() { LONGEST } else { self.connect_limit.min(LONGEST) };
         let begun = async {
             let stream = match &server.place {
-                ConnectionSlot::Inet(host, port) => client::connect(host, port, limit).await?,
+                ConnectionSlot::Inet(host, port) => {
+                    let stream = client::open(host, port, limit).await?;
+                    match &self.security {
+                        None => stream,
+                        Some(security) => security.seal(stream, host, limit).await?,
+                    }
+                }
                 ConnectionSlot::Unix(path) => match net::connect(&Target::Unix(path.clone()), limit).await {
                     Ok(stream) => stream,
                     Err(ConnectError::Os(reason)) => return Err(reason.to_string()),

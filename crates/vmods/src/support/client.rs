@@ -14,6 +14,10 @@ use net::{ConnectError, Stream, Target};
 use tokio::sync::Notify;
 use vrt::{Ctx, HeadId};
 
+use tls::origin::at_large;
+use tls::verify::Verify;
+
+use crate::support::sealed;
 use crate::support::talk::{Dialogue, Upload};
 
 /// Lines of a request's head.
@@ -55,6 +59,8 @@ pub(crate) struct Request {
     /// How long it may take in all; zero: as long as it likes.
     pub(crate) limit: Duration,
     pub(crate) connect_limit: Duration,
+    /// What an https server's certificate must have.
+    pub(crate) verify: Verify,
 }
 
 #[derive(Debug)]
@@ -109,6 +115,8 @@ impl Slot {
 /// A URL taken apart.
 #[derive(Debug, PartialEq)]
 pub(crate) struct UrlParts<'a> {
+    /// Whether it is https.
+    pub(crate) is_sealed: bool,
     pub(crate) host: &'a str,
     pub(crate) port: &'a str,
     /// As it stands in the URL: the Host field.
@@ -119,7 +127,15 @@ pub(crate) struct UrlParts<'a> {
 impl Default for Request {
     fn default() -> Self {
         let (limit, connect_limit) = (Duration::from_secs(30), Duration::from_secs(5));
-        Request { url: String::new(), method: b"GET".to_vec(), fields: Vec::new(), body: None, limit, connect_limit }
+        Request {
+            url: String::new(),
+            method: b"GET".to_vec(),
+            fields: Vec::new(),
+            body: None,
+            limit,
+            connect_limit,
+            verify: Verify::ChainAndName,
+        }
     }
 }
 
@@ -212,12 +228,13 @@ pub(crate) fn fields_of(head: &Head) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 pub(crate) fn place(url: &str) -> Result<UrlParts<'_>, &'static str> {
-    let Some((scheme, rest)) = url.split_once("://") else { return Err("a URL begins with http://") };
-    match scheme.to_ascii_lowercase().as_str() {
-        "http" => {}
-        "https" => return Err("https isn't built into Lacquer"),
-        _ => return Err("a URL begins with http://"),
-    }
+    const NO_SCHEME: &str = "a URL begins with http:// or https://";
+    let (scheme, rest) = url.split_once("://").ok_or(NO_SCHEME)?;
+    let (is_sealed, usual_port) = match scheme.to_ascii_lowercase().as_str() {
+        "http" => (false, "80"),
+        "https" => (true, "443"),
+        _ => return Err(NO_SCHEME),
+    };
     if url.bytes().any(|b| b <= b' ' || b == 0x7f) {
         return Err("a URL has no blanks");
     }
@@ -234,12 +251,12 @@ pub(crate) fn place(url: &str) -> Result<UrlParts<'_>, &'static str> {
     if host.is_empty() || authority.contains('@') {
         return Err("no host");
     }
-    let port = port.filter(|port| !port.is_empty()).unwrap_or("80");
+    let port = port.filter(|port| !port.is_empty()).unwrap_or(usual_port);
     if !port.bytes().all(|b| b.is_ascii_digit()) || port.parse::<u16>().is_err() {
         return Err("no port");
     }
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    Ok(UrlParts { host, port, authority, path })
+    Ok(UrlParts { is_sealed, host, port, authority, path })
 }
 
 /// The URL of a reference (RFC 3986 5.2) in an answer to `base`.
@@ -289,7 +306,8 @@ pub(crate) async fn ask(request: &Request) -> Result<Answer, String> {
         [("Connection", "close")].into_iter().chain(length.as_deref().map(|len| ("Content-Length", len))).collect();
     let head = request.head(&place.path, place.authority, &fields)?;
     let exchange = async {
-        let mut talk = Dialogue::over(connect(place.host, place.port, request.connect_limit).await?);
+        let verify = place.is_sealed.then_some(request.verify);
+        let mut talk = Dialogue::over(connect(place.host, place.port, request.connect_limit, verify).await?);
         talk.send(&head, request.upload()).await?;
         talk.receive_head().await?;
         talk.answer().await
@@ -297,8 +315,17 @@ pub(crate) async fn ask(request: &Request) -> Result<Answer, String> {
     rt::timeout(request.limit, exchange).await.unwrap_or_else(|_| Err("no answer in time".to_owned()))
 }
 
-/// A new connection.
-pub(crate) async fn connect(host: &str, port: &str, limit: Duration) -> Result<Stream, String> {
+/// A new connection; a sealed one if it is said what the other side's certificate must have. Trusted is whom the system trusts.
+pub(crate) async fn connect(host: &str, port: &str, limit: Duration, verify: Option<Verify>) -> Result<Stream, String> {
+    let stream = open(host, port, limit).await?;
+    match verify {
+        None => Ok(stream),
+        Some(verify) => sealed::seal(stream, &at_large(verify)?, host, limit).await,
+    }
+}
+
+/// A new connection as it is.
+pub(crate) async fn open(host: &str, port: &str, limit: Duration) -> Result<Stream, String> {
     let (host, port) = (host.to_owned(), port.to_owned());
     let found = rt::blocking(move || net::resolve::resolve_now(Some(&host), &port, false)).await;
     let addresses: Vec<SocketAddr> = found.map_err(|reason| reason.to_string())?;
@@ -326,8 +353,9 @@ mod tests {
         assert_eq!(show("http://h/a?b#c"), "h 80 h /a?b");
         assert_eq!(show("HTTP://h:81?b"), "h 81 h:81 /?b");
         assert_eq!(show("http://[::1]:81"), "::1 81 [::1]:81 /");
-        assert_eq!(show("https://h/"), "https isn't built into Lacquer");
-        assert_eq!(["/a", "ftp://h"].map(show), ["a URL begins with http://"; 2]);
+        assert_eq!(show("https://h/"), "h 443 h /");
+        assert_eq!(show("HTTPS://h:80/"), "h 80 h:80 /");
+        assert_eq!(["/a", "ftp://h"].map(show), ["a URL begins with http:// or https://"; 2]);
         assert_eq!(["http://", "http:///a", "http://u@h/", "http://[::1"].map(show), ["no host"; 4]);
         assert_eq!(["http://[::1]x/", "http://h:80@o/"].map(show), ["no host"; 2]);
         assert_eq!(["http://h:x/", "http://h:65536/", "http://h:+80/", "http://[::1]:x"].map(show), ["no port"; 4]);
@@ -373,7 +401,7 @@ mod tests {
         /// What a URL was made of is found in it again.
         #[test]
         fn parts_of_a_url(
-            scheme in "[hH]ttp|HTTP",
+            scheme in "[hH]ttp|HTTP|https|HTTPS",
             host in "[a-z0-9.-]{1,20}|\\[[0-9a-f:]{2,20}\\]",
             port in proptest::option::of(proptest::prelude::any::<u16>()),
             path in "(/[a-z0-9:@%\\[\\]]{0,8}){0,4}",
@@ -384,7 +412,7 @@ mod tests {
             let url = format!("{scheme}://{authority}{path}{query}{fragment}");
             let Ok(place) = place(&url) else { panic!("{url} was refused") };
             proptest::prop_assert_eq!(place.host, host.trim_matches(['[', ']']));
-            proptest::prop_assert_eq!(place.port, port.map_or_else(|| "80".to_owned(), |port| port.to_string()));
+            proptest::prop_assert_eq!(place.port, port.map_or_else(|| if place.is_sealed { "443" } else { "80" }.to_owned(), |port| port.to_string()));
             proptest::prop_assert_eq!(place.authority, &authority);
             let slash = if path.is_empty() { "/" } else { "" };
             proptest::prop_assert_eq!(place.path, format!("{slash}{path}{query}"));

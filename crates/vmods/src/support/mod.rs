@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What several modules of this crate share, and no module itself: patterns compiled once (`pattern`), JSON values
-//! (`values`), whole bodies for filters (`body_collector`); the HTTP client (`client`, over `talk` and `wire`), and backends
+//! (`values`), whole bodies for filters (`body_collector`); the HTTP client (`client`, over `talk`, `wire`, `sealed` and `tunnel`), and backends
 //! without a connection (`local`). What modules of `vmods-crypto` need as well lies in `vmod-support`.
 
 pub(crate) mod body_collector;
 pub(crate) mod client;
 pub(crate) mod local;
 pub(crate) mod pattern;
+pub(crate) mod sealed;
 pub(crate) mod talk;
+pub(crate) mod tunnel;
 pub(crate) mod values;
 pub(crate) mod wire;
