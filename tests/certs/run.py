@@ -55,6 +55,8 @@ def put(directory, name, text):
 
 def names_and_listeners(report, o, d, ca):
     """-A: a listener's own certificates, the global ones, defaults, wildcards, two files, what aborts."""
+    status, said = started(o, d, "-A", str(put(d, "tls.conf", 'frontend = "127.0.0.1:0"\npem-file = "here.pem"')))
+    report.check(status != 0 and f"'{os.getcwd()}/here.pem'" in said, f"a path is meant from where the server was started: {said}")
     own, wild, last = ca.leaf("own.example"), ca.leaf("*.wild.example", subject="wild"), ca.leaf("last.example", "www.last.example")
     bare = ca.leaf(subject="bare.example")
     conf = put(d, "tls.conf", f"""

@@ -10,8 +10,8 @@ use crate::words::CommandLine;
 const USAGE: &str = "\
 Usage: lacquer tls status [options]
 
-Says which certificates a running server has, the next to expire first: for which listener, until when, for which names, and what
-is wrong: files that changed and are of no use, or a renewal that fails.
+Says which certificates a running server has, the next to expire first: for which listener, until when, for which
+names, and what is wrong: files that changed and are of no use, or a renewal that fails.
 
  -n <dir>           The working directory of the server
  -T <host:port>     Where its manager listens

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! From a file of `-A`, and listeners of `-a`, to scopes and certificates.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::fnmatch;
 use tls::bundle::{Authorities, Entry, GLOBAL, Scope};
@@ -29,7 +29,10 @@ impl Config {
         let bytes = jail.privileged(|| files::bytes_of(path, LONGEST_CONFIG));
         let bytes = bytes.or_else(|reason| argument(format!("-A: Cannot open '{path}': {reason}")))?;
         let text = std::str::from_utf8(&bytes).or_else(|_| argument(format!("-A: {path} isn't text")))?;
-        let file = hitch::read(text).or_else(|e| argument(format!("-A: {path}: {e}")))?;
+        let mut file = hitch::read(text).or_else(|e| argument(format!("-A: {path}: {e}")))?;
+        if let Ok(here) = std::env::current_dir() {
+            anchor(&mut file, &here);
+        }
         if let Some(block) = file.acme.first() {
             return argument(format!("-A: {path} line {}: there is no ACME client here", block.line));
         }
@@ -67,6 +70,20 @@ impl Config {
             .chain(alpn.map(|name| format!("-A: {path}: alpn-protos: {name} isn't spoken here, and isn't offered")))
             .collect()
     }
+}
+
+/// Paths are meant from where the program was started: it is about to go into its workdir.
+fn anchor(file: &mut hitch::File, here: &Path) {
+    let anchor = |path: &mut String| *path = here.join(&*path).to_string_lossy().into_owned();
+    let certificates =
+        file.frontends.iter_mut().flat_map(|frontend| &mut frontend.certificates).chain(&mut file.certificates);
+    for pem in certificates {
+        anchor(&mut pem.path);
+        [&mut pem.key, &mut pem.ocsp, &mut pem.said.client_ca].into_iter().flatten().for_each(anchor);
+    }
+    let said = file.frontends.iter_mut().map(|frontend| &mut frontend.said).chain([&mut file.said]);
+    said.filter_map(|said| said.client_ca.as_mut()).for_each(anchor);
+    [&mut file.pem_dir, &mut file.ticket_keys].into_iter().flatten().for_each(anchor);
 }
 
 /// The certificates of a server with these listeners for TLS, all of them staged.
