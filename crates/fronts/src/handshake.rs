@@ -76,9 +76,8 @@ async fn begin(conn: &mut Conn, sess: &Sess, deadline: Instant) -> Result<Chosen
         if let Some(chosen) = chosen {
             return chosen.inspect_err(|failure| refuse(conn.stream(), failure));
         }
-        conn.input.reserve(READ);
         let stream = conn.stream.as_ref().expect(crate::conn::AFTER_PIPE);
-        match stream.read_buf(&mut conn.input, Some(deadline)).await {
+        match stream.read_more(&mut conn.input, READ, Some(deadline)).await {
             Ok(0) => return Err(Failure::Handshake(HandshakeError::Closed)),
             Ok(_) => {}
             Err(error) => return Err(Failure::Handshake(error.into())),

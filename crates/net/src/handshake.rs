@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A handshake over a stream, of either role.
+//!
+//! A step of a server's takes a fifth of a millisecond or more, and anybody can ask for one. A thread takes one at a time, and between two of
+//! them it looks for events and serves who is ready: a flood of handshakes delays other connections by a step, not by all of them.
 
 use std::io;
+use std::rc::Rc;
 
 use rt::Instant;
 use tls::{Handshake, Info, Progress};
+use tokio::sync::Semaphore;
 
 use crate::sealed::Sealed;
 use crate::{IoError, Stream};
 
 /// What is read at once: most flights are shorter.
 const READ: usize = 4096;
+
+thread_local! {
+    static STEPS: Rc<Semaphore> = Rc::new(Semaphore::new(1));
+}
 
 /// Why no sealed stream came about.
 #[derive(Debug)]
@@ -82,7 +91,7 @@ async fn carry_out(
 ) -> Result<(), HandshakeError> {
     loop {
         let mut out = Vec::new();
-        let progress = handshake.advance(received, &mut out);
+        let progress = step(handshake, received, &mut out).await;
         if let Err(error) = progress {
             // An alert is few bytes: a socket that doesn't take them has a peer that doesn't read.
             let _ = stream.try_write(&out);
@@ -94,9 +103,20 @@ async fn carry_out(
             received.shrink_to_fit();
             return Ok(());
         }
-        received.reserve(READ);
-        if stream.read_buf(received, deadline).await? == 0 {
+        if stream.read_more(received, READ, deadline).await? == 0 {
             return Err(HandshakeError::Closed);
         }
     }
+}
+
+/// A step, when it is this handshake's turn. A client's are as many as we begin connections: they don't wait.
+async fn step(handshake: &mut Handshake, received: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<Progress, tls::Error> {
+    if !handshake.is_server() {
+        return handshake.advance(received, out);
+    }
+    let steps = STEPS.with(Rc::clone);
+    let _turn = steps.acquire().await;
+    let progress = handshake.advance(received, out);
+    rt::yield_now().await;
+    progress
 }

@@ -325,6 +325,29 @@ impl Stream {
         }
     }
 
+    /// Reads up to `bytes`, at least one, to the end of `into`, and makes room there only once there is something: who waits
+    /// holds no buffer. 0 is the end.
+    ///
+    /// # Errors
+    /// [`IoError::Timeout`] when `deadline` passes; `None` waits for ever.
+    pub async fn read_more(
+        &self,
+        into: &mut Vec<u8>,
+        bytes: usize,
+        deadline: Option<Instant>,
+    ) -> Result<usize, IoError> {
+        loop {
+            until(deadline, self.readable()).await?;
+            let held = into.capacity();
+            into.reserve(bytes);
+            match self.try_read_buf(into) {
+                Ok(n) => return Ok(n),
+                Err(error) => retry(error)?,
+            }
+            into.shrink_to(held);
+        }
+    }
+
     /// [`Stream::poll_read_buf`] for those who wait for it until `deadline`. `prepare` makes room in `into` once
     /// there is something to be read.
     pub fn poll_read_more(

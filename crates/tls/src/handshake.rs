@@ -69,6 +69,11 @@ impl Handshake {
         Ok(Handshake { side: Side::Client(Box::new(connection)), sni, kept: Vec::new() })
     }
 
+    /// Whether it is the server's side.
+    pub fn is_server(&self) -> bool {
+        matches!(self.side, Side::Server(..))
+    }
+
     /// Takes what came from the front of `received` and appends what is to be sent to `out`, also beside an error: the alert that tells the peer.
     /// A client begins without anything received.
     ///

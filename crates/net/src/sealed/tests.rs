@@ -289,3 +289,31 @@ proptest! {
         prop_assert!(read == all);
     }
 }
+
+#[test]
+fn handshakes_take_turns_with_everybody_else() {
+    rt::run(async {
+        let world = World::new();
+        let done = std::rc::Rc::new(std::cell::Cell::new(0));
+        let mut served = Vec::new();
+        let (clients, servers): (Vec<_>, Vec<_>) = (0..40).map(|_| memory::pair(Address::Unix, Address::Unix)).unzip();
+        for (client, server) in clients.into_iter().zip(servers) {
+            let (as_server, as_client) = world.both();
+            let done = done.clone();
+            drop(rt::spawn(async move {
+                let (server, _client) = tokio::join!(
+                    handshake(server.into(), as_server.unwrap(), Vec::new(), soon()),
+                    handshake(client.into(), as_client.unwrap(), Vec::new(), soon()),
+                );
+                done.set(done.get() + u32::from(server.is_ok()));
+            }));
+        }
+        while done.get() < 40 {
+            rt::yield_now().await;
+            served.push(done.get());
+        }
+        // Another task runs between any two that get done.
+        assert!(served.windows(2).all(|two| two[1] - two[0] <= 2), "{served:?}");
+    })
+    .unwrap();
+}
