@@ -70,7 +70,8 @@ async fn live(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, CloseState) {
     if (conn.sess.listener.has_proxy_header || conn.sess.listener.is_tls)
         && let Err(close) = Box::pin(begin(&mut conn)).await
     {
-        let has_input = !conn.input.is_empty();
+        // Who fails to shake hands may be in the midst of saying something.
+        let has_input = !conn.input.is_empty() || conn.sess.listener.is_tls;
         return (conn, close, CloseState { has_input, ..CloseState::default() });
     }
     loop {

@@ -136,11 +136,14 @@ impl Handshake {
     }
 
     fn is_done(&self) -> bool {
-        let common: &CommonState = match &self.side {
+        !self.common().is_handshaking()
+    }
+
+    fn common(&self) -> &CommonState {
+        match &self.side {
             Side::Server(connection, _) => connection,
             Side::Client(connection) => connection,
-        };
-        !common.is_handshaking()
+        }
     }
 
     /// Lets rustls do what can be done with the records kept.
@@ -165,14 +168,15 @@ impl Handshake {
         Err(Error::new(ErrorKind::Internal, "a handshake takes no end"))
     }
 
-    /// After an error rustls still has its alert for the peer. It gets the records again, as it remembers where its messages lie.
+    /// After an error rustls still has its alert for the peer. Once that is out it isn't asked again: it would look at the same
+    /// record a second time, and panic.
     fn say_why(&mut self, out: &mut Vec<u8>) {
         for _ in 0..MAX_STEPS {
-            let (used, turn) = self.turn(out);
-            self.kept.drain(..used);
-            if !matches!(turn, Ok(Turn::Goes)) {
+            if !self.common().wants_write() {
                 return;
             }
+            let (used, _) = self.turn(out);
+            self.kept.drain(..used);
         }
     }
 

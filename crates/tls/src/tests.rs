@@ -377,7 +377,30 @@ proptest! {
         client.unwrap().advance(&mut Vec::new(), &mut hello).unwrap();
         let at = at % hello.len();
         hello[at] = byte;
+        let again = hello.clone();
         hello.truncate(hello.len().min(HEADER.max(cut)));
+        hello.extend_from_slice(&again);
         let _ = server.unwrap().advance(&mut hello, &mut Vec::new());
+    }
+}
+
+#[test]
+fn what_follows_a_hello_too_early_is_answered_with_an_alert() {
+    let sealed_by_nobody = [&[23, 3, 3, 0, 40][..], &[b'x'; 40]].concat();
+    for version in [&TLS12, &TLS13] {
+        let (_, client) = World::with_versions(&[version]).both();
+        let mut hello = Vec::new();
+        client.unwrap().advance(&mut Vec::new(), &mut hello).unwrap();
+        for second in [&hello, &sealed_by_nobody] {
+            let (server, _) = World::with_versions(&[version]).both();
+            let (mut received, mut out) = ([&hello[..], second].concat(), Vec::new());
+            assert!(server.unwrap().advance(&mut received, &mut out).is_err());
+            let mut rest = &out[..];
+            while let Some(length) = whole(rest).unwrap().filter(|length| *length < rest.len()) {
+                rest = &rest[length..];
+            }
+            // In clear, or sealed with its type behind it.
+            assert!(rest.len() == 7 || rest.len() == HEADER + 2 + 1 + 16, "no alert at the end: {} bytes", rest.len());
+        }
     }
 }
