@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+//! Certificates that are staged, committed, read again and refused.
 
 use std::path::{Path, PathBuf};
 
@@ -342,4 +343,35 @@ fn what_is_staged_stays_so_while_a_file_changes() {
     );
     certs.roll_back();
     assert_eq!(list(&certs), "a:active ");
+}
+
+#[test]
+fn no_certificate_is_a_way_round_anothers_client_verify() {
+    let dir = Dir::new("detour");
+    let (open, closed) = (dir.certificate("open.pem", &["open"]), dir.certificate("closed.pem", &["closed"]));
+    let ca = dir.certificate("ca.crt", &["ca"]);
+    let asks = format!("pem-file = {{ cert = \"{closed}\" client-verify = required client-verify-ca = \"{ca}\" }}");
+    let begin = |text: &str| {
+        let config = dir.config(text);
+        let names: Vec<String> = config.listeners().map(|l| l.split('=').next().unwrap().to_owned()).collect();
+        super::begin(Some(&config), &names, false, &Jail::None)
+    };
+    let both = format!("pem-file = \"{open}\" {asks}");
+    for text in [
+        format!("frontend = {{ port = \"0\" {both} }}"),
+        format!("frontend = {{ port = \"0\" }} {both}"),
+        format!("frontend = {{ port = \"0\" match-global-certs = on pem-file = \"{open}\" }} {asks}"),
+    ] {
+        let refused = begin(&text).expect_err(&text);
+        assert!(refused.contains("frontend tls0") && refused.contains("differ in client-verify"), "{refused}");
+    }
+    let apart = format!("frontend = {{ port = \"0\" {asks} }} frontend = {{ port = \"0\" pem-file = \"{open}\" }}");
+    let mut certs = begin(&apart).unwrap();
+    load(&mut certs, "global", &dir.certificate("g.pem", &["g"])).unwrap();
+    commit(&mut certs);
+    let beside = Entry { scope: 1, ..entry(&mut certs, "beside", &open) };
+    certs.stage(vec![beside], false, &Jail::None).unwrap();
+    assert!(certs.with_staged().is_err(), "the CLI opens no way either");
+    certs.roll_back();
+    assert!(certs.with_staged().is_ok());
 }
