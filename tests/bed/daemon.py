@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 
@@ -225,6 +226,21 @@ def cpu(pids):
         except OSError:
             continue
     return total / os.sysconf("SC_CLK_TCK")
+
+
+MEASURED = """import resource, subprocess, sys
+p = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+sys.stdout.buffer.write(p.stdout)
+sys.stdout.flush()
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(p.returncode)"""
+
+
+def peak(argv, limit=600):
+    """Runs a program: its status, its output, the most memory that it had, in bytes. Started by a process that is small: what a program's
+    parent has when it starts it counts as the program's own."""
+    p = subprocess.run([sys.executable, "-c", MEASURED, *map(str, argv)], stdin=subprocess.DEVNULL, capture_output=True, timeout=limit)
+    return p.returncode, p.stdout, int(p.stderr.split()[-1]) * 1024
 
 
 def pss(pids):

@@ -18,7 +18,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
-from bed.daemon import Varnishd, die_with_parent, workdir
+from bed.daemon import Varnishd, die_with_parent, peak, workdir
 from bed.http import Client
 from bed.logs import Saved, is_followed
 from bed.origin import Origin, simple
@@ -58,9 +58,7 @@ class Bed:
 
     def peak(self, *args):
         """The most memory of a run, in bytes."""
-        pid = os.posix_spawn(self.program, [self.program, "talkers", *map(str, args)], os.environ,
-                             file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
-        return os.wait4(pid, 0)[2].ru_maxrss * 1024
+        return peak([self.program, "talkers", *args])[2]
 
 
 def rows(result, by):
