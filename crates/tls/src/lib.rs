@@ -16,6 +16,7 @@ pub mod hitch;
 pub mod info;
 pub mod keyring;
 pub mod origin;
+pub mod over;
 pub mod pem;
 mod reason;
 pub mod record;
@@ -28,6 +29,7 @@ pub mod settings;
 pub mod testing;
 pub mod tickets;
 pub mod traffic;
+mod trust;
 pub mod verify;
 
 pub use bundle::Bundle;
@@ -36,9 +38,11 @@ pub use error::{Error, ErrorKind};
 pub use handshake::{Handshake, Progress};
 pub use info::{Info, Version};
 pub use keyring::Keyring;
+pub use over::Over;
 pub use reason::Reason;
 pub use server::{Certificates, NoCertificate, NothingLoaded, Server, ServerOptions};
 pub use traffic::{Opened, Traffic};
+pub use trust::Trust;
 
 #[cfg(test)]
 mod tests;
