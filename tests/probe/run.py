@@ -15,13 +15,16 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from bed.certificates import Authority
 from bed.daemon import die_with_parent
 from bed.origin import Origin, head, simple
 from bed.report import Report, options, until
+from bed.sealed import SealedOrigin, server_context
 import loss
 
 LIMIT = 120
@@ -194,11 +197,47 @@ def lists(report, tool):
         heard.clear()
         r = tool.json("-n", 4, "--pause", "2ms", "--path", "/p", here, f"localhost:{origin.address[1]}", "-4")
         report.check(len(r["hosts"]) == 2 and r["answers"] == 4, f"two hosts: {r['hosts']}")
-    for args, want in (([], "which host"), (["--pause", "0", "a"], "--pause 0"), (["https://a/"], "https:// is not built"),
+    for args, want in (([], "which host"), (["--pause", "0", "a"], "--pause 0"), (["--ca", "/nonexistent", "https://127.0.0.1"], "/nonexistent"),
                        (["--urls", "/nonexistent", "a"], "/nonexistent"), (["--path", "no slash", "127.0.0.1"], "is no path"),
                        (["a.invalid"], "a.invalid"), (["--host", "a\nb", "127.0.0.1"], "is no Host")):
         status, out, err = tool.run(*args)
         report.check(status == 2 and want in err and not out, f"{args}: {status} {err}")
+
+
+def sealed(report, tool):
+    """https: handshakes are a part of their own, by the name that is asked for; what isn't believed is a failure with its reason."""
+    with tempfile.TemporaryDirectory() as name:
+        d = pathlib.Path(name)
+        authority = Authority(d / "authority")
+        leaf, stranger = authority.leaf("a.test", "127.0.0.1", "localhost"), Authority(d / "stranger").leaf("localhost")
+        for version in ("1.2", "1.3"):
+            for more, most in (((), 1), (("--no-resume",), 0)):
+                with SealedOrigin(answers, server_context(leaf, versions=(version, version))) as origin:
+                    r = tool.json("-n", 20, "--pause", "20ms", "--ca", authority.cert, *more, f"https://localhost:{origin.address[1]}/x", "-4")
+                    report.check((r["answers"], r["failed"]) == (20, 0) and r["tls"]["handshake"]["count"] == 20, f"{version}: {r}")
+                    report.check(r["tls"]["resumed"] == origin.resumed and most * 10 <= origin.resumed <= most * 20, f"{version} {more}: resumed {r['tls']}, {origin.resumed}")
+                    report.check([k.split()[0] for k in r["tls"]["agreed"]] == [f"TLSv{version}"] and set(origin.names) == {"localhost"}, f"{version}: {r['tls']} {origin.names}")
+                    t = r["tls"]["handshake"]
+                    report.check(0 < t["p50"] <= r["total"]["p50"] and r["connect"]["p50"] < r["total"]["p50"], f"{version}: times: {t} {r['connect']} {r['total']}")
+                    report.check(r["verdict"]["finding"] != "no_answer", f"{version}: the verdict: {r['verdict']}")
+        with SealedOrigin(answers, server_context(leaf)) as origin:
+            here = f"https://{place(origin)}"
+            status, out, err = tool.run("-n", 3, "--pause", "5ms", "--ca", authority.cert, "--sni", "a.test", here)
+            report.check(status == 0 and "TLS handshakes within: 50 %:" in out and "TLSv1.3" in out and set(origin.names) == {"a.test"}, f"the report: {out} {err} {origin.names}")
+        for what, shown, ca, why in (("a stranger", stranger, ("--ca", authority.cert), ""), ("another's name", authority.leaf("c.test"), ("--ca", authority.cert), "name"),
+                                     ("the system's", leaf, (), "")):
+            with SealedOrigin(answers, server_context(shown)) as origin:
+                here = f"https://localhost:{origin.address[1]}"
+                r = tool.json("-n", 2, "--pause", "5ms", "-4", *ca, here)
+                report.check(r["failures"] == {"TLS failed": 2} and len(r["tls"]["failures"]) == 1 and why in next(iter(r["tls"]["failures"])).lower(), f"{what}: {r['failures']} {r.get('tls')}")
+                r = tool.json("-n", 2, "--pause", "5ms", "-4", "--no-verify", here)
+                report.check((r["answers"], r["failed"]) == (2, 0), f"{what}, --no-verify: {r['failures']}")
+        with Origin(lambda s: s.recv(1 << 16) and s.recv(1)) as silent:
+            r = tool.json("-n", 1, "--timeout", "300ms", "--no-verify", f"https://{place(silent)}")
+            report.check(r["failures"] == {"TLS handshake timeout": 1}, f"a handshake that stands still: {r['failures']}")
+        with Origin(answers) as plain:
+            r = tool.json("-n", 1, "--timeout", "2s", "--no-verify", f"https://{place(plain)}")
+            report.check(r["answers"] == 0 and sum(r["failures"].values()) == 1, f"a server without TLS: {r['failures']} {r.get('tls')}")
 
 
 def interrupted(report, tool):
@@ -285,7 +324,7 @@ def main():
     tool = Tool(str(pathlib.Path(o.varnishd).parent / "lacquer"))
     # Most of their time they wait: meanwhile the others run.
     lost, old = loss.start(report, tool), old_ladder(tool, o.full)
-    for case in (no_finding, lost_syn, lost_data, slow_server, keeps_pace, failures, lists, interrupted, as_published, each_thousand):
+    for case in (no_finding, lost_syn, lost_data, slow_server, keeps_pace, failures, lists, sealed, interrupted, as_published, each_thousand):
         case(report, tool)
     lost()
     old(report)

@@ -16,42 +16,35 @@ mod shot;
 mod target;
 mod verdict;
 
+use std::sync::Arc;
+
 use base::print;
+use tls::Trust;
 
 pub use options::usage;
-use options::{Format, Invocation, Options};
-use report::Report;
+use options::{Format, Options, TOOL};
 use target::Target;
 
 /// Runs it: `args` are the words after `lacquer probe`; the exit status. 1: nothing was answered; 2: nothing was sent.
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    match options::parse(args) {
-        Ok(Invocation::Help) => {
-            print::out(usage());
-            0
-        }
-        Ok(Invocation::Run(options)) => match run(&options) {
-            Ok(report) => {
-                if options.format == Format::Json {
-                    print::out(format_args!("{:#}\n", report.json()));
-                }
-                i32::from(report.answered() == 0)
-            }
-            Err(error) => {
-                print::err(format_args!("lacquer probe: {error}\n"));
-                2
-            }
-        },
-        Err(error) => {
-            print::err(format_args!("lacquer probe: {error}\n{}", options::SYNOPSIS));
-            2
-        }
-    }
+    TOOL.main(args, options::parse, run)
 }
 
-fn run(options: &Options) -> Result<Report, String> {
+fn run(options: &Options) -> Result<i32, String> {
     let targets = Target::all(options)?;
-    schedule::run(options, &targets)
+    let tls = if targets.iter().any(|target| target.is_tls) { Some(tls_client(options)?) } else { None };
+    let report = schedule::run(options, &targets, tls.as_ref())?;
+    if options.format == Format::Json {
+        print::out(format_args!("{:#}\n", report.json()));
+    }
+    Ok(i32::from(report.answered() == 0))
+}
+
+fn tls_client(options: &Options) -> Result<Arc<tls::Client>, String> {
+    let read = |path: &String| std::fs::read_to_string(path).map_err(|error| format!("--ca {path}: {error}"));
+    let authorities = options.ca.as_ref().map(read).transpose()?;
+    let trust = Trust { is_blind: options.is_blind, authorities, is_fresh: options.is_fresh };
+    trust.client().map_err(|error| format!("--ca: {error}"))
 }

@@ -5,8 +5,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use base::args::{Arg, Args};
+use base::tool::{Invocation, Tool};
 
-pub const SYNOPSIS: &str = "\
+const SYNOPSIS: &str = "\
 Usage: lacquer probe [options] HOST[:PORT]...
 ";
 
@@ -17,6 +18,10 @@ that were lost are the reason. Several hosts, and all addresses of each, have th
  --path PATH          What is asked for (default /ping.html; may be repeated)
  --urls FILE          The same, from a file: one path or URL a line (- is standard input)
  --host NAME          The Host field (default: the host's own name)
+ --sni NAME           The name that TLS asks for and checks (default: the host's own name)
+ --ca FILE            Authorities in PEM that are trusted, in place of the system's
+ --no-verify          Any certificate will do
+ --no-resume          Each TLS handshake is a whole one (default: sessions are taken up again where the server lets them)
  --pause TIME         From one request to the next (default 100ms)
  -n N                 End after so many requests (default: at Ctrl-C)
  -d TIME              End after that time
@@ -32,7 +37,8 @@ Lost packets are told by the kernel (TCP_INFO) for each connection: attempts to 
 the answer that came out of order. Where it doesn't tell, times near 1, 3, 7 and 15 s (3, 9, 21 and 45 s before Linux
 3.1) are those after which a lost SYN was sent again. The time of a request counts from when it was due.
 
-https:// is not built yet. Probe only servers that you may probe.
+HOST may be a URL: https://www.example.com speaks TLS, and its handshakes are told by themselves. Probe only servers that
+you may probe.
 ";
 
 /// How the report is printed.
@@ -53,13 +59,19 @@ pub enum Family {
 /// What was asked for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// `HOST`, `HOST:PORT` or `http://HOST[:PORT]`.
+    /// `HOST`, `HOST:PORT`, `http://HOST[:PORT]` or `https://HOST[:PORT]`.
     pub hosts: Vec<String>,
     pub paths: Vec<String>,
     /// A file with more of them.
     pub urls: Option<String>,
     /// The Host field.
     pub host: Option<String>,
+    /// The name that TLS asks for.
+    pub sni: Option<String>,
+    /// A file of authorities.
+    pub ca: Option<String>,
+    pub is_blind: bool,
+    pub is_fresh: bool,
     pub pause: Duration,
     pub requests: Option<u64>,
     pub duration: Option<Duration>,
@@ -72,13 +84,6 @@ pub struct Options {
     pub is_quiet: bool,
 }
 
-/// What the words ask for.
-#[derive(PartialEq, Debug)]
-pub enum Invocation {
-    Run(Options),
-    Help,
-}
-
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -86,6 +91,10 @@ impl Default for Options {
             paths: Vec::new(),
             urls: None,
             host: None,
+            sni: None,
+            ca: None,
+            is_blind: false,
+            is_fresh: false,
             pause: Duration::from_millis(100),
             requests: None,
             duration: None,
@@ -99,16 +108,19 @@ impl Default for Options {
     }
 }
 
+/// The command.
+pub const TOOL: Tool = Tool { name: "lacquer probe", synopsis: SYNOPSIS, details: DETAILS };
+
 /// The whole help.
 pub fn usage() -> String {
-    format!("{SYNOPSIS}{DETAILS}")
+    TOOL.usage()
 }
 
 /// Reads the words.
 ///
 /// # Errors
 /// One line that names the wrong one.
-pub fn parse(args: &[String]) -> Result<Invocation, String> {
+pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
     let mut options = Options::default();
     let mut args = Args::new(args);
     while let Some(arg) = args.next()? {
@@ -127,6 +139,10 @@ pub fn parse(args: &[String]) -> Result<Invocation, String> {
             "--path" => options.paths.push(args.value()?.to_owned()),
             "--urls" => options.urls = Some(args.value()?.to_owned()),
             "--host" => options.host = Some(args.value()?.to_owned()),
+            "--sni" => options.sni = Some(args.value()?.to_owned()),
+            "--ca" => options.ca = Some(args.value()?.to_owned()),
+            "--no-verify" => options.is_blind = true,
+            "--no-resume" => options.is_fresh = true,
             "--pause" => options.pause = args.time(TIMES)?,
             "--slow" => options.slow = args.time(TIMES)?,
             "--timeout" => options.timeout = args.time(TIMES)?,
@@ -137,7 +153,13 @@ pub fn parse(args: &[String]) -> Result<Invocation, String> {
             _ => return Err(args.unknown()),
         }
     }
-    if options.hosts.is_empty() { Err("which host?".into()) } else { Ok(Invocation::Run(options)) }
+    if options.hosts.is_empty() {
+        return Err("which host?".into());
+    }
+    if options.is_blind && options.ca.is_some() {
+        return Err("--no-verify or --ca, not both".into());
+    }
+    Ok(Invocation::Run(options))
 }
 
 const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(24);
@@ -146,7 +168,7 @@ const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::fro
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Result<Invocation, String> {
+    fn words(line: &str) -> Result<Invocation<Options>, String> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
@@ -157,7 +179,7 @@ mod tests {
         };
         assert_eq!((o.hosts, o.paths.len(), o.requests), (vec!["www.example.org".to_owned()], 2, Some(5)));
         assert_eq!((o.pause, o.family), (Duration::from_millis(20), Family::V4));
-        assert_eq!(words("--help"), Ok(Invocation::Help));
+        assert!(matches!(words("--help"), Ok(Invocation::Help)));
     }
 
     #[test]
@@ -169,6 +191,7 @@ mod tests {
             ("a --pause 0", "--pause 0"),
             ("a --fast", "--fast"),
             ("a -n x", "-n x"),
+            ("https://a --ca x --no-verify", "not both"),
             ("a --format xml", "--format xml"),
         ] {
             let error = words(line).unwrap_err();

@@ -16,6 +16,8 @@ use crate::verdict::{self, Cause, Slow, Verdict};
 
 /// Longest time that is told apart, in microseconds.
 const LONGEST: u64 = 86_400_000_000;
+/// Reasons that are told apart.
+const MOST_REASONS: usize = 20;
 /// Slow answers that are kept for the verdict.
 const MOST_SLOW: usize = 100_000;
 /// Of them, those that a report lists.
@@ -57,6 +59,12 @@ pub struct Report {
     elapsed: Duration,
     total: Histogram<u64>,
     connect: Histogram<u64>,
+    handshake: Histogram<u64>,
+    resumed: u64,
+    /// What handshakes agreed on, and how often.
+    agreed: BTreeMap<String, u64>,
+    /// Why TLS failed, and how often.
+    reasons: BTreeMap<String, u64>,
     sum: Duration,
     slowest: Option<Listed>,
     slow: Vec<(f64, Cause)>,
@@ -95,6 +103,10 @@ impl Report {
             elapsed: Duration::ZERO,
             total: histogram(),
             connect: histogram(),
+            handshake: histogram(),
+            resumed: 0,
+            agreed: BTreeMap::new(),
+            reasons: BTreeMap::new(),
             sum: Duration::ZERO,
             slowest: None,
             slow: Vec::new(),
@@ -152,6 +164,18 @@ impl Report {
         }
         if let Some(connected) = sample.connected {
             self.connect.saturating_record(micros(connected));
+        }
+        if let Some(took) = sample.handshake {
+            self.handshake.saturating_record(micros(took));
+        }
+        if let Some((what, is_resumed)) = &sample.agreed {
+            self.resumed += u64::from(*is_resumed);
+            *self.agreed.entry(what.clone()).or_default() += 1;
+        }
+        if let Some(reason) = &sample.reason
+            && (self.reasons.len() < MOST_REASONS || self.reasons.contains_key(reason))
+        {
+            *self.reasons.entry(reason.clone()).or_default() += 1;
         }
         match sample.result {
             Ok(status) => {
@@ -225,6 +249,9 @@ impl Report {
         text += &format!("Failed requests:       {}{failures}\n", self.failed());
         text += &format!("Slow responses (>={}s): {}{slowest}\n", self.slow_from.as_secs_f64(), self.slow_count);
         text += &format!("Average response time: {average:.3} s ({:.3} req/s)\n", self.requests() as f64 / elapsed);
+        for (reason, n) in &self.reasons {
+            text += &format!("TLS failed:            {reason} ({n})\n");
+        }
         if self.held_back > 0 {
             text += &format!("Not sent:              {} (too many were under way)\n", self.held_back);
         }
@@ -246,6 +273,17 @@ impl Report {
             self.connect.value_at_percentile(50.0) as f64 / 1e6,
             self.connect.value_at_percentile(99.0) as f64 / 1e6
         );
+        if !self.handshake.is_empty() {
+            text += &format!(
+                "TLS handshakes within: 50 %: {:.6} s, 99 %: {:.6} s; {} of {} resumed\n",
+                self.handshake.value_at_percentile(50.0) as f64 / 1e6,
+                self.handshake.value_at_percentile(99.0) as f64 / 1e6,
+                self.resumed,
+                self.handshake.len()
+            );
+            let agreed: Vec<String> = self.agreed.iter().map(|(what, n)| format!("{n} {what}")).collect();
+            text += &format!("TLS:                   {}\n", agreed.join(", "));
+        }
         let [syns, requests, answers] = self.lossy;
         text += &format!("Connections with loss: {syns} connecting, {requests} request, {answers} answer (TCP_INFO)\n");
         let kernel: Vec<String> = self.kernel.iter().map(|(_, what, n)| format!("{n} {what}")).collect();
@@ -288,7 +326,7 @@ impl Report {
             .map(|(rung, n)| json!({ "seconds": rung, "answers": n }))
             .collect();
         let [syns, requests, answers] = self.lossy;
-        json!({
+        let mut report = json!({
             "hosts": self.lookups.iter().map(|(name, took, addresses)|
                 json!({ "name": name, "lookup_seconds": seconds(*took), "addresses": addresses })).collect::<Vec<_>>(),
             "seconds": seconds(self.elapsed),
@@ -303,6 +341,11 @@ impl Report {
             "addresses": self.by_address.iter().map(|(address, (requests, slow))|
                 json!({ "address": address.to_string(), "requests": requests, "slow": slow })).collect::<Vec<_>>(),
             "verdict": { "finding": verdict.finding, "words": verdict.words, "rungs": rungs },
-        })
+        });
+        if !self.handshake.is_empty() || !self.reasons.is_empty() {
+            report["tls"] = json!({ "handshake": times(&self.handshake), "resumed": self.resumed,
+                "agreed": self.agreed, "failures": self.reasons });
+        }
+        report
     }
 }

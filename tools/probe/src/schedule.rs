@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! When what is sent: each request at its time, whatever became of those before it.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// Signals can't be had.
-pub fn run(options: &Options, targets: &[Target]) -> Result<Report, String> {
+pub fn run(options: &Options, targets: &[Target], tls: Option<&Arc<tls::Client>>) -> Result<Report, String> {
     let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
     let tells = options.format == Format::Text;
     let (give, take) = mpsc::channel();
@@ -47,7 +48,7 @@ pub fn run(options: &Options, targets: &[Target]) -> Result<Report, String> {
         }
         let due = begin + options.pause.mul_f64(sent as f64);
         if !is_ending && Instant::now() >= due {
-            let shot = next_shot(options, targets, sent, due);
+            let shot = next_shot(options, targets, tls, sent, due);
             sent += 1;
             if under_way >= MOST_UNDER_WAY {
                 report.held_back += 1;
@@ -86,7 +87,7 @@ pub fn run(options: &Options, targets: &[Target]) -> Result<Report, String> {
 }
 
 /// Hosts, the addresses of each and the paths of each have their turns.
-fn next_shot(options: &Options, targets: &[Target], number: u64, due: Instant) -> Shot {
+fn next_shot(options: &Options, targets: &[Target], tls: Option<&Arc<tls::Client>>, number: u64, due: Instant) -> Shot {
     let hosts = targets.len() as u64;
     let target = &targets[(number % hosts) as usize];
     let round = number / hosts;
@@ -94,9 +95,11 @@ fn next_shot(options: &Options, targets: &[Target], number: u64, due: Instant) -
     let path = &target.paths[(round / target.addresses.len() as u64 % target.paths.len() as u64) as usize];
     Shot {
         address,
-        url: format!("http://{}{path}", target.name),
+        url: format!("{}://{}{path}", if target.is_tls { "https" } else { "http" }, target.name),
         host: target.name.clone(),
         path: path.clone(),
+        tls: tls.filter(|_| target.is_tls).cloned(),
+        sni: target.sni.clone(),
         begun_at: now(),
         due,
         timeout: options.timeout,
@@ -114,9 +117,12 @@ mod tests {
             addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
             paths: paths.iter().map(|&path| path.to_owned()).collect(),
             lookup: Duration::ZERO,
+            is_tls: false,
+            sni: String::new(),
         };
         let targets = [target("a", &["10.0.0.1:80", "10.0.0.2:80"], &["/1", "/2"]), target("b", &["[::1]:80"], &["/"])];
-        let shots: Vec<Shot> = (0..8).map(|n| next_shot(&Options::default(), &targets, n, Instant::now())).collect();
+        let shots: Vec<Shot> =
+            (0..8).map(|n| next_shot(&Options::default(), &targets, None, n, Instant::now())).collect();
         let own: Vec<(String, String)> = shots
             .iter()
             .filter(|shot| shot.host == "a")

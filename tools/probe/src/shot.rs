@@ -4,11 +4,13 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http1::{Decoder, Limits, Progress};
 use message::Head;
 use sys::tcp::{Losses, SocketNumber};
+use tls::Over;
 
 /// Bytes read at a time.
 const READ: usize = 64 << 10;
@@ -23,6 +25,10 @@ pub struct Shot {
     pub url: String,
     pub host: String,
     pub path: String,
+    /// Speaks TLS, where that is wanted.
+    pub tls: Option<Arc<tls::Client>>,
+    /// The name that it asks for.
+    pub sni: String,
     /// Seconds since 1970 when it was sent.
     pub begun_at: u64,
     /// When it was to begin.
@@ -36,6 +42,12 @@ pub struct Sample {
     pub shot: Shot,
     /// From when it was due until the connection was there.
     pub connected: Option<Duration>,
+    /// How long TLS' handshake took, from the connection on.
+    pub handshake: Option<Duration>,
+    /// What it agreed on: version and cipher, and whether an earlier session was taken up.
+    pub agreed: Option<(String, bool)>,
+    /// Why TLS failed.
+    pub reason: Option<String>,
     /// Until the first byte of the answer.
     pub first_byte: Option<Duration>,
     /// Until the answer was whole, or the failure.
@@ -63,6 +75,8 @@ pub enum Failure {
     Refused,
     Unreachable,
     ConnectTimeout,
+    HandshakeTimeout,
+    Tls,
     Timeout,
     Reset,
     Closed,
@@ -78,6 +92,8 @@ impl Failure {
             Failure::Refused => "refused",
             Failure::Unreachable => "unreachable",
             Failure::ConnectTimeout => "connect timeout",
+            Failure::HandshakeTimeout => "TLS handshake timeout",
+            Failure::Tls => "TLS failed",
             Failure::Timeout => "timeout",
             Failure::Reset => "reset",
             Failure::Closed => "closed early",
@@ -88,6 +104,7 @@ impl Failure {
 
     fn of(error: &io::Error) -> Failure {
         match error.kind() {
+            _ if tls::over::reason(error).is_some() => Failure::Tls,
             ErrorKind::ConnectionRefused => Failure::Refused,
             ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => Failure::Reset,
             ErrorKind::TimedOut | ErrorKind::WouldBlock => Failure::Timeout,
@@ -109,14 +126,7 @@ mod libc_like {
 impl Shot {
     /// Sends it and waits for the answer, or for the time that it has.
     pub fn fire(self) -> Sample {
-        let mut sample = Sample {
-            connected: None,
-            first_byte: None,
-            total: Duration::ZERO,
-            result: Err(Failure::Unreachable),
-            losses: None,
-            shot: self,
-        };
+        let mut sample = self.failed(Failure::Unreachable);
         sample.result = sample.exchange();
         sample.total = sample.shot.due.elapsed();
         sample
@@ -124,8 +134,17 @@ impl Shot {
 
     /// One that couldn't be sent.
     pub fn failed(self, failure: Failure) -> Sample {
-        let total = self.due.elapsed();
-        Sample { shot: self, connected: None, first_byte: None, total, result: Err(failure), losses: None }
+        Sample {
+            total: self.due.elapsed(),
+            connected: None,
+            handshake: None,
+            agreed: None,
+            reason: None,
+            first_byte: None,
+            result: Err(failure),
+            losses: None,
+            shot: self,
+        }
     }
 
     fn left(&self) -> Duration {
@@ -145,23 +164,65 @@ impl Sample {
         self.connected = Some(self.shot.due.elapsed());
         let socket = SocketNumber::new(stream.as_raw_fd());
         let at_connect = socket.losses().ok();
-        let answer = self.ask(&stream).map_err(|error| Failure::of(&error));
+        let answer = match self.shot.tls.clone() {
+            None => self.ask(&stream, &stream).map_err(|error| Failure::of(&error)),
+            Some(client) => self.ask_by_tls(&client, &stream),
+        };
         self.losses = at_connect.zip(socket.losses().ok()).map(|(before, after)| LossesSeen::between(&before, &after));
         answer
     }
 
-    fn ask(&mut self, mut stream: &TcpStream) -> io::Result<u16> {
+    fn ask_by_tls(&mut self, client: &Arc<tls::Client>, stream: &TcpStream) -> Result<u16, Failure> {
+        let mut over = Over::client(stream, client, &self.shot.sni).map_err(|error| {
+            self.reason = Some(error.to_string());
+            Failure::Tls
+        })?;
+        let result = self.shake(&mut over, stream).map_err(|error| match Failure::of(&error) {
+            Failure::Timeout => (Failure::HandshakeTimeout, error),
+            failure => (failure, error),
+        });
+        let result = result
+            .and_then(|()| self.ask(stream, &mut over).map_err(|error| (Failure::of(&error), error)))
+            .map_err(|(failure, error)| {
+                self.reason = tls::over::reason(&error).map(ToString::to_string);
+                failure
+            });
+        over.close();
+        result
+    }
+
+    fn shake(&mut self, over: &mut Over<&TcpStream>, stream: &TcpStream) -> io::Result<()> {
+        let begun = Instant::now();
+        stream.set_nodelay(true)?;
+        loop {
+            stream.set_write_timeout(Some(self.shot.left()))?;
+            stream.set_read_timeout(Some(self.shot.left()))?;
+            if over.shake()? {
+                break;
+            }
+            if self.shot.due.elapsed() >= self.shot.timeout {
+                return Err(ErrorKind::TimedOut.into());
+            }
+        }
+        self.handshake = Some(begun.elapsed());
+        self.agreed = over.info().map(|info| (format!("{} {}", info.version.name(), info.cipher()), info.resumed));
+        Ok(())
+    }
+
+    /// Over `stream`, by whatever carries bytes there.
+    fn ask(&mut self, stream: &TcpStream, mut carrier: impl Read + Write) -> io::Result<u16> {
         // Small, and it is one packet.
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(self.shot.left()))?;
         let Shot { path, host, .. } = &self.shot;
         let agent = concat!("lacquer-probe/", env!("CARGO_PKG_VERSION"));
         let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {agent}\r\nConnection: close\r\n\r\n");
-        stream.write_all(head.as_bytes())?;
+        carrier.write_all(head.as_bytes())?;
+        carrier.flush()?;
         let (mut answer, mut buffer) = (Answer::default(), vec![0; READ]);
         loop {
             stream.set_read_timeout(Some(self.shot.left()))?;
-            let n = stream.read(&mut buffer)?;
+            let n = carrier.read(&mut buffer)?;
             if n > 0 {
                 self.first_byte.get_or_insert_with(|| self.shot.due.elapsed());
             }

@@ -22,6 +22,10 @@ pub struct Target {
     pub paths: Vec<String>,
     /// How long its name took to be looked up.
     pub lookup: Duration,
+    /// TLS is spoken there.
+    pub is_tls: bool,
+    /// The name that it asks for.
+    pub sni: String,
 }
 
 impl Target {
@@ -35,9 +39,13 @@ impl Target {
     }
 
     fn of(host: &str, options: &Options, listed: &[String]) -> Result<Target, String> {
-        let (authority, own_path) = split_url(host)?;
+        let (is_tls, authority, own_path) = split_url(host)?;
         let begin = Instant::now();
-        let port = if has_port(authority) { "" } else { ":80" };
+        let port = match (has_port(authority), is_tls) {
+            (true, _) => "",
+            (false, false) => ":80",
+            (false, true) => ":443",
+        };
         let found = format!("{authority}{port}").to_socket_addrs().map_err(|error| format!("{host}: {error}"))?;
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for address in found.filter(|address| match options.family {
@@ -53,7 +61,7 @@ impl Target {
             return Err(format!("{host}: has no address of that family"));
         }
         let given = options.paths.iter().map(String::as_str).chain(own_path).map(|path| Ok(path.to_owned()));
-        let of_list = listed.iter().filter_map(|line| path_for(line, authority));
+        let of_list = listed.iter().filter_map(|line| path_for(line, is_tls, authority));
         let mut paths = given.chain(of_list).collect::<Result<Vec<String>, String>>()?;
         if let Some(wrong) = paths.iter().find(|path| !is_path(path)) {
             return Err(format!("{wrong:?} is no path: it begins with / and has no blanks"));
@@ -65,21 +73,30 @@ impl Target {
         if name.bytes().any(|b| b.is_ascii_control() || b == b' ') {
             return Err(format!("{name:?} is no Host"));
         }
-        Ok(Target { name, addresses, paths, lookup: begin.elapsed() })
+        let sni = options.sni.clone().unwrap_or_else(|| without_port(authority).to_owned());
+        Ok(Target { name, addresses, paths, lookup: begin.elapsed(), is_tls, sni })
     }
 }
 
-/// Authority and path of `http://HOST[:PORT][/PATH]` or `HOST[:PORT]`.
-fn split_url(url: &str) -> Result<(&str, Option<&str>), String> {
-    if url.to_ascii_lowercase().starts_with("https://") {
-        return Err(format!("{url}: https:// is not built yet; probe the plain port"));
-    }
-    let rest = url.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://")).map_or(url, |_| &url[7..]);
+/// Whether TLS, authority and path of `http://HOST[:PORT][/PATH]`, `https://...` or `HOST[:PORT]`.
+fn split_url(url: &str) -> Result<(bool, &str, Option<&str>), String> {
+    let after = |scheme: &str| {
+        let is_it = url.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme));
+        is_it.then(|| &url[scheme.len()..])
+    };
+    let (is_tls, rest) = match after("https://") {
+        Some(rest) => (true, rest),
+        None => (false, after("http://").unwrap_or(url)),
+    };
     let (authority, path) = match rest.find('/') {
         Some(at) => (&rest[..at], Some(&rest[at..]).filter(|path| *path != "/" || url.len() != rest.len())),
         None => (rest, None),
     };
-    if authority.is_empty() { Err(format!("{url:?}: names no host")) } else { Ok((authority, path)) }
+    if authority.is_empty() { Err(format!("{url:?}: names no host")) } else { Ok((is_tls, authority, path)) }
+}
+
+fn without_port(authority: &str) -> &str {
+    if has_port(authority) { authority.rsplit_once(':').map_or(authority, |(host, _)| host) } else { authority }
 }
 
 fn has_port(authority: &str) -> bool {
@@ -88,12 +105,14 @@ fn has_port(authority: &str) -> bool {
 }
 
 /// What a line of a list says for this host: a URL of another host says nothing.
-fn path_for(line: &str, authority: &str) -> Option<Result<String, String>> {
+fn path_for(line: &str, is_tls: bool, authority: &str) -> Option<Result<String, String>> {
     if line.starts_with('/') {
         return Some(Ok(line.to_owned()));
     }
     match split_url(line) {
-        Ok((own, path)) => own.eq_ignore_ascii_case(authority).then(|| Ok(path.unwrap_or("/").to_owned())),
+        // One without a scheme is the host's, whichever it has.
+        Ok((tls, own, path)) => (own.eq_ignore_ascii_case(authority) && (tls == is_tls || !line.contains("://")))
+            .then(|| Ok(path.unwrap_or("/").to_owned())),
         Err(error) => Some(Err(error)),
     }
 }
@@ -119,19 +138,23 @@ mod tests {
 
     #[test]
     fn urls_are_split() {
-        assert_eq!(split_url("www.example.org"), Ok(("www.example.org", None)));
-        assert_eq!(split_url("HTTP://www.example.org:81/a?b"), Ok(("www.example.org:81", Some("/a?b"))));
-        assert!(split_url("https://www.example.org/").unwrap_err().contains("not built"));
+        assert_eq!(split_url("www.example.org"), Ok((false, "www.example.org", None)));
+        assert_eq!(split_url("HTTP://www.example.org:81/a?b"), Ok((false, "www.example.org:81", Some("/a?b"))));
+        assert_eq!(split_url("https://www.example.org/a"), Ok((true, "www.example.org", Some("/a"))));
+        assert_eq!(["a:1", "[::1]:1", "[::1]", "a"].map(without_port), ["a", "[::1]", "[::1]", "a"]);
         assert!(split_url("http:///a").is_err());
         assert!(has_port("a:1") && has_port("[::1]:1") && !has_port("[::1]") && !has_port("a"));
     }
 
     #[test]
     fn a_list_is_for_its_host() {
-        let paths = |line| path_for(line, "a.example");
+        let paths = |line| path_for(line, false, "a.example");
         assert_eq!(paths("/x"), Some(Ok("/x".to_owned())));
         assert_eq!(paths("http://a.example/y"), Some(Ok("/y".to_owned())));
         assert_eq!(paths("http://b.example/y"), None);
+        assert_eq!(paths("https://a.example/y"), None);
+        assert_eq!(path_for("https://a.example/y", true, "a.example"), Some(Ok("/y".to_owned())));
+        assert_eq!(path_for("a.example/y", true, "a.example"), Some(Ok("/y".to_owned())));
         assert!(!is_path("/a b") && !is_path("a") && is_path("/%20?x=1"));
     }
 }

@@ -82,6 +82,8 @@ pub struct Limits {
     pub give_up: u64,
     /// Addresses to come from, in turn.
     pub bind: Vec<std::net::IpAddr>,
+    /// What speaks TLS, where a request may need it.
+    pub tls: Option<Arc<tls::Client>>,
 }
 
 /// What is told once a second: nanoseconds since the start, and the streams.
@@ -420,7 +422,7 @@ impl Engine {
                 Some(limits.bind[self.binds % n])
             }
         };
-        let mut socket = Socket::connect(to, from).map_err(|e| connect_fault(&e))?;
+        let mut socket = Socket::connect(to, from, limits.tls.as_ref()).map_err(|e| connect_fault(&e))?;
         let at = self.free.pop().unwrap_or_else(|| {
             self.links.push(None);
             self.links.len() - 1
@@ -437,7 +439,8 @@ impl Engine {
 
     fn close(&mut self, stream: &mut Stream, at: usize) {
         // Dropping the socket takes it out of the poll.
-        if self.links[at].take().is_some() {
+        if let Some(link) = self.links[at].take() {
+            link.part();
             self.free.push(at);
             stream.open -= 1;
         }
@@ -469,6 +472,7 @@ impl Engine {
         let mut event = link.connected(now, stats);
         if matches!(event, Event::More) {
             event = link.write(stats);
+            link.shaken(|| self.begun.elapsed().as_nanos() as u64, stats);
         }
         if is_readable && matches!(event, Event::More) {
             event = link.read(&mut self.buffer, is_closed, &mut self.codec, stats);

@@ -10,6 +10,8 @@ pub enum Fault {
     Connect,
     /// No descriptor or no port is left here.
     Exhausted,
+    /// The handshake, or what TLS makes of bytes, failed.
+    Tls,
     /// The connection was reset.
     Reset,
     /// The connection ended before the answer began.
@@ -26,10 +28,11 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 9] = [
+    pub const ALL: [Fault; 10] = [
         Fault::Refused,
         Fault::Connect,
         Fault::Exhausted,
+        Fault::Tls,
         Fault::Reset,
         Fault::Closed,
         Fault::Truncated,
@@ -44,6 +47,7 @@ impl Fault {
             Fault::Refused => "refused",
             Fault::Connect => "connect",
             Fault::Exhausted => "exhausted",
+            Fault::Tls => "tls",
             Fault::Reset => "reset",
             Fault::Closed => "closed",
             Fault::Truncated => "truncated",
@@ -59,6 +63,7 @@ impl Fault {
             Fault::Refused => "connections refused",
             Fault::Connect => "connections failed",
             Fault::Exhausted => "no descriptor or port left here",
+            Fault::Tls => "connections on which TLS failed",
             Fault::Reset => "connections reset",
             Fault::Closed => "connections closed without an answer",
             Fault::Truncated => "answers cut off",

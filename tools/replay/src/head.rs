@@ -15,8 +15,6 @@ pub enum Unsent {
     Method,
     /// The host isn't in the log and isn't given, or its address isn't known.
     NoAddress,
-    /// An `https:` URL whose host would have to be asked itself.
-    Tls,
     /// No time in the line, and the log's timing was asked for.
     NoTime,
 }
@@ -29,7 +27,7 @@ impl From<Skip> for Unsent {
 
 impl Unsent {
     /// All of them, in the order of the report.
-    pub const ALL: [Unsent; 9] = [
+    pub const ALL: [Unsent; 8] = [
         Unsent::Unread(Skip::TooLong),
         Unsent::Unread(Skip::Cut),
         Unsent::Unread(Skip::NotALine),
@@ -37,7 +35,6 @@ impl Unsent {
         Unsent::Method,
         Unsent::Unread(Skip::BadTarget),
         Unsent::NoAddress,
-        Unsent::Tls,
         Unsent::NoTime,
     ];
 
@@ -52,7 +49,6 @@ impl Unsent {
             Unsent::Unread(skip) => skip.word(),
             Unsent::Method => "other_method",
             Unsent::NoAddress => "no_address",
-            Unsent::Tls => "https",
             Unsent::NoTime => "no_time",
         }
     }
@@ -63,7 +59,6 @@ impl Unsent {
             Unsent::Unread(skip) => skip.text(),
             Unsent::Method => "requests with other methods (--methods)",
             Unsent::NoAddress => "requests whose host has no address (--to, --map)",
-            Unsent::Tls => "https URLs, which need --to or --map",
             Unsent::NoTime => "lines without a time",
         }
     }

@@ -77,6 +77,8 @@ pub struct Link {
     pub closes: bool,
     /// When connecting began; None: it is connected.
     connecting: Option<u64>,
+    /// When TLS' handshake began; None: it is done, or there is none.
+    shaking: Option<u64>,
     written: usize,
     /// The head with `Connection: close`, where that is sent.
     closing: Vec<u8>,
@@ -94,6 +96,7 @@ impl Link {
             served: 0,
             closes: false,
             connecting: Some(now),
+            shaking: None,
             written: 0,
             closing: Vec::new(),
             incoming: Incoming::new(),
@@ -127,7 +130,27 @@ impl Link {
         }
         self.connecting = None;
         stats.connect.add(now.saturating_sub(since));
+        self.shaking = self.socket.keeps_some().then_some(now);
         Event::More
+    }
+
+    /// Counts TLS' handshake, once it is done.
+    pub fn shaken(&mut self, now: impl FnOnce() -> u64, stats: &mut Stats) {
+        if let Some(since) = self.shaking
+            && let Some(info) = self.socket.agreed()
+        {
+            self.shaking = None;
+            stats.handshake.add(now().saturating_sub(since));
+            stats.resumed += u64::from(info.resumed);
+            if stats.agreed.is_none() {
+                stats.agreed = Some(format!("{} {}", info.version.name(), info.cipher()));
+            }
+        }
+    }
+
+    /// Parts from the other end.
+    pub fn part(mut self) {
+        self.socket.part();
     }
 
     /// Writes what is left of the request.
@@ -141,10 +164,13 @@ impl Link {
                     self.written += n;
                     stats.bytes_out += n as u64;
                 }
-                Err(error) => return write_error(&error, self.connecting.is_some()),
+                Err(error) => return write_error(&error, self.connecting.is_some(), stats),
             }
         }
-        Event::More
+        match self.socket.flush() {
+            Ok(()) => Event::More,
+            Err(error) => write_error(&error, self.connecting.is_some(), stats),
+        }
     }
 
     /// Reads what has come; `is_closed`: up to the end of the connection, of which no other event will tell.
@@ -162,7 +188,7 @@ impl Link {
                 Ok((0, _)) => return self.incoming.end().map_or_else(Event::Failed, Event::Answer),
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Event::More,
-                Err(_) => return Event::Failed(Fault::Reset),
+                Err(error) => return Event::Failed(tls_fault(&error, stats).unwrap_or(Fault::Reset)),
             };
             stats.bytes_in += n as u64;
             let taken = match plain {
@@ -175,7 +201,7 @@ impl Link {
                 Err(fault) => return Event::Failed(fault),
             }
             // Less than there was room for: the socket is empty, and the next bytes are an event of their own.
-            if n < most && !is_closed {
+            if n < most && !is_closed && !self.socket.keeps_some() {
                 return Event::More;
             }
         }
@@ -187,7 +213,17 @@ impl Link {
     }
 }
 
-fn write_error(error: &io::Error, is_connecting: bool) -> Event {
+/// That TLS failed, and why: kept the first time.
+fn tls_fault(error: &io::Error, stats: &mut Stats) -> Option<Fault> {
+    let reason = tls::over::reason(error)?;
+    stats.tls_failure.get_or_insert_with(|| reason.to_string());
+    Some(Fault::Tls)
+}
+
+fn write_error(error: &io::Error, is_connecting: bool, stats: &mut Stats) -> Event {
+    if let Some(fault) = tls_fault(error, stats) {
+        return Event::Failed(fault);
+    }
     match error.kind() {
         io::ErrorKind::WouldBlock => Event::More,
         io::ErrorKind::NotConnected if is_connecting => Event::More,

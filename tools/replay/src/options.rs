@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use accesslog::{LogFormat, Sources};
 use base::args::{Arg, Args};
 use base::text;
+use tls::Trust;
 
 use crate::engine::Limits;
 use crate::fleet::worker::Serve;
@@ -57,10 +58,14 @@ pub const OPTIONS: &[(&str, &[Opt])] = &[
     (
         "Where to",
         &[
-            ("--to ADDRESS", "HOST:PORT, or unix:PATH: for the requests of all hosts"),
+            ("--to ADDRESS", "HOST:PORT, https://HOST[:PORT] or unix:PATH: for the requests of all hosts"),
             ("--map HOST=ADDRESS", "Another address for this host (may be repeated)"),
             ("--each-host", "Instead of --to: each host's own address, looked up by its name"),
             ("--host NAME", "The Host of requests whose source knows none"),
+            ("--sni NAME", "The name that TLS asks for and checks (default: each request's host)"),
+            ("--ca FILE", "Authorities in PEM that are trusted, in place of the system's"),
+            ("--no-verify", "Any certificate will do"),
+            ("--no-resume", "Each TLS handshake is a whole one"),
             ("--bind ADDRESS[-LAST]", "Come from these addresses in turn: one alone has about 28,000 ports"),
         ],
     ),
@@ -170,6 +175,8 @@ pub struct Options {
     pub walker: Option<(Plan, Pace)>,
     /// What holds for the run.
     pub limits: Limits,
+    /// How TLS goes about it, where a request may need it.
+    pub trust: Option<Trust>,
     /// The report.
     pub format: Format,
     /// Whose CPU time.
@@ -221,6 +228,10 @@ struct Words {
     map: Vec<String>,
     each_host: bool,
     host: Option<String>,
+    sni: Option<String>,
+    ca: Option<PathBuf>,
+    no_verify: bool,
+    no_resume: bool,
     bind: Vec<IpAddr>,
     methods: Option<String>,
     fields: Vec<(String, Option<String>)>,
@@ -282,6 +293,8 @@ impl Words {
         match name {
             "--live" => self.live = Some(args.joined_value().map(str::to_owned)),
             "--each-host" => self.each_host = true,
+            "--no-verify" => self.no_verify = true,
+            "--no-resume" => self.no_resume = true,
             "--loop" => self.repeat = true,
             "--random-gaps" => self.random_gaps = true,
             "-q" | "--quiet" => self.quiet = true,
@@ -299,6 +312,8 @@ impl Words {
             "--to" => self.to = Some(value()?),
             "--map" => self.map.push(value()?),
             "--host" => self.host = Some(value()?),
+            "--sni" => self.sni = Some(value()?),
+            "--ca" => self.ca = Some(value()?.into()),
             "--bind" => {
                 let text = value()?;
                 self.bind.extend(addresses(&text).ok_or_else(|| wrong(&text))?);
@@ -392,6 +407,8 @@ impl Words {
         self.check()?;
         let secret = self.secret()?;
         let rules = self.rules()?;
+        let trust = self.trust(&rules)?;
+        let tls = trust.as_ref().map(Trust::client).transpose().map_err(|error| format!("--ca: {error}"))?;
         let first_rate = self.ramp.as_ref().and_then(|rates| rates.first().copied());
         let pace = match (self.rate.or(first_rate), self.speed, self.think) {
             (Some(rate), ..) => Pace::Rate { rate, is_random: self.random_gaps },
@@ -456,6 +473,7 @@ impl Words {
             timeout: self.timeout.unwrap_or(30_000_000_000),
             give_up: self.give_up.unwrap_or(10_000_000_000),
             bind: self.bind,
+            tls,
         };
         Ok(Invocation::Run(Box::new(Options {
             plan,
@@ -466,6 +484,7 @@ impl Words {
             scenario,
             walker,
             limits,
+            trust,
             format: self.format,
             watched: self.pids.map(WatchedServer::Pids).or(self.cgroup.map(WatchedServer::Cgroup)),
             top: self.top.unwrap_or(10),
@@ -508,6 +527,7 @@ impl Words {
             (!self.sources.is_empty() && self.live.is_some(), "files or a running varnishd (-n), not both"),
             (self.to.is_none() && self.map.is_empty() && !self.each_host, "where to? --to, --map or --each-host"),
             (self.to.is_some() && self.each_host, "--to or --each-host, not both"),
+            (self.no_verify && self.ca.is_some(), "--no-verify or --ca, not both"),
             (self.rate.is_some() && self.speed.is_some(), "--rate or --speed, not both"),
             (self.think.is_some() && (self.rate.is_some() || self.speed.is_some()), "--think is for the closed loop"),
             (self.random_gaps && self.rate.is_none() && self.ramp.is_none(), "--random-gaps needs --rate or --ramp"),
@@ -567,7 +587,27 @@ impl Words {
             let (host, address) = text.split_once('=').ok_or_else(|| format!("--map {text}: HOST=ADDRESS"))?;
             map.insert(host.to_ascii_lowercase().into_bytes(), Address::parse(address)?);
         }
-        Ok(Rules { to: self.to.as_deref().map(Address::parse).transpose()?, map, each_host: self.each_host })
+        let to = self.to.as_deref().map(Address::parse).transpose()?;
+        Ok(Rules { to, map, each_host: self.each_host, sni: self.sni.clone() })
+    }
+
+    /// How TLS goes about it; none where no request can need it.
+    fn trust(&self, rules: &Rules) -> Result<Option<Trust>, String> {
+        if !rules.may_need_tls() {
+            let is_idle = self.sni.is_some() || self.ca.is_some() || self.no_verify || self.no_resume;
+            return if is_idle {
+                Err("--sni, --ca, --no-verify and --no-resume are for TLS: --to https://HOST, --map or --each-host"
+                    .into())
+            } else {
+                Ok(None)
+            };
+        }
+        let read = |path: &PathBuf| {
+            std::fs::read_to_string(path)
+                .map_err(|e| format!("--ca {}: {}", path.display(), logq::source::strerror(&e)))
+        };
+        let authorities = self.ca.as_ref().map(read).transpose()?;
+        Ok(Some(Trust { is_blind: self.no_verify, authorities, is_fresh: self.no_resume }))
     }
 }
 
@@ -576,7 +616,8 @@ fn authority(to: &str) -> String {
     if to.starts_with('/') || to.starts_with("unix:") {
         return "localhost".into();
     }
-    to.strip_prefix("http://").unwrap_or(to).trim_end_matches('/').to_owned()
+    let to = to.strip_prefix("http://").or_else(|| to.strip_prefix("https://")).unwrap_or(to);
+    to.trim_end_matches('/').to_owned()
 }
 
 fn number(name: &str, text: &str, least: u64, most: u64) -> Result<u64, String> {
@@ -662,6 +703,13 @@ mod tests {
         check(&format!("{to}|a|-d"), "-d needs a value");
         check(&format!("{to}|a|-H|x y: z"), "-H x y: z: not understood (--help shows the usage)");
         check("--map|a|x", "--map a: HOST=ADDRESS");
+        check("--to|https://127.0.0.1|--no-verify|a", r#"Closed { from: 0, to: 0 } 10 ["a"]"#);
+        check(
+            &format!("{to}|a|--no-verify"),
+            "--sni, --ca, --no-verify and --no-resume are for TLS: --to https://HOST, --map or --each-host",
+        );
+        check("--to|https://127.0.0.1|--ca|/nonexistent|a", "--ca /nonexistent: No such file or directory");
+        check("--to|https://127.0.0.1|--ca|/dev/null|--no-verify|a", "--no-verify or --ca, not both");
     }
 
     #[test]

@@ -84,7 +84,25 @@ fn stream(stream: Counted<'_>, seconds: f64) -> Value {
     if stream.is_open {
         out["late_ms"] = s.late.json();
     }
+    if let Some(tls) = tls(s) {
+        out["tls"] = tls;
+    }
     out
+}
+
+/// None where nothing of it was met.
+fn tls(s: &Stats) -> Option<Value> {
+    let handshakes = s.handshake.len();
+    (handshakes > 0 || s.tls_failure.is_some()).then(|| {
+        json!({
+            "handshakes": handshakes,
+            "resumed": s.resumed,
+            "resumed_share": share(s.resumed, handshakes),
+            "handshake_ms": s.handshake.json(),
+            "agreed": s.agreed,
+            "failure": s.tls_failure,
+        })
+    })
 }
 
 fn ms(ns: u64) -> f64 {
@@ -243,6 +261,9 @@ fn block(out: &mut String, s: &Value) {
     cache_lines(out, &s["cache"]);
     let made = format!("{} made, {} requests sent again on a new one", n("connections"), n("resent"));
     line(out, "connections", &made);
+    if let Some(tls) = s.get("tls") {
+        tls_lines(out, tls);
+    }
     for fault in Fault::ALL {
         let count = s["errors"][fault.word()].as_u64().unwrap_or(0);
         if count > 0 {
@@ -263,6 +284,17 @@ fn block(out: &mut String, s: &Value) {
         let name = if i == 0 { "slowest" } else { "" };
         let url: String = slow["url"].as_str().unwrap_or_default().chars().take(100).collect();
         line(out, name, &format!("{:>10} ms  {}  {url}", slow["ms"].to_string(), slow["status"]));
+    }
+}
+
+fn tls_lines(out: &mut String, tls: &Value) {
+    if let Some(agreed) = tls["agreed"].as_str() {
+        let resumed = round(100.0 * tls["resumed_share"].as_f64().unwrap_or(0.0), 2);
+        line(out, "TLS", &format!("{agreed}: {} handshakes, {resumed} % resumed", tls["handshakes"]));
+        line(out, "", &format!("a handshake: {}", times(&tls["handshake_ms"])));
+    }
+    if let Some(failure) = tls["failure"].as_str() {
+        line(out, "", &format!("failed: {failure}"));
     }
 }
 

@@ -4,11 +4,14 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use nix::sys::socket::{MsgFlags, recv};
+
+use tls::Over;
 
 use crate::faults::Fault;
 use crate::target::Address;
@@ -20,22 +23,35 @@ pub enum Socket {
     Inet(TcpStream),
     /// In the file system.
     Unix(UnixStream),
+    /// TLS over TCP.
+    Tls(Box<Over<TcpStream>>),
 }
 
 impl Socket {
-    /// Begins to connect; `from` is the address to come from.
+    /// Begins to connect; `from` is the address to come from, `tls` what speaks TLS.
     ///
     /// # Errors
     /// It failed at once.
-    pub fn connect(to: &Address, from: Option<IpAddr>) -> io::Result<Socket> {
-        match (to, from) {
-            (Address::Unix(path), _) => UnixStream::connect(path).map(Socket::Unix),
-            (Address::Inet(to), None) => {
+    pub fn connect(to: &Address, from: Option<IpAddr>, tls: Option<&Arc<tls::Client>>) -> io::Result<Socket> {
+        match to {
+            Address::Unix(path) => UnixStream::connect(path).map(Socket::Unix),
+            Address::Inet(to) => Socket::inet(to, from).map(Socket::Inet),
+            Address::Tls(to, name) => {
+                let tls = tls.ok_or(io::ErrorKind::Unsupported)?;
+                let over = Over::client(Socket::inet(to, from)?, tls, name).map_err(io::Error::other)?;
+                Ok(Socket::Tls(Box::new(over)))
+            }
+        }
+    }
+
+    fn inet(to: &SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
+        match from {
+            None => {
                 let stream = TcpStream::connect(*to)?;
                 stream.set_nodelay(true)?;
-                Ok(Socket::Inet(stream))
+                Ok(stream)
             }
-            (Address::Inet(to), Some(from)) => {
+            Some(from) => {
                 let socket = socket2::Socket::new(socket2::Domain::for_address(*to), socket2::Type::STREAM, None)?;
                 socket.set_nonblocking(true)?;
                 socket.set_tcp_nodelay(true)?;
@@ -46,7 +62,7 @@ impl Socket {
                     Err(error) if error.raw_os_error() != Some(nix::libc::EINPROGRESS) => return Err(error),
                     _ => {}
                 }
-                Ok(Socket::Inet(TcpStream::from_std(socket.into())))
+                Ok(TcpStream::from_std(socket.into()))
             }
         }
     }
@@ -60,6 +76,7 @@ impl Socket {
         match self {
             Socket::Inet(stream) => stream.register(registry, token, both),
             Socket::Unix(stream) => stream.register(registry, token, both),
+            Socket::Tls(over) => over.below_mut().register(registry, token, both),
         }
     }
 
@@ -68,6 +85,7 @@ impl Socket {
         match self {
             Socket::Inet(stream) => stream.take_error(),
             Socket::Unix(stream) => stream.take_error(),
+            Socket::Tls(over) => over.below().take_error(),
         }
         .unwrap_or_else(Some)
     }
@@ -81,6 +99,7 @@ impl Socket {
             let read = match self {
                 Socket::Inet(stream) => stream.read(buffer),
                 Socket::Unix(stream) => stream.read(buffer),
+                Socket::Tls(over) => over.read(buffer),
             };
             match read {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -112,11 +131,44 @@ impl Socket {
             let written = match self {
                 Socket::Inet(stream) => stream.write(bytes),
                 Socket::Unix(stream) => stream.write(bytes),
+                Socket::Tls(over) => over.write(bytes),
             };
             match written {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => return other,
             }
+        }
+    }
+
+    /// Sends what was taken and not sent.
+    ///
+    /// # Errors
+    /// As [`Socket::read`].
+    pub fn flush(&mut self) -> io::Result<()> {
+        match self {
+            // These keep nothing.
+            Socket::Inet(_) | Socket::Unix(_) => Ok(()),
+            Socket::Tls(over) => over.flush(),
+        }
+    }
+
+    /// Whether a read may leave something that no event will tell of.
+    pub fn keeps_some(&self) -> bool {
+        matches!(self, Socket::Tls(_))
+    }
+
+    /// What TLS agreed on, once its handshake is done.
+    pub fn agreed(&self) -> Option<&tls::Info> {
+        match self {
+            Socket::Inet(_) | Socket::Unix(_) => None,
+            Socket::Tls(over) => over.info(),
+        }
+    }
+
+    /// Parts from the other end in order, where there is an order.
+    pub fn part(&mut self) {
+        if let Socket::Tls(over) = self {
+            over.close();
         }
     }
 }
@@ -125,6 +177,7 @@ impl Socket {
 pub fn connect_fault(error: &io::Error) -> Fault {
     use nix::libc::{EADDRNOTAVAIL, EAGAIN, EMFILE, ENFILE, ENOBUFS, ENOENT};
     match error.raw_os_error() {
+        _ if tls::over::reason(error).is_some() => Fault::Tls,
         // A Unix listener's queue that is full says EAGAIN.
         Some(EMFILE | ENFILE | EADDRNOTAVAIL | ENOBUFS | EAGAIN) => Fault::Exhausted,
         Some(ENOENT) => Fault::Refused,

@@ -187,6 +187,14 @@ pub struct Stats {
     pub late: Times,
     /// How long connecting took.
     pub connect: Times,
+    /// How long TLS' handshakes took.
+    pub handshake: Times,
+    /// Those that took up an earlier session.
+    pub resumed: u64,
+    /// What they agreed on, the last one: version and cipher.
+    pub agreed: Option<String>,
+    /// Why TLS failed, the first time.
+    pub tls_failure: Option<String>,
     /// Connections made.
     pub connections: u64,
     /// Requests sent again because a kept connection turned out to be closed.
@@ -221,6 +229,10 @@ impl Stats {
             service: Times::default(),
             late: Times::default(),
             connect: Times::default(),
+            handshake: Times::default(),
+            resumed: 0,
+            agreed: None,
+            tls_failure: None,
             connections: 0,
             resent: 0,
             unsent: 0,

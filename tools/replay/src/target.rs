@@ -21,6 +21,8 @@ pub enum Address {
     Inet(SocketAddr),
     /// A socket in the file system.
     Unix(PathBuf),
+    /// TLS over TCP, and the name that is asked for there; without one: the request's host.
+    Tls(SocketAddr, String),
 }
 
 impl fmt::Display for Address {
@@ -28,12 +30,14 @@ impl fmt::Display for Address {
         match self {
             Address::Inet(address) => address.fmt(f),
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
+            Address::Tls(address, name) => write!(f, "tls:{name}@{address}"),
         }
     }
 }
 
 impl Address {
-    /// `host:port`, `host` (port 80), `[v6]:port`, `unix:/path` or `/path`; a URL's `http://` in front is passed over.
+    /// `host:port`, `host` (port 80), `[v6]:port`, `unix:/path` or `/path`; a URL's `http://` in front is passed over, `https://` says that
+    /// TLS is spoken there (port 443).
     ///
     /// # Errors
     /// What is wrong with it; a name is looked up.
@@ -42,13 +46,52 @@ impl Address {
         if let Some(path) = path {
             return Ok(Address::Unix(path.into()));
         }
-        let plain = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
-        resolve(plain).ok_or_else(|| format!("{text}: no such address"))
+        let (is_tls, rest) = match text.strip_prefix("https://") {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix("http://").unwrap_or(text)),
+        };
+        let found = resolve(rest.trim_end_matches('/'), if is_tls { HTTPS } else { HTTP });
+        let found = found.ok_or_else(|| format!("{text}: no such address"))?;
+        Ok(if is_tls { Address::Tls(found, String::new()) } else { Address::Inet(found) })
+    }
+
+    /// What [`fmt::Display`] has written; nothing is looked up.
+    pub fn from_shown(text: &str) -> Option<Address> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return Some(Address::Unix(path.into()));
+        }
+        match text.strip_prefix("tls:") {
+            Some(rest) => {
+                let (name, address) = rest.rsplit_once('@')?;
+                Some(Address::Tls(address.parse().ok()?, name.to_owned()))
+            }
+            None => Some(Address::Inet(text.parse().ok()?)),
+        }
+    }
+
+    /// For the requests of a host: where TLS wants a name and none is given, it is theirs.
+    fn for_host(&self, host: &[u8], sni: Option<&str>) -> Address {
+        match self {
+            Address::Tls(address, name) if name.is_empty() => {
+                let own = || String::from_utf8_lossy(&name_of(host)).into_owned();
+                Address::Tls(*address, sni.map_or_else(own, str::to_owned))
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Whether it depends on the host.
+    fn is_open(&self) -> bool {
+        matches!(self, Address::Tls(_, name) if name.is_empty())
     }
 }
 
+/// Ports where a URL names none.
+const HTTP: u16 = 80;
+const HTTPS: u16 = 443;
+
 /// Looks `host`, `host:port`, `[v6]:port` or a bare v6 address up; IPv4 first, as servers on loopback often have only that.
-fn resolve(text: &str) -> Option<Address> {
+fn resolve(text: &str, default_port: u16) -> Option<SocketAddr> {
     if text.is_empty() {
         return None;
     }
@@ -58,9 +101,9 @@ fn resolve(text: &str) -> Option<Address> {
     let found: Vec<SocketAddr> = if has_port {
         text.to_socket_addrs().ok()?.collect()
     } else {
-        (text.trim_start_matches('[').trim_end_matches(']'), 80u16).to_socket_addrs().ok()?.collect()
+        (text.trim_start_matches('[').trim_end_matches(']'), default_port).to_socket_addrs().ok()?.collect()
     };
-    found.iter().find(|a| a.is_ipv4()).or(found.first()).copied().map(Address::Inet)
+    found.iter().find(|a| a.is_ipv4()).or(found.first()).copied()
 }
 
 /// What the options say.
@@ -72,6 +115,16 @@ pub struct Rules {
     pub map: HashMap<Vec<u8>, Address>,
     /// `--each-host`: those of neither are looked up.
     pub each_host: bool,
+    /// `--sni`: the name that TLS asks for, whatever the host.
+    pub sni: Option<String>,
+}
+
+impl Rules {
+    /// Whether a request may have to go over TLS.
+    pub fn may_need_tls(&self) -> bool {
+        let is_tls = |address: &Address| matches!(address, Address::Tls(..));
+        self.each_host || self.to.as_ref().is_some_and(is_tls) || self.map.values().any(is_tls)
+    }
 }
 
 /// All addresses met so far; a request names its by number.
@@ -81,50 +134,56 @@ pub type Addresses = Arc<Mutex<Vec<Address>>>;
 #[derive(Debug)]
 pub struct Router {
     rules: Rules,
-    known: HashMap<Vec<u8>, Option<u32>>,
+    /// By host: of its plain URLs, of those with `https:`.
+    known: [HashMap<Vec<u8>, Option<u32>>; 2],
     numbers: HashMap<Address, u32>,
     all: Addresses,
+    /// The number of `--to`, if that is the same for all hosts.
     to: Option<u32>,
 }
 
 impl Router {
     /// One that has looked nothing up yet.
     pub fn new(rules: Rules, all: Addresses) -> Router {
-        let mut router = Router { rules, known: HashMap::new(), numbers: HashMap::new(), all, to: None };
-        router.to = router.rules.to.clone().and_then(|to| router.number(to));
+        let mut router = Router { rules, known: Default::default(), numbers: HashMap::new(), all, to: None };
+        router.to = router.rules.to.clone().filter(|to| !to.is_open()).and_then(|to| router.number(to));
         router
     }
 
     /// The number of the address that a request goes to.
     ///
     /// # Errors
-    /// [`Unsent::NoAddress`], [`Unsent::Tls`].
+    /// [`Unsent::NoAddress`].
     pub fn route(&mut self, entry: &Entry<'_>, host: &[u8]) -> Result<u32, Unsent> {
         if self.rules.map.is_empty()
             && let Some(to) = self.to
         {
             return Ok(to);
         }
-        if !self.known.contains_key(host) {
-            if self.known.len() >= MAX_ADDRESSES {
-                return self.to.ok_or(Unsent::NoAddress);
-            }
-            let found = self.find(host, entry.is_tls);
-            self.known.insert(host.to_vec(), found);
+        let kind = usize::from(entry.is_tls);
+        if let Some(found) = self.known[kind].get(host) {
+            return found.ok_or(Unsent::NoAddress);
         }
-        let found = self.known.get(host).copied().flatten();
-        let is_tls = entry.is_tls && self.to.is_none() && !self.rules.map.contains_key(&name_of(host));
-        if is_tls { Err(Unsent::Tls) } else { found.ok_or(Unsent::NoAddress) }
+        if self.known.iter().map(HashMap::len).sum::<usize>() >= MAX_ADDRESSES {
+            return self.to.ok_or(Unsent::NoAddress);
+        }
+        let found = self.find(host, entry.is_tls);
+        self.known[kind].insert(host.to_vec(), found);
+        found.ok_or(Unsent::NoAddress)
     }
 
     fn find(&mut self, host: &[u8], is_tls: bool) -> Option<u32> {
-        if let Some(mapped) = self.rules.map.get(&name_of(host)).or_else(|| self.rules.map.get(host)) {
-            return self.number(mapped.clone());
-        }
-        if self.to.is_some() || !self.rules.each_host || is_tls {
-            return self.to;
-        }
-        let address = std::str::from_utf8(host).ok().and_then(resolve)?;
+        let rules = &self.rules;
+        let given = rules.map.get(&name_of(host)).or_else(|| rules.map.get(host)).or(rules.to.as_ref());
+        let address = match given {
+            Some(given) => given.for_host(host, rules.sni.as_deref()),
+            None if rules.each_host => {
+                let found = resolve(std::str::from_utf8(host).ok()?, if is_tls { HTTPS } else { HTTP })?;
+                let own = if is_tls { Address::Tls(found, String::new()) } else { Address::Inet(found) };
+                own.for_host(host, rules.sni.as_deref())
+            }
+            None => return None,
+        };
         self.number(address)
     }
 
@@ -162,6 +221,8 @@ mod tests {
         assert_eq!(shown("::1"), "[::1]:80");
         assert_eq!(shown("/run/x.sock"), "unix:/run/x.sock");
         assert_eq!(shown("unix:a"), "unix:a");
+        assert_eq!(shown("https://127.0.0.1"), "tls:@127.0.0.1:443");
+        assert_eq!(shown("https://[::1]:8443/"), "tls:@[::1]:8443");
         assert_eq!(shown("127.0.0.1:99999"), "127.0.0.1:99999: no such address");
         assert_eq!(shown(""), ": no such address");
     }
@@ -169,7 +230,8 @@ mod tests {
     #[test]
     fn hosts_find_their_address() {
         let one = |n: u16| Address::Inet(([127, 0, 0, 1], n).into());
-        let rules = Rules { to: Some(one(1)), map: HashMap::from([(b"b.nz".to_vec(), one(2))]), each_host: false };
+        let rules =
+            Rules { to: Some(one(1)), map: HashMap::from([(b"b.nz".to_vec(), one(2))]), each_host: false, sni: None };
         let mut router = Router::new(rules.clone(), Addresses::default());
         let plain = Entry::default();
         assert_eq!(router.route(&plain, b"a.nz"), Ok(0));
@@ -177,7 +239,42 @@ mod tests {
         assert_eq!(router.route(&Entry { is_tls: true, ..Entry::default() }, b"a.nz"), Ok(0));
         let mut router = Router::new(Rules { to: None, each_host: true, ..rules }, Addresses::default());
         assert_eq!(router.route(&plain, b"127.0.0.1:8"), Ok(0));
-        assert_eq!(router.route(&Entry { is_tls: true, ..Entry::default() }, b"127.0.0.1:8"), Err(Unsent::Tls));
         assert_eq!(router.route(&plain, b"\xff"), Err(Unsent::NoAddress));
+    }
+
+    #[test]
+    fn tls_asks_for_the_hosts_name() {
+        let secure = |n: u16, name: &str| Address::Tls(([127, 0, 0, 1], n).into(), name.to_owned());
+        let (plain, sealed) = (Entry::default(), Entry { is_tls: true, ..Entry::default() });
+        let routed = |rules: &Rules, entry: &Entry<'_>, host: &[u8]| -> Result<Address, Unsent> {
+            let all = Addresses::default();
+            let number = Router::new(rules.clone(), all.clone()).route(entry, host)?;
+            Ok(all.lock().unwrap()[number as usize].clone())
+        };
+        let mut rules = Rules { to: Some(secure(1, "")), ..Rules::default() };
+        assert_eq!(routed(&rules, &plain, b"A.nz:81"), Ok(secure(1, "a.nz")));
+        rules.sni = Some("x.nz".into());
+        assert_eq!(routed(&rules, &sealed, b"a.nz"), Ok(secure(1, "x.nz")));
+        rules = Rules { each_host: true, ..Rules::default() };
+        assert_eq!(routed(&rules, &sealed, b"127.0.0.1"), Ok(secure(443, "127.0.0.1")));
+        assert_eq!(routed(&rules, &plain, b"127.0.0.1"), Ok(Address::Inet(([127, 0, 0, 1], 80).into())));
+        rules = Rules {
+            to: Some(secure(1, "")),
+            map: HashMap::from([(b"b.nz".to_vec(), secure(2, ""))]),
+            ..Rules::default()
+        };
+        let all = Addresses::default();
+        let mut router = Router::new(rules, all.clone());
+        let numbers = [&b"a.nz"[..], b"b.nz", b"c.nz", b"a.nz"].map(|host| router.route(&plain, host).unwrap());
+        assert_eq!(numbers, [0, 1, 2, 0]);
+        assert_eq!(all.lock().unwrap().last(), Some(&secure(1, "c.nz")));
+    }
+
+    #[test]
+    fn what_is_shown_is_an_address() {
+        for text in ["127.0.0.1:80", "[::1]:8080", "unix:/run/x.sock", "tls:a.nz@127.0.0.1:443", "tls:::1@[::1]:443"] {
+            assert_eq!(Address::from_shown(text).map(|address| address.to_string()).as_deref(), Some(text));
+        }
+        assert!(["", "a", "tls:a", "tls:a@b", "127.0.0.1"].iter().all(|text| Address::from_shown(text).is_none()));
     }
 }

@@ -140,7 +140,8 @@ impl<'o> Coordinator<'o> {
                 is_beside: true,
             };
             let streams = if self.has_walker(at) { vec![first, walker] } else { vec![first] };
-            let open = Open { streams, top: o.top, seed: o.plan.seed.wrapping_add(1000 * at as u64) };
+            let (seed, trust) = (o.plan.seed.wrapping_add(1000 * at as u64), o.trust.clone());
+            let open = Open { streams, top: o.top, seed, trust };
             self.seats.send(at, &Frame::json(Kind::Open, &open.json()));
         }
         self.shared.push(self.deal("replay", &o.plan, o.pace, 0)?);

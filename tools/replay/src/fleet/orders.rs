@@ -3,6 +3,7 @@
 //! as an option.
 
 use serde_json::{Value, json};
+use tls::Trust;
 
 use super::MAX_STREAMS;
 use crate::engine::Limits;
@@ -35,6 +36,8 @@ pub struct Open {
     pub top: usize,
     /// What is drawn follows from it.
     pub seed: u64,
+    /// How TLS goes about it, where a request may need it.
+    pub trust: Option<Trust>,
 }
 
 /// One part of a run.
@@ -53,7 +56,11 @@ impl Open {
             json!({"name": s.name, "connections": s.connections, "share": s.keep.share, "most": s.keep.most,
                 "is_beside": s.is_beside})
         });
-        json!({"streams": streams.collect::<Value>(), "top": self.top, "seed": self.seed})
+        let trust = self
+            .trust
+            .as_ref()
+            .map(|t| json!({"is_blind": t.is_blind, "authorities": t.authorities, "is_fresh": t.is_fresh}));
+        json!({"streams": streams.collect::<Value>(), "top": self.top, "seed": self.seed, "trust": trust})
     }
 
     /// As it came.
@@ -73,7 +80,15 @@ impl Open {
         let streams: Vec<_> = value["streams"].as_array()?.iter().map(stream).collect::<Option<_>>()?;
         let top = number(&value["top"], MAX_TOP as u64)? as usize;
         (1..=MAX_STREAMS).contains(&streams.len()).then_some(())?;
-        Some(Open { streams, top, seed: value["seed"].as_u64()? })
+        let trust = match &value["trust"] {
+            Value::Null => None,
+            t => Some(Trust {
+                is_blind: t["is_blind"].as_bool()?,
+                authorities: t["authorities"].as_str().map(str::to_owned),
+                is_fresh: t["is_fresh"].as_bool()?,
+            }),
+        };
+        Some(Open { streams, top, seed: value["seed"].as_u64()?, trust })
     }
 }
 
@@ -92,8 +107,8 @@ impl Part {
             "timeout": l.timeout, "give_up": l.give_up})
     }
 
-    /// As it came, for so many streams; `bind`: the worker's own addresses.
-    pub fn parse(value: &Value, streams: usize, bind: &[std::net::IpAddr]) -> Option<Part> {
+    /// As it came, for so many streams. Addresses to come from and what speaks TLS are the worker's own.
+    pub fn parse(value: &Value, streams: usize) -> Option<Part> {
         let ns = |value: &Value| number(value, MAX_NS);
         let positive = |value: &Value| value.as_f64().filter(|n| n.is_finite() && *n > 0.0);
         let pace = |p: &Value| {
@@ -112,7 +127,7 @@ impl Part {
         let (warmup, timeout, give_up) = (ns(&value["warmup"])?, ns(&value["timeout"])?, ns(&value["give_up"])?);
         let paces: Vec<_> = value["paces"].as_array()?.iter().map(pace).collect::<Option<_>>()?;
         (paces.len() == streams).then_some(())?;
-        Some(Part { paces, limits: Limits { duration, warmup, timeout, give_up, bind: bind.to_vec() } })
+        Some(Part { paces, limits: Limits { duration, warmup, timeout, give_up, bind: Vec::new(), tls: None } })
     }
 }
 
@@ -132,19 +147,21 @@ mod tests {
             keep: Keep { share: 0.25, most },
             is_beside,
         };
-        let open = Open { streams: vec![stream(Some(3), false), stream(None, true)], top: 5, seed: u64::MAX };
-        assert_eq!(Open::parse(&open.json()), Some(open));
-        let limits = Limits { duration: Some(5), warmup: 1, timeout: 2, give_up: 0, bind: Vec::new() };
+        let trust = Trust { is_blind: false, authorities: Some("PEM".into()), is_fresh: true };
+        for trust in [None, Some(Trust::default()), Some(trust)] {
+            let streams = vec![stream(Some(3), false), stream(None, true)];
+            let open = Open { streams, top: 5, seed: u64::MAX, trust };
+            assert_eq!(Open::parse(&open.json()), Some(open));
+        }
+        let limits = Limits { duration: Some(5), warmup: 1, timeout: 2, give_up: 0, bind: Vec::new(), tls: None };
         for pace in
             [Pace::Closed { from: 1, to: 2 }, Pace::Rate { rate: 0.5, is_random: true }, Pace::Log { speed: 4.0 }]
         {
             let part = Part { paces: vec![(pace, 9)], limits: limits.clone() };
-            let bind = ["127.0.0.9".parse().unwrap()];
-            let got = Part::parse(&part.json(), 1, &bind).unwrap();
+            let got = Part::parse(&part.json(), 1).unwrap();
             assert_eq!(got.paces, part.paces);
             assert_eq!((got.limits.duration, got.limits.warmup, got.limits.timeout), (Some(5), 1, 2));
-            assert_eq!(got.limits.bind, bind);
-            assert!(Part::parse(&part.json(), 2, &[]).is_none());
+            assert!(Part::parse(&part.json(), 2).is_none());
         }
     }
 
@@ -159,6 +176,7 @@ mod tests {
             }],
             top: 5,
             seed: 1,
+            trust: Some(Trust::default()),
         }
         .json();
         for (pointer, value) in [
@@ -167,6 +185,7 @@ mod tests {
             ("/streams/0/share", json!(2)),
             ("/streams/0/most", json!(-1)),
             ("/top", json!(1u64 << 40)),
+            ("/trust", json!({})),
         ] {
             let mut bad = good.clone();
             *bad.pointer_mut(pointer).unwrap() = value;
@@ -176,8 +195,8 @@ mod tests {
             json!({"paces": [{"pace": "rate", "rate": n, "is_random": false, "offset": 0}],
             "duration": null, "warmup": 0, "timeout": 1, "give_up": 0})
         };
-        assert!(Part::parse(&rate(json!(1)), 1, &[]).is_some());
-        assert!(Part::parse(&rate(json!(0)), 1, &[]).is_none());
-        assert!(Part::parse(&rate(json!("x")), 1, &[]).is_none());
+        assert!(Part::parse(&rate(json!(1)), 1).is_some());
+        assert!(Part::parse(&rate(json!(0)), 1).is_none());
+        assert!(Part::parse(&rate(json!("x")), 1).is_none());
     }
 }

@@ -15,7 +15,7 @@ const MAX_URL: usize = 1000;
 /// What is counted by one number each.
 type Sum = (&'static str, fn(&mut Stats) -> &mut u64);
 
-const SUMS: [Sum; 10] = [
+const SUMS: [Sum; 11] = [
     ("sent", |s| &mut s.sent),
     ("answers", |s| &mut s.answers),
     ("known", |s| &mut s.known),
@@ -24,6 +24,7 @@ const SUMS: [Sum; 10] = [
     ("body_bytes", |s| &mut s.body_bytes),
     ("bytes_out", |s| &mut s.bytes_out),
     ("connections", |s| &mut s.connections),
+    ("resumed", |s| &mut s.resumed),
     ("resent", |s| &mut s.resent),
     ("unsent", |s| &mut s.unsent),
 ];
@@ -31,12 +32,18 @@ const SUMS: [Sum; 10] = [
 /// As above, of times.
 type Distribution = (&'static str, fn(&mut Stats) -> &mut Times);
 
-const DISTRIBUTIONS: [Distribution; 4] = [
+const DISTRIBUTIONS: [Distribution; 5] = [
     ("latency", |s| &mut s.latency),
     ("service", |s| &mut s.service),
     ("late", |s| &mut s.late),
     ("connect", |s| &mut s.connect),
+    ("handshake", |s| &mut s.handshake),
 ];
+
+/// As above, of texts.
+type Text = (&'static str, fn(&mut Stats) -> &mut Option<String>);
+
+const TEXTS: [Text; 2] = [("agreed", |s| &mut s.agreed), ("tls_failure", |s| &mut s.tls_failure)];
 
 /// All that was counted; the second that runs is a part of it and stands by itself, too.
 pub fn encode(stats: &Stats, has_second: bool) -> Value {
@@ -52,6 +59,7 @@ pub fn encode(stats: &Stats, has_second: bool) -> Value {
     });
     SUMS.iter().for_each(|(name, of)| out[*name] = json!(*of(&mut s)));
     DISTRIBUTIONS.iter().for_each(|(name, of)| out[*name] = pairs(of(&mut s)));
+    TEXTS.iter().for_each(|(name, of)| out[*name] = json!(of(&mut s).as_deref().map(cut)));
     if has_second {
         out["second"] = json!([second.answers, second.faults, second.hits, pairs(&times)]);
     }
@@ -78,6 +86,9 @@ pub fn decode(value: &Value, top: usize) -> Option<(Stats, Option<(Second, Times
     }
     for (name, of) in DISTRIBUTIONS {
         *of(&mut s) = times(&value[name])?;
+    }
+    for (name, of) in TEXTS {
+        *of(&mut s) = value[name].as_str().map(cut);
     }
     for row in value["status"].as_array()? {
         let (code, n) = pair(row)?;
@@ -121,6 +132,10 @@ pub fn add(to: &mut Stats, from: &Stats) {
     }
     for (_, of) in DISTRIBUTIONS {
         of(to).add_all(of(&mut from));
+    }
+    for (_, of) in TEXTS {
+        let known = of(to);
+        *known = known.take().or_else(|| of(&mut from).take());
     }
     to.unfinished = to.unfinished.saturating_add(from.unfinished);
     to.status.iter_mut().zip(&from.status).for_each(|(a, b)| *a = a.saturating_add(*b));

@@ -14,6 +14,7 @@ use std::time::Duration;
 use base::print;
 use logq::source::strerror;
 use serde_json::{Value, json};
+use tls::Trust;
 
 use super::orders::{Open, Part};
 use super::wire::{self, Frame, Kind, MAX_FRAME};
@@ -138,7 +139,7 @@ fn session(engine: &mut Engine, o: &Serve, stream: TcpStream) -> std::io::Result
         wake();
         ended
     })?;
-    let mut session = Session { out, streams: Vec::new(), before: Vec::new(), bind: &o.bind, cpu: 0.0 };
+    let mut session = Session { out, streams: Vec::new(), before: Vec::new(), bind: &o.bind, tls: None, cpu: 0.0 };
     let is_over = session.run(engine, &orders);
     // What is still to be written goes out before the connection ends.
     drop(session);
@@ -228,10 +229,7 @@ impl Inbox {
     fn address(&self, frame: &Frame) -> std::io::Result<()> {
         let text = std::str::from_utf8(&frame.payload).map_err(|_| wire::broken())?;
         // The coordinator has looked names up.
-        let address = match text.strip_prefix("unix:") {
-            Some(path) => Address::Unix(path.into()),
-            None => Address::Inet(text.parse().map_err(|_| wire::broken())?),
-        };
+        let address = Address::from_shown(text).ok_or_else(wire::broken)?;
         let mut all = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         // A coordinator looks up that many, and has those of its options.
         if all.len() >= 2 * MAX_ADDRESSES {
@@ -266,6 +264,7 @@ struct Session<'a> {
     /// Requests of each stream that were begun in earlier parts.
     before: Vec<u64>,
     bind: &'a [IpAddr],
+    tls: Option<Arc<tls::Client>>,
     cpu: f64,
 }
 
@@ -284,7 +283,7 @@ impl Session<'_> {
                 }
             };
             match order {
-                Order::Open(open, feeds) => self.open(&open, feeds),
+                Order::Open(open, feeds) => self.open(&open, feeds)?,
                 Order::Refill(from, told, generation) => {
                     let credits = self.credits(0, generation);
                     let stream = self.streams.first_mut().ok_or_else(wire::broken)?;
@@ -292,7 +291,8 @@ impl Session<'_> {
                     stream.on_taken = Some(credits);
                 }
                 Order::Part(value) => {
-                    let part = Part::parse(&value, self.streams.len(), self.bind).ok_or_else(wire::broken)?;
+                    let mut part = Part::parse(&value, self.streams.len()).ok_or_else(wire::broken)?;
+                    (part.limits.bind, part.limits.tls) = (self.bind.to_vec(), self.tls.clone());
                     if self.part(engine, &part)? == End::Interrupted && engine.was_interrupted() {
                         return Ok(true);
                     }
@@ -301,7 +301,8 @@ impl Session<'_> {
         }
     }
 
-    fn open(&mut self, open: &Open, feeds: Vec<(Receiver<SentBatch>, Arc<ReaderReport>, u32)>) {
+    fn open(&mut self, open: &Open, feeds: Vec<(Receiver<SentBatch>, Arc<ReaderReport>, u32)>) -> std::io::Result<()> {
+        self.tls = open.trust.as_ref().map(Trust::client).transpose().map_err(std::io::Error::other)?;
         let connections: usize = open.streams.iter().map(|s| s.connections).sum();
         // As many as may be: refused, it goes on with fewer.
         let _ = sys::limits::raise_open_files(2 * connections as u64 + 64);
@@ -314,6 +315,7 @@ impl Session<'_> {
             self.streams.push(stream);
             self.before.push(0);
         }
+        Ok(())
     }
 
     /// Tells that a batch was begun.
