@@ -93,6 +93,12 @@ def names(report, bed):
             report.check(shown == leaf.fingerprint(), f"TLS {version}, name {name}: another certificate than that of {leaf.dir.name}: {shown}")
 
 
+def listed_first(report, bed):
+    """The listeners of -A are the first, wherever it stands on the command line."""
+    if not bed.is_hitch:
+        report.check(next(iter(bed.served.addresses.values())) == bed.served.sealed, f"listeners: {list(bed.served.addresses)}")
+
+
 def chains(report, bed):
     """What is between leaf and root is sent along: a client that knows the root alone believes it."""
     for name in ("bed.test", "rsa.test", "p384.test", "some.wild.test"):
@@ -231,5 +237,5 @@ def small_records(report, bed):
 
 
 CASES = {check.__name__.replace("_", " "): check for check in (
-    sizes, ranges, uploads, pipelined, ends_in_order, client_says_goodbye, names, chains, versions, protocols, suites, resumed,
+    sizes, ranges, uploads, pipelined, ends_in_order, client_says_goodbye, names, listed_first, chains, versions, protocols, suites, resumed,
     foreign_ticket, in_clear, in_pieces, small_records)}

@@ -89,7 +89,9 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         (DeferredArgs { vcls: VecDeque::new(), cli_file: None, f_given: false, tls: None }, 0);
     let members = sys::cpu::usable();
     let mut notes = Vec::new();
-    for item in &options.ordered {
+    // Wherever -A stands, its listeners come before those of -a, as in release 9: who asks for the first one finds it.
+    let (tls, others): (Vec<_>, Vec<_>) = options.ordered.iter().partition(|item| matches!(item, OrderedArg::Tls(_)));
+    for item in tls.into_iter().chain(others) {
         match item {
             OrderedArg::Listen(spec) => {
                 let arg = listen::parse(spec, &mut unnamed)?;
