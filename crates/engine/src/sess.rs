@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Real, Vxid};
-use net::proxy::Header as ProxyHeader;
+use net::proxy::{Header as ProxyHeader, tlv};
 use net::{Address, AddressText};
 use shm::vsl::{Marker, TxnLog};
 use sys::tcp::SocketNumber;
@@ -176,6 +176,22 @@ impl Sess {
         log.flush();
         // Whoever sees the connection's end finds its records in the log, before those of a connection begun after it.
         shm::vsl::flush_gathered();
+    }
+
+    /// Whether the client came by TLS: ours, or a proxy's that says so, or one to whose port 443 the client had come.
+    pub fn came_by_tls(&self) -> bool {
+        const SSL: u8 = 0x20;
+        const CLIENT_SSL: u8 = 0x01;
+        const HTTPS: u16 = 443;
+        if self.tls.get().is_some() {
+            return true;
+        }
+        let proxy = self.proxy.borrow();
+        let Some(header) = &*proxy else { return false };
+        match tlv(&header.tlvs, SSL) {
+            Some(ssl) => ssl.first().is_some_and(|flags| flags & CLIENT_SSL != 0),
+            None => header.ends.is_some_and(|ends| ends.destination.port() == HTTPS),
+        }
     }
 
     /// Another client than the peer is behind the connection.

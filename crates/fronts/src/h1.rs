@@ -109,7 +109,8 @@ async fn end_request_body(h1: &mut H1, req: &mut Req) {
 
 /// Parses the head and runs the request. `Err`: the connection must end for that reason.
 async fn answer(h1: &mut H1, req: &mut Req, scan: &Scan, head_bytes: usize) -> Result<(), SessClose> {
-    let limits = limits(req.params());
+    let mut limits = limits(req.params());
+    limits.https_scheme |= h1.conn.sess.tls.get().is_some();
     h1.acct.req_head = head_bytes as u64;
     let input = &h1.conn.input[h1.used..h1.used + head_bytes];
     let parsed = match parse_found_request(input, scan, &limits, &mut req.head) {

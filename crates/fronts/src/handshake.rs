@@ -26,8 +26,8 @@ const READ: usize = 2048;
 pub(crate) enum Failure {
     /// What the client sent first is no hello.
     Hello(HelloError),
-    /// Nobody could be shown to it.
-    NoCertificate(NoCertificate),
+    /// Nobody could be shown to it, who asked for that name.
+    NoCertificate(NoCertificate, Option<Box<str>>),
     /// The handshake came to nothing.
     Handshake(HandshakeError),
 }
@@ -36,7 +36,10 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Hello(error) => error.fmt(f),
-            Failure::NoCertificate(error) => error.fmt(f),
+            Failure::NoCertificate(NoCertificate::UnknownName, Some(name)) => {
+                write!(f, "no certificate for the name {name}")
+            }
+            Failure::NoCertificate(error, _) => error.fmt(f),
             Failure::Handshake(error) => error.fmt(f),
         }
     }
@@ -89,10 +92,12 @@ fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, Failure> {
     let hello = ClientHello::parse(message).map_err(Failure::Hello)?;
     let name = hello.server_name().map(str::to_ascii_lowercase);
     let certificates = &sess.engine.certificates;
-    let server = certificates.find(&sess.listener.name, name.as_deref()).map_err(Failure::NoCertificate)?;
-    let handshake = Handshake::server(&server, name.as_deref(), hello.alpn())
+    let server = certificates
+        .find(&sess.listener.name, name.as_deref())
+        .map_err(|none| Failure::NoCertificate(none, hello.server_name().map(Into::into)))?;
+    let handshake = Handshake::server(&server, hello.server_name(), hello.alpn())
         .map_err(|error| Failure::Handshake(HandshakeError::Tls(error)))?;
-    Ok(Chosen { handshake, fingerprint: Box::new(Fingerprint::new(&hello, false)) })
+    Ok(Chosen { handshake, fingerprint: Box::new(Fingerprint::new(&hello, sess.engine.params.load().tls_ja3)) })
 }
 
 /// Tells a client that gets no handshake why, as far as the socket takes it at once.
@@ -102,7 +107,7 @@ fn refuse(stream: &Stream, failure: &Failure) {
         Failure::Hello(error) => {
             error.alert().map_or(Ok(0), |alert| stream.try_write(&tls::record::fatal_alert(alert)))
         }
-        Failure::NoCertificate(_) => stream.try_write(&tls::record::fatal_alert(UNRECOGNIZED_NAME)),
+        Failure::NoCertificate(..) => stream.try_write(&tls::record::fatal_alert(UNRECOGNIZED_NAME)),
         Failure::Handshake(_) => Ok(0),
     };
 }
@@ -124,6 +129,7 @@ async fn carry_out(conn: &mut Conn, sess: &Sess, chosen: Chosen, deadline: Insta
     match net::handshake(stream, chosen.handshake, input, Some(deadline)).await {
         Ok((stream, info)) => {
             let info = Info { fingerprint: Some(chosen.fingerprint), ..info };
+            report::done(sess, &info);
             // A session has one handshake.
             let _ = sess.tls.set(Box::new(info));
             conn.stream = Some(stream);

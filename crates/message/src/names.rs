@@ -64,5 +64,7 @@ names! {
     X_FORWARDED_FOR = "X-Forwarded-For",
 }
 
+/// `X-Forwarded-Proto`: `https` or `http`, as the client has asked.
+pub const X_FORWARDED_PROTO: &str = "X-Forwarded-Proto";
 /// `X-Varnish`: the transaction ids of a delivery.
 pub const X_VARNISH: &str = "X-Varnish";

@@ -239,7 +239,7 @@ tags! {
     Notice = 95 "Notice" Plain;
     /// Bytes through a deliver filter.
     VdpAcct = 96 "VdpAcct" Plain;
-    /// TLS with a client: what went wrong.
+    /// TLS with a client: what was agreed on, and who it is by its certificate; or what went wrong.
     Tls = 97 "TLS" Plain;
     /// TLS with a backend: what was agreed on, or went wrong.
     BackendSsl = 98 "BackendSSL" Plain;

@@ -31,6 +31,12 @@ impl<'a> Certificate<'a> {
         name(self.parsed.subject())
     }
 
+    /// The common name alone.
+    pub fn common_name(&self) -> Option<String> {
+        let found = self.parsed.subject().iter_common_name().next()?;
+        found.as_str().ok().map(printable)
+    }
+
     /// Who signed it, written likewise.
     pub fn issuer(&self) -> String {
         name(self.parsed.issuer())

@@ -63,7 +63,26 @@ impl Info {
     pub fn cipher(&self) -> &'static str {
         SUITES.iter().find(|(suite, _)| u16::from(*suite) == self.suite).map_or("", |(_, name)| name)
     }
+
+    /// The key exchange group's name in the registry.
+    pub fn group_name(&self) -> Option<&'static str> {
+        GROUPS.iter().find(|(group, _)| *group == self.group).map(|(_, name)| *name)
+    }
+
+    /// The certificate that we showed to a client.
+    pub fn own_leaf(&self) -> Option<&[u8]> {
+        self.own.as_ref().map(|own| own.leaf())
+    }
+
+    /// The peer's own certificate.
+    pub fn peer_leaf(&self) -> Option<&[u8]> {
+        self.peer_chain.first().map(|leaf| &**leaf)
+    }
 }
+
+/// Groups that rustls has with one of its providers.
+const GROUPS: [(u16, &str); 5] =
+    [(23, "secp256r1"), (24, "secp384r1"), (25, "secp521r1"), (29, "X25519"), (0x11ec, "X25519MLKEM768")];
 
 /// All that we speak.
 const SUITES: [(CipherSuite, &str); 9] = [

@@ -48,6 +48,8 @@ pub struct TestCtx {
     pub resp: Head,
     /// Of the PROXY header.
     pub tlvs: Vec<u8>,
+    /// What the TLS handshake agreed on.
+    pub tls: Option<tls::Info>,
     /// User and group of the peer.
     pub ids: Result<(u32, u32), String>,
     /// Calls of what changes the cache or the request.
@@ -131,6 +133,7 @@ impl<M: Modules> World<M> {
             bereq: Head::new(),
             resp: Head::new(),
             tlvs: Vec::new(),
+            tls: None,
             ids: Err("not listening on a Unix domain socket".into()),
             purged: Vec::new(),
             log: TxnLog::new(ring.clone(), Vxid(1001), Marker::Client),
@@ -275,6 +278,10 @@ impl Ctx for TestCtx {
 
     fn peer_ids(&mut self) -> Result<(u32, u32), String> {
         self.ids.clone()
+    }
+
+    fn tls(&mut self) -> Option<&tls::Info> {
+        self.tls.as_ref()
     }
 
     fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {

@@ -45,6 +45,7 @@ mod str;
 mod support;
 mod synthbackend;
 mod tcp;
+mod tls;
 mod udo;
 mod unix;
 mod urlplus;
@@ -60,7 +61,7 @@ vmod_support::modules! {
     accept accept_language aclplus activedns blob bodyaccess cookie cookieplus debug
     directors dynamic edgestash file fileserver geoip geoip2 goto header headerplus http json kvstore math
     netmapper proxy purge querysort querystring re re2 redis reqwest rers s3 saintmode selector statsd
-    standard str synthbackend tcp udo unix urlplus utils var vsthrottle vtc xbody xkey ykey
+    standard str synthbackend tcp tls udo unix urlplus utils var vsthrottle vtc xbody xkey ykey
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! vmod_proxy(3): the TLVs of a PROXY v2 header (haproxy's proxy-protocol.txt, section 2.2).
+//! vmod_proxy(3): the TLVs of a PROXY v2 header (haproxy's proxy-protocol.txt, section 2.2). Where TLS is ours it answers as a
+//! terminator's header would have: VCL that was written for one goes on.
 
+use ::tls::Info;
+use ::tls::certificate::Certificate;
 use net::proxy::tlv;
 use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, give};
 
@@ -18,7 +21,7 @@ const CLIENT_CERT_CONN: u8 = 0x02;
 const CLIENT_CERT_SESS: u8 = 0x04;
 
 vrt::vmod! {
-    /// What a PROXY v2 header says beyond addresses
+    /// What a PROXY v2 header says beyond addresses; where TLS is our own, what a terminator's header would say
     pub(crate) static VMOD = proxy;
 
     functions {
@@ -58,15 +61,35 @@ vrt::vmod! {
 }
 
 fn ssl_verify_result(call: &mut Call<'_>) -> CallResult<INT> {
-    let found = ssl(call).map_or(0, |(_, verify)| verify);
+    // Of our own a certificate that doesn't hold ends the handshake.
+    let found = if call.ctx.tls().is_some() { 0 } else { ssl(call).map_or(0, |(_, verify)| verify) };
     give(i64::from(found))
 }
 
 /// A TLV as text: a NUL ends it, as it ends varnishd's strings.
 fn text(call: &mut Call<'_>, kind: u8) -> CallResult<STRING> {
+    if let Some(info) = call.ctx.tls() {
+        return give(own(info, kind));
+    }
     let tlvs = call.ctx.proxy_tlvs().unwrap_or_default();
     let text = tlv(&tlvs, kind).map(|value| value.split(|byte| *byte == 0).next().unwrap_or_default());
     give(text)
+}
+
+/// What a header would say of our own TLS.
+fn own(info: &Info, kind: u8) -> Option<Vec<u8>> {
+    let ours = || Certificate::read(info.own_leaf()?);
+    let text = match kind {
+        ALPN => return info.alpn.as_deref().map(<[u8]>::to_vec),
+        AUTHORITY => info.sni.as_deref()?.to_owned(),
+        SSL_VERSION => info.version.name().to_owned(),
+        SSL_CIPHER => info.cipher().to_owned(),
+        SSL_CN => Certificate::read(info.peer_leaf()?)?.common_name()?,
+        SSL_SIG_ALG => ours()?.signature(),
+        SSL_KEY_ALG => ours()?.key(),
+        _ => return None,
+    };
+    Some(text.into_bytes())
 }
 
 /// Flags and the result of verification.
@@ -78,6 +101,9 @@ fn ssl(call: &mut Call<'_>) -> Option<(u8, u32)> {
 }
 
 fn flag(call: &mut Call<'_>, flag: u8) -> CallResult<BOOL> {
-    let found = ssl(call).is_some_and(|(flags, _)| flags & flag == flag);
+    let found = match call.ctx.tls() {
+        Some(info) => flag == CLIENT_SSL || info.peer_leaf().is_some(),
+        None => ssl(call).is_some_and(|(flags, _)| flags & flag == flag),
+    };
     give(found)
 }

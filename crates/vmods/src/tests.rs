@@ -4,6 +4,7 @@
 mod names;
 mod plus;
 mod services;
+mod tls;
 
 use vmod_support::world::{Modules, World as AnyWorld};
 use vrt::Method;

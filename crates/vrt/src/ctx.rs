@@ -142,6 +142,12 @@ pub trait Ctx {
         None
     }
 
+    /// What the TLS handshake agreed on: of the client's connection on the client side, of the origin's in
+    /// `vcl_backend_response`. `None` without TLS.
+    fn tls(&mut self) -> Option<&tls::Info> {
+        None
+    }
+
     /// `std.cache_req_body(limit)`: whether the whole body fits. The future must not borrow from the transaction.
     ///
     /// # Errors

@@ -261,6 +261,10 @@ impl Ctx for Bereq {
         self.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
     }
 
+    fn tls(&mut self) -> Option<&tls::Info> {
+        self.link.as_ref()?.conn.tls()
+    }
+
     fn cache_req_body(&mut self, _limit: u64) -> Result<Wait<bool>, Failure> {
         Err(Failure::new("req.body can only be cached in vcl_recv{}"))
     }

@@ -233,6 +233,10 @@ impl Ctx for ReqCtx<'_> {
         self.req.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
     }
 
+    fn tls(&mut self) -> Option<&tls::Info> {
+        self.req.sess.tls.get().map(|info| &**info)
+    }
+
     fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure> {
         let body = ReqBody::clone(&self.req.body);
         let engine = self.engine();

@@ -56,7 +56,9 @@ impl Req {
 
     fn log_arrival(&mut self) {
         let client = self.sess.client_text.get();
-        self.log.put_parts(Tag::ReqStart, &[client.ip_port(), b" ", self.sess.listener.name.as_bytes()]);
+        // A fourth word as release 9 has it; without TLS the record is 7.1's.
+        let scheme: &[u8] = if self.sess.tls.get().is_some() { b" https" } else { b"" };
+        self.log.put_parts(Tag::ReqStart, &[client.ip_port(), b" ", self.sess.listener.name.as_bytes(), scheme]);
         REQ.log_request(&self.head, &mut self.log);
     }
 
@@ -118,6 +120,11 @@ impl Req {
             return;
         }
         self.forwarded_for();
+        if self.params.x_forwarded_proto {
+            let scheme: &[u8] = if self.sess.came_by_tls() { b"https" } else { b"http" };
+            REQ.unset(&mut self.head, &mut self.log, names::X_FORWARDED_PROTO);
+            self.set_req(names::X_FORWARDED_PROTO, &[scheme]);
+        }
         if self.head.collect(names::CACHE_CONTROL).is_err() {
             self.engine().main.losthdr.inc();
         }

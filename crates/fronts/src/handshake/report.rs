@@ -1,13 +1,127 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the log says of handshakes.
+//! What the log and the counters say of handshakes. Failures are told as OpenSSL tells them, which people and their programs look for,
+//! with our own words behind.
+
+use std::fmt::Write;
 
 use engine::Sess;
-use shm::vsl::Marker;
+use net::HandshakeError;
+use shm::vsl::{Marker, TxnLog};
+use tables::counters::{Counter, Main};
 use tables::tags::Tag;
+use tls::certificate::Certificate;
+use tls::hello::HelloError;
+use tls::{ErrorKind, Info, NoCertificate, Reason};
 
 use super::Failure;
 
+/// A handshake is done: what was agreed on, and who the client is.
+pub(super) fn done(sess: &Sess, info: &Info) {
+    let main = sess.engine.main;
+    main.tls_handshakes.inc();
+    if info.resumed {
+        main.tls_resumed.inc();
+    }
+    let mut log = log(sess);
+    log.put(Tag::Tls, agreed(info).as_bytes());
+    if let Some(leaf) = info.peer_leaf() {
+        main.tls_client_certs.inc();
+        if let Some(certificate) = Certificate::read(leaf) {
+            log.put_parts(Tag::Tls, &[b"Client: ", certificate.subject().as_bytes()]);
+        }
+    }
+}
+
+/// `Handshake: TLSv1.3 TLS_AES_128_GCM_SHA256 X25519 new a.example http/1.1 t13d1516h2_8daaf6152771_e5627efa2ab1`
+fn agreed(info: &Info) -> String {
+    let mut text = format!("Handshake: {} {} {}", info.version.name(), info.cipher(), info.group_name().unwrap_or("-"));
+    let session = if info.resumed { "resumed" } else { "new" };
+    let alpn = info.alpn.as_deref().and_then(|alpn| std::str::from_utf8(alpn).ok()).unwrap_or("-");
+    let ja4 = info.fingerprint.as_ref().map_or("-", |fingerprint| fingerprint.ja4());
+    let _ = write!(text, " {session} {} {alpn} {ja4}", info.sni.as_deref().unwrap_or("-"));
+    text
+}
+
 /// There is none, and the session ends.
 pub(super) fn failed(sess: &Sess, failure: &Failure) {
-    sess.engine.log.write_one(Tag::Error, sess.vxid, Marker::Client, failure.to_string().as_bytes());
+    let main = sess.engine.main;
+    main.tls_fail.inc();
+    counter(main, failure).inc();
+    let mut log = log(sess);
+    if let Failure::Handshake(HandshakeError::Os(error)) = failure {
+        log.putf(Tag::Error, format_args!("ssl:-1:SSL_ERROR_SYSCALL:{error}"));
+    }
+    match reason(failure) {
+        Some(reason) => {
+            log.put(Tag::Error, b"ssl:-1:SSL_ERROR_SSL");
+            log.putf(Tag::Tls, format_args!("{reason}: {failure}"));
+        }
+        None => log.putf(Tag::Tls, format_args!("{failure}")),
+    }
+}
+
+fn log(sess: &Sess) -> TxnLog {
+    TxnLog::new(sess.engine.log.clone(), sess.vxid, Marker::Client)
+}
+
+/// What OpenSSL would say; nothing where release 9 has words of its own.
+fn reason(failure: &Failure) -> Option<Reason> {
+    Some(match failure {
+        Failure::Hello(error) => of_hello(*error),
+        Failure::NoCertificate(NoCertificate::NothingLoaded, _) => return None,
+        Failure::NoCertificate(NoCertificate::UnknownName, _) => Reason::ServerName,
+        Failure::NoCertificate(NoCertificate::Broken(_), _) => Reason::Internal,
+        Failure::Handshake(HandshakeError::Timeout | HandshakeError::Os(_)) => return None,
+        Failure::Handshake(HandshakeError::Closed) => Reason::Eof,
+        Failure::Handshake(HandshakeError::Tls(error)) => of_kind(error.kind()),
+    })
+}
+
+fn of_hello(error: HelloError) -> Reason {
+    match error {
+        HelloError::PlainHttp => Reason::HttpRequest,
+        HelloError::ProxyHeader | HelloError::Ssl2 | HelloError::NotTls => Reason::WrongVersion,
+        HelloError::Record(_) | HelloError::EmptyRecord | HelloError::Message(_) => Reason::UnexpectedMessage,
+        HelloError::RecordTooLong(_) | HelloError::TooLong => Reason::TooLong,
+        HelloError::Malformed(_) => Reason::Length,
+    }
+}
+
+fn of_kind(kind: ErrorKind) -> Reason {
+    match kind {
+        ErrorKind::NotTls => Reason::WrongVersion,
+        ErrorKind::Version => Reason::Version,
+        ErrorKind::Parameters => Reason::NoSharedCipher,
+        ErrorKind::Name => Reason::ServerName,
+        ErrorKind::Certificate => Reason::BadCertificate,
+        ErrorKind::Alert(alert) => Reason::Alert(alert),
+        ErrorKind::Protocol => Reason::UnexpectedMessage,
+        ErrorKind::Decrypt => Reason::Decrypt,
+        ErrorKind::Limit => Reason::TooLong,
+        ErrorKind::Closed => Reason::Eof,
+        ErrorKind::Exhausted | ErrorKind::Internal => Reason::Internal,
+    }
+}
+
+fn counter<'a>(main: &'a Main, failure: &Failure) -> &'a Counter {
+    match failure {
+        Failure::Hello(HelloError::PlainHttp | HelloError::ProxyHeader | HelloError::NotTls) => &main.tls_fail_not_tls,
+        Failure::Hello(HelloError::Ssl2) => &main.tls_fail_version,
+        Failure::Hello(_) => &main.tls_fail_protocol,
+        Failure::NoCertificate(NoCertificate::NothingLoaded | NoCertificate::UnknownName, _) => &main.tls_fail_name,
+        Failure::NoCertificate(NoCertificate::Broken(_), _) => &main.tls_fail_internal,
+        Failure::Handshake(HandshakeError::Timeout) => &main.tls_fail_timeout,
+        Failure::Handshake(HandshakeError::Closed | HandshakeError::Os(_)) => &main.tls_fail_closed,
+        Failure::Handshake(HandshakeError::Tls(error)) => match error.kind() {
+            ErrorKind::NotTls => &main.tls_fail_not_tls,
+            ErrorKind::Version => &main.tls_fail_version,
+            ErrorKind::Parameters => &main.tls_fail_cipher,
+            ErrorKind::Name => &main.tls_fail_name,
+            ErrorKind::Certificate => &main.tls_fail_cert,
+            ErrorKind::Alert(_) => &main.tls_fail_alert,
+            ErrorKind::Protocol | ErrorKind::Decrypt | ErrorKind::Limit => &main.tls_fail_protocol,
+            ErrorKind::Closed => &main.tls_fail_closed,
+            ErrorKind::Exhausted | ErrorKind::Internal => &main.tls_fail_internal,
+        },
+    }
 }

@@ -276,6 +276,20 @@ set! {
     stalls: Counter Info Integer "" "Times a runtime made no turn for a second";
     open_files: Gauge Info Integer "" "Descriptors that the worker has open" => "Connections, files, and what the worker itself needs; looked at once a second.";
     open_files_limit: Gauge Info Integer "" "Descriptors that the worker may have open" => "Its limit RLIMIT_NOFILE. At it accepting pauses (accept_paused, sess_fail_emfile).";
+    tls_handshakes: Counter Info Integer "" "TLS handshakes with clients";
+    tls_resumed: Counter Info Integer "" "... of which took up an earlier session" => "That spares a signature, and in TLS 1.2 the key exchange, too.";
+    tls_client_certs: Counter Info Integer "" "... of which with a certificate of the client's";
+    tls_fail: Counter Info Integer "" "TLS handshakes with clients that failed" => "The log says why in a record TLS of the session. Each is counted once below, too.";
+    tls_fail_not_tls: Counter Diag Integer "" "TLS handshakes failed: what came is no TLS" => "Mostly plain HTTP on a port for HTTPS.";
+    tls_fail_version: Counter Diag Integer "" "TLS handshakes failed: no version in common";
+    tls_fail_cipher: Counter Diag Integer "" "TLS handshakes failed: no cipher suite, group or signature in common";
+    tls_fail_name: Counter Diag Integer "" "TLS handshakes failed: no certificate for the name" => "Or none at all is loaded.";
+    tls_fail_cert: Counter Diag Integer "" "TLS handshakes failed: the client's certificate" => "It has none, or not one that holds, where one is required.";
+    tls_fail_alert: Counter Diag Integer "" "TLS handshakes failed: the client gave up" => "It sent an alert: mostly since it doesn't believe our certificate.";
+    tls_fail_timeout: Counter Diag Integer "" "TLS handshakes failed: slower than tls_handshake_timeout";
+    tls_fail_closed: Counter Diag Integer "" "TLS handshakes failed: the client closed";
+    tls_fail_protocol: Counter Diag Integer "" "TLS handshakes failed: the client broke the protocol";
+    tls_fail_internal: Counter Diag Integer "" "TLS handshakes failed: a fault of our own";
 }
 
 set! {

@@ -337,6 +337,8 @@ params! {
         "A certificate is refused that has a name of another one at the same frontend. Off, the name is that of the certificate that was committed last, and of several in one commit, of the first.";
     tls_handshake_timeout: Seconds = "8.000" ["seconds" min "0.100"] { Own }
         "How long a client may take from its connection to the end of its TLS handshake; of release 9.";
+    tls_ja3: Switch = "off" ["bool"] { Own }
+        "Whether JA3 fingerprints of TLS clients are made, for tls.ja3() and tls.ja3_hash(); of release 9. JA4's are always there.";
     tls_watch: Seconds = "5.000" ["seconds" min "0.000"] { Own }
         "How often the files of each certificate are looked at. One that changed is read and used at once; one that is of no use is reported, and the certificate stays. 0: only tls.cert.reload reads files again.";
     uncacheable_ttl: Seconds = "120.000" ["seconds" min "0.000"] { Own }
@@ -383,4 +385,6 @@ params! {
         "Bytes of working memory for a session. Only its limit is kept here; memory is taken as needed.";
     workspace_thread: Bytes = "2k" ["bytes" min "0.25k" max "8k"] { DelayedEffect NoEffect }
         "No effect here: threads have no workspace.";
+    x_forwarded_proto: Switch = "off" ["bool"] { Own }
+        "Whether X-Forwarded-Proto of each request says, before VCL sees it, how it came here: https or http. It is https by TLS of our own, and where a PROXY header tells of TLS or of port 443; what the client wrote in the field is gone. Off leaves the field as it came, so that anybody can write it: believe it then only where all clients are proxies that set it.";
 }

@@ -60,7 +60,6 @@ pub const MISSING: &[Missing] = &[
     known("throttle", "limits of requests", "vsthrottle"),
     known("timers", "times with more digits", "varnishlog's Timestamp records"),
     known("tinykvm", "programs in virtual machines", "a backend"),
-    known("tls", "facts of TLS connections (Varnish Enterprise)", "proxy, behind a TLS terminator that speaks PROXY"),
     known("types", "types of variables", "var"),
     known("urlcode", "URL encoding", "blob.transcode with URL"),
     known("vha", "copies between caches (Varnish Enterprise)", "one tier of caches behind another"),

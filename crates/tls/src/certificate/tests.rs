@@ -43,6 +43,7 @@ fn what_else_it_says() {
     });
     let certificate = Certificate::read(&der).unwrap();
     assert_eq!(certificate.issuer(), "CN=a.example");
+    assert_eq!(certificate.common_name().as_deref(), Some("a.example"));
     assert_eq!(certificate.serial(), "0AFF");
     assert_eq!(certificate.validity(), (1_577_836_800, 1_893_456_000));
     assert_eq!(certificate.signature(), "ecdsa-with-SHA256");
