@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import socket
+import ssl
 import subprocess
 import sys
 
@@ -145,21 +146,33 @@ def strange_peers(report, program, bed):
     two = bed.origin(versions=("1.2",))
     three = bed.origin(versions=("1.3",))
     silent = bed.origin()
+    # As old as they come: version 1, and a key that nobody makes any more.
+    old = bed.dir / "old"
+    old.mkdir()
+    openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:1024", "-out", old / "key.pem")
+    openssl("req", "-new", "-key", old / "key.pem", "-subj", "/CN=old.test", "-out", old / "request.pem")
+    openssl("x509", "-req", "-in", old / "request.pem", "-signkey", old / "key.pem", "-days", "9", "-out", old / "cert.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers("DEFAULT@SECLEVEL=0")
+    context.load_cert_chain(old / "cert.pem", old / "key.pem")
+    weak = SealedOrigin(simple(hello), context)
+    patient = Origin(lambda s: (held.append(s), s.recv(1), s.recv(70000), s.recv(1)))
     own = f'.certificate = "{bed.client.pem}"; '
     os.chmod(bed.client.pem, 0o644)
     os.chmod(bed.client.dir, 0o755)
-    peers = {"plain": (plain, ""), "stall": (stall, ".connect_timeout = 0.5s; "), "gone": (gone, ""), "picky": (picky, ""),
-             "known": (picky, own), "two": (two, ""), "three": (three, ""), "silent": (silent, ".ssl_sni = 0; ")}
+    peers = {"plain": (plain, ".connect_timeout = 2s; "), "stall": (stall, ".connect_timeout = 0.5s; "), "gone": (gone, ".connect_timeout = 2s; "), "picky": (picky, ""),
+             "known": (picky, own), "two": (two, ""), "three": (three, ""), "silent": (silent, ".ssl_sni = 0; "),
+             "patient": (patient, ".connect_timeout = 0s; .first_byte_timeout = 0.5s; "), "weak": (weak, ".ssl_verify_peer = 0; "), "weaks": (weak, "")}
     vcl = HEAD + "".join(backend(n, o.address, more + bed.ca()) for n, (o, more) in peers.items()) + choose(peers)
-    with Varnishd(program, vcl=vcl) as v:
-        for name in ("known", "two", "three", "silent"):
+    with Varnishd(program, vcl=vcl, args=["-p", "connect_timeout=0"]) as v:
+        for name in ("known", "two", "three", "silent", "weak"):
             r = get(v.address, f"/{name}/x")
             report.check(r.status == 200, f"{name} is good: {r}")
-        for name in ("plain", "stall", "gone", "picky"):
+        for name in ("plain", "stall", "gone", "picky", "patient", "weaks"):
             r = get(v.address, f"/{name}/x")
             report.check(r.status == 503, f"{name} is refused: {r}")
         text = log(program, v, "BereqURL,BackendSSL,FetchError")
-        for name, says in (("stall", "Handshake timeout"), ("stall", "fail errno 110 (Connection timed out)"),
+        for name, says in (("stall", "Handshake timeout"), ("stall", "fail errno 110 (Connection timed out)"), ("patient", "Handshake timeout"),
                            ("two", "TLSv1.2 ECDHE-ECDSA-AES"), ("three", "TLSv1.3 TLS_AES")):
             part = re.search(rf"BereqURL +/{name}/x\n(.*?)(?=BereqURL|\Z)", text, re.S)
             report.check(part and says in part[1], f"{name}: the log says {says!r}: {part and part[1]}")

@@ -330,6 +330,8 @@ impl Backend {
         }
         let Some(peer) = &self.pool.tls else { return Ok((stream, None)) };
         let address = stream.peer();
+        // Who waits for a connection as long as it takes doesn't wait so for a server that accepts and says nothing.
+        let until = until.or_else(|| deadline(self.timeouts(Duration::ZERO, Duration::ZERO).first_byte));
         match peer.seal(stream, until, self.env.services.main()).await {
             Ok((stream, info)) => Ok((stream, Some(info))),
             Err(error) => {
