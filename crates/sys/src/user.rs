@@ -38,6 +38,11 @@ pub fn group_by_id(gid: u32) -> Option<u32> {
     Some(Group::from_gid(Gid::from_raw(gid)).ok()??.gid.as_raw())
 }
 
+/// The effective user id.
+pub fn effective() -> u32 {
+    nix::unistd::geteuid().as_raw()
+}
+
 /// Real user id 0.
 pub fn is_root() -> bool {
     nix::unistd::getuid().is_root()

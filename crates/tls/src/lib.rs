@@ -5,8 +5,10 @@
 //! A connection begins as a [`Handshake`], which rustls carries out, and becomes [`Traffic`]: our own record layer over the keys
 //! that were agreed, which holds no buffer, and seals from the pieces that a body lies in.
 
+pub mod blocking;
 pub mod bundle;
 pub mod certificate;
+pub mod challenge;
 pub mod client;
 pub mod error;
 pub mod facts;
@@ -31,6 +33,7 @@ pub mod tickets;
 pub mod traffic;
 mod trust;
 pub mod verify;
+pub mod wanted;
 
 pub use bundle::Bundle;
 pub use client::{Client, ClientOptions};

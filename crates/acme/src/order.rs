@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! One certificate: an order, the proof that the name is ours, key and signing request, the chain (RFC 8555 7.4).
+
+use std::time::{Duration, SystemTime};
+
+use instant_acme::{
+    Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error, Identifier,
+    NewOrder, Order, OrderStatus, Problem, RetryPolicy,
+};
+use rcgen::{CertificateParams, DistinguishedName, KeyPair, PublicKeyData};
+
+use crate::certificate::{Facts, printable};
+use crate::http::{Trouble, take_retry_after};
+use crate::name::Name;
+use crate::talk::{Challenge, Kind};
+
+/// How long the CA may take to look at a challenge, and to sign.
+const PATIENCE: RetryPolicy =
+    RetryPolicy::new().initial_delay(Duration::from_millis(250)).backoff(1.5).timeout(Duration::from_secs(120));
+/// How far ahead a CA's clock may be.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(600);
+
+/// What has to change before another attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Something of this name.
+    Name,
+    /// Something of the CA's, or of the way to it: other names would fare no better now.
+    Ca,
+    /// The account: the CA doesn't know it.
+    Account,
+}
+
+/// Why there is no certificate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// In words.
+    pub text: String,
+    /// Where it lies.
+    pub fault: Fault,
+    /// How long the CA asks to wait.
+    pub retry_after: Option<Duration>,
+}
+
+impl Failure {
+    /// Of this name's.
+    pub fn of_name(text: impl Into<String>) -> Failure {
+        Failure { text: printable(&text.into()), fault: Fault::Name, retry_after: None }
+    }
+
+    /// Of the CA's.
+    pub fn of_ca(text: impl Into<String>) -> Failure {
+        Failure { fault: Fault::Ca, ..Failure::of_name(text) }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let (text, fault) = match &error {
+            Error::Api(problem) => (problem_text(problem), fault(problem)),
+            Error::Other(other) if other.is::<Trouble>() => (other.to_string(), Fault::Ca),
+            Error::Json(_) => ("an answer that is not ACME's".to_owned(), Fault::Ca),
+            Error::Timeout(_) => ("the CA has not decided in time".to_owned(), Fault::Name),
+            other => (other.to_string(), Fault::Name),
+        };
+        Failure { text: printable(&text), fault, retry_after: take_retry_after() }
+    }
+}
+
+fn kind_of(problem: &Problem) -> &str {
+    problem.r#type.as_deref().and_then(|kind| kind.rsplit(':').next()).unwrap_or_default()
+}
+
+fn fault(problem: &Problem) -> Fault {
+    match kind_of(problem) {
+        "serverInternal" => Fault::Ca,
+        "accountDoesNotExist" => Fault::Account,
+        _ => Fault::Name,
+    }
+}
+
+/// `rateLimited: too many certificates`, with what it says of single names.
+fn problem_text(problem: &Problem) -> String {
+    let mut text = kind_of(problem).to_owned();
+    for detail in problem.detail.iter().chain(problem.subproblems.iter().filter_map(|part| part.detail.as_ref())) {
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(detail);
+    }
+    text
+}
+
+/// Who has the worker answer.
+pub trait Desk {
+    /// Returns once the worker answers this.
+    ///
+    /// # Errors
+    /// It doesn't.
+    fn show(&self, challenge: &Challenge) -> Result<(), String>;
+    /// It need no longer.
+    fn hide(&self, challenge: &Challenge);
+}
+
+/// What an order is for.
+pub struct Wish<'a> {
+    /// The name.
+    pub name: &'a Name,
+    /// How it is proven.
+    pub kind: Kind,
+    /// The certificate whose place it takes.
+    pub replaces: Option<CertificateIdentifier<'static>>,
+    /// The profile.
+    pub profile: Option<&'a str>,
+}
+
+/// Answers that are shown, until the order is over, however it ends.
+struct Shown<'a> {
+    desk: &'a dyn Desk,
+    challenges: Vec<Challenge>,
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        self.challenges.iter().for_each(|challenge| self.desk.hide(challenge));
+    }
+}
+
+/// Gets a certificate: key and chain in PEM.
+pub async fn obtain(account: &Account, wish: Wish<'_>, desk: &dyn Desk) -> Result<String, Failure> {
+    // What an earlier attempt was told.
+    take_retry_after();
+    let mut order = place(account, &wish).await?;
+    let mut shown = Shown { desk, challenges: Vec::new() };
+    prove(&mut order, &wish, &mut shown).await?;
+    let status = if order.state().status == OrderStatus::Pending {
+        match order.poll_ready(&PATIENCE).await {
+            // The order's own error says that there is one; the challenge's says which.
+            Err(error) => return Err(reason(&mut order).await.unwrap_or_else(|| error.into())),
+            Ok(status) => status,
+        }
+    } else {
+        order.state().status
+    };
+    if status == OrderStatus::Invalid {
+        return Err(reason(&mut order).await.unwrap_or_else(|| Failure::of_name("the CA has refused the order")));
+    }
+    let key = KeyPair::generate().map_err(|error| Failure::of_name(error.to_string()))?;
+    order.finalize_csr(&request(wish.name, &key)?).await?;
+    let chain = order.poll_certificate(&PATIENCE).await?;
+    check(&chain, wish.name, &key, SystemTime::now()).map_err(Failure::of_name)?;
+    Ok(format!("{}{}", key.serialize_pem(), chain))
+}
+
+async fn place(account: &Account, wish: &Wish<'_>) -> Result<Order, Failure> {
+    let identifiers = [Identifier::Dns(wish.name.as_str().to_owned())];
+    let new = || {
+        let order = NewOrder::new(&identifiers);
+        if let Some(profile) = wish.profile { order.profile(profile) } else { order }
+    };
+    let Some(replaced) = wish.replaces.clone() else { return Ok(account.new_order(&new()).await?) };
+    match account.new_order(&new().replaces(replaced)).await {
+        Ok(order) => Ok(order),
+        // A CA that doesn't know the one before, or has replaced it already, may sign a new one all the same.
+        Err(Error::Other(error)) if error.is::<Trouble>() => Err(Error::Other(error).into()),
+        Err(Error::Api(problem)) if kind_of(&problem) == "rateLimited" => Err(Error::Api(problem).into()),
+        Err(_) => Ok(account.new_order(&new()).await?),
+    }
+}
+
+/// Has each proof shown that the CA still wants, and tells it to look.
+async fn prove(order: &mut Order, wish: &Wish<'_>, shown: &mut Shown<'_>) -> Result<(), Failure> {
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization: AuthorizationHandle<'_> = authorization?;
+        match authorization.status {
+            AuthorizationStatus::Valid => continue,
+            AuthorizationStatus::Pending => {}
+            other => return Err(Failure::of_name(format!("the CA's authorization is {other:?}"))),
+        }
+        let kind = match wish.kind {
+            Kind::Http01 => ChallengeType::Http01,
+            Kind::TlsAlpn01 => ChallengeType::TlsAlpn01,
+        };
+        let Some(mut handle) = authorization.challenge(kind) else {
+            return Err(Failure::of_name(format!("the CA offers no {}", wish.kind.word())));
+        };
+        let challenge = Challenge {
+            kind: wish.kind,
+            name: wish.name.clone(),
+            token: handle.token.clone(),
+            answer: handle.key_authorization().as_str().to_owned(),
+        };
+        if !challenge.is_sane() {
+            return Err(Failure::of_name("the CA's token is malformed"));
+        }
+        shown.challenges.push(challenge.clone());
+        shown.desk.show(&challenge).map_err(Failure::of_name)?;
+        handle.set_ready().await?;
+    }
+    Ok(())
+}
+
+/// What the CA found wrong with the proof.
+async fn reason(order: &mut Order) -> Option<Failure> {
+    let mut authorizations = order.authorizations();
+    while let Some(Ok(mut authorization)) = authorizations.next().await {
+        let state = authorization.refresh().await.ok()?;
+        let problem = state.challenges.iter().find_map(|challenge| challenge.error.as_ref());
+        if let Some(problem) = problem {
+            return Some(Failure::of_name(problem_text(problem)));
+        }
+    }
+    None
+}
+
+/// The signing request: a name, and nothing else.
+fn request(name: &Name, key: &KeyPair) -> Result<Vec<u8>, Failure> {
+    let told = |error: rcgen::Error| Failure::of_name(error.to_string());
+    let mut params = CertificateParams::new(vec![name.as_str().to_owned()]).map_err(told)?;
+    params.distinguished_name = DistinguishedName::new();
+    Ok(params.serialize_request(key).map_err(told)?.der().to_vec())
+}
+
+/// Whether what came is what was asked for, and of use.
+fn check(chain: &str, name: &Name, key: &KeyPair, now: SystemTime) -> Result<(), String> {
+    let facts = Facts::of(chain)?;
+    if !facts.is_for(name) {
+        return Err("the CA has signed a certificate for other names".to_owned());
+    }
+    if facts.public_key != key.subject_public_key_info() {
+        return Err("the CA has signed another key".to_owned());
+    }
+    if facts.validity.from > now + CLOCKS_DIFFER {
+        return Err("the certificate is not valid yet: is this machine's clock slow?".to_owned());
+    }
+    if facts.validity.until <= now {
+        return Err("the certificate has ended already: is this machine's clock fast?".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(kind: &str, detail: &str) -> Problem {
+        let subproblems = Vec::new();
+        Problem { r#type: Some(kind.into()), detail: Some(detail.into()), status: Some(400), subproblems }
+    }
+
+    #[test]
+    fn failures_are_told_in_words_and_by_whose_fault_they_are() {
+        let failure = |error: Error| {
+            let failure = Failure::from(error);
+            (failure.text, failure.fault)
+        };
+        let acme = |kind: &str| Error::Api(problem(&format!("urn:ietf:params:acme:error:{kind}"), "a\nb"));
+        assert_eq!(failure(acme("rateLimited")), ("rateLimited: a b".into(), Fault::Name));
+        assert_eq!(failure(acme("serverInternal")), ("serverInternal: a b".into(), Fault::Ca));
+        assert_eq!(failure(Error::Other(Box::new(Trouble("ca: gone".into())))), ("ca: gone".into(), Fault::Ca));
+        assert_eq!(failure(acme("accountDoesNotExist")).1, Fault::Account);
+        assert_eq!(failure(Error::Timeout(None)).1, Fault::Name);
+    }
+
+    #[test]
+    fn a_chain_is_checked_against_what_was_asked_for() {
+        let (key, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+        let name = |text| Name::parse(text).unwrap();
+        let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+        (params.not_before, params.not_after) = (rcgen::date_time_ymd(2026, 1, 1), rcgen::date_time_ymd(2026, 4, 1));
+        let chain = params.self_signed(&key).unwrap().pem();
+        let day = |n: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(n * 86_400);
+        assert_eq!(check(&chain, &name("a.example"), &key, day(20_500)), Ok(()));
+        let refused = |name, key, day| check(&chain, &name, key, day).unwrap_err();
+        assert!(refused(name("b.example"), &key, day(20_500)).contains("other names"));
+        assert!(refused(name("a.example"), &other, day(20_500)).contains("another key"));
+        assert!(refused(name("a.example"), &key, day(20_400)).contains("clock slow"));
+        assert!(refused(name("a.example"), &key, day(20_600)).contains("clock fast"));
+    }
+}
