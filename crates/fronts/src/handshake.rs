@@ -6,13 +6,14 @@
 //! nothing. All of it has `tls_handshake_timeout`.
 
 use std::fmt;
+use std::sync::Arc;
 
 use engine::Sess;
 use net::{HandshakeError, Stream};
 use rt::Instant;
 use tables::close::SessClose;
 use tls::hello::{ClientHello, Finder, Fingerprint, HelloError};
-use tls::{Handshake, Info, NoCertificate};
+use tls::{Handshake, Info, NoCertificate, Server};
 
 use crate::conn::Conn;
 
@@ -49,6 +50,8 @@ impl fmt::Display for Failure {
 struct Chosen {
     handshake: Handshake,
     fingerprint: Box<Fingerprint>,
+    /// It only wants to see a certificate, and no request may follow (RFC 8737 3).
+    is_challenge: bool,
 }
 
 /// Puts TLS on the connection. `Err`: it has to end for that reason, and the client has been told why.
@@ -56,15 +59,26 @@ pub(crate) async fn receive(conn: &mut Conn) -> Result<(), SessClose> {
     let sess = conn.sess.clone();
     let deadline = Instant::now() + sess.engine.params.load().tls_handshake_timeout;
     let done = match begin(conn, &sess, deadline).await {
-        Ok(chosen) => carry_out(conn, &sess, chosen, deadline).await,
+        Ok(chosen) => {
+            let is_challenge = chosen.is_challenge;
+            carry_out(conn, &sess, chosen, deadline).await.map(|()| is_challenge)
+        }
         Err(failure) => Err(failure),
     };
     conn.idle_since = Instant::now();
-    done.map_err(|failure| {
-        report::failed(&sess, &failure);
-        // As release 9: why is in the log.
-        SessClose::RxBad
-    })
+    match done {
+        Ok(false) => Ok(()),
+        Ok(true) => {
+            sess.engine.main.acme_answers.inc();
+            conn.stream().shutdown_write();
+            Err(SessClose::RespClose)
+        }
+        Err(failure) => {
+            report::failed(&sess, &failure);
+            // As release 9: why is in the log.
+            Err(SessClose::RxBad)
+        }
+    }
 }
 
 /// Reads the hello, and finds out who we are to this client.
@@ -91,13 +105,30 @@ async fn begin(conn: &mut Conn, sess: &Sess, deadline: Instant) -> Result<Chosen
 fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, Failure> {
     let hello = ClientHello::parse(message).map_err(Failure::Hello)?;
     let name = hello.server_name().map(str::to_ascii_lowercase);
-    let certificates = &sess.engine.certificates;
-    let server = certificates
-        .find(&sess.listener.name, name.as_deref())
-        .map_err(|none| Failure::NoCertificate(none, hello.server_name().map(Into::into)))?;
+    let is_challenge = hello.is_acme_challenge();
+    let server = match is_challenge {
+        true => challenge(name.as_deref()),
+        false => find(sess, name.as_deref()),
+    };
+    let server = server.map_err(|none| Failure::NoCertificate(none, hello.server_name().map(Into::into)))?;
     let handshake = Handshake::server(&server, hello.server_name(), hello.alpn())
         .map_err(|error| Failure::Handshake(HandshakeError::Tls(error)))?;
-    Ok(Chosen { handshake, fingerprint: Box::new(Fingerprint::new(&hello, sess.engine.params.load().tls_ja3)) })
+    let fingerprint = Box::new(Fingerprint::new(&hello, sess.engine.params.load().tls_ja3));
+    Ok(Chosen { handshake, fingerprint, is_challenge })
+}
+
+/// The certificate for a name; that there is none is noted where certificates are got on demand.
+fn find(sess: &Sess, name: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
+    let found = sess.engine.certificates.find(&sess.listener.name, name);
+    if let Some(name) = name {
+        tls::wanted::of_this_process().look(name, found.as_ref().map_or(&[][..], |server| server.leaf()));
+    }
+    found
+}
+
+/// A certificate authority asks whether the name is ours.
+fn challenge(name: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
+    name.and_then(|name| tls::challenge::of_this_process().server(name)).ok_or(NoCertificate::UnknownName)
 }
 
 /// Tells a client that gets no handshake why, as far as the socket takes it at once.

@@ -81,6 +81,8 @@ impl Manager {
             Id::VclDeps if json => answer(&self.vcls.deps_json()),
             Id::VclDeps => Reply::ok(self.vcls.deps()),
             Id::VclSymtab => Reply::ok(self.vcls.symtab()),
+            Id::TlsAcmeList => self.acme_list(request),
+            Id::TlsAcmeRenew => self.acme_renew(text(0)),
             Id::DebugPanicMaster => not_built("The manager doesn't panic on request."),
             Id::Upgrade => Reply::cant("An upgrade is asked for on a CLI connection, which gets the answer."),
             Id::Auth => unreachable!("sessions answer it before they come here"),
@@ -89,6 +91,7 @@ impl Manager {
             | Id::BackendSetHealth
             | Id::Ban
             | Id::BanList
+            | Id::DebugAcme
             | Id::DebugDrain
             | Id::DebugHandover
             | Id::DebugFragfetch

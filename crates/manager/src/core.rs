@@ -17,6 +17,7 @@ use sys::sock;
 use tables::Params;
 use tables::params::DebugBit;
 
+use crate::acme::Acme;
 use crate::arenas::{Arenas, End, Succession};
 use crate::certs::Certs;
 use crate::checker::{Checker, Outcome, Request, SINCE_4_1, Source};
@@ -100,6 +101,8 @@ pub struct Manager {
     /// On the way out: nothing is made ready for another worker.
     pub(crate) ending: bool,
     pub(crate) upgrade: crate::upgrade::Upgrade,
+    /// Certificates that are got by ACME, if there are to be any.
+    pub(crate) acme: Option<Acme>,
 }
 
 /// When things are due.
@@ -147,6 +150,7 @@ enum Event {
     Leaving,
     Dying,
     Naming,
+    Acme,
     CliSocket(usize),
     Session(usize),
     Master,
@@ -213,6 +217,7 @@ impl Manager {
                     Event::Worker => self.on_worker(),
                     Event::Leaving => self.tend_leaving(),
                     Event::Naming => self.tend_naming(),
+                    Event::Acme => self.tend_acme(),
                     Event::Dying => self.bury_dying(Duration::ZERO),
                     Event::CliSocket(at) => self.on_connection(at),
                     Event::Session(at) => self.on_session(at),
@@ -226,6 +231,7 @@ impl Manager {
             }
         }
         self.ending = true;
+        self.end_acme();
         print(Severity::Info, "manager stopping child");
         self.stop_worker();
         self.bury_dying(LONGEST_DYING);
@@ -253,6 +259,10 @@ impl Manager {
             wants.push((fd, Interest::Read));
             events.push(Event::Naming);
         }
+        if let Some(fd) = self.acme_descriptor() {
+            wants.push((fd, Interest::Read));
+            events.push(Event::Acme);
+        }
         let takes_more = self.sessions.len() < MAX_SESSIONS && self.timers.cli_pause <= self.now();
         for (at, socket) in self.cli_sockets.iter().enumerate().filter(|_| takes_more) {
             wants.push((socket.as_fd(), Interest::Read));
@@ -279,10 +289,10 @@ impl Manager {
     fn next_timer(&self) -> Mono {
         let t = &self.timers;
         let master = self.masters.as_ref().and_then(Masters::due);
-        let keys = self.ticket_keys.due();
-        let others = [t.ping, Some(t.cooling), t.restart, t.dying, master, self.leaving_due(), self.naming.due(), keys]
-            .into_iter()
-            .flatten();
+        let (leaving, naming) = (self.leaving_due(), self.naming.due());
+        let (keys, acme) = (self.ticket_keys.due(), self.acme_due());
+        let others =
+            [t.ping, Some(t.cooling), t.restart, t.dying, master, leaving, naming, keys, acme].into_iter().flatten();
         others.fold(t.uptime, |first, due| if due < first { due } else { first })
     }
 
@@ -323,6 +333,9 @@ impl Manager {
             self.tend_naming();
         }
         self.begin_naming();
+        if self.acme_due().is_some_and(|due| due <= now) {
+            self.on_acme_timer();
+        }
         if let Some(socket) = self.masters.as_mut().and_then(|masters| masters.poll(now)) {
             let identity = clitcp::identity("master", &socket);
             self.open_session(Kind::Master, identity, socket, None);
@@ -405,6 +418,7 @@ impl Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
+        self.end_acme();
         self.end_leaving();
         if self.worker.pid().is_some() {
             let _ = self.worker.reap();

@@ -4,6 +4,7 @@
 //! One thread and one poll loop ([`core`]). VCL is checked in a process of its own ([`checker`]); the worker is another
 //! one ([`life`], [`worker`]). [`serve`] is the way from a command line to the loop.
 
+mod acme;
 mod arenas;
 mod certs;
 pub mod checker;

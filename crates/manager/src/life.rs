@@ -90,6 +90,10 @@ impl Manager {
                 return self.failed_start(pid, "Pushing vcls failed", answer);
             }
         }
+        for line in self.challenge_lines() {
+            // An order that fails for lack of an answer is tried again.
+            let _ = self.worker.command(line);
+        }
         self.carry_health();
         if let Err(answer) = self.have_it_hand_over() {
             return self.failed_start(pid, "The child before it can't hand over", answer);

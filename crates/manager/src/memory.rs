@@ -137,6 +137,8 @@ impl Memory {
             ("child_dump", &c.child_dump),
             ("child_panic", &c.child_panic),
             ("child_distrust", &c.child_distrust),
+            ("acme_issued", &c.acme_issued),
+            ("acme_failed", &c.acme_failed),
         ];
         all.into_iter()
     }

@@ -85,6 +85,8 @@ pub struct Options {
     pub cli_addresses: Vec<String>,
     /// -W
     pub waiter: Option<String>,
+    /// --acme, each
+    pub acme: Vec<String>,
 }
 
 /// The outcome of reading a command line.
@@ -171,9 +173,10 @@ pub fn parse(program: &str, args: &[String]) -> Result<Request, Fatal> {
     if args.len() == 1 && args[0] == "--optstring" {
         return Ok(Request::Print("optstring".into()));
     }
-    let args = &with_long(args);
+    let (args, acme) = &with_long(args);
+    let acme = acme.clone();
     let mut getopt = Getopt { args, next: 0, bundle: Vec::new(), only_operands: false, program };
-    let (mut options, mut flags) = (Options::default(), Flags::default());
+    let (mut options, mut flags) = (Options { acme, ..Options::default() }, Flags::default());
     let mut operand = None;
     let mut first = true;
     while let Some(item) = getopt.step()? {
@@ -195,9 +198,10 @@ pub fn parse(program: &str, args: &[String]) -> Result<Request, Fatal> {
     check(options, flags)
 }
 
-/// The long option that we have, as the parameter that it is: `--vcl-dialect=2.1` or `--vcl-dialect 2.1`.
-fn with_long(args: &[String]) -> Vec<String> {
-    let mut out = Vec::new();
+/// The long options that we have: `--vcl-dialect=2.1` or `--vcl-dialect 2.1` as the parameter that it is, and the values of
+/// `--acme`, likewise.
+fn with_long(args: &[String]) -> (Vec<String>, Vec<String>) {
+    let (mut out, mut acme) = (Vec::new(), Vec::new());
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         if arg == "--" {
@@ -205,17 +209,20 @@ fn with_long(args: &[String]) -> Vec<String> {
             out.extend(args.cloned());
             break;
         }
-        let value = match arg.strip_prefix("--vcl-dialect") {
+        let mut value_of = |option| match arg.strip_prefix(option) {
             Some("") => args.next().map(String::as_str),
             Some(value) => value.strip_prefix('='),
             None => None,
         };
-        match value {
-            Some(value) => out.extend(["-p".to_owned(), format!("vcl_dialect={value}")]),
-            None => out.push(arg.clone()),
+        if let Some(value) = value_of("--vcl-dialect") {
+            out.extend(["-p".to_owned(), format!("vcl_dialect={value}")]);
+        } else if let Some(value) = value_of("--acme") {
+            acme.push(value.to_owned());
+        } else {
+            out.push(arg.clone());
         }
     }
-    out
+    (out, acme)
 }
 
 fn version(first: bool, count: usize) -> Result<Request, Fatal> {

@@ -142,6 +142,14 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         }
     };
     let write_lock = crate::storefile::write_lock(&store_files)?;
+    let acme = match options.mode {
+        Mode::PrintVcl => None,
+        Mode::Daemon | Mode::Foreground | Mode::Debug => {
+            let blocks = todo.tls.as_ref().map(Config::acme).unwrap_or_default();
+            crate::acme::Acme::open(&options.acme, blocks, &jail)
+                .or_else(|reason| argument(format!("ACME: {reason}")))?
+        }
+    };
     let (certs, ticket_keys) = certificates(todo.tls.as_ref(), &listeners, &params, &jail, clock.mono())?;
     let identity = options.identity.clone().filter(|i| !i.is_empty()).unwrap_or_else(sys::process::host_name);
     let vident = format!("{},-j{}{}", platform(), jail.name(), stores.idents());
@@ -183,6 +191,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         remove_workdir,
         ending: false,
         upgrade: Default::default(),
+        acme,
         clock,
     };
     manager.params_changed();
@@ -465,6 +474,7 @@ fn begin(
         manager.run_file(file)?;
         report::stderr("END of -I file processing");
     }
+    manager.use_kept_certificates();
     let mut started = Reply::ok("");
     match manager.vcls.not_startable() {
         _ if options.mode == Mode::Debug => {}
@@ -484,6 +494,7 @@ fn begin(
     if options.mode == Mode::Foreground {
         let _ = sys::fd::null_standard(0);
     }
+    manager.begin_acme();
     Ok(manager.run(signals))
 }
 

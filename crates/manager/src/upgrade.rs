@@ -103,7 +103,10 @@ impl Manager {
         let next_version = trial::run(Checker { exe: &next, jail: &self.jail }, &text)?;
         print(Severity::Info, &format!("Upgrade from {} to {next_version}", state.writer));
         let file = state_file(&text).map_err(said)?;
-        Err(self.jail.privileged(|| exec(&next, &state, &file, None)).to_string())
+        self.end_acme();
+        let failed = self.jail.privileged(|| exec(&next, &state, &file, None)).to_string();
+        self.begin_acme();
+        Err(failed)
     }
 }
 

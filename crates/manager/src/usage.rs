@@ -39,6 +39,8 @@ const ROWS: &[(&str, &str)] = &[
     ("--vcl-dialect=2.0|2.1|3.0", "Language of VCL files without `vcl 4.x;` (parameter vcl_dialect)"),
     ("-s [name=]kind[,options]", "Store: {kinds}; repeatable"),
     ("-l vsl", "Size of the log in shared memory (parameter vsl_space)"),
+    ("--acme names[,mail@...]", "Get certificates for these names; repeatable"),
+    ("   [,key=value...]", "directory, state-dir, challenge, ...: see the manual"),
     ("Security options", ""),
     ("-r param[,param...]", "Protect parameters against the CLI; repeatable"),
     ("-S secret-file", "Secret for the CLI; 'none' for no authentication"),

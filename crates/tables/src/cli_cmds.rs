@@ -80,6 +80,7 @@ commands! {
     Ban "ban" "ban <field> <operator> <arg> [&& <field> <oper> <arg> ...]" "Ban objects for which all conditions hold." "" 3 None, Worker [split];
     BanList "ban.list" "ban.list [-j]" "List bans." "Time of the ban, objects that refer to it, C if completed, its conditions." 0 Some(0), Worker [json];
     Banner "banner" "banner" "Show the banner." "" 0 Some(0), Manager [open];
+    DebugAcme "debug.acme" "debug.acme http-01|tls-alpn-01 <name> <token> <answer> | hide <token> | wanted names" "Have the worker answer a question of a certificate authority, or no longer; show for which names certificates are wanted." "" 2 Some(4), Worker [debug];
     DebugDrain "debug.drain" "debug.drain <seconds>" "Have the worker accept no more, and end when its connections have, or after so many seconds." "" 1 Some(1), Worker [debug];
     DebugFragfetch "debug.fragfetch" "debug.fragfetch" "Deliver fetched bodies in pieces of this many bytes." "" 1 Some(1), Worker [debug];
     DebugHandover "debug.handover" "debug.handover begin|commit|end|undo" "Have the worker hand its objects over to the one that takes its place, take them for good, let go of them, or go on without that one." "" 1 Some(1), Worker [debug];
@@ -109,6 +110,8 @@ commands! {
     Status "status" "status [-j]" "Show the state of the worker." "" 0 Some(0), Manager [json];
     Stop "stop" "stop" "Stop the worker." "" 0 Some(0), Manager [];
     StorageList "storage.list" "storage.list [-j]" "List stores." "" 0 Some(0), Manager [json];
+    TlsAcmeList "tls.acme.list" "tls.acme.list [-j]" "Show the certificates that are got by ACME." "When each ends and is renewed, failures in a row, when it is tried again, and what went wrong last." 0 Some(0), Manager [json];
+    TlsAcmeRenew "tls.acme.renew" "tls.acme.renew <name>" "Get a new certificate for this name now." "Failures and the time of the next attempt are forgotten." 1 Some(1), Manager [];
     TlsCertCommit "tls.cert.commit" "tls.cert.commit" "Use the certificates that are staged, and no more those that were discarded." "All or none; connections that there are keep what they have." 0 Some(0), Manager [];
     TlsCertDiscard "tls.cert.discard" "tls.cert.discard <cert-id>" "Mark a certificate to go with the next commit." "" 1 Some(1), Manager [];
     TlsCertList "tls.cert.list" "tls.cert.list [-j] [-s]" "List certificates." "Frontend, id, active, staged or discard, subject. -s lists only what a commit would change; -j tells names, dates, files and what is wrong with them, too." 0 Some(1), Manager [json];

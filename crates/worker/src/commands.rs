@@ -52,6 +52,9 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         Id::BanList => ban_list(worker, request),
         Id::BackendList => backend_list(worker, request),
         Id::BackendSetHealth => set_health(worker, &arg(0), &arg(1)),
+        Id::DebugAcme => {
+            challenge(&request.args().iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>())
+        }
         Id::DebugDrain => drain(worker, &arg(0)),
         Id::DebugHandover => handover(worker, &arg(0)),
         Id::DebugListenAddress => Reply::ok(addresses(worker)),
@@ -93,6 +96,8 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         | Id::Restarts
         | Id::Status
         | Id::Stop
+        | Id::TlsAcmeList
+        | Id::TlsAcmeRenew
         | Id::TlsCertCommit
         | Id::TlsCertDiscard
         | Id::TlsCertList
@@ -201,6 +206,30 @@ fn taken_apart(url: &str) -> Result<(Option<String>, String), String> {
 fn fragfetch(worker: &Worker, bytes: &str) -> Reply {
     let Ok(bytes) = bytes.parse() else { return Reply::new(Status::Param, "A number of bytes is wanted") };
     worker.engine.fragfetch.store(bytes, std::sync::atomic::Ordering::Relaxed);
+    Reply::ok("")
+}
+
+/// A question of a certificate authority that is to be answered, or no longer.
+fn challenge(words: &[std::borrow::Cow<'_, str>]) -> Reply {
+    use sha2::{Digest, Sha256};
+    let all = tls::challenge::of_this_process();
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.as_slice() {
+        ["http-01", name, token, answer] => all.add_http(name, token, answer),
+        ["tls-alpn-01", name, token, answer] => {
+            if let Err(reason) = all.add_alpn(name, token, &Sha256::digest(answer.as_bytes()).into()) {
+                return Reply::new(Status::Param, reason);
+            }
+        }
+        ["hide", token] => all.remove(token),
+        ["wanted", "names"] => return Reply::ok(tls::wanted::of_this_process().take().join("\n")),
+        _ => {
+            return Reply::new(
+                Status::Param,
+                "http-01 or tls-alpn-01 with name, token and answer; or hide with a token",
+            );
+        }
+    }
     Reply::ok("")
 }
 

@@ -12,6 +12,7 @@
 //! ```
 
 mod body;
+mod challenge;
 mod ctx;
 mod deliver;
 mod delivery;

@@ -64,6 +64,9 @@ impl Req {
 
     pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> Step {
         self.log_arrival();
+        if let Some(body) = self.challenge_answer() {
+            return self.answer_challenge(body, transport).await;
+        }
         self.prepare();
         let mut action = self.vcl(Method::Recv, transport).await;
         if let Action::Vcl(label) = &action

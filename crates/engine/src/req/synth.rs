@@ -45,7 +45,7 @@ impl Req {
         Step::Transmit(Source::Made(body))
     }
 
-    fn start_synth(&mut self, status: u16, reason: Option<Vec<u8>>) {
+    pub(super) fn start_synth(&mut self, status: u16, reason: Option<Vec<u8>>) {
         let fits = self.resp.start_response(b"HTTP/1.1", status).is_ok();
         let named = reason.is_none_or(|reason| self.resp.set_reason(reason).is_ok());
         if !(fits && named) {

@@ -33,9 +33,6 @@ impl Config {
         if let Ok(here) = std::env::current_dir() {
             anchor(&mut file, &here);
         }
-        if let Some(block) = file.acme.first() {
-            return argument(format!("-A: {path} line {}: there is no ACME client here", block.line));
-        }
         let mut unnamed = 0;
         let names = file.frontends.iter().map(|frontend| {
             frontend.name.clone().unwrap_or_else(|| {
@@ -53,6 +50,11 @@ impl Config {
             .iter()
             .zip(&self.names)
             .map(|(frontend, name)| format!("{name}={},https", frontend.endpoint))
+    }
+
+    /// Blocks of the ACME client.
+    pub fn acme(&self) -> &[hitch::Block] {
+        &self.file.acme
     }
 
     /// A file of keys for tickets.

@@ -5,8 +5,10 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 
 use cli::handoff::Secret;
+use tls::bundle::{Entry, GLOBAL};
 
-use super::Candidate;
+use super::files::Fresh;
+use super::{Candidate, Row, files};
 use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::reply::ReplyExt;
@@ -43,5 +45,34 @@ impl Manager {
         let (ours, theirs) = sys::fd::socket_pair()?;
         self.secrets = Some(ours);
         Ok(Some(theirs))
+    }
+
+    /// Installs or replaces a certificate that comes from no file that was named, in the global scope, at once: what is staged
+    /// stays so.
+    ///
+    /// # Errors
+    /// In words; then all is as it was.
+    pub(crate) fn put_certificate(&mut self, id: &str, pem: &[u8]) -> Result<(), String> {
+        let pair = tls::pem::read(pem).and_then(tls::pem::Contents::pair).map_err(|e| e.to_string())?;
+        let facts = files::of_pair(&pair)?;
+        let at = self.certs.rows.iter().position(|row| row.entry.id == id);
+        let at = at.unwrap_or_else(|| {
+            let entry = Entry { id: id.to_owned(), scope: GLOBAL, ..Entry::default() };
+            self.certs.rows.push(Row::of(entry));
+            self.certs.rows.len() - 1
+        });
+        let batch = self.certs.next_batch();
+        let row = &mut self.certs.rows[at];
+        let former = (row.fresh.take(), std::mem::replace(&mut row.entry.facts, facts), row.entry.batch);
+        (row.fresh, row.entry.batch) = (Some(Fresh { pair, ocsp: Vec::new() }), batch);
+        let done = self.certs.without_staged().and_then(|candidate| self.put_in_place(candidate, false));
+        if done.is_err() {
+            let row = &mut self.certs.rows[at];
+            (row.fresh, row.entry.facts, row.entry.batch) = former;
+            if row.place.is_none() && row.fresh.is_none() {
+                self.certs.rows.remove(at);
+            }
+        }
+        done
     }
 }

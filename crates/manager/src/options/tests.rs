@@ -51,6 +51,12 @@ fn a_dialect_is_a_parameter() {
 }
 
 #[test]
+fn names_for_acme_come_in_lists() {
+    assert_eq!(serve("-d --acme a.example,b.example --acme=c.example").acme, ["a.example,b.example", "c.example"]);
+    assert!(read("-d --acme").is_err());
+}
+
+#[test]
 fn combinations_are_refused_in_words_that_tests_know() {
     refused("-b a -f b", "Only one of -b or -f can be specified");
     refused("-d -F", "Only one of -d or -F can be specified");

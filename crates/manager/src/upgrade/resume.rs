@@ -24,8 +24,10 @@ use tables::Params;
 use super::leaving::Leaving;
 use super::state::{Listening, RunningWorker, State};
 use super::{FAILED, STATE, Upgrade, exec};
+use crate::acme::Acme;
 use crate::arenas::{Arenas, Succession};
 use crate::certs::Certs;
+use crate::certs::config::Config;
 use crate::clitcp::Masters;
 use crate::core::{Manager, Timers};
 use crate::deaths::{Death, Deaths};
@@ -33,7 +35,7 @@ use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
 use crate::listen::{Listener, Permissions};
 use crate::memory::{Memory, WORKER_DIR};
-use crate::options::{Mode, Options};
+use crate::options::{Mode, Options, OrderedArg};
 use crate::reply::{Reply, ReplyExt};
 use crate::report::{self, Severity, print};
 use crate::session::Session;
@@ -124,12 +126,23 @@ fn take_over(options: &Options, state: &State, jail: Rc<Jail>, failed: bool) -> 
     manager.publish_memory(state).map_err(|e| format!("shared memory: {}", errno_text(&e)))?;
     let _ = signal::ignore(SIGHUP);
     let signals = Signals::new(&[SIGTERM, SIGINT]).map_err(|e| format!("signals: {e}"))?;
+    manager.use_kept_certificates();
     manager.take_workers(state, failed)?;
     Ok((manager, signals))
 }
 
 fn copy(fd: i32) -> Result<OwnedFd, String> {
     sys::fd::duplicate_inherited(fd).map_err(|e| format!("descriptor {fd}: {}", errno_text(&e)))
+}
+
+/// What is asked for by the command line and by the file of -A as it is now.
+fn acme(options: &Options, jail: &Jail) -> Result<Option<Acme>, String> {
+    let path = options.ordered.iter().find_map(|item| match item {
+        OrderedArg::Tls(path) => Some(path),
+        _ => None,
+    });
+    let config = path.map(|path| Config::read(path, jail)).transpose().map_err(|fatal| fatal.to_string())?;
+    Acme::open(&options.acme, config.as_ref().map(Config::acme).unwrap_or_default(), jail)
 }
 
 fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, String> {
@@ -207,6 +220,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         remove_workdir: false,
         ending: false,
         upgrade: Upgrade { program: state.program.clone(), relay, ..Upgrade::default() },
+        acme: acme(options, &jail)?,
         jail,
         clock,
     })
@@ -343,6 +357,7 @@ impl Manager {
         let reply = if inherited.failed.is_some() { Reply::cant(text) } else { Reply::ok(format!("{text}\n")) };
         self.upgrade.is_taking_over = false;
         self.limit_leaving();
+        self.begin_acme();
         if let Some(at) = state.sessions.iter().position(|session| session.asks) {
             self.answer_session(at, reply);
         }

@@ -146,6 +146,7 @@ set! {
     s_pass: Counter Info Integer "wrk" "Passes seen";
     s_fetch: Counter Info Integer "wrk" "Fetches started";
     s_bgfetch: Counter Info Integer "wrk" "Background fetches started";
+    acme_answers: Counter Info Integer "wrk" "Questions of a certificate authority answered before VCL (HTTP-01)";
     s_synth: Counter Info Integer "wrk" "Synthetic responses";
     s_req_hdrbytes: Counter Info Bytes "wrk" "Request head bytes";
     s_req_bodybytes: Counter Info Bytes "wrk" "Request body bytes";
@@ -303,6 +304,8 @@ set! {
     child_dump: Counter Diag Integer "" "Workers that left a core";
     child_panic: Counter Diag Integer "" "Workers that panicked";
     child_distrust: Counter Diag Integer "" "Times that stores were emptied because workers died again and again" => "The memory of stores outlives a worker that dies. After five deaths in a minute the next worker begins with empty stores, for what it would find may be the cause.";
+    acme_issued: Counter Info Integer "" "Certificates got by ACME";
+    acme_failed: Counter Info Integer "" "Attempts to get a certificate by ACME that failed";
     certs_renewed: Counter Info Integer "" "Certificates read again because their files changed";
     certs_refused: Counter Info Integer "" "Times that changed files of a certificate were of no use" => "The certificate in use stays; tls.cert.list -j and the log say why.";
 }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A certificate authority asks whether a name is ours (HTTP-01, RFC 8555 8.3). It is answered before VCL, so that no redirect,
+//! password or block there can be in the way; and only if the answer is known here: else the request is like any other.
+
+use message::names;
+use tables::tags::Tag;
+use tls::challenge;
+
+use super::{Req, Source, Step};
+use crate::transport::Transport;
+
+impl Req {
+    /// The answer, if the request is such a question. While no certificate is being ordered this is one load.
+    #[inline]
+    pub(super) fn challenge_answer(&self) -> Option<String> {
+        let body = challenge::of_this_process().body(self.head.url())?;
+        let is_asked = matches!(self.head.method(), b"GET" | b"HEAD") && self.restarts == 0 && !self.esi.is_fragment();
+        is_asked.then_some(body)
+    }
+
+    pub(super) async fn answer_challenge(&mut self, body: String, transport: &mut dyn Transport) -> Step {
+        self.engine().main.acme_answers.inc();
+        self.log.put(Tag::Notice, b"ACME: answered before VCL");
+        self.start_synth(200, None);
+        self.set_resp(names::CONTENT_TYPE, &[b"application/octet-stream"]);
+        self.set_resp(names::CONTENT_LENGTH, &[body.len().to_string().as_bytes()]);
+        self.filters.reset();
+        self.t_resp.set(None);
+        self.discard_body(transport).await;
+        Step::Transmit(Source::Made(body.into_bytes()))
+    }
+}

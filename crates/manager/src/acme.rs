@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Certificates by ACME as the manager sees them: what is asked for, the directory where they are kept, and the process that gets
+//! them ([`process`]). The manager itself talks to no CA.
+
+mod commands;
+mod demand;
+mod process;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use acme::certificate::{Facts, printable};
+use acme::settings::Allowed;
+use acme::talk::{Begin, Binding, Challenge, Kind, Managed, Standing};
+use acme::{Name, Settings, Store, store};
+use base::clock::Mono;
+use tls::hitch::Block;
+
+use crate::core::Manager;
+use crate::fatal::errno_text;
+use crate::jail::Jail;
+use crate::listen::Listener;
+use crate::reply::ReplyExt;
+use crate::report::{Severity, print};
+use process::Process;
+
+/// The longest file that a setting names.
+const LONGEST_FILE: u64 = 16 << 20;
+
+/// So many names get a certificate on demand.
+const MOST_ON_DEMAND: usize = 10_000;
+/// Between looks for names that clients ask for.
+const DEMAND_STEP: Duration = Duration::from_secs(1);
+
+/// What a name has.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// When the certificate in use ends.
+    pub until: Option<SystemTime>,
+    pub standing: Standing,
+}
+
+/// All of it.
+#[derive(Debug)]
+pub(crate) struct Acme {
+    settings: Settings,
+    store: Store,
+    trusted: Option<String>,
+    binding: Option<Binding>,
+    /// Each name.
+    pub(crate) held: BTreeMap<Name, Held>,
+    /// What the worker is to answer.
+    challenges: Vec<Challenge>,
+    process: Option<Process>,
+    /// How often it ended by itself, and when the next one begins.
+    deaths: u32,
+    restart: Option<Mono>,
+    /// When the worker is asked for names.
+    demand: Option<Mono>,
+}
+
+impl Acme {
+    /// Reads the files that the settings name and opens the directory; none when no name is asked for.
+    pub(crate) fn open(lists: &[String], blocks: &[Block], jail: &Jail) -> Result<Option<Acme>, String> {
+        if lists.is_empty() && blocks.is_empty() {
+            return Ok(None);
+        }
+        let mut settings = Settings::default();
+        for (key, value, line) in blocks.iter().flat_map(|block| &block.pairs) {
+            settings.set(key, value).map_err(|reason| format!("{reason} (line {line} of the -A file)"))?;
+        }
+        lists.iter().try_for_each(|list| settings.add_list(list))?;
+        settings.check()?;
+        let read = |path: &std::path::Path| {
+            let text = jail.privileged(|| read_text(path));
+            text.map_err(|error| format!("{}: {}", path.display(), errno_text(&error)))
+        };
+        let trusted = settings.ca_file.as_deref().map(read).transpose()?;
+        let key = settings.eab_key_file.as_deref().map(read).transpose()?;
+        let binding = match settings.eab_kid.clone().zip(key) {
+            Some((kid, key)) => Some(Binding { kid, key: binding_key(&key, &settings)? }),
+            None => None,
+        };
+        let store = jail.privileged(|| Store::open(&settings.place()))?;
+        // Those that were got on demand before.
+        let kept = jail.privileged(|| store.names()).into_iter().filter(|name| settings.on_demand.allows(name));
+        let held = settings.names.iter().cloned().chain(kept.take(MOST_ON_DEMAND)).map(|name| {
+            let standing = jail.privileged(|| store.standing(&name));
+            (name, Held { until: None, standing })
+        });
+        let held = held.collect();
+        let (challenges, process, restart) = (Vec::new(), None, None);
+        Ok(Some(Acme {
+            settings,
+            store,
+            trusted,
+            binding,
+            held,
+            challenges,
+            process,
+            deaths: 0,
+            restart,
+            demand: None,
+        }))
+    }
+
+    /// What the process is told first.
+    fn begin(&self, kinds: Vec<Kind>, jail: &Jail) -> io::Result<Begin> {
+        let Settings { directory, mail, profile, retry, .. } = self.settings.clone();
+        let names = self.held.iter().map(|(name, held)| {
+            // One that can't be used is got again.
+            let pem = jail.privileged(|| self.store.certificate(name)).ok().flatten();
+            let chain = pem.filter(|_| held.until.is_some()).map(|pem| store::without_key(&pem));
+            Managed { name: name.clone(), chain, standing: held.standing.clone() }
+        });
+        let names = names.collect();
+        let account = jail.privileged(|| self.store.account())?;
+        let (trusted, binding) = (self.trusted.clone(), self.binding.clone());
+        Ok(Begin { directory, trusted, mail, binding, profile, kinds, retry, account, names })
+    }
+}
+
+fn read_text(path: &std::path::Path) -> io::Result<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LONGEST_FILE).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// CAs give it in base64url.
+fn binding_key(text: &str, settings: &Settings) -> Result<Vec<u8>, String> {
+    let path = settings.eab_key_file.as_deref().unwrap_or(std::path::Path::new(""));
+    let key = acme::settings::base64url(text.trim()).filter(|key| !key.is_empty());
+    key.ok_or_else(|| format!("{}: not a key in base64url", path.display()))
+}
+
+impl Manager {
+    /// Uses the certificates that were kept, before any worker begins.
+    pub(crate) fn use_kept_certificates(&mut self) {
+        let Some(acme) = &self.acme else { return };
+        let names: Vec<Name> = acme.held.keys().cloned().collect();
+        for name in names {
+            let Some(acme) = &self.acme else { return };
+            let kept = self.jail.privileged(|| acme.store.certificate(&name));
+            let used = match kept {
+                Ok(None) => continue,
+                Ok(Some(pem)) => self.use_certificate(&name, &pem),
+                Err(error) => Err(errno_text(&error)),
+            };
+            if let Err(reason) = used {
+                print(Severity::Error, &format!("ACME: {name}: the certificate that was kept can't be used: {reason}"));
+            }
+        }
+    }
+
+    /// Puts key and chain into use. The one before goes on until this is done.
+    fn use_certificate(&mut self, name: &Name, pem: &str) -> Result<Facts, String> {
+        let facts = Facts::of(pem)?;
+        self.put_certificate(&format!("acme:{name}"), pem.as_bytes())?;
+        if let Some(held) = self.acme.as_mut().and_then(|acme| acme.held.get_mut(name)) {
+            held.until = Some(facts.validity.until);
+        }
+        Ok(facts)
+    }
+
+    /// What listeners can answer, the better first: a CA asks for http-01 at port 80 and for tls-alpn-01 at port 443.
+    fn challenge_kinds(&self, settings: &Settings) -> Vec<Kind> {
+        let has = |is_tls: bool| self.listeners.iter().any(|l| l.transport.is_tls == is_tls && port(l).is_some());
+        let at_80 = self.listeners.iter().any(|l| !l.transport.is_tls && port(l) == Some(80));
+        let mut kinds = Vec::new();
+        kinds.extend(has(false).then_some(Kind::Http01));
+        kinds.extend(has(true).then_some(Kind::TlsAlpn01));
+        if !at_80 {
+            kinds.reverse();
+        }
+        match settings.challenge {
+            Allowed::Any => kinds,
+            Allowed::Only(kind) => kinds.into_iter().filter(|k| *k == kind).collect(),
+        }
+    }
+
+    /// What a worker is to answer, as lines for its CLI.
+    pub(crate) fn challenge_lines(&self) -> Vec<Vec<u8>> {
+        self.acme.iter().flat_map(|acme| &acme.challenges).map(show_line).collect()
+    }
+
+    /// The worker answers this from now on.
+    fn show_challenge(&mut self, challenge: Challenge) -> Result<(), String> {
+        if !challenge.is_sane() {
+            return Err("a challenge that makes no sense".to_owned());
+        }
+        if self.worker.pid().is_none() {
+            return Err("no worker runs that could answer the CA".to_owned());
+        }
+        let answer = self.worker.command(show_line(&challenge));
+        if !answer.is_ok() {
+            return Err(printable(&answer.text()));
+        }
+        if let Some(acme) = &mut self.acme {
+            acme.challenges.retain(|old| old.token != challenge.token);
+            acme.challenges.push(challenge);
+        }
+        Ok(())
+    }
+
+    /// No longer.
+    fn hide_challenge(&mut self, challenge: &Challenge) {
+        let Some(acme) = &mut self.acme else { return };
+        let before = acme.challenges.len();
+        acme.challenges.retain(|old| old.token != challenge.token);
+        if acme.challenges.len() < before && self.worker.pid().is_some() {
+            let line = cli::client::encode(&["debug.acme", "hide", &challenge.token]);
+            let _ = self.worker.command(line);
+        }
+    }
+}
+
+/// None of a Unix-domain socket.
+fn port(listener: &Listener) -> Option<u16> {
+    match &listener.address {
+        sys::sock::Name::Inet(address) => Some(address.port()),
+        sys::sock::Name::Unix(_) => None,
+    }
+}
+
+fn show_line(challenge: &Challenge) -> Vec<u8> {
+    let Challenge { kind, name, token, answer } = challenge;
+    cli::client::encode(&["debug.acme", kind.word(), name.as_str(), token, answer])
+}

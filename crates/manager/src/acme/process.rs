@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The process that talks to the CA: started, heard, and started again.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, SystemTime};
+
+use acme::Name;
+use acme::certificate::printable;
+use acme::process::{PROGRAM, SOCKET};
+use acme::schedule;
+use acme::talk::{Command, Lines, Report, Standing, line, seconds};
+use base::clock::{Mono, Real};
+use sys::process::{Child, Spawn};
+use sys::signal::SIGKILL;
+
+use crate::core::Manager;
+use crate::fatal::errno_text;
+use crate::jail::Role;
+use crate::report::{Severity, print};
+
+/// How long until one that ended is followed by the next.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+
+/// One that runs.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    pub(super) socket: OwnedFd,
+    lines: Lines,
+}
+
+impl Manager {
+    /// Starts it, if there is something to get.
+    pub(crate) fn begin_acme(&mut self) {
+        let Some(acme) = &mut self.acme else { return };
+        acme.restart = None;
+        if acme.process.is_some() {
+            return;
+        }
+        self.look_for_demand();
+        if let Err(error) = self.try_begin_acme() {
+            print(Severity::Error, &format!("ACME: no process: {}", errno_text(&error)));
+            self.acme_is_without_process();
+        }
+    }
+
+    fn try_begin_acme(&mut self) -> std::io::Result<()> {
+        let Some(acme) = &self.acme else { return Ok(()) };
+        let begin = acme.begin(self.challenge_kinds(&acme.settings), &self.jail)?;
+        let (socket, theirs) = sys::fd::socket_pair()?;
+        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+        let spawn = Spawn::new(&self.exe, PROGRAM)?
+            .env(SOCKET, &theirs.as_raw_fd().to_string())?
+            .standard(0, null.as_fd())
+            .standard(1, null.as_fd())
+            .keep(theirs.as_fd())
+            .credentials(self.jail.credentials(Role::Checker))
+            .no_core()
+            .new_group();
+        let child = self.jail.privileged(|| spawn.start())?;
+        drop(theirs);
+        sys::fd::write_all(&socket, &line(&Command::Begin(Box::new(begin))))?;
+        if let Some(acme) = &mut self.acme {
+            acme.process = Some(Process { child, socket, lines: Lines::default() });
+        }
+        Ok(())
+    }
+
+    /// Ends it. What it was about is begun anew by the next one.
+    pub(crate) fn end_acme(&mut self) {
+        let Some(acme) = &mut self.acme else { return };
+        acme.restart = None;
+        if let Some(process) = acme.process.take() {
+            self.bury_acme(process);
+        }
+    }
+
+    fn bury_acme(&mut self, process: Process) {
+        let Process { child, socket, .. } = process;
+        drop(socket);
+        let _ = self.jail.privileged(|| child.kill(SIGKILL));
+        let _ = child.wait();
+        for challenge in self.acme.as_ref().map(|acme| acme.challenges.clone()).unwrap_or_default() {
+            self.hide_challenge(&challenge);
+        }
+    }
+
+    fn acme_is_without_process(&mut self) {
+        let now = self.now();
+        let Some(acme) = &mut self.acme else { return };
+        acme.deaths = acme.deaths.saturating_add(1);
+        acme.restart = Some(now + schedule::pause(FIRST_PAUSE, acme.deaths, None, schedule::draw()));
+    }
+
+    /// What to wait for.
+    pub(crate) fn acme_descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.acme.as_ref()?.process.as_ref().map(|process| process.socket.as_fd())
+    }
+
+    /// When the next one is to begin, or the worker to be asked.
+    pub(crate) fn acme_due(&self) -> Option<Mono> {
+        let acme = self.acme.as_ref()?;
+        let both = acme.restart.into_iter().chain(acme.demand);
+        both.reduce(|first, due| if due < first { due } else { first })
+    }
+
+    /// Does what is due.
+    pub(crate) fn on_acme_timer(&mut self) {
+        let now = self.now();
+        let Some(acme) = &self.acme else { return };
+        let (restart, demand) = (acme.restart, acme.demand);
+        if restart.is_some_and(|due| due <= now) {
+            self.begin_acme();
+        }
+        if demand.is_some_and(|due| due <= now) {
+            self.look_for_demand();
+        }
+    }
+
+    /// Takes what it says.
+    pub(crate) fn tend_acme(&mut self) {
+        let Some(process) = self.acme.as_mut().and_then(|acme| acme.process.as_mut()) else { return };
+        // Once: more makes the socket readable again.
+        let mut buf = vec![0; 64 * 1024];
+        let read = sys::fd::read(&process.socket, &mut buf);
+        let mut goes_on = matches!(read, Ok(1..));
+        goes_on = goes_on && process.lines.feed(&buf[..read.unwrap_or(0)]).is_ok();
+        while goes_on {
+            let Some(process) = self.acme.as_mut().and_then(|acme| acme.process.as_mut()) else { return };
+            match process.lines.take::<Report>() {
+                Ok(Some(report)) => goes_on = self.on_acme_report(report),
+                Ok(None) => return,
+                Err(_) => goes_on = false,
+            }
+        }
+        if let Some(process) = self.acme.as_mut().and_then(|acme| acme.process.take()) {
+            print(Severity::Error, "ACME: the process has ended; another one is about to begin");
+            self.bury_acme(process);
+            self.acme_is_without_process();
+        }
+    }
+
+    /// False: it can't be answered.
+    fn on_acme_report(&mut self, report: Report) -> bool {
+        match report {
+            Report::Account(credentials) => {
+                let Some(acme) = &self.acme else { return true };
+                if let Err(error) = self.jail.privileged(|| acme.store.put_account(&credentials)) {
+                    let place = acme.store.place().display();
+                    print(
+                        Severity::Error,
+                        &format!("ACME: {place}: the account can't be kept: {}", errno_text(&error)),
+                    );
+                }
+                true
+            }
+            Report::Challenge(number, challenge) => {
+                let error = self.show_challenge(challenge).err();
+                self.answer_acme(number, error)
+            }
+            Report::Over(challenge) => {
+                self.hide_challenge(&challenge);
+                true
+            }
+            Report::Issued { number, name, pem } => {
+                let error = self.take_certificate(&name, &pem).err();
+                self.answer_acme(number, error)
+            }
+            Report::Standing(name, standing) => {
+                self.take_standing(&name, standing);
+                true
+            }
+            Report::Ca(Some(text)) => {
+                self.count(|m| m.counters.acme_failed.inc());
+                print(Severity::Error, &format!("ACME: the CA can't be asked: {}", printable(&text)));
+                true
+            }
+            Report::Ca(None) => {
+                print(Severity::Info, "ACME: the CA answers again");
+                true
+            }
+        }
+    }
+
+    fn answer_acme(&mut self, number: u64, error: Option<String>) -> bool {
+        let Some(process) = self.acme.as_ref().and_then(|acme| acme.process.as_ref()) else { return false };
+        sys::fd::write_all(&process.socket, &line(&Command::Done { number, error })).is_ok()
+    }
+
+    fn take_certificate(&mut self, name: &Name, pem: &str) -> Result<(), String> {
+        let facts = self.use_certificate(name, pem)?;
+        self.count(|m| m.counters.acme_issued.inc());
+        let until = http_date(facts.validity.until);
+        print(Severity::Info, &format!("ACME: {name}: certificate of {} until {until}", facts.issuer));
+        let Some(acme) = &mut self.acme else { return Ok(()) };
+        acme.deaths = 0;
+        // It is in use, whatever becomes of the file.
+        if let Err(error) = self.jail.privileged(|| acme.store.put_certificate(name, pem)) {
+            let place = acme.store.place().display();
+            let text = format!("ACME: {name}: {place}: the certificate can't be kept: {}", errno_text(&error));
+            print(Severity::Error, &text);
+        }
+        Ok(())
+    }
+
+    fn take_standing(&mut self, name: &Name, standing: Standing) {
+        let Some(held) = self.acme.as_mut().and_then(|acme| acme.held.get_mut(name)) else { return };
+        let before = std::mem::replace(&mut held.standing, standing.clone());
+        if standing.failures > before.failures {
+            self.count(|m| m.counters.acme_failed.inc());
+            let wait = standing.next_at.map_or(0.0, |at| at - seconds(SystemTime::now())).max(0.0);
+            let text = standing.error.as_deref().map(printable).unwrap_or_default();
+            print(Severity::Error, &format!("ACME: {name}: {text}; tried again in {wait:.0} s"));
+        }
+        let Some(acme) = &self.acme else { return };
+        if (before.failures, before.next_at, &before.error) != (standing.failures, standing.next_at, &standing.error)
+            && let Err(error) = self.jail.privileged(|| acme.store.put_standing(name, &standing))
+        {
+            let place = acme.store.place().display();
+            print(Severity::Error, &format!("ACME: {name}: {place}: {}", errno_text(&error)));
+        }
+    }
+}
+
+fn http_date(at: SystemTime) -> String {
+    String::from_utf8_lossy(&message::date::format(Real(seconds(at)))).into_owned()
+}
