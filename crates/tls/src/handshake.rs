@@ -25,6 +25,8 @@ pub struct Handshake {
     sni: Option<Box<str>>,
     /// Records whose message isn't whole.
     kept: Vec<u8>,
+    /// The peer may have keys of it by now.
+    has_spoken: bool,
 }
 
 enum Side {
@@ -56,6 +58,7 @@ impl Handshake {
             side: Side::Server(Box::new(connection), server.clone()),
             sni: sni.map(Into::into),
             kept: Vec::new(),
+            has_spoken: false,
         })
     }
 
@@ -66,7 +69,7 @@ impl Handshake {
     pub fn client(client: &Arc<Client>, name: &str) -> Result<Self, Error> {
         let (name, sni) = client.server_name(name)?;
         let connection = UnbufferedClientConnection::new(client.config().clone(), name)?;
-        Ok(Handshake { side: Side::Client(Box::new(connection)), sni, kept: Vec::new() })
+        Ok(Handshake { side: Side::Client(Box::new(connection)), sni, kept: Vec::new(), has_spoken: false })
     }
 
     /// Whether it is the server's side.
@@ -90,17 +93,21 @@ impl Handshake {
         self.step(out)?;
         while !self.is_done() {
             let rest = &received[*taken..];
-            let Some(length) = record::whole(rest).inspect_err(|error| plain_alert(error, out))? else {
-                return Ok(Progress::Waits);
+            let whole = match record::whole(rest) {
+                Ok(whole) => whole,
+                Err(error) => return Err(self.refuse(error, rest, out)),
             };
+            let Some(length) = whole else { return Ok(Progress::Waits) };
             if self.kept.len() + length > MAX_KEPT {
                 let error = Error::new(ErrorKind::Limit, "a handshake message in too many records");
-                plain_alert(&error, out);
-                return Err(error);
+                return Err(self.refuse(error, &[], out));
             }
             self.kept.extend_from_slice(&rest[..length]);
             *taken += length;
-            self.step(out)?;
+            let before = out.len();
+            let stepped = self.step(out);
+            self.has_spoken |= out.len() > before;
+            stepped?;
         }
         Ok(Progress::Done)
     }
@@ -133,6 +140,18 @@ impl Handshake {
                 Ok((Traffic::new(info.version, next, secrets.tx, secrets.rx)?, info))
             }
         }
+    }
+
+    /// Tells the peer of an error of ours: in clear as long as nothing else was said, later by rustls, which has the keys and doesn't
+    /// like the record either.
+    fn refuse(&mut self, error: Error, record: &[u8], out: &mut Vec<u8>) -> Error {
+        if self.has_spoken {
+            self.kept.extend_from_slice(&record[..record.len().min(record::HEADER)]);
+            let _ = self.step(out);
+        } else if let Some(alert) = error.alert() {
+            out.extend_from_slice(&record::fatal_alert(alert));
+        }
+        error
     }
 
     fn is_done(&self) -> bool {
@@ -239,13 +258,6 @@ fn info_of(common: &CommonState, sni: Option<Box<str>>, own: Option<Arc<Server>>
         own,
         fingerprint: None,
     })
-}
-
-/// An alert in clear, before there are keys.
-fn plain_alert(error: &Error, out: &mut Vec<u8>) {
-    if let Some(alert) = error.alert() {
-        out.extend_from_slice(&record::fatal_alert(alert));
-    }
 }
 
 impl std::fmt::Debug for Handshake {

@@ -13,9 +13,11 @@ use crate::{Error, ErrorKind, Version};
 
 const TAG: usize = MAX_TAG_LEN;
 
-/// Most records under one key of AES-GCM (RFC 8446 5.5 has 2^24.5). ChaCha20-Poly1305 needs no limit; it gets the same, as a new
-/// key costs nothing.
+/// Most records under one key where the next one costs nothing (RFC 8446 5.5 has 2^24.5 for AES-GCM).
 const MAX_RECORDS: u64 = 1 << 23;
+
+/// Most records under the only key that AES-GCM has in TLS 1.2. ChaCha20-Poly1305 needs no limit.
+const MAX_RECORDS_OLD: u64 = 1 << 24;
 
 /// A key, and how many records went through it.
 pub(crate) struct Key {
@@ -76,7 +78,12 @@ impl Key {
 
     /// Whether the next record has to be the last one under this key.
     pub(crate) fn is_used_up(&self) -> bool {
-        self.sequence >= MAX_RECORDS
+        let most = match self.form {
+            Form::Tls13 => MAX_RECORDS,
+            Form::Tls12Gcm => MAX_RECORDS_OLD,
+            Form::Tls12ChaCha => u64::MAX,
+        };
+        self.sequence >= most
     }
 
     /// Bytes that a record of `plain` bytes takes.
@@ -200,6 +207,7 @@ fn broken() -> Error {
 #[cfg(test)]
 impl Key {
     pub(crate) const LIMIT: u64 = MAX_RECORDS;
+    pub(crate) const LIMIT_OLD: u64 = MAX_RECORDS_OLD;
 
     pub(crate) fn age(&mut self, records: u64) {
         self.sequence += records;

@@ -42,6 +42,7 @@ fn opened(to: &mut Traffic, mut record: Vec<u8>) -> (Result<bool, ErrorKind>, Ve
     let mut replies = Vec::new();
     let opened =
         to.open(&mut record, &mut replies).map(|opened| opened == Opened::Closed).map_err(|error| error.kind());
+    to.replies_are_sent();
     (opened, replies)
 }
 
@@ -248,7 +249,7 @@ fn keys_change_before_they_are_used_up() {
 #[test]
 fn without_new_keys_the_connection_ends() {
     let ((mut server, _), (_, _)) = World::with_versions(&[&TLS12]).connect();
-    server.age(Key::LIMIT);
+    server.age(Key::LIMIT_OLD);
     assert_eq!(server.seal(&mut Vec::new(), |_| ()).unwrap_err().kind(), ErrorKind::Exhausted);
 }
 
@@ -277,7 +278,7 @@ fn messages_that_have_no_place_after_the_handshake_end_it() {
         (Content::Handshake, &[4, 0, 0, 1, 0], 10),
         (Content::Handshake, &[1, 0, 0, 1, 0], 10),
         (Content::Handshake, &[], 10),
-        (Content::Handshake, &[24, 1, 0, 0], 22),
+        (Content::Handshake, &[24, 1, 0, 0], 50),
         (Content::Alert, &[1], 50),
         (Content::ChangeCipherSpec, &[1], 10),
     ];
@@ -334,6 +335,62 @@ fn what_brings_nothing_is_bounded() {
 }
 
 #[test]
+fn a_byte_in_between_is_no_reason_for_new_keys() {
+    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    let (mut replies, mut ended) = (Vec::new(), None);
+    for turn in 0..1000 {
+        let (mut update, mut data) = (Vec::new(), Vec::new());
+        client.request_key_update(&mut update);
+        if server.open(&mut update, &mut replies).is_err() {
+            ended = Some(turn);
+            break;
+        }
+        client.seal(&mut data, |plain| plain.push(b'x')).unwrap();
+        server.open(&mut data, &mut replies).unwrap();
+    }
+    assert_eq!(ended, Some(32));
+    // One answer and the alert: nobody has said that it was sent.
+    assert!(replies.len() < 100, "{}", replies.len());
+}
+
+#[test]
+fn one_answer_serves_all_who_ask_for_new_keys() {
+    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    let mut answers = Vec::new();
+    for is_sent in [false, false, true, false] {
+        let mut update = Vec::new();
+        client.request_key_update(&mut update);
+        server.open(&mut update, &mut answers).unwrap();
+        if is_sent {
+            server.replies_are_sent();
+        }
+    }
+    assert_eq!(read_all(&mut client, answers).unwrap(), b"");
+    carry(&mut server, &mut client, b"under the key after the next");
+    carry(&mut client, &mut server, b"and back");
+}
+
+#[test]
+fn tickets_and_pieces_of_messages_are_bounded() {
+    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    // A ticket, of which one byte comes in each record.
+    let pieces = (0..1000).position(|at| {
+        let piece = [&[4, 0, 0x10, 0][..], &[0; 1000]].concat()[at];
+        let record = server.seal_as(Content::Handshake, &[piece]);
+        opened(&mut client, record).0.is_err()
+    });
+    assert_eq!(pieces, Some(64));
+    let ((mut server, _), (mut client, _)) = World::with_versions(&[&TLS13]).connect();
+    // Lifetime, age, nonce, ticket, extensions.
+    let ticket = [4, 0, 0, 15, 0, 0, 0, 9, 1, 2, 3, 4, 1, 7, 0, 1, 8, 0, 0];
+    let tickets = (0..100).position(|_| {
+        let record = server.seal_as(Content::Handshake, &ticket);
+        opened(&mut client, record).0.is_err()
+    });
+    assert_eq!(tickets, Some(16));
+}
+
+#[test]
 fn an_alert_is_told_in_words() {
     let error = Error::from(rustls::Error::AlertReceived(rustls::AlertDescription::UnknownCA));
     assert_eq!((error.kind(), error.alert()), (ErrorKind::Alert(48), None));
@@ -362,6 +419,11 @@ proptest! {
     fn bytes_that_nobody_sealed_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..600), version in 0..2) {
         let version = if version == 0 { &TLS12 } else { &TLS13 };
         let ((mut server, _), _) = World::with_versions(&[version]).connect();
+        // Whatever is in it, it looks like a record.
+        let length = bytes.len().saturating_sub(HEADER) as u16;
+        for (byte, header) in bytes.iter_mut().zip([23, 3, 3, length.to_be_bytes()[0], length.to_be_bytes()[1]]) {
+            *byte = header;
+        }
         if let Ok(Some(length)) = whole(&bytes) {
             let _ = server.open(&mut bytes[..length], &mut Vec::new());
         }

@@ -33,6 +33,8 @@ pub struct Traffic {
     /// The beginning of a handshake message whose rest is in the next record.
     message: Vec<u8>,
     limits: Limits,
+    /// Our answer to a request for new keys may still be on its way: it answers all that come until then.
+    is_answering: bool,
     /// Either side said that it sends nothing more, or failed.
     peer_closed: bool,
     we_closed: bool,
@@ -54,20 +56,43 @@ struct Limits {
     warnings: u8,
     key_updates: u8,
     renegotiations: u8,
+    tickets: u8,
+    /// Records that end within a message.
+    pieces: u8,
+    /// Bytes of data that no further key update was allowed for.
+    carried: usize,
 }
 
 impl Limits {
     /// In a row, as BoringSSL has them.
     const EMPTIES: u8 = 32;
     const KEY_UPDATES: u8 = 32;
+    const TICKETS: u8 = 16;
+    const PIECES: u8 = 64;
+
+    /// So much data allows for another key update.
+    const BYTES_A_KEY: usize = 4096;
 
     const fn new() -> Self {
-        Limits { empties: Self::EMPTIES, warnings: 4, key_updates: Self::KEY_UPDATES, renegotiations: 1 }
+        Limits {
+            empties: Self::EMPTIES,
+            warnings: 4,
+            key_updates: Self::KEY_UPDATES,
+            renegotiations: 1,
+            tickets: Self::TICKETS,
+            pieces: Self::PIECES,
+            carried: 0,
+        }
     }
 
-    /// Data came: what is counted in a row begins anew.
-    fn progress(&mut self) {
-        (self.empties, self.key_updates) = (Self::EMPTIES, Self::KEY_UPDATES);
+    /// Data came: what is counted in a row begins anew. A byte is no reason for new keys.
+    fn progress(&mut self, bytes: usize) {
+        (self.empties, self.tickets, self.pieces) = (Self::EMPTIES, Self::TICKETS, Self::PIECES);
+        self.carried += bytes;
+        if self.carried >= Self::BYTES_A_KEY {
+            self.carried = 0;
+            self.key_updates = Self::KEY_UPDATES.min(self.key_updates + 1);
+        }
     }
 }
 
@@ -95,6 +120,7 @@ impl Traffic {
             version,
             secrets,
             message: Vec::new(),
+            is_answering: false,
             limits: Limits::new(),
             peer_closed: false,
             we_closed: false,
@@ -149,6 +175,11 @@ impl Traffic {
         (self.we_closed, self.peer_closed) = (true, true);
     }
 
+    /// All replies are sent.
+    pub fn replies_are_sent(&mut self) {
+        self.is_answering = false;
+    }
+
     /// Whether the peer has said that nothing more comes.
     pub fn peer_closed(&self) -> bool {
         self.peer_closed
@@ -172,7 +203,7 @@ impl Traffic {
                 Ok(Opened::Nothing)
             }
             Content::Data => {
-                self.limits.progress();
+                self.limits.progress(plain.len());
                 Ok(Opened::Data(plain))
             }
             Content::Alert => self.alert(plain),
@@ -209,12 +240,37 @@ impl Traffic {
         let mut bytes = std::mem::take(&mut self.message);
         bytes.extend_from_slice(plain);
         let mut rest = &bytes[..];
-        while let Some((kind, body, after)) = next_message(rest)? {
+        while let Some((kind, body, after)) = self.next_message(rest)? {
             self.message(kind, body, after, replies)?;
             rest = after;
         }
-        self.message = rest.to_vec();
+        let done = bytes.len() - rest.len();
+        if done < bytes.len() {
+            spend(&mut self.limits.pieces, "pieces of a message")?;
+            bytes.drain(..done);
+            self.message = bytes;
+        }
         Ok(())
+    }
+
+    /// The first message in `bytes`, once it is whole. One that has no place here is refused as soon as its header is there.
+    fn next_message<'a>(&self, bytes: &'a [u8]) -> Result<Option<Message<'a>>, Error> {
+        let Some((&[kind, a, b, c], rest)) = bytes.split_first_chunk::<MESSAGE_HEADER>() else { return Ok(None) };
+        let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+        match (HandshakeType::from(kind), &self.secrets) {
+            (HandshakeType::KeyUpdate, Secrets::Server(_) | Secrets::Client(_)) if length != 1 => {
+                return Err(malformed("a key update that isn't one byte long"));
+            }
+            (HandshakeType::KeyUpdate, Secrets::Server(_) | Secrets::Client(_))
+            | (HandshakeType::NewSessionTicket, Secrets::Client(_))
+            | (HandshakeType::ClientHello, Secrets::OldServer)
+            | (HandshakeType::HelloRequest, Secrets::OldClient) => {}
+            _ => return Err(unexpected("a handshake message after the handshake")),
+        }
+        if length > MAX_MESSAGE {
+            return Err(Error::new(ErrorKind::Limit, "a handshake message is longer than is taken"));
+        }
+        Ok(rest.split_at_checked(length).map(|(body, after)| (kind, body, after)))
     }
 
     /// One message: its type, its body, and what follows it in the record.
@@ -224,6 +280,7 @@ impl Traffic {
                 self.key_update(body, after, replies)
             }
             (HandshakeType::NewSessionTicket, Secrets::Client(secrets)) => {
+                spend(&mut self.limits.tickets, "tickets")?;
                 secrets.handle_new_session_ticket(body).map_err(Error::from)
             }
             (HandshakeType::ClientHello, Secrets::OldServer) | (HandshakeType::HelloRequest, Secrets::OldClient) => {
@@ -247,8 +304,9 @@ impl Traffic {
         }
         spend(&mut self.limits.key_updates, "key updates")?;
         self.rx = Key::new(self.version, self.secrets.next_rx()?)?;
-        if is_request == 1 && !self.we_closed {
+        if is_request == 1 && !self.we_closed && !self.is_answering {
             self.next_tx_key(replies)?;
+            self.is_answering = true;
         }
         Ok(())
     }
@@ -300,16 +358,6 @@ impl std::fmt::Debug for Secrets {
 /// A handshake message: its type, its body, and what follows it.
 type Message<'a> = (u8, &'a [u8], &'a [u8]);
 
-/// The first message in `bytes`, once it is whole.
-fn next_message(bytes: &[u8]) -> Result<Option<Message<'_>>, Error> {
-    let Some((&[kind, a, b, c], rest)) = bytes.split_first_chunk::<MESSAGE_HEADER>() else { return Ok(None) };
-    let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
-    if length > MAX_MESSAGE {
-        return Err(Error::new(ErrorKind::Limit, "a handshake message is longer than is taken"));
-    }
-    Ok(rest.split_at_checked(length).map(|(body, after)| (kind, body, after)))
-}
-
 /// One of a few: an error when there is none left.
 fn spend(left: &mut u8, what: &str) -> Result<(), Error> {
     *left = left.checked_sub(1).ok_or_else(|| unexpected(&format!("too many {what}")))?;
@@ -334,14 +382,25 @@ impl Traffic {
     }
 
     pub(crate) fn request_key_update(&mut self, out: &mut Vec<u8>) {
-        let next = self.secrets.next_tx().unwrap();
-        out.extend(self.seal_as(Content::Handshake, &[24, 0, 0, 1, 1]));
-        self.tx = Key::new(self.version, next).unwrap();
+        self.request_new_keys(out);
     }
 
     /// As if so many records had gone each way.
     pub(crate) fn age(&mut self, records: u64) {
         self.tx.age(records);
         self.rx.age(records);
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Traffic {
+    /// Changes our key, and asks the peer to do so, too.
+    ///
+    /// # Panics
+    /// Not TLS 1.3.
+    pub fn request_new_keys(&mut self, out: &mut Vec<u8>) {
+        let next = self.secrets.next_tx().unwrap();
+        self.tx.seal(Content::Handshake, out, |plain| plain.extend_from_slice(&[24, 0, 0, 1, 1])).unwrap();
+        self.tx = Key::new(self.version, next).unwrap();
     }
 }
