@@ -12,7 +12,7 @@ use tls::{Handshake, Info, Progress};
 use tokio::sync::Semaphore;
 
 use crate::sealed::Sealed;
-use crate::{IoError, Stream};
+use crate::{IdleState, IoError, Stream};
 
 /// What is read at once: most flights are shorter.
 const READ: usize = 4096;
@@ -91,7 +91,11 @@ async fn carry_out(
 ) -> Result<(), HandshakeError> {
     loop {
         let mut out = Vec::new();
-        let progress = step(handshake, received, &mut out).await;
+        let progress = match is_worth_a_step(handshake, received) {
+            true => step(stream, handshake, received, &mut out, deadline).await?,
+            false => Ok(Progress::Waits),
+        };
+        received.shrink_to(READ);
         if let Err(error) = progress {
             // An alert is few bytes: a socket that doesn't take them has a peer that doesn't read.
             let _ = stream.try_write(&out);
@@ -109,14 +113,36 @@ async fn carry_out(
     }
 }
 
-/// A step, when it is this handshake's turn. A client's are as many as we begin connections: they don't wait.
-async fn step(handshake: &mut Handshake, received: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<Progress, tls::Error> {
+/// Whether there is anything to be done: a client begins with nothing, a server waits for whole records.
+fn is_worth_a_step(handshake: &Handshake, received: &[u8]) -> bool {
+    !handshake.is_server() || !matches!(tls::record::whole(received), Ok(None))
+}
+
+/// A step, when it is this handshake's turn. A client's are as many as we begin connections: they don't wait. Whose time is over by
+/// then, or whose peer has gone, costs no signature.
+async fn step(
+    stream: &Stream,
+    handshake: &mut Handshake,
+    received: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+    deadline: Option<Instant>,
+) -> Result<Result<Progress, tls::Error>, HandshakeError> {
     if !handshake.is_server() {
-        return handshake.advance(received, out);
+        return Ok(handshake.advance(received, out));
     }
     let steps = STEPS.with(Rc::clone);
-    let _turn = steps.acquire().await;
+    let has_waited = steps.available_permits() == 0;
+    let turn = match deadline {
+        Some(deadline) => {
+            rt::timeout_at(deadline, steps.acquire()).await.map_err(|rt::Elapsed| HandshakeError::Timeout)?
+        }
+        None => steps.acquire().await,
+    };
+    if has_waited && stream.pending() == IdleState::Closed {
+        return Err(HandshakeError::Closed);
+    }
     let progress = handshake.advance(received, out);
     rt::yield_now().await;
-    progress
+    drop(turn);
+    Ok(progress)
 }

@@ -53,9 +53,11 @@ struct State {
     plain: Leftover,
     /// What was sealed and not sent.
     unsent: Leftover,
-    /// How many bytes of plaintext `unsent` stands for that its writer hasn't been told of.
+    /// Where the records of data in `unsent` end, and how much plaintext each has.
+    ends: Vec<(usize, usize)>,
+    /// How many bytes of plaintext are sent that their writer hasn't been told of.
     unreported: usize,
-    /// Why nothing more can be read, for who reads next.
+    /// Why nothing more can be read: for whoever reads.
     fault: Option<tls::Error>,
     /// How many of the next records are short.
     short: u8,
@@ -159,6 +161,7 @@ impl Sealed {
             records: received,
             plain: Leftover::default(),
             unsent: Leftover::default(),
+            ends: Vec::new(),
             unreported: 0,
             fault: None,
             short: SHORT_RECORDS,
@@ -243,7 +246,11 @@ impl Sealed {
         match taken {
             Ok(Taken::Bytes(_)) => IdleState::Data,
             Ok(Taken::End) => IdleState::Closed,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => IdleState::Nothing,
+            // The beginning of a record was asked for by nobody, whatever it is going to be.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => match self.state.borrow().records.is_empty() {
+                true => IdleState::Nothing,
+                false => IdleState::Data,
+            },
             Err(_) => IdleState::Closed,
         }
     }
@@ -268,14 +275,13 @@ impl Sealed {
     pub(crate) fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut state = self.state.borrow_mut();
         let mut pieces = Pieces::new(pieces);
-        if !state.unsent.is_empty() {
-            flush(&self.inner, &mut state)?;
-        }
+        let flushed = flush(&self.inner, &mut state);
         if state.unreported > 0 {
             let reported = state.unreported.min(pieces.left());
             state.unreported -= reported;
             return Ok(reported);
         }
+        flushed?;
         if pieces.left() == 0 {
             return Ok(0);
         }
@@ -317,8 +323,8 @@ fn read(
         state.plain.use_up(count);
         return Ok(Taken::Bytes(count));
     }
-    if let Some(fault) = state.fault.take() {
-        return Err(io_error(fault));
+    if let Some(fault) = &state.fault {
+        return Err(io_error(fault.clone()));
     }
     if state.traffic.peer_closed() {
         return Ok(Taken::End);
@@ -367,11 +373,10 @@ fn open(
                     return Ok(Taken::End);
                 }
             }
-            Err(fault) if count > 0 => {
-                state.fault = Some(fault);
-                return Ok(Taken::Bytes(count));
+            Err(fault) => {
+                (state.fault, state.was_cut) = (Some(fault.clone()), true);
+                return if count > 0 { Ok(Taken::Bytes(count)) } else { Err(io_error(fault)) };
             }
-            Err(fault) => return Err(io_error(fault)),
         }
     }
 }
@@ -391,41 +396,52 @@ fn next<'a>(
 
 /// Sends what was sealed before. `WouldBlock` until all of it is gone.
 fn flush(inner: &Stream, state: &mut State) -> io::Result<()> {
+    if state.unsent.is_empty() {
+        return Ok(());
+    }
     while !state.unsent.is_empty() {
         let sent = inner.try_write(state.unsent.rest())?;
         if sent == 0 {
             return Err(ErrorKind::WriteZero.into());
         }
         state.unsent.use_up(sent);
+        let sent_to = if state.unsent.is_empty() { usize::MAX } else { state.unsent.used };
+        let done = state.ends.iter().take_while(|(end, _)| *end <= sent_to).count();
+        state.unreported += state.ends.drain(..done).map(|(_, plain)| plain).sum::<usize>();
     }
+    state.ends = Vec::new();
+    state.traffic.replies_are_sent();
     Ok(())
 }
 
 fn write(inner: &Stream, state: &mut State, pieces: &mut Pieces<'_>, scratch: &mut Vec<u8>) -> io::Result<usize> {
     scratch.clear();
-    // Where each record ends, sealed and in plaintext.
+    // Where each record ends, and its plaintext.
     let mut ends = [(0, 0); RECORDS_OUT];
     let mut records = 0;
-    let before = pieces.left();
     while records < RECORDS_OUT && pieces.left() > 0 {
         let length = state.record_length().min(pieces.left());
         scratch.reserve(state.traffic.sealed_len(length));
-        state.traffic.seal(scratch, |plain| pieces.copy(length, plain)).map_err(io_error)?;
-        ends[records] = (scratch.len(), before - pieces.left());
+        match state.traffic.seal(scratch, |plain| pieces.copy(length, plain)) {
+            Ok(()) => ends[records] = (scratch.len(), length),
+            // What is sealed goes out; the next call says why nothing follows.
+            Err(_) if records > 0 => break,
+            Err(error) => return Err(io_error(error)),
+        }
         records += 1;
     }
+    let ends = &ends[..records];
     let sent = match inner.try_write(scratch) {
         Ok(sent) => sent,
         Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
         Err(error) => return Err(error),
     };
-    let sealed = before - pieces.left();
-    if sent == scratch.len() {
-        return Ok(sealed);
+    let done = ends.iter().take_while(|(end, _)| *end <= sent).count();
+    let reported = ends[..done].iter().map(|(_, plain)| plain).sum();
+    if done < records {
+        state.unsent.push(&scratch[sent..]);
+        state.ends = ends[done..].iter().map(|(end, plain)| (end - sent, *plain)).collect();
     }
-    let reported = ends[..records].iter().rev().find(|(end, _)| *end <= sent).map_or(0, |(_, plain)| *plain);
-    state.unsent.push(&scratch[sent..]);
-    state.unreported = sealed - reported;
     if reported == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(reported) }
 }
 

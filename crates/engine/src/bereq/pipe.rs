@@ -300,6 +300,11 @@ async fn copy(from: &Stream, to: &Stream, count: &Cell<u64>, last: &Cell<rt::Ins
     loop {
         buf.clear();
         if from.read_buf(&mut buf, None).await? == 0 {
+            if from.was_cut() {
+                // The other side mustn't take it for an end.
+                to.reset_on_close();
+                return Err(IoError::Closed);
+            }
             to.shutdown_write();
             return Ok(());
         }

@@ -127,6 +127,7 @@ fn what_the_socket_does_not_take_is_reported_once_it_is_sent() {
         end(&client).set_window(100_000);
         // The call may begin with the same bytes and be longer, or be shorter.
         assert_eq!(server.try_write(&body[..1000]).unwrap(), 1000);
+        assert_eq!(server.pending(), IdleState::Nothing);
         assert_eq!(server.try_write(&body[1000..]).unwrap(), 2000);
         server.shutdown_write();
         assert_eq!(read_to_end(&client, 700).await, body);
@@ -159,6 +160,80 @@ fn an_idle_connection_tells_what_waits_on_it() {
 }
 
 #[test]
+fn who_reads_slowly_is_seen_to_read() {
+    rt::run(async {
+        let (server, client) = torn_pair(usize::MAX).await;
+        end(&client).set_window(1000);
+        let body = vec![b'z'; 20_000];
+        assert!(server.try_write(&body).is_err());
+        // The first record is through, and not yet the others.
+        end(&client).set_window(6000);
+        assert_eq!(server.try_write(&body).unwrap(), SHORT);
+        assert!(server.try_write(&body[SHORT..]).is_err());
+        end(&client).set_window(100_000);
+        assert_eq!(server.try_write(&body[SHORT..]).unwrap(), body.len() - SHORT);
+        server.shutdown_write();
+        assert_eq!(read_to_end(&client, 9000).await, body);
+    })
+    .unwrap();
+}
+
+#[test]
+fn part_of_a_record_on_an_idle_connection_is_something() {
+    rt::run(async {
+        let (server, client) = torn_pair(usize::MAX).await;
+        end(&client).set_window(20);
+        assert!(server.try_write(b"unasked for, and late").is_err());
+        assert_eq!(client.pending(), IdleState::Data);
+    })
+    .unwrap();
+}
+
+#[test]
+fn who_asks_for_new_keys_and_never_reads_costs_no_memory() {
+    rt::run(async {
+        let world = World::new();
+        let (server, client) = memory::pair(Address::Unix, Address::Unix);
+        let (as_server, as_client) = world.both();
+        let (mut as_client, mut got, mut out) = (as_client.unwrap(), Vec::new(), Vec::new());
+        let slot = std::rc::Rc::new(RefCell::new(None));
+        let filled = slot.clone();
+        drop(rt::spawn(async move {
+            *filled.borrow_mut() =
+                Some(handshake(server.into(), as_server.unwrap(), Vec::new(), soon()).await.unwrap().0);
+        }));
+        while as_client.advance(&mut got, &mut out).unwrap() == tls::Progress::Waits {
+            client.try_write(&std::mem::take(&mut out)).unwrap();
+            client.readable().await.unwrap();
+            let mut piece = [0; 4096];
+            let read = client.try_read(&mut piece).unwrap();
+            got.extend_from_slice(&piece[..read]);
+        }
+        client.set_window(0);
+        client.try_write(&out).unwrap();
+        let (mut traffic, _) = as_client.finish().unwrap();
+        while slot.borrow().is_none() {
+            rt::yield_now().await;
+        }
+        let server = slot.take().unwrap();
+        for _ in 0..2000 {
+            let mut records = Vec::new();
+            traffic.request_new_keys(&mut records);
+            traffic.seal(&mut records, |plain| plain.extend_from_slice(&[b'x'; 4096])).unwrap();
+            client.try_write(&records).unwrap();
+            let mut got = 0;
+            while got < 4096 {
+                got += server.read(&mut [0; 5000], soon()).await.unwrap();
+            }
+        }
+        let Stream::Sealed(sealed) = &server else { panic!("not sealed") };
+        let held = sealed.state.borrow().unsent.bytes.len();
+        assert!((1..100).contains(&held), "{held}");
+    })
+    .unwrap();
+}
+
+#[test]
 fn a_stream_moves_between_runtimes() {
     rt::run(async {
         let (server, client) = pair().await;
@@ -182,6 +257,9 @@ fn what_is_no_record_ends_the_connection_in_words() {
         sealed.inner().write_all(b"\x17\x03\x03\x00\x20not what was sealed by anyone...", soon()).await.unwrap();
         let Err(IoError::Os(error)) = server.read(&mut [0; 10], soon()).await else { panic!("it was read") };
         assert!(error.to_string().contains("decrypted"), "{error}");
+        // Whoever asks again hears the same, and never of an end.
+        assert!(matches!(server.read(&mut [0; 10], soon()).await, Err(IoError::Os(_))) && server.was_cut());
+        assert_eq!(server.pending(), IdleState::Closed);
         // The peer hears of it.
         let Err(IoError::Os(error)) = client.read(&mut [0; 10], soon()).await else { panic!("no alert") };
         assert!(error.to_string().contains("BadRecordMac"), "{error}");
@@ -245,7 +323,7 @@ fn nothing_is_held_while_nothing_is_to_be_done() {
             let Stream::Sealed(sealed) = stream else { panic!("not sealed") };
             let state = sealed.state.borrow();
             let held = [&state.records, &state.plain.bytes, &state.unsent.bytes].map(Vec::capacity);
-            assert_eq!(held, [0; 3]);
+            assert_eq!((held, state.ends.capacity()), ([0; 3], 0));
         }
         let bytes = size_of::<Sealed>();
         assert!(bytes <= 1536, "{bytes} bytes");
