@@ -2,9 +2,10 @@
 //! The TLS handshake that a connection on an https listener begins with. The hello is read first: by its name the certificate is
 //! found, and who speaks no TLS is told so.
 //!
-//! Until it has said hello a connection holds what it has sent, 64 KB at most; until it is done it counts as one that has sent
-//! nothing. All of it has `tls_handshake_timeout`.
+//! Until it has said hello a connection holds what it has sent, 16 KB at most. All of it has `tls_handshake_timeout`, and a thread has
+//! so many of them at once ([`MAX_IN_PROGRESS`]); those beyond are closed without a word.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,6 +22,34 @@ mod report;
 
 /// What is read at once: most hellos are shorter.
 const READ: usize = 2048;
+
+/// Handshakes that a thread has in progress: each may hold a hello.
+const MAX_IN_PROGRESS: u32 = 10_000;
+
+thread_local! {
+    static IN_PROGRESS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// One of those in progress.
+pub(crate) struct InProgress;
+
+impl InProgress {
+    pub(crate) fn begin() -> Option<Self> {
+        IN_PROGRESS.with(|count| {
+            (count.get() < MAX_IN_PROGRESS).then(|| {
+                count.set(count.get() + 1);
+                InProgress
+            })
+        })
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        // A thread that is ending counts no more.
+        let _ = IN_PROGRESS.try_with(|count| count.set(count.get() - 1));
+    }
+}
 
 /// Why there is no TLS on a connection.
 #[derive(Debug)]
@@ -57,6 +86,10 @@ struct Chosen {
 /// Puts TLS on the connection. `Err`: it has to end for that reason, and the client has been told why.
 pub(crate) async fn receive(conn: &mut Conn) -> Result<(), SessClose> {
     let sess = conn.sess.clone();
+    let Some(_in_progress) = InProgress::begin() else {
+        sess.engine.main.sess_dropped.inc();
+        return Err(SessClose::Overload);
+    };
     let deadline = Instant::now() + sess.engine.params.load().tls_handshake_timeout;
     let done = match begin(conn, &sess, deadline).await {
         Ok(chosen) => {
@@ -78,6 +111,18 @@ pub(crate) async fn receive(conn: &mut Conn) -> Result<(), SessClose> {
             // As release 9: why is in the log.
             Err(SessClose::RxBad)
         }
+    }
+}
+
+/// Why a session is over that ends for the reason `close`: who changes what is sealed, or ends it by an alert, looks to the codec
+/// as if it had gone.
+pub(crate) fn why_it_ended(conn: &Conn, close: SessClose) -> SessClose {
+    match conn.stream.as_ref().and_then(Stream::tls_fault) {
+        Some(error) if conn.sess.tls.get().is_some() => {
+            report::broken(&conn.sess, &error);
+            if close == SessClose::RemClose { SessClose::RxBad } else { close }
+        }
+        _ => close,
     }
 }
 

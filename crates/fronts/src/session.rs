@@ -17,7 +17,7 @@ use rt::{Deadline, Instant};
 use tables::close::SessClose;
 
 use crate::conn::{CloseState, Conn};
-use crate::h1;
+use crate::{h1, handshake};
 
 /// A connection that was accepted.
 pub struct Accepted {
@@ -48,7 +48,7 @@ pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: A
             (None, SessClose::Overload, CloseState::default())
         }
     };
-    sess.close(close);
+    sess.close(conn.as_ref().map_or(close, |conn| handshake::why_it_ended(conn, close)));
     if let Some(mut conn) = conn
         && conn.finish(state)
     {

@@ -297,6 +297,11 @@ impl Sealed {
         self.inner.shutdown_write();
     }
 
+    /// Why nothing can be read any more.
+    pub(crate) fn fault(&self) -> Option<tls::Error> {
+        self.state.borrow().fault.clone()
+    }
+
     /// Whether the end came without the peer's word for it, so that more may have been meant to come.
     pub(crate) fn was_cut(&self) -> bool {
         self.state.borrow().was_cut

@@ -521,6 +521,11 @@ impl Stream {
         matches!(self, Stream::Sealed(_))
     }
 
+    /// Why what TLS carries can't be read any more, once something has gone wrong with it.
+    pub fn tls_fault(&self) -> Option<tls::Error> {
+        if let Stream::Sealed(s) = self { s.fault() } else { None }
+    }
+
     /// Whether the end that was read came without the peer's word for it (RFC 8446 6.1), as anybody between could make it. Without
     /// TLS there is no telling.
     pub fn was_cut(&self) -> bool {

@@ -125,3 +125,8 @@ fn counter<'a>(main: &'a Main, failure: &Failure) -> &'a Counter {
         },
     }
 }
+
+/// What TLS carries can't be read any more, and the session ends.
+pub(super) fn broken(sess: &Sess, error: &tls::Error) {
+    sess.engine.log.write_one(Tag::Error, sess.vxid, Marker::Client, error.to_string().as_bytes());
+}

@@ -7,7 +7,7 @@ use super::HelloError;
 
 /// Records with a ClientHello may have this many bytes in all, headers included. Browsers send less than 2 KB; those with
 /// post-quantum key shares and a large ticket stay below 8 KB.
-pub const MAX_RAW_BYTES: usize = 64 * 1024;
+pub const MAX_RAW_BYTES: usize = 16 * 1024;
 
 /// What a record may carry in clear (RFC 8446 5.1).
 const MAX_RECORD_BYTES: u16 = 1 << 14;

@@ -168,5 +168,16 @@ fn a_record_that_was_changed_ends_the_session() {
         while !matches!(stream.read(&mut [0; 100], soon()).await, Ok(0) | Err(IoError::Closed)) {}
     });
     assert_eq!(main.req_panic.get(), 0);
-    assert_eq!(main.client_req.get(), 0);
+    assert_eq!((main.client_req.get(), main.sc_rx_bad.get()), (0, 1));
+}
+
+#[test]
+fn there_is_a_bound_on_handshakes_in_progress() {
+    let main = session(World::with_tls(&[], false, &Tls::new()), |end| async move {
+        let held: Vec<_> = std::iter::from_fn(crate::handshake::InProgress::begin).collect();
+        assert_eq!(held.len(), 10_000);
+        assert_eq!(all(end).await, b"");
+    });
+    assert_eq!((main.sess_dropped.get(), main.sc_overload.get()), (1, 1));
+    assert!(crate::handshake::InProgress::begin().is_some());
 }
