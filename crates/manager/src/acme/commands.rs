@@ -89,7 +89,7 @@ mod tests {
         let standing =
             Standing { failures: 2, next_at: Some(4e9), error: Some("no \"x\"".into()), ..Standing::default() };
         let held = Held { until: Some(acme::talk::time(3e9)), standing };
-        let shown = "a.example\tSat, 24 Jan 2065 05:20:00 GMT\t-\t2\tMon, 02 Oct 2096 07:06:40 GMT\tno \"x\"\n";
+        let shown = "a.example\tSat, 24 Jan 2065 05:20:00 GMT\t-\t2\tTue, 02 Oct 2096 07:06:40 GMT\tno \"x\"\n";
         assert_eq!(row(&name, &held), shown);
         let json = object(&name, &held);
         assert!(json.contains("\"ends\": 3000000000,") && json.contains("\"error\": \"no \\\"x\\\"\""), "{json}");
