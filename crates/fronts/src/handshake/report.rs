@@ -128,5 +128,7 @@ fn counter<'a>(main: &'a Main, failure: &Failure) -> &'a Counter {
 
 /// What TLS carries can't be read any more, and the session ends.
 pub(super) fn broken(sess: &Sess, error: &tls::Error) {
-    sess.engine.log.write_one(Tag::Error, sess.vxid, Marker::Client, error.to_string().as_bytes());
+    let mut log = log(sess);
+    log.put(Tag::Error, b"ssl:-1:SSL_ERROR_SSL");
+    log.putf(Tag::Tls, format_args!("{}: {error}", of_kind(error.kind())));
 }
