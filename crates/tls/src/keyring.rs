@@ -96,7 +96,8 @@ impl Keyring {
             prefer_server_order: overrides.prefers_own_order.unwrap_or(false),
             alpn: overrides.alpn(),
             client_verifier,
-            ticketer: Some(self.tickets.bound_to(&binding(&of_scope.name, overrides, &authorities))),
+            // A resumed session has its client's certificate unchecked: it would go on after that one's end.
+            ticketer: (!asks_clients(overrides)).then(|| self.tickets.bound_to(of_scope.name.as_bytes())),
             provider,
         });
         loaded.made.lock().options.insert(key, options.clone());
@@ -155,15 +156,8 @@ fn client_verifier(
     builder.build().map_err(|error| error.to_string())
 }
 
-/// What has to be the same for a session to be resumed: the listener, and what was asked of the client.
-fn binding(listener: &str, overrides: &Overrides, authorities: &[&[u8]]) -> Vec<u8> {
-    let verify = overrides.client_verify.unwrap_or(ClientVerify::None).as_str();
-    let mut out = format!("{listener}\0{verify}\0").into_bytes();
-    for der in authorities {
-        out.extend_from_slice(&(der.len() as u32).to_le_bytes());
-        out.extend_from_slice(der);
-    }
-    out
+fn asks_clients(overrides: &Overrides) -> bool {
+    overrides.client_verify.unwrap_or(ClientVerify::None) != ClientVerify::None
 }
 
 #[cfg(test)]
@@ -238,15 +232,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_of_clients_binds_sessions() {
-        let none = Overrides::default();
-        let required = Overrides { client_verify: Some(ClientVerify::Required), ..Overrides::default() };
-        let all = [
-            binding("a", &none, &[]),
-            binding("b", &none, &[]),
-            binding("a", &required, &[b"x"]),
-            binding("a", &required, &[b"y"]),
-        ];
-        assert!((1..all.len()).all(|n| !all[..n].contains(&all[n])));
+    fn a_client_that_has_to_prove_itself_does_so_each_time() {
+        for (verify, is_resumable) in
+            [(ClientVerify::None, true), (ClientVerify::Optional, false), (ClientVerify::Required, false)]
+        {
+            let said = Overrides { client_verify: Some(verify), client_ca: Some(0), ..Overrides::default() };
+            let scope = Scope { overrides: said.clone(), ..Scope::default() };
+            let keyring = keyring(scope, &[entry("a")], &pair().1);
+            let loaded = keyring.loaded.load_full().unwrap();
+            let options = keyring.options(&loaded, 1, &said).unwrap();
+            assert_eq!(options.ticketer.is_some(), is_resumable, "{verify:?}");
+        }
     }
 }
