@@ -136,7 +136,9 @@ impl OwnCertificate {
         OwnCertificate::new(pem::read(file)?.pair()?)
     }
 
+    /// The process has a key from here on, which no core may hold.
     fn new(pair: Pair) -> Result<OwnCertificate, PemError> {
+        sys::secret::forbid_core().map_err(|error| PemError::Key(format!("cores can't be forbidden: {error}")))?;
         let mut digest = Context::new(&SHA256);
         for certificate in &pair.chain {
             digest.update(&(certificate.len() as u64).to_le_bytes());
@@ -178,5 +180,21 @@ impl Hash for OwnCertificate {
 impl fmt::Debug for OwnCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OwnCertificate")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+
+    #[test]
+    fn who_has_a_key_leaves_no_core() {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec!["us".to_owned()]).unwrap().self_signed(&key).unwrap();
+        sys::limits::set_dumpable(true).unwrap();
+        OwnCertificate::from_pem(format!("{}{}", key.serialize_pem(), certificate.pem()).as_bytes()).unwrap();
+        assert!(!nix::sys::prctl::get_dumpable().unwrap());
     }
 }
