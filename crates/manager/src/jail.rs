@@ -5,6 +5,7 @@
 //! root (ports, files of others, killing the worker) goes through [`Jail::privileged`].
 
 use std::cell::{Cell, OnceCell};
+use std::io;
 
 use sys::process::Credentials;
 use sys::user::{self, Account};
@@ -40,6 +41,7 @@ pub struct Unix {
     worker_groups: OnceCell<(Vec<u32>, Option<String>)>,
     root_gid: u32,
     depth: Cell<u32>,
+    forbids_cores: Cell<bool>,
 }
 
 const MANAGER_USER: &str = "varnish";
@@ -109,7 +111,14 @@ impl Jail {
                 manager.name, worker.name
             ));
         }
-        Ok(Jail::Unix(Unix { manager, worker, worker_groups: OnceCell::new(), root_gid: 0, depth: Cell::new(0) }))
+        Ok(Jail::Unix(Unix {
+            manager,
+            worker,
+            worker_groups: OnceCell::new(),
+            root_gid: 0,
+            depth: Cell::new(0),
+            forbids_cores: Cell::new(false),
+        }))
     }
 
     /// `unix` or `none`, as in the banner.
@@ -120,11 +129,23 @@ impl Jail {
         }
     }
 
+    /// There are keys: no core of this process from now on, whichever user it runs as.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn forbid_cores(&self) -> io::Result<()> {
+        if let Jail::Unix(unix) = self {
+            unix.forbids_cores.set(true);
+        }
+        sys::secret::forbid_core()
+    }
+
     /// Runs `what` with full rights.
     pub fn privileged<T>(&self, what: impl FnOnce() -> T) -> T {
         let Jail::Unix(unix) = self else { return what() };
         if unix.depth.get() == 0 {
             user::set_effective(0, unix.root_gid).expect("a process whose real user is root can become root");
+            unix.forbid_cores_again();
         }
         unix.depth.set(unix.depth.get() + 1);
         let done = what();
@@ -177,6 +198,14 @@ impl Unix {
 
     fn lower(&self) {
         user::set_effective(self.manager.uid, self.manager.gid).expect("root can take any effective user");
+        self.forbid_cores_again();
+    }
+
+    /// With another effective user the kernel may allow cores again, by fs.suid_dumpable.
+    fn forbid_cores_again(&self) {
+        if self.forbids_cores.get() {
+            sys::secret::forbid_core().expect("what could be forbidden before can be forbidden again");
+        }
     }
 }
 
@@ -188,6 +217,30 @@ mod tests {
         match Jail::enter(Some(arg)) {
             Err(Fatal::Argument(said)) => assert!(said.contains(text), "{said}"),
             other => panic!("{arg}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn cores_stay_forbidden_when_the_user_changes() {
+        let account =
+            Account { name: "me".into(), uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() };
+        let jail = Jail::Unix(Unix {
+            manager: account.clone(),
+            worker: account,
+            worker_groups: OnceCell::new(),
+            root_gid: nix::unistd::getegid().as_raw(),
+            depth: Cell::new(0),
+            forbids_cores: Cell::new(false),
+        });
+        let is_dumpable = || nix::sys::prctl::get_dumpable().unwrap();
+        if user::is_root() {
+            jail.privileged(|| ());
+            jail.forbid_cores().unwrap();
+            // As the kernel may do by itself.
+            sys::limits::set_dumpable(true).unwrap();
+            jail.privileged(|| assert!(!is_dumpable()));
+            assert!(!is_dumpable());
+            sys::limits::set_dumpable(true).unwrap();
         }
     }
 

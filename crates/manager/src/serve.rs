@@ -219,7 +219,7 @@ fn certificates(
     if !certs.is_on() {
         return Ok((certs, TicketKeys::default()));
     }
-    sys::secret::forbid_core().or_else(|e| argument(format!("Cannot forbid cores: {}", errno_text(&e))))?;
+    jail.forbid_cores().or_else(|e| argument(format!("Cannot forbid cores: {}", errno_text(&e))))?;
     let ticket_keys = TicketKeys::begin(config.and_then(Config::ticket_keys), now, jail).map_err(failed)?;
     Ok((certs, ticket_keys))
 }
