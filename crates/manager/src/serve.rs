@@ -95,6 +95,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         match item {
             OrderedArg::Listen(spec) => {
                 let arg = listen::parse(spec, &mut unnamed)?;
+                refuse_frontends_name(&arg, todo.tls.as_ref())?;
                 listen::bind(&arg, members, &jail, &mut listeners)?;
             }
             OrderedArg::Tls(path) => {
@@ -203,6 +204,16 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         }
     }
     Ok((manager, todo))
+}
+
+/// A listener of `-a` has certificates and settings of its own, which are found by its name.
+fn refuse_frontends_name(arg: &listen::ListenArg, tls: Option<&Config>) -> Result<(), Fatal> {
+    match tls {
+        Some(config) if arg.transport.is_tls && config.has(&arg.name) => {
+            argument(format!("-a: a frontend of the file of -A has the name {}, too", arg.name))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What listeners for TLS need.

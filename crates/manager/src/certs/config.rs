@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! From a file of `-A`, and listeners of `-a`, to scopes and certificates.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use base::fnmatch;
@@ -33,14 +34,13 @@ impl Config {
         if let Ok(here) = std::env::current_dir() {
             anchor(&mut file, &here);
         }
-        let mut unnamed = 0;
-        let names = file.frontends.iter().map(|frontend| {
-            frontend.name.clone().unwrap_or_else(|| {
-                unnamed += 1;
-                format!("tls{}", unnamed - 1)
-            })
-        });
-        Ok(Config { names: names.collect(), file })
+        let names = names(&file.frontends).or_else(|reason| argument(format!("-A: {path}: {reason}")))?;
+        Ok(Config { names, file })
+    }
+
+    /// Whether a frontend has this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known == name)
     }
 
     /// What to listen on, as `-a` says it.
@@ -72,6 +72,24 @@ impl Config {
             .chain(alpn.map(|name| format!("-A: {path}: alpn-protos: {name} isn't spoken here, and isn't offered")))
             .collect()
     }
+}
+
+/// The name of each frontend, given or made up: certificates and what is asked of clients are found by it, so no two are alike.
+fn names(frontends: &[hitch::Frontend]) -> Result<Vec<String>, String> {
+    let mut given: HashMap<&str, usize> = HashMap::new();
+    for frontend in frontends {
+        let Some(name) = frontend.name.as_deref() else { continue };
+        if let Some(before) = given.insert(name, frontend.line) {
+            return Err(format!(
+                "lines {before} and {}: two frontends are named '{}'",
+                frontend.line,
+                name.escape_debug()
+            ));
+        }
+    }
+    let mut free = (0..).map(|number| format!("tls{number}")).filter(|name| !given.contains_key(name.as_str()));
+    let name_of = |frontend: &hitch::Frontend| frontend.name.clone().or_else(|| free.next());
+    Ok(frontends.iter().filter_map(name_of).collect())
 }
 
 /// Paths are meant from where the program was started: it is about to go into its workdir.
