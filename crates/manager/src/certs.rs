@@ -67,6 +67,11 @@ pub struct Row {
     seen: [Option<Signature>; 3],
     /// Its files at the last look, if they weren't those any more.
     changing: Option<[Option<Signature>; 3]>,
+    /// The files are read again, whether they changed or not: nobody knows whether they are what is in use.
+    is_unsure: bool,
+    /// How often in a row they could be read and not be put in place, and the looks that are passed over for it.
+    failed: u32,
+    passes: u32,
     /// Why its files aren't what is in use.
     pub trouble: Option<String>,
 }
@@ -80,6 +85,9 @@ impl Row {
             fresh: None,
             seen: [None; 3],
             changing: None,
+            is_unsure: false,
+            failed: 0,
+            passes: 0,
             trouble: None,
         }
     }
@@ -340,7 +348,9 @@ impl Certs {
         for (row, place) in self.rows.iter_mut().zip(candidate.places) {
             row.place = place;
             if place.is_some() {
-                row.fresh = None;
+                if row.fresh.take().is_some() {
+                    (row.failed, row.passes) = (0, 0);
+                }
                 if row.standing == Standing::Staged {
                     row.standing = Standing::Active;
                 }
@@ -378,6 +388,7 @@ impl Certs {
         let row = &mut self.rows[at];
         row.entry.facts = facts;
         (row.fresh, row.seen, row.changing, row.trouble) = (Some(fresh), seen, None, None);
+        row.is_unsure = false;
     }
 
     /// Forgets what was read again and isn't in use: what workers have stands.
@@ -389,7 +400,7 @@ impl Certs {
         }
         for row in self.rows.iter_mut().filter(|row| row.fresh.is_some()) {
             let Some(place) = row.place else { continue };
-            row.fresh = None;
+            (row.fresh, row.is_unsure) = (None, true);
             if let Some(facts) = facts_in(&current.bundle, place) {
                 row.entry.facts = facts;
             }
@@ -400,16 +411,16 @@ impl Certs {
     ///
     /// # Errors
     /// In words.
-    pub fn resume(file: File, jail: &Jail) -> Result<Certs, String> {
+    pub fn resume(file: File) -> Result<Certs, String> {
         let current = Current::open(file)?;
         let damaged = "the bundle of certificates is damaged";
         let mut rows = Vec::with_capacity(current.bundle.len());
         for place in 0..current.bundle.len() as u32 {
             let entry = current.bundle.entry(place).ok_or(damaged)?;
             let facts = facts_in(&current.bundle, place).ok_or(damaged)?;
-            rows.push(Row { place: Some(place), ..Row::of(Entry { facts, ..entry }) });
+            // A file may have changed before and not be in use yet, or be of no use.
+            rows.push(Row { place: Some(place), is_unsure: true, ..Row::of(Entry { facts, ..entry }) });
         }
-        jail.privileged(|| rows.iter_mut().for_each(|row| row.seen = row.paths().signatures()));
         let authorities = current.bundle.authority_lists().ok_or(damaged)?;
         Ok(Certs {
             scopes: current.bundle.scopes().to_vec(),

@@ -59,10 +59,13 @@ impl TicketKeys {
     ///
     /// # Errors
     /// In words.
-    pub fn resume(file: File, path: Option<String>, now: Mono) -> Result<TicketKeys, String> {
+    pub fn resume(file: File, path: Option<String>, due: Option<f64>, now: Mono) -> Result<TicketKeys, String> {
         let secret = sys::secret::Secret::map(&file).map_err(|e| format!("keys of tickets: {}", errno_text(&e)))?;
         let keys = tickets::decode(secret.as_ref()).ok_or("the keys of tickets can't be read")?;
-        let due = path.is_none().then(|| now + ROTATION);
+        // An upgrade puts nothing off; and a due time that makes no sense doesn't either.
+        let latest = now + ROTATION;
+        let due = due.map(Mono).filter(|due| due.0.is_finite() && *due <= latest).unwrap_or(latest);
+        let due = path.is_none().then_some(due);
         // The file is read again: it may have changed meanwhile.
         Ok(TicketKeys { keys, file: Some(file), path, due, ..TicketKeys::default() })
     }
@@ -124,8 +127,14 @@ impl Manager {
             ours.changing = Some(now);
             return;
         }
-        (ours.seen, ours.changing) = (now, None);
-        match read(&path, &jail).and_then(|keys| self.use_ticket_keys(keys)) {
+        ours.changing = None;
+        let keys = read(&path, &jail);
+        // One that is of no use is left alone until it changes; what the worker couldn't be given is tried again.
+        if keys.is_err() {
+            ours.seen = now;
+        }
+        let done = keys.and_then(|keys| self.use_ticket_keys(keys)).map(|()| self.ticket_keys.seen = now);
+        match done {
             Ok(()) => print(Severity::Info, &format!("Keys for session tickets were read again: {path}")),
             Err(reason) => print(Severity::Error, &format!("Keys for session tickets stay as they are: {reason}")),
         }

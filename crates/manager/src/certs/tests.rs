@@ -199,10 +199,9 @@ fn the_manager_after_an_upgrade_reads_all_from_the_bundle() {
     let mut certs = plain(&["a0", "a1"]);
     load(&mut certs, "a", &a).unwrap();
     commit(&mut certs);
-    let resumed = Certs::resume(certs.file().unwrap().try_clone().unwrap(), &Jail::None).unwrap();
+    let resumed = Certs::resume(certs.file().unwrap().try_clone().unwrap()).unwrap();
     assert_eq!((resumed.scopes.len(), resumed.scope_named("a1"), list(&resumed).as_str()), (3, Some(2), "a:active "));
     assert_eq!(resumed.rows()[0].entry, certs.rows()[0].entry);
-    assert_eq!(resumed.rows()[0].seen, certs.rows()[0].seen);
     let mut resumed = resumed;
     load(&mut resumed, "b", &dir.certificate("b.pem", &["b.example"])).unwrap();
     commit(&mut resumed);
@@ -374,4 +373,64 @@ fn no_certificate_is_a_way_round_anothers_client_verify() {
     assert!(certs.with_staged().is_err(), "the CLI opens no way either");
     certs.roll_back();
     assert!(certs.with_staged().is_ok());
+}
+
+#[test]
+fn each_frontend_has_a_name_of_its_own() {
+    let dir = Dir::new("names");
+    let twice =
+        dir.write("twice.conf", "frontend = { port = \"1\" name = \"x\" }\n\nfrontend = { port = \"2\" name = \"x\" }");
+    let refused = Config::read(&twice, &Jail::None).unwrap_err().to_string();
+    assert!(refused.contains("twice.conf: lines 1 and 3: two frontends are named 'x'"), "{refused}");
+    let config = dir.config("frontend = \"*:1\" frontend = { port = \"2\" name = \"tls0\" } frontend = \"*:3\"");
+    assert_eq!(config.listeners().collect::<Vec<_>>(), ["tls1=:1,https", "tls0=:2,https", "tls2=:3,https"]);
+}
+
+#[test]
+fn a_renewal_that_could_not_be_put_in_place_is_tried_again() {
+    let dir = Dir::new("regret");
+    let a = dir.certificate("a.pem", &["a.example"]);
+    let mut certs = plain(&["a0"]);
+    load(&mut certs, "a", &a).unwrap();
+    commit(&mut certs);
+    dir.certificate("a.pem", &["new.example"]);
+    assert_eq!(looked(&mut certs).len(), 1);
+    for _ in 0..3 {
+        certs.regret("the worker is gone");
+        assert_eq!(certs.rows()[0].trouble.as_deref(), Some("the worker is gone"));
+        assert_eq!(looked(&mut certs), [], "not at once");
+        let looks = (0..40).position(|_| !certs.look(watch::STEP, &Jail::None).is_empty());
+        assert!(looks.is_some(), "it is never tried again");
+    }
+    let candidate = certs.without_staged().unwrap();
+    certs.accept(candidate, false);
+    assert_eq!((found(&certs, "a0", Some("new.example")).as_str(), looked(&mut certs).len()), ("a", 0));
+    assert_eq!(certs.rows()[0].trouble, None);
+}
+
+#[test]
+fn what_changed_before_an_upgrade_is_found_after_it() {
+    let dir = Dir::new("unsure");
+    let names = ["same", "new", "broken", "gone"];
+    let mut certs = plain(&["a0"]);
+    for name in names {
+        let path = dir.certificate(&format!("{name}.pem"), &[&format!("{name}.example")]);
+        load(&mut certs, name, &path).unwrap();
+    }
+    commit(&mut certs);
+    dir.certificate("new.pem", &["newer.example"]);
+    dir.write("broken.pem", "broken");
+    std::fs::remove_file(dir.0.join("gone.pem")).unwrap();
+    let mut resumed = Certs::resume(certs.file().unwrap().try_clone().unwrap()).unwrap();
+    let mut changed: Vec<String> = looked(&mut resumed)
+        .into_iter()
+        .map(|change| match change {
+            watch::Change::Read { id } => format!("read {id}"),
+            watch::Change::Refused { id, .. } => format!("refused {id}"),
+        })
+        .collect();
+    changed.sort();
+    assert_eq!(changed, ["read new", "refused broken", "refused gone"]);
+    let trouble: Vec<bool> = resumed.rows().iter().map(|row| row.trouble.is_some()).collect();
+    assert_eq!((trouble, looked(&mut resumed).len()), (vec![false, false, true, true], 0));
 }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::files::Fresh;
 use super::{Certs, Standing, files};
 use crate::core::Manager;
 use crate::jail::Jail;
@@ -14,6 +15,9 @@ use crate::report::{Severity, print};
 pub const STEP: Duration = Duration::from_secs(1);
 /// Certificates whose files are looked at in one step, at most: the manager has other things to do.
 const MOST_AT_ONCE: usize = 500;
+
+/// Looks that are passed over at most after a certificate couldn't be put in place: two to the power of this.
+const MOST_DOUBLINGS: u32 = 6;
 
 /// What became of a certificate whose files had changed.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,8 +49,12 @@ impl Certs {
         if !row.is_from_files() || row.standing == Standing::Staged {
             return None;
         }
+        if row.passes > 0 {
+            row.passes -= 1;
+            return None;
+        }
         let now = row.paths().signatures();
-        if now == row.seen {
+        if now == row.seen && !row.is_unsure {
             row.changing = None;
             return None;
         }
@@ -55,25 +63,49 @@ impl Certs {
             return None;
         }
         let id = row.entry.id.clone();
-        match files::load(row.paths()) {
+        let loaded = files::load(row.paths());
+        let is_same = row.is_unsure && loaded.as_ref().is_ok_and(|(fresh, _)| self.is_in_use(at, fresh));
+        let row = &mut self.rows[at];
+        match loaded {
+            Ok(_) if is_same => {
+                (row.seen, row.changing, row.trouble, row.is_unsure) = (now, None, None, false);
+                None
+            }
             Ok(loaded) => {
                 self.renew(at, now, loaded);
                 Some(Change::Read { id })
             }
             Err(reason) => {
                 (row.seen, row.changing, row.trouble) = (now, None, Some(reason.clone()));
+                row.is_unsure = false;
                 Some(Change::Refused { id, reason })
             }
         }
     }
 
-    /// What was read again can't be put in place.
-    fn regret(&mut self, reason: &str) {
+    /// Whether workers have just that.
+    fn is_in_use(&self, at: usize, fresh: &Fresh) -> bool {
+        let Some(current) = &self.current else { return false };
+        let Some(keyed) = self.rows[at].place.and_then(|place| current.bundle.keyed(place)) else { return false };
+        let pair = &fresh.pair;
+        pair.chain.iter().map(Vec::as_slice).eq(keyed.chain.iter().copied())
+            && pair.form == keyed.form
+            && pair.key[..] == *keyed.key
+            && fresh.ocsp == keyed.ocsp
+    }
+
+    /// What was read again can't be put in place: it is tried again, each time after twice as many looks.
+    pub(super) fn regret(&mut self, reason: &str) {
         let renewed: Vec<usize> = (0..self.rows.len())
             .filter(|at| self.rows[*at].fresh.is_some() && self.rows[*at].place.is_some())
             .collect();
         self.forget_fresh();
-        renewed.into_iter().for_each(|at| self.rows[at].trouble = Some(reason.to_owned()));
+        for at in renewed {
+            let row = &mut self.rows[at];
+            row.trouble = Some(reason.to_owned());
+            row.failed = (row.failed + 1).min(MOST_DOUBLINGS);
+            row.passes = 1 << row.failed;
+        }
     }
 }
 

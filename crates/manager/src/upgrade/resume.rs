@@ -163,13 +163,14 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
     let relay = state.relay.map(copy).transpose()?;
     let write_lock = state.write_lock.map(copy).transpose()?.map(File::from);
     let certs = state.certificates.map(copy).transpose()?.map(File::from);
-    let certs = certs.map(|file| Certs::resume(file, &jail)).transpose()?.unwrap_or_default();
+    let certs = certs.map(Certs::resume).transpose()?.unwrap_or_default();
     if certs.is_on() {
         // An exec allows them again.
-        sys::secret::forbid_core().map_err(|e| format!("cores can't be forbidden: {}", errno_text(&e)))?;
+        jail.forbid_cores().map_err(|e| format!("cores can't be forbidden: {}", errno_text(&e)))?;
     }
     let ticket_keys = state.ticket_keys.map(copy).transpose()?.map(File::from);
-    let ticket_keys = ticket_keys.map(|file| TicketKeys::resume(file, state.ticket_file.clone(), now)).transpose()?;
+    let resumed = |file| TicketKeys::resume(file, state.ticket_file.clone(), state.ticket_due, now);
+    let ticket_keys = ticket_keys.map(resumed).transpose()?;
     let pid_files = state.pid_files.iter().map(|(path, fd)| {
         PidFile::resume(copy(*fd)?, path).map_err(|e| format!("{}: {}", path.display(), errno_text(&e)))
     });

@@ -134,6 +134,8 @@ pub struct State {
     pub secrets: Option<i32>,
     /// Where keys for tickets are read.
     pub ticket_file: Option<String>,
+    /// When another key is made, by the monotonic clock.
+    pub ticket_due: Option<f64>,
     /// The present worker came after one that died.
     pub after_death: bool,
     pub vcls: Vec<Vcl>,
@@ -227,6 +229,7 @@ impl State {
         self.ticket_keys.iter().for_each(|fd| out.line("ticket_keys", [number(*fd)]));
         self.secrets.iter().for_each(|fd| out.line("secrets", [number(*fd)]));
         self.ticket_file.iter().for_each(|path| out.line("ticket_file", [path]));
+        self.ticket_due.iter().for_each(|due| out.line("ticket_due", [number(*due)]));
         out.line("after_death", [flag(self.after_death)]);
         self.vcls.iter().for_each(|vcl| out.vcl(vcl));
         self.active.iter().for_each(|name| out.line("active", [name]));
@@ -302,6 +305,7 @@ impl State {
             b"ticket_keys" => self.ticket_keys = Some(take.number()?),
             b"secrets" => self.secrets = Some(take.number()?),
             b"ticket_file" => self.ticket_file = Some(take.text()?),
+            b"ticket_due" => self.ticket_due = Some(take.seconds()?),
             b"after_death" => self.after_death = take.flag()?,
             b"vcl" => self.vcls.push(take.vcl()?),
             b"active" => self.active = Some(take.text()?),
@@ -561,6 +565,7 @@ mod tests {
             ticket_keys: Some(18),
             secrets: Some(19),
             ticket_file: Some("/etc/a b".into()),
+            ticket_due: Some(123.5),
             vcls: vec![
                 Vcl { name: "boot".into(), state: "auto".into(), file: Some("v/b".into()), ..Vcl::default() },
                 Vcl { name: "l".into(), uses: vec!["boot".into()], idle: Some(1.5), ..Vcl::default() },
