@@ -297,11 +297,21 @@ def loading(report, program, bed):
     mixed.write_bytes(bed.good.key.read_bytes() + bed.client.chain.read_bytes())
     empty = bed.dir / "empty.pem"
     empty.write_text("nothing\n")
-    for path in (encrypted, mixed):
+    key_and_ca = bed.dir / "key_and_ca.pem"
+    key_and_ca.write_bytes(bed.good.key.read_bytes() + bed.root.cert.read_bytes())
+    noted = bed.dir / "noted.pem"
+    noted.write_text(f"not for the working directory\n{bed.root.cert.read_text()}")
+    listed = bed.between.revoked().read_bytes()
+    noted_crl = bed.dir / "noted.crl"
+    noted_crl.write_text(f"not for the working directory\n{listed.decode()}")
+    key_and_crl = bed.dir / "key_and_crl.pem"
+    key_and_crl.write_bytes(bed.good.key.read_bytes() + listed)
+    for path in (encrypted, mixed, key_and_ca, key_and_crl):
         os.chmod(path, 0o644)
     with Varnishd(program, vcl=HEAD.replace("backend default none;", 'backend default { .host = "127.0.0.1"; .port = "1"; }')) as v:
         for attribute, path, says in (("certificate", encrypted, "encrypted"), ("certificate", mixed, "Private key mismatch"),
                                       ("certificate", empty, "no certificate"), ("ssl_ca_file", empty, "no certificate"),
+                                      ("ssl_ca_file", key_and_ca, "private key"), ("ssl_crl_file", key_and_crl, "private key"),
                                       ("ssl_crl_file", empty, "no list in it"), ("ssl_ca_file", bed.dir / "none", "No such file")):
             text = f'vcl 4.1; backend b {{ .host = \\"127.0.0.1\\"; .ssl = 1; .{attribute} = \\"{path}\\"; }}'
             try:
@@ -310,6 +320,12 @@ def loading(report, program, bed):
             except CliError as e:
                 answer = str(e)
             report.check(says in answer and str(path) in answer, f".{attribute} = {path.name} is refused with its path: {answer}")
+        v.cli.ask(f'vcl.inline kept "vcl 4.1; backend b {{ .host = \\"127.0.0.1\\"; .ssl = 1; .ssl_ca_file = \\"{noted}\\"; .ssl_crl_file = \\"{noted_crl}\\"; }}"')
+        kept = {f: f.read_bytes().replace(b"\n", b"") for f in v.n.rglob("*") if f.is_file()}
+        for what, part in (("the certificate", bed.root.cert.read_bytes().splitlines()[1]), ("the list", listed.splitlines()[1])):
+            report.check(any(part in text for text in kept.values()), f"{what} is in the working directory")
+        for what, part in (("key", bed.good.key.read_bytes().splitlines()[1]), ("note", b"not for the working directory")):
+            report.check(not [f for f, text in kept.items() if part in text], f"no {what} of a file of authorities or lists is in the working directory")
 
 
 def by_argument(report, program, bed):

@@ -42,6 +42,8 @@ pub enum PemError {
     Key(String),
     /// The key belongs to none of the certificates.
     Mismatch,
+    /// A private key where only what is public is wanted.
+    Secret,
 }
 
 impl std::fmt::Display for PemError {
@@ -60,6 +62,7 @@ impl std::fmt::Display for PemError {
             Self::Certificate(reason) => write!(f, "a certificate can't be read: {reason}"),
             Self::Key(reason) => write!(f, "the private key can't be used: {reason}"),
             Self::Mismatch => f.write_str("Private key mismatch: it belongs to none of the certificates"),
+            Self::Secret => f.write_str("it has a private key, which doesn't belong there: name a file without it"),
         }
     }
 }
@@ -174,6 +177,36 @@ pub fn authorities(file: &[u8]) -> Result<Vec<Vec<u8>>, PemError> {
         }
     }
     if certificates.is_empty() { Err(PemError::NoCertificate) } else { Ok(certificates) }
+}
+
+/// Looks for private keys of any kind in a file that is to be kept where others may read it.
+///
+/// # Errors
+/// There is one.
+pub fn without_key(file: &[u8]) -> Result<(), PemError> {
+    let is_key = |line: &[u8]| line.starts_with(b"-----BEGIN ") && line.trim_ascii_end().ends_with(b"PRIVATE KEY-----");
+    if file.split(|b| matches!(b, b'\n' | b'\r')).any(is_key) { Err(PemError::Secret) } else { Ok(()) }
+}
+
+/// Sections of this label and nothing else, each in one line: never longer than the file that they come from.
+pub(crate) fn written<T: AsRef<[u8]>>(label: &str, ders: impl IntoIterator<Item = T>) -> Vec<u8> {
+    let sections =
+        ders.into_iter().map(|der| format!("-----BEGIN {label}-----\n{}\n-----END {label}-----", base64(der.as_ref())));
+    sections.collect::<Vec<_>>().join("\n").into_bytes()
+}
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        for place in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
+            text.push(if place > three.len() { '=' } else { char::from(digit) });
+        }
+    }
+    text
 }
 
 /// A key under a passphrase: PKCS #8's own section, or the head of the older form.

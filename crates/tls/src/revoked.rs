@@ -9,6 +9,8 @@ use ring::digest::{SHA256, digest};
 use rustls::pki_types::CertificateRevocationListDer;
 use rustls::pki_types::pem::PemObject;
 
+use crate::pem;
+
 /// The longest file that is read: lists of large authorities have megabytes.
 pub const LONGEST_FILE: usize = 16 << 20;
 
@@ -41,6 +43,15 @@ impl Revoked {
         }
         let digest = digest(&SHA256, file).as_ref().try_into().expect("SHA-256 has 32 bytes");
         Ok(Revoked(Arc::new(Lists { lists, digest })))
+    }
+
+    /// What of a file is to be kept where others may read it: its lists, as [`Revoked::from_file`] takes them, and nothing else.
+    ///
+    /// # Errors
+    /// As there, or a private key is in it.
+    pub fn public_of(file: &[u8]) -> Result<Vec<u8>, String> {
+        pem::without_key(file).map_err(|error| error.to_string())?;
+        Ok(pem::written("X509 CRL", Revoked::from_file(file)?.lists()))
     }
 
     /// For rustls.

@@ -59,6 +59,15 @@ impl Roots {
         Ok(Roots::new(pem::authorities(file)?.into_iter().map(CertificateDer::from).collect()))
     }
 
+    /// What of a file is to be kept where others may read it: its certificates, as [`Roots::from_pem`] takes them, and nothing else.
+    ///
+    /// # Errors
+    /// As there, or a private key is in it.
+    pub fn public_of(file: &[u8]) -> Result<Vec<u8>, PemError> {
+        pem::without_key(file)?;
+        Ok(pem::written("CERTIFICATE", pem::authorities(file)?))
+    }
+
     pub(crate) fn new(mut certificates: Vec<CertificateDer<'static>>) -> Roots {
         certificates.sort_unstable_by(|a, b| a.as_ref().cmp(b.as_ref()));
         certificates.dedup();
@@ -138,6 +147,34 @@ mod tests {
         assert_eq!(of(&[&a, &b]), of(&[&b, &a, &a]));
         assert_ne!(of(&[&a, &b]), of(&[&a]));
         assert_eq!(of(&[&a, &b]).len(), 2);
+    }
+
+    #[test]
+    fn what_is_kept_of_a_file_are_its_certificates() {
+        let (a, b) = (authority("a.example"), authority("b.example"));
+        let request = a.replace("CERTIFICATE", "CERTIFICATE REQUEST");
+        let file = ["A note\n", &a.replace('\n', "\r\n"), &request, &b, "and its end"].concat();
+        let kept = Roots::public_of(file.as_bytes()).unwrap();
+        assert_eq!(Roots::from_pem(&kept), Roots::from_pem(file.as_bytes()));
+        assert_eq!(Roots::from_pem(&kept).unwrap().len(), 2);
+        let lines = String::from_utf8(kept.clone()).unwrap();
+        let lines: Vec<&str> = lines.lines().collect();
+        assert_eq!((lines.len(), lines[0], lines[2]), (6, "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"));
+        assert!(kept.len() <= [&*a, &b].concat().trim_end().len());
+    }
+
+    #[test]
+    fn a_file_with_a_key_is_not_kept() {
+        let ca = authority("a.example");
+        for kind in ["", "RSA ", "EC ", "DSA ", "ENCRYPTED ", "OPENSSH "] {
+            for end in ["\n", "\r\n", " \n", "\r"] {
+                let file =
+                    format!("{ca}-----BEGIN {kind}PRIVATE KEY-----{end}AAAA{end}-----END {kind}PRIVATE KEY-----{end}");
+                assert_eq!(Roots::public_of(file.as_bytes()), Err(PemError::Secret), "{kind}{end:?}");
+            }
+        }
+        let public = format!("{ca}-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n");
+        assert!(Roots::public_of(public.as_bytes()).is_ok());
     }
 
     #[test]

@@ -114,13 +114,14 @@ impl Sources for DiskSources {
 
     fn tls_file(&self, path: &str, kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
         let (name, file) = self.read(path)?;
-        let checked = match kind {
-            TlsFileKind::Authorities => Roots::from_pem(&file).map(drop).map_err(|error| error.to_string()),
-            TlsFileKind::Revoked => Revoked::from_file(&file).map(drop),
-            TlsFileKind::Certificate => OwnCertificate::from_pem(&file).map(drop).map_err(|error| error.to_string()),
+        // Bundles lie in the working directory: of each file only what is public goes into them.
+        let public = match kind {
+            TlsFileKind::Authorities => Roots::public_of(&file).map_err(|error| error.to_string()),
+            TlsFileKind::Revoked => Revoked::public_of(&file),
+            TlsFileKind::Certificate => {
+                OwnCertificate::from_pem(&file).map(|_| Vec::new()).map_err(|error| error.to_string())
+            }
         };
-        checked.map_err(|reason| format!("Cannot use file '{name}': {reason}"))?;
-        // A key goes into no bundle: those lie in the working directory.
-        Ok((name, if kind == TlsFileKind::Certificate { Vec::new() } else { file }))
+        public.map(|text| (name.clone(), text)).map_err(|reason| format!("Cannot use file '{name}': {reason}"))
     }
 }
