@@ -306,21 +306,29 @@ def loading(report, program, bed):
     noted_crl.write_text(f"not for the working directory\n{listed.decode()}")
     key_and_crl = bed.dir / "key_and_crl.pem"
     key_and_crl.write_bytes(bed.good.key.read_bytes() + listed)
+    garbage_crl = bed.dir / "garbage.crl"
+    garbage_crl.write_bytes(b"0garbage")
+    torn_crl = bed.dir / "torn.crl"
+    torn_crl.write_bytes(b"-----BEGIN X509 CRL-----\nMAA=\n-----END X509 CRL-----\n")
+    der_crl = bed.dir / "der.crl"
+    der_crl.write_bytes(openssl("crl", "-in", noted_crl, "-outform", "DER"))
     for path in (encrypted, mixed, key_and_ca, key_and_crl):
         os.chmod(path, 0o644)
     with Varnishd(program, vcl=HEAD.replace("backend default none;", 'backend default { .host = "127.0.0.1"; .port = "1"; }')) as v:
-        for attribute, path, says in (("certificate", encrypted, "encrypted"), ("certificate", mixed, "Private key mismatch"),
+        for n, (attribute, path, says) in enumerate((("certificate", encrypted, "encrypted"), ("certificate", mixed, "Private key mismatch"),
                                       ("certificate", empty, "no certificate"), ("ssl_ca_file", empty, "no certificate"),
                                       ("ssl_ca_file", key_and_ca, "private key"), ("ssl_crl_file", key_and_crl, "private key"),
-                                      ("ssl_crl_file", empty, "no list in it"), ("ssl_ca_file", bed.dir / "none", "No such file")):
+                                      ("ssl_crl_file", garbage_crl, "could not be parsed"), ("ssl_crl_file", torn_crl, "could not be parsed"),
+                                      ("ssl_crl_file", empty, "no list in it"), ("ssl_ca_file", bed.dir / "none", "No such file"))):
             text = f'vcl 4.1; backend b {{ .host = \\"127.0.0.1\\"; .ssl = 1; .{attribute} = \\"{path}\\"; }}'
             try:
-                v.cli.ask(f'vcl.inline x "{text}"')
+                v.cli.ask(f'vcl.inline x{n} "{text}"')
                 answer = "loaded"
             except CliError as e:
                 answer = str(e)
             report.check(says in answer and str(path) in answer, f".{attribute} = {path.name} is refused with its path: {answer}")
         v.cli.ask(f'vcl.inline kept "vcl 4.1; backend b {{ .host = \\"127.0.0.1\\"; .ssl = 1; .ssl_ca_file = \\"{noted}\\"; .ssl_crl_file = \\"{noted_crl}\\"; }}"')
+        v.cli.ask(f'vcl.inline der "vcl 4.1; backend b {{ .host = \\"127.0.0.1\\"; .ssl = 1; .ssl_crl_file = \\"{der_crl}\\"; }}"')
         kept = {f: f.read_bytes().replace(b"\n", b"") for f in v.n.rglob("*") if f.is_file()}
         for what, part in (("the certificate", bed.root.cert.read_bytes().splitlines()[1]), ("the list", listed.splitlines()[1])):
             report.check(any(part in text for text in kept.values()), f"{what} is in the working directory")

@@ -6,10 +6,13 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use ring::digest::{SHA256, digest};
-use rustls::pki_types::CertificateRevocationListDer;
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateRevocationListDer, Der, TrustAnchor};
 
 use crate::pem;
+use crate::verify::provider;
 
 /// The longest file that is read: lists of large authorities have megabytes.
 pub const LONGEST_FILE: usize = 16 << 20;
@@ -27,7 +30,7 @@ impl Revoked {
     /// Those of a file, PEM or one list in DER.
     ///
     /// # Errors
-    /// There is none, in words.
+    /// There is none, or one can't be read; in words.
     pub fn from_file(file: &[u8]) -> Result<Revoked, String> {
         if file.len() > LONGEST_FILE {
             return Err(format!("the file is longer than {LONGEST_FILE} bytes"));
@@ -41,6 +44,7 @@ impl Revoked {
         if lists.is_empty() {
             return Err("no list in it (-----BEGIN X509 CRL-----)".to_owned());
         }
+        readable(&lists)?;
         let digest = digest(&SHA256, file).as_ref().try_into().expect("SHA-256 has 32 bytes");
         Ok(Revoked(Arc::new(Lists { lists, digest })))
     }
@@ -58,6 +62,19 @@ impl Revoked {
     pub(crate) fn lists(&self) -> Vec<CertificateRevocationListDer<'static>> {
         self.0.lists.clone()
     }
+}
+
+/// Reads the lists as a handshake will.
+fn readable(lists: &[CertificateRevocationListDer<'static>]) -> Result<(), String> {
+    // rustls reads lists for somebody only: an authority that can't be anybody's.
+    let nobody = TrustAnchor {
+        subject: Der::from_slice(&[]),
+        subject_public_key_info: Der::from_slice(&[]),
+        name_constraints: None,
+    };
+    let nobody = Arc::new(RootCertStore { roots: vec![nobody] });
+    let read = WebPkiServerVerifier::builder_with_provider(nobody, provider()).with_crls(lists.to_vec()).build();
+    read.map(drop).map_err(|error| error.to_string())
 }
 
 impl PartialEq for Revoked {

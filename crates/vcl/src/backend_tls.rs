@@ -28,6 +28,12 @@ impl TlsFields {
         is(&self.sni, false) || is(&self.verify_peer, false) || is(&self.verify_host, true)
     }
 
+    /// The list of revoked certificates that nothing would look at, since none is checked.
+    fn revoked_unverified(&self) -> Option<&Token> {
+        let is_checked = self.verify_peer.as_ref().is_none_or(|(is, _)| *is);
+        self.crl_file.as_ref().filter(|_| !is_checked).map(|(_, token)| token)
+    }
+
     /// The first attribute that means nothing without TLS.
     fn first(&self) -> Option<&Token> {
         let flags = [&self.sni, &self.verify_peer, &self.verify_host];
@@ -87,6 +93,9 @@ impl Vcc<'_> {
         match fields.ssl {
             Some((true, token)) if has_path => self.fail_at(".ssl can not be used with .path.\n", &token),
             Some((true, _)) => {
+                if let Some(token) = fields.revoked_unverified() {
+                    return self.fail_at(".ssl_crl_file can not be used without .ssl_verify_peer\n", token);
+                }
                 let file = |given: Option<(TlsFile, Token)>| given.map(|(file, _)| file);
                 Ok(Some(TlsDecl {
                     sni: fields.sni.is_none_or(|(is, _)| is),

@@ -226,6 +226,11 @@ fn backends_and_probes() {
     tls(".ssl = yes;", "Expected CNUM got 'yes'");
     tls(".ssl_ca_file = \"ca.pem\";", ".ssl_ca_file can not be used without .ssl enabled");
     tls(".ssl = 0; .ssl_ca_file = \"ca.pem\";", ".ssl_ca_file can not be used without .ssl enabled");
+    for without in [".ssl_noverify = 1;", ".ssl_verify_peer = 0;"] {
+        let says = ".ssl_crl_file can not be used without .ssl_verify_peer";
+        tls(&format!(".ssl = 1; .ssl_crl_file = \"ca.pem\"; {without}"), says);
+        tls(&format!("{without} .ssl_crl_file = \"ca.pem\"; .ssl = 1;"), says);
+    }
     tls(".certificate = \"no.pem\"; .ssl = 1;", "Cannot read file 'no.pem' (No such file or directory)");
     bad("backend c { .path = \"/sock\"; .ssl = 1; }", ".ssl can not be used with .path.");
     bad("probe p { .expected_response = 99; }", "with exactly three digits");
