@@ -400,8 +400,11 @@ fn redirected(request: &mut Request, status: u16, location: &[u8]) -> Result<(),
         }
     }
     request.fields.retain(|(name, _)| !gone.iter().any(|gone| gone.eq_ignore_ascii_case(name)));
-    let referer = old.split('#').next().unwrap_or_default();
-    request.fields.push((b"Referer".to_vec(), referer.as_bytes().to_vec()));
+    // What was asked for under seal isn't told in clear (RFC 9110, 10.1.3).
+    if to.is_sealed || !from.is_sealed {
+        let referer = old.split('#').next().unwrap_or_default();
+        request.fields.push((b"Referer".to_vec(), referer.as_bytes().to_vec()));
+    }
     Ok(())
 }
 
@@ -645,7 +648,11 @@ mod tests {
 
     #[track_caller]
     fn check(method: &str, status: u16, location: &str, wanted: &str) {
-        let mut request = request(method);
+        check_of(request(method), status, location, wanted);
+    }
+
+    #[track_caller]
+    fn check_of(mut request: Request, status: u16, location: &str, wanted: &str) {
         let done = redirected(&mut request, status, location.as_bytes());
         let names: Vec<_> = request.fields.iter().map(|(name, _)| String::from_utf8_lossy(name)).collect();
         let method = String::from_utf8_lossy(&request.method).into_owned();
@@ -666,5 +673,12 @@ mod tests {
         check("GET", 301, "https://a/", "GET https://a/ X,Referer body false");
         check("GET", 301, "https://a:80/", "GET https://a:80/ X,Referer body false");
         check("GET", 301, "http://", "no host");
+    }
+
+    #[test]
+    fn a_sealed_url_is_not_told_in_clear() {
+        let sealed = || Request { url: "https://a/b?secret".to_owned(), ..request("GET") };
+        check_of(sealed(), 302, "http://a/x", "GET http://a/x X body false");
+        check_of(sealed(), 307, "//o/x", "GET https://o/x X,Content-Type,Referer body true");
     }
 }
