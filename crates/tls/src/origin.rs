@@ -20,6 +20,8 @@ use crate::roots::Roots;
 use crate::verify::{Verify, provider, verifier};
 use crate::{Client, ClientOptions};
 
+/// Room for the longest file, and the byte that shows that one is longer.
+const ROOM: usize = pem::LONGEST_FILE + 1;
 /// Sessions that are remembered of servers at large: eight of each.
 const SESSIONS_AT_LARGE: usize = 512;
 
@@ -155,10 +157,14 @@ fn of_file(path: &Path, reason: &dyn fmt::Display) -> String {
     format!("{}: {reason}", path.display())
 }
 
-/// All of a file, if it isn't longer than any of its kind.
-fn file(path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
-    let mut text = Zeroizing::new(Vec::new());
-    let read = File::open(path).and_then(|from| from.take(pem::LONGEST_FILE as u64 + 1).read_to_end(&mut text));
+/// All of a file that may have a key; of one that is longer than any of its kind so much that it is refused.
+///
+/// # Errors
+/// It can't be read; the text begins with the path.
+pub fn file(path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
+    // What a vector leaves behind as it grows wouldn't be wiped.
+    let mut text = Zeroizing::new(Vec::with_capacity(ROOM));
+    let read = File::open(path).and_then(|from| from.take(ROOM as u64).read_to_end(&mut text));
     read.map(|_| text).map_err(|error| of_file(path, &error))
 }
 
@@ -196,5 +202,16 @@ mod tests {
         sys::limits::set_dumpable(true).unwrap();
         OwnCertificate::from_pem(format!("{}{}", key.serialize_pem(), certificate.pem()).as_bytes()).unwrap();
         assert!(!nix::sys::prctl::get_dumpable().unwrap());
+    }
+
+    #[test]
+    fn a_file_is_read_in_one_piece_of_memory() {
+        let path = std::env::temp_dir().join(format!("origin-file-{}", std::process::id()));
+        for (len, kept) in [(10, 10), (pem::LONGEST_FILE, pem::LONGEST_FILE), (pem::LONGEST_FILE + 9, ROOM)] {
+            std::fs::write(&path, vec![b'x'; len]).unwrap();
+            let text = file(&path).unwrap();
+            assert_eq!((text.len(), text.capacity()), (kept, ROOM));
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 }
