@@ -59,6 +59,11 @@ impl Roots {
         Ok(Roots::new(pem::authorities(file)?.into_iter().map(CertificateDer::from).collect()))
     }
 
+    /// Those of several sets.
+    pub fn of_all(sets: &[Roots]) -> Roots {
+        Roots::new(sets.iter().flat_map(|set| set.0.certificates.iter().cloned()).collect())
+    }
+
     /// What of a file is to be kept where others may read it: its certificates, as [`Roots::from_pem`] takes them, and nothing else.
     ///
     /// # Errors
@@ -147,6 +152,7 @@ mod tests {
         assert_eq!(of(&[&a, &b]), of(&[&b, &a, &a]));
         assert_ne!(of(&[&a, &b]), of(&[&a]));
         assert_eq!(of(&[&a, &b]).len(), 2);
+        assert_eq!(Roots::of_all(&[of(&[&b]), of(&[&a]), of(&[&b])]), of(&[&a, &b]));
     }
 
     #[test]

@@ -117,7 +117,8 @@ vrt::vmod! {
     /// a minute, or no ttl. Each server has max_connections at most, shared by all threads; 128 without shared_connections.
     /// debug writes each command's name as a Debug record. With tls servers are spoken to by TLS, unless they are paths: their
     /// certificates must come from an authority of tls_cafile and the files of tls_capath, else of the system, and be for
-    /// tls_sni, if that is given; tls_certfile and tls_keyfile are ours, for servers that ask
+    /// tls_sni, if that is given. Without it any certificate of theirs will do: without tls_cafile, any that a public authority
+    /// gave to anybody. tls_certfile and tls_keyfile are ours, for servers that ask
     object db(..DatabaseArgs<'_>) -> Arc<Database> = new, methods {
         /// Another server, master or slave
         fn add_server(location: STRING, type: DbType) -> VOID, only(Method::Init.set()) = add_server;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! TLS with the servers of a database: the files that VCL names are read when it is loaded.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use net::Stream;
-use tls::origin::{Origin, OwnCertificate};
+use tls::origin::{self, Origin, OwnCertificate};
+use tls::pem::PemError;
 use tls::roots::Roots;
 use tls::verify::Verify;
 
@@ -17,8 +17,6 @@ use crate::support::sealed;
 
 /// Sessions that are remembered: eight of each of 64 servers.
 const SESSIONS: usize = 512;
-/// The longest file of certificates or keys.
-const LONGEST_FILE: u64 = 1 << 20;
 /// Files that are read of a directory of authorities.
 const MAX_FILES: usize = 1000;
 
@@ -55,29 +53,52 @@ impl Security {
 
 /// Whom we trust: the file, and all files of the directory that are PEM; without either, whom the system trusts.
 fn roots(file: Option<String>, directory: Option<String>) -> Result<Roots, String> {
-    let of = |path: &str, reason: &dyn std::fmt::Display| format!("{path}: {reason}");
-    let mut all = Vec::new();
+    let mut sets = Vec::new();
     if let Some(path) = &file {
-        let text = read(path.as_ref()).map_err(|error| of(path, &error))?;
-        Roots::from_pem(&text).map_err(|error| of(path, &error))?;
-        all.extend(text);
+        sets.push(read(path.as_ref())?);
     }
     if let Some(path) = &directory {
-        for entry in fs::read_dir(path).map_err(|error| of(path, &error))?.take(MAX_FILES).flatten() {
-            let text = if entry.path().is_file() { read(&entry.path()).unwrap_or_default() } else { Vec::new() };
-            if Roots::from_pem(&text).is_ok() {
-                all.extend([b"\n", &text[..]].concat());
+        for entry in fs::read_dir(path).map_err(|error| format!("{path}: {error}"))?.take(MAX_FILES).flatten() {
+            if entry.path().is_file() {
+                sets.extend(read(&entry.path()).ok());
             }
         }
     }
     match (&file, &directory) {
         (None, None) => Ok(Roots::system()),
-        (_, path) => Roots::from_pem(&all).map_err(|error| of(path.as_deref().unwrap_or_default(), &error)),
+        (_, Some(path)) if sets.is_empty() => Err(format!("{path}: {}", PemError::NoCertificate)),
+        _ => Ok(Roots::of_all(&sets)),
     }
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    File::open(path)?.take(LONGEST_FILE).read_to_end(&mut text)?;
-    Ok(text)
+/// All authorities of a file: of one that was cut short some would be trusted and some not.
+fn read(path: &Path) -> Result<Roots, String> {
+    Roots::from_pem(&origin::file(path)?).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tls::pem::LONGEST_FILE;
+
+    use super::*;
+
+    #[test]
+    fn a_file_of_authorities_that_is_too_long_is_refused() {
+        let ca = |name: &str| rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap().cert.pem();
+        let (a, b) = (ca("a.example"), ca("b.example"));
+        let dir = std::env::temp_dir().join(format!("redis-roots-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        let path = dir.join("ca.pem");
+        let of = |text: String| {
+            fs::write(&path, text).unwrap();
+            let of_file = roots(Some(path.display().to_string()), None);
+            (of_file.map(|roots| roots.len()), roots(None, Some(dir.display().to_string())).map(|roots| roots.len()))
+        };
+        let long = of(format!("{a}{}{b}", "\n".repeat(LONGEST_FILE)));
+        let fits = of(format!("{a}{b}"));
+        fs::remove_dir_all(&dir).unwrap();
+        let says = |of: &Path, reason: &dyn std::fmt::Display| Err(format!("{}: {reason}", of.display()));
+        assert_eq!(long, (says(&path, &PemError::TooLong), says(&dir, &PemError::NoCertificate)));
+        assert_eq!(fits, (Ok(2), Ok(2)));
+    }
 }
