@@ -30,6 +30,8 @@ LOADS = [
 ]
 
 
+# Of bench/tls.py: the same over TLS.
+OVER_TLS = ["hit-1k", "hit-100k", "full-1.3", "resumed-1.3", "resumed-1.2", "pass-tls"]
 # The same from a disk: bytes of an object, how many, connections.
 FROM_DISK = [(4096, 20_000, 64), (1 << 20, 200, 16)]
 
@@ -76,6 +78,11 @@ def serve(program):
             heavy.stop()
 
 
+def serve_over_tls(program):
+    subprocess.run([ROOT / "bench/tls.py", "--servers", "ours", "--ours", program, "--rounds", "1", "--seconds", "3", "--cases", ",".join(OVER_TLS)],
+                   stdout=subprocess.DEVNULL, check=True)
+
+
 def serve_from_disk(program):
     """Objects that are on the disk alone, each asked for three times."""
     with tempfile.TemporaryDirectory(prefix="lacquer-train.", dir="/var/tmp") as root, Bed([], program) as bed:
@@ -104,6 +111,7 @@ def main():
     os.umask(0)
     counts.chmod(0o777)
     serve(program)
+    serve_over_tls(program)
     serve_from_disk(program)
     # Everything else there is, once: so that no path that sites use counts as never taken.
     subprocess.run([ROOT / "tests/run_vtc", "--varnishd", program], stdout=subprocess.DEVNULL)
