@@ -63,7 +63,7 @@ vrt::vmod! {
         fn client_cert_verify() -> STRING, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(if client(call).is_some() { "SUCCESS" } else { "NONE" });
 
-        /// Whom the client's certificate is of: CN=a.example,O=Some\, Inc.
+        /// Whom the client's certificate is of (CN=a.example,O=Some\, Inc.)
         fn client_cert_subject() -> STRING, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client(call).map(|certificate| certificate.subject()));
 

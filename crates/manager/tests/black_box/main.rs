@@ -18,7 +18,8 @@ fn mistakes_end_with_status_2_and_a_line() {
         (&["-d", "-a", "127.0.0.1:80000"], "Error: Got no socket(s) for 127.0.0.1:80000"),
         (&["-d", "-p", "no_such=1"], "Error:\nUnknown parameter \"no_such\"."),
         (&["-d", "-h", "xyz"], "Error: Unknown hash method \"xyz\""),
-        (&["-A"], "varnishd: invalid option -- 'A'\n"),
+        (&["-A"], "varnishd: option requires an argument -- 'A'\n"),
+        (&["-B"], "varnishd: invalid option -- 'B'\n"),
     ] {
         let (status, _, stderr) = run(args);
         assert!(status == 2 && stderr.contains(text), "{args:?}: {status} {stderr}");
@@ -30,7 +31,8 @@ fn documentation_options_answer_on_their_stream() {
     let (status, stdout, stderr) = run(&["-V"]);
     assert_eq!((status, stdout.as_str()), (0, ""));
     assert!(stderr.starts_with("varnishd (varnish-7.1.1 revision ") && stderr.contains("Copyright (c) 2006"));
-    for (kind, text) in [("parameter", "default_ttl"), ("vsl", "ReqURL"), ("cli", "vcl.load"), ("optstring", "?a:b:")] {
+    for (kind, text) in [("parameter", "default_ttl"), ("vsl", "ReqURL"), ("cli", "vcl.load"), ("optstring", "?a:A:b:")]
+    {
         let (status, stdout, _) = run(&["-x", kind]);
         assert!(status == 0 && stdout.contains(text), "-x {kind}");
     }

@@ -146,7 +146,6 @@ set! {
     s_pass: Counter Info Integer "wrk" "Passes seen";
     s_fetch: Counter Info Integer "wrk" "Fetches started";
     s_bgfetch: Counter Info Integer "wrk" "Background fetches started";
-    acme_answers: Counter Info Integer "wrk" "Questions of a certificate authority answered before VCL (HTTP-01)";
     s_synth: Counter Info Integer "wrk" "Synthetic responses";
     s_req_hdrbytes: Counter Info Bytes "wrk" "Request head bytes";
     s_req_bodybytes: Counter Info Bytes "wrk" "Request body bytes";
@@ -291,6 +290,7 @@ set! {
     tls_fail_closed: Counter Diag Integer "" "TLS handshakes failed: the client closed";
     tls_fail_protocol: Counter Diag Integer "" "TLS handshakes failed: the client broke the protocol";
     tls_fail_internal: Counter Diag Integer "" "TLS handshakes failed: a fault of our own";
+    acme_answers: Counter Info Integer "wrk" "Questions of a certificate authority answered before VCL (HTTP-01)";
 }
 
 set! {
