@@ -41,8 +41,8 @@ def group(report, tool, d, is_full):
         crowded(report, tool, d, name, program, is_full)
         blog(report, d, name, program, is_full)
         elements(report, tool, d, name, program)
-        files(report, tool, d, name, program)
-    rules(report, tool, d)
+        files(report, tool, d, name, program, is_full)
+    rules(report, tool, d, is_full)
 
 
 def address(v):
@@ -75,7 +75,7 @@ def production(report, tool, d, name, program, v):
                      f"L1 {name}: hits as in production, and as its counters say: {r['cache']}, {hits} {misses}")
 
 
-def rules(report, tool, d):
+def rules(report, tool, d, is_full):
     """L2: what 500 lines of VCL cost. Told: 41 % of the CPU and 86 % hits with the default, 70 and 98 with the whole of it, 44 and 98 split
     by host. Here the same rules must give those hits, and for less than that of CPU."""
     draw = random.Random(2)
@@ -92,12 +92,13 @@ def rules(report, tool, d):
                 hits[variant] = 100 * r["cache"]["hit_rate"]
                 # Of hits alone, as each of the variants has them: the URLs without what is taken out of them.
                 (d / "clean").write_text("".join(f"http://media.example.com/{i}\tUser-Agent: {vclgen.AGENTS[i % 8]}\n" for i in range(100)))
-                r = tool.json("--to", address(v), "--rate", 1000, "--loop", "--warmup", "500ms", "-d", 2, "--pid", v.proc.pid, d / "clean")
+                r = tool.json("--to", address(v), "--rate", 1000, "--loop", "--warmup", "500ms", "-d", 20 if is_full else 1, "--pid", v.proc.pid, d / "clean")
                 costs[variant] = r["server"]["us_per_answer"]
                 report.check(r["cache"]["hit_rate"] == 1.0, f"L2: {variant}: hits alone: {r['cache']}")
     told(report, "L2", "lacquer", ", ".join(f"{v}: {costs[v]} us a hit, {hits[v]:.1f} % hits" for v in costs))
     report.check(85 < hits["plain"] < 88 and all(97 < hits[v] <= 99 for v in ("heavy", "split")), f"L2: hit rates: {hits}")
-    for variant, most in (("heavy", 70 / 41), ("split", 44 / 41 * 1.25)):
+    # In a second the system counts a few ticks of 10 ms: too few to judge by.
+    for variant, most in (("heavy", 70 / 41), ("split", 44 / 41 * 1.25)) if is_full else ():
         report.check(costs[variant] < most * costs["plain"], f"L2: {variant}: at most {most:.2f} of the default's CPU: {costs}")
 
 
@@ -293,7 +294,7 @@ def elements(report, tool, d, name, program):
     report.check(at_once["cached"] < 170 / 450 * at_once["direct"], f"L6 {name}: at once at the web server: {at_once}")
 
 
-def files(report, tool, d, name, program):
+def files(report, tool, d, name, program, is_full):
     """L7: 80 + 50 MB a second of files, and the machines are 80 % idle."""
     (d / "files").write_text("".join(f"/file/{i}\n" for i in range(50)))
     with Origin(simple(lambda *_: ("Cache-Control: max-age=1000\r\n", b"f" * 100_000))) as origin, Varnishd(program, backend=origin.address) as v:
@@ -301,5 +302,5 @@ def files(report, tool, d, name, program):
         r = tool.json("--to", address(v), "--rate", 1300, "-c", 100, "--loop", "--warmup", "500ms", "-d", 3, "--pid", v.proc.pid, d / "files")
     rate, used = r["bytes_in"] / r["seconds"] / 1e6, r["server"]["cpu_percent"]
     told(report, "L7", name, f"{rate:.0f} MB a second by {used} % of a CPU")
-    report.check(r["failed"] == 0 and rate >= 128, f"L7 {name}: {rate} MB a second: {r['errors']}")
-    report.check(used < 20 * os.cpu_count(), f"L7 {name}: four fifths are idle: {used} % of {os.cpu_count()} CPUs")
+    report.check(r["failed"] == 0 and (rate >= 128 or not is_full), f"L7 {name}: {rate} MB a second: {r['errors']}")
+    report.check(used < 20 * os.cpu_count() or not is_full, f"L7 {name}: four fifths are idle: {used} % of {os.cpu_count()} CPUs")
