@@ -179,12 +179,20 @@ def attacked(report, tool, d, name, v):
     report.check(abs(addresses / BOTS - 1) < 0.03, f"L8 {name}: by address: {addresses}")
 
 
+SPARE_DESCRIPTORS = 1500  # what a server and a client have open beside connections
+
+
 def crowded(report, tool, d, name, program, is_full):
     """L9: users who think between their pages, each with a connection of his own: many on pages that are stored, 1,000 on pages of PHP.
     Their number is rate x (think time + answer), as `lacquer plan` says beforehand."""
     many, inside, think = (30_000, 1000, 20) if is_full else (3000, 200, 4)
     if is_full:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (70_000, 70_000))
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        hard = 70_000 if hard == resource.RLIM_INFINITY else hard
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        if hard < many + SPARE_DESCRIPTORS:
+            many = hard - SPARE_DESCRIPTORS
+            report.note(f"L9 {name}: {many} users: a process may have {hard} descriptors here")
     vcl = CHAIN.replace("return (%s)", 'if (req.url ~ "^/php") { return (pass); } return (hash)')
     with Origin(simple(lambda m, path, f: (time.sleep(0.02 * path.startswith("/php")), ("Cache-Control: max-age=1000\r\n", b"x" * 500))[1])) as origin:
         with Varnishd(program, vcl=vcl % origin.address) as v:
