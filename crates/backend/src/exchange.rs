@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! send_head -> poll_send .. All -> (send_data -> poll_send .. All)* -> send_end -> poll_send .. All
-//!     \________ Interim, Answered: the origin speaks before the request's end ________/
+//!     \____ Interim, Answered, Begun: the origin speaks before the request's end ____/
 //! poll_head -> (Part | Interim)* -> Final -> poll_data -> (Piece | Part)* -> End
 //! ```
 //!
@@ -93,6 +93,8 @@ pub enum SendProgress {
     /// The final response has begun, or the origin ended the exchange: the rest isn't sent, and [`Exchange::poll_head`] tells
     /// what there is. The connection can't be used again ([`SessClose::RxBody`]).
     Answered,
+    /// The final response has begun, and the origin takes the rest of the request beside it. It is told once.
+    Begun,
 }
 
 /// How the receiving of a head goes on.
@@ -130,6 +132,8 @@ pub enum Data {
 pub enum SendError {
     /// The origin closed and has said nothing.
     Closed,
+    /// The origin says that it has done nothing with the request: it may be sent again, whatever it is.
+    Refused,
     /// The operating system's word.
     Os(io::Error),
 }
@@ -139,6 +143,10 @@ pub enum SendError {
 pub enum HeadError {
     /// The origin closed before its end.
     Closed,
+    /// The origin says that it has done nothing with the request: it may be sent again, whatever it is.
+    Refused,
+    /// The origin has given the request up, or can't be understood: how.
+    Reset(&'static str),
     /// The operating system's word.
     Os(io::Error),
     /// Larger than the limits.
@@ -157,8 +165,8 @@ impl HeadError {
     /// Why the connection ends.
     pub fn close(&self) -> SessClose {
         match self {
-            Self::Closed => SessClose::RxBad,
-            Self::Os(_) => SessClose::RespClose,
+            Self::Closed | Self::Reset(_) => SessClose::RxBad,
+            Self::Os(_) | Self::Refused => SessClose::RespClose,
             Self::Overflow => SessClose::RxOverflow,
             Self::Garbage(_) | Self::TooManyInterim | Self::NotFinal => SessClose::RxJunk,
             Self::Framing(_) => SessClose::RxBody,
@@ -214,13 +222,20 @@ pub trait Exchange {
     /// Queues the next piece of the body: when all before is out, and never an empty one.
     fn send_data(&mut self, piece: Buf);
 
+    /// Whether fields may follow both bodies whatever their length, and the origin is to be told that we read its own
+    /// (RFC 9110 10.1.4).
+    fn takes_trailers(&self) -> bool {
+        false
+    }
+
     /// The body is complete; a body of unknown length may have fields behind it.
     fn send_end(&mut self, trailers: Option<&Head>);
 
-    /// Writes what is queued. Once it answered [`SendProgress::Answered`] nothing more may be queued.
+    /// Writes what is queued. When all of it is out, the origin has taken what we may send it. Once it answered [`SendProgress::Answered`] nothing more may be queued.
     fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<SendProgress, SendError>>;
 
-    /// Ready when the origin speaks while there is nothing to be sent: [`SendProgress::Interim`] or [`SendProgress::Answered`].
+    /// Ready when the origin speaks while there is nothing to be sent: [`SendProgress::Interim`], [`SendProgress::Answered`] or
+    /// [`SendProgress::Begun`].
     fn poll_answer(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<SendProgress>;
 
     /// Receives a head into `beresp`.

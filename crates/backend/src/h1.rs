@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use http1::{ChunkHeader, Decoder, Framing, LAST_CHUNK, Limits, Progress, Step, parse_response, response_framing};
 use message::hop::{self, Persistence};
-use message::{Head, names};
+use message::{Head, HeadLimits, names};
 use net::{Address, IdleState, IoError, Stream};
 use storage::Buf;
 use tables::close::SessClose;
@@ -48,6 +48,8 @@ pub struct Http1 {
     /// Interim responses so far.
     interims: u32,
     decoder: Decoder,
+    /// What is behind the response's body.
+    trailers: Option<Box<Head>>,
     has_strict_end: bool,
     acct: Acct,
 }
@@ -78,6 +80,7 @@ impl Http1 {
             limits: Limits::default(),
             interims: 0,
             decoder: Decoder::response(Framing::None),
+            trailers: None,
             has_strict_end: false,
             acct: Acct { bereq_head: preface as u64, ..Acct::default() },
         }
@@ -231,6 +234,7 @@ impl Http1 {
             }
             Step::End { consumed } => {
                 self.used += consumed;
+                self.trailers = self.decoder.trailers(HeadLimits::default()).map(Box::new);
                 Some(self.end())
             }
         })
@@ -394,8 +398,7 @@ impl Exchange for Http1 {
     }
 
     fn trailers(&self) -> Option<&Head> {
-        // The decoder has checked them, and nobody asks for them yet.
-        None
+        self.trailers.as_deref()
     }
 
     fn reset(&mut self, _why: SessClose) {

@@ -113,7 +113,7 @@ impl HeadTags {
         log.put(self.reason, head.reason());
     }
 
-    /// Logs all fields.
+    /// Logs all fields: also those behind a body, where whoever looks for a gRPC status finds it so.
     pub fn log_fields(&self, head: &Head, log: &mut TxnLog) {
         log.put_all(self.header, head.iter().map(|field| field.line()));
     }

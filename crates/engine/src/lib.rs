@@ -20,6 +20,7 @@ pub mod serving;
 pub mod sess;
 pub mod shared;
 mod synthetic;
+mod trailers;
 pub mod transport;
 pub mod vars;
 

@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use message::Head;
 use storage::{Buf, Store};
 
 use crate::transport::{BodyError, BodyState, Transport};
@@ -47,6 +48,8 @@ struct Inner {
     cached: Vec<Buf>,
     cached_bytes: u64,
     limit: u64,
+    /// What is behind the body.
+    trailers: Option<Box<Head>>,
     store: Option<Arc<Store>>,
     reader: Option<Waker>,
     pump: Option<Waker>,
@@ -86,6 +89,7 @@ impl ReqBody {
             cached: Vec::new(),
             cached_bytes: 0,
             limit: 0,
+            trailers: None,
             store: None,
             reader: None,
             pump: None,
@@ -217,6 +221,13 @@ impl ReqBody {
         }
     }
 
+    /// The fields behind the body, once it is complete: those that may go on.
+    pub fn take_trailers(&self) -> Option<Head> {
+        let mut trailers = self.0.as_ref()?.borrow_mut().trailers.take()?;
+        trailers.retain(|field| message::hop::may_be_trailer(field.name()));
+        (!trailers.is_empty()).then_some(*trailers)
+    }
+
     /// The client's side has gone: nothing more will come.
     pub fn give_up(&self) {
         let Some(inner) = &self.0 else { return };
@@ -248,6 +259,9 @@ impl ReqBody {
                 shared.borrow_mut().pump = Some(cx.waker().clone());
                 return Poll::Pending;
             };
+            if let Ok(None) = piece {
+                shared.borrow_mut().trailers = transport.take_trailers().map(Box::new);
+            }
             Self::take(shared, piece);
         }
     }

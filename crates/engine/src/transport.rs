@@ -103,8 +103,8 @@ pub trait Transport {
     /// Queues a piece of the body.
     fn send_data(&mut self, piece: Buf);
 
-    /// The body is complete.
-    fn send_end(&mut self);
+    /// The body is complete. `trailers` are the fields behind it (RFC 9110 6.5), which reach a client that takes them.
+    fn send_end(&mut self, trailers: Option<&Head>);
 
     /// The body will never be complete: the client must be able to tell.
     fn abort(&mut self);
@@ -138,6 +138,11 @@ pub trait Transport {
 
     /// The next piece of the request's body, `None` at its end.
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>>;
+
+    /// The fields behind the request's body, once that is complete, where the front keeps them.
+    fn take_trailers(&mut self) -> Option<Head> {
+        None
+    }
 
     /// The raw connection, when this version of HTTP can give it away.
     fn take_tunnel(&mut self) -> Option<Tunnel>;

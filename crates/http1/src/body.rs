@@ -8,6 +8,8 @@ mod trailer;
 
 use std::ops::Range;
 
+use message::{Head, HeadLimits};
+
 use crate::Framing;
 use chunked::Chunked;
 pub use encode::{ChunkHeader, LAST_CHUNK};
@@ -86,7 +88,11 @@ impl std::error::Error for BodyError {}
 
 /// Decodes one body.
 #[derive(Clone, Debug)]
-pub struct Decoder(State);
+pub struct Decoder {
+    state: State,
+    /// The lines behind the body, checked, once it is complete.
+    trailers: Vec<u8>,
+}
 
 #[derive(Clone, Debug)]
 enum State {
@@ -110,12 +116,13 @@ impl Decoder {
     }
 
     fn new(framing: Framing, lax: bool) -> Self {
-        Decoder(match framing {
+        let state = match framing {
             Framing::None | Framing::Length(0) => State::Complete,
             Framing::Length(left) => State::Length { left },
             Framing::Chunked => State::Chunked(Chunked::new(lax)),
             Framing::Eof => State::Eof,
-        })
+        };
+        Decoder { state, trailers: Vec::new() }
     }
 
     /// Looks at the next input. After [`Step::Data`] call again with what follows the range, even when that is nothing:
@@ -124,7 +131,7 @@ impl Decoder {
     /// # Errors
     /// The body is broken; every later call says the same.
     pub fn decode(&mut self, input: &[u8]) -> Result<Step, BodyError> {
-        match &mut self.0 {
+        match &mut self.state {
             State::Complete => Ok(Step::End { consumed: 0 }),
             State::Failed(error) => Err(*error),
             State::Eof if input.is_empty() => Ok(Step::More { consumed: 0 }),
@@ -138,8 +145,11 @@ impl Decoder {
             State::Chunked(chunked) => {
                 let step = chunked.decode(input);
                 match &step {
-                    Ok(Step::End { .. }) => self.0 = State::Complete,
-                    Err(error) => self.0 = State::Failed(*error),
+                    Ok(Step::End { .. }) => {
+                        self.trailers = chunked.take_trailers();
+                        self.state = State::Complete;
+                    }
+                    Err(error) => self.state = State::Failed(*error),
                     Ok(Step::Data(_) | Step::More { .. }) => {}
                 }
                 step
@@ -152,17 +162,17 @@ impl Decoder {
     /// # Errors
     /// [`BodyError::Truncated`] unless the body is complete by that.
     pub fn end_of_input(&mut self) -> Result<(), BodyError> {
-        match &self.0 {
+        match &self.state {
             State::Complete => return Ok(()),
             State::Eof => {
-                self.0 = State::Complete;
+                self.state = State::Complete;
                 return Ok(());
             }
             State::Failed(error) => return Err(*error),
             State::Length { .. } | State::Chunked(_) => {}
         }
         let cut = self.cut();
-        self.0 = State::Failed(BodyError::Truncated(cut));
+        self.state = State::Failed(BodyError::Truncated(cut));
         Err(BodyError::Truncated(cut))
     }
 
@@ -182,7 +192,7 @@ impl Decoder {
 
     /// Where a body that isn't complete would be cut now.
     pub fn cut(&self) -> Truncation {
-        match &self.0 {
+        match &self.state {
             State::Chunked(chunked) if chunked.data_ahead() > 0 => Truncation::ChunkData,
             State::Chunked(_) => Truncation::Chunking,
             State::Length { .. } | State::Eof | State::Complete | State::Failed(_) => Truncation::Length,
@@ -192,7 +202,7 @@ impl Decoder {
     /// How many bytes of data come next without framing between them (at most), so that they can be read straight to where
     /// they are kept; tell [`Decoder::advance`] how many came. 0: call [`Decoder::decode`].
     pub fn data_ahead(&self) -> u64 {
-        match &self.0 {
+        match &self.state {
             State::Length { left } => *left,
             State::Chunked(chunked) => chunked.data_ahead(),
             State::Eof => u64::MAX,
@@ -203,11 +213,11 @@ impl Decoder {
     /// `n` bytes of data were read past the decoder. Panics when `n` is more than [`Decoder::data_ahead`].
     pub fn advance(&mut self, n: u64) {
         assert!(n <= self.data_ahead(), "more data than the body has");
-        match &mut self.0 {
+        match &mut self.state {
             State::Length { left } => {
                 *left -= n;
                 if *left == 0 {
-                    self.0 = State::Complete;
+                    self.state = State::Complete;
                 }
             }
             State::Chunked(chunked) => chunked.advance(n),
@@ -215,9 +225,24 @@ impl Decoder {
         }
     }
 
+    /// The fields behind the body, once it is complete: in a head of these limits, as many as fit.
+    pub fn trailers(&self, limits: HeadLimits) -> Option<Head> {
+        if self.trailers.is_empty() {
+            return None;
+        }
+        let mut head = Head::with_limits(limits);
+        for line in self.trailers.split(|&c| c == b'\n').filter(|line| !line.is_empty()) {
+            let fits = head.append_line(line.strip_suffix(b"\r").unwrap_or(line));
+            if fits.is_err() {
+                break;
+            }
+        }
+        Some(head)
+    }
+
     /// Whether the body is complete.
     pub fn is_complete(&self) -> bool {
-        matches!(self.0, State::Complete)
+        matches!(self.state, State::Complete)
     }
 }
 

@@ -99,6 +99,30 @@ pub fn filter_request(from: &Head, to: &mut Head, filter: Filter) -> Result<(), 
     to.append_from(from, |field| filter.keeps(field))
 }
 
+/// Fields that say where a message ends, whom it is for, or what its body is: whoever reads them behind the body takes
+/// them for the head's (RFC 9110 6.5.1).
+const NO_TRAILERS: [&str; 8] = [
+    names::CONTENT_LENGTH,
+    names::HOST,
+    names::CONTENT_ENCODING,
+    names::CONTENT_TYPE,
+    names::CONTENT_RANGE,
+    names::AUTHORIZATION,
+    names::SET_COOKIE,
+    names::CACHE_CONTROL,
+];
+
+/// Whether the sender of a request reads what is behind a response's body (RFC 9110 10.1.4).
+pub fn takes_trailers(head: &Head) -> bool {
+    head.get(names::TE).is_some_and(|value| list::has(value, b"trailers"))
+}
+
+/// Whether a field behind a body may go on.
+pub fn may_be_trailer(name: &[u8]) -> bool {
+    let goes_on = held_back(name) & PASS_RESPONSE == 0;
+    goes_on && !NO_TRAILERS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+}
+
 /// Whether a connection can carry another message after this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {

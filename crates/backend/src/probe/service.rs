@@ -45,7 +45,7 @@ async fn converse(exchange: &mut dyn Exchange, request: &Head, answer: &mut Vec<
     exchange.send_head(request, BodyLen::None, &limits);
     match poll_fn(|cx| exchange.poll_send(cx, &mut beresp)).await {
         Ok(_) => {}
-        Err(SendError::Closed) => return Err(IoError::Closed),
+        Err(SendError::Closed | SendError::Refused) => return Err(IoError::Closed),
         Err(SendError::Os(error)) => return Err(IoError::Os(error)),
     }
     loop {

@@ -3,6 +3,7 @@
 
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 
 use backend::{BodyError, BodyStatus, Data};
 use cache::{Flags, ObjRef, ReadError};
@@ -15,10 +16,31 @@ use storage::{Buf, StoreId};
 use tables::close::SessClose;
 use tables::tags::Tag;
 
+use super::upload::UploadProgress;
 use super::wire::{Limit, WaitOutcome};
 use super::{Bereq, OriginExchange, Step};
 use crate::aux_attrs::{AuxAttrs, Metadata};
 use crate::httplog::{BERESP, log_processors};
+
+impl OriginExchange {
+    /// Ready when something moved of what is left of the request. Where its client breaks it, the origin sees a cut.
+    fn poll_upload(&mut self, beresp: &mut Head, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        let Some(upload) = &mut self.upload else { return Poll::Pending };
+        let Poll::Ready(progress) = upload.poll(&mut self.conn, beresp, cx) else { return Poll::Pending };
+        let error = match progress {
+            Ok(UploadProgress::Moved) => return Poll::Ready(Ok(())),
+            Ok(UploadProgress::Over) => {
+                self.upload = None;
+                return Poll::Pending;
+            }
+            Err(error) => error,
+        };
+        self.upload = None;
+        self.conn.reset(SessClose::RxBody);
+        self.close = Some(SessClose::RxBody);
+        Poll::Ready(Err(BodyError::Broken(error.text())))
+    }
+}
 
 /// Why a body can't go on.
 pub(super) enum BodyFailure {
@@ -244,6 +266,7 @@ impl Bereq {
                 Data::Part => {}
                 Data::End { close } => {
                     link.close = link.close.or(close);
+                    self.leave_trailers(link);
                     // What the filters still hold goes to storage.
                     return if chain.is_empty() { Ok(()) } else { self.keep(chain, &[], true, &mut stint).await };
                 }
@@ -251,12 +274,32 @@ impl Bereq {
         }
     }
 
+    /// The body is complete: what is behind it goes to who alone gets it.
+    fn leave_trailers(&mut self, link: &OriginExchange) {
+        let Some(trailers) = link.conn.trailers() else { return };
+        BERESP.log_fields(trailers, &mut self.log);
+        if self.cacheability.is_uncacheable()
+            && let Some(client) = &self.trailers
+            && client.put(self.vxid, trailers).is_err()
+        {
+            self.engine.main.losthdr.inc();
+        }
+    }
+
     /// What comes next of the body. Its origin is asked for more when there is room for that.
     async fn next_data(&mut self, link: &mut OriginExchange) -> Result<Data, BodyFailure> {
-        if link.conn.is_drained() && poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
+        if link.conn.is_drained() && !self.has_room(link).await {
             return Err(BodyFailure::Unwanted);
         }
-        let error = match self.wait_for(Limit::BetweenBytes, |cx, _| link.conn.poll_data(cx)).await {
+        // In turn, so that neither direction holds up the other.
+        let waited = self.wait_for(Limit::BetweenBytes, |cx, beresp| {
+            let has_moved = link.poll_upload(beresp, cx)?.is_ready();
+            match link.conn.poll_data(cx) {
+                Poll::Pending if has_moved => Poll::Ready(Ok(Data::Part)),
+                polled => polled,
+            }
+        });
+        let error = match waited.await {
             WaitOutcome::Done(Ok(data)) => return Ok(data),
             WaitOutcome::Done(Err(_)) if base::failpoint::fault("a torn body") => {
                 return Ok(Data::End { close: Some(SessClose::RxBody) });
@@ -270,6 +313,17 @@ impl Bereq {
             BodyError::Os(error) => self.log.putf(Tag::FetchError, format_args!("body read error: {error}")),
         }
         Err(BodyFailure::Logged)
+    }
+
+    /// Waits until more of the body may come; what is left of the request goes out meanwhile. False: nobody wants more.
+    async fn has_room(&mut self, link: &mut OriginExchange) -> bool {
+        poll_fn(|cx| {
+            // Who reads on hears of an upload that broke.
+            while link.poll_upload(&mut self.beresp, cx).is_ready() && link.upload.is_some() {}
+            self.busy().poll_room(cx)
+        })
+        .await
+        .is_ok()
     }
 
     /// Sends data through the filters into storage. The bytes of the body that come last are published by

@@ -17,6 +17,7 @@ use vrt::{Action, Method};
 
 use super::ctx::MAX_TAGS;
 use super::parts::Revalidation;
+use super::wire::Failure;
 use super::{Bereq, BereqBody, OriginExchange, Step, reach};
 use crate::httplog::{BEREQ, BERESP};
 
@@ -105,7 +106,7 @@ impl Bereq {
             };
             self.log.put_parts(Tag::BackendOpen, &conn.opened());
             let reused = conn.is_reused();
-            self.link = Some(OriginExchange { conn, body: BodyStatus::None, close: None });
+            self.link = Some(OriginExchange::new(conn));
             if matches!(self.body, BereqBody::Gone) {
                 self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
                 self.fetch_error("req.body is gone");
@@ -114,7 +115,12 @@ impl Bereq {
             }
             let Err(failure) = self.exchange().await else { return Ok(()) };
             self.end_link(Some(SessClose::RxJunk));
-            if !(reused && !new_connection && failure.before_first_byte && self.no_retry.is_none()) {
+            let is_worth_it = match failure {
+                Failure::Refused => true,
+                Failure::Early => reused,
+                Failure::Late => false,
+            };
+            if !is_worth_it || new_connection || self.no_retry.is_some() {
                 return Err(());
             }
             self.engine.main.backend_retry.inc();

@@ -20,6 +20,7 @@ mod reach;
 mod relay;
 mod start;
 mod task;
+mod upload;
 mod wire;
 
 use std::rc::Rc;
@@ -48,8 +49,10 @@ use crate::sess::Sess;
 use crate::shared::Engine;
 
 use crate::synthetic::SyntheticResponse;
+use crate::trailers::Trailers;
 use parts::{Cacheability, NewObject, Revalidation, Settings, TimeLimits};
 pub use start::{Mode, start};
+use upload::Upload;
 
 /// Where a fetch is.
 #[derive(Debug)]
@@ -72,6 +75,14 @@ pub(crate) struct OriginExchange {
     pub body: BodyStatus,
     /// Why the connection can't be used again.
     pub close: Option<SessClose>,
+    /// What is still sent of the request while its response comes.
+    pub upload: Option<Upload>,
+}
+
+impl OriginExchange {
+    fn new(conn: Conn) -> Self {
+        OriginExchange { conn, body: BodyStatus::None, close: None, upload: None }
+    }
 }
 
 /// The body that goes to the backend.
@@ -102,6 +113,8 @@ pub struct Bereq {
     pub(crate) busy: Option<Busy>,
     /// Who wants to hear interim responses.
     pub(crate) interims: Option<Interims>,
+    /// Who is sent the fields behind the body, if nobody else gets the response.
+    pub(crate) trailers: Option<Trailers>,
     pub(crate) stale: Option<ObjRef>,
     pub(crate) digest: Digest,
     pub(crate) client_identity: Option<Text>,

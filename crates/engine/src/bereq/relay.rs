@@ -3,7 +3,7 @@
 //! response pass, as they are on a connection of HTTP/1.
 
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use backend::{BodyLen, Conn, Data, Received, RespLimits, SendProgress, framed, framed_end};
@@ -60,15 +60,22 @@ async fn upload(
         match within(limit, poll_fn(|cx| conn.poll_send(cx, beresp))).await?.map_err(|_| Broken)? {
             SendProgress::Answered => return Ok(()),
             SendProgress::All if is_over => return Ok(()),
-            SendProgress::Part | SendProgress::Interim => continue,
+            SendProgress::Part | SendProgress::Interim | SendProgress::Begun => continue,
             SendProgress::All => {}
         }
         let next = if req.body.is_cached() {
             Some(kept.next())
         } else {
-            let next = poll_fn(|cx| match transport.poll_body(cx) {
-                Poll::Ready(piece) => Poll::Ready(piece.map(Some).map_err(|_| Broken)),
-                Poll::Pending => conn.poll_answer(cx, beresp).map(|_| Ok(None)),
+            let next = poll_fn(|cx| {
+                loop {
+                    if let Poll::Ready(piece) = transport.poll_body(cx) {
+                        return Poll::Ready(piece.map(Some).map_err(|_| Broken));
+                    }
+                    match ready!(conn.poll_answer(cx, beresp)) {
+                        SendProgress::Answered => return Poll::Ready(Ok(None)),
+                        SendProgress::All | SendProgress::Part | SendProgress::Interim | SendProgress::Begun => {}
+                    }
+                }
             });
             within(limit, next).await??
         };

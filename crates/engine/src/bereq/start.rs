@@ -19,6 +19,7 @@ use crate::interim::Interims;
 use crate::pool;
 use crate::req::Req;
 use crate::synthetic::SyntheticResponse;
+use crate::trailers::Trailers;
 
 /// What a fetch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
     // A page's fragments have nothing to say to its client before the page has.
     let hears = mode != Mode::Background && params.http_interim && !req.esi.is_fragment();
     req.interims = hears.then(Interims::default);
+    req.trailers = (mode != Mode::Background && !req.esi.is_fragment()).then(Trailers::default);
     let [head, original, beresp] = pool::heads(limits);
     let mut bereq = Bereq {
         sess: req.sess.clone(),
@@ -82,6 +84,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         beresp,
         busy: Some(busy),
         interims: req.interims.clone(),
+        trailers: req.trailers.clone(),
         stale,
         digest: req.digest,
         client_identity: req.settings.client_identity.clone(),

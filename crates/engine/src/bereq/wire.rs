@@ -2,7 +2,6 @@
 //! One exchange with a backend: the request goes out, with the body it has, and the response's head comes in.
 
 use std::future::poll_fn;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,20 +14,43 @@ use tables::params::Params;
 use tables::tags::Tag;
 
 use super::fetch::GONE;
+use super::upload::{Pieces, Upload};
 use super::{Bereq, BereqBody, OriginExchange};
 use crate::httplog::BEREQ;
-use crate::reqbody::ReqBody;
 use crate::transport::BodyError;
 
 /// The exchange failed; the reason is logged.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Failure {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The origin says that it has done nothing with the request: another try is in order.
+    Refused,
     /// Not a byte of a response had come: with a pooled connection another try is in order.
-    pub before_first_byte: bool,
+    Early,
+    Late,
 }
 
-const EARLY: Failure = Failure { before_first_byte: true };
-const LATE: Failure = Failure { before_first_byte: false };
+/// How far the sending has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    /// What was queued is out.
+    All,
+    /// The backend has answered and takes no more.
+    Answered,
+    /// The backend has answered, and takes the rest beside that.
+    Begun,
+}
+
+/// What comes next of the request's body.
+enum NextPiece {
+    Piece(Buf),
+    End,
+    Broken(BodyError),
+    /// Nothing now: the backend speaks.
+    Not(Sent),
+}
+
+/// The record of a request that its origin has refused unseen.
+const REFUSED: &str = "refused by the backend";
 
 /// How long something of the backend's is waited for.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +71,7 @@ impl Bereq {
     /// Sends the request and reads the response's head into `beresp`.
     pub(super) async fn exchange(&mut self) -> Result<(), Failure> {
         let body = self.announce_body();
+        self.announce_trailers();
         let limits = response_limits(&self.params);
         let OriginExchange { conn, .. } = self.link.as_mut().expect("an exchange has a connection");
         conn.send_head(&self.head, body, &limits);
@@ -82,6 +105,13 @@ impl Bereq {
             if may_end { self.busy().poll_unwanted(cx).map(|()| WaitOutcome::Unwanted) } else { Poll::Pending }
         })
         .await
+    }
+
+    /// Who can take what is behind a response's body says so, where that goes on to the client.
+    fn announce_trailers(&mut self) {
+        if self.trailers.is_some() && self.link().conn.takes_trailers() {
+            self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::TE, b"trailers"));
+        }
     }
 
     /// Makes the head announce the body that is sent, whatever VCL wrote: else the rest of it, or of the next request,
@@ -119,46 +149,52 @@ impl Bereq {
 
     /// Sends head and body. An answer before the body's end is taken at once; the connection can't be used again then.
     async fn send(&mut self) -> Result<(), Failure> {
-        if self.push().await? == SendProgress::Answered {
-            return Ok(());
-        }
-        let mut body = match &self.body {
-            BereqBody::None | BereqBody::Gone => return Ok(()),
-            BereqBody::Cached(pieces) => Pieces::Kept(pieces.clone(), 0),
-            BereqBody::Lent(lent) => Pieces::Lent(lent.clone()),
-        };
+        let mut sent = self.push().await?;
+        let Some(mut body) = Pieces::new(&self.body) else { return Ok(()) };
         if let Pieces::Lent(_) = body {
             self.no_retry = Some("req.body not cached");
         }
-        loop {
-            let Some(next) = self.next_piece(&mut body).await else { return Ok(()) };
-            match next {
-                Ok(Some(piece)) => self.link().conn.send_data(piece),
-                Err(_) if base::failpoint::fault("an upload completed after a cut") => {
+        while sent == Sent::All {
+            match self.next_piece(&mut body).await {
+                NextPiece::Piece(piece) => self.link().conn.send_data(piece),
+                NextPiece::End => {
+                    let OriginExchange { conn, upload, .. } = self.link();
+                    body.end(conn);
+                    // What the origin takes only while it answers goes out then.
+                    *upload = Some(Upload::new(None));
+                    return self.push().await.map(drop);
+                }
+                NextPiece::Broken(_) if base::failpoint::fault("an upload completed after a cut") => {
                     self.link().conn.send_end(None);
                     return self.push().await.map(drop);
                 }
-                Ok(None) => {
-                    self.link().conn.send_end(None);
-                    return self.push().await.map(drop);
+                NextPiece::Broken(error) => {
+                    self.break_upload(error);
+                    return Err(Failure::Late);
                 }
-                Err(error) => {
-                    // The origin must not take a broken upload for a whole one: the connection is cut.
-                    self.log.putf(Tag::FetchError, format_args!("req.body read error: {}", error.text()));
-                    let link = self.link();
-                    link.conn.reset(SessClose::RxBody);
-                    link.close = Some(SessClose::RxBody);
-                    return Err(LATE);
+                NextPiece::Not(instead) => {
+                    sent = instead;
+                    break;
                 }
             }
-            if self.push().await? == SendProgress::Answered {
-                return Ok(());
-            }
+            sent = self.push().await?;
         }
+        if sent == Sent::Begun {
+            self.link().upload = Some(Upload::new(Some(body)));
+        }
+        Ok(())
     }
 
-    /// The next piece of the body; `None` when the backend has answered meanwhile.
-    async fn next_piece(&mut self, body: &mut Pieces) -> Option<Result<Option<Buf>, BodyError>> {
+    /// The origin must not take a broken upload for a whole one: it sees a cut.
+    fn break_upload(&mut self, error: BodyError) {
+        self.log.putf(Tag::FetchError, format_args!("req.body read error: {}", error.text()));
+        let link = self.link();
+        link.conn.reset(SessClose::RxBody);
+        link.close = Some(SessClose::RxBody);
+    }
+
+    /// The next piece of the body, unless the backend answers before.
+    async fn next_piece(&mut self, body: &mut Pieces) -> NextPiece {
         loop {
             let Bereq { link, beresp, .. } = self;
             let OriginExchange { conn, .. } = link.as_mut().expect("an exchange has a connection");
@@ -167,33 +203,42 @@ impl Bereq {
                 Poll::Pending => conn.poll_answer(cx, beresp).map(Err),
             });
             match next.await {
-                Ok(piece) => return Some(piece),
+                Ok(Ok(Some(piece))) => return NextPiece::Piece(piece),
+                Ok(Ok(None)) => return NextPiece::End,
+                Ok(Err(error)) => return NextPiece::Broken(error),
                 Err(SendProgress::Interim) => self.pass_interim_on(),
-                Err(SendProgress::Answered) => {
-                    self.link().close = Some(SessClose::RxBody);
-                    return None;
-                }
+                Err(SendProgress::Answered) => return NextPiece::Not(self.answered()),
+                Err(SendProgress::Begun) => return NextPiece::Not(Sent::Begun),
                 Err(SendProgress::All | SendProgress::Part) => {}
             }
         }
     }
 
+    /// The backend has answered before it had all of the body: the rest isn't sent.
+    fn answered(&mut self) -> Sent {
+        self.link().close = Some(SessClose::RxBody);
+        Sent::Answered
+    }
+
     /// Writes what is queued, or as much of it as the backend takes before it answers.
-    async fn push(&mut self) -> Result<SendProgress, Failure> {
+    async fn push(&mut self) -> Result<Sent, Failure> {
         loop {
             match self.push_some().await {
-                Some(Ok(SendProgress::All)) => return Ok(SendProgress::All),
+                Some(Ok(SendProgress::All)) => return Ok(Sent::All),
                 Some(Ok(SendProgress::Part)) => {}
                 Some(Ok(SendProgress::Interim)) => self.pass_interim_on(),
-                Some(Ok(SendProgress::Answered)) => {
-                    self.link().close = Some(SessClose::RxBody);
-                    return Ok(SendProgress::Answered);
+                Some(Ok(SendProgress::Answered)) => return Ok(self.answered()),
+                Some(Ok(SendProgress::Begun)) => return Ok(Sent::Begun),
+                Some(Err(SendError::Refused)) => {
+                    self.fetch_error(REFUSED);
+                    self.link().close = Some(SessClose::RespClose);
+                    return Err(Failure::Refused);
                 }
                 failed => {
                     let text = write_error_text(failed.and_then(Result::err));
                     self.log.putf(Tag::FetchError, format_args!("backend write error: {text}"));
                     self.link().close = Some(SessClose::TxError);
-                    return Err(EARLY);
+                    return Err(Failure::Early);
                 }
             }
         }
@@ -245,24 +290,30 @@ impl Bereq {
                 WaitOutcome::TimedOut => {
                     self.fetch_error(if had_begun { "timeout" } else { "first byte timeout" });
                     link.close = Some(SessClose::RxTimeout);
-                    return Err(LATE);
+                    return Err(Failure::Late);
                 }
                 WaitOutcome::Unwanted => {
                     self.fetch_error(GONE);
                     link.close = Some(SessClose::RxBody);
-                    return Err(LATE);
+                    return Err(Failure::Late);
                 }
             };
             link.close = Some(error.close());
             self.log_head_error(&error);
             let is_ended = matches!(error, HeadError::Closed | HeadError::Os(_));
-            return Err(if is_ended && !had_begun { EARLY } else { LATE });
+            return Err(match error {
+                HeadError::Refused => Failure::Refused,
+                _ if is_ended && !had_begun => Failure::Early,
+                _ => Failure::Late,
+            });
         }
     }
 
     fn log_head_error(&mut self, error: &HeadError) {
         match error {
             HeadError::Closed => self.fetch_error("HTC eof (-1)"),
+            HeadError::Refused => self.fetch_error(REFUSED),
+            HeadError::Reset(text) => self.fetch_error(text),
             HeadError::Os(error) => self.log.putf(Tag::FetchError, format_args!("backend read error: {error}")),
             HeadError::Overflow => self.fetch_error("overflow"),
             HeadError::Garbage(word) => {
@@ -323,31 +374,11 @@ pub(super) fn response_limits(params: &Params) -> RespLimits {
     }
 }
 
-/// A request's body, piece by piece.
-enum Pieces {
-    Lent(ReqBody),
-    /// And which comes next.
-    Kept(Rc<Vec<Buf>>, usize),
-}
-
-impl Pieces {
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
-        match self {
-            Pieces::Lent(lent) => lent.poll_next(cx),
-            Pieces::Kept(pieces, next) => {
-                let piece = pieces.get(*next).cloned();
-                *next += 1;
-                Poll::Ready(Ok(piece))
-            }
-        }
-    }
-}
-
 /// varnishd's words: number and text of the error. `None`: it took too long.
 fn write_error_text(error: Option<SendError>) -> String {
     match error {
         None => "11 (Resource temporarily unavailable)".to_owned(),
-        Some(SendError::Closed) => "32 (Broken pipe)".to_owned(),
+        Some(SendError::Closed | SendError::Refused) => "32 (Broken pipe)".to_owned(),
         Some(SendError::Os(error)) => {
             let text = error.to_string();
             let text = text.split(" (os error").next().unwrap_or_default().to_owned();

@@ -312,7 +312,7 @@ impl Transport for NullTransport {
         drop(piece);
     }
 
-    fn send_end(&mut self) {}
+    fn send_end(&mut self, _: Option<&Head>) {}
 
     fn abort(&mut self) {}
 

@@ -64,6 +64,7 @@ use self::settings::Settings;
 pub use self::upload::Upload;
 use self::verdict::Verdict;
 use crate::synthetic::SyntheticResponse;
+use crate::trailers::Trailers;
 
 /// A step that runs VCL comes after `start_vcl`, or in a fragment.
 const HAS_VCL: &str = "a request that runs VCL has one";
@@ -128,6 +129,8 @@ pub struct Req {
     pub(crate) machine: Option<Box<Machine>>,
     /// What comes of the fetch it waits for before the answer.
     pub(crate) interims: Option<Interims>,
+    /// What comes of the fetch it waits for behind the answer.
+    pub(crate) trailers: Option<Trailers>,
     /// When the response was begun (`resp.time`), once VCL has asked for it.
     pub(crate) t_resp: Cell<Option<Real>>,
     /// The right to fetch that its lookup gave, for the step that follows. Here, as it would make every step larger.
@@ -212,6 +215,7 @@ impl Req {
             vcl: None,
             machine: None,
             interims: None,
+            trailers: None,
             t_resp: Cell::new(None),
             busy: None,
             first_reader: None,

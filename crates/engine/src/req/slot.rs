@@ -83,6 +83,6 @@ impl Req {
             self.set_resp(names::RETRY_AFTER, &[RETRY_AFTER]);
         }
         self.close = transport.send_head(&mut self.resp, BodyLen::None, None, &mut self.log);
-        transport.send_end();
+        transport.send_end(None);
     }
 }

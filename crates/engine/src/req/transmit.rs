@@ -4,6 +4,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
+use base::Vxid;
 use cache::{ObjRef, ReadError, Reader};
 use filters::{Chain, DeliverInput, Edit, Multipart, Note, RangeVerdict, State, Stint, open_deliver};
 use message::{Coding, names};
@@ -71,24 +72,28 @@ impl Req {
         };
         let status = self.resp.status() % 1000;
         let mut send_body = !(to_head || status < 200 || status == 204 || status == 304);
+        // What is behind a body of announced length reaches few clients, and nothing is behind none.
+        let has_trailers = send_body && self.has_trailers(&source);
+        let len = plan.len.filter(|&len| !has_trailers || (clen.is_some() && len > 0));
         if status < 200 || status == 204 || status == 304 {
             RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
-        } else if clen.is_some() && clen == plan.len {
+        } else if clen.is_some() && clen == len {
             // The stored field says it already.
         } else if to_head && source.object().is_some_and(|obj| obj.flags().is_uncacheable()) {
             // What the backend said to HEAD stands.
         } else {
             RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
-            if let Some(len) = plan.len {
+            if let Some(len) = len {
                 self.set_resp(names::CONTENT_LENGTH, &[dec(len).as_bytes()]);
             }
         }
-        send_body &= plan.len != Some(0);
-        let announced = match (send_body, plan.len) {
+        send_body &= len != Some(0);
+        let announced = match (send_body, len) {
             (false, _) => BodyLen::None,
             (true, Some(len)) => BodyLen::Known(len),
             (true, None) => BodyLen::Unknown,
         };
+        let made_by = source.object().map(ObjRef::xid);
         self.close = transport.send_head(&mut self.resp, announced, self.close, &mut self.log);
         let mut down = Downstream::new(plan.chain, Adapter::Through);
         let mut sent = Ok(());
@@ -111,7 +116,7 @@ impl Req {
             sent = ended.and(sent);
         }
         match sent {
-            Ok(()) => transport.send_end(),
+            Ok(()) => self.send_end(made_by.filter(|_| send_body), transport),
             Err(cut) => {
                 transport.abort();
                 self.close = Some(match cut {
@@ -131,6 +136,21 @@ impl Req {
         }
         self.mark("Resp");
         Step::Done
+    }
+
+    /// Whether there are fields behind the body, as far as its fetch has come.
+    fn has_trailers(&self, source: &Source) -> bool {
+        let Some(obj) = source.object() else { return false };
+        self.trailers.as_ref().is_some_and(|trailers| trailers.are_there(obj.xid()))
+    }
+
+    /// The body is out, with what its fetch, if it was this request's, has found behind it.
+    fn send_end(&mut self, made_by: Option<Vxid>, transport: &mut dyn Transport) {
+        let trailers = self.trailers.take().zip(made_by).and_then(|(trailers, made_by)| trailers.take(made_by));
+        if let Some(trailers) = &trailers {
+            RESP.log_fields(trailers, &mut self.log);
+        }
+        transport.send_end(trailers.as_ref());
     }
 
     fn plan(&mut self, obj: Option<&ObjRef>, stored: Option<u64>) -> Result<Plan, ()> {

@@ -30,6 +30,8 @@ pub(super) struct Response {
     /// Of the request: what its client understands.
     version: Version,
     sending: Sending,
+    /// The client has said that it reads what is behind a body.
+    takes_trailers: bool,
     /// The body wasn't what was announced: the connection can't go on.
     is_broken: bool,
 }
@@ -37,7 +39,7 @@ pub(super) struct Response {
 impl Response {
     /// Nothing is sent yet.
     pub fn new(version: Version) -> Self {
-        Response { version, sending: Sending::Nothing, is_broken: false }
+        Response { version, sending: Sending::Nothing, takes_trailers: false, is_broken: false }
     }
 
     pub fn is_begun(&self) -> bool {
@@ -51,6 +53,11 @@ impl Response {
     /// Whether the client takes more than one response to a request.
     pub fn may_be_interim(&self) -> bool {
         self.version >= Version::HTTP11
+    }
+
+    /// The client's request says so (RFC 9110 10.1.4).
+    pub fn take_trailers(&mut self) {
+        self.takes_trailers = true;
     }
 
     /// The head is to go out: adds the fields of framing and connection to it and to the log. Whether, and why, the connection
@@ -116,11 +123,17 @@ impl Response {
     }
 
     /// The body is complete.
-    pub fn end(&mut self, output: &mut Output) {
+    pub fn end(&mut self, trailers: Option<&Head>, output: &mut Output) {
         match self.sending {
             Sending::Plain { left: Some(1..) } => self.is_broken = true,
             Sending::Chunked => {
-                output.add(|out| out.extend_from_slice(LAST_CHUNK));
+                output.add(|out| match trailers.filter(|_| self.takes_trailers) {
+                    None => out.extend_from_slice(LAST_CHUNK),
+                    Some(trailers) => {
+                        out.extend_from_slice(b"0\r\n");
+                        trailers.write_fields(out);
+                    }
+                });
             }
             Sending::Plain { .. } | Sending::Nothing | Sending::NoBody => {}
         }

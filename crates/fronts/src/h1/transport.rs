@@ -178,6 +178,9 @@ impl H1 {
 
 impl Transport for H1 {
     fn connection(&mut self, head: &mut Head) -> Result<Option<SessClose>, SessClose> {
+        if hop::takes_trailers(head) {
+            self.response.take_trailers();
+        }
         match hop::connection(head) {
             Ok(Persistence::Keep) => Ok(None),
             Ok(Persistence::Close) => Ok(Some(SessClose::ReqClose)),
@@ -212,8 +215,8 @@ impl Transport for H1 {
         self.acct.resp_body += self.response.data(piece, &mut self.output) as u64;
     }
 
-    fn send_end(&mut self) {
-        self.response.end(&mut self.output);
+    fn send_end(&mut self, trailers: Option<&Head>) {
+        self.response.end(trailers, &mut self.output);
     }
 
     fn abort(&mut self) {

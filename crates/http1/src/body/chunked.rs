@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The decoder of the chunked coding (RFC 9112 7.1). Extensions and trailers are checked and dropped; both are bounded.
+//! The decoder of the chunked coding (RFC 9112 7.1). Extensions are checked and dropped, trailers checked and kept; both
+//! are bounded.
 //!
 //! ```text
 //! Size -> Blank -> Extension -> SizeLf -> Data -> DataCr -> DataLf -> Size ...
@@ -53,6 +54,11 @@ impl Chunked {
             trailers: Trailers::new(),
             lax,
         }
+    }
+
+    /// The lines of the trailer section.
+    pub(super) fn take_trailers(&mut self) -> Vec<u8> {
+        self.trailers.take_lines()
     }
 
     pub(super) fn data_ahead(&self) -> u64 {

@@ -53,6 +53,23 @@ fn response(input: &str, want: Result<Option<(&str, &str)>, BodyError>) {
 }
 
 #[test]
+fn what_is_behind_a_body_is_kept() {
+    let trailers = |lax: bool, input: &str| {
+        let mut decoder = Decoder::new(Framing::Chunked, lax);
+        for c in input.bytes() {
+            decoder.decode(&[c]).unwrap();
+        }
+        let head = decoder.trailers(HeadLimits::default())?;
+        Some(head.iter().map(|field| String::from_utf8(field.line().to_vec()).unwrap()).collect::<Vec<_>>())
+    };
+    assert_eq!(trailers(false, "0\r\n\r\n"), None);
+    let two = Some(vec!["a: 1".to_owned(), "b:".to_owned()]);
+    assert_eq!(trailers(false, "0\r\na: 1\r\nb:\r\n\r\n"), two);
+    assert_eq!(trailers(true, "0\na: 1\nb:\n\n"), two);
+    assert_eq!(trailers(false, "0\r\na: 1\r\n"), None, "not complete yet");
+}
+
+#[test]
 fn bodies_of_known_length() {
     check(Framing::Length(5), false, "helloGET", Ok(Some(("hello", "GET"))));
     check(Framing::Length(5), false, "hell", Ok(None));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The trailer section of a chunked body (RFC 9112 7.1.2): checked, bounded and dropped.
+//! The trailer section of a chunked body (RFC 9112 7.1.2): checked, bounded and kept.
 
 use message::chars::{is_tchar, is_value_char};
 use message::names;
@@ -27,6 +27,8 @@ pub(super) enum Position {
 #[derive(Clone, Debug)]
 pub(super) struct Trailers {
     bytes: u32,
+    /// All of the lines, with their ends.
+    lines: Vec<u8>,
     /// The start of the line's name.
     name: [u8; NAME_BYTES],
     name_bytes: usize,
@@ -34,7 +36,7 @@ pub(super) struct Trailers {
 
 impl Trailers {
     pub(super) fn new() -> Self {
-        Trailers { bytes: 0, name: [0; NAME_BYTES], name_bytes: 0 }
+        Trailers { bytes: 0, lines: Vec::new(), name: [0; NAME_BYTES], name_bytes: 0 }
     }
 
     /// The place behind `c`; `None`: it can't stand here. Lax: LF ends a line, and all names are good.
@@ -42,6 +44,9 @@ impl Trailers {
         self.bytes += 1;
         if self.bytes > MAX_BYTES {
             return None;
+        }
+        if !self.is_end(at, c) {
+            self.lines.push(c);
         }
         match (at, c) {
             (Position::LineStart, b'\r') => Some(Position::EndLf),
@@ -58,6 +63,15 @@ impl Trailers {
             (Position::ValueLf, b'\n') => Some(Position::LineStart),
             _ => None,
         }
+    }
+
+    pub(super) fn take_lines(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.lines)
+    }
+
+    /// Whether it belongs to the empty line that ends the section.
+    fn is_end(&self, at: Position, c: u8) -> bool {
+        at == Position::EndLf || (at == Position::LineStart && matches!(c, b'\r' | b'\n'))
     }
 
     fn take_name(&mut self, at: Position, c: u8) {

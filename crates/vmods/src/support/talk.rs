@@ -104,12 +104,14 @@ impl Dialogue {
         loop {
             match poll_fn(|cx| self.exchange.poll_send(cx, &mut self.head)).await {
                 Ok(SendProgress::All) => return Ok(self.close.is_some()),
-                Ok(SendProgress::Part | SendProgress::Interim) => {}
+                Ok(SendProgress::Part | SendProgress::Interim | SendProgress::Begun) => {}
                 Ok(SendProgress::Answered) => {
                     self.close = Some(SessClose::RxBody);
                     return Ok(true);
                 }
-                Err(SendError::Closed | SendError::Os(_)) => return Err("the connection ended".to_owned()),
+                Err(SendError::Closed | SendError::Refused | SendError::Os(_)) => {
+                    return Err("the connection ended".to_owned());
+                }
             }
         }
     }

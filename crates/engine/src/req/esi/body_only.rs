@@ -46,7 +46,9 @@ impl<T: BodyOnly> Transport for T {
         self.put(piece);
     }
 
-    fn send_end(&mut self) {}
+    fn send_end(&mut self, trailers: Option<&Head>) {
+        let _ = trailers;
+    }
 
     fn abort(&mut self) {
         self.cut();

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The request's body on its way to the origin: piece by piece, and beside the response where the origin takes it so.
+
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use backend::{Conn, SendProgress};
+use message::Head;
+use storage::Buf;
+
+use super::BereqBody;
+use crate::reqbody::ReqBody;
+use crate::transport::BodyError;
+
+/// A request's body, piece by piece.
+pub(super) enum Pieces {
+    Lent(ReqBody),
+    /// And which comes next.
+    Kept(Rc<Vec<Buf>>, usize),
+}
+
+impl Pieces {
+    /// Those of a body that there is.
+    pub fn new(body: &BereqBody) -> Option<Self> {
+        match body {
+            BereqBody::None | BereqBody::Gone => None,
+            BereqBody::Cached(pieces) => Some(Pieces::Kept(pieces.clone(), 0)),
+            BereqBody::Lent(lent) => Some(Pieces::Lent(lent.clone())),
+        }
+    }
+
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+        match self {
+            Pieces::Lent(lent) => lent.poll_next(cx),
+            Pieces::Kept(pieces, next) => {
+                let piece = pieces.get(*next).cloned();
+                *next += 1;
+                Poll::Ready(Ok(piece))
+            }
+        }
+    }
+
+    /// The body is complete: the origin is told, with what is behind it.
+    pub fn end(&self, conn: &mut Conn) {
+        let trailers = match self {
+            Pieces::Lent(lent) if conn.takes_trailers() => lent.take_trailers(),
+            Pieces::Lent(_) | Pieces::Kept(..) => None,
+        };
+        conn.send_end(trailers.as_ref());
+    }
+}
+
+/// What is left of the request while its response comes.
+pub(crate) struct Upload {
+    /// `None`: the origin was told that the body is complete.
+    pieces: Option<Pieces>,
+}
+
+/// How the upload goes on.
+pub(super) enum UploadProgress {
+    /// Some of it went on its way.
+    Moved,
+    /// There is nothing more to be done.
+    Over,
+}
+
+impl Upload {
+    pub(super) fn new(pieces: Option<Pieces>) -> Self {
+        Upload { pieces }
+    }
+
+    /// Moves what there is.
+    ///
+    /// # Errors
+    /// The client has broken the body.
+    pub(super) fn poll(
+        &mut self,
+        conn: &mut Conn,
+        beresp: &mut Head,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<UploadProgress, BodyError>> {
+        match conn.poll_send(cx, beresp) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Ok(SendProgress::All)) => {}
+            Poll::Ready(Ok(SendProgress::Part | SendProgress::Interim | SendProgress::Begun)) => {
+                return Poll::Ready(Ok(UploadProgress::Moved));
+            }
+            // Who reads the response finds out why.
+            Poll::Ready(Ok(SendProgress::Answered) | Err(_)) => return Poll::Ready(Ok(UploadProgress::Over)),
+        }
+        let Some(pieces) = &mut self.pieces else { return Poll::Ready(Ok(UploadProgress::Over)) };
+        let Poll::Ready(piece) = pieces.poll_next(cx)? else { return Poll::Pending };
+        match piece {
+            Some(piece) => conn.send_data(piece),
+            None => {
+                pieces.end(conn);
+                self.pieces = None;
+            }
+        }
+        Poll::Ready(Ok(UploadProgress::Moved))
+    }
+}

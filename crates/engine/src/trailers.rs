@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The fields behind a response's body (RFC 9110 6.5) on their way from a fetch to the client that it is made for; both are
+//! on one thread. An object is kept without them: they are for a response that nobody else gets.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use base::Vxid;
+use message::{Head, LostHeader, hop};
+
+/// The way; its clones are the same one.
+#[derive(Clone, Default)]
+pub(crate) struct Trailers(Rc<RefCell<Option<(Vxid, Head)>>>);
+
+impl Trailers {
+    /// Leaves those of the object that the fetch `of` has made.
+    ///
+    /// # Errors
+    /// One doesn't fit into a head; the others are there.
+    pub fn put(&self, of: Vxid, trailers: &Head) -> Result<(), LostHeader> {
+        let mut head = Head::with_limits(trailers.limits());
+        let done = head.append_from(trailers, |field| hop::may_be_trailer(field.name()));
+        *self.0.borrow_mut() = (!head.is_empty()).then_some((of, head));
+        done
+    }
+
+    /// Whether there are some of the object that the fetch `of` has made.
+    pub fn are_there(&self, of: Vxid) -> bool {
+        self.0.borrow().as_ref().is_some_and(|(made_by, _)| *made_by == of)
+    }
+
+    /// Those of the object that the fetch `of` has made.
+    pub fn take(&self, of: Vxid) -> Option<Head> {
+        self.0.borrow_mut().take().filter(|(made_by, _)| *made_by == of).map(|(_, head)| head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_are_taken_once_and_for_their_object_alone() {
+        let mut head = Head::new();
+        for (name, value) in [("grpc-status", "0"), ("Content-Length", "5"), ("Connection", "x")] {
+            head.append(name, value).unwrap();
+        }
+        let (ours, other) = (Vxid(4), Vxid(6));
+        let trailers = Trailers::default();
+        trailers.put(ours, &head).unwrap();
+        assert!(trailers.are_there(ours) && !trailers.are_there(other));
+        let taken = trailers.clone().take(ours).unwrap();
+        let names: Vec<_> = taken.iter().map(|field| field.name().to_vec()).collect();
+        assert_eq!(names, [b"grpc-status".to_vec()], "what frames or routes a message stays behind");
+        assert!(trailers.take(ours).is_none());
+        trailers.put(ours, &head).unwrap();
+        assert!(trailers.take(other).is_none());
+    }
+}
