@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A connection, in either role: which frames are good when, what they say, windows, and who sends next.
+//!
+//! Every stream is opened by the client's end: nothing is pushed (RFC 9113 8.4). A stream that the owner was told of is *held*: it counts
+//! among those that a client may have open until [`Connection::release`], so that one who resets streams can't have more work going on than one
+//! who waits. What a peer may do only so often is counted ([`crate::Limits`]), and ends the connection with a reason of its own.
+//!
+//! An idle connection holds no buffers: a frame that came in part lies in [`Connection::partial`] until it is whole, DATA never.
+
+mod receive;
+mod section;
+mod send;
+mod streams;
+use std::ops::Range;
+use std::sync::Arc;
+
+use base::clock::Mono;
+
+use crate::error::{ErrorCode, Fault, StreamFault};
+use crate::fields::{Malformed, Section};
+use crate::frame::{self, FrameHeader, HEADER_BYTES, Kind, PREFACE};
+use crate::hpack::{Decoder, Encoder};
+use crate::limits::{Limits, Meter, seconds_since};
+use crate::settings::{DEFAULT_WINDOW, Settings};
+
+use section::OpenSection;
+use streams::{Closed, Stream, Streams};
+
+/// What all connections of a kind have in common.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// What we announce.
+    pub settings: Settings,
+    /// What a peer may do.
+    pub limits: Limits,
+    /// How bodies are received.
+    pub windows: Windows,
+    /// Take settings out of their range (`debug=+h2_nocheck`).
+    pub lax_settings: bool,
+}
+
+/// The window of the connection for bodies that we receive. A stream's own is `initial_window_size`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// The window is to be as large as this: `h2_rx_window_low_water`.
+    pub low_water: u32,
+    /// Most credit given at once: `h2_rx_window_increment`.
+    pub increment: u32,
+    /// Most bytes of all streams that were received and aren't consumed. With so many the window is shut.
+    pub max_unread: u32,
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        Windows { low_water: 10 << 20, increment: 1 << 20, max_unread: 1 << 20 }
+    }
+}
+
+/// Memory that connections of one thread use in turn.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    strings: Vec<u8>,
+}
+
+/// Which end this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Server,
+    Client,
+}
+
+/// What one call of [`Connection::receive`] did.
+#[derive(Debug)]
+pub struct Step {
+    /// Bytes of the input that were taken. More may be there.
+    pub consumed: usize,
+    /// The frame whose header ended in them.
+    pub frame: Option<FrameHeader>,
+    /// Where in the input there is payload of the present frame.
+    pub payload: Range<usize>,
+    /// What it means.
+    pub event: Event,
+}
+
+/// What the peer's bytes mean to the owner.
+#[derive(Debug)]
+pub enum Event {
+    /// Nothing, or nothing yet.
+    None,
+    /// A head is in the `Head` that was given: a request; to a client a response, interim ones included.
+    Head {
+        /// Its stream, from now on held.
+        stream: u32,
+        /// There is no body.
+        end: bool,
+        /// What it says beside.
+        section: Section,
+    },
+    /// Fields behind the body are in the `Head` that was given; the stream has ended.
+    Trailers {
+        /// Its stream.
+        stream: u32,
+    },
+    /// A piece of a body.
+    Data {
+        /// Its stream.
+        stream: u32,
+        /// Where in the input; empty only if this is the end.
+        body: Range<usize>,
+        /// The stream has ended.
+        end: bool,
+    },
+    /// The peer has reset a stream.
+    Reset {
+        /// Which.
+        stream: u32,
+        /// Why.
+        code: ErrorCode,
+    },
+    /// We have reset a stream for what the peer sent.
+    Broken {
+        /// Which.
+        stream: u32,
+        /// Why.
+        fault: StreamFault,
+    },
+    /// A request that never was one: its stream is reset and never was held.
+    BadHead {
+        /// Its stream.
+        stream: u32,
+        /// Why.
+        malformed: Malformed,
+    },
+    /// A request above the number of streams that may be open: its stream is reset and never was held.
+    Refused {
+        /// Its stream.
+        stream: u32,
+    },
+    /// The peer's settings; an answer is in the output. Windows may have changed.
+    Settings,
+    /// The peer has taken ours.
+    SettingsAck,
+    /// The peer has answered a ping.
+    PingAck([u8; 8]),
+    /// More may be sent on a stream, or with 0 on all of them.
+    Window {
+        /// Which.
+        stream: u32,
+    },
+    /// The peer takes no new streams, and none above `last` was or will be looked at.
+    GoAway {
+        /// The last one that was.
+        last: u32,
+        /// Why.
+        code: ErrorCode,
+    },
+    /// The connection is over: GOAWAY is in the output. All streams are gone.
+    Fault(Fault),
+}
+
+/// Why a client can't open a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// As many are open as the server takes.
+    NoSlot,
+    /// One end is going away.
+    GoingAway,
+    /// No number is left.
+    Spent,
+}
+
+/// Who may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The stream.
+    pub stream: u32,
+    /// Most bytes in one DATA frame.
+    pub max: usize,
+}
+
+/// How far the connection has come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Not at all.
+    No,
+    /// GOAWAY with the highest number was sent: streams that are under way are still taken.
+    Announced,
+    /// GOAWAY with the number of this last stream was sent.
+    Final(u32),
+    /// A fault that leaves the peer's frames readable: PINGs are answered.
+    Soft,
+    /// What comes is thrown away.
+    Over,
+}
+
+/// The frame whose payload is being read.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    header: FrameHeader,
+    /// Bytes of the payload that haven't come.
+    left: u32,
+    /// DATA: bytes of padding at its end, once known.
+    padding: Option<u32>,
+    /// DATA: the stream that gets it.
+    takes: bool,
+}
+
+/// What is counted.
+#[derive(Debug, Default)]
+struct Meters {
+    rapid_resets: Meter,
+    made_resets: Meter,
+    refused: Meter,
+    settings: Meter,
+    pings: Meter,
+    priorities: Meter,
+    empty_data: Meter,
+    window_updates: Meter,
+    small_windows: Meter,
+    ignored: Meter,
+}
+
+/// A connection without its socket.
+#[derive(Debug)]
+pub struct Connection {
+    role: Role,
+    config: Arc<Config>,
+    born: Mono,
+    /// Seconds since it was born, as the owner said last.
+    now: f32,
+    /// Bytes of the preface that are still to come.
+    preface_left: u8,
+    header: [u8; HEADER_BYTES],
+    header_bytes: u8,
+    current: Option<Current>,
+    /// Payload of the current frame, when it came in parts.
+    partial: Vec<u8>,
+    /// A field section, when it came in several frames.
+    block: Vec<u8>,
+    section: Option<OpenSection>,
+    decoder: Decoder,
+    encoder: Encoder,
+    peer: Settings,
+    streams: Streams,
+    /// The highest stream there was: the peer's (server), ours (client).
+    highest: u32,
+    /// The highest of them that was looked at.
+    last_taken: u32,
+    /// The last stream of a GOAWAY of the peer's.
+    peer_last: Option<u32>,
+    ending: Ending,
+    /// A drain's PING is on its way.
+    drain_ping: bool,
+    pings_sent: u32,
+    settings_unacked: u32,
+    send_window: i64,
+    receive_window: i64,
+    /// Bytes of bodies that were given out and aren't consumed.
+    unread: u64,
+    /// Streams whose credit is due.
+    due: Vec<u32>,
+    /// The client has said of some request how urgent it is.
+    has_priorities: bool,
+    /// Counts sends, for fairness among equals.
+    turn: u64,
+    out: Vec<u8>,
+    out_at: usize,
+    /// Bytes of answers in the output.
+    answers: usize,
+    pending_fault: Option<Fault>,
+    meters: Meters,
+}
+
+impl Connection {
+    /// The server's end of a new connection. Its SETTINGS are in the output; the client's preface is expected.
+    pub fn server(config: Arc<Config>, now: Mono) -> Connection {
+        Connection::new(Role::Server, config, now)
+    }
+
+    /// The server's end after `Upgrade: h2c` (RFC 7540 3.2), with what HTTP2-Settings said: stream 1 is there, held, and has ended on the
+    /// client's side.
+    ///
+    /// # Errors
+    /// The settings can't be obeyed.
+    pub fn upgraded(config: Arc<Config>, settings: &Settings, now: Mono) -> Result<Connection, Fault> {
+        let mut conn = Connection::server(config, now);
+        conn.change_settings(settings.clone())?;
+        (conn.highest, conn.last_taken) = (1, 1);
+        let mut stream = conn.new_stream(1);
+        stream.received_all();
+        conn.streams.push(stream);
+        Ok(conn)
+    }
+
+    /// The client's end of a new connection. Preface and SETTINGS are in the output.
+    pub fn client(config: Arc<Config>, now: Mono) -> Connection {
+        Connection::new(Role::Client, config, now)
+    }
+
+    fn new(role: Role, config: Arc<Config>, now: Mono) -> Connection {
+        let is_client = role == Role::Client;
+        let mut out = Vec::new();
+        if is_client {
+            out.extend_from_slice(PREFACE);
+        }
+        frame::write(&mut out, Kind::Settings, 0, 0, &config.settings.payload(is_client));
+        Connection {
+            role,
+            born: now,
+            now: 0.0,
+            preface_left: if is_client { 0 } else { PREFACE.len() as u8 },
+            header: [0; HEADER_BYTES],
+            header_bytes: 0,
+            current: None,
+            partial: Vec::new(),
+            block: Vec::new(),
+            section: None,
+            decoder: Decoder::new(config.settings.header_table_size),
+            encoder: Encoder::default(),
+            peer: Settings::default(),
+            streams: Streams::default(),
+            highest: 0,
+            last_taken: 0,
+            peer_last: None,
+            ending: Ending::No,
+            drain_ping: false,
+            pings_sent: 0,
+            settings_unacked: 1,
+            send_window: i64::from(DEFAULT_WINDOW),
+            receive_window: i64::from(DEFAULT_WINDOW),
+            unread: 0,
+            due: Vec::new(),
+            has_priorities: false,
+            turn: 0,
+            out,
+            out_at: 0,
+            answers: 0,
+            pending_fault: None,
+            meters: Meters::default(),
+            config,
+        }
+    }
+
+    fn new_stream(&self, id: u32) -> Stream {
+        Stream::new(id, self.peer.initial_window_size, self.config.settings.initial_window_size, self.now)
+    }
+
+    /// What the peer has announced.
+    pub fn peer_settings(&self) -> &Settings {
+        &self.peer
+    }
+
+    /// Streams that are open or held.
+    pub fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// No stream is open or held, no frame is half read, nothing is to be written.
+    pub fn is_idle(&self) -> bool {
+        self.streams.is_empty() && self.is_between_frames() && self.output().is_empty()
+    }
+
+    fn is_between_frames(&self) -> bool {
+        self.current.is_none() && self.header_bytes == 0 && self.section.is_none()
+    }
+
+    /// Nothing more can come of it: GOAWAY was sent for good.
+    pub fn is_over(&self) -> bool {
+        matches!(self.ending, Ending::Over | Ending::Soft)
+    }
+
+    /// Gives memory back. What is needed again is taken again.
+    pub fn rest(&mut self) {
+        if self.output().is_empty() {
+            (self.out, self.out_at) = (Vec::new(), 0);
+        }
+        if self.partial.is_empty() {
+            self.partial = Vec::new();
+        }
+        if self.block.is_empty() {
+            self.block = Vec::new();
+        }
+        if self.due.is_empty() {
+            self.due = Vec::new();
+        }
+        self.streams.rest();
+    }
+
+    /// Bytes of memory held beside the connection itself.
+    pub fn memory(&self) -> usize {
+        self.out.capacity()
+            + self.partial.capacity()
+            + self.block.capacity()
+            + self.due.capacity() * size_of::<u32>()
+            + self.decoder.memory()
+            + self.streams.memory()
+    }
+
+    fn set_now(&mut self, now: Mono) {
+        self.now = seconds_since(self.born, now);
+    }
+
+    /// Ends the connection.
+    fn fail(&mut self, fault: Fault) -> Event {
+        if !self.is_over() {
+            self.write_go_away(self.last_taken, fault.code);
+        }
+        self.ending = if fault.soft && self.ending != Ending::Over { Ending::Soft } else { Ending::Over };
+        self.streams.end_all();
+        self.section = None;
+        (self.partial, self.block) = (Vec::new(), Vec::new());
+        Event::Fault(fault)
+    }
+
+    /// Takes the peer's settings.
+    fn change_settings(&mut self, settings: Settings) -> Result<(), Fault> {
+        let change = i64::from(settings.initial_window_size) - i64::from(self.peer.initial_window_size);
+        if !self.streams.move_windows(change) {
+            return Err(Fault::flow("SETTINGS: a stream's window becomes too large"));
+        }
+        self.encoder.table_size(settings.header_table_size);
+        self.peer = settings;
+        Ok(())
+    }
+
+    /// Counts a stream that we reset for what the peer sent.
+    fn break_stream(&mut self, id: u32, fault: StreamFault) -> Result<Event, Fault> {
+        self.count(|m| &mut m.made_resets, |l| l.made_resets, crate::Abuse::MadeReset)?;
+        self.write_reset(id, fault.code)?;
+        self.streams.close(id, Closed::ByUs);
+        Ok(Event::Broken { stream: id, fault })
+    }
+
+    fn count(
+        &mut self,
+        meter: impl FnOnce(&mut Meters) -> &mut Meter,
+        limit: impl FnOnce(&Limits) -> u32,
+        abuse: crate::Abuse,
+    ) -> Result<(), Fault> {
+        let limits = &self.config.limits;
+        let is_too_many = meter(&mut self.meters).count(self.now, limit(limits), limits.period);
+        if is_too_many { Err(abuse.into()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Field sections: a HEADERS frame and its CONTINUATIONs (RFC 9113 4.3, 6.2, 6.10).
+//!
+//! They are gathered as they are sent, bounded in bytes and frames, and decoded once they are whole: also those that nobody wants, because
+//! the table goes on.
+
+use message::Head;
+
+use super::streams::Closed;
+use super::{Connection, Ending, Event, Role, Scratch};
+use crate::error::{Abuse, ErrorCode, Fault, StreamFault};
+use crate::fields::{Builder, FieldFault, Kind as SectionKind, Malformed, Section};
+use crate::frame::{END_HEADERS, END_STREAM, FrameHeader, PADDED, PRIORITY};
+use crate::hpack::BadSection;
+use crate::settings::MAX_WINDOW;
+
+/// What [`Builder`] puts into a head.
+const PROTO: &[u8] = b"HTTP/2.0";
+
+/// Bytes in front of a field section and behind it: length of the padding, priority, padding.
+const MOST_AROUND: u32 = 1 + 5 + 255;
+
+/// A field section that hasn't ended.
+#[derive(Debug)]
+pub(super) struct OpenSection {
+    pub(super) stream: u32,
+    purpose: Purpose,
+    end_stream: bool,
+    continuations: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Request,
+    Response,
+    Trailers,
+    /// It comes too late, or too early.
+    Nobody,
+    /// Another stream is one too many.
+    Refused,
+}
+
+impl Connection {
+    pub(super) fn begin_section(&mut self, header: FrameHeader) -> Result<(), Fault> {
+        self.check_bytes(header)?;
+        let purpose = match self.role {
+            Role::Server if header.stream > self.highest => self.new_request(header.stream),
+            _ => self.later_section(header)?,
+        };
+        let end_stream = header.has(END_STREAM);
+        self.section = Some(OpenSection { stream: header.stream, purpose, end_stream, continuations: 0 });
+        Ok(())
+    }
+
+    pub(super) fn continue_section(&mut self, header: FrameHeader) -> Result<(), Fault> {
+        self.check_bytes(header)?;
+        let most = self.config.limits.continuations;
+        let Some(section) = &mut self.section else { return Err(Fault::protocol("CONTINUATION of nothing")) };
+        section.continuations += 1;
+        if most > 0 && section.continuations > most { Err(Abuse::Continuation.into()) } else { Ok(()) }
+    }
+
+    fn check_bytes(&self, header: FrameHeader) -> Result<(), Fault> {
+        let most = self.config.limits.section_bytes;
+        let bytes = self.block.len() as u64 + u64::from(header.len);
+        if most > 0 && bytes > u64::from(most + MOST_AROUND) { Err(Abuse::SectionBytes.into()) } else { Ok(()) }
+    }
+
+    fn new_request(&mut self, stream: u32) -> Purpose {
+        self.highest = stream;
+        self.pay_back_for_stream();
+        if matches!(self.ending, Ending::Final(_)) {
+            return Purpose::Nobody;
+        }
+        if self.streams.len() as u64 >= u64::from(self.config.settings.max_concurrent_streams) {
+            return Purpose::Refused;
+        }
+        self.last_taken = stream;
+        Purpose::Request
+    }
+
+    /// Of a stream that has begun.
+    fn later_section(&mut self, header: FrameHeader) -> Result<Purpose, Fault> {
+        let closed = self.streams.past(header.stream);
+        match self.streams.get(header.stream).filter(|_| closed.is_none()) {
+            Some(stream) if !stream.receives() => {
+                Err(Fault::new(ErrorCode::StreamClosed, "A head behind the end of a stream"))
+            }
+            Some(stream) if self.role == Role::Client && !stream.has_received_head() => Ok(Purpose::Response),
+            Some(_) if header.has(END_STREAM) => Ok(Purpose::Trailers),
+            Some(_) => Err(Fault::protocol("Fields behind a head that don't end the stream")),
+            None if self.role == Role::Client || closed == Some(Closed::ByUs) => {
+                self.count(|m| &mut m.ignored, |l| l.ignored, Abuse::Ignored)?;
+                Ok(Purpose::Nobody)
+            }
+            None if closed.is_some() => Err(Fault::new(ErrorCode::StreamClosed, "A head on a stream that is closed")),
+            None => Err(Fault::protocol("A stream with a lower number than the one before")),
+        }
+    }
+
+    /// A whole HEADERS frame.
+    pub(super) fn headers(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+        head: &mut Head,
+        scratch: &mut Scratch,
+    ) -> Result<Event, Fault> {
+        let (padding, rest) = match payload {
+            rest if !header.has(PADDED) => (0, rest),
+            [padding, rest @ ..] => (usize::from(*padding), rest),
+            [] => return Err(TOO_MUCH_PADDING),
+        };
+        let (priority, rest) = if header.has(PRIORITY) {
+            rest.split_at_checked(5).ok_or(Fault::protocol("HEADERS too short for its priority"))?
+        } else {
+            (&[][..], rest)
+        };
+        let fragment = rest.len().checked_sub(padding).map(|len| &rest[..len]).ok_or(TOO_MUCH_PADDING)?;
+        let depends_on = priority.first_chunk().map(|bytes| u32::from_be_bytes(*bytes) & MAX_WINDOW);
+        let event = self.fragment(header, fragment, head, scratch)?;
+        match event {
+            Event::Head { stream, .. } if depends_on == Some(stream) => self.break_new(stream),
+            event if depends_on == Some(header.stream) && !header.has(END_HEADERS) => {
+                drop(event);
+                Err(Fault::protocol("A stream that depends on itself"))
+            }
+            event => Ok(event),
+        }
+    }
+
+    /// Resets a stream that the owner hasn't heard of yet.
+    fn break_new(&mut self, stream: u32) -> Result<Event, Fault> {
+        let text = "A stream that depends on itself";
+        let broken = self.break_stream(stream, StreamFault { code: ErrorCode::ProtocolError, text })?;
+        self.streams.release(stream);
+        Ok(broken)
+    }
+
+    /// The next part of a field section.
+    pub(super) fn fragment(
+        &mut self,
+        header: FrameHeader,
+        fragment: &[u8],
+        head: &mut Head,
+        scratch: &mut Scratch,
+    ) -> Result<Event, Fault> {
+        if !header.has(END_HEADERS) {
+            self.block.extend_from_slice(fragment);
+            return Ok(Event::None);
+        }
+        let Some(section) = self.section.take() else { return Ok(Event::None) };
+        if self.block.is_empty() {
+            return self.whole_section(section, fragment, head, scratch);
+        }
+        self.block.extend_from_slice(fragment);
+        let block = std::mem::take(&mut self.block);
+        self.whole_section(section, &block, head, scratch)
+    }
+
+    fn whole_section(
+        &mut self,
+        open: OpenSection,
+        block: &[u8],
+        head: &mut Head,
+        scratch: &mut Scratch,
+    ) -> Result<Event, Fault> {
+        let extended = self.config.settings.enable_connect_protocol;
+        let kind = match open.purpose {
+            Purpose::Request => SectionKind::Request { extended },
+            Purpose::Response => SectionKind::Response,
+            Purpose::Trailers => SectionKind::Trailers,
+            Purpose::Nobody | Purpose::Refused => {
+                self.decoder.decode(block, &mut scratch.strings, &mut |_, _, _| {}).map_err(lost_state)?;
+                return if open.purpose == Purpose::Refused { self.refuse(open.stream) } else { Ok(Event::None) };
+            }
+        };
+        let most = u64::from(self.config.settings.max_header_list_size);
+        let mut builder = Builder::new(head, kind, PROTO, most);
+        let decoded = self.decoder.decode(block, &mut scratch.strings, &mut |name, value, is_checked| {
+            builder.take(name, value, is_checked);
+        });
+        decoded.map_err(lost_state)?;
+        let built = builder.finish();
+        match open.purpose {
+            Purpose::Request => self.request(&open, built),
+            Purpose::Response => self.response(&open, built, head),
+            Purpose::Trailers | Purpose::Nobody | Purpose::Refused => self.trailers(&open, built),
+        }
+    }
+
+    fn refuse(&mut self, stream: u32) -> Result<Event, Fault> {
+        self.count(|m| &mut m.refused, |l| l.refused, Abuse::Refused)?;
+        self.write_reset(stream, ErrorCode::RefusedStream)?;
+        self.streams.remember(stream, Closed::ByUs);
+        Ok(Event::Refused { stream })
+    }
+
+    fn request(&mut self, open: &OpenSection, built: Result<Section, Malformed>) -> Result<Event, Fault> {
+        let built = built.and_then(|section| match section.content_length {
+            Some(1..) if open.end_stream => Err(Malformed::new(FieldFault::LengthWithoutBody, b"", b"")),
+            _ => Ok(section),
+        });
+        let section = match built {
+            Ok(section) => section,
+            Err(malformed) => {
+                self.count(|m| &mut m.made_resets, |l| l.made_resets, Abuse::MadeReset)?;
+                self.write_reset(open.stream, malformed.code())?;
+                self.streams.remember(open.stream, Closed::ByUs);
+                return Ok(Event::BadHead { stream: open.stream, malformed });
+            }
+        };
+        let mut stream = self.new_stream(open.stream);
+        stream.received_head();
+        stream.length_left = section.content_length;
+        if open.end_stream {
+            stream.received_all();
+        }
+        self.has_priorities |= section.priority.is_some();
+        stream.priority = section.priority.unwrap_or_default();
+        // Who says nothing of priorities gets all at once, in turns.
+        stream.priority.incremental |= !self.has_priorities;
+        self.streams.push(stream);
+        Ok(Event::Head { stream: open.stream, end: open.end_stream, section })
+    }
+
+    fn response(&mut self, open: &OpenSection, built: Result<Section, Malformed>, head: &Head) -> Result<Event, Fault> {
+        let is_interim = head.status() < 200;
+        let Some(stream) = self.streams.get_mut(open.stream) else { return Ok(Event::None) };
+        let fault = match &built {
+            Err(malformed) => Some((malformed.code(), "A malformed response")),
+            Ok(_) if is_interim && open.end_stream => {
+                Some((ErrorCode::ProtocolError, "An interim response that ends its stream"))
+            }
+            Ok(_) => None,
+        };
+        let (Ok(section), None) = (built, fault) else {
+            let (code, text) = fault.unwrap_or((ErrorCode::ProtocolError, "A malformed response"));
+            return self.break_stream(open.stream, StreamFault { code, text });
+        };
+        if !is_interim {
+            stream.received_head();
+            let has_body = !stream.is_head_request && !matches!(head.status(), 204 | 304);
+            stream.length_left = section.content_length.filter(|_| has_body);
+            if open.end_stream && stream.length_left.is_some_and(|left| left > 0) {
+                let text = "Content-Length without a body";
+                return self.break_stream(open.stream, StreamFault { code: ErrorCode::ProtocolError, text });
+            }
+            if open.end_stream {
+                stream.received_all();
+                self.streams.forget(open.stream);
+            }
+        }
+        Ok(Event::Head { stream: open.stream, end: open.end_stream, section })
+    }
+
+    fn trailers(&mut self, open: &OpenSection, built: Result<Section, Malformed>) -> Result<Event, Fault> {
+        let Some(stream) = self.streams.get_mut(open.stream) else { return Ok(Event::None) };
+        let fault = match built {
+            Err(malformed) => Some((malformed.code(), "Malformed trailers")),
+            Ok(_) if stream.length_left.is_some_and(|left| left > 0) => {
+                Some((ErrorCode::ProtocolError, "Received data and Content-Length mismatch"))
+            }
+            Ok(_) => None,
+        };
+        if let Some((code, text)) = fault {
+            return self.break_stream(open.stream, StreamFault { code, text });
+        }
+        stream.received_all();
+        self.streams.forget(open.stream);
+        Ok(Event::Trailers { stream: open.stream })
+    }
+}
+
+const TOO_MUCH_PADDING: Fault = Fault::protocol("Padding larger than its frame");
+
+fn lost_state(bad: BadSection) -> Fault {
+    Fault::new(ErrorCode::CompressionError, bad.0)
+}

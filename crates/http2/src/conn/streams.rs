@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The streams of a connection (RFC 9113 5.1), and which of them sends next (RFC 9218 10).
+
+use crate::priority::Priority;
+use crate::settings::MAX_WINDOW;
+
+/// How a stream came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// Both sides have said all.
+    Ended,
+    /// We have reset it: what the peer has sent in the meantime is to be ignored.
+    ByUs,
+    /// The peer has reset it.
+    ByPeer,
+}
+
+/// What one side may still send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Head,
+    Body,
+    Ended,
+}
+
+/// A stream.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) id: u32,
+    received: Side,
+    sent: Side,
+    reset: Option<Closed>,
+    /// The owner was told of it and hasn't released it.
+    pub(super) is_held: bool,
+    /// A client's HEAD: its response has no body, whatever it says of its length.
+    pub(super) is_head_request: bool,
+    is_offered: bool,
+    is_ready: bool,
+    pub(super) priority: Priority,
+    pub(super) send_window: i64,
+    pub(super) receive_window: i64,
+    /// Bytes of its body that were given out and aren't consumed.
+    pub(super) unread: u32,
+    /// Bytes that were consumed since it was last given credit.
+    pub(super) consumed: u32,
+    /// Bytes of padding and the like, which count as consumed once anything else is, or nothing is left of the window.
+    pub(super) padding: u32,
+    /// It is on the list of those whose credit is due.
+    pub(super) is_due: bool,
+    /// Bytes of the body that Content-Length still promises.
+    pub(super) length_left: Option<u64>,
+    /// When it began, in the connection's seconds.
+    pub(super) began: f32,
+}
+
+impl Stream {
+    pub(super) fn new(id: u32, send_window: u32, receive_window: u32, now: f32) -> Stream {
+        Stream {
+            id,
+            received: Side::Head,
+            sent: Side::Head,
+            reset: None,
+            is_held: true,
+            is_head_request: false,
+            is_offered: false,
+            is_ready: false,
+            priority: Priority::default(),
+            send_window: i64::from(send_window),
+            receive_window: i64::from(receive_window),
+            unread: 0,
+            consumed: 0,
+            padding: 0,
+            is_due: false,
+            length_left: None,
+            began: now,
+        }
+    }
+
+    /// A final head has come.
+    pub(super) fn received_head(&mut self) {
+        self.received = Side::Body;
+    }
+
+    pub(super) fn has_received_head(&self) -> bool {
+        self.received != Side::Head
+    }
+
+    /// The peer has said all.
+    pub(super) fn received_all(&mut self) {
+        self.received = Side::Ended;
+    }
+
+    /// The peer may send more.
+    pub(super) fn receives(&self) -> bool {
+        self.received != Side::Ended && self.reset.is_none()
+    }
+
+    pub(super) fn sent_head(&mut self) {
+        self.sent = Side::Body;
+    }
+
+    pub(super) fn has_sent_head(&self) -> bool {
+        self.sent != Side::Head
+    }
+
+    pub(super) fn sent_all(&mut self) {
+        self.sent = Side::Ended;
+    }
+
+    /// We may send more.
+    pub(super) fn sends(&self) -> bool {
+        self.sent != Side::Ended && self.reset.is_none()
+    }
+
+    /// How it ended, once it has.
+    pub(super) fn closed(&self) -> Option<Closed> {
+        let has_ended = self.received == Side::Ended && self.sent == Side::Ended;
+        self.reset.or(has_ended.then_some(Closed::Ended))
+    }
+}
+
+/// How many streams that are over are remembered.
+const REMEMBERED: usize = 32;
+
+/// In the order of their numbers, in which they are opened.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    list: Vec<Stream>,
+    /// Those that have body at hand and an open window, with what they are chosen by: the least first.
+    ready: Vec<(u64, u32)>,
+    /// How the last ones that are over ended.
+    past: Vec<(u32, Closed)>,
+    past_at: usize,
+}
+
+impl Streams {
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Stream> {
+        self.list.iter()
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.list.capacity() * size_of::<Stream>()
+            + self.ready.capacity() * size_of::<(u64, u32)>()
+            + self.past.capacity() * size_of::<(u32, Closed)>()
+    }
+
+    pub(super) fn rest(&mut self) {
+        if self.list.is_empty() {
+            (self.list, self.ready) = (Vec::new(), Vec::new());
+        }
+    }
+
+    /// Adds one whose number is higher than all others'.
+    pub(super) fn push(&mut self, stream: Stream) {
+        debug_assert!(self.list.last().is_none_or(|last| last.id < stream.id));
+        self.list.push(stream);
+    }
+
+    fn find(&self, id: u32) -> Option<usize> {
+        match self.list.last() {
+            Some(last) if last.id == id => Some(self.list.len() - 1),
+            _ => self.list.binary_search_by_key(&id, |stream| stream.id).ok(),
+        }
+    }
+
+    pub(super) fn get(&self, id: u32) -> Option<&Stream> {
+        self.find(id).map(|i| &self.list[i])
+    }
+
+    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Stream> {
+        self.find(id).map(|i| &mut self.list[i])
+    }
+
+    /// How a stream that isn't there, or is over, ended: if that is known.
+    pub(super) fn past(&self, id: u32) -> Option<Closed> {
+        match self.get(id) {
+            Some(stream) => stream.closed(),
+            None => self.past.iter().find(|(past, _)| *past == id).map(|&(_, closed)| closed),
+        }
+    }
+
+    /// Remembers how a stream ended.
+    pub(super) fn remember(&mut self, id: u32, closed: Closed) {
+        if self.past.len() < REMEMBERED {
+            self.past.push((id, closed));
+        } else {
+            self.past[self.past_at] = (id, closed);
+            self.past_at = (self.past_at + 1) % REMEMBERED;
+        }
+    }
+
+    /// Resets it. It stays until it is released.
+    pub(super) fn close(&mut self, id: u32, closed: Closed) {
+        self.unready(id);
+        if let Some(stream) = self.get_mut(id) {
+            stream.reset.get_or_insert(closed);
+            stream.is_offered = false;
+            self.forget(id);
+        }
+    }
+
+    /// The owner is done with it. Whether it has to be reset, and its unread bytes.
+    pub(super) fn release(&mut self, id: u32) {
+        if let Some(stream) = self.get_mut(id) {
+            stream.is_held = false;
+            self.forget(id);
+        }
+    }
+
+    /// Takes it off the list if it is over and not held.
+    pub(super) fn forget(&mut self, id: u32) {
+        let Some(i) = self.find(id) else { return };
+        let stream = &self.list[i];
+        if let (Some(closed), false) = (stream.closed(), stream.is_held) {
+            self.list.remove(i);
+            self.remember(id, closed);
+        }
+    }
+
+    /// The connection is over.
+    pub(super) fn end_all(&mut self) {
+        for stream in &mut self.list {
+            stream.reset.get_or_insert(Closed::ByUs);
+            (stream.is_offered, stream.is_ready) = (false, false);
+        }
+        self.ready.clear();
+        self.list.retain(|stream| stream.is_held);
+    }
+
+    /// Changes the window of all streams; whether none becomes too large.
+    pub(super) fn move_windows(&mut self, change: i64) -> bool {
+        let mut good = true;
+        for i in 0..self.list.len() {
+            let stream = &mut self.list[i];
+            stream.send_window += change;
+            good &= stream.send_window <= i64::from(MAX_WINDOW);
+            let id = stream.id;
+            self.settle(id, 0);
+        }
+        good
+    }
+
+    /// There is body at hand, or there is none.
+    pub(super) fn offer(&mut self, id: u32, is_offered: bool, turn: u64) {
+        if let Some(stream) = self.get_mut(id) {
+            stream.is_offered = is_offered && stream.sends() && stream.has_sent_head();
+            self.settle(id, turn);
+        }
+    }
+
+    /// There is body at hand.
+    pub(super) fn is_offered(&self, id: u32) -> bool {
+        self.get(id).is_some_and(|stream| stream.is_offered)
+    }
+
+    /// Offered, and its window is shut.
+    pub(super) fn is_blocked(&self, id: u32) -> bool {
+        self.get(id).is_some_and(|stream| stream.is_offered && stream.send_window <= 0)
+    }
+
+    /// Puts it on the list of those that may send, or takes it off.
+    pub(super) fn settle(&mut self, id: u32, turn: u64) {
+        let Some(stream) = self.get_mut(id) else { return };
+        let may_send = stream.is_offered && stream.send_window > 0;
+        if may_send == stream.is_ready {
+            return;
+        }
+        if may_send {
+            stream.is_ready = true;
+            let key = key(stream, turn);
+            self.ready.push((key, id));
+        } else {
+            self.unready(id);
+        }
+    }
+
+    fn unready(&mut self, id: u32) {
+        if let Some(stream) = self.get_mut(id)
+            && std::mem::take(&mut stream.is_ready)
+        {
+            self.ready.retain(|&(_, ready)| ready != id);
+        }
+    }
+
+    /// It has had its turn, or another priority: its place changes.
+    pub(super) fn requeue(&mut self, id: u32, turn: u64) {
+        let Some(stream) = self.get(id) else { return };
+        let key = key(stream, turn);
+        if let Some(entry) = self.ready.iter_mut().find(|(_, ready)| *ready == id) {
+            entry.0 = key;
+        }
+    }
+
+    /// Whose turn it is.
+    pub(super) fn next(&self) -> Option<u32> {
+        self.ready.iter().min().map(|&(_, id)| id)
+    }
+}
+
+/// By urgency; then those that are of no use in part one after the other; then the others in turn.
+fn key(stream: &Stream, turn: u64) -> u64 {
+    let order = if stream.priority.incremental { 1 << 48 | turn } else { u64::from(stream.id) };
+    u64::from(stream.priority.urgency) << 56 | order
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Between field sections of HTTP/2 or HTTP/3 and a [`message::Head`] (RFC 9113 8.2, 8.3; RFC 9114 4.2, 4.3 say the same).
+//!
+//! In: [`Builder`] takes one field after the other and refuses what is malformed. Out: the fields of a head in lower case, without
+//! those that speak of a connection.
+
+mod build;
+mod malformed;
+mod out;
+
+use message::chars::{is_tchar, is_value_char};
+
+pub use build::{Builder, Kind, Section};
+pub use malformed::{FieldFault, Malformed};
+pub use out::{request_fields, response_fields, trailer_fields};
+
+/// Whether name and value have only bytes that they may have. A colon may begin the name.
+pub fn is_checked_field(name: &[u8], value: &[u8]) -> bool {
+    let name = name.strip_prefix(b":").unwrap_or(name);
+    !name.is_empty() && is_good_name(name) && is_good_value(value)
+}
+
+/// Whether it is a token in lower case.
+fn is_good_name(name: &[u8]) -> bool {
+    // Without an early exit: nearly all that is asked about are good.
+    name.iter().fold(true, |good, &c| good & is_tchar(c) & !c.is_ascii_uppercase())
+}
+
+/// Whether it has no control characters, and no blank at either end.
+fn is_good_value(value: &[u8]) -> bool {
+    let ends = [value.first(), value.last()];
+    !ends.iter().flatten().any(|&&c| message::chars::is_blank(c))
+        && value.iter().fold(true, |good, &c| good & is_value_char(c))
+}
+
+/// Which fields mean something to the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Pseudo,
+    /// It speaks of a connection, of which there is none here (RFC 9113 8.2.2).
+    Connection,
+    Te,
+    Host,
+    ContentLength,
+    Cookie,
+    Priority,
+    Other,
+}
+
+impl Class {
+    /// By a name in lower case.
+    #[inline]
+    fn of(name: &[u8]) -> Class {
+        let known: (&[u8], Class) = match name.len() {
+            2 => (b"te", Class::Te),
+            4 => (b"host", Class::Host),
+            6 => (b"cookie", Class::Cookie),
+            7 => (b"upgrade", Class::Connection),
+            8 => (b"priority", Class::Priority),
+            10 if name[0] == b'k' => (b"keep-alive", Class::Connection),
+            10 => (b"connection", Class::Connection),
+            14 => (b"content-length", Class::ContentLength),
+            16 => (b"proxy-connection", Class::Connection),
+            17 => (b"transfer-encoding", Class::Connection),
+            _ => (b"", Class::Other),
+        };
+        if name == known.0 {
+            known.1
+        } else if name.first() == Some(&b':') {
+            Class::Pseudo
+        } else {
+            Class::Other
+        }
+    }
+
+    /// By a name in any case, of a head that goes out.
+    #[inline]
+    fn of_any_case(name: &[u8]) -> Class {
+        let mut lower = [0; 17];
+        match lower.get_mut(..name.len()) {
+            Some(lower) => {
+                lower.copy_from_slice(name);
+                lower.make_ascii_lowercase();
+                Class::of(lower)
+            }
+            None => Class::Other,
+        }
+    }
+}

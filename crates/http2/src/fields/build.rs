@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Decoded fields become a [`Head`]: a start line made of pseudo-header fields, then the fields in the order they came.
+//!
+//! As with varnishd `:authority` becomes a field `host` and `:scheme` a field `scheme`, each in its place; cookies that came in crumbs are joined (RFC
+//! 9113 8.2.3). After the first fault the rest is taken and dropped, since a decoder has to read on.
+
+use message::authority::{self, Target};
+use message::chars::is_token;
+use message::{Head, LostHeader, status};
+
+use super::{Class, FieldFault, Malformed, is_checked_field, is_good_name, is_good_value};
+use crate::priority::Priority;
+
+/// What a field section is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A request's head. `extended`: extended CONNECT is on (RFC 8441).
+    Request {
+        /// Whether `:protocol` is taken.
+        extended: bool,
+    },
+    /// A response's head, final or interim.
+    Response,
+    /// Fields behind a body.
+    Trailers,
+}
+
+/// What a field section says beside what is in the head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Section {
+    /// Content-Length.
+    pub content_length: Option<u64>,
+    /// It is an extended CONNECT; the field `upgrade` has its `:protocol`.
+    pub extended: bool,
+    /// The field `priority`.
+    pub priority: Option<Priority>,
+}
+
+const METHOD: u8 = 1;
+const PATH: u8 = 2;
+const SCHEME: u8 = 4;
+const AUTHORITY: u8 = 8;
+const PROTOCOL: u8 = 16;
+const STATUS: u8 = 32;
+
+/// What is counted for a field beside its bytes (RFC 9113 6.5.2).
+const FIELD_OVERHEAD: u64 = 32;
+
+/// Fills a head.
+pub struct Builder<'a> {
+    head: &'a mut Head,
+    kind: Kind,
+    /// Pseudo-header fields there were.
+    seen: u8,
+    has_fields: bool,
+    has_host: bool,
+    cookies: u32,
+    section: Section,
+    /// Bytes that may still come.
+    left: u64,
+    malformed: Option<Malformed>,
+}
+
+impl<'a> Builder<'a> {
+    /// Empties `head` and begins; `proto` is `HTTP/2.0` or `HTTP/3.0`, `most` SETTINGS_MAX_HEADER_LIST_SIZE.
+    pub fn new(head: &'a mut Head, kind: Kind, proto: &[u8], most: u64) -> Builder<'a> {
+        head.clear();
+        let mut builder = Builder {
+            head,
+            kind,
+            seen: 0,
+            has_fields: false,
+            has_host: false,
+            cookies: 0,
+            section: Section::default(),
+            left: most,
+            malformed: None,
+        };
+        if kind != Kind::Trailers {
+            let set = builder.head.set_proto(proto);
+            builder.keep(set.map_err(|lost| Malformed::new(of_lost(lost), b"", b"")));
+        }
+        builder
+    }
+
+    /// Takes the next field.
+    pub fn field(&mut self, name: &[u8], value: &[u8]) {
+        self.take(name, value, is_checked_field(name, value));
+    }
+
+    /// Takes the next field, of which it is known whether name and value have only bytes that they may have.
+    #[inline]
+    pub fn take(&mut self, name: &[u8], value: &[u8], is_checked: bool) {
+        if self.malformed.is_some() {
+            return;
+        }
+        let taken = if is_checked { self.add(name, value) } else { Err(byte_fault(name, value)) };
+        self.keep(taken.map_err(|fault| Malformed::new(fault, name, value)));
+    }
+
+    fn keep(&mut self, result: Result<(), Malformed>) {
+        if let Err(malformed) = result {
+            self.malformed.get_or_insert(malformed);
+        }
+    }
+
+    fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), FieldFault> {
+        let size = (name.len() + value.len()) as u64 + FIELD_OVERHEAD;
+        self.left = self.left.checked_sub(size).ok_or(FieldFault::TooLarge)?;
+        let class = Class::of(name);
+        if class == Class::Pseudo {
+            return self.pseudo(name, value);
+        }
+        self.has_fields = true;
+        match class {
+            Class::Connection => return Err(FieldFault::Connection),
+            Class::Te if !value.eq_ignore_ascii_case(b"trailers") => return Err(FieldFault::Te),
+            Class::ContentLength | Class::Host if self.kind == Kind::Trailers => return Err(FieldFault::Trailer),
+            Class::ContentLength => self.content_length(value)?,
+            Class::Host if matches!(self.kind, Kind::Request { .. }) => return self.host(value),
+            Class::Cookie => self.cookies += 1,
+            Class::Priority => self.section.priority = Some(Priority::parse(value)),
+            Class::Te | Class::Host | Class::Other | Class::Pseudo => {}
+        }
+        self.append(name, value)
+    }
+
+    fn append(&mut self, name: &[u8], value: &[u8]) -> Result<(), FieldFault> {
+        self.head.append_known(name, &[value]).map_err(of_lost)
+    }
+
+    fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), FieldFault> {
+        let bit = match (self.kind, name) {
+            (Kind::Request { .. }, b":method") => METHOD,
+            (Kind::Request { .. }, b":path") => PATH,
+            (Kind::Request { .. }, b":scheme") => SCHEME,
+            (Kind::Request { .. }, b":authority") => AUTHORITY,
+            (Kind::Request { extended: true }, b":protocol") => PROTOCOL,
+            (Kind::Request { extended: false }, b":protocol") => return Err(FieldFault::Protocol),
+            (Kind::Response, b":status") => STATUS,
+            _ => return Err(FieldFault::UnknownPseudo),
+        };
+        if self.has_fields {
+            return Err(FieldFault::LatePseudo);
+        }
+        if self.seen & bit != 0 {
+            return Err(FieldFault::DuplicatePseudo);
+        }
+        self.seen |= bit;
+        match bit {
+            METHOD if is_token(value) => self.head.set_method(value).map_err(of_lost),
+            METHOD => Err(FieldFault::Method),
+            // Whether it is one depends on the method, which may come later.
+            PATH => self.head.set_url(value).map_err(of_lost),
+            SCHEME if is_scheme(value) => self.append(b"scheme", value),
+            SCHEME => Err(FieldFault::Scheme),
+            AUTHORITY if !value.is_empty() && authority::is_valid(value) => self.append(b"host", value),
+            AUTHORITY => Err(FieldFault::Authority),
+            PROTOCOL if is_token(value) => self.append(b"upgrade", value),
+            PROTOCOL => Err(FieldFault::Protocol),
+            _ => self.status(value),
+        }
+    }
+
+    fn status(&mut self, value: &[u8]) -> Result<(), FieldFault> {
+        // There is no 101 here (RFC 9113 8.6).
+        let code = status::parse(value).filter(|&code| code < 1000 && code != 101).ok_or(FieldFault::Status)?;
+        self.head.set_status(code).map_err(of_lost)
+    }
+
+    /// Host is what `:authority` says, or stands for it (RFC 9113 8.3.1).
+    fn host(&mut self, value: &[u8]) -> Result<(), FieldFault> {
+        if self.seen & AUTHORITY != 0 {
+            let same = self.head.get(b"host").is_some_and(|authority| authority.eq_ignore_ascii_case(value));
+            return if same { Ok(()) } else { Err(FieldFault::Host) };
+        }
+        if self.has_host {
+            return Err(FieldFault::Host);
+        }
+        if !authority::is_valid(value) {
+            return Err(FieldFault::Authority);
+        }
+        self.has_host = true;
+        self.append(b"host", value)
+    }
+
+    fn content_length(&mut self, value: &[u8]) -> Result<(), FieldFault> {
+        if self.section.content_length.is_some() || !value.iter().all(u8::is_ascii_digit) {
+            return Err(FieldFault::ContentLength);
+        }
+        let length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+        self.section.content_length = Some(length.ok_or(FieldFault::ContentLength)?);
+        Ok(())
+    }
+
+    /// The section is complete.
+    ///
+    /// # Errors
+    /// See [`Malformed`]: of the first field that was, or of the whole.
+    pub fn finish(mut self) -> Result<Section, Malformed> {
+        if let Some(malformed) = self.malformed.take() {
+            return Err(malformed);
+        }
+        if self.cookies > 1 {
+            self.head.collect_with("cookie", b"; ").map_err(|lost| Malformed::new(of_lost(lost), b"cookie", b""))?;
+        }
+        match self.kind {
+            Kind::Request { .. } => self.finish_request()?,
+            Kind::Response if self.seen & STATUS == 0 => return Err(missing(":status")),
+            Kind::Response | Kind::Trailers => {}
+        }
+        Ok(self.section)
+    }
+
+    fn finish_request(&mut self) -> Result<(), Malformed> {
+        if self.seen & METHOD == 0 {
+            return Err(missing(":method"));
+        }
+        let is_connect = self.head.method() == b"CONNECT";
+        if self.seen & PROTOCOL != 0 {
+            self.section.extended = true;
+            if !is_connect || self.seen & AUTHORITY == 0 {
+                return Err(Malformed::new(FieldFault::Protocol, b"", b""));
+            }
+        } else if is_connect {
+            return Err(Malformed::new(FieldFault::Connect, b"", b""));
+        }
+        for (bit, name) in [(PATH, ":path"), (SCHEME, ":scheme")] {
+            if self.seen & bit == 0 {
+                return Err(missing(name));
+            }
+        }
+        if is_good_path(self.head.url(), self.head.method()) {
+            return Ok(());
+        }
+        Err(Malformed::new(FieldFault::Path, b":path", self.head.url()))
+    }
+}
+
+fn missing(name: &'static str) -> Malformed {
+    Malformed::new(FieldFault::MissingPseudo(name), b"", b"")
+}
+
+fn of_lost(lost: LostHeader) -> FieldFault {
+    match lost {
+        LostHeader::TooManyFields => FieldFault::TooManyFields,
+        LostHeader::NoSpace | LostHeader::BadField => FieldFault::TooLarge,
+    }
+}
+
+/// What is wrong with the bytes of a field.
+fn byte_fault(name: &[u8], value: &[u8]) -> FieldFault {
+    debug_assert!(!is_checked_field(name, value));
+    let name = name.strip_prefix(b":").unwrap_or(name);
+    if name.is_empty() {
+        FieldFault::EmptyName
+    } else if is_good_name(name) {
+        debug_assert!(!is_good_value(value));
+        FieldFault::Value
+    } else {
+        let bad = name.iter().find(|&&c| !is_good_name(&[c]));
+        if bad.is_some_and(u8::is_ascii_uppercase) { FieldFault::UpperCase } else { FieldFault::Name }
+    }
+}
+
+fn is_scheme(text: &[u8]) -> bool {
+    let rest = |c: &u8| c.is_ascii_alphanumeric() || b"+-.".contains(c);
+    text.first().is_some_and(u8::is_ascii_alphabetic) && text.iter().all(rest)
+}
+
+/// A path without fragment and blanks (RFC 9113 8.3.1), or `*` with OPTIONS.
+fn is_good_path(path: &[u8], method: &[u8]) -> bool {
+    let form = match authority::target(path, true) {
+        Target::Origin => true,
+        Target::Asterisk => method == b"OPTIONS",
+        Target::Absolute { .. } | Target::Other => false,
+    };
+    form && path.iter().fold(true, |good, &c| good & (c > b' ') & (c != b'#') & (c != 0x7f))
+}

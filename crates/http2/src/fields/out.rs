@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The fields of a head that goes out: pseudo-header fields first, then the others, without those that speak of a connection.
+
+use std::borrow::Cow;
+
+use message::chars::is_value_char;
+use message::{Field, Head};
+
+use super::Class;
+
+/// Takes a field: its name (in any case), its value, and the index of the static table that has both in full, or 0.
+pub type Take<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
+
+/// The fields of a request. `:authority` is Host.
+pub fn request_fields(head: &Head, scheme: &str, take: &mut Take<'_>) {
+    take(b":method", head.method());
+    take(b":scheme", scheme.as_bytes());
+    take(b":path", head.url());
+    if let Some(host) = head.get("host").filter(|host| !host.is_empty()) {
+        take(b":authority", host);
+    }
+    fields(head, true, take);
+}
+
+/// The fields of a response.
+pub fn response_fields(head: &Head, take: &mut Take<'_>) {
+    take(b":status", &head.status_text());
+    fields(head, false, take);
+}
+
+/// The fields behind a body.
+pub fn trailer_fields(head: &Head, take: &mut Take<'_>) {
+    for field in head.iter() {
+        match Class::of_any_case(field.name()) {
+            Class::Connection | Class::Te | Class::Host | Class::ContentLength | Class::Pseudo => {}
+            Class::Cookie | Class::Priority | Class::Other => take(field.name(), &value(&field)),
+        }
+    }
+}
+
+fn fields(head: &Head, is_request: bool, take: &mut Take<'_>) {
+    for field in head.iter().filter(|field| !field.is_nominated()) {
+        match Class::of_any_case(field.name()) {
+            Class::Connection | Class::Pseudo => {}
+            Class::Host if is_request => {}
+            Class::Te if !field.value().eq_ignore_ascii_case(b"trailers") => {}
+            Class::Te | Class::Host | Class::ContentLength | Class::Cookie | Class::Priority | Class::Other => {
+                take(field.name(), &value(&field));
+            }
+        }
+    }
+}
+
+/// What VCL sets may have control characters; a peer must not see one.
+fn value<'a>(field: &Field<'a>) -> Cow<'a, [u8]> {
+    let value = field.value();
+    if value.iter().fold(true, |good, &c| good & is_value_char(c)) {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(
+        value.iter().map(|&c| if is_value_char(c) { c } else { b' ' }).collect::<Vec<u8>>().trim_ascii().to_vec(),
+    )
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The HTTP/2 codec (RFC 9113) with HPACK (RFC 7541), for both ends of a connection. Bytes and events in, bytes and values out.
+//!
+//! Knows no socket and no clock: its owner gives it what was read and the time, and writes what it says. Bodies are never copied: DATA comes
+//! out as ranges of the input, and goes in as nine bytes that the owner puts in front of its own.
+//!
+//! ```text
+//! receive(input) -> Step { consumed, event }        until all is consumed; heads land in a message::Head
+//! flush, output -> control frames and heads; wrote(n)
+//! offer(stream), next_send -> Grant, send_data -> a DATA header
+//! release(stream)                                    the owner is done with it
+//! ```
+//!
+//! [`conn`] is the machine; [`fields`], [`hpack`], [`huffman`] and [`int`] are of use to HTTP/3, too.
+
+pub mod conn;
+pub mod error;
+pub mod fields;
+pub mod frame;
+pub mod hpack;
+pub mod huffman;
+pub mod int;
+mod limits;
+pub mod priority;
+mod settings;
+
+pub use conn::{Config, Connection, Event, Grant, OpenError, Scratch, Step};
+pub use error::{Abuse, ErrorCode, Fault, StreamFault};
+pub use frame::{FrameHeader, Kind, PREFACE};
+pub use limits::Limits;
+pub use priority::Priority;
+pub use settings::{DEFAULT_WINDOW, MAX_WINDOW, Settings};

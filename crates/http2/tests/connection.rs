@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Facts about connections: both ends against each other, and single frames against one.
+
+mod peer;
+
+use http2::{Abuse, ErrorCode, Limits, Settings};
+use peer::{Ends, Peer, frame, hex, request, response, settings_config};
+
+#[test]
+fn a_request_and_its_response() {
+    let mut ends = Ends::new();
+    let stream = ends.client.conn.open(&request("GET", "/a", &[("x", "y")]), "http", true, ends.now).unwrap();
+    assert_eq!(stream, 1);
+    ends.exchange();
+    assert_eq!(ends.server.take(), ["Settings", "head 1 GET /a end: scheme: http, host: h, x: y", "SettingsAck"]);
+    assert_eq!(ends.client.take(), ["Settings", "SettingsAck"]);
+    assert!(ends.server.conn.send_head(1, &response(200, &[("Server", "s")]), false) > 0);
+    ends.server.body(1, &[7; 40_000], true);
+    ends.exchange();
+    assert_eq!(ends.client.take(), ["head 1 200: server: s", "data 1 40000 end"]);
+    ends.server.conn.release(1);
+    ends.client.conn.consumed(1, 40_000);
+    ends.client.conn.release(1);
+    ends.exchange();
+    assert!(ends.server.conn.is_idle() && ends.client.conn.is_idle());
+    ends.server.conn.rest();
+    assert!(ends.server.conn.memory() < 1500, "{}", ends.server.conn.memory());
+    assert!(size_of_val(&ends.server.conn) < 1200, "{}", size_of_val(&ends.server.conn));
+}
+
+#[test]
+fn bodies_and_trailers_both_ways() {
+    let mut ends = Ends::new();
+    let post = request("POST", "/", &[("content-length", "70000"), ("te", "trailers")]);
+    let stream = ends.client.conn.open(&post, "https", false, ends.now).unwrap();
+    ends.client.body(stream, &[1; 70_000], false);
+    ends.exchange();
+    // The stream's window.
+    assert_eq!(ends.client.queued(stream), 70_000 - 65_535);
+    assert!(ends.client.conn.is_blocked(stream));
+    let got = ends.server.take();
+    assert!(got.contains(&"data 1 65535".to_owned()), "{got:?}");
+    ends.server.conn.consumed(stream, 65_535);
+    ends.exchange();
+    assert_eq!(ends.client.queued(stream), 0);
+    ends.client.conn.send_trailers(stream, &request("", "", &[("check", "sum")]));
+    ends.server.conn.send_head(stream, &response(103, &[("link", "x")]), false);
+    ends.server.conn.send_head(stream, &response(200, &[]), false);
+    ends.server.conn.send_trailers(stream, &response(0, &[("grpc-status", "0")]));
+    ends.exchange();
+    assert_eq!(ends.server.take(), ["data 1 4465", "trailers 1: check: sum"]);
+    let got = ends.client.take();
+    assert_eq!(got[got.len() - 3..], ["head 1 103: link: x", "head 1 200: ", "trailers 1: grpc-status: 0"]);
+}
+
+#[test]
+fn cut_at_every_byte() {
+    let mut whole = Vec::new();
+    let mut client = Peer::client();
+    client.conn.open(&request("POST", "/", &[("x", &"y".repeat(20_000))]), "http", false, client.now).unwrap();
+    client.body(1, b"0123456789", true);
+    client.conn.ping([9; 8]);
+    client.write(&mut whole);
+    let mut at_once = Peer::server();
+    at_once.read(&whole);
+    let want = at_once.take();
+    assert_eq!(want.len(), 3, "{want:?}");
+    for piece in [1, 2, 3, 7, 10, 1000] {
+        let mut server = Peer::server();
+        whole.chunks(piece).for_each(|piece| server.read(piece));
+        assert_eq!(server.take(), want, "{piece}");
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        server.write(&mut a);
+        at_once.conn.ping([0; 8]);
+        at_once.write(&mut b);
+        assert!(!a.is_empty());
+    }
+}
+
+/// What a server says to these frames, behind a preface and SETTINGS.
+fn answers(frames: &[&str]) -> (Vec<String>, Vec<String>) {
+    let mut server = Peer::server();
+    server.greet();
+    frames.iter().for_each(|frames| server.read(&hex(frames)));
+    let (events, mut out) = (server.take(), Vec::new());
+    server.write(&mut out);
+    (events, frame::list(&out))
+}
+
+fn goaway(frames: &[&str], code: ErrorCode, last: u32) {
+    let (events, out) = answers(frames);
+    assert!(events.last().is_some_and(|event| event.starts_with("Fault")), "{frames:?}: {events:?}");
+    assert_eq!(out.last().cloned(), Some(format!("GOAWAY {last} {}", code.name())), "{frames:?}");
+}
+
+fn reset(frames: &[&str], stream: u32, code: ErrorCode) {
+    let (events, out) = answers(frames);
+    assert_eq!(out.last().cloned(), Some(format!("RST_STREAM {stream} {}", code.name())), "{frames:?}: {events:?}");
+}
+
+fn fine(frames: &[&str]) {
+    let (events, out) = answers(&[frames, &["000008 06 00 00000000 0102030405060708"]].concat());
+    assert_eq!(out.last().map(String::as_str), Some("PING ACK"), "{frames:?}: {events:?}");
+}
+
+/// GET / with END_HEADERS on stream 1, and with END_STREAM, too.
+const OPEN: &str = "000003 01 04 00000001 828684";
+const GET: &str = "000003 01 05 00000001 828684";
+
+#[test]
+fn frames_where_they_may_not_be() {
+    use ErrorCode::{FrameSizeError, ProtocolError, StreamClosed};
+    goaway(&["000003 80 00 00000002 010203", "000005 02 00 00000002 0000000010"], ProtocolError, 0);
+    goaway(&["000003 01 05 00000003 828684", GET], ProtocolError, 3);
+    goaway(&["000008 06 80 00000001 0102030405060708"], ProtocolError, 0);
+    goaway(&["000007 06 80 00000000 01020304050607"], FrameSizeError, 0);
+    goaway(&[OPEN, "000008 05 00 00000001 0001020304050607"], ProtocolError, 1);
+    goaway(&["000004 03 00 00000007 00000008"], ProtocolError, 0);
+    goaway(&[OPEN, "000005 03 00 00000001 0000000800"], FrameSizeError, 1);
+    goaway(&["000000 03 00 00000000 00000008"], ProtocolError, 0);
+    goaway(&["000001 00 00 00000001 00"], ProtocolError, 0);
+    goaway(&["000001 00 00 00000000 00"], ProtocolError, 0);
+    goaway(&["000003 01 05 00000000 828684"], ProtocolError, 0);
+    goaway(&["000003 09 04 00000001 828684"], ProtocolError, 0);
+    goaway(&[OPEN, "000003 09 04 00000001 828684"], ProtocolError, 1);
+    goaway(&["000003 01 00 00000001 828684", "000008 06 00 00000000 0102030405060708"], ProtocolError, 1);
+    goaway(&["000003 01 00 00000001 828684", "000001 ee 00 00000001 00"], ProtocolError, 1);
+    goaway(&["000003 01 00 00000001 828684", "000003 09 04 00000003 828684"], ProtocolError, 1);
+    goaway(&[GET, GET], StreamClosed, 1);
+    goaway(&[OPEN, OPEN], ProtocolError, 1);
+    goaway(&["004001 00 00 00000001"], FrameSizeError, 0);
+    goaway(&["000000 04 00 00000001"], ProtocolError, 0);
+    goaway(&["000008 07 00 00000001 0000000000000000"], ProtocolError, 0);
+    fine(&["000001 ff ff 00000002 00", "000000 ee 00 00000000"]);
+    fine(&["000005 02 00 00000007 0000000010", GET]);
+    fine(&[GET, "000004 08 00 00000001 00004000"]);
+}
+
+#[test]
+fn settings_and_pings() {
+    use ErrorCode::{FlowControlError, FrameSizeError, ProtocolError};
+    goaway(&["000001 04 01 00000000 aa"], FrameSizeError, 0);
+    goaway(&["000001 04 00 00000000 aa"], ProtocolError, 0);
+    goaway(&["000006 04 00 00000000 000480000000"], FlowControlError, 0);
+    fine(&["000006 04 00 00000000 ffff00000000"]);
+    // An answer to no PING: GOAWAY, and PINGs are answered all the same.
+    let (events, out) = answers(&["000008 06 01 00000000 0000000000000000", "000008 06 00 00000000 0102030405060708"]);
+    assert!(events.last().is_some_and(|event| event.starts_with("Fault PROTOCOL_ERROR")), "{events:?}");
+    assert_eq!(out[out.len() - 2..], ["GOAWAY 0 PROTOCOL_ERROR", "PING ACK"]);
+}
+
+#[test]
+fn windows() {
+    use ErrorCode::{FlowControlError, FrameSizeError, ProtocolError, StreamClosed};
+    reset(&[OPEN, "000004 08 00 00000001 00000000"], 1, ProtocolError);
+    reset(&[OPEN, "000004 08 00 00000001 40000000", "000004 08 00 00000001 40000000"], 1, FlowControlError);
+    goaway(&["000004 08 00 00000000 40000000", "000004 08 00 00000000 40000000"], FlowControlError, 0);
+    goaway(&["000004 08 00 00000000 00000000"], ProtocolError, 0);
+    goaway(&[OPEN, "000003 08 00 00000001 010203"], FrameSizeError, 1);
+    goaway(&["000004 08 00 00000001 00000001"], ProtocolError, 0);
+    goaway(&[OPEN, "000004 08 00 00000001 7fff0001", "000006 04 00 00000000 00047fffffff"], FlowControlError, 1);
+    // The end of a stream is the end.
+    reset(&[GET, "000001 00 00 00000001 00"], 1, StreamClosed);
+    // More data than a window has.
+    let much = format!("004000 00 00 00000001 {}", "00".repeat(16_384));
+    let (_, out) = answers(&[OPEN, &much, &much, &much, &much]);
+    assert_eq!(out.last().map(String::as_str), Some("RST_STREAM 1 FLOW_CONTROL_ERROR"));
+}
+
+#[test]
+fn heads_that_are_broken() {
+    use ErrorCode::{CompressionError, ProtocolError};
+    goaway(&["00000c 01 05 00000001 ffffffffffffffffffffffff"], CompressionError, 1);
+    goaway(&["000012 01 05 00000001 828684410f7777772e6578616d706c652e63"], CompressionError, 1);
+    goaway(&["000001 01 09 00000001 ff"], ProtocolError, 1);
+    goaway(&["000001 01 09 00000001 01"], ProtocolError, 1);
+    goaway(&["000004 01 21 00000001 aabbccdd"], ProtocolError, 1);
+    reset(&["000008 01 25 00000001 0000000110 828684"], 1, ProtocolError);
+    reset(&["000008 01 05 00000001 828684 00 01 41 01 62"], 1, ProtocolError);
+    // Content-Length against what there is.
+    reset(&["000006 01 05 00000001 828684 5c 01 33"], 1, ProtocolError);
+    reset(&["000006 01 04 00000001 838684 5c 01 33", "000004 00 00 00000001 01020304"], 1, ProtocolError);
+    reset(&["000006 01 04 00000001 838684 5c 01 33", "000002 00 01 00000001 0102"], 1, ProtocolError);
+    reset(&["000006 01 04 00000001 838684 5c 01 33", "000007 00 08 00000001 02 01020304 0000"], 1, ProtocolError);
+    fine(&["000006 01 04 00000001 838684 5c 01 33", "000006 00 09 00000001 02 010203 0000"]);
+    goaway(&[OPEN, "000002 00 08 00000001 02 00"], ProtocolError, 1);
+    goaway(&[OPEN, "000000 00 08 00000001"], ProtocolError, 1);
+}
+
+#[test]
+fn more_streams_than_allowed() {
+    let settings = Settings { max_concurrent_streams: 1, ..Settings::default() };
+    let mut server = Peer::new_server(settings_config(settings, Limits::default()));
+    server.greet();
+    server.read(&hex(GET));
+    server.read(&hex("000003 01 05 00000003 828684"));
+    assert_eq!(server.take(), ["Settings", "head 1 GET / end: scheme: http", "Refused 3"]);
+    // A reset doesn't make room: the owner's work does.
+    server.read(&hex("000004 03 00 00000001 00000008"));
+    server.read(&hex("000003 01 05 00000005 828684"));
+    assert_eq!(server.take(), ["Reset 1 CANCEL", "Refused 5"]);
+    server.conn.release(1);
+    server.read(&hex("000003 01 05 00000007 828684"));
+    assert_eq!(server.take(), ["head 7 GET / end: scheme: http"]);
+}
+
+#[test]
+fn a_drain() {
+    let mut ends = Ends::new();
+    ends.client.conn.open(&request("GET", "/", &[]), "http", true, ends.now).unwrap();
+    ends.exchange();
+    ends.server.conn.begin_drain();
+    // This one was on its way.
+    ends.client.conn.open(&request("GET", "/2", &[]), "http", true, ends.now).unwrap();
+    ends.exchange();
+    assert!(ends.server.take().iter().any(|event| event.starts_with("head 3 GET /2")));
+    let got = ends.client.take();
+    assert!(got.ends_with(&["GoAway 2147483647 NO_ERROR".to_owned(), "GoAway 3 NO_ERROR".to_owned()]), "{got:?}");
+    let too_late = ends.client.conn.open(&request("GET", "/", &[]), "http", true, ends.now);
+    assert_eq!(too_late, Err(http2::OpenError::GoingAway));
+    assert!(ends.client.conn.was_processed(3) && !ends.client.conn.was_processed(5));
+    for stream in [1, 3] {
+        assert!(!ends.server.conn.is_drained());
+        ends.server.conn.send_head(stream, &response(200, &[]), true);
+        ends.server.conn.release(stream);
+    }
+    assert!(ends.server.conn.is_drained());
+}
+
+/// Sends `step(n)` until the server has enough; how often that was.
+fn abuse(limits: Limits, step: impl Fn(u32) -> Vec<u8>, want: Abuse) -> u32 {
+    let mut server =
+        Peer::new_server(settings_config(Settings { max_concurrent_streams: 100, ..Settings::default() }, limits));
+    server.greet();
+    for n in 0..20_000 {
+        server.read(&step(n));
+        for event in server.take() {
+            if event.starts_with("Reset") || event.starts_with("Broken") {
+                server.conn.release(event.split(' ').nth(1).unwrap().parse().unwrap());
+            }
+            if event.starts_with("Fault") {
+                assert_eq!(event, format!("Fault ENHANCE_YOUR_CALM {}", want.text()));
+                assert!(server.conn.memory() < 300_000, "{}", server.conn.memory());
+                return n;
+            }
+        }
+        if want != Abuse::Unread {
+            server.write(&mut Vec::new());
+        }
+    }
+    panic!("{want:?}: nothing happened");
+}
+
+#[test]
+fn every_abuse_has_its_end() {
+    let limits = Limits::default;
+    let get = |n: u32| hex(&format!("000003 01 05 {:08x} 828684", 2 * n + 1));
+    let rst = |n: u32| hex(&format!("000004 03 00 {:08x} 00000008", 2 * n + 1));
+    let check = |what: Abuse, most: u32, step: &dyn Fn(u32) -> Vec<u8>| {
+        let count = abuse(limits(), step, what);
+        assert!((most / 2..=most + 1).contains(&count), "{what:?} after {count}");
+    };
+    check(Abuse::RapidReset, 100, &|n| [get(n), rst(n)].concat());
+    let zero = |n: u32| hex(&format!("000003 01 04 {:08x} 828684 000004 08 00 {:08x} 00000000", 2 * n + 1, 2 * n + 1));
+    let limits_of_streams = abuse(limits(), zero, Abuse::MadeReset);
+    assert_eq!(limits_of_streams, 100);
+    check(Abuse::Refused, 1100, &get);
+    check(Abuse::MadeReset, 100, &|n| hex(&format!("000001 01 05 {:08x} 82", 2 * n + 1)));
+    check(Abuse::Settings, 100, &|_| hex("000000 04 00 00000000"));
+    check(Abuse::Ping, 1000, &|_| hex("000008 06 00 00000000 0000000000000000"));
+    check(Abuse::Priority, 1000, &|_| hex("000005 02 00 00000007 0000000010"));
+    check(Abuse::Priority, 1000, &|_| hex("000007 10 00 00000000 00000001 753d31"));
+    check(Abuse::Ignored, 1000, &|_| hex("000000 ee 00 00000000"));
+    check(Abuse::WindowUpdate, 1000, &|_| hex("000004 08 00 00000000 00000001"));
+    let first = |n: u32, first: &str, then: &str| hex(if n == 0 { first } else { then });
+    check(Abuse::EmptyData, 100, &|n| first(n, OPEN, "000000 00 00 00000001"));
+    check(Abuse::EmptyData, 100, &|n| first(n, OPEN, "000003 00 08 00000001 020000"));
+    check(Abuse::Continuation, 33, &|n| first(n, "000003 01 00 00000001 828684", "000000 09 00 00000001"));
+    let piece = format!("003000 09 00 00000001 {}", "00".repeat(0x3000));
+    check(Abuse::SectionBytes, 11, &|n| first(n, "000003 01 00 00000001 828684", &piece));
+    let slow = Limits { pings: 0, ..limits() };
+    let unread = abuse(slow, |_| hex("000008 06 00 00000000 0000000000000000"), Abuse::Unread);
+    assert!((3000..4000).contains(&unread), "{unread}");
+}
+
+#[test]
+fn small_windows_are_counted() {
+    let mut server = Peer::server();
+    server.greet();
+    server.read(&hex("000006 04 00 00000000 000400000001"));
+    server.read(&hex(OPEN));
+    server.conn.send_head(1, &response(200, &[]), false);
+    server.queue(1, &[0; 20_000], false);
+    for n in 0..2000 {
+        server.write(&mut Vec::new());
+        server.read(&hex("000004 08 00 00000001 00000001"));
+        if server.take().iter().any(|event| event.ends_with(Abuse::SmallWindow.text())) {
+            assert!((900..1100).contains(&n), "{n}");
+            return;
+        }
+    }
+    panic!("nothing happened");
+}
+
+#[test]
+fn who_sends_next() {
+    let mut server = Peer::server();
+    server.greet();
+    let open = |server: &mut Peer, stream: u32, priority: &str| {
+        let field = format!("00 08 7072696f72697479 {:02x} {}", priority.len(), peer::to_hex(priority.as_bytes()));
+        let field = if priority.is_empty() { String::new() } else { field };
+        let block = hex(&format!("828684 {field}"));
+        server.read(&frame::whole(1, 5, stream, &block));
+        server.conn.send_head(stream, &response(200, &[]), false);
+        server.conn.offer(stream);
+    };
+    let order = |server: &mut Peer, count: usize| -> Vec<u32> {
+        let send = |server: &mut Peer| {
+            let grant = server.conn.next_send().unwrap();
+            server.conn.send_data(grant.stream, 100, false).unwrap();
+            grant.stream
+        };
+        (0..count).map(|_| send(server)).collect()
+    };
+    // Who says nothing takes turns.
+    (1..=5).step_by(2).for_each(|stream| open(&mut server, stream, ""));
+    assert_eq!(order(&mut server, 6), [1, 3, 5, 1, 3, 5]);
+    // Urgent ones first; what is of no use in part goes on until it is done.
+    open(&mut server, 7, "u=1");
+    open(&mut server, 9, "u=1");
+    open(&mut server, 11, "u=1, i");
+    open(&mut server, 13, "u=0");
+    assert_eq!(order(&mut server, 2), [13, 13]);
+    server.conn.withdraw(13);
+    assert_eq!(order(&mut server, 2), [7, 7]);
+    server.conn.send_data(7, 0, true).unwrap();
+    server.conn.reset(9, ErrorCode::Cancel);
+    assert_eq!(order(&mut server, 2), [11, 11]);
+    // The client changes its mind.
+    server.read(&frame::whole(0x10, 0, 0, &[&3u32.to_be_bytes()[..], b"u=0"].concat()));
+    assert_eq!(order(&mut server, 2), [3, 3]);
+    server.take();
+}
