@@ -166,7 +166,7 @@ fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, Failure> {
 fn find(sess: &Sess, name: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
     let found = sess.engine.certificates.find(&sess.listener.name, name);
     if let Some(name) = name {
-        tls::wanted::of_this_process().look(name, found.as_ref().map_or(&[][..], |server| server.leaf()));
+        tls::wanted::of_this_process().look(name, found.as_ref().map_or(&[][..], |server| &server.leaf()[..]));
     }
     found
 }

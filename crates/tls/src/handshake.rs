@@ -30,7 +30,8 @@ pub struct Handshake {
 }
 
 enum Side {
-    Server(Box<UnbufferedServerConnection>, Arc<Server>),
+    /// With the certificate that is shown.
+    Server(Box<UnbufferedServerConnection>, Arc<[u8]>),
     Client(Box<UnbufferedClientConnection>),
 }
 
@@ -55,7 +56,7 @@ impl Handshake {
     ) -> Result<Self, Error> {
         let connection = UnbufferedServerConnection::new(server.config(alpn).clone())?;
         Ok(Handshake {
-            side: Side::Server(Box::new(connection), server.clone()),
+            side: Side::Server(Box::new(connection), server.leaf().clone()),
             sni: sni.map(Into::into),
             kept: Vec::new(),
             has_spoken: false,
@@ -242,7 +243,7 @@ fn turn<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut Vec<u8>) -> (usize, Re
     (discard, turn)
 }
 
-fn info_of(common: &CommonState, sni: Option<Box<str>>, own: Option<Arc<Server>>) -> Result<Info, Error> {
+fn info_of(common: &CommonState, sni: Option<Box<str>>, own_leaf: Option<Arc<[u8]>>) -> Result<Info, Error> {
     let version = common.protocol_version().and_then(Version::from_rustls);
     let (Some(version), Some(suite)) = (version, common.negotiated_cipher_suite()) else {
         return Err(Error::new(ErrorKind::Internal, "a handshake that isn't done"));
@@ -254,8 +255,8 @@ fn info_of(common: &CommonState, sni: Option<Box<str>>, own: Option<Arc<Server>>
         resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
         sni,
         alpn: common.alpn_protocol().map(Into::into),
-        peer_chain: common.peer_certificates().unwrap_or_default().iter().map(|one| one.as_ref().into()).collect(),
-        own,
+        peer_leaf: common.peer_certificates().and_then(<[_]>::first).map(|leaf| leaf.as_ref().into()),
+        own_leaf,
         fingerprint: None,
     })
 }

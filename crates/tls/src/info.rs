@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rustls::{CipherSuite, ProtocolVersion};
 
-use crate::Server;
 use crate::hello::Fingerprint;
 
 /// A version of TLS.
@@ -50,10 +49,10 @@ pub struct Info {
     pub sni: Option<Box<str>>,
     /// The application protocol.
     pub alpn: Option<Box<[u8]>>,
-    /// The peer's certificates in DER, its own first.
-    pub peer_chain: Box<[Box<[u8]>]>,
-    /// Who we were to a client.
-    pub own: Option<Arc<Server>>,
+    /// The peer's own certificate in DER. Those of its issuers are done with once it is verified.
+    pub peer_leaf: Option<Box<[u8]>>,
+    /// The certificate that we showed to a client. Nothing else of ours is held for as long as the connection lives, least of all the key.
+    pub own_leaf: Option<Arc<[u8]>>,
     /// By what a client can be recognised; whoever reads its hello sets it.
     pub fingerprint: Option<Box<Fingerprint>>,
 }
@@ -71,12 +70,12 @@ impl Info {
 
     /// The certificate that we showed to a client.
     pub fn own_leaf(&self) -> Option<&[u8]> {
-        self.own.as_ref().map(|own| own.leaf())
+        self.own_leaf.as_deref()
     }
 
     /// The peer's own certificate.
     pub fn peer_leaf(&self) -> Option<&[u8]> {
-        self.peer_chain.first().map(|leaf| &**leaf)
+        self.peer_leaf.as_deref()
     }
 }
 

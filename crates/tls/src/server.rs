@@ -86,7 +86,7 @@ impl Default for ServerOptions {
 
 /// One certificate with its settings.
 pub struct Server {
-    key: Arc<CertifiedKey>,
+    leaf: Arc<[u8]>,
     config: Arc<ServerConfig>,
     /// The same for a client that offers application protocols and none of ours: rustls would refuse it.
     without_alpn: Option<Arc<ServerConfig>>,
@@ -96,10 +96,11 @@ impl Server {
     /// # Errors
     /// The options contradict themselves.
     pub fn new(key: Arc<CertifiedKey>, options: &ServerOptions) -> Result<Self, Error> {
+        let leaf = key.cert.first().map_or(&[][..], AsRef::as_ref).into();
         let mut config = ServerConfig::builder_with_provider(options.provider.clone())
             .with_protocol_versions(&options.versions)?
             .with_client_cert_verifier(options.client_verifier.clone())
-            .with_cert_resolver(Arc::new(SingleCertAndKey::from(key.clone())));
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
         config.ignore_client_order = options.prefer_server_order;
         config.enable_secret_extraction = true;
         config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -108,16 +109,16 @@ impl Server {
             None => config.send_tls13_tickets = 0,
         }
         if options.alpn.is_empty() {
-            return Ok(Server { key, config: Arc::new(config), without_alpn: None });
+            return Ok(Server { leaf, config: Arc::new(config), without_alpn: None });
         }
         let without_alpn = Some(Arc::new(config.clone()));
         config.alpn_protocols.clone_from(&options.alpn);
-        Ok(Server { key, config: Arc::new(config), without_alpn })
+        Ok(Server { leaf, config: Arc::new(config), without_alpn })
     }
 
     /// Its own certificate, in DER.
-    pub fn leaf(&self) -> &[u8] {
-        self.key.cert.first().map_or(&[], AsRef::as_ref)
+    pub fn leaf(&self) -> &Arc<[u8]> {
+        &self.leaf
     }
 
     /// For a client that offers these application protocols.

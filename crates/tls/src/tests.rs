@@ -57,7 +57,8 @@ fn both_sides_agree_and_understand_each_other_in_every_suite() {
         assert_eq!((of_server.suite, of_server.version), (of_client.suite, of_client.version));
         assert!(!of_server.cipher().is_empty());
         assert_eq!(of_server.sni.as_deref(), Some("a.example"));
-        assert_eq!(of_client.peer_chain.len(), 1);
+        assert_eq!(of_client.peer_leaf(), of_server.own_leaf());
+        assert!(of_client.peer_leaf().is_some() && of_server.peer_leaf().is_none());
         for text in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[7; MAX_PLAINTEXT], b"x"] {
             carry(&mut client, &mut server, text);
             carry(&mut server, &mut client, text);

@@ -36,8 +36,8 @@ fn info() -> Info {
         resumed: false,
         sni: Some("a.example".into()),
         alpn: Some((*b"http/1.1").into()),
-        peer_chain: [].into(),
-        own: None,
+        peer_leaf: None,
+        own_leaf: None,
         fingerprint: Some(Box::new(fingerprint(true))),
     }
 }
@@ -70,10 +70,10 @@ fn without_tls_all_is_unset() {
 
 #[test]
 fn the_connection_and_the_servers_certificate() {
-    let own = Info { own: Some(Both::new().make_server()), ..info() };
+    let own = Info { own_leaf: Some(Both::new().make_server().leaf().clone()), ..info() };
     let expected = "true|TLSv1.3|TLS_AES_128_GCM_SHA256|X25519|a.example|http/1.1|ecdsa-with-SHA256|EC256|false";
     assert_eq!(said(NAMES, Method::Recv, Some(own)), expected);
-    let origins = Info { peer_chain: [certificate("a.example")].into(), resumed: true, ..info() };
+    let origins = Info { peer_leaf: Some(certificate("a.example")), resumed: true, ..info() };
     assert_eq!(said(NAMES, Method::BackendResponse, Some(origins)), expected.replace("false", "true"));
     let bare = Info { version: Version::Tls12, suite: 0xc02b, group: 0, sni: None, alpn: None, ..info() };
     assert_eq!(said(NAMES, Method::Recv, Some(bare)), "true|TLSv1.2|ECDHE-ECDSA-AES128-GCM-SHA256||||||false");
@@ -82,7 +82,7 @@ fn the_connection_and_the_servers_certificate() {
 #[test]
 fn the_clients_certificate() {
     let der = certificate("alice");
-    let with = Info { peer_chain: [der.clone()].into(), ..info() };
+    let with = Info { peer_leaf: Some(der.clone()), ..info() };
     assert_eq!(
         said(CLIENT, Method::Recv, Some(with.clone())),
         "true|SUCCESS|CN=alice|CN=alice|01AB|DNS:alice|Tue, 01 Jan 2030 00:00:00 GMT"
@@ -112,7 +112,7 @@ fn the_clients_program() {
 
 #[test]
 fn an_origins_certificate_is_no_clients() {
-    let origins = Info { peer_chain: [certificate("a.example")].into(), fingerprint: None, ..info() };
+    let origins = Info { peer_leaf: Some(certificate("a.example")), fingerprint: None, ..info() };
     let of_client = format!("{CLIENT} + \"|\" + tls.client_cert() + tls.ja3_hash() + tls.ja4()");
     let said = said(&of_client, Method::BackendResponse, Some(origins));
     assert_eq!(said, "false|NONE|||||Thu, 01 Jan 1970 00:00:00 GMT|");
@@ -123,10 +123,10 @@ fn vcl_for_a_terminator_goes_on() {
     let all = "proxy.is_ssl() + \"|\" + proxy.ssl_version() + \"|\" + proxy.ssl_cipher() + \"|\" + proxy.authority() + \"|\" + proxy.alpn() + \
                \"|\" + proxy.cert_sign() + \"|\" + proxy.cert_key() + \"|\" + proxy.client_has_cert_sess() + proxy.client_has_cert_conn() + \
                \"|\" + proxy.client_cert_cn() + \"|\" + proxy.ssl_verify_result()";
-    let own = Info { own: Some(Both::new().make_server()), ..info() };
+    let own = Info { own_leaf: Some(Both::new().make_server().leaf().clone()), ..info() };
     let expected = "true|TLSv1.3|TLS_AES_128_GCM_SHA256|a.example|http/1.1|ecdsa-with-SHA256|EC256|falsefalse||0";
     assert_eq!(said(all, Method::Recv, Some(own.clone())), expected);
-    let known = Info { peer_chain: [certificate("alice")].into(), ..own };
+    let known = Info { peer_leaf: Some(certificate("alice")), ..own };
     assert_eq!(said(all, Method::Recv, Some(known)), expected.replace("falsefalse|", "truetrue|alice"));
     assert_eq!(said(all, Method::Recv, None), "false|||||||falsefalse||0");
 }
