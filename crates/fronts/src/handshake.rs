@@ -3,7 +3,7 @@
 //! found, and who speaks no TLS is told so.
 //!
 //! Until it has said hello a connection holds what it has sent, 16 KB at most. All of it has `tls_handshake_timeout`, and a thread has
-//! so many of them at once ([`MAX_IN_PROGRESS`]); those beyond are closed without a word.
+//! so many of them at once ([`MAX_IN_PROGRESS`]), which hold so much in all ([`MAX_BYTES`]); those beyond are closed without a word.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,7 +13,7 @@ use engine::Sess;
 use net::{HandshakeError, Stream};
 use rt::Instant;
 use tables::close::SessClose;
-use tls::hello::{ClientHello, Finder, Fingerprint, HelloError};
+use tls::hello::{ClientHello, Finder, Fingerprint, HelloError, Outline};
 use tls::{Handshake, Info, NoCertificate, Server};
 
 use crate::conn::Conn;
@@ -23,23 +23,44 @@ mod report;
 /// What is read at once: most hellos are shorter.
 const READ: usize = 2048;
 
-/// Handshakes that a thread has in progress: each may hold a hello.
+/// Handshakes that a thread has in progress.
 const MAX_IN_PROGRESS: u32 = 10_000;
 
+/// What they hold in all: hellos, and what answering them takes. It is all of the first limit with usual hellos.
+const MAX_BYTES: usize = 160 << 20;
+
 thread_local! {
-    static IN_PROGRESS: Cell<u32> = const { Cell::new(0) };
+    static IN_PROGRESS: Cell<(u32, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// One of those in progress.
-pub(crate) struct InProgress;
+/// One of those in progress, and what it holds.
+pub(crate) struct InProgress {
+    bytes: usize,
+}
 
 impl InProgress {
-    pub(crate) fn begin() -> Option<Self> {
-        IN_PROGRESS.with(|count| {
-            (count.get() < MAX_IN_PROGRESS).then(|| {
-                count.set(count.get() + 1);
-                InProgress
-            })
+    pub(crate) fn begin() -> Result<Self, Failure> {
+        IN_PROGRESS.with(|all| {
+            let (count, bytes) = all.get();
+            if count == MAX_IN_PROGRESS {
+                return Err(Failure::TooMany);
+            }
+            all.set((count + 1, bytes));
+            Ok(InProgress { bytes: 0 })
+        })
+    }
+
+    /// It holds so many bytes now. Less than before is forgotten: who has filled a buffer once may do so again.
+    pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
+        let more = bytes.saturating_sub(self.bytes);
+        IN_PROGRESS.with(|all| {
+            let (count, held) = all.get();
+            if held + more > MAX_BYTES {
+                return Err(Failure::TooMany);
+            }
+            all.set((count, held + more));
+            self.bytes += more;
+            Ok(())
         })
     }
 }
@@ -47,7 +68,10 @@ impl InProgress {
 impl Drop for InProgress {
     fn drop(&mut self) {
         // A thread that is ending counts no more.
-        let _ = IN_PROGRESS.try_with(|count| count.set(count.get() - 1));
+        let _ = IN_PROGRESS.try_with(|all| {
+            let (count, bytes) = all.get();
+            all.set((count - 1, bytes - self.bytes));
+        });
     }
 }
 
@@ -60,6 +84,8 @@ pub(crate) enum Failure {
     NoCertificate(NoCertificate, Option<Box<str>>),
     /// The handshake came to nothing.
     Handshake(HandshakeError),
+    /// There are more of them than a thread takes, or they hold more.
+    TooMany,
 }
 
 impl fmt::Display for Failure {
@@ -71,6 +97,7 @@ impl fmt::Display for Failure {
             }
             Failure::NoCertificate(error, _) => error.fmt(f),
             Failure::Handshake(error) => error.fmt(f),
+            Failure::TooMany => f.write_str("too many handshakes in progress"),
         }
     }
 }
@@ -78,7 +105,7 @@ impl fmt::Display for Failure {
 /// What is done with a client that said hello.
 struct Chosen {
     handshake: Handshake,
-    fingerprint: Box<Fingerprint>,
+    hello: Outline,
     /// It only wants to see a certificate, and no request may follow (RFC 8737 3).
     is_challenge: bool,
 }
@@ -86,18 +113,7 @@ struct Chosen {
 /// Puts TLS on the connection. `Err`: it has to end for that reason, and the client has been told why.
 pub(crate) async fn receive(conn: &mut Conn) -> Result<(), SessClose> {
     let sess = conn.sess.clone();
-    let Some(_in_progress) = InProgress::begin() else {
-        sess.engine.main.sess_dropped.inc();
-        return Err(SessClose::Overload);
-    };
-    let deadline = Instant::now() + sess.engine.params.load().tls_handshake_timeout;
-    let done = match begin(conn, &sess, deadline).await {
-        Ok(chosen) => {
-            let is_challenge = chosen.is_challenge;
-            carry_out(conn, &sess, chosen, deadline).await.map(|()| is_challenge)
-        }
-        Err(failure) => Err(failure),
-    };
+    let done = shake_hands(conn, &sess).await;
     conn.idle_since = Instant::now();
     match done {
         Ok(false) => Ok(()),
@@ -109,9 +125,20 @@ pub(crate) async fn receive(conn: &mut Conn) -> Result<(), SessClose> {
         Err(failure) => {
             report::failed(&sess, &failure);
             // As release 9: why is in the log.
-            Err(SessClose::RxBad)
+            Err(if matches!(failure, Failure::TooMany) { SessClose::Overload } else { SessClose::RxBad })
         }
     }
+}
+
+/// From the first byte to the last. Whether that was all that the client wanted.
+async fn shake_hands(conn: &mut Conn, sess: &Sess) -> Result<bool, Failure> {
+    let mut in_progress = InProgress::begin()?;
+    let deadline = Instant::now() + sess.engine.params.load().tls_handshake_timeout;
+    let chosen = begin(conn, sess, &mut in_progress, deadline).await?;
+    // The hello is there twice: as it came, and as numbers.
+    in_progress.hold(2 * conn.input.capacity() + chosen.handshake.may_hold())?;
+    let is_challenge = chosen.is_challenge;
+    carry_out(conn, sess, chosen, deadline).await.map(|()| is_challenge)
 }
 
 /// Why a session is over that ends for the reason `close`: who changes what is sealed, or ends it by an alert, looks to the codec
@@ -127,7 +154,12 @@ pub(crate) fn why_it_ended(conn: &Conn, close: SessClose) -> SessClose {
 }
 
 /// Reads the hello, and finds out who we are to this client.
-async fn begin(conn: &mut Conn, sess: &Sess, deadline: Instant) -> Result<Chosen, Failure> {
+async fn begin(
+    conn: &mut Conn,
+    sess: &Sess,
+    in_progress: &mut InProgress,
+    deadline: Instant,
+) -> Result<Chosen, Failure> {
     let mut finder = Finder::default();
     loop {
         let chosen = match finder.find(&conn.input) {
@@ -141,7 +173,7 @@ async fn begin(conn: &mut Conn, sess: &Sess, deadline: Instant) -> Result<Chosen
         let stream = conn.stream.as_ref().expect(crate::conn::AFTER_PIPE);
         match stream.read_more(&mut conn.input, READ, Some(deadline)).await {
             Ok(0) => return Err(Failure::Handshake(HandshakeError::Closed)),
-            Ok(_) => {}
+            Ok(_) => in_progress.hold(conn.input.capacity())?,
             Err(error) => return Err(Failure::Handshake(error.into())),
         }
     }
@@ -156,10 +188,9 @@ fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, Failure> {
         false => find(sess, name.as_deref()),
     };
     let server = server.map_err(|none| Failure::NoCertificate(none, hello.server_name().map(Into::into)))?;
-    let handshake = Handshake::server(&server, hello.server_name(), hello.alpn())
-        .map_err(|error| Failure::Handshake(HandshakeError::Tls(error)))?;
-    let fingerprint = Box::new(Fingerprint::new(&hello, sess.engine.params.load().tls_ja3));
-    Ok(Chosen { handshake, fingerprint, is_challenge })
+    let handshake =
+        Handshake::answering(&server, &hello).map_err(|error| Failure::Handshake(HandshakeError::Tls(error)))?;
+    Ok(Chosen { handshake, hello: Outline::new(&hello), is_challenge })
 }
 
 /// The certificate for a name; that there is none is noted where certificates are got on demand.
@@ -184,7 +215,7 @@ fn refuse(stream: &Stream, failure: &Failure) {
             error.alert().map_or(Ok(0), |alert| stream.try_write(&tls::record::fatal_alert(alert)))
         }
         Failure::NoCertificate(..) => stream.try_write(&tls::record::fatal_alert(UNRECOGNIZED_NAME)),
-        Failure::Handshake(_) => Ok(0),
+        Failure::Handshake(_) | Failure::TooMany => Ok(0),
     };
 }
 
@@ -204,7 +235,8 @@ async fn carry_out(conn: &mut Conn, sess: &Sess, chosen: Chosen, deadline: Insta
     let input = std::mem::take(&mut conn.input);
     match net::handshake(stream, chosen.handshake, input, Some(deadline)).await {
         Ok((stream, info)) => {
-            let info = Info { fingerprint: Some(chosen.fingerprint), ..info };
+            let fingerprint = Fingerprint::new(&chosen.hello, sess.engine.params.load().tls_ja3);
+            let info = Info { fingerprint: Some(Box::new(fingerprint)), ..info };
             report::done(sess, &info);
             // A session has one handshake.
             let _ = sess.tls.set(Box::new(info));

@@ -10,7 +10,7 @@ mod reader;
 
 pub use error::HelloError;
 pub use finder::{Finder, MAX_RAW_BYTES};
-pub use fingerprint::Fingerprint;
+pub use fingerprint::{Fingerprint, Outline};
 
 use reader::Reader;
 
@@ -21,6 +21,8 @@ mod extension {
     pub(super) const EC_POINT_FORMATS: u16 = 11;
     pub(super) const SIGNATURE_ALGORITHMS: u16 = 13;
     pub(super) const ALPN: u16 = 16;
+    pub(super) const SESSION_TICKET: u16 = 35;
+    pub(super) const PRE_SHARED_KEY: u16 = 41;
     pub(super) const SUPPORTED_VERSIONS: u16 = 43;
 }
 
@@ -91,6 +93,21 @@ impl<'a> ClientHello<'a> {
         numbers(self.versions).filter(|version| !is_grease(*version)).max().unwrap_or(self.version)
     }
 
+    /// Whether it takes TLS 1.3.
+    pub fn offers_tls13(&self) -> bool {
+        numbers(self.versions).any(|version| version == 0x0304)
+    }
+
+    /// The ticket of a session of TLS 1.2 that it wants to take up again.
+    pub fn ticket(&self) -> Option<&'a [u8]> {
+        self.extension(extension::SESSION_TICKET).filter(|ticket| !ticket.is_empty())
+    }
+
+    /// Whether it wants to take up a session of TLS 1.3 again.
+    pub fn has_psk(&self) -> bool {
+        self.extension(extension::PRE_SHARED_KEY).is_some()
+    }
+
     /// The host that the client wants to speak with (SNI): printable ASCII, as the client wrote it, not always a valid name.
     pub fn server_name(&self) -> Option<&'a str> {
         self.server_name
@@ -121,6 +138,11 @@ impl<'a> ClientHello<'a> {
     /// The body of the first extension of a number.
     pub fn extension(&self, wanted: u16) -> Option<&'a [u8]> {
         self.extensions().find(|(kind, _)| *kind == wanted).map(|(_, body)| body)
+    }
+
+    fn point_formats(&self) -> &'a [u8] {
+        let body = self.extension(extension::EC_POINT_FORMATS).and_then(<[u8]>::split_first);
+        body.map_or(&[], |(_, formats)| formats)
     }
 
     /// A list of 16-bit numbers that is all of an extension; empty if it isn't there or isn't one.

@@ -13,6 +13,9 @@ use crate::{Error, ErrorKind, Version};
 
 const TAG: usize = MAX_TAG_LEN;
 
+/// Most that a record of TLS 1.3 carries beside its plaintext (RFC 8446 5.2); TLS 1.2 allows for more, which [`crate::record::whole`] knows.
+const MAX_EXPANSION_13: usize = 256;
+
 /// Most records under one key where the next one costs nothing (RFC 8446 5.5 has 2^24.5 for AES-GCM).
 const MAX_RECORDS: u64 = 1 << 23;
 
@@ -139,6 +142,10 @@ impl Key {
         let (explicit, sealed) = payload.split_at_mut_checked(self.form.nonce_bytes()).ok_or_else(broken)?;
         if self.form == Form::Tls12Gcm {
             nonce[4..].copy_from_slice(explicit);
+        }
+        // Told as what it is, whether it can be opened or not.
+        if self.form == Form::Tls13 && sealed.len() > MAX_PLAINTEXT + MAX_EXPANSION_13 {
+            return Err(Error::new(ErrorKind::Limit, "a record is longer than TLS allows"));
         }
         let plain = sealed.len().checked_sub(TAG).ok_or_else(broken)?;
         let (aad, used) = self.aad(head, plain);

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::default_provider;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerConfig, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{DEFAULT_VERSIONS, SupportedProtocolVersion};
+use rustls::{DEFAULT_VERSIONS, ProtocolVersion, SupportedProtocolVersion};
 
 use crate::Error;
+use crate::hello::ClientHello;
+use crate::tickets::Ticketer;
 
 /// Finds the certificate for a client, as it is configured at that moment.
 pub trait Certificates: Send + Sync + fmt::Debug {
@@ -68,7 +70,7 @@ pub struct ServerOptions {
     pub client_verifier: Arc<dyn ClientCertVerifier>,
     /// What makes sessions resumable. It has to tell apart sessions under other settings: a client that wasn't verified must not
     /// become one that was.
-    pub ticketer: Option<Arc<dyn ProducesTickets>>,
+    pub ticketer: Option<Arc<Ticketer>>,
 }
 
 impl Default for ServerOptions {
@@ -90,6 +92,18 @@ pub struct Server {
     config: Arc<ServerConfig>,
     /// The same for a client that offers application protocols and none of ours: rustls would refuse it.
     without_alpn: Option<Arc<ServerConfig>>,
+    resumption: Option<Resumption>,
+    has_tls13: bool,
+    asks_clients: bool,
+}
+
+/// The same for clients that take up a session again, by which they have tickets.
+struct Resumption {
+    ticketer: Arc<Ticketer>,
+    /// TLS 1.3: one ticket for the one that is used up; a new session has two, as browsers open more than one connection.
+    one_ticket: Arc<ServerConfig>,
+    /// TLS 1.2: none, as the one it has may be used again.
+    no_ticket: Arc<ServerConfig>,
 }
 
 impl Server {
@@ -108,17 +122,22 @@ impl Server {
             Some(ticketer) => config.ticketer = ticketer.clone(),
             None => config.send_tls13_tickets = 0,
         }
-        if options.alpn.is_empty() {
-            return Ok(Server { leaf, config: Arc::new(config), without_alpn: None });
-        }
-        let without_alpn = Some(Arc::new(config.clone()));
+        let without_alpn = (!options.alpn.is_empty()).then(|| Arc::new(config.clone()));
         config.alpn_protocols.clone_from(&options.alpn);
-        Ok(Server { leaf, config: Arc::new(config), without_alpn })
+        let resumption = options.ticketer.as_ref().map(|ticketer| Resumption::new(ticketer, &config));
+        let has_tls13 = options.versions.iter().any(|one| one.version == ProtocolVersion::TLSv1_3);
+        let asks_clients = options.client_verifier.offer_client_auth();
+        Ok(Server { leaf, config: Arc::new(config), without_alpn, resumption, has_tls13, asks_clients })
     }
 
     /// Its own certificate, in DER.
     pub fn leaf(&self) -> &Arc<[u8]> {
         &self.leaf
+    }
+
+    /// Whether clients are asked who they are.
+    pub(crate) fn asks_clients(&self) -> bool {
+        self.asks_clients
     }
 
     /// For a client that offers these application protocols.
@@ -131,6 +150,28 @@ impl Server {
             }
             _ => &self.config,
         }
+    }
+
+    /// For a client that says this.
+    pub(crate) fn config_for(&self, hello: &ClientHello<'_>) -> &Arc<ServerConfig> {
+        let config = self.config(hello.alpn());
+        let Some(resumption) = self.resumption.as_ref().filter(|_| Arc::ptr_eq(config, &self.config)) else {
+            return config;
+        };
+        match self.has_tls13 && hello.offers_tls13() {
+            true if hello.has_psk() => &resumption.one_ticket,
+            false if hello.ticket().is_some_and(|ticket| resumption.ticketer.is_fresh(ticket)) => &resumption.no_ticket,
+            _ => config,
+        }
+    }
+}
+
+impl Resumption {
+    fn new(ticketer: &Arc<Ticketer>, config: &ServerConfig) -> Self {
+        let (mut one_ticket, mut no_ticket) = (config.clone(), config.clone());
+        one_ticket.send_tls13_tickets = 1;
+        no_ticket.ticketer = Arc::new(ticketer.taking());
+        Resumption { ticketer: ticketer.clone(), one_ticket: Arc::new(one_ticket), no_ticket: Arc::new(no_ticket) }
     }
 }
 

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use rustls::version::{TLS12, TLS13};
 
+use crate::hello::{ClientHello, Finder};
 use crate::record::{Content, HEADER, MAX_PLAINTEXT, whole};
 use crate::seal::Key;
-use crate::{Error, ErrorKind, Handshake, Info, Opened, Progress, ServerOptions, Traffic, Version};
+use crate::tickets::{TicketKey, Tickets};
+use crate::{Client, Error, ErrorKind, Handshake, Info, Opened, Progress, Server, ServerOptions, Traffic, Version};
 
 mod against_rustls;
 
@@ -113,7 +115,7 @@ fn application_protocols_are_agreed_on_where_there_is_one_in_common() {
 fn a_ticket_resumes_the_session() {
     for version in [&TLS12, &TLS13] {
         let mut world = World::with_versions(&[version]);
-        world.server.ticketer = Some(rustls::crypto::ring::Ticketer::new().unwrap());
+        world.server.ticketer = Some(crate::testing::ticketer());
         let (server, client) = (world.make_server(), world.make_client());
         let mut resumed = Vec::new();
         for _ in 0..3 {
@@ -127,6 +129,97 @@ fn a_ticket_resumes_the_session() {
         }
         assert_eq!(resumed, [false, true, true]);
     }
+}
+
+/// A connection of this client, whose hello the server has read: whether it was resumed, and how many bytes of tickets it got.
+fn resumption(server: &Arc<Server>, client: &Arc<Client>) -> (bool, usize) {
+    let mut client = Handshake::client(client, "a.example").unwrap();
+    let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+    client.advance(&mut Vec::new(), &mut to_server).unwrap();
+    let hello = Finder::default().find(&to_server).unwrap().unwrap().into_owned();
+    let mut server = Handshake::answering(server, &ClientHello::parse(&hello).unwrap()).unwrap();
+    let (mut server_is, mut client_is, mut in_clear) = (Progress::Waits, Progress::Waits, 0);
+    while server_is == Progress::Waits || client_is == Progress::Waits {
+        if server_is == Progress::Waits {
+            server_is = server.advance(&mut to_server, &mut to_client).unwrap();
+            in_clear += tickets_in_clear(&to_client);
+        }
+        if client_is == Progress::Waits {
+            client_is = client.advance(&mut to_client, &mut to_server).unwrap();
+        }
+    }
+    let sealed = to_client.len();
+    let (mut traffic, info) = client.finish().unwrap();
+    assert_eq!(read_all(&mut traffic, to_client).unwrap(), b"");
+    (info.resumed, in_clear + sealed)
+}
+
+/// Bytes of TLS 1.2's NewSessionTicket in these records.
+fn tickets_in_clear(mut records: &[u8]) -> usize {
+    let mut bytes = 0;
+    while let Ok(Some(length)) = whole(records) {
+        if let [22, _, _, _, _, 4, 0, high, low, ..] = records[..length] {
+            bytes += usize::from(high) << 8 | usize::from(low);
+        }
+        records = &records[length..];
+    }
+    bytes
+}
+
+#[test]
+fn a_session_keeps_its_ticket_until_a_new_key_is_there() {
+    let keys: [TicketKey; 2] = std::array::from_fn(|_| TicketKey::random().unwrap());
+    let tickets = Tickets::default();
+    tickets.replace(&keys[1..]);
+    let mut world = World::with_versions(&[&TLS12]);
+    world.server.ticketer = Some(tickets.bound_to(b""));
+    let (server, client) = (world.make_server(), world.make_client());
+    let (is_resumed, bytes) = resumption(&server, &client);
+    assert!(!is_resumed && bytes > 50);
+    for _ in 0..3 {
+        assert_eq!(resumption(&server, &client), (true, 0));
+    }
+    tickets.replace(&keys);
+    let (is_resumed, bytes) = resumption(&server, &client);
+    assert!(is_resumed && bytes > 50);
+    assert_eq!(resumption(&server, &client), (true, 0));
+    // A key that isn't there any more: a new session, and after it the client has no ticket to show.
+    tickets.replace(&[TicketKey::random().unwrap()]);
+    assert!(!resumption(&server, &client).0);
+    assert_eq!(resumption(&server, &client), (true, 0));
+}
+
+#[test]
+fn a_session_of_tls_13_gets_one_ticket_for_the_one_it_used() {
+    let mut world = World::with_versions(&[&TLS13]);
+    world.server.ticketer = Some(crate::testing::ticketer());
+    let (server, client) = (world.make_server(), world.make_client());
+    let (is_resumed, two) = resumption(&server, &client);
+    assert!(!is_resumed && two > 100);
+    for _ in 0..4 {
+        let (is_resumed, one) = resumption(&server, &client);
+        assert!(is_resumed && one > 50 && one < two * 2 / 3, "{one} of {two} bytes");
+    }
+}
+
+#[test]
+fn a_clients_message_has_a_bound() {
+    let (server, _) = World::new().both();
+    let mut server = server.unwrap();
+    // A hello of 64 KB in records of 1 KB.
+    let mut records = Vec::new();
+    for n in 0..64 {
+        records.extend_from_slice(&[22, 3, 1, 4, 0]);
+        records.extend_from_slice(&[
+            if n == 0 { 1 } else { 0 },
+            if n == 0 { 0 } else { 3 },
+            if n == 0 { 0xf0 } else { 3 },
+        ]);
+        records.resize(records.len() + 1021, 0);
+    }
+    let length = records.len();
+    assert_eq!(server.advance(&mut records, &mut Vec::new()).unwrap_err().kind(), ErrorKind::Limit);
+    assert!(length - records.len() <= 24 * 1024, "{} bytes were taken", length - records.len());
 }
 
 #[test]
@@ -309,6 +402,26 @@ fn negotiating_again_is_declined_once() {
     carry(&mut client, &mut server, b"it goes on");
     let record = client.seal_as(Content::Handshake, &hello);
     assert_eq!(opened(&mut server, record).0, Err(ErrorKind::Protocol));
+}
+
+#[test]
+fn a_record_that_is_too_long_is_told_so() {
+    for (version, most) in [(&TLS12, 2048), (&TLS13, 256)] {
+        for (more, expected) in [(0, ErrorKind::Decrypt), (1, ErrorKind::Limit)] {
+            let ((mut server, _), _) = World::with_versions(&[version]).connect();
+            let length = MAX_PLAINTEXT + most + more;
+            let [high, low] = (length as u16).to_be_bytes();
+            let mut record = vec![23, 3, 3, high, low];
+            record.resize(HEADER + length, b'x');
+            let error = match whole(&record) {
+                Ok(_) => server.open(&mut record, &mut Vec::new()).unwrap_err(),
+                Err(error) => error,
+            };
+            assert_eq!(error.kind(), expected, "{version:?} {more}");
+            // record_overflow
+            assert!(expected == ErrorKind::Decrypt || error.alert() == Some(22));
+        }
+    }
 }
 
 #[test]

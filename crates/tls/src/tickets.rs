@@ -153,23 +153,38 @@ impl Tickets {
     }
 
     /// Tickets for one place: `binding` is all that has to be the same where they are taken.
-    pub fn bound_to(&self, binding: &[u8]) -> Arc<dyn ProducesTickets> {
+    pub fn bound_to(&self, binding: &[u8]) -> Arc<Ticketer> {
         let binding = digest(&SHA256, binding).as_ref().try_into().expect("SHA-256 has 32 bytes");
-        Arc::new(Ticketer { tickets: self.clone(), binding, random: SystemRandom::new() })
+        Arc::new(Ticketer { tickets: self.clone(), binding, random: SystemRandom::new(), makes_new: true })
     }
 }
 
 /// Makes and takes the tickets of one place: the key's name, a nonce, the sealed session.
-#[derive(Debug)]
-struct Ticketer {
+#[derive(Debug, Clone)]
+pub struct Ticketer {
     tickets: Tickets,
     binding: [u8; 32],
     random: SystemRandom,
+    /// Whether clients hear that there are tickets to be had.
+    makes_new: bool,
+}
+
+impl Ticketer {
+    /// One that takes tickets and makes none: a session of TLS 1.2 that is taken up by it goes on with the ticket it came with.
+    pub(crate) fn taking(&self) -> Ticketer {
+        Ticketer { makes_new: false, ..self.clone() }
+    }
+
+    /// Whether the ticket looks like one of the key that new ones are made with, so that its holder needs no other (as with OpenSSL). Anybody
+    /// can write that key's name: who does, and is wrong, gets no ticket.
+    pub(crate) fn is_fresh(&self, ticket: &[u8]) -> bool {
+        self.tickets.0.load().first().is_some_and(|ready| ticket.starts_with(&ready.name))
+    }
 }
 
 impl ProducesTickets for Ticketer {
     fn enabled(&self) -> bool {
-        !self.tickets.0.load().is_empty()
+        self.makes_new && !self.tickets.0.load().is_empty()
     }
 
     fn lifetime(&self) -> u32 {

@@ -268,7 +268,8 @@ impl Traffic {
             _ => return Err(unexpected("a handshake message after the handshake")),
         }
         if length > MAX_MESSAGE {
-            return Err(Error::new(ErrorKind::Limit, "a handshake message is longer than is taken"));
+            let error = Error::new(ErrorKind::Limit, "a handshake message is longer than is taken");
+            return Err(error.by_alert(AlertDescription::DecodeError));
         }
         Ok(rest.split_at_checked(length).map(|(body, after)| (kind, body, after)))
     }

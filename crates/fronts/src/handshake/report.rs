@@ -71,7 +71,7 @@ fn reason(failure: &Failure) -> Option<Reason> {
         Failure::NoCertificate(NoCertificate::NothingLoaded, _) => return None,
         Failure::NoCertificate(NoCertificate::UnknownName, _) => Reason::ServerName,
         Failure::NoCertificate(NoCertificate::Broken(_), _) => Reason::Internal,
-        Failure::Handshake(HandshakeError::Timeout | HandshakeError::Os(_)) => return None,
+        Failure::Handshake(HandshakeError::Timeout | HandshakeError::Os(_)) | Failure::TooMany => return None,
         Failure::Handshake(HandshakeError::Closed) => Reason::Eof,
         Failure::Handshake(HandshakeError::Tls(error)) => of_kind(error.kind()),
     })
@@ -110,6 +110,7 @@ fn counter<'a>(main: &'a Main, failure: &Failure) -> &'a Counter {
         Failure::Hello(_) => &main.tls_fail_protocol,
         Failure::NoCertificate(NoCertificate::NothingLoaded | NoCertificate::UnknownName, _) => &main.tls_fail_name,
         Failure::NoCertificate(NoCertificate::Broken(_), _) => &main.tls_fail_internal,
+        Failure::TooMany => &main.sess_dropped,
         Failure::Handshake(HandshakeError::Timeout) => &main.tls_fail_timeout,
         Failure::Handshake(HandshakeError::Closed | HandshakeError::Os(_)) => &main.tls_fail_closed,
         Failure::Handshake(HandshakeError::Tls(error)) => match error.kind() {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What a ClientHello tells of the program that sent it: JA3, a text of its numbers in their order, and JA4, whose parts are sorted, since
 //! browsers shuffle their extensions.
+//!
+//! Anybody can send a hello, and texts and hashes cost more than the rest of reading it: they are made once the handshake is done, of
+//! the numbers that are kept until then ([`Outline`]).
 
 use std::fmt::Write;
 
@@ -12,6 +15,57 @@ use super::{ClientHello, extension, is_grease};
 /// A JA3 text may have so many bytes; a client whose hello makes a longer one is none that a list knows, and has none.
 const MAX_JA3_BYTES: usize = 4096;
 
+/// The numbers of a hello without GREASE, as it had them: less than the hello itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outline {
+    version: u16,
+    newest_version: u16,
+    has_name: bool,
+    protocol: [char; 2],
+    /// All lists, one behind the other.
+    numbers: Box<[u16]>,
+    /// Where each begins, and where the last one ends.
+    bounds: [usize; LISTS + 1],
+}
+
+/// Lists of an [`Outline`], in their order.
+const LISTS: usize = 5;
+const CIPHERS: usize = 0;
+const EXTENSIONS: usize = 1;
+const GROUPS: usize = 2;
+const SCHEMES: usize = 3;
+const POINT_FORMATS: usize = 4;
+
+impl Outline {
+    /// Of a hello that came by TCP.
+    pub fn new(hello: &ClientHello<'_>) -> Self {
+        let (mut numbers, mut bounds) = (Vec::new(), [0; LISTS + 1]);
+        let meant = |number: &u16| !is_grease(*number);
+        for list in 0..LISTS {
+            match list {
+                CIPHERS => numbers.extend(hello.ciphers().filter(meant)),
+                EXTENSIONS => numbers.extend(hello.extensions().map(|(kind, _)| kind).filter(meant)),
+                GROUPS => numbers.extend(hello.numbers_of(extension::SUPPORTED_GROUPS).filter(meant)),
+                SCHEMES => numbers.extend(hello.numbers_of(extension::SIGNATURE_ALGORITHMS).filter(meant)),
+                _ => numbers.extend(hello.point_formats().iter().map(|format| u16::from(*format))),
+            }
+            bounds[list + 1] = numbers.len();
+        }
+        Outline {
+            version: hello.version(),
+            newest_version: hello.newest_version(),
+            has_name: hello.server_name().is_some(),
+            protocol: protocol_ends(hello.alpn().next().unwrap_or_default()),
+            numbers: numbers.into(),
+            bounds,
+        }
+    }
+
+    fn list(&self, number: usize) -> &[u16] {
+        &self.numbers[self.bounds[number]..self.bounds[number + 1]]
+    }
+}
+
 /// A client's fingerprints. They say which program it may be, never who it is: anybody can send the hello of another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
@@ -20,8 +74,8 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Of a hello that came by TCP; JA3 only if it is wanted.
-    pub fn new(hello: &ClientHello<'_>, with_ja3: bool) -> Self {
+    /// Of the program that sent such a hello; JA3 only if it is wanted.
+    pub fn new(hello: &Outline, with_ja3: bool) -> Self {
         Fingerprint { ja3: with_ja3.then(|| ja3(hello)).flatten(), ja4: ja4(hello).into_boxed_str() }
     }
 
@@ -43,18 +97,16 @@ impl Fingerprint {
     }
 }
 
-fn ja3(hello: &ClientHello<'_>) -> Option<Box<str>> {
-    let mut text = hello.version().to_string();
-    let formats = hello.extension(extension::EC_POINT_FORMATS).and_then(|body| body.split_first());
-    push_decimal(&mut text, hello.ciphers().filter(|number| !is_grease(*number)))?;
-    push_decimal(&mut text, hello.extensions().map(|(kind, _)| kind).filter(|number| !is_grease(*number)))?;
-    push_decimal(&mut text, hello.numbers_of(extension::SUPPORTED_GROUPS).filter(|number| !is_grease(*number)))?;
-    push_decimal(&mut text, formats.map_or(&[][..], |(_, formats)| formats).iter().map(|format| u16::from(*format)))?;
+fn ja3(hello: &Outline) -> Option<Box<str>> {
+    let mut text = hello.version.to_string();
+    for list in [CIPHERS, EXTENSIONS, GROUPS, POINT_FORMATS] {
+        push_decimal(&mut text, hello.list(list))?;
+    }
     Some(text.into_boxed_str())
 }
 
 /// `,` and the numbers with `-` between them; nothing if they are too many.
-fn push_decimal(text: &mut String, numbers: impl Iterator<Item = u16>) -> Option<()> {
+fn push_decimal(text: &mut String, numbers: &[u16]) -> Option<()> {
     let mut separator = ',';
     for number in numbers {
         let _ = write!(text, "{separator}{number}");
@@ -69,30 +121,39 @@ fn push_decimal(text: &mut String, numbers: impl Iterator<Item = u16>) -> Option
     Some(())
 }
 
-fn ja4(hello: &ClientHello<'_>) -> String {
-    let mut ciphers: Vec<u16> = hello.ciphers().filter(|number| !is_grease(*number)).collect();
-    let mut extensions: Vec<u16> =
-        hello.extensions().map(|(kind, _)| kind).filter(|number| !is_grease(*number)).collect();
-    let mut text = format!(
-        "t{}{}{:02}{:02}",
-        version_name(hello.newest_version()),
-        if hello.server_name().is_some() { 'd' } else { 'i' },
-        ciphers.len().min(99),
-        extensions.len().min(99)
-    );
-    text.extend(protocol_ends(hello.alpn().next().unwrap_or_default()));
-    ciphers.sort_unstable();
-    push_hash(&mut text, &hex_list(ciphers));
-    extensions.retain(|kind| ![extension::SERVER_NAME, extension::ALPN].contains(kind));
-    extensions.sort_unstable();
-    let mut list = hex_list(extensions);
-    let schemes = hex_list(hello.numbers_of(extension::SIGNATURE_ALGORITHMS).filter(|number| !is_grease(*number)));
+fn ja4(hello: &Outline) -> String {
+    let (ciphers, extensions) = (hello.list(CIPHERS), hello.list(EXTENSIONS));
+    let mut text = String::with_capacity(JA4_BYTES);
+    text.push('t');
+    text.push_str(version_name(hello.newest_version));
+    text.push(if hello.has_name { 'd' } else { 'i' });
+    push_count(&mut text, ciphers.len());
+    push_count(&mut text, extensions.len());
+    text.extend(hello.protocol);
+    push_hash(&mut text, &hex_list(&sorted(ciphers, |_| true)));
+    let is_listed = |kind: u16| ![extension::SERVER_NAME, extension::ALPN].contains(&kind);
+    let mut list = hex_list(&sorted(extensions, is_listed));
+    let schemes = hello.list(SCHEMES);
     if !list.is_empty() && !schemes.is_empty() {
         list.push('_');
-        list.push_str(&schemes);
+        list.push_str(&hex_list(schemes));
     }
     push_hash(&mut text, &list);
     text
+}
+
+const JA4_BYTES: usize = 36;
+
+fn sorted(numbers: &[u16], is_listed: impl Fn(u16) -> bool) -> Vec<u16> {
+    let mut list: Vec<u16> = numbers.iter().copied().filter(|number| is_listed(*number)).collect();
+    list.sort_unstable();
+    list
+}
+
+/// Two digits: nobody has a hundred.
+fn push_count(text: &mut String, count: usize) {
+    let count = count.min(99) as u32;
+    text.extend([count / 10, count % 10].map(|digit| char::from_digit(digit, 10).unwrap_or('0')));
 }
 
 fn version_name(version: u16) -> &'static str {
@@ -113,14 +174,22 @@ fn protocol_ends(name: &[u8]) -> [char; 2] {
     if first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric() {
         return [first.into(), last.into()];
     }
-    let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
-    [digit(first >> 4), digit(last & 0x0f)]
+    [HEX[usize::from(first >> 4)].into(), HEX[usize::from(last & 0x0f)].into()]
 }
 
-fn hex_list(numbers: impl IntoIterator<Item = u16>) -> String {
-    let mut list = String::new();
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+fn push_hex(text: &mut String, byte: u8) {
+    text.extend([byte >> 4, byte & 0x0f].map(|digit| char::from(HEX[usize::from(digit)])));
+}
+
+fn hex_list(numbers: &[u16]) -> String {
+    let mut list = String::with_capacity(numbers.len() * "0000,".len());
     for number in numbers {
-        let _ = write!(list, "{}{number:04x}", if list.is_empty() { "" } else { "," });
+        if !list.is_empty() {
+            list.push(',');
+        }
+        number.to_be_bytes().into_iter().for_each(|byte| push_hex(&mut list, byte));
     }
     list
 }
@@ -135,8 +204,7 @@ fn push_hash(text: &mut String, list: &str) {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    let mut text = String::with_capacity(bytes.len() * 2);
+    bytes.iter().for_each(|byte| push_hex(&mut text, *byte));
+    text
 }

@@ -91,7 +91,7 @@ fn example() -> Made {
 }
 
 fn fingerprint(made: &Made) -> Fingerprint {
-    Fingerprint::new(&ClientHello::parse(&made.message()).unwrap(), true)
+    Fingerprint::new(&Outline::new(&ClientHello::parse(&made.message()).unwrap()), true)
 }
 
 #[test]
@@ -311,7 +311,7 @@ proptest! {
         prop_assert_eq!(hello.extensions().map(|(kind, body)| (kind, body.to_vec())).collect::<Vec<_>>(), made.extensions.clone());
         let name = made.extensions.iter().find(|(kind, _)| *kind == 0).map(|(_, body)| String::from_utf8(body[5..].to_vec()).unwrap());
         prop_assert_eq!(hello.server_name(), name.as_deref());
-        Fingerprint::new(&hello, true);
+        Fingerprint::new(&Outline::new(&hello), true);
     }
 
     #[test]
@@ -326,7 +326,7 @@ proptest! {
             }
         }
         if let Ok(hello) = ClientHello::parse(&raw) {
-            Fingerprint::new(&hello, true);
+            Fingerprint::new(&Outline::new(&hello), true);
         }
     }
 
@@ -338,7 +338,7 @@ proptest! {
         if let Ok(hello) = ClientHello::parse(&message) {
             let lengths: usize = hello.extensions().map(|(_, body)| body.len() + 4).sum();
             prop_assert_eq!(lengths, hello.extensions.len(), "what was accepted is read to its end");
-            Fingerprint::new(&hello, true);
+            Fingerprint::new(&Outline::new(&hello), true);
         }
     }
 }

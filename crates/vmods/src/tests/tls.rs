@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What VCL sees of TLS connections.
 
-use ::tls::hello::{ClientHello, Fingerprint};
+use ::tls::hello::{ClientHello, Fingerprint, Outline};
 use ::tls::testing::World as Both;
 use ::tls::{Info, Version};
 use rcgen::{CertificateParams, DnType, KeyPair};
@@ -25,7 +25,7 @@ fn certificate(name: &str) -> Box<[u8]> {
 /// A hello of TLS 1.2 with two ciphers and one extension (of no length).
 fn fingerprint(with_ja3: bool) -> Fingerprint {
     let hello = [&[3, 3][..], &[7; 32], &[0, 0, 4, 0x13, 0x01, 0xc0, 0x2b, 1, 0, 0, 4, 0, 23, 0, 0]].concat();
-    Fingerprint::new(&ClientHello::parse(&hello).unwrap(), with_ja3)
+    Fingerprint::new(&Outline::new(&ClientHello::parse(&hello).unwrap()), with_ja3)
 }
 
 fn info() -> Info {

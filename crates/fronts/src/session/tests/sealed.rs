@@ -8,6 +8,7 @@ use tls::testing::World as Tls;
 use tls::{ErrorKind, Handshake};
 
 use super::*;
+use crate::handshake::InProgress;
 
 fn soon() -> Option<Instant> {
     Some(Instant::now() + std::time::Duration::from_secs(20))
@@ -174,10 +175,34 @@ fn a_record_that_was_changed_ends_the_session() {
 #[test]
 fn there_is_a_bound_on_handshakes_in_progress() {
     let main = session(World::with_tls(&[], false, &Tls::new()), |end| async move {
-        let held: Vec<_> = std::iter::from_fn(crate::handshake::InProgress::begin).collect();
+        let held: Vec<_> = std::iter::from_fn(|| InProgress::begin().ok()).collect();
         assert_eq!(held.len(), 10_000);
         assert_eq!(all(end).await, b"");
     });
     assert_eq!((main.sess_dropped.get(), main.sc_overload.get()), (1, 1));
-    assert!(crate::handshake::InProgress::begin().is_some());
+    assert!(InProgress::begin().is_ok());
+}
+
+#[test]
+fn there_is_a_bound_on_what_handshakes_hold() {
+    const HELLO: usize = 20 << 10;
+    let tls = Tls::new();
+    let main = session(World::with_tls(&[], false, &tls), |end| async move {
+        let mut held = Vec::new();
+        while let Ok(mut one) = InProgress::begin() {
+            if one.hold(HELLO).is_err() {
+                break;
+            }
+            held.push(one);
+        }
+        assert_eq!(held.len() * HELLO, 160 << 20);
+        // The hello itself is too much.
+        let (_, as_client) = tls.both();
+        let mut hello = Vec::new();
+        as_client.unwrap().advance(&mut Vec::new(), &mut hello).unwrap();
+        end.try_write(&hello).unwrap();
+        assert_eq!(all(end).await, b"");
+    });
+    assert_eq!((main.sess_dropped.get(), main.sc_overload.get(), main.tls_fail.get()), (1, 1, 1));
+    assert!(InProgress::begin().unwrap().hold(160 << 20).is_ok(), "all is given back");
 }
