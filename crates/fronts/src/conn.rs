@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A connection between its requests: all that an idle one holds, and its end.
 
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use engine::Sess;
@@ -77,12 +78,15 @@ impl Conn {
     pub(crate) fn finish(&mut self, state: CloseState) -> bool {
         self.input = Vec::new();
         let Some(stream) = self.stream.as_ref().filter(|_| !state.is_reset) else { return false };
-        let is_sending = state.is_sending || state.has_input;
+        // What stands behind a record that can't be opened is unread input, too.
+        let is_sending = state.is_sending || state.has_input || stream.tls_fault().is_some();
         // With TLS the end itself has to be said.
         if is_sending || stream.is_sealed() {
             stream.shutdown_write();
         }
+        let has_ended = stream.poll_ended(&mut Context::from_waker(Waker::noop())).is_ready();
         match drain(stream) {
+            DrainOutcome::Ended | DrainOutcome::Waits { seen: 0 } if !has_ended => true,
             DrainOutcome::Ended => false,
             DrainOutcome::Waits { seen: 0 } => is_sending,
             DrainOutcome::Waits { .. } | DrainOutcome::Goes => {
@@ -92,7 +96,8 @@ impl Conn {
         }
     }
 
-    /// Reads on while the client sends what nobody wants: until it ends or pauses, and not for ever.
+    /// Reads on while the client sends what nobody wants, and tells it the end where that was more than its socket took: until it ends or
+    /// pauses, and not for ever.
     pub(crate) async fn linger(&self) {
         const PAUSE: Duration = Duration::from_secs(5);
         const MAX: Duration = Duration::from_secs(30);
@@ -101,11 +106,18 @@ impl Conn {
         loop {
             let now = Instant::now();
             match drain(stream) {
-                DrainOutcome::Ended => return,
+                DrainOutcome::Ended => {
+                    let _ = rt::timeout_at(until.min(now + PAUSE), poll_fn(|cx| stream.poll_ended(cx))).await;
+                    return;
+                }
                 _ if now >= until => return,
                 DrainOutcome::Goes => rt::yield_now().await,
                 DrainOutcome::Waits { .. } => {
-                    if !matches!(rt::timeout_at(until.min(now + PAUSE), stream.readable()).await, Ok(Ok(()))) {
+                    let more = poll_fn(|cx| {
+                        let _ = stream.poll_ended(cx);
+                        unread(stream).poll_readable(cx)
+                    });
+                    if !matches!(rt::timeout_at(until.min(now + PAUSE), more).await, Ok(Ok(()))) {
                         return;
                     }
                 }
@@ -124,11 +136,16 @@ enum DrainOutcome {
     Goes,
 }
 
+/// Where input comes from that nobody wants: behind a record that can't be opened there are none.
+fn unread(stream: &Stream) -> &Stream {
+    if stream.tls_fault().is_some() { stream.carrier() } else { stream }
+}
+
 fn drain(stream: &Stream) -> DrainOutcome {
     const MAX: usize = 64 * 1024;
     let (mut waste, mut seen) = ([0; 4096], 0);
     while seen < MAX {
-        match stream.try_read(&mut waste) {
+        match unread(stream).try_read(&mut waste) {
             Ok(0) => return DrainOutcome::Ended,
             Ok(n) => seen += n,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

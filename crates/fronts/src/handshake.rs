@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use engine::Sess;
-use net::{HandshakeError, Stream};
+use net::{HandshakeError, Stream, WriteFault};
 use rt::Instant;
 use tables::close::SessClose;
 use tls::hello::{ClientHello, Finder, Fingerprint, HelloError, Outline};
@@ -144,12 +144,18 @@ async fn shake_hands(conn: &mut Conn, sess: &Sess) -> Result<bool, Failure> {
 /// Why a session is over that ends for the reason `close`: who changes what is sealed, or ends it by an alert, looks to the codec
 /// as if it had gone.
 pub(crate) fn why_it_ended(conn: &Conn, close: SessClose) -> SessClose {
-    match conn.stream.as_ref().and_then(Stream::tls_fault) {
-        Some(error) if conn.sess.tls.get().is_some() => {
-            report::broken(&conn.sess, &error);
-            if close == SessClose::RemClose { SessClose::RxBad } else { close }
+    let Some(stream) = conn.stream.as_ref().filter(|_| conn.sess.tls.get().is_some()) else { return close };
+    let has_gone = close == SessClose::RemClose;
+    if let Some(error) = stream.tls_fault() {
+        report::broken(&conn.sess, &error);
+        return if has_gone { SessClose::RxBad } else { close };
+    }
+    match stream.tls_write_fault() {
+        Some(fault) => {
+            report::unwritten(&conn.sess, &fault);
+            if has_gone && matches!(fault, WriteFault::Tls(_)) { SessClose::TxError } else { close }
         }
-        _ => close,
+        None => close,
     }
 }
 

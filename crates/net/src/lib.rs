@@ -21,4 +21,5 @@ pub use connect::{ConnectError, Target, connect};
 pub use handshake::{HandshakeError, handshake};
 pub use listener::{Accept, Accepted, Listener};
 pub use resolve::{Endpoint, ResolveError, resolve};
+pub use sealed::WriteFault;
 pub use stream::{IdleState, IoError, Keepalive, ParkedStream, Stream, ZeroCopy};

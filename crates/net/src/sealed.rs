@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice, Read};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tls::record::{self, MAX_PLAINTEXT, MAX_RECORD};
 use tls::{Opened, Traffic};
@@ -59,10 +59,33 @@ struct State {
     unreported: usize,
     /// Why nothing more can be read: for whoever reads.
     fault: Option<tls::Error>,
+    /// Why nothing more can be written.
+    write_fault: Option<WriteFault>,
+    /// The end follows what is unsent.
+    is_ending: bool,
     /// How many of the next records are short.
     short: u8,
     /// The end came without the peer's word for it.
     was_cut: bool,
+}
+
+/// Why nothing more can be written to a stream that carries TLS.
+#[derive(Clone, Debug)]
+pub enum WriteFault {
+    /// Nothing more can be sealed.
+    Tls(tls::Error),
+    /// The operating system's word, and its number for it.
+    Os(ErrorKind, Option<i32>),
+}
+
+impl std::fmt::Display for WriteFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            WriteFault::Tls(error) => error.fmt(f),
+            WriteFault::Os(_, Some(number)) => io::Error::from_raw_os_error(*number).fmt(f),
+            WriteFault::Os(kind, None) => kind.fmt(f),
+        }
+    }
 }
 
 /// Bytes of which the first ones are used up. Without memory while there are none.
@@ -164,6 +187,8 @@ impl Sealed {
             ends: Vec::new(),
             unreported: 0,
             fault: None,
+            write_fault: None,
+            is_ending: false,
             short: SHORT_RECORDS,
             was_cut: false,
         };
@@ -275,7 +300,17 @@ impl Sealed {
     pub(crate) fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut state = self.state.borrow_mut();
         let mut pieces = Pieces::new(pieces);
-        let flushed = flush(&self.inner, &mut state);
+        let written = self.write(&mut state, &mut pieces);
+        if let Err(error) = &written
+            && !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+        {
+            state.write_fault = Some(WriteFault::of(error));
+        }
+        written
+    }
+
+    fn write(&self, state: &mut State, pieces: &mut Pieces<'_>) -> io::Result<usize> {
+        let flushed = flush(&self.inner, state);
         if state.unreported > 0 {
             let reported = state.unreported.min(pieces.left());
             state.unreported -= reported;
@@ -285,21 +320,45 @@ impl Sealed {
         if pieces.left() == 0 {
             return Ok(0);
         }
-        OUTGOING.with_borrow_mut(|scratch| write(&self.inner, &mut state, &mut pieces, scratch))
+        OUTGOING.with_borrow_mut(|scratch| write(&self.inner, state, pieces, scratch))
     }
 
-    /// Says that nothing more will be written: by TLS, then by the socket.
+    /// Says that nothing more will be written: by TLS, then by the socket. Where the socket doesn't take all of it at once the rest goes with
+    /// [`Sealed::poll_ended`], or with any read or write.
     pub(crate) fn shutdown_write(&self) {
         let mut state = self.state.borrow_mut();
         let State { traffic, unsent, .. } = &mut *state;
         traffic.close(&mut unsent.bytes);
-        let _ = flush(&self.inner, &mut state);
-        self.inner.shutdown_write();
+        match flush(&self.inner, &mut state) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => state.is_ending = true,
+            _ => self.inner.shutdown_write(),
+        }
+    }
+
+    /// Waits until the end is told as far as the system is concerned, or can't be.
+    pub(crate) fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state.borrow_mut();
+        loop {
+            match flush(&self.inner, &mut state) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if ready!(self.inner.poll_writable(cx)).is_err() {
+                        return Poll::Ready(());
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                _ => return Poll::Ready(()),
+            }
+        }
     }
 
     /// Why nothing can be read any more.
     pub(crate) fn fault(&self) -> Option<tls::Error> {
         self.state.borrow().fault.clone()
+    }
+
+    /// Why nothing can be written any more.
+    pub(crate) fn write_fault(&self) -> Option<WriteFault> {
+        self.state.borrow().write_fault.clone()
     }
 
     /// Whether the end came without the peer's word for it, so that more may have been meant to come.
@@ -416,6 +475,9 @@ fn flush(inner: &Stream, state: &mut State) -> io::Result<()> {
     }
     state.ends = Vec::new();
     state.traffic.replies_are_sent();
+    if std::mem::take(&mut state.is_ending) {
+        inner.shutdown_write();
+    }
     Ok(())
 }
 
@@ -466,6 +528,15 @@ fn read_socket(socket: &mut impl Read, scratch: &mut Vec<u8>) -> io::Result<usiz
     let count = socket.read(&mut bytes)?;
     scratch.extend_from_slice(&bytes[..count]);
     Ok(count)
+}
+
+impl WriteFault {
+    fn of(error: &io::Error) -> Self {
+        match error.get_ref().and_then(|error| error.downcast_ref::<tls::Error>()) {
+            Some(error) => WriteFault::Tls(error.clone()),
+            None => WriteFault::Os(error.kind(), error.raw_os_error()),
+        }
+    }
 }
 
 fn io_error(error: tls::Error) -> io::Error {

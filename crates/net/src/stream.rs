@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::Address;
-use crate::sealed::Sealed;
+use crate::sealed::{Sealed, WriteFault};
 
 /// A connected stream, registered with the runtime of its thread.
 #[derive(Debug)]
@@ -461,6 +461,16 @@ impl Stream {
         }
     }
 
+    /// Waits, after [`Stream::shutdown_write`], until that is said: a socket that is full takes close_notify only later, and the end behind it.
+    pub fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Stream::Sealed(s) = self { s.poll_ended(cx) } else { Poll::Ready(()) }
+    }
+
+    /// What carries the records where it is sealed; else itself. For who reads what nobody will open any more.
+    pub fn carrier(&self) -> &Stream {
+        if let Stream::Sealed(s) = self { s.inner() } else { self }
+    }
+
     /// Makes close send RST, so that a peer sees a cut and not an end. Nothing on a unix socket.
     pub fn reset_on_close(&self) {
         if let Stream::Sealed(s) = self {
@@ -524,6 +534,11 @@ impl Stream {
     /// Why what TLS carries can't be read any more, once something has gone wrong with it.
     pub fn tls_fault(&self) -> Option<tls::Error> {
         if let Stream::Sealed(s) = self { s.fault() } else { None }
+    }
+
+    /// Why nothing can be written any more to one that carries TLS.
+    pub fn tls_write_fault(&self) -> Option<WriteFault> {
+        if let Stream::Sealed(s) = self { s.write_fault() } else { None }
     }
 
     /// Whether the end that was read came without the peer's word for it (RFC 8446 6.1), as anybody between could make it. Without

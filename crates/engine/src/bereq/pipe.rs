@@ -306,6 +306,7 @@ async fn copy(from: &Stream, to: &Stream, count: &Cell<u64>, last: &Cell<rt::Ins
                 return Err(IoError::Closed);
             }
             to.shutdown_write();
+            poll_fn(|cx| to.poll_ended(cx)).await;
             return Ok(());
         }
         last.set(rt::Instant::now());

@@ -123,5 +123,5 @@ async fn download(
         }
     }
     tunnel.stream.shutdown_write();
-    Ok(())
+    within(limit, poll_fn(|cx| tunnel.stream.poll_ended(cx))).await
 }

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use engine::Sess;
-use net::HandshakeError;
+use net::{HandshakeError, WriteFault};
 use shm::vsl::{Marker, TxnLog};
 use tables::counters::{Counter, Main};
 use tables::tags::Tag;
@@ -124,6 +124,14 @@ fn counter<'a>(main: &'a Main, failure: &Failure) -> &'a Counter {
             ErrorKind::Closed => &main.tls_fail_closed,
             ErrorKind::Exhausted | ErrorKind::Internal => &main.tls_fail_internal,
         },
+    }
+}
+
+/// Nothing more can be written, and the session ends.
+pub(super) fn unwritten(sess: &Sess, fault: &WriteFault) {
+    match fault {
+        WriteFault::Tls(error) => broken(sess, error),
+        WriteFault::Os(..) => log(sess).putf(Tag::Error, format_args!("ssl:-1:SSL_ERROR_SYSCALL:{fault}")),
     }
 }
 

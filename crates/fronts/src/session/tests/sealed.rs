@@ -173,6 +173,31 @@ fn a_record_that_was_changed_ends_the_session() {
 }
 
 #[test]
+fn who_is_told_what_was_wrong_may_finish_the_sentence() {
+    let tls = Tls::new();
+    let main = session(World::with_tls(&[], false, &tls), |end| async move {
+        let (_, as_client) = tls.both();
+        let (mut as_client, mut out, mut got) = (as_client.unwrap(), Vec::new(), Vec::new());
+        while as_client.advance(&mut got, &mut out).unwrap() == tls::Progress::Waits {
+            end.try_write(&std::mem::take(&mut out)).unwrap();
+            got.resize(8192, 0);
+            end.readable().await.unwrap();
+            let read = end.try_read(&mut got).unwrap();
+            got.truncate(read);
+        }
+        // A record that nobody has sealed, and more behind it: closing on that would be a reset, and the alert lost.
+        out.extend_from_slice(&[23, 3, 3, 0, 40]);
+        out.resize(out.len() + 50_000, b'x');
+        end.try_write(&out).unwrap();
+        end.readable().await.unwrap();
+        end.try_write(b"and more").unwrap();
+        end.shutdown_write();
+        assert_eq!(all(end).await.len(), 5 + 2 + 1 + 16, "an alert, and the end");
+    });
+    assert_eq!((main.client_req.get(), main.sc_rx_bad.get()), (0, 1));
+}
+
+#[test]
 fn there_is_a_bound_on_handshakes_in_progress() {
     let main = session(World::with_tls(&[], false, &Tls::new()), |end| async move {
         let held: Vec<_> = std::iter::from_fn(|| InProgress::begin().ok()).collect();
