@@ -94,12 +94,6 @@ def processes(v):
     return own
 
 
-def counter(v, name):
-    stat_program = pathlib.Path(v.proc.args[0]).with_name("varnishstat")
-    out = subprocess.run([stat_program, "-1", "-n", str(v.n), "-f", name], capture_output=True, text=True, check=False).stdout.split()
-    return int(out[1]) if len(out) > 1 else None
-
-
 def both_challenges(report, program):
     for kind in ("http-01", "tls-alpn-01"):
         with World(program) as w, w.server(["a.test", "B.test", "me@a.test"], f"challenge={kind}", vcl=HOSTILE) as v:
@@ -109,7 +103,7 @@ def both_challenges(report, program):
             (account,) = w.ca.accounts.values()
             report.check(account["contact"] == ["mailto:me@a.test"], f"{kind}: the account's contact {account}")
             report.check(said(v, "ACME: a.test: certificate of CN=Test CA until "), f"{kind}: the log says so")
-            report.check(until(LIMIT, lambda: counter(v, "MGT.acme_issued") == 2), f"{kind}: MGT.acme_issued {counter(v, 'MGT.acme_issued')}")
+            report.check(until(LIMIT, lambda: v.counter("MGT.acme_issued") == 2), f"{kind}: MGT.acme_issued {v.counter('MGT.acme_issued')}")
             report.check(get(v.addresses["plain"], "/").status == 403, f"{kind}: everything else is VCL's")
 
 
@@ -237,7 +231,7 @@ def refusals(report, program):
             report.check(w.await_served(v, "bad.test"), f"refusals: tried again\n{v.log()}")
             kinds = [kind for name, kind, _ in w.ca.checks if name == "bad.test"]
             report.check(len(set(kinds)) == 2, f"refusals: the other challenge's turn: {kinds}")
-            report.check(counter(v, "MGT.acme_failed") >= 3, f"refusals: counted {counter(v, 'MGT.acme_failed')}")
+            report.check(v.counter("MGT.acme_failed") >= 3, f"refusals: counted {v.counter('MGT.acme_failed')}")
             until(LIMIT, lambda: (w.place() / "busy.test.state").exists())
         # Who restarts a server doesn't begin the series anew.
         before = len(w.ca.names())

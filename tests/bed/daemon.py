@@ -171,6 +171,12 @@ class Varnishd:
     def log(self):
         return "".join(self.output[-40:])
 
+    def counter(self, name):
+        """What a counter shows now; None of one that there isn't."""
+        program = pathlib.Path(self.proc.args[0]).with_name("varnishstat")
+        out = subprocess.run([program, "-1", "-n", str(self.n), "-f", name], capture_output=True, text=True, check=False).stdout.split()
+        return int(out[1]) if len(out) > 1 else None
+
     def pids(self):
         """The manager and everything below it."""
         return tree(self.proc.pid)

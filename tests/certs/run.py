@@ -5,6 +5,7 @@
 The last part loads many certificates (100,000 with --full) and tells start, memory and handshakes.
 """
 import base64
+import hashlib
 import json
 import os
 import pathlib
@@ -112,7 +113,8 @@ def staged(report, o, d, ca):
         cli.ask("tls.cert.discard cert0")
         cli.ask("tls.cert.commit")
         report.check(shown(v.address, ca.root, "a.example") == "TLSV1_UNRECOGNIZED_NAME", "what was discarded is gone")
-        rows = json.loads(cli.ask("tls.cert.list -j"))
+        version, words, _, *rows = json.loads(cli.ask("tls.cert.list -j"))
+        report.check((version, words) == (2, ["tls.cert.list", "-j"]), f"JSON begins as everywhere: {version} {words}")
         report.check([(r["frontend"], r["id"], r["status"], r["names"]) for r in rows] == [("web", "two", "active", ["b.example"])], f"{rows}")
         refused("tls.cert.discard nobody", "ID not found")
         refused("tls.cert.load two " + str(a.pem), 'Id: "two" already exists')
@@ -164,12 +166,17 @@ def refusals(report, o, d, ca):
         (front + f'pem-file = "{d}/tls.conf"', "no certificate", "tls.conf"),
         (front + 'pem-file = "/nowhere.pem"', "/nowhere.pem", "No such file"),
         (front + pem + "client-verify = required", "client-verify-ca"),
+        (front + pem + f'client-verify = required client-verify-ca = "{good.chain}" client-verify-crl = "{good.chain}"', "client-verify-crl", "no list in it"),
+        (front + pem + 'tls-protos = TLSv1.2 ciphers = "aRSA"', "Certificate cert0", "none of its ciphers"),
         (front + pem + 'ticket-keys-file = "/nowhere"', "ticket-keys-file /nowhere"),
     ]:
         status, said = started(o, d, "-A", str(put(d, "tls.conf", text)))
         report.check(status != 0 and all(word in said for word in expected), f"{text!r}: {status} {said!r}, not {expected}")
     status, said = started(o, d, "-p", "tls_err_dup_servername=on", "-A", str(put(d, "tls.conf", front + pem + pem)))
     report.check(status != 0 and "already staged" in said, f"a name twice: {status} {said!r}")
+    key = openssl("rand", "-base64", "80").decode().replace("\n", "")
+    status, said = started(o, d, "-A", str(put(d, "keys", key)))
+    report.check(status != 0 and key[:8] not in said and "Parsing error in line 1" in said, f"a file of keys isn't repeated: {said!r}")
     status, said = started(o, d, "-A", "/nowhere.conf")
     report.check(status != 0 and "Cannot open '/nowhere.conf'" in said, f"no file: {said!r}")
 
@@ -297,20 +304,130 @@ def settings(report, o, d, ca):
             report.check(not again, f"TLS {version}: a session of another listener opens no door")
 
 
+def answer(ca, leaf, path, issuer=None):
+    """An OCSP answer about `leaf` by its authority; `issuer` is whom the question takes for that."""
+    (ca.dir / "index").touch()
+    openssl("ocsp", "-index", ca.dir / "index", "-CA", ca.cert, "-rsigner", ca.cert, "-rkey", ca.key, "-issuer", (issuer or ca).cert, "-cert", leaf.cert,
+            "-ndays", "3", "-respout", path)
+
+
+def stapled(address, version="-tls1_3"):
+    """Whether an OCSP answer comes."""
+    p = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{address[1]}", "-status", version], stdin=subprocess.DEVNULL,
+                       capture_output=True, text=True, timeout=LIMIT)
+    return "OCSP Response Status: successful" in p.stdout
+
+
+def trouble(v):
+    """What tls.cert.list -j says is wrong with each."""
+    return [row.get("trouble") for row in json.loads(v.cli.ask("tls.cert.list -j"))[3:]]
+
+
+def clients(report, o, d, ca):
+    """Authorities of clients and what they have revoked: files that change count from the next connection on."""
+    mine, other = Authority(d / "mine", "Mine"), Authority(d / "others", "Others")
+    leaf, good, bad, stranger = ca.leaf("a.example"), mine.leaf("good", use="client"), mine.leaf("bad", use="client"), other.leaf("x", use="client")
+    authorities, revoked = put(d, "clients.pem", mine.root.read_text()), put(d, "crl.pem", mine.revoked().read_text())
+    conf = put(d, "tls.conf", f"""
+        frontend = "127.0.0.1:0"
+        pem-file = "{leaf.pem}"
+        client-verify = required
+        client-verify-ca = "{authorities}"
+        client-verify-crl = "{revoked}"
+        """)
+    with Varnishd(o.varnishd, ["-A", str(conf), "-p", "tls_watch=1"], vcl=VCL) as v:
+        def let_in(client, version="1.3"):
+            try:
+                with SealedClient(v.address, context(ca.root, leaf=client, versions=(version,)), "a.example") as c:
+                    return c.request("/").status == 200
+            except (OSError, ssl.SSLError):
+                return False
+
+        def all_in(*expected):
+            return [let_in(client, version) for version in VERSIONS for client in (good, bad, stranger)] == list(expected) * len(VERSIONS)
+
+        report.check(all_in(True, True, False), "who is whose is told apart")
+        mine.revoke(bad)
+        put(d, "crl.pem", mine.revoked().read_text())
+        report.check(until(LIMIT, lambda: all_in(True, False, False)), "one that is revoked is shut out")
+        put(d, "clients.pem", "broken")
+        report.check(until(LIMIT, lambda: "clients.pem" in str(trouble(v)[0])), f"a broken file is told of: {trouble(v)}")
+        report.check(all_in(True, False, False), "and changes nothing")
+        v.cli.ask("upgrade")
+        report.check(until(LIMIT, lambda: "clients.pem" in str(trouble(v)[0])), f"after an upgrade, too: {trouble(v)}")
+        put(d, "clients.pem", other.root.read_text())
+        report.check(until(LIMIT, lambda: all_in(False, False, True)), "an authority that is gone lets nobody in")
+        report.check(trouble(v) == [None], f"nothing is wrong any more: {trouble(v)}")
+
+
 def staples(report, o, d, ca):
-    """An OCSP answer of a file goes to who asks for one; what isn't one is refused."""
-    leaf = ca.leaf("a.example")
-    openssl("ocsp", "-index", ca.dir / "index", "-CA", ca.cert, "-rsigner", ca.cert, "-rkey", ca.key, "-issuer", ca.cert, "-cert", leaf.cert,
-            "-ndays", "3", "-respout", d / "staple.der")
-    text = f'frontend = "127.0.0.1:0"\npem-file = {{ cert = "{leaf.pem}" ocsp-resp-file = "{d}/staple.der" }}'
-    with Varnishd(o.varnishd, ["-A", str(put(d, "tls.conf", text))], vcl=VCL) as v:
+    """An OCSP answer of a file goes to who asks for one, if it is about this certificate and calls it good."""
+    leaf, other = ca.leaf("a.example"), ca.leaf("other.example")
+    stranger = Authority(d / "stranger", "Stranger")
+    staple = d / "staple.der"
+    answer(ca, leaf, staple)
+    conf = put(d, "tls.conf", f'frontend = "127.0.0.1:0"\npem-file = {{ cert = "{leaf.pem}" ocsp-resp-file = "{staple}" }}')
+    with Varnishd(o.varnishd, ["-A", str(conf), "-p", "tls_watch=1"], vcl=VCL) as v:
         for version in ("-tls1_2", "-tls1_3"):
-            p = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{v.address[1]}", "-status", version], stdin=subprocess.DEVNULL,
-                               capture_output=True, text=True, timeout=LIMIT)
-            report.check("OCSP Response Status: successful" in p.stdout, f"{version}: a staple comes: {p.stdout[:300]}")
-    (d / "staple.der").write_bytes(b"no answer")
-    status, said = started(o, d, "-A", str(d / "tls.conf"))
+            report.check(stapled(v.address, version), f"{version}: a staple comes")
+        report.check(trouble(v) == [None], f"nothing is wrong: {trouble(v)}")
+        row = json.loads(v.cli.ask("tls.cert.list -j"))[3]
+        report.check(2.9 * 86400 < row["ocsp_until"] - time.time() < 3.1 * 86400, f"until when it holds: {row}")
+
+        def changed(word):
+            report.check(until(LIMIT, lambda: word in str(trouble(v)[0])), f"{word!r} is told of: {trouble(v)}")
+            report.check(not stapled(v.address) and shown(v.address, ca.root) == "a.example", f"{word}: no staple, and the certificate as before")
+
+        answer(ca, other, staple)
+        changed("is about another certificate")
+        answer(ca, leaf, staple)
+        report.check(until(LIMIT, lambda: stapled(v.address)) and trouble(v) == [None], f"a good one is used again: {trouble(v)}")
+        answer(stranger, leaf, staple, issuer=ca)
+        changed("isn't signed by")
+        ca.revoke(leaf)
+        answer(ca, leaf, staple)
+        changed("is revoked")
+        code, said = v.cli.ask_raw("tls.cert.reload")
+        report.check(code == 200, f"an answer of no use forbids no reload: {code} {said}")
+    with Varnishd(o.varnishd, ["-A", str(conf)], vcl=VCL) as v:
+        report.check("is revoked" in str(trouble(v)) and "is revoked" in v.log(), f"it starts, and says so: {trouble(v)} {v.log()}")
+    staple.write_bytes(b"no answer")
+    status, said = started(o, d, "-A", str(conf))
     report.check(status != 0 and "staple.der: not a successful OCSP response" in said, f"{status} {said}")
+
+
+def answers_of_hitch(report, o, d, ca):
+    """ocsp-dir: an answer is found there by hitch's name for it, also one that comes later."""
+    leaf = ca.leaf("a.example")
+    (d / "ocsp").mkdir()
+    conf = put(d, "tls.conf", f'frontend = "127.0.0.1:0"\npem-file = "{leaf.pem}"\nocsp-dir = "{d}/ocsp/"')
+    with Varnishd(o.varnishd, ["-A", str(conf), "-p", "tls_watch=1"], vcl=VCL) as v:
+        report.check(not stapled(v.address) and trouble(v) == [None], f"there is none yet: {trouble(v)}")
+        kept = d / "ocsp" / hashlib.md5(str(leaf.pem).encode()).hexdigest()
+        kept.write_bytes(b"half")
+        report.check(until(LIMIT, lambda: "not a successful OCSP response" in str(trouble(v))), f"a broken one: {trouble(v)}")
+        answer(ca, leaf, kept)
+        report.check(until(LIMIT, lambda: stapled(v.address)) and trouble(v) == [None], f"one that has come: {trouble(v)}")
+
+
+def expiry(report, o, d, ca):
+    """Who ends soon, or has, is told without being asked."""
+    old, soon, good = ca.leaf("old.example", starts=-9, ends=-2), ca.leaf("soon.example", starts=-80, ends=5), ca.leaf("good.example")
+    with Varnishd(o.varnishd, ["-a", "web=127.0.0.1:0,https"], vcl=VCL) as v:
+        def gauges():
+            return [v.counter(f"MGT.certs_{name}") for name in ("loaded", "expired", "ending", "next_end")]
+
+        report.check(gauges() == [0, 0, 0, 0], f"none: {gauges()}")
+        v.cli.ask(f"tls.cert.load good {good.pem}")
+        v.cli.ask("tls.cert.commit")
+        report.check(until(LIMIT, lambda: gauges()[:3] == [1, 0, 0]), f"a good one: {gauges()}")
+        report.check(29 * 86400 < gauges()[3] < 30.1 * 86400, f"until its end: {gauges()}")
+        v.cli.ask(f"tls.cert.load soon {soon.pem}")
+        v.cli.ask(f"tls.cert.load old {old.pem}")
+        v.cli.ask("tls.cert.commit")
+        report.check(until(LIMIT, lambda: gauges() == [3, 1, 1, 0]), f"one of each: {gauges()}")
+        report.check(f"Certificate old (old.example, of {old.pem}) expired 2 days ago" in v.log(), f"{v.log()}")
+        report.check(f"Certificate soon (soon.example, of {soon.pem}) expires in 4 days" in v.log() and "Certificate good" not in v.log(), f"{v.log()}")
 
 
 def fleet(report, o, d, ca):
@@ -319,12 +436,20 @@ def fleet(report, o, d, ca):
     put(d, "keys", "".join(openssl("rand", "-base64", "80").decode().split()) + "\n")
     conf = put(d, "fleet.conf", f'frontend = "127.0.0.1:0"\npem-file = "{leaf.pem}"\nticket-keys-file = "{d}/keys"')
     alone = put(d, "alone.conf", f'frontend = "127.0.0.1:0"\npem-file = "{leaf.pem}"')
-    with Varnishd(o.varnishd, ["-A", str(conf)], vcl=VCL) as one, Varnishd(o.varnishd, ["-A", str(conf)], vcl=VCL) as two, \
+    with Varnishd(o.varnishd, ["-A", str(conf), "-p", "tls_watch=0"], vcl=VCL) as one, Varnishd(o.varnishd, ["-A", str(conf)], vcl=VCL) as two, \
             Varnishd(o.varnishd, ["-A", str(alone)], vcl=VCL) as third:
         for version in VERSIONS:
             session = resumed(one.address, ca.root, name="a.example", version=version)[1]
             report.check(resumed(two.address, ca.root, session, "a.example", version)[0], f"TLS {version}: another of the fleet resumes it")
             report.check(not resumed(third.address, ca.root, session, "a.example", version)[0], f"TLS {version}: a stranger doesn't")
+        session = resumed(one.address, ca.root, name="a.example")[1]
+        put(d, "keys", "broken")
+        code, said = one.cli.ask_raw("tls.cert.reload")
+        report.check(code == 300 and b"ticket-keys-file" in said, f"a reload of a broken file of keys: {code} {said}")
+        report.check(resumed(one.address, ca.root, session, "a.example")[0], "... changes nothing")
+        put(d, "keys", "".join(openssl("rand", "-base64", "80").decode().split()) + "\n")
+        one.cli.ask("tls.cert.reload")
+        report.check(not resumed(one.address, ca.root, session, "a.example")[0], "tls.cert.reload reads the keys again, too")
 
 
 def hidden(report, o, d, ca):
@@ -418,7 +543,7 @@ def main():
     try:
         ca = Authority(d / "ca", "Root")
         middle = Authority(d / "middle", "Middle", issuer=ca)
-        for part in (names_and_listeners, staged, refusals, files_that_change, what_lasts, settings, staples, fleet, hidden, hitchs_files):
+        for part in (names_and_listeners, staged, refusals, files_that_change, what_lasts, settings, clients, staples, expiry, answers_of_hitch, fleet, hidden, hitchs_files):
             part(report, o, d, middle)
         many(report, o, d, middle, 100_000 if o.full else 300)
     finally:

@@ -9,7 +9,8 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 
 use tls::Bundle;
-use tls::bundle::{Authorities, Builder, Entry, GLOBAL, Material, Scope};
+use tls::bundle::{Builder, Entry, GLOBAL, Material, Scope};
+use tls::ocsp::Span;
 use tls::settings::{ClientVerify, Overrides};
 
 use crate::fatal::errno_text;
@@ -17,11 +18,15 @@ use crate::jail::Jail;
 
 mod commands;
 pub mod config;
+mod expiry;
 pub mod files;
+mod lists;
 mod place;
 mod watch;
 
 use files::{Fresh, Paths, Signature};
+use lists::Listed;
+use watch::Watched;
 
 /// What a certificate of the ACME client is called: it comes and goes by that client alone.
 pub const ACME: &str = "acme:";
@@ -63,17 +68,14 @@ pub struct Row {
     place: Option<u32>,
     /// Key and chain that the present bundle hasn't.
     fresh: Option<Fresh>,
-    /// Its files when they were read, or when they were found to be of no use.
-    seen: [Option<Signature>; 3],
-    /// Its files at the last look, if they weren't those any more.
-    changing: Option<[Option<Signature>; 3]>,
-    /// The files are read again, whether they changed or not: nobody knows whether they are what is in use.
-    is_unsure: bool,
-    /// How often in a row they could be read and not be put in place, and the looks that are passed over for it.
-    failed: u32,
-    passes: u32,
+    /// Its files.
+    watched: Watched<3>,
     /// Why its files aren't what is in use.
-    pub trouble: Option<String>,
+    trouble: Option<String>,
+    /// Why it has no OCSP answer, though it should.
+    staple_trouble: Option<String>,
+    /// What was said of its times.
+    told: expiry::Told,
 }
 
 impl Row {
@@ -83,12 +85,10 @@ impl Row {
             standing: Standing::Active,
             place: None,
             fresh: None,
-            seen: [None; 3],
-            changing: None,
-            is_unsure: false,
-            failed: 0,
-            passes: 0,
+            watched: Watched::default(),
             trouble: None,
+            staple_trouble: None,
+            told: None,
         }
     }
 
@@ -96,14 +96,40 @@ impl Row {
     fn read(entry: Entry) -> Result<Row, String> {
         let mut row = Row::of(entry);
         // Before they are read: a change in between is found later.
-        row.seen = row.paths().signatures();
+        row.watched.saw(row.paths().signatures());
         let (fresh, facts) = files::load(row.paths())?;
-        (row.entry.facts, row.fresh) = (facts, Some(fresh));
+        row.take(fresh, facts);
         Ok(row)
     }
 
+    /// What was read of its files is what the next bundle has.
+    fn take(&mut self, fresh: Fresh, facts: tls::facts::Facts) {
+        (self.entry.facts, self.entry.staple) = (facts, fresh.staple.span);
+        self.staple_trouble.clone_from(&fresh.staple.trouble);
+        self.fresh = Some(fresh);
+    }
+
     fn paths(&self) -> Paths<'_> {
-        Paths { chain: &self.entry.path, key: &self.entry.key_path, ocsp: &self.entry.ocsp_path }
+        let Entry { path, key_path, ocsp_path, is_ocsp_awaited, .. } = &self.entry;
+        Paths { chain: path, key: key_path, ocsp: ocsp_path, is_ocsp_awaited: *is_ocsp_awaited }
+    }
+
+    /// What is wrong with it at that time, but for its own end.
+    pub fn trouble(&self, now: i64) -> Option<String> {
+        self.trouble.clone().or_else(|| self.staple_trouble(now))
+    }
+
+    /// Why there is no OCSP answer at that time, though there should be.
+    fn staple_trouble(&self, now: i64) -> Option<String> {
+        let Span { from, until } = self.entry.staple;
+        let path = &self.entry.ocsp_path;
+        match &self.staple_trouble {
+            Some(trouble) => Some(trouble.clone()),
+            None if self.entry.staple == Span::default() => None,
+            None if now >= until => Some(format!("{path}: the OCSP response is too old, and isn't sent any more")),
+            None if now < from => Some(format!("{path}: the OCSP response is of the future, and isn't sent yet")),
+            None => None,
+        }
     }
 
     fn is_from_files(&self) -> bool {
@@ -136,13 +162,17 @@ impl Candidate {
 pub struct Certs {
     /// The global scope, then one for each listener for TLS; empty without such a listener.
     scopes: Vec<Scope>,
-    authorities: Vec<Authorities>,
+    /// Files about clients' certificates.
+    lists: Vec<Listed>,
     rows: Vec<Row>,
     current: Option<Current>,
     /// The last number of an id that was made up.
     unnamed: u32,
-    /// Whose files are looked at next.
+    /// Whose files are looked at next, and which list.
     next_look: usize,
+    next_list: usize,
+    /// When their times were looked at.
+    surveyed: Option<i64>,
 }
 
 impl Certs {
@@ -173,6 +203,19 @@ impl Certs {
     pub fn scope_named(&self, name: &str) -> Option<u32> {
         let at = self.scopes.iter().skip(1).position(|scope| scope.name == name)?;
         Some(at as u32 + 1)
+    }
+
+    /// What is wrong with a certificate at that time, but for its own end: also with the files that clients' certificates are
+    /// judged by where it is shown.
+    pub fn trouble(&self, row: &Row, now: i64) -> Option<String> {
+        let scopes = self.scopes.iter().enumerate();
+        let around = scopes
+            .filter(|(number, _)| [GLOBAL, row.entry.scope].contains(&(*number as u32)) || row.entry.scope == GLOBAL);
+        let mut said = around.map(|(_, scope)| &scope.overrides).chain([&row.entry.overrides]);
+        let of_lists = |said: &Overrides| {
+            self.trouble_of_list(said.client_ca).or_else(|| self.trouble_of_list(said.client_crl)).map(str::to_owned)
+        };
+        row.trouble(now).or_else(|| said.find_map(of_lists))
     }
 
     /// Whether something waits for a commit.
@@ -225,6 +268,10 @@ impl Certs {
     }
 
     fn refuse_taken_ids(&self, entries: &[Entry]) -> Result<(), String> {
+        if let Some(entry) = entries.iter().find(|entry| !is_name(&entry.id)) {
+            let id = entry.id.escape_debug();
+            return Err(format!("Certificate ID '{id}' isn't one: it has no blanks and no signs that aren't printed."));
+        }
         let standing = self.rows.iter().filter(|row| row.standing != Standing::Discarded);
         let mut taken: HashSet<&str> = standing.map(|row| row.entry.id.as_str()).collect();
         match entries.iter().find(|entry| !taken.insert(&entry.id)) {
@@ -288,7 +335,7 @@ impl Certs {
 
     fn candidate(&self, is_in: impl Fn(&Row) -> bool) -> Result<Candidate, String> {
         self.refuse_detours(&is_in)?;
-        let mut builder = Builder::new(self.scopes.clone(), self.authorities.clone());
+        let mut builder = Builder::new(self.scopes.clone(), self.lists.iter().map(|listed| &listed.list).collect());
         let (mut places, mut next) = (Vec::with_capacity(self.rows.len()), 0);
         for row in &self.rows {
             if !is_in(row) {
@@ -302,7 +349,9 @@ impl Certs {
         }
         let file = sys::secret::seal("lacquer-certificates", &builder.build());
         let file = file.map_err(|e| format!("no memory for certificates: {}", errno_text(&e)))?;
-        Ok(Candidate { current: Current::open(file)?, places })
+        let current = Current::open(file)?;
+        tls::keyring::check(&current.bundle)?;
+        Ok(Candidate { current, places })
     }
 
     /// All certificates that a listener may show ask the same of clients: who is refused by one could ask for another by its name,
@@ -333,9 +382,9 @@ impl Certs {
     }
 
     fn material<'a>(&'a self, row: &'a Row) -> Option<Material<'a>> {
-        if let Some(Fresh { pair, ocsp }) = &row.fresh {
+        if let Some(Fresh { pair, staple }) = &row.fresh {
             let chain = pair.chain.iter().map(Vec::as_slice).collect();
-            return Some(Material { form: pair.form, key: &pair.key, chain, ocsp });
+            return Some(Material { form: pair.form, key: &pair.key, chain, ocsp: &staple.answer });
         }
         let keyed = self.current.as_ref()?.bundle.keyed(row.place?)?;
         Some(Material { form: keyed.form, key: keyed.key, chain: keyed.chain, ocsp: keyed.ocsp })
@@ -344,32 +393,30 @@ impl Certs {
     /// The worker has it, or there is none: it takes the present one's place, and what is in it is active. With `commits` what
     /// was staged is, and what was discarded is gone.
     pub fn accept(&mut self, candidate: Candidate, commits: bool) {
-        self.current = Some(candidate.current);
+        (self.current, self.surveyed) = (Some(candidate.current), None);
         for (row, place) in self.rows.iter_mut().zip(candidate.places) {
             row.place = place;
             if place.is_some() {
                 if row.fresh.take().is_some() {
-                    (row.failed, row.passes) = (0, 0);
+                    row.watched.succeed();
                 }
                 if row.standing == Standing::Staged {
                     row.standing = Standing::Active;
                 }
             }
         }
+        self.accept_lists();
         if commits {
             self.rows.retain(|row| row.standing != Standing::Discarded);
         }
     }
 
-    /// Reads all certificates and CAs of files again. All, or none.
+    /// Reads all certificates and lists of files again. All, or none: who hears an error says [`Certs::forget_fresh`].
     ///
     /// # Errors
     /// In words, with the path of the first that is of no use.
     pub fn reread_all(&mut self, jail: &Jail) -> Result<(), String> {
-        let mut authorities = self.authorities.clone();
-        for list in &mut authorities {
-            list.ders = config::read_authorities(&list.path, jail)?;
-        }
+        self.lists.iter_mut().try_for_each(|listed| listed.read_again(jail))?;
         let numbers: Vec<usize> = (0..self.rows.len()).filter(|at| self.rows[*at].is_from_files()).collect();
         let mut read = Vec::with_capacity(numbers.len());
         for at in &numbers {
@@ -380,30 +427,28 @@ impl Certs {
         for (at, seen, loaded) in read {
             self.renew(at, seen, loaded);
         }
-        self.authorities = authorities;
         Ok(())
     }
 
     fn renew(&mut self, at: usize, seen: [Option<Signature>; 3], (fresh, facts): (Fresh, tls::facts::Facts)) {
         let row = &mut self.rows[at];
-        row.entry.facts = facts;
-        (row.fresh, row.seen, row.changing, row.trouble) = (Some(fresh), seen, None, None);
-        row.is_unsure = false;
+        row.take(fresh, facts);
+        row.watched.saw(seen);
+        row.trouble = None;
     }
 
     /// Forgets what was read again and isn't in use: what workers have stands.
     pub fn forget_fresh(&mut self) {
+        self.forget_fresh_lists();
         let Some(current) = &self.current else { return };
-        if let Some(lists) = current.bundle.authority_lists() {
-            // Those that were named since have come behind them.
-            self.authorities.iter_mut().zip(lists).for_each(|(list, used)| *list = used);
-        }
         for row in self.rows.iter_mut().filter(|row| row.fresh.is_some()) {
             let Some(place) = row.place else { continue };
-            (row.fresh, row.is_unsure) = (None, true);
+            (row.fresh, row.staple_trouble) = (None, None);
+            row.watched.doubt();
             if let Some(facts) = facts_in(&current.bundle, place) {
                 row.entry.facts = facts;
             }
+            row.entry.staple = current.bundle.keyed(place).map(|keyed| keyed.staple).unwrap_or_default();
         }
     }
 
@@ -419,25 +464,23 @@ impl Certs {
             let entry = current.bundle.entry(place).ok_or(damaged)?;
             let facts = facts_in(&current.bundle, place).ok_or(damaged)?;
             // A file may have changed before and not be in use yet, or be of no use.
-            rows.push(Row { place: Some(place), is_unsure: true, ..Row::of(Entry { facts, ..entry }) });
+            let watched = Watched::unsure();
+            rows.push(Row { place: Some(place), watched, ..Row::of(Entry { facts, ..entry }) });
         }
-        let authorities = current.bundle.authority_lists().ok_or(damaged)?;
-        Ok(Certs {
-            scopes: current.bundle.scopes().to_vec(),
-            authorities,
-            rows,
-            current: Some(current),
-            unnamed: 0,
-            next_look: 0,
-        })
+        let lists = current.bundle.lists().ok_or(damaged)?.into_iter().map(Listed::resumed).collect();
+        let scopes = current.bundle.scopes().to_vec();
+        Ok(Certs { scopes, lists, rows, current: Some(current), ..Certs::default() })
     }
 }
 
-/// What is asked of clients where the nearest of these says so, and by which CAs it is judged.
-fn asked_of_clients(said: [Option<&Overrides>; 3]) -> (ClientVerify, Option<u32>) {
-    let verify = said.into_iter().flatten().find_map(|said| said.client_verify).unwrap_or(ClientVerify::None);
-    let authorities = said.into_iter().flatten().find_map(|said| said.client_ca);
-    (verify, authorities.filter(|_| verify != ClientVerify::None))
+/// What is asked of clients where the nearest of these says so, and by which lists it is judged.
+fn asked_of_clients(said: [Option<&Overrides>; 3]) -> (ClientVerify, Option<u32>, Option<u32>) {
+    let nearest = || said.into_iter().flatten();
+    let verify = nearest().find_map(|said| said.client_verify).unwrap_or(ClientVerify::None);
+    if verify == ClientVerify::None {
+        return (verify, None, None);
+    }
+    (verify, nearest().find_map(|said| said.client_ca), nearest().find_map(|said| said.client_crl))
 }
 
 /// The certificates that a manager begins with, in a bundle for the first worker.
@@ -465,6 +508,11 @@ impl Current {
         let bundle = Bundle::open(Box::new(secret)).map_err(|e| e.to_string())?;
         Ok(Current { file, bundle })
     }
+}
+
+/// Whether lists can show it: they separate by tabs and lines.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
 /// What the leaf says of itself, its names too.

@@ -139,6 +139,8 @@ impl Memory {
             ("child_distrust", &c.child_distrust),
             ("acme_issued", &c.acme_issued),
             ("acme_failed", &c.acme_failed),
+            ("certs_renewed", &c.certs_renewed),
+            ("certs_refused", &c.certs_refused),
         ];
         all.into_iter()
     }

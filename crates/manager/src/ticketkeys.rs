@@ -140,7 +140,15 @@ impl Manager {
         }
     }
 
-    fn use_ticket_keys(&mut self, keys: Vec<TicketKey>) -> Result<(), String> {
+    /// The keys that are in the file now, if there is a file.
+    ///
+    /// # Errors
+    /// In words, with the path.
+    pub(crate) fn read_ticket_keys(&self) -> Result<Option<Vec<TicketKey>>, String> {
+        self.ticket_keys.path.as_deref().map(|path| read(path, &self.jail)).transpose()
+    }
+
+    pub(crate) fn use_ticket_keys(&mut self, keys: Vec<TicketKey>) -> Result<(), String> {
         let file = sealed(&keys)?;
         self.send_secret(Secret::TicketKeys, &file)?;
         (self.ticket_keys.keys, self.ticket_keys.file) = (keys, Some(file));

@@ -8,7 +8,7 @@
 //! ```text
 //! head     magic, length of all, then for each table: where it begins, how many rows it has
 //! scopes   rows: where a record is. The first scope is the global one, then one for each TLS listener
-//! CAs      rows: where a record is: a list of certificates that clients' certificates are checked with
+//! lists    rows: where a record is: what clients' certificates are checked with: CAs, or lists of revoked ones
 //! DER      rows: where, how long: the certificates of chains, each once
 //! entries  rows: where a record is: a certificate's key, chain, and what is known of it
 //! names    rows: scope, entry, where the name is, how long; sorted by scope and name: a search by halves finds them
@@ -19,6 +19,7 @@
 use std::cmp::Ordering;
 
 use crate::facts::Facts;
+use crate::ocsp::Span;
 use crate::pem::KeyForm;
 use crate::settings::Overrides;
 
@@ -28,10 +29,10 @@ mod wire;
 pub use build::{Builder, Material};
 use wire::Reader;
 
-const MAGIC: &[u8; 8] = b"LQTLS\0\0\x01";
+const MAGIC: &[u8; 8] = b"LQTLS\0\0\x02";
 /// The tables, as the head lists them.
 const SCOPES: usize = 0;
-const CAS: usize = 1;
+const LISTS: usize = 1;
 const DER: usize = 2;
 const ENTRIES: usize = 3;
 const NAMES: usize = 4;
@@ -71,12 +72,34 @@ pub struct Scope {
     pub overrides: Overrides,
 }
 
-/// A list of CAs.
+/// What a list that clients' certificates are checked with is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListKind {
+    /// `client-verify-ca`: certificates of authorities.
+    #[default]
+    Authorities,
+    /// `client-verify-crl`: lists of certificates that were revoked.
+    Revoked,
+}
+
+impl ListKind {
+    /// The key by which it is named.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Authorities => "client-verify-ca",
+            Self::Revoked => "client-verify-crl",
+        }
+    }
+}
+
+/// What a file has to say about clients' certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Authorities {
+pub struct List {
+    /// What it is made of.
+    pub kind: ListKind,
     /// Where it was read.
     pub path: String,
-    /// Its certificates.
+    /// What was in it.
     pub ders: Vec<Vec<u8>>,
 }
 
@@ -97,6 +120,10 @@ pub struct Entry {
     pub key_path: String,
     /// Where its OCSP answer was read, or empty.
     pub ocsp_path: String,
+    /// The file needn't be there: another program writes it by and by.
+    pub is_ocsp_awaited: bool,
+    /// When the answer may be shown; never if there is none.
+    pub staple: Span,
     /// Settings of its own.
     pub overrides: Overrides,
     /// What it says of itself. In a bundle without the names, which are in the table of names.
@@ -117,6 +144,8 @@ pub struct Keyed<'a> {
     pub chain: Vec<&'a [u8]>,
     /// DER of an OCSP answer, or empty.
     pub ocsp: &'a [u8],
+    /// When it may be shown.
+    pub staple: Span,
 }
 
 /// What a listener answers with when it is asked for a name.
@@ -253,8 +282,21 @@ impl Bundle {
         let [id, path, key_path, ocsp_path, subject, issuer] = texts;
         let (not_before, not_after) = (record.u64()? as i64, record.u64()? as i64);
         let serial = record.text()?.to_owned();
+        let (is_ocsp_awaited, staple) = (record.u8()? != 0, read_span(&mut record)?);
         let facts = Facts { subject, issuer, names: Vec::new(), not_before, not_after, serial };
-        Some(Entry { id, scope, batch, is_default, path, key_path, ocsp_path, overrides, facts })
+        Some(Entry {
+            id,
+            scope,
+            batch,
+            is_default,
+            path,
+            key_path,
+            ocsp_path,
+            is_ocsp_awaited,
+            staple,
+            overrides,
+            facts,
+        })
     }
 
     /// Key and chain of a certificate.
@@ -268,10 +310,12 @@ impl Bundle {
         record.u64()?;
         record.u64()?;
         record.bytes()?;
+        record.u8()?;
+        let staple = read_span(&mut record)?;
         let (form, key, ocsp) = (KeyForm::numbered(record.u8()?)?, record.bytes()?, record.bytes()?);
         let links = record.u32()?;
         let chain = (0..links).map(|_| self.der(record.u32()?)).collect::<Option<Vec<_>>>()?;
-        (!chain.is_empty()).then_some(Keyed { scope, overrides, form, key, chain, ocsp })
+        (!chain.is_empty()).then_some(Keyed { scope, overrides, form, key, chain, ocsp, staple })
     }
 
     fn der(&self, number: u32) -> Option<&[u8]> {
@@ -280,21 +324,22 @@ impl Bundle {
         self.bytes().get(at..at.checked_add(len)?)
     }
 
-    /// The certificates of a list of CAs.
-    pub fn authorities(&self, number: u32) -> Option<Vec<&[u8]>> {
-        let mut record = self.record(CAS, number)?;
-        let (_path, count) = (record.text()?, record.u32()?);
+    /// What is in a list.
+    pub fn list(&self, number: u32) -> Option<Vec<&[u8]>> {
+        let mut record = self.record(LISTS, number)?;
+        let (_kind, _path, count) = (record.u8()?, record.text()?, record.u32()?);
         (0..count).map(|_| record.bytes()).collect()
     }
 
-    /// All lists of CAs with where they were read.
-    pub fn authority_lists(&self) -> Option<Vec<Authorities>> {
+    /// All lists with where they were read.
+    pub fn lists(&self) -> Option<Vec<List>> {
         let list = |number| {
-            let path = self.record(CAS, number)?.text()?.to_owned();
-            let ders = self.authorities(number)?.into_iter().map(<[u8]>::to_vec).collect();
-            Some(Authorities { path, ders })
+            let mut record = self.record(LISTS, number)?;
+            let kind = if record.u8()? == 0 { ListKind::Authorities } else { ListKind::Revoked };
+            let path = record.text()?.to_owned();
+            Some(List { kind, path, ders: self.list(number)?.into_iter().map(<[u8]>::to_vec).collect() })
         };
-        (0..self.tables[CAS].1).map(list).collect()
+        (0..self.tables[LISTS].1).map(list).collect()
     }
 
     fn read_scope(&self, number: u32) -> Option<Scope> {
@@ -319,6 +364,10 @@ impl Bundle {
         let at = usize::try_from(self.row(table, number)?.u64()?).ok()?;
         Some(Reader(self.bytes().get(at..)?))
     }
+}
+
+fn read_span(record: &mut Reader<'_>) -> Option<Span> {
+    Some(Span { from: record.u64()? as i64, until: record.u64()? as i64 })
 }
 
 /// `name` beside `first` and `second` one after the other.

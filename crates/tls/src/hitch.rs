@@ -8,6 +8,9 @@
 mod read;
 mod tokens;
 
+use md5::{Digest, Md5};
+
+use crate::bundle::ListKind;
 use crate::settings::{self, ClientVerify, Overrides, Versions};
 
 /// A certificate: `pem-file`.
@@ -19,6 +22,8 @@ pub struct PemFile {
     pub key: Option<String>,
     /// `ocsp-resp-file`
     pub ocsp: Option<String>,
+    /// That file comes by and by: it is one of `ocsp-dir`.
+    pub is_ocsp_awaited: bool,
     /// `name`: the id by which the CLI knows it.
     pub id: Option<String>,
     /// What is said of it alone.
@@ -46,6 +51,8 @@ pub struct Said {
     pub client_verify: Option<ClientVerify>,
     /// `client-verify-ca`: a path.
     pub client_ca: Option<String>,
+    /// `client-verify-crl`: a path. Ours.
+    pub client_crl: Option<String>,
 }
 
 /// Where to listen: `frontend`.
@@ -91,6 +98,8 @@ pub struct File {
     pub pem_dir: Option<String>,
     /// `pem-dir-glob`
     pub pem_glob: Option<String>,
+    /// `ocsp-dir`: answers that hitch, or a program in its place, has fetched.
+    pub ocsp_dir: Option<String>,
     /// `ticket-keys-file`: keys for session tickets that several servers share. Ours.
     pub ticket_keys: Option<String>,
     /// `acme = { ... }`. Ours.
@@ -124,12 +133,21 @@ pub fn read(text: &str) -> Result<File, Error> {
     read::file(text)
 }
 
+/// Where in its `ocsp-dir` hitch keeps the answer about a certificate that was named by this path.
+pub fn ocsp_path(dir: &str, path: &str) -> String {
+    let name: String = Md5::digest(path).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}/{name}", dir.trim_end_matches('/'))
+}
+
 impl Said {
-    /// The settings. `list_of` gives the number of a file's list of CAs.
+    /// The settings. `list_of` gives the number of a file's list.
     ///
     /// # Errors
     /// A list that makes no sense, or leaves nothing; in words.
-    pub fn overrides(&self, list_of: impl FnOnce(&str) -> Result<u32, String>) -> Result<Overrides, String> {
+    pub fn overrides(
+        &self,
+        mut list_of: impl FnMut(ListKind, &str) -> Result<u32, String>,
+    ) -> Result<Overrides, String> {
         let versions = self.protocols.as_ref().map(|words| {
             Versions::between(words).ok_or_else(|| "tls-protos: there are TLSv1.2 and TLSv1.3 here".to_owned())
         });
@@ -142,7 +160,8 @@ impl Said {
             prefers_own_order: self.prefers_own_order,
             alpn: self.alpn.as_deref().map(|list| settings::alpn(list).0),
             client_verify: self.client_verify,
-            client_ca: self.client_ca.as_deref().map(list_of).transpose()?,
+            client_ca: self.client_ca.as_deref().map(|path| list_of(ListKind::Authorities, path)).transpose()?,
+            client_crl: self.client_crl.as_deref().map(|path| list_of(ListKind::Revoked, path)).transpose()?,
         })
     }
 }

@@ -2,17 +2,19 @@
 //! The certificates of a worker: a bundle, what was made of it, and the keys for tickets. Both are replaced whole while
 //! connections come; those that are there keep what they began with.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use base::lock::Mutex;
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::CertifiedKey;
+use rustls::{SignatureScheme, SupportedCipherSuite};
 
-use crate::bundle::{Bundle, Keyed, Match};
+use crate::bundle::{Bundle, GLOBAL, Keyed, Match};
+use crate::certificate::Certificate;
 use crate::server::{Certificates, NoCertificate, Server, ServerOptions};
 use crate::settings::{ClientVerify, Overrides, roots};
 use crate::tickets::{TicketKey, Tickets};
@@ -37,27 +39,35 @@ struct Loaded {
 /// Bounded: each scope has few settings, and of certificates two generations are kept.
 #[derive(Debug, Default)]
 struct Made {
-    young: HashMap<(u32, u32), Arc<Server>>,
-    old: HashMap<(u32, u32), Arc<Server>>,
+    young: HashMap<(u32, u32), Ready>,
+    old: HashMap<(u32, u32), Ready>,
     /// By scope and settings.
     options: HashMap<(u32, Overrides), Arc<ServerOptions>>,
 }
 
+/// A certificate that was made ready.
+#[derive(Clone, Debug)]
+struct Ready {
+    server: Arc<Server>,
+    /// From then on it has another OCSP answer, or none: seconds since 1970.
+    until: i64,
+}
+
 impl Made {
-    fn server(&mut self, key: (u32, u32)) -> Option<Arc<Server>> {
-        if let Some(server) = self.young.get(&key) {
-            return Some(server.clone());
+    fn server(&mut self, key: (u32, u32), now: i64) -> Option<Arc<Server>> {
+        if let Some(ready) = self.young.get(&key) {
+            return (now < ready.until).then(|| ready.server.clone());
         }
-        let server = self.old.remove(&key)?;
-        self.keep(key, server.clone());
-        Some(server)
+        let ready = self.old.remove(&key).filter(|ready| now < ready.until)?;
+        self.keep(key, ready.clone());
+        Some(ready.server)
     }
 
-    fn keep(&mut self, key: (u32, u32), server: Arc<Server>) {
+    fn keep(&mut self, key: (u32, u32), ready: Ready) {
         if self.young.len() >= GENERATION {
             self.old = std::mem::take(&mut self.young);
         }
-        self.young.insert(key, server);
+        self.young.insert(key, ready);
     }
 }
 
@@ -72,10 +82,31 @@ impl Keyring {
         self.tickets.replace(keys);
     }
 
-    fn make(&self, loaded: &Loaded, scope: u32, entry: u32) -> Result<Server, String> {
+    fn make(&self, loaded: &Loaded, scope: u32, entry: u32, now: i64) -> Result<Ready, String> {
         let keyed = loaded.bundle.keyed(entry).ok_or("the bundle is damaged")?;
         let options = self.options(loaded, scope, &keyed.overrides)?;
-        Server::new(Arc::new(certified(&keyed)?), &options).map_err(|error| error.to_string())
+        let (key, until) = certified(&keyed, now)?;
+        let server = Server::new(Arc::new(key), &options).map_err(|error| error.to_string())?;
+        Ok(Ready { server: Arc::new(server), until })
+    }
+
+    fn find_at(&self, frontend: &str, sni: Option<&str>, now: i64) -> Result<Arc<Server>, NoCertificate> {
+        let loaded = self.loaded.load();
+        let loaded = loaded.as_ref().ok_or(NoCertificate::NothingLoaded)?;
+        let scope = loaded.bundle.scope_of(frontend);
+        let entry = match loaded.bundle.find(scope, sni) {
+            Match::Entry(entry) => entry,
+            Match::NothingLoaded => return Err(NoCertificate::NothingLoaded),
+            Match::UnknownName => return Err(NoCertificate::UnknownName),
+        };
+        if let Some(server) = loaded.made.lock().server((scope, entry), now) {
+            return Ok(server);
+        }
+        // Not under the lock: others needn't wait for a key to be parsed.
+        let ready = self.make(loaded, scope, entry, now).map_err(NoCertificate::Broken)?;
+        let server = ready.server.clone();
+        loaded.made.lock().keep((scope, entry), ready);
+        Ok(server)
     }
 
     /// Settings of the certificate, else of the listener, else of all.
@@ -88,9 +119,8 @@ impl Keyring {
             return Ok(options.clone());
         }
         let overrides = &key.1;
-        let authorities = authorities(&loaded.bundle, overrides)?;
         let provider = Arc::new(overrides.provider());
-        let client_verifier = client_verifier(overrides, &authorities, &provider)?;
+        let client_verifier = client_verifier(&loaded.bundle, overrides, &provider)?;
         let options = Arc::new(ServerOptions {
             versions: overrides.versions(),
             prefer_server_order: overrides.prefers_own_order.unwrap_or(false),
@@ -107,52 +137,133 @@ impl Keyring {
 
 impl Certificates for Keyring {
     fn find(&self, frontend: &str, sni: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
-        let loaded = self.loaded.load();
-        let loaded = loaded.as_ref().ok_or(NoCertificate::NothingLoaded)?;
-        let scope = loaded.bundle.scope_of(frontend);
-        let entry = match loaded.bundle.find(scope, sni) {
-            Match::Entry(entry) => entry,
-            Match::NothingLoaded => return Err(NoCertificate::NothingLoaded),
-            Match::UnknownName => return Err(NoCertificate::UnknownName),
-        };
-        if let Some(server) = loaded.made.lock().server((scope, entry)) {
-            return Ok(server);
-        }
-        // Not under the lock: others needn't wait for a key to be parsed.
-        let server = Arc::new(self.make(loaded, scope, entry).map_err(NoCertificate::Broken)?);
-        loaded.made.lock().keep((scope, entry), server.clone());
-        Ok(server)
+        self.find_at(frontend, sni, UnixTime::now().as_secs() as i64)
     }
 }
 
-/// Key and chain, as rustls takes them.
-fn certified(keyed: &Keyed<'_>) -> Result<CertifiedKey, String> {
+/// Tries the settings of each certificate wherever it may be shown, so that what can't be carried out is told to who says it and
+/// not to clients.
+///
+/// # Errors
+/// The first that can't, in words.
+pub fn check(bundle: &Bundle) -> Result<(), String> {
+    let scopes = bundle.scopes();
+    let global = &scopes[GLOBAL as usize].overrides;
+    let owners: HashSet<u32> =
+        (0..bundle.len() as u32).filter_map(|n| bundle.keyed(n)).map(|keyed| keyed.scope).collect();
+    let mut tried = HashSet::new();
+    for number in 0..bundle.len() as u32 {
+        let keyed = bundle.keyed(number).ok_or("the bundle is damaged")?;
+        for (scope, at) in scopes.iter().zip(0..) {
+            let takes_global = at != GLOBAL && (scope.matches_global || !owners.contains(&at));
+            if keyed.scope != at && !(keyed.scope == GLOBAL && takes_global) {
+                continue;
+            }
+            let overrides = keyed.overrides.over(&scope.overrides).over(global);
+            let kind = overrides.depends_on_key().then(|| key_kind(&keyed)).flatten();
+            if tried.contains(&(overrides.clone(), kind)) {
+                continue;
+            }
+            try_settings(bundle, &overrides, kind).map_err(|reason| {
+                let id = bundle.entry(number).map(|entry| entry.id).unwrap_or_default();
+                format!("Certificate {id}: {reason}")
+            })?;
+            tried.insert((overrides, kind));
+        }
+    }
+    Ok(())
+}
+
+fn try_settings(bundle: &Bundle, overrides: &Overrides, kind: Option<KeyKind>) -> Result<(), String> {
+    let provider = Arc::new(overrides.provider());
+    client_verifier(bundle, overrides, &provider)?;
+    let is_of_use = |suite: &SupportedCipherSuite| match suite {
+        SupportedCipherSuite::Tls12(suite) => {
+            kind.is_none_or(|kind| suite.sign.iter().any(|scheme| kind.signs(*scheme)))
+        }
+        _ => true,
+    };
+    let versions = overrides.versions();
+    let spoken = provider.cipher_suites.iter().filter(|suite| versions.contains(&suite.version()));
+    if spoken.clone().next().is_none() {
+        return Err("no cipher suite is left for its versions of TLS".to_owned());
+    }
+    if !spoken.into_iter().any(is_of_use) {
+        return Err("none of its ciphers is for a key of its kind".to_owned());
+    }
+    Ok(())
+}
+
+/// What suites of TLS 1.2 tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum KeyKind {
+    Rsa,
+    /// Ed25519 goes with the same suites.
+    Ecdsa,
+}
+
+impl KeyKind {
+    fn signs(self, scheme: SignatureScheme) -> bool {
+        use SignatureScheme as S;
+        let is_rsa = matches!(
+            scheme,
+            S::RSA_PKCS1_SHA256
+                | S::RSA_PKCS1_SHA384
+                | S::RSA_PKCS1_SHA512
+                | S::RSA_PSS_SHA256
+                | S::RSA_PSS_SHA384
+                | S::RSA_PSS_SHA512
+        );
+        is_rsa == (self == KeyKind::Rsa)
+    }
+}
+
+fn key_kind(keyed: &Keyed<'_>) -> Option<KeyKind> {
+    let leaf = Certificate::read(keyed.chain.first()?)?;
+    Some(if leaf.key().starts_with("RSA") { KeyKind::Rsa } else { KeyKind::Ecdsa })
+}
+
+/// Key, chain and OCSP answer, as rustls takes them, and until when they are so. An answer whose time isn't yet or is over is
+/// left out: there are clients that refuse who shows it.
+fn certified(keyed: &Keyed<'_>, now: i64) -> Result<(CertifiedKey, i64), String> {
     let key = rustls::crypto::ring::sign::any_supported_type(&keyed.form.key(keyed.key))
         .map_err(|error| error.to_string())?;
     let chain = keyed.chain.iter().map(|der| CertificateDer::from(der.to_vec())).collect();
-    let ocsp = (!keyed.ocsp.is_empty()).then(|| keyed.ocsp.to_vec());
-    Ok(CertifiedKey { ocsp, ..CertifiedKey::new(chain, key) })
+    let is_shown = !keyed.ocsp.is_empty() && keyed.staple.holds(now);
+    let changes = [keyed.staple.from, keyed.staple.until].into_iter().find(|time| *time > now);
+    let until = changes.filter(|_| !keyed.ocsp.is_empty()).unwrap_or(i64::MAX);
+    let ocsp = is_shown.then(|| keyed.ocsp.to_vec());
+    Ok((CertifiedKey { ocsp, ..CertifiedKey::new(chain, key) }, until))
 }
 
-fn authorities<'a>(bundle: &'a Bundle, overrides: &Overrides) -> Result<Vec<&'a [u8]>, String> {
-    match overrides.client_ca {
-        Some(number) => bundle.authorities(number).ok_or_else(|| "the bundle is damaged".to_owned()),
+fn list(bundle: &Bundle, number: Option<u32>) -> Result<Vec<&[u8]>, String> {
+    match number {
+        Some(number) => bundle.list(number).ok_or_else(|| "the bundle is damaged".to_owned()),
         None => Ok(Vec::new()),
     }
 }
 
 fn client_verifier(
+    bundle: &Bundle,
     overrides: &Overrides,
-    authorities: &[&[u8]],
     provider: &Arc<rustls::crypto::CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let verify = overrides.client_verify.unwrap_or(ClientVerify::None);
     if verify == ClientVerify::None {
         return Ok(WebPkiClientVerifier::no_client_auth());
     }
-    let roots = Arc::new(roots(authorities)?);
+    let roots = Arc::new(roots(&list(bundle, overrides.client_ca)?)?);
     let builder = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
     let builder = if verify == ClientVerify::Optional { builder.allow_unauthenticated() } else { builder };
+    let builder = match overrides.client_crl {
+        Some(_) => {
+            let lists = list(bundle, overrides.client_crl)?.into_iter();
+            let lists = lists.map(|der| CertificateRevocationListDer::from(der.to_vec()));
+            // Of an authority that gave no list nothing is known; a list that is too old tells nothing, and is no licence.
+            builder.with_crls(lists).allow_unknown_revocation_status().enforce_revocation_expiration()
+        }
+        None => builder,
+    };
     builder.build().map_err(|error| error.to_string())
 }
 
@@ -165,8 +276,9 @@ mod tests {
     use rcgen::{CertificateParams, KeyPair};
 
     use super::*;
-    use crate::bundle::{Authorities, Builder, Entry, Material, Scope};
+    use crate::bundle::{Builder, Entry, List, Material, Scope};
     use crate::facts::Facts;
+    use crate::ocsp::Span;
     use crate::pem::KeyForm;
 
     /// A key and a certificate for anybody.
@@ -183,8 +295,9 @@ mod tests {
     fn keyring(scope: Scope, entries: &[Entry], ca: &[u8]) -> Keyring {
         let (key, der) = pair();
         let global = Scope::default();
-        let lists = vec![Authorities { path: String::new(), ders: vec![ca.to_vec()] }];
-        let mut builder = Builder::new(vec![global, Scope { name: "a0".into(), matches_global: true, ..scope }], lists);
+        let list = List { ders: vec![ca.to_vec()], ..List::default() };
+        let mut builder =
+            Builder::new(vec![global, Scope { name: "a0".into(), matches_global: true, ..scope }], vec![&list]);
         for entry in entries {
             builder.add(entry, Material { form: KeyForm::Pkcs8, key: &key, chain: vec![&der], ocsp: b"" });
         }
@@ -220,6 +333,26 @@ mod tests {
     }
 
     #[test]
+    fn an_ocsp_answer_is_shown_in_its_time_alone() {
+        let (key, der) = pair();
+        let entry = Entry { staple: Span { from: 100, until: 200 }, ..entry("a") };
+        let mut builder = Builder::new(vec![Scope::default()], Vec::new());
+        builder.add(&entry, Material { form: KeyForm::Pkcs8, key: &key, chain: vec![&der], ocsp: b"answer" });
+        let keyring = Keyring::default();
+        keyring.replace(Bundle::open(Box::new(builder.build().to_vec())).unwrap());
+        let loaded = keyring.loaded.load_full().unwrap();
+        let shown =
+            |now| certified(&loaded.bundle.keyed(0).unwrap(), now).map(|(key, until)| (key.ocsp.is_some(), until));
+        for (now, expected) in [(99, (false, 100)), (100, (true, 200)), (199, (true, 200)), (200, (false, i64::MAX))] {
+            assert_eq!(shown(now), Ok(expected), "{now}");
+        }
+        let at = |now| keyring.find_at("a0", None, now).unwrap();
+        let (before, within, after) = (at(99), at(100), at(200));
+        assert!(!Arc::ptr_eq(&before, &within) && !Arc::ptr_eq(&within, &after));
+        assert!(Arc::ptr_eq(&after, &at(i64::MAX - 1)));
+    }
+
+    #[test]
     fn settings_that_cannot_be_carried_out_are_told() {
         let verify =
             Overrides { client_verify: Some(ClientVerify::Required), client_ca: Some(0), ..Overrides::default() };
@@ -229,6 +362,34 @@ mod tests {
         assert!(bad.find("a1", None).is_ok(), "another listener asks for nothing");
         let good = keyring(scope(), &[entry("a")], &pair().1);
         good.find("a0", None).unwrap();
+    }
+
+    #[test]
+    fn settings_are_tried_before_they_are_used() {
+        let said = |text: &str| Overrides::decode(text).unwrap();
+        let tried = |scope: Scope, own: Overrides| {
+            let keyring = keyring(scope, &[Entry { overrides: own, ..entry("a") }], b"nonsense");
+            check(&keyring.loaded.load_full().unwrap().bundle)
+        };
+        let plain = Overrides::default;
+        assert_eq!(tried(Scope::default(), plain()), Ok(()));
+        let numbers = |list: &str| crate::settings::ciphers(list).unwrap();
+        let old = |list: &str| Overrides { ciphers: Some(numbers(list)), ..said("versions=10") };
+        assert_eq!(tried(Scope::default(), old("aECDSA")), Ok(()));
+        assert_eq!(
+            tried(Scope::default(), old("aRSA")),
+            Err("Certificate a: none of its ciphers is for a key of its kind".into())
+        );
+        // Half of it is the listener's.
+        let scope = Scope { overrides: said("versions=10"), ..Scope::default() };
+        assert!(tried(scope, Overrides { ciphers: Some(numbers("aRSA")), ..plain() }).is_err());
+        assert_eq!(
+            tried(Scope::default(), Overrides { ciphers: Some(numbers("aRSA")), ..plain() }),
+            Ok(()),
+            "TLS 1.3 is left"
+        );
+        let bad = tried(Scope { overrides: said("verify=required ca=0"), ..Scope::default() }, plain());
+        assert_eq!(bad, Err("Certificate a: none of the CAs can be used".into()));
     }
 
     #[test]

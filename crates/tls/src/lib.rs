@@ -17,6 +17,7 @@ pub mod hello;
 pub mod hitch;
 pub mod info;
 pub mod keyring;
+pub mod ocsp;
 pub mod origin;
 pub mod over;
 pub mod pem;

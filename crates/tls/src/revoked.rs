@@ -58,6 +58,11 @@ impl Revoked {
         Ok(pem::written("X509 CRL", Revoked::from_file(file)?.lists()))
     }
 
+    /// Each list, in DER.
+    pub fn ders(&self) -> Vec<Vec<u8>> {
+        self.0.lists.iter().map(|list| list.as_ref().to_vec()).collect()
+    }
+
     /// For rustls.
     pub(crate) fn lists(&self) -> Vec<CertificateRevocationListDer<'static>> {
         self.0.lists.clone()

@@ -155,6 +155,8 @@ pub struct Overrides {
     pub client_verify: Option<ClientVerify>,
     /// `client-verify-ca`: the number of a list of CAs.
     pub client_ca: Option<u32>,
+    /// `client-verify-crl`: the number of a list of what they have revoked.
+    pub client_crl: Option<u32>,
 }
 
 impl Overrides {
@@ -169,6 +171,7 @@ impl Overrides {
             alpn: self.alpn.clone().or_else(|| base.alpn.clone()),
             client_verify: self.client_verify.or(base.client_verify),
             client_ca: self.client_ca.or(base.client_ca),
+            client_crl: self.client_crl.or(base.client_crl),
         }
     }
 
@@ -184,6 +187,7 @@ impl Overrides {
             self.alpn.as_ref().map(|n| format!("alpn={}", list(n))),
             self.client_verify.map(|v| format!("verify={}", v.as_str())),
             self.client_ca.map(|n| format!("ca={n}")),
+            self.client_crl.map(|n| format!("crl={n}")),
         ];
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
@@ -210,6 +214,7 @@ impl Overrides {
                 "alpn" => out.alpn = Some(numbers(value, ALPN.len())?),
                 "verify" => out.client_verify = Some(ClientVerify::named(value)?),
                 "ca" => out.client_ca = Some(value.parse().ok()?),
+                "crl" => out.client_crl = Some(value.parse().ok()?),
                 _ => return None,
             }
         }
@@ -219,6 +224,11 @@ impl Overrides {
     /// The versions that may be spoken.
     pub fn versions(&self) -> Vec<&'static SupportedProtocolVersion> {
         self.versions.unwrap_or(Versions { tls12: true, tls13: true }).list()
+    }
+
+    /// Whether a key of one kind can be used under them, and one of another kind can't.
+    pub(crate) fn depends_on_key(&self) -> bool {
+        self.ciphers.is_some() && self.versions.is_some_and(|versions| !versions.tls13)
     }
 
     /// Suites and groups.

@@ -91,7 +91,9 @@ struct Certificate {
 /// The list, the next to expire first.
 fn read(reply: &str) -> Option<Vec<Certificate>> {
     let Value::Array(rows) = serde_json::from_str(reply).ok()? else { return None };
-    let mut out = rows.into_iter().map(certificate).collect::<Option<Vec<_>>>()?;
+    // Behind the version, the command and the time.
+    let (Some(Value::Number(_)), Some(Value::Array(_))) = (rows.first(), rows.get(1)) else { return None };
+    let mut out = rows.into_iter().skip(3).map(certificate).collect::<Option<Vec<_>>>()?;
     out.sort_by(|a, b| (a.not_after, &a.id).cmp(&(b.not_after, &b.id)));
     Some(out)
 }
@@ -167,7 +169,7 @@ fn names(c: &Certificate) -> String {
 mod tests {
     use super::*;
 
-    const REPLY: &str = r#"[
+    const REPLY: &str = r#"[ 2, ["tls.cert.list", "-j"], 1764000000.000,
   {"frontend": "default", "id": "b", "status": "active", "subject": "b", "names": ["b.example", "c", "d", "e"], "not_before": 0, "not_after": 900000},
   {"frontend": "tls0", "id": "a", "status": "staged", "names": ["a\u001b[31m"], "not_before": 0, "not_after": 90000, "trouble": "/a.pem: no key"},
   {"frontend": "default", "id": "old", "status": "active", "names": [], "not_before": 0, "not_after": 10},
@@ -189,7 +191,7 @@ mod tests {
                 "default   new          NOT YET VALID for 0 h",
             ]
         );
-        assert!(table(&read("[\n\n]\n").unwrap(), 0).starts_with("no certificates"));
-        assert!(read("x").is_none() && read("[1]").is_none());
+        assert!(table(&read("[ 2, [\"tls.cert.list\", \"-j\"], 1.5\n]\n").unwrap(), 0).starts_with("no certificates"));
+        assert!(read("x").is_none() && read("[1]").is_none() && read("[]").is_none());
     }
 }

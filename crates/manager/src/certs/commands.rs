@@ -5,6 +5,7 @@ use cli::Request;
 use tables::json::quote;
 use tls::bundle::{Entry, GLOBAL};
 use tls::hitch::Said;
+use tls::ocsp::Span;
 
 use super::{Certs, Row, Standing, config};
 use crate::core::Manager;
@@ -108,7 +109,7 @@ impl Manager {
             is_default: load.is_default,
             path: load.path,
             key_path: load.key.unwrap_or_default(),
-            overrides: config::overrides(&load.said, &mut self.certs.authorities, &jail)?,
+            overrides: config::overrides(&load.said, &mut self.certs.lists, &jail)?,
             ..Entry::default()
         };
         self.certs.stage(vec![entry], self.params.tls_err_dup_servername, &jail)
@@ -137,15 +138,23 @@ impl Manager {
             let text = "There are staged changes, please commit or rollback staged changes first.\n";
             return Reply::cant(text);
         }
-        let jail = self.jail.clone();
-        let read = self.certs.reread_all(&jail).and_then(|()| self.certs.with_staged());
-        match read.and_then(|candidate| self.put_in_place(candidate, true)) {
+        match self.read_all_again() {
             Ok(()) => Reply::ok(""),
             Err(text) => {
                 self.certs.forget_fresh();
                 Reply::cant(text)
             }
         }
+    }
+
+    /// All files again: certificates, lists, keys for tickets.
+    fn read_all_again(&mut self) -> Result<(), String> {
+        let jail = self.jail.clone();
+        let ticket_keys = self.read_ticket_keys()?;
+        self.certs.reread_all(&jail)?;
+        let candidate = self.certs.with_staged()?;
+        self.put_in_place(candidate, true)?;
+        ticket_keys.map_or(Ok(()), |keys| self.use_ticket_keys(keys))
     }
 
     pub(crate) fn tls_cert_list(&mut self, request: &Request) -> Reply {
@@ -162,8 +171,9 @@ impl Manager {
         let mut rows: Vec<&Row> = self.certs.rows().iter().filter(shown).collect();
         rows.sort_by_key(|row| row.entry.scope);
         if request.wants_json() {
-            let objects: Vec<String> = rows.iter().map(|row| object(&self.certs, row)).collect();
-            return Reply::ok(format!("[\n{}\n]\n", objects.join(",\n")));
+            let now = self.clock.real().0 as i64;
+            let objects: String = rows.iter().map(|row| format!(",\n{}", object(&self.certs, row, now))).collect();
+            return self.json(request, &objects);
         }
         let line = |row: &&Row| {
             let scope = self.certs.scope_name(row.entry.scope);
@@ -174,7 +184,7 @@ impl Manager {
 }
 
 /// A certificate for programs: Varnish's four members, and what else is known.
-fn object(certs: &Certs, row: &Row) -> String {
+fn object(certs: &Certs, row: &Row, now: i64) -> String {
     let Entry { id, path, key_path, ocsp_path, facts, is_default, .. } = &row.entry;
     let names: Vec<String> = facts.names.iter().map(|name| quote(name)).collect();
     let mut members = vec![
@@ -189,11 +199,15 @@ fn object(certs: &Certs, row: &Row) -> String {
         ("not_before", facts.not_before.to_string()),
         ("not_after", facts.not_after.to_string()),
     ];
+    if row.entry.staple != Span::default() {
+        members.push(("ocsp_until", row.entry.staple.until.to_string()));
+    }
+    let trouble = certs.trouble(row, now);
     let texts = [
         ("file", Some(path)),
         ("key_file", Some(key_path)),
         ("ocsp_file", Some(ocsp_path)),
-        ("trouble", row.trouble.as_ref()),
+        ("trouble", trouble.as_ref()),
     ];
     members
         .extend(texts.into_iter().filter_map(|(key, text)| Some((key, quote(text.filter(|text| !text.is_empty())?)))));

@@ -5,16 +5,22 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use base::fnmatch;
-use tls::bundle::{Authorities, Entry, GLOBAL, Scope};
+use tls::bundle::{Entry, GLOBAL, Scope};
 use tls::hitch::{self, PemFile, Said};
-use tls::pem;
 
+use super::lists::Listed;
 use super::{Certs, files};
 use crate::fatal::{Fatal, argument};
 use crate::jail::Jail;
 
 /// Bytes that a configuration may have: a line for each of a hundred thousand certificates, and more.
 const LONGEST_CONFIG: usize = 16 << 20;
+
+/// What says the same here.
+const INSTEAD: [(&str, &str); 2] = [
+    ("backlog", ": the parameter listen_depth has"),
+    ("ssl-handshake-timeout", ": the parameter tls_handshake_timeout has"),
+];
 
 /// A file of `-A`, with the names of its listeners.
 #[derive(Debug)]
@@ -64,9 +70,14 @@ impl Config {
 
     /// What is said of keys that have no effect.
     pub fn notes(&self, path: &str) -> Vec<String> {
-        let ignored =
-            self.file.ignored.iter().map(|(key, line)| format!("-A: {path} line {line}: {key} has no meaning here"));
-        let alpn = self.file.said.alpn.iter().chain(self.file.frontends.iter().filter_map(|f| f.said.alpn.as_ref()));
+        let ignored = self.file.ignored.iter().map(|(key, line)| {
+            let hint = INSTEAD.iter().find(|(known, _)| known == key).map_or("", |(_, hint)| hint);
+            format!("-A: {path} line {line}: {key} has no meaning here{hint}")
+        });
+        let frontends = || self.file.frontends.iter();
+        let certificates = frontends().flat_map(|frontend| &frontend.certificates).chain(&self.file.certificates);
+        let said = [&self.file.said].into_iter().chain(frontends().map(|frontend| &frontend.said));
+        let alpn = said.chain(certificates.map(|pem| &pem.said)).filter_map(|said| said.alpn.as_ref());
         let alpn = alpn.flat_map(|list| tls::settings::alpn(list).1);
         ignored
             .chain(alpn.map(|name| format!("-A: {path}: alpn-protos: {name} isn't spoken here, and isn't offered")))
@@ -79,6 +90,9 @@ fn names(frontends: &[hitch::Frontend]) -> Result<Vec<String>, String> {
     let mut given: HashMap<&str, usize> = HashMap::new();
     for frontend in frontends {
         let Some(name) = frontend.name.as_deref() else { continue };
+        if !super::is_name(name) {
+            return Err(format!("line {}: a name has no blanks and no signs that aren't printed", frontend.line));
+        }
         if let Some(before) = given.insert(name, frontend.line) {
             return Err(format!(
                 "lines {before} and {}: two frontends are named '{}'",
@@ -98,12 +112,16 @@ fn anchor(file: &mut hitch::File, here: &Path) {
     let certificates =
         file.frontends.iter_mut().flat_map(|frontend| &mut frontend.certificates).chain(&mut file.certificates);
     for pem in certificates {
+        if let (None, Some(dir)) = (&pem.ocsp, &file.ocsp_dir) {
+            (pem.ocsp, pem.is_ocsp_awaited) = (Some(hitch::ocsp_path(dir, &pem.path)), true);
+        }
         anchor(&mut pem.path);
-        [&mut pem.key, &mut pem.ocsp, &mut pem.said.client_ca].into_iter().flatten().for_each(anchor);
+        let Said { client_ca, client_crl, .. } = &mut pem.said;
+        [&mut pem.key, &mut pem.ocsp, client_ca, client_crl].into_iter().flatten().for_each(anchor);
     }
     let said = file.frontends.iter_mut().map(|frontend| &mut frontend.said).chain([&mut file.said]);
-    said.filter_map(|said| said.client_ca.as_mut()).for_each(anchor);
-    [&mut file.pem_dir, &mut file.ticket_keys].into_iter().flatten().for_each(anchor);
+    said.flat_map(|said| [&mut said.client_ca, &mut said.client_crl]).flatten().for_each(anchor);
+    [&mut file.pem_dir, &mut file.ocsp_dir, &mut file.ticket_keys].into_iter().flatten().for_each(anchor);
 }
 
 /// The certificates of a server with these listeners for TLS, all of them staged.
@@ -130,7 +148,7 @@ pub fn certs(
     let file = config.map_or(&empty, |config| &config.file);
     let global = Scope {
         aborts_unknown: file.aborts_unknown.unwrap_or(false),
-        overrides: overrides(&file.said, &mut out.authorities, jail)?,
+        overrides: overrides(&file.said, &mut out.lists, jail)?,
         ..Scope::default()
     };
     out.scopes.push(global);
@@ -157,7 +175,7 @@ pub fn certs(
             aborts_unknown: frontend.aborts_unknown.or(file.aborts_unknown).unwrap_or(false),
             matches_global: frontend.matches_global.unwrap_or(frontend.certificates.is_empty()),
             default: None,
-            overrides: overrides(&frontend.said, &mut out.authorities, jail)?,
+            overrides: overrides(&frontend.said, &mut out.lists, jail)?,
         };
         check_client_verify(&scope.overrides.over(&out.scopes[0].overrides))?;
         out.scopes.push(scope);
@@ -172,7 +190,7 @@ fn entries(certs: &mut Certs, listed: &[PemFile], scope: u32, jail: &Jail) -> Re
     let mut out: Vec<Entry> = Vec::with_capacity(listed.len());
     for (at, pem) in listed.iter().enumerate() {
         let id = pem.id.clone().unwrap_or_else(|| certs.new_id());
-        let overrides = overrides(&pem.said, &mut certs.authorities, jail).map_err(|e| format!("{}: {e}", pem.path))?;
+        let overrides = overrides(&pem.said, &mut certs.lists, jail).map_err(|e| format!("{}: {e}", pem.path))?;
         let around = certs.scopes[scope as usize].overrides.over(&certs.scopes[0].overrides);
         check_client_verify(&overrides.over(&around)).map_err(|e| format!("{}: {e}", pem.path))?;
         out.push(Entry {
@@ -182,6 +200,7 @@ fn entries(certs: &mut Certs, listed: &[PemFile], scope: u32, jail: &Jail) -> Re
             path: pem.path.clone(),
             key_path: pem.key.clone().unwrap_or_default(),
             ocsp_path: pem.ocsp.clone().unwrap_or_default(),
+            is_ocsp_awaited: pem.is_ocsp_awaited,
             overrides,
             ..Entry::default()
         });
@@ -203,33 +222,25 @@ fn directory(certs: &mut Certs, file: &hitch::File, jail: &Jail) -> Result<Vec<E
     });
     jail.privileged(|| paths.retain(|path| path.is_file()));
     paths.sort();
-    Ok(paths
-        .into_iter()
-        .map(|path| Entry { id: certs.new_id(), path: path.to_string_lossy().into_owned(), ..Entry::default() })
-        .collect())
+    let entry = |path: PathBuf| {
+        let path = path.to_string_lossy().into_owned();
+        let ocsp_path = file.ocsp_dir.as_deref().map(|dir| hitch::ocsp_path(dir, &path)).unwrap_or_default();
+        Entry { id: certs.new_id(), is_ocsp_awaited: !ocsp_path.is_empty(), path, ocsp_path, ..Entry::default() }
+    };
+    Ok(paths.into_iter().map(entry).collect())
 }
 
-/// Settings, with the file of CAs read once for all who name it.
-pub fn overrides(said: &Said, lists: &mut Vec<Authorities>, jail: &Jail) -> Result<tls::settings::Overrides, String> {
-    let overrides = said.overrides(|path| {
-        if let Some(at) = lists.iter().position(|list| list.path == path) {
+/// Settings, with the files about clients' certificates read once for all who name them.
+pub fn overrides(said: &Said, lists: &mut Vec<Listed>, jail: &Jail) -> Result<tls::settings::Overrides, String> {
+    let overrides = said.overrides(|kind, path| {
+        let is_it = |listed: &Listed| listed.list.kind == kind && listed.list.path == path;
+        if let Some(at) = lists.iter().position(is_it) {
             return Ok(at as u32);
         }
-        lists.push(Authorities { path: path.to_owned(), ders: read_authorities(path, jail)? });
+        lists.push(Listed::read(kind, path, jail)?);
         Ok(lists.len() as u32 - 1)
     })?;
     Ok(overrides)
-}
-
-/// The certificates of a file of CAs.
-///
-/// # Errors
-/// In words, with the path.
-pub fn read_authorities(path: &str, jail: &Jail) -> Result<Vec<Vec<u8>>, String> {
-    let file = jail.privileged(|| files::read(path, "client-verify-ca", pem::LONGEST_FILE))?;
-    let ders = pem::authorities(&file).map_err(|e| format!("client-verify-ca {path}: {e}"))?;
-    tls::settings::check_authorities(&ders).map_err(|e| format!("client-verify-ca {path}: {e}"))?;
-    Ok(ders)
 }
 
 /// Who asks for certificates has to know whose.

@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
 use nix::fcntl::OFlag;
 use tls::facts::{self, Facts};
+use tls::ocsp::{self, OcspError, Span};
 use tls::pem::{self, Pair, PemError};
 use zeroize::Zeroizing;
 
@@ -19,7 +20,18 @@ const LONGEST_OCSP: usize = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct Fresh {
     pub pair: Pair,
-    pub ocsp: Vec<u8>,
+    pub staple: Staple,
+}
+
+/// An OCSP answer of a file.
+#[derive(Clone, Debug, Default)]
+pub struct Staple {
+    /// Empty if there is none that is of use.
+    pub answer: Vec<u8>,
+    /// When it may be shown.
+    pub span: Span,
+    /// Why there is none, though there should be.
+    pub trouble: Option<String>,
 }
 
 /// By which one sees that a file has changed.
@@ -32,6 +44,8 @@ pub struct Paths<'a> {
     pub chain: &'a str,
     pub key: &'a str,
     pub ocsp: &'a str,
+    /// See [`tls::bundle::Entry`].
+    pub is_ocsp_awaited: bool,
 }
 
 impl Paths<'_> {
@@ -70,12 +84,13 @@ pub fn load(paths: Paths<'_>) -> Result<(Fresh, Facts), String> {
         (PemError::Key(_), key) if !key.is_empty() => at(key, &e),
         _ => at(paths.chain, &e),
     })?;
-    let ocsp = match paths.ocsp {
-        "" => Vec::new(),
-        path => staple(path)?,
+    let staple = match paths.ocsp {
+        "" => Staple::default(),
+        path if paths.is_ocsp_awaited => awaited_staple(path, &pair.chain),
+        path => staple(path, &pair.chain)?,
     };
     let facts = of_pair(&pair).map_err(|reason| format!("{}: {reason}", paths.chain))?;
-    Ok((Fresh { pair, ocsp }, facts))
+    Ok((Fresh { pair, staple }, facts))
 }
 
 /// What the leaf says of itself; one that names nobody is of no use.
@@ -88,11 +103,23 @@ pub fn of_pair(pair: &Pair) -> Result<Facts, String> {
     Ok(facts)
 }
 
-fn staple(path: &str) -> Result<Vec<u8>, String> {
+/// An answer that somebody named. What isn't one is refused, as any file; one that doesn't help is left out: a responder's
+/// verdict is no reason to go without the certificate.
+fn staple(path: &str, chain: &[Vec<u8>]) -> Result<Staple, String> {
     let answer = read(path, "OCSP response", LONGEST_OCSP)?.to_vec();
-    // OCSPResponse is a sequence that begins with its status; 0 is "successful" (RFC 6960 4.2.1).
-    let is_good = answer.first() == Some(&0x30) && answer.windows(3).take(8).any(|bytes| bytes == [0x0a, 1, 0]);
-    if is_good { Ok(answer) } else { Err(format!("{path}: not a successful OCSP response in DER")) }
+    match ocsp::judge(&answer, chain) {
+        Ok(span) => Ok(Staple { answer, span, trouble: None }),
+        Err(error @ OcspError::NoAnswer) => Err(format!("{path}: {error}")),
+        Err(error) => Ok(Staple { trouble: Some(format!("{path}: {error}")), ..Staple::default() }),
+    }
+}
+
+/// An answer that another program fetches: there may be none yet.
+fn awaited_staple(path: &str, chain: &[Vec<u8>]) -> Staple {
+    if std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        return Staple::default();
+    }
+    staple(path, chain).unwrap_or_else(|trouble| Staple { trouble: Some(trouble), ..Staple::default() })
 }
 
 fn at(path: &str, error: &PemError) -> String {

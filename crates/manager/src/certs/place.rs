@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use cli::handoff::Secret;
 use tls::bundle::{Entry, GLOBAL};
 
-use super::files::Fresh;
+use super::files::{Fresh, Staple};
 use super::{Candidate, Row, files};
 use crate::core::Manager;
 use crate::fatal::errno_text;
@@ -64,7 +64,7 @@ impl Manager {
         let batch = self.certs.next_batch();
         let row = &mut self.certs.rows[at];
         let former = (row.fresh.take(), std::mem::replace(&mut row.entry.facts, facts), row.entry.batch);
-        (row.fresh, row.entry.batch) = (Some(Fresh { pair, ocsp: Vec::new() }), batch);
+        (row.fresh, row.entry.batch) = (Some(Fresh { pair, staple: Staple::default() }), batch);
         let done = self.certs.without_staged().and_then(|candidate| self.put_in_place(candidate, false));
         if done.is_err() {
             let row = &mut self.certs.rows[at];

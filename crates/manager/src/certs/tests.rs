@@ -434,3 +434,92 @@ fn what_changed_before_an_upgrade_is_found_after_it() {
     let trouble: Vec<bool> = resumed.rows().iter().map(|row| row.trouble.is_some()).collect();
     assert_eq!((trouble, looked(&mut resumed).len()), (vec![false, false, true, true], 0));
 }
+
+/// A CA, a client of its, and another client that it has revoked.
+fn clients() -> (String, String) {
+    use rcgen::{BasicConstraints, CertifiedIssuer, IsCa, KeyUsagePurpose, SerialNumber, date_time_ymd};
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "Clients");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let revoked = rcgen::RevokedCertParams {
+        serial_number: SerialNumber::from(7_u64),
+        revocation_time: date_time_ymd(2026, 1, 1),
+        reason_code: None,
+        invalidity_date: None,
+    };
+    let list = rcgen::CertificateRevocationListParams {
+        this_update: date_time_ymd(2026, 1, 1),
+        next_update: date_time_ymd(2126, 1, 1),
+        crl_number: SerialNumber::from(1_u64),
+        issuing_distribution_point: None,
+        revoked_certs: vec![revoked],
+        key_identifier_method: rcgen::KeyIdMethod::Sha256,
+    };
+    (ca.pem(), list.signed_by(&ca).unwrap().pem().unwrap())
+}
+
+#[test]
+fn an_id_is_one_word() {
+    let dir = Dir::new("ids");
+    let a = dir.certificate("a.pem", &["a.example"]);
+    let mut certs = plain(&["a0"]);
+    for id in ["", "x y", "x\n default\tshop\tactive\tevil", "\u{1b}[31m"] {
+        let refused = load(&mut certs, id, &a).unwrap_err();
+        assert!(refused.contains("isn't one") && !refused.contains(char::is_control), "{refused:?}");
+    }
+    assert_eq!(list(&certs), "");
+    let config = Config::read(&dir.write("tls.conf", "frontend = { port = \"1\" name = \"a b\" }"), &Jail::None);
+    assert!(config.is_err());
+}
+
+#[test]
+fn files_about_clients_are_watched() {
+    let dir = Dir::new("lists");
+    let ((ca, crl), (other, other_crl)) = (clients(), clients());
+    let (a, authorities) = (dir.certificate("a.pem", &["a.example"]), dir.write("ca.pem", &ca));
+    let revoked = dir.write("crl.pem", &crl);
+    let config = dir.config(&format!(
+        "frontend = \"*:1\" pem-file = \"{a}\" client-verify = required client-verify-ca = \"{authorities}\" client-verify-crl = \"{revoked}\""
+    ));
+    let mut certs = begin(Some(&config), &["tls0".to_owned()], false, &Jail::None).unwrap();
+    let used = |certs: &Certs| certs.current.as_ref().unwrap().bundle.lists().unwrap();
+    let wrong = |certs: &Certs| certs.trouble(&certs.rows()[0], 0);
+    let (first, before) = (used(&certs), std::time::Duration::from_secs(1));
+    assert_eq!((first.len(), first[0].ders.len(), first[1].ders.len()), (2, 1, 1));
+    assert_eq!(looked(&mut certs), []);
+    for (name, text, key) in [("ca.pem", &other, "client-verify-ca"), ("crl.pem", &other_crl, "client-verify-crl")] {
+        dir.write(name, text);
+        let changes: Vec<_> = (0..4).flat_map(|_| certs.look(before, &Jail::None)).collect();
+        let id = format!("{key} {}", dir.0.join(name).display());
+        assert_eq!(changes, [watch::Change::Read { id: id.clone() }]);
+        // The worker can't be given it: it is tried again.
+        certs.regret("the worker is gone");
+        assert_eq!((used(&certs), wrong(&certs).as_deref()), (used(&certs), Some("the worker is gone")));
+        let again = (0..40).find_map(|_| certs.look(before, &Jail::None).pop());
+        assert_eq!(again, Some(watch::Change::Read { id }));
+        let candidate = certs.without_staged().unwrap();
+        certs.accept(candidate, false);
+        assert_eq!(wrong(&certs), None);
+        dir.write(name, "broken");
+        let changes: Vec<_> = (0..4).flat_map(|_| certs.look(before, &Jail::None)).collect();
+        assert!(
+            matches!(&changes[..], [watch::Change::Refused { reason, .. }] if reason.contains(name)),
+            "{changes:?}"
+        );
+        assert!(wrong(&certs).is_some_and(|text| text.contains(name)));
+        assert!(certs.reread_all(&Jail::None).is_err());
+        certs.forget_fresh();
+        dir.write(name, text);
+        (0..4).for_each(|_| drop(certs.look(before, &Jail::None)));
+        assert_eq!(wrong(&certs), None);
+    }
+    let last = used(&certs);
+    assert!(first[0] != last[0] && first[1] != last[1]);
+    // After an upgrade they are read again.
+    dir.write("ca.pem", &ca);
+    let mut resumed = Certs::resume(certs.file().unwrap().try_clone().unwrap()).unwrap();
+    let changes: Vec<_> = (0..4).flat_map(|_| resumed.look(before, &Jail::None)).collect();
+    assert_eq!(changes.len(), 1, "{changes:?}");
+}

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::files::Fresh;
+use super::files::{Fresh, Signature};
 use super::{Certs, Standing, files};
 use crate::core::Manager;
 use crate::jail::Jail;
@@ -28,13 +28,73 @@ pub enum Change {
     Refused { id: String, reason: String },
 }
 
+/// Files as they were when they were read, or when they were found to be of no use.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched<const N: usize> {
+    seen: [Option<Signature>; N],
+    /// How they were at the last look, if not so any more.
+    changing: Option<[Option<Signature>; N]>,
+    /// They are read again, whether they changed or not: nobody knows whether they are what is in use.
+    is_unsure: bool,
+    /// How often in a row they could be read and not be put in place, and the looks that are passed over for it.
+    failed: u32,
+    passes: u32,
+}
+
+impl<const N: usize> Default for Watched<N> {
+    fn default() -> Self {
+        Watched { seen: [None; N], changing: None, is_unsure: false, failed: 0, passes: 0 }
+    }
+}
+
+impl<const N: usize> Watched<N> {
+    /// Nobody knows whether what is in use is what they are now.
+    pub fn unsure() -> Self {
+        Watched { is_unsure: true, ..Watched::default() }
+    }
+
+    /// A look: whether they are to be read now. What has changed is read once it stays the same for two looks: who writes a file,
+    /// or two, takes a while.
+    pub fn look(&mut self, now: [Option<Signature>; N]) -> bool {
+        if self.passes > 0 {
+            self.passes -= 1;
+            return false;
+        }
+        if now == self.seen && !self.is_unsure {
+            self.changing = None;
+            return false;
+        }
+        self.changing.replace(now) == Some(now)
+    }
+
+    /// They were read when they were like this.
+    pub fn saw(&mut self, now: [Option<Signature>; N]) {
+        (self.seen, self.changing, self.is_unsure) = (now, None, false);
+    }
+
+    /// What was read of them is forgotten.
+    pub fn doubt(&mut self) {
+        self.is_unsure = true;
+    }
+
+    /// What was read of them couldn't be put in place: they are left alone for a while, for twice as many looks each time.
+    pub fn pass_over(&mut self) {
+        self.failed = (self.failed + 1).min(MOST_DOUBLINGS);
+        self.passes = 1 << self.failed;
+    }
+
+    /// What was read of them is in use.
+    pub fn succeed(&mut self) {
+        (self.failed, self.passes) = (0, 0);
+    }
+}
+
 impl Certs {
-    /// Looks at the files of the next certificates, so that all have been looked at after `interval`. What has changed is read
-    /// once it stays the same for two looks: who writes a file, or two, takes a while.
+    /// Looks at the files of the next certificates, so that all have been looked at after `interval`.
     pub fn look(&mut self, interval: Duration, jail: &Jail) -> Vec<Change> {
         let steps = (interval.as_secs_f64() / STEP.as_secs_f64()).max(1.0) as usize;
         let count = self.rows.len().div_ceil(steps).clamp(1, MOST_AT_ONCE).min(self.rows.len());
-        let mut changes = Vec::new();
+        let mut changes = self.look_at_lists(steps, jail);
         jail.privileged(|| {
             for _ in 0..count {
                 self.next_look = (self.next_look + 1) % self.rows.len();
@@ -49,26 +109,18 @@ impl Certs {
         if !row.is_from_files() || row.standing == Standing::Staged {
             return None;
         }
-        if row.passes > 0 {
-            row.passes -= 1;
-            return None;
-        }
         let now = row.paths().signatures();
-        if now == row.seen && !row.is_unsure {
-            row.changing = None;
-            return None;
-        }
-        if row.changing != Some(now) {
-            row.changing = Some(now);
+        if !row.watched.look(now) {
             return None;
         }
         let id = row.entry.id.clone();
         let loaded = files::load(row.paths());
-        let is_same = row.is_unsure && loaded.as_ref().is_ok_and(|(fresh, _)| self.is_in_use(at, fresh));
+        let is_same = row.watched.is_unsure && loaded.as_ref().is_ok_and(|(fresh, _)| self.is_in_use(at, fresh));
         let row = &mut self.rows[at];
         match loaded {
-            Ok(_) if is_same => {
-                (row.seen, row.changing, row.trouble, row.is_unsure) = (now, None, None, false);
+            Ok((fresh, _)) if is_same => {
+                row.watched.saw(now);
+                (row.trouble, row.staple_trouble) = (None, fresh.staple.trouble);
                 None
             }
             Ok(loaded) => {
@@ -76,8 +128,8 @@ impl Certs {
                 Some(Change::Read { id })
             }
             Err(reason) => {
-                (row.seen, row.changing, row.trouble) = (now, None, Some(reason.clone()));
-                row.is_unsure = false;
+                row.watched.saw(now);
+                row.trouble = Some(reason.clone());
                 Some(Change::Refused { id, reason })
             }
         }
@@ -91,7 +143,7 @@ impl Certs {
         pair.chain.iter().map(Vec::as_slice).eq(keyed.chain.iter().copied())
             && pair.form == keyed.form
             && pair.key[..] == *keyed.key
-            && fresh.ocsp == keyed.ocsp
+            && fresh.staple.answer == keyed.ocsp
     }
 
     /// What was read again can't be put in place: it is tried again, each time after twice as many looks.
@@ -99,12 +151,13 @@ impl Certs {
         let renewed: Vec<usize> = (0..self.rows.len())
             .filter(|at| self.rows[*at].fresh.is_some() && self.rows[*at].place.is_some())
             .collect();
+        let lists = self.forget_fresh_lists();
+        self.regret_lists(&lists, reason);
         self.forget_fresh();
         for at in renewed {
             let row = &mut self.rows[at];
             row.trouble = Some(reason.to_owned());
-            row.failed = (row.failed + 1).min(MOST_DOUBLINGS);
-            row.passes = 1 << row.failed;
+            row.watched.pass_over();
         }
     }
 }
@@ -113,6 +166,7 @@ impl Manager {
     /// Looks whether files of certificates have changed, and puts those in place that have.
     pub(crate) fn watch_certificates(&mut self) {
         self.timers.certificates = self.now() + STEP;
+        self.survey_certificates();
         let interval = self.params.tls_watch;
         if interval.is_zero() {
             return;

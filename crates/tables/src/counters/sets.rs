@@ -308,6 +308,10 @@ set! {
     acme_failed: Counter Info Integer "" "Attempts to get a certificate by ACME that failed";
     certs_renewed: Counter Info Integer "" "Certificates read again because their files changed";
     certs_refused: Counter Info Integer "" "Times that changed files of a certificate were of no use" => "The certificate in use stays; tls.cert.list -j and the log say why.";
+    certs_loaded: Gauge Info Integer "" "Certificates in use";
+    certs_expired: Gauge Info Integer "" "... of which expired" => "Clients refuse the server then. The log names them, and so does lacquer tls status.";
+    certs_ending: Gauge Info Integer "" "... of which expire soon" => "In less than 14 days, or than a sixth of their time.";
+    certs_next_end: Gauge Info Duration "" "Until the first certificate expires" => "0 when one has expired, or there is none.";
 }
 
 set! {

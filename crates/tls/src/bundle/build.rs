@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry as Slot;
 use zeroize::Zeroizing;
 
 use super::wire::Writer;
-use super::{Authorities, CAS, DER, ENTRIES, Entry, HEAD_BYTES, MAGIC, NAMES, SCOPES, Scope, TABLES};
+use super::{DER, ENTRIES, Entry, HEAD_BYTES, LISTS, List, ListKind, MAGIC, NAMES, SCOPES, Scope, TABLES};
 use crate::pem::KeyForm;
 
 /// Key, chain and staple, wherever they are.
@@ -25,15 +25,15 @@ pub struct Material<'a> {
 /// A bundle that is being put together. Entries come in the order in which they were listed.
 pub struct Builder<'a> {
     scopes: Vec<Scope>,
-    authorities: Vec<Authorities>,
+    lists: Vec<&'a List>,
     entries: Vec<(&'a Entry, Material<'a>)>,
 }
 
 impl<'a> Builder<'a> {
-    /// With these scopes, the first of which is the global one (their defaults are found here), and these lists of CAs.
-    pub fn new(scopes: Vec<Scope>, authorities: Vec<Authorities>) -> Builder<'a> {
+    /// With these scopes, the first of which is the global one (their defaults are found here), and these lists.
+    pub fn new(scopes: Vec<Scope>, lists: Vec<&'a List>) -> Builder<'a> {
         assert!(!scopes.is_empty(), "the global scope is always there");
-        Builder { scopes, authorities, entries: Vec::new() }
+        Builder { scopes, lists, entries: Vec::new() }
     }
 
     /// Adds a certificate, with its names in its facts.
@@ -66,7 +66,7 @@ impl<'a> Builder<'a> {
             write_entry(&mut out, entry, material, |der| seen[der]);
         }
         let scopes: Vec<u64> = self.scopes.iter().map(|scope| write_scope(&mut out, scope)).collect();
-        let lists: Vec<u64> = self.authorities.iter().map(|list| write_authorities(&mut out, list)).collect();
+        let lists: Vec<u64> = self.lists.iter().map(|list| write_list(&mut out, list)).collect();
         let names: Vec<(u32, u32, u64, u16)> = chosen_names(&self.entries)
             .into_iter()
             .map(|(scope, name, entry)| {
@@ -75,7 +75,7 @@ impl<'a> Builder<'a> {
                 (scope, entry, at, name.len() as u16)
             })
             .collect();
-        for (table, rows) in [(SCOPES, scopes), (CAS, lists), (ENTRIES, places)] {
+        for (table, rows) in [(SCOPES, scopes), (LISTS, lists), (ENTRIES, places)] {
             tables[table] = (out.place(), rows.len() as u32);
             rows.iter().for_each(|at| out.u64(*at));
         }
@@ -108,10 +108,10 @@ impl<'a> Builder<'a> {
                 texts + facts + names + chain + material.key.len() + material.ocsp.len() + 512
             })
             .sum();
-        let authorities: usize = self.authorities.iter().flat_map(|list| &list.ders).map(|der| der.len() + 4).sum();
-        let authorities: usize = self.authorities.iter().map(|list| list.path.len() + 16).sum::<usize>() + authorities;
+        let lists: usize = self.lists.iter().flat_map(|list| &list.ders).map(|der| der.len() + 4).sum();
+        let lists: usize = self.lists.iter().map(|list| list.path.len() + 24).sum::<usize>() + lists;
         let scopes: usize = self.scopes.iter().map(|scope| scope.name.len() + 256).sum();
-        HEAD_BYTES + entries + authorities + scopes
+        HEAD_BYTES + entries + lists + scopes
     }
 }
 
@@ -136,7 +136,8 @@ fn chosen_names<'a>(entries: &[(&'a Entry, Material<'_>)]) -> Vec<(u32, &'a str,
 }
 
 fn write_entry(out: &mut Writer, entry: &Entry, material: &Material<'_>, number_of: impl Fn(&[u8]) -> u32) {
-    let Entry { id, scope, batch, is_default, path, key_path, ocsp_path, overrides, facts } = entry;
+    let Entry { id, scope, batch, is_default, path, key_path, ocsp_path, .. } = entry;
+    let Entry { is_ocsp_awaited, staple, overrides, facts, .. } = entry;
     out.u32(*scope);
     out.u32(*batch);
     out.u8(u8::from(*is_default));
@@ -147,6 +148,9 @@ fn write_entry(out: &mut Writer, entry: &Entry, material: &Material<'_>, number_
     out.u64(facts.not_before as u64);
     out.u64(facts.not_after as u64);
     out.bytes(facts.serial.as_bytes());
+    out.u8(u8::from(*is_ocsp_awaited));
+    out.u64(staple.from as u64);
+    out.u64(staple.until as u64);
     out.u8(material.form.number());
     out.bytes(material.key);
     out.bytes(material.ocsp);
@@ -164,8 +168,9 @@ fn write_scope(out: &mut Writer, scope: &Scope) -> u64 {
     at
 }
 
-fn write_authorities(out: &mut Writer, list: &Authorities) -> u64 {
+fn write_list(out: &mut Writer, list: &List) -> u64 {
     let at = out.place();
+    out.u8(u8::from(list.kind == ListKind::Revoked));
     out.bytes(list.path.as_bytes());
     out.u32(list.ders.len() as u32);
     list.ders.iter().for_each(|der| out.bytes(der));

@@ -22,12 +22,13 @@ fn scope(name: &str) -> Scope {
     Scope { name: name.into(), matches_global: true, ..Scope::default() }
 }
 
-fn list() -> Authorities {
-    Authorities { path: "/etc/ca.pem".into(), ders: vec![b"ca 1".to_vec(), b"ca 2".to_vec()] }
+fn list() -> List {
+    List { kind: ListKind::Revoked, path: "/etc/ca.pem".into(), ders: vec![b"ca 1".to_vec(), b"ca 2".to_vec()] }
 }
 
 fn bytes(scopes: Vec<Scope>, entries: &[Entry]) -> Vec<u8> {
-    let mut builder = Builder::new(scopes, vec![list()]);
+    let list = list();
+    let mut builder = Builder::new(scopes, vec![&list]);
     let keys: Vec<Vec<u8>> = entries.iter().map(|entry| format!("key of {}", entry.id).into_bytes()).collect();
     let leaves: Vec<Vec<u8>> = entries.iter().map(|entry| format!("leaf of {}", entry.id).into_bytes()).collect();
     for ((entry, key), leaf) in entries.iter().zip(&keys).zip(&leaves) {
@@ -124,15 +125,15 @@ fn all_comes_back() {
     let keyed = bundle.keyed(1).unwrap();
     assert_eq!((keyed.scope, keyed.form, keyed.key), (1, KeyForm::Sec1, &b"key of x"[..]));
     assert_eq!((keyed.overrides, keyed.chain), (given.overrides, vec![&b"leaf of x"[..], &b"intermediate"[..]]));
-    assert_eq!(bundle.authorities(0), Some(vec![&b"ca 1"[..], &b"ca 2"[..]]));
-    assert_eq!(bundle.authority_lists(), Some(vec![list()]));
-    assert!(bundle.authorities(1).is_none() && bundle.entry(2).is_none() && bundle.keyed(2).is_none());
+    assert_eq!(bundle.list(0), Some(vec![&b"ca 1"[..], &b"ca 2"[..]]));
+    assert_eq!(bundle.lists(), Some(vec![list()]));
+    assert!(bundle.list(1).is_none() && bundle.entry(2).is_none() && bundle.keyed(2).is_none());
     assert_eq!((bundle.scopes()[1].default, bundle.len(), bundle.tables[DER].1), (Some(1), 2, 3));
 }
 
 fn walk(bundle: &Bundle) {
     for n in 0..3 {
-        let _ = (bundle.entry(n), bundle.keyed(n).map(|k| k.chain.len()), bundle.authorities(n));
+        let _ = (bundle.entry(n), bundle.keyed(n).map(|k| k.chain.len()), bundle.list(n));
         for name in [None, Some("a"), Some("b.c"), Some("www.example.com")] {
             let _ = bundle.find(n, name);
         }

@@ -5,8 +5,11 @@ use super::tokens::{Token, tokens};
 use super::{Block, Error, File, Frontend, PemFile, Said};
 use crate::settings::{ClientVerify, protocol};
 
+/// Longer than any key is.
+const LONGEST_KEY: usize = 32;
+
 /// Keys of hitch that speak of its own process, or of what there isn't here.
-const OF_HITCH: [&str; 40] = [
+const OF_HITCH: [&str; 39] = [
     "backend",
     "backend-connect-timeout",
     "backend-refresh",
@@ -18,7 +21,6 @@ const OF_HITCH: [&str; 40] = [
     "log-filename",
     "log-level",
     "ocsp-connect-tmo",
-    "ocsp-dir",
     "ocsp-refresh-interval",
     "ocsp-resp-tmo",
     "ocsp-verify-staple",
@@ -48,6 +50,12 @@ const OF_HITCH: [&str; 40] = [
     "write-proxy-v2",
     "write-xff",
 ];
+
+/// Whether a word may be a key, of a newer release or misspelt. Any other isn't repeated in a message: a file that was named by
+/// mistake may hold secrets.
+pub(super) fn is_key(word: &str) -> bool {
+    word.len() <= LONGEST_KEY && word.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_'))
+}
 
 /// What stands behind a key.
 enum Value {
@@ -86,7 +94,7 @@ fn statements(rest: &mut &[(Token, usize)], depth: usize) -> Result<Vec<Statemen
     let mut out = Vec::new();
     while let [(first, line), ..] = *rest {
         let key = match first {
-            Token::Word(word) => word.clone(),
+            Token::Word(word) if is_key(word) => word.clone(),
             Token::Close if depth > 0 => return Ok(out),
             other => return error(*line, format!("{} where a key should stand", other.shown())),
         };
@@ -167,11 +175,12 @@ impl Statement {
 fn top(out: &mut File, statement: Statement) -> Result<(), Error> {
     let line = statement.line;
     match statement.key.as_str() {
-        "frontend" => out.frontends.push(frontend(statement)?),
+        "frontend" => out.frontends.push(frontend(statement, &mut out.ignored)?),
         "pem-file" => out.certificates.extend(pem_file(statement)?),
         "sni-nomatch-abort" => out.aborts_unknown = statement.flag()?,
         "pem-dir" => out.pem_dir = statement.text()?,
         "pem-dir-glob" => out.pem_glob = statement.text()?,
+        "ocsp-dir" => out.ocsp_dir = statement.text()?,
         "ticket-keys-file" => out.ticket_keys = statement.text()?,
         "acme" => out.acme.push(acme(statement)?),
         key if OF_HITCH.contains(&key) => out.ignored.push((key.to_owned(), line)),
@@ -204,12 +213,13 @@ fn say(said: &mut Said, statement: &Statement) -> Result<bool, Error> {
             said.client_verify = Some(verify.ok_or_else(|| Error { line: statement.line, reason: no() })?);
         }
         "client-verify-ca" => said.client_ca = statement.text()?,
+        "client-verify-crl" => said.client_crl = statement.text()?,
         _ => return Ok(false),
     }
     Ok(true)
 }
 
-fn frontend(statement: Statement) -> Result<Frontend, Error> {
+fn frontend(statement: Statement, ignored: &mut Vec<(String, usize)>) -> Result<Frontend, Error> {
     let line = statement.line;
     let mut out = Frontend { line, ..Frontend::default() };
     if let Value::Words(_) = statement.value {
@@ -228,6 +238,11 @@ fn frontend(statement: Statement) -> Result<Frontend, Error> {
             "match-global-certs" => out.matches_global = inner.flag()?,
             "sni-nomatch-abort" => out.aborts_unknown = inner.flag()?,
             "pem-file" => out.certificates.extend(pem_file(inner)?),
+            // There is nothing older than TLS 1.2 that they could switch on.
+            "ssl" | "tls" => {
+                inner.flag()?;
+                ignored.push((inner.key, inner.line));
+            }
             _ if say(&mut out.said, &inner)? => {}
             _ => return inner.unknown(),
         }

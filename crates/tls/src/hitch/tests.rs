@@ -38,7 +38,7 @@ fn all_keys_have_their_place() {
     let text = r#"
 frontend = { host = "::1" port = "8443" name = "main" match-global-certs = on sni-nomatch-abort = "off"
   pem-file = { cert = "a.pem" private-key = "a.key" name = "a" dhparam = "dh.pem" ocsp-resp-file = "a.ocsp"
-    client-verify = required client-verify-ca = "ca.pem" ciphers = "HIGH" }
+    client-verify = required client-verify-ca = "ca.pem" client-verify-crl = "crl.pem" ciphers = "HIGH" }
   tls-protos = TLSv1.2 TLSv1.3
   prefer-server-ciphers = true }
 frontend = "[*]:443+b.pem"
@@ -63,6 +63,7 @@ acme = { name = "a.example" "b.example" mail = "x@a.example" }
         (own.path.as_str(), own.key.as_deref(), own.ocsp.as_deref(), own.id.as_deref()),
         ("a.pem", Some("a.key"), Some("a.ocsp"), Some("a"))
     );
+    assert_eq!(own.said.client_crl.as_deref(), Some("crl.pem"));
     assert_eq!((own.said.client_verify, own.said.client_ca.as_deref()), (Some(ClientVerify::Required), Some("ca.pem")));
     let endpoints: Vec<&str> = file.frontends.iter().map(|f| f.endpoint.as_str()).collect();
     assert_eq!(endpoints, ["[::1]:8443", ":443", "localhost:0", "/run/x.sock"]);
@@ -73,7 +74,7 @@ acme = { name = "a.example" "b.example" mail = "x@a.example" }
     );
     assert_eq!(file.said.protocols, Some(vec![2, 3]));
     assert_eq!(file.acme[0].pairs[0], ("name".into(), "a.example b.example".into(), 14));
-    let overrides = file.said.overrides(|_| Ok(7)).unwrap();
+    let overrides = file.said.overrides(|_, _| Ok(7)).unwrap();
     assert_eq!(overrides.versions, Some(Versions { tls12: true, tls13: false }));
     assert_eq!(
         (overrides.ciphers, overrides.groups, overrides.alpn),
@@ -104,8 +105,39 @@ fn what_makes_no_sense_is_refused_with_its_line() {
 }
 
 #[test]
+fn a_file_that_is_none_is_not_repeated() {
+    let key = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0";
+    for text in [
+        key.to_owned(),
+        format!("{key} = x"),
+        format!("pem-file {key}"),
+        format!("\"{key}\""),
+        format!("a = b {{ {key} }}"),
+    ] {
+        let error = read(&text).unwrap_err().to_string();
+        assert!(!error.contains("c2Vj"), "{error}");
+    }
+    let error = read(&format!("{key}==\n")).unwrap_err();
+    assert_eq!(error.to_string(), "Parsing error in line 1: a word of 64 letters where a key should stand");
+}
+
+#[test]
+fn what_hitch_has_in_a_frontend_may_stand_there() {
+    let file = read("frontend = { host = \"*\" port = \"443\"\n tls = on\n ssl = off ciphers = \"HIGH\" }").unwrap();
+    assert_eq!(file.ignored, [("tls".to_owned(), 2), ("ssl".to_owned(), 3)]);
+    assert!(read("frontend = { port = \"443\" tls = perhaps }").is_err());
+}
+
+#[test]
+fn answers_are_where_hitch_keeps_them() {
+    assert_eq!(ocsp_path("/var/lib/hitch/", "/tmp/tlsw/a.pem"), "/var/lib/hitch/0817c18e02a93f0b63c580725634d2d8");
+    assert_eq!(read("ocsp-dir = \"/o\"").unwrap().ocsp_dir.as_deref(), Some("/o"));
+    assert_eq!(read("ocsp-dir = \"\"").unwrap().ocsp_dir, None);
+}
+
+#[test]
 fn lists_that_leave_nothing_are_refused() {
-    let said = |said: Said| said.overrides(|_| Ok(0)).unwrap_err();
+    let said = |said: Said| said.overrides(|_, _| Ok(0)).unwrap_err();
     assert!(said(Said { ciphers: Some("()#/".into()), ..Said::default() }).starts_with("Invalid cipher list"));
     assert!(said(Said { ciphersuites: Some("$#$".into()), ..Said::default() }).starts_with("Invalid ciphersuites"));
     assert!(said(Said { protocols: Some(vec![0, 1]), ..Said::default() }).contains("TLSv1.2"));

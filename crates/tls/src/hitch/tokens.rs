@@ -2,6 +2,7 @@
 //! Words, strings and signs.
 
 use super::Error;
+use super::read::is_key;
 
 /// More than any file needs.
 pub(super) const LONGEST_TEXT: usize = 16 << 20;
@@ -22,7 +23,8 @@ impl Token {
     /// As a message shows it.
     pub fn shown(&self) -> String {
         match self {
-            Token::Word(text) | Token::Quoted(text) => format!("'{}'", text.escape_debug()),
+            Token::Word(text) | Token::Quoted(text) if is_key(text) => format!("'{text}'"),
+            Token::Word(text) | Token::Quoted(text) => format!("a word of {} letters", text.chars().count()),
             Token::Equals => "'='".into(),
             Token::Open => "'{'".into(),
             Token::Close => "'}'".into(),

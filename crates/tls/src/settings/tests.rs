@@ -109,7 +109,7 @@ proptest! {
         let versions = versions.filter(|(a, b)| *a || *b).map(|(tls12, tls13)| Versions { tls12, tls13 });
         let client_verify = [None, Some(ClientVerify::None), Some(ClientVerify::Optional), Some(ClientVerify::Required)][verify];
         let (ciphers, ciphersuites, groups, alpn) = lists;
-        let given = Overrides { versions, ciphers, ciphersuites, groups, prefers_own_order: own, alpn, client_verify, client_ca: ca };
+        let given = Overrides { versions, ciphers, ciphersuites, groups, prefers_own_order: own, alpn, client_verify, client_ca: ca, client_crl: ca };
         prop_assert_eq!(Overrides::decode(&given.encode()), Some(given));
     }
 
