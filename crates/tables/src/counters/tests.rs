@@ -19,7 +19,7 @@ fn sets_are_nothing_but_their_counters() {
     // After the 144 of Varnish come ours, any number.
     check::<Main>(Main::ELEMS.len());
     assert_eq!(Main::ELEMS.iter().position(|elem| elem.name == "sess_limited"), Some(144));
-    check::<Mgt>(12);
+    check::<Mgt>(16);
     check::<Sma>(7);
     check::<Smf>(10);
     check::<Smu>(7);
