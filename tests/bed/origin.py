@@ -92,12 +92,13 @@ def simple(answer):
 
 
 class Nginx:
-    """A real nginx, one worker, with `server` as the text of its server block and `root` as the directory it serves.
+    """A real nginx, one worker, with `server` as the text of its server block, `listen` as further words of its listener and `root` as
+    the directory it serves.
 
     The listening socket is ours and is handed to nginx as it hands sockets to its own successor, so that no port is guessed.
     """
 
-    def __init__(self, server, http="", program=None):
+    def __init__(self, server, http="", program=None, listen=""):
         self.dir = workdir()
         self.root = self.dir / "root"
         self.root.mkdir()
@@ -111,7 +112,7 @@ events {{ worker_connections 4096; }}
 http {{
     default_type application/octet-stream; access_log off; client_body_temp_path {self.dir}/b; proxy_temp_path {self.dir}/p;
     fastcgi_temp_path {self.dir}/f; uwsgi_temp_path {self.dir}/u; scgi_temp_path {self.dir}/s; {http}
-    server {{ listen 127.0.0.1:{self.address[1]} backlog=1024; root {self.root}; {server} }}
+    server {{ listen 127.0.0.1:{self.address[1]} backlog=1024 {listen}; root {self.root}; {server} }}
 }}
 """)
         env = dict(os.environ, NGINX=f"{listener.fileno()};")
