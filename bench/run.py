@@ -27,8 +27,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def medians(by):
-    """server: the median of each figure over the rounds."""
-    return {name: {c: statistics.median(r[c] for r in rows) for c in rows[0]} for name, rows in by.items() if rows}
+    """server: the median of each figure over the rounds; what is a word has none."""
+    return {name: {c: statistics.median(r[c] for r in rows) for c in rows[0] if not isinstance(rows[0][c], str)} for name, rows in by.items() if rows}
 
 
 def table(case, by):

@@ -27,7 +27,7 @@ import time
 
 import servers
 from cases import HIT, HIT100K, Load
-from run import commit, medians, table
+from run import commit, measure, medians, table
 from servers import BIN, HERE, Bed, Haproxy, Nginx, Ours, Server, Varnish, another, build_tls, free_port, spawn
 
 HOST = "www.example.com"
@@ -65,29 +65,56 @@ class OverTls:
         return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=2, context=UNVERIFIED)
 
 
-class TlsNginx(OverTls, Nginx):
+class SealedNginx(OverTls, Nginx):
+    """TLS towards clients."""
+    speaks = ""
+
     def argv(self):
         argv, conf = super().argv(), self.dir / "nginx.conf"
-        text = conf.read_text().replace(" backlog=4096;", f""" ssl backlog=4096; ssl_certificate {self.certificate.cert};
+        conf.write_text(conf.read_text().replace(" backlog=4096;", f""" ssl {self.speaks} backlog=4096; ssl_certificate {self.certificate.cert};
   ssl_certificate_key {self.certificate.key}; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:s:20m; ssl_session_timeout 1h;
-  ssl_session_tickets on;
+  ssl_session_tickets on;"""))
+        return argv
+
+
+class TlsNginx(SealedNginx):
+    def argv(self):
+        argv, conf = super().argv(), self.dir / "nginx.conf"
+        text = conf.read_text().replace(" ssl_session_tickets on;", f""" ssl_session_tickets on;
   location /n/ {{ proxy_pass https://t; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host;
    proxy_ssl_name {HOST}; proxy_ssl_server_name on; }}""")
         conf.write_text(text.replace(" server {", f" upstream t {{ server 127.0.0.1:{self.tls_origin}; keepalive 64; keepalive_requests 100000000; }}\n server {{", 1))
         return argv
 
 
-class TlsHaproxy(OverTls, Haproxy):
+class SealedHaproxy(OverTls, Haproxy):
+    """TLS towards clients."""
+    speaks = "http/1.1"
+
     def argv(self):
         argv, conf = super().argv(), self.dir / "h.cfg"
-        text = conf.read_text().replace(" backlog 4096", f" backlog 4096 ssl crt {self.certificate.pem} alpn http/1.1\n use_backend t if {{ path_beg /n/ }}")
-        text = text.replace("global\n", "global\n ssl-default-bind-options ssl-min-ver TLSv1.2\n ssl-server-verify none\n")
+        text = conf.read_text().replace(" backlog 4096", f" backlog 4096 ssl crt {self.certificate.pem} alpn {self.speaks}")
+        conf.write_text(text.replace("global\n", "global\n ssl-default-bind-options ssl-min-ver TLSv1.2\n ssl-server-verify none\n"))
+        return argv
+
+
+class TlsHaproxy(SealedHaproxy):
+    def argv(self):
+        argv, conf = super().argv(), self.dir / "h.cfg"
+        text = conf.read_text().replace(f" alpn {self.speaks}", f" alpn {self.speaks}\n use_backend t if {{ path_beg /n/ }}")
         conf.write_text(text + f"backend t\n server o 127.0.0.1:{self.tls_origin} ssl sni str({HOST})\n")
         return argv
 
 
-class H2o(OverTls, Server):
+class ClearH2o(Server):
+    """Files for hits; what isn't cached goes to the origin."""
     name = "h2o"
+
+    def listens(self):
+        return ""
+
+    def passes_to(self):
+        return f"http://127.0.0.1:{self.origin}/n"
 
     def argv(self):
         for size, name in ((100, "0"), (1024, "1"), (102400, "1")):
@@ -105,33 +132,46 @@ ssl-session-resumption:
   mode: all
 listen:
   host: 127.0.0.1
-  port: {self.port}
-  ssl:
-    certificate-file: {self.certificate.cert}
-    key-file: {self.certificate.key}
-    minimum-version: TLSv1.2
+  port: {self.port}{self.listens()}
 hosts:
   default:
     paths:
       /c:
         file.dir: {self.dir}/www/c
       /n:
-        proxy.reverse.url: https://127.0.0.1:{self.tls_origin}/n
+        proxy.reverse.url: {self.passes_to()}
         proxy.ssl.verify-peer: OFF
         proxy.timeout.keepalive: 100000
 """)
         return ["h2o", "-m", "worker", "-c", self.dir / "h2o.yaml"]
 
 
+class SealedH2o(OverTls, ClearH2o):
+    """TLS towards clients."""
+
+    def listens(self):
+        return f"""
+  ssl:
+    certificate-file: {self.certificate.cert}
+    key-file: {self.certificate.key}
+    minimum-version: TLSv1.2"""
+
+
+class H2o(SealedH2o):
+    def passes_to(self):
+        return f"https://127.0.0.1:{self.tls_origin}/n"
+
+
 class Hitch(OverTls, Varnish):
     """hitch, varnishd behind it, and haproxy behind that; over unix sockets, and one worker each."""
-    name = "hitch+varnish"
+    name, speaks, behind = "hitch+varnish", "http/1.1", ()
 
     def start(self):
         d = self.dir
+        sealed = f"""backend t {{ .path = "{d}/behind"; }}
+sub vcl_recv {{ if (req.url ~ "^/n/") {{ set req.backend_hint = t; }} }}"""
         (d / "site.vcl").write_text(f"""vcl 4.1; backend default {{ .host = "127.0.0.1"; .port = "{self.origin}"; }}
-backend t {{ .path = "{d}/behind"; }}
-sub vcl_recv {{ if (req.url ~ "^/n/") {{ set req.backend_hint = t; }} }}""")
+{sealed if self.passes else ''}""")
         (d / "behind.cfg").write_text(f"""global
  nbthread 1
  ssl-server-verify none
@@ -148,7 +188,7 @@ listen behind
 backend = "{d}/inner"
 pem-file = "{self.certificate.pem}"
 tls-protos = TLSv1.2 TLSv1.3
-alpn-protos = "http/1.1"
+alpn-protos = "{self.speaks}"
 write-proxy-v2 = on
 workers = 1
 user = "nobody"
@@ -161,7 +201,7 @@ quiet = on
             common = {"stdout": out, "stderr": out, "stdin": subprocess.DEVNULL}
             self.others = [spawn(0, ["haproxy", "-W", "-f", d / "behind.cfg"], **common),
                            spawn(0, ["varnishd", "-F", "-a", f"{d}/inner,PROXY,mode=0666", "-f", d / "site.vcl", "-s", f"malloc,{self.store}",
-                                     "-n", d / "n", "-p", "timeout_idle=300"], **common)]
+                                     "-n", d / "n", "-p", "timeout_idle=300", *self.behind], **common)]
         end = time.time() + servers.START_LIMIT
         while not (d / "inner").exists() and time.time() < end:
             time.sleep(0.05)
@@ -270,22 +310,6 @@ SERVERS = {"hitch+varnish": Hitch, "nginx": TlsNginx, "haproxy": TlsHaproxy, "h2
 NEEDS = {"hitch+varnish": "hitch", "h2o": "h2o"}
 
 
-def without_text(rows):
-    return [{key: value for key, value in row.items() if not isinstance(value, str)} for row in rows]
-
-
-def rounds_of(case, bed, rounds, seconds):
-    """server: its figures of each round, the order rotating; and what was spoken."""
-    by, spoken = {server.name: [] for server in bed.servers}, {}
-    for n in range(1 if case.once else rounds):
-        turn = n % len(bed.servers)
-        for server in bed.servers[turn:] + bed.servers[:turn]:
-            got = case.measure(bed, server, seconds)
-            spoken[server.name] = got.get("spoken")
-            by[server.name].append(got)
-    return {name: without_text(rows) for name, rows in by.items()}, spoken
-
-
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--rounds", type=int, default=5)
@@ -313,9 +337,10 @@ def main():
     try:
         with Bed(names, o.ours) as bed:
             for case in map(CASES.get, o.cases.split(",")):
-                results[case.name], spoken = rounds_of(case, bed, o.rounds, o.seconds)
+                results[case.name] = measure(case, bed, o.rounds, o.seconds)
                 text, complaints = table(case, results[case.name])
-                print(f"{text}\n{', '.join(sorted({text for text in spoken.values() if text}))}", flush=True)
+                spoken = {row.get("spoken", "") for rows in results[case.name].values() for row in rows}
+                print(f"{text}\n{', '.join(sorted(filter(None, spoken)))}", flush=True)
                 wrong += complaints
     finally:
         origin.terminate()
