@@ -10,7 +10,7 @@ mod out;
 
 use message::chars::{is_tchar, is_value_char};
 
-pub use build::{Builder, Kind, Section};
+pub use build::{Builder, Kind, Refusal, Section};
 pub use malformed::{FieldFault, Malformed};
 pub use out::{request_fields, response_fields, trailer_fields};
 

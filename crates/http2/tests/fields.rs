@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Facts about heads: which are malformed, and what the others become.
 
-use http2::fields::{Builder, Kind, Malformed, Section, request_fields, response_fields, trailer_fields};
+use http2::fields::{Builder, Kind, Malformed, Refusal, Section, request_fields, response_fields, trailer_fields};
 use message::{Head, HeadLimits};
 use proptest::prelude::*;
 
@@ -126,16 +126,25 @@ fn quote(name: &str, value: &str) -> String {
 
 #[test]
 fn host_is_the_authority_or_stands_for_it() {
-    bad_get(&[("host", "other")], "Several hosts: host: other");
+    let refused = |built: Result<Section, Malformed>| assert_eq!(built.unwrap().refusal, Some(Refusal::SeveralHosts));
+    let (head, built) = get(&[("host", "other")]);
+    refused(built);
+    assert_eq!((head.count("host"), head.get("host")), (1, Some(&b"h:80"[..])));
     let without: Vec<_> = GET.into_iter().filter(|(name, _)| *name != ":authority").collect();
-    bad(&[&without[..], &[("host", "a"), ("host", "a")]].concat(), "Several hosts: host: a");
+    let (head, built) = build(REQUEST, &[&without[..], &[("host", "a"), ("host", "a")]].concat());
+    refused(built);
+    assert_eq!(head.count("host"), 1);
     bad(&[&without[..], &[("host", "a/b")]].concat(), "Invalid authority: host: a/b");
     assert!(build(REQUEST, &without).1.is_ok());
 }
 
 #[test]
 fn connect() {
-    bad(&[(":method", "CONNECT"), (":authority", "h:443")], "CONNECT is not served");
+    let (head, built) = build(REQUEST, &[(":method", "CONNECT"), (":authority", "h:443")]);
+    assert_eq!(built.unwrap().refusal, Some(Refusal::Connect));
+    assert_eq!((head.url(), head.get("host")), (&b""[..], Some(&b"h:443"[..])));
+    bad(&[(":method", "CONNECT")], "Missing :authority");
+    bad(&[(":method", "CONNECT"), (":authority", "h"), (":path", "/")], "CONNECT with a path or a scheme");
     let websocket = [
         (":method", "CONNECT"),
         (":protocol", "websocket"),
@@ -238,7 +247,7 @@ proptest! {
     ) {
         let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let (head, built) = build(REQUEST, &fields);
-        if built.is_ok() {
+        if built.is_ok_and(|section| section.refusal.is_none()) {
             let wire = wire(&head);
             prop_assert_eq!(wire.matches('\n').count(), head.len() + 2);
             prop_assert_eq!(wire.matches('\r').count(), head.len() + 2);

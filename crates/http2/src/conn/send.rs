@@ -171,7 +171,7 @@ impl Connection {
         self.peer_last.is_none_or(|last| id <= last)
     }
 
-    /// Writes the head of a response, final or interim. Bytes of it, 0 if the stream is gone.
+    /// Writes the head of a response, final or interim. Bytes of it without frame headers, 0 if the stream is gone.
     pub fn send_head(&mut self, id: u32, response: &Head, end: bool) -> usize {
         let Some(stream) = self.streams.get_mut(id).filter(|stream| stream.sends()) else { return 0 };
         if end {
@@ -185,7 +185,7 @@ impl Connection {
         bytes
     }
 
-    /// Writes the fields behind a body, which end the stream. Bytes of them, 0 if the stream is gone.
+    /// Writes the fields behind a body, which end the stream. Bytes of them without frame headers, 0 if the stream is gone.
     pub fn send_trailers(&mut self, id: u32, trailers: &Head) -> usize {
         let Some(stream) = self.streams.get_mut(id).filter(|stream| stream.sends()) else { return 0 };
         stream.sent_all();
@@ -213,7 +213,7 @@ impl Connection {
             self.out.truncate(begin);
             self.write_in_frames(id, flags, &block, most);
         }
-        self.out.len() - begin
+        len
     }
 
     fn write_in_frames(&mut self, id: u32, flags: u8, block: &[u8], most: usize) {

@@ -34,6 +34,17 @@ pub struct Section {
     pub extended: bool,
     /// The field `priority`.
     pub priority: Option<Priority>,
+    /// It is well-formed, and still no request that anybody serves.
+    pub refusal: Option<Refusal>,
+}
+
+/// Why a request is to be answered with an error, without VCL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// More than one host (400): two Host fields, or another one than `:authority`. The first is in the head.
+    SeveralHosts,
+    /// CONNECT to an authority (405): nobody is a tunnel here. There is no path.
+    Connect,
 }
 
 const METHOD: u8 = 1;
@@ -172,10 +183,14 @@ impl<'a> Builder<'a> {
     fn host(&mut self, value: &[u8]) -> Result<(), FieldFault> {
         if self.seen & AUTHORITY != 0 {
             let same = self.head.get(b"host").is_some_and(|authority| authority.eq_ignore_ascii_case(value));
-            return if same { Ok(()) } else { Err(FieldFault::Host) };
+            if !same {
+                self.section.refusal = Some(Refusal::SeveralHosts);
+            }
+            return Ok(());
         }
         if self.has_host {
-            return Err(FieldFault::Host);
+            self.section.refusal = Some(Refusal::SeveralHosts);
+            return Ok(());
         }
         if !authority::is_valid(value) {
             return Err(FieldFault::Authority);
@@ -223,7 +238,7 @@ impl<'a> Builder<'a> {
                 return Err(Malformed::new(FieldFault::Protocol, b"", b""));
             }
         } else if is_connect {
-            return Err(Malformed::new(FieldFault::Connect, b"", b""));
+            return self.finish_connect();
         }
         for (bit, name) in [(PATH, ":path"), (SCHEME, ":scheme")] {
             if self.seen & bit == 0 {
@@ -234,6 +249,20 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         Err(Malformed::new(FieldFault::Path, b":path", self.head.url()))
+    }
+}
+
+impl Builder<'_> {
+    /// CONNECT has an authority, and neither path nor scheme (RFC 9113 8.5).
+    fn finish_connect(&mut self) -> Result<(), Malformed> {
+        if self.seen & AUTHORITY == 0 {
+            return Err(missing(":authority"));
+        }
+        if self.seen & (PATH | SCHEME) != 0 {
+            return Err(Malformed::new(FieldFault::Connect, b"", b""));
+        }
+        self.section.refusal = Some(Refusal::Connect);
+        Ok(())
     }
 }
 

@@ -30,8 +30,6 @@ pub enum FieldFault {
     Scheme,
     /// Not an authority.
     Authority,
-    /// More than one Host, or another one than `:authority`.
-    Host,
     /// Not a status.
     Status,
     /// A field that speaks of a connection.
@@ -42,7 +40,7 @@ pub enum FieldFault {
     ContentLength,
     /// A length that isn't zero, and no body.
     LengthWithoutBody,
-    /// CONNECT to an authority: nobody is a tunnel here.
+    /// CONNECT with a path or a scheme.
     Connect,
     /// `:protocol` without having been offered.
     Protocol,
@@ -107,13 +105,12 @@ impl Malformed {
             FieldFault::Path => ("Invalid path: ", true),
             FieldFault::Scheme => ("Invalid scheme: ", true),
             FieldFault::Authority => ("Invalid authority: ", true),
-            FieldFault::Host => ("Several hosts: ", true),
             FieldFault::Status => ("Invalid status: ", true),
             FieldFault::Connection => ("Connection field: ", true),
             FieldFault::Te => ("TE other than trailers: ", true),
             FieldFault::ContentLength => ("Non-parseable Content-Length", false),
             FieldFault::LengthWithoutBody => ("Content-Length without a body", false),
-            FieldFault::Connect => ("CONNECT is not served", false),
+            FieldFault::Connect => ("CONNECT with a path or a scheme", false),
             FieldFault::Protocol => ("Unexpected :protocol", false),
             FieldFault::Trailer => ("Not a trailer field: ", true),
             FieldFault::TooManyFields => ("Too many headers: ", true),
