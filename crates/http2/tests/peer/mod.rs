@@ -60,6 +60,11 @@ impl Peer {
     }
 
     pub fn read(&mut self, input: &[u8]) {
+        self.read_with(input, &mut |_, _| {});
+    }
+
+    /// Shows each event, and the head as it then is.
+    pub fn read_with(&mut self, input: &[u8], each: &mut dyn FnMut(&Event, &Head)) {
         let mut at = 0;
         loop {
             let step = self.conn.receive(&input[at..], self.now, &mut self.head, &mut self.scratch);
@@ -67,6 +72,7 @@ impl Peer {
                 self.received.entry(*stream).or_default().extend_from_slice(&input[at..][body.clone()]);
             }
             at += step.consumed;
+            each(&step.event, &self.head);
             self.note(&step.event);
             if at == input.len() && matches!(step.event, Event::None) {
                 return;
