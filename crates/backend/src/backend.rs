@@ -12,10 +12,12 @@ use net::{Address, IoError, Stream, Target};
 use rt::Instant;
 use shm::vsc::CounterSet;
 use tables::counters::Vbe;
+use tables::origin_proto::OriginProto;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{ETIMEDOUT, OpenError, holddown_of};
-use crate::pool::{PeerLabel, Pool};
+use crate::h2::{self, Http2};
+use crate::pool::{Expected, PeerLabel, Pool};
 use crate::probe::Probe;
 use crate::registry::Prober;
 use crate::{
@@ -49,6 +51,8 @@ pub struct ConnectOpts<'a> {
     pub new_connection: bool,
     /// The request can't be sent a second time: a connection that has just become stale would cost it.
     pub no_resend: bool,
+    /// HTTP/1.1 if there is a choice: the connection itself is wanted, for a pipe.
+    pub http1: bool,
     /// The client's address and the one it connected to, for a PROXY header; `None` writes one that says nothing.
     pub ends: Option<Ends>,
     /// The TLS name for a version 2 header.
@@ -63,6 +67,9 @@ pub struct Timeouts {
     /// Between two reads.
     pub between_bytes: Duration,
 }
+
+/// A place among `.max_connections`.
+type Slot = OwnedSemaphorePermit;
 
 /// How long the first bytes of a new connection (preamble, PROXY header) may take: they fit any send buffer.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
@@ -186,13 +193,11 @@ impl Backend {
         if opts.new_connection || self.spec.proxy_header != 0 || !self.is_healthy() {
             return None;
         }
-        let slot = match &self.slots {
+        let mut slot = match &self.slots {
             None => None,
             Some(slots) => Some(slots.clone().try_acquire_owned().ok()?),
         };
-        let (stream, label) = self.pool.take(opts.no_resend)?;
-        self.env.services.main().backend_reuse.inc();
-        Some(Conn::http1(stream, label, self.arc(), true, 0, slot))
+        self.idle_any(opts, &mut slot)
     }
 
     /// [`Director::healthy`], which for a backend doesn't depend on the time.
@@ -231,30 +236,123 @@ impl Backend {
             main.backend_conn.inc();
             return Ok(Conn::other(service.0.exchange(), self.arc(), slot));
         }
+        let has_choice = self.pool.endpoint.proto == OriginProto::Auto;
+        let conn = if self.pool.endpoint.proto == OriginProto::Http1 || (has_choice && opts.http1) {
+            self.connect_http1(opts, slot).await
+        } else {
+            self.connect_any(opts, slot).await
+        };
+        conn.map_err(|error| {
+            self.count_failure(&error);
+            main.backend_fail.inc();
+            self.connect_error(error)
+        })
+    }
+
+    /// A connection of HTTP/1.
+    async fn connect_http1(&self, opts: &ConnectOpts<'_>, slot: Option<Slot>) -> Result<Conn, OpenError> {
         let header = proxy_header(self.spec.proxy_header, opts.ends.as_ref(), opts.authority);
         // Who is told the client's address is told it once, at the beginning.
         let is_fresh = opts.new_connection || !header.is_empty();
-        let pooled = if is_fresh { None } else { self.pool.take(opts.no_resend) };
-        let (stream, label, reused) = match pooled {
-            Some((stream, label)) => {
-                main.backend_reuse.inc();
-                (stream, label, true)
+        if !is_fresh && let Some((stream, label)) = self.pool.take(opts.no_resend) {
+            return Ok(self.reused(stream, label, slot));
+        }
+        let params = self.env.services.params();
+        let (stream, tls) = self.open(self.connect_limit(opts, &params), true, |_| header.clone(), &params).await?;
+        self.env.services.main().backend_conn.inc();
+        let label = PeerLabel::new(&stream, tls);
+        Ok(Conn::http1(stream, label, self.arc(), false, header.len(), slot))
+    }
+
+    /// A stream of a connection of HTTP/2, or where its origin chooses so a connection of HTTP/1. Of several that come while
+    /// there is none, one opens it.
+    async fn connect_any(&self, opts: &ConnectOpts<'_>, mut slot: Option<Slot>) -> Result<Conn, OpenError> {
+        let ticket = loop {
+            if opts.new_connection {
+                break None;
             }
-            None => {
-                let params = self.env.services.params();
-                let limit = first_set([opts.connect_timeout, self.spec.connect_timeout, params.connect_timeout]);
-                let opened = self.open(limit, |_| header.clone(), &params).await;
-                let (stream, tls) = opened.map_err(|error| {
-                    self.count_failure(&error);
-                    main.backend_fail.inc();
-                    self.connect_error(error)
-                })?;
-                main.backend_conn.inc();
-                let label = PeerLabel::new(&stream, tls);
-                (stream, label, false)
+            if let Some(conn) = self.idle_any(opts, &mut slot) {
+                return Ok(conn);
+            }
+            if self.pool.expected() != Expected::Http2 {
+                break None;
+            }
+            match h2::opening(&self.pool) {
+                Ok(ticket) => break Some(ticket),
+                Err(opening) => opening.wait(self.connect_limit(opts, &self.env.services.params())).await?,
             }
         };
-        Ok(Conn::http1(stream, label, self.arc(), reused, header.len(), slot))
+        let params = self.env.services.params();
+        let opened = match self.open_any(opts, &params).await {
+            Ok(opened) => opened,
+            Err(error) => {
+                ticket.into_iter().for_each(|ticket| ticket.failed(error.clone()));
+                return Err(error);
+            }
+        };
+        let (stream, label, is_http2) = opened;
+        self.env.services.main().backend_conn.inc();
+        if !is_http2 {
+            return Ok(Conn::http1(stream, label, self.arc(), false, 0, slot));
+        }
+        let exchange = h2::add(stream, *label, &self.pool, &self.env, &params, ticket);
+        Ok(Conn::http2(exchange, self.arc(), false, slot))
+    }
+
+    /// A new connection, and whether HTTP/2 is spoken over it.
+    async fn open_any(
+        &self,
+        opts: &ConnectOpts<'_>,
+        params: &Params,
+    ) -> Result<(Stream, Box<PeerLabel>, bool), OpenError> {
+        let http1 = self.pool.wants_http1();
+        let (stream, tls) = self.open(self.connect_limit(opts, params), http1, |_| Vec::new(), params).await?;
+        let is_http2 = self.pool.take_choice(tls.as_deref())?;
+        let label = PeerLabel::new(&stream, tls);
+        Ok((stream, label, is_http2))
+    }
+
+    /// A new connection for a probe, as those of fetches are; whether HTTP/2 is spoken over it.
+    pub(crate) async fn open_probe(
+        &self,
+        limit: Duration,
+        header: impl FnOnce(&Stream) -> Vec<u8>,
+        params: &Params,
+    ) -> Result<(Stream, bool), OpenError> {
+        let http1 = self.pool.wants_http1();
+        let (stream, tls) = self.open(limit, http1, header, params).await?;
+        let is_http2 = self.pool.take_choice(tls.as_deref())?;
+        Ok((stream, is_http2))
+    }
+
+    /// The one exchange over a connection of its own.
+    pub(crate) fn http2_alone(&self, stream: Stream, params: &Params) -> Http2 {
+        let label = PeerLabel::new(&stream, None);
+        h2::alone(stream, *label, &self.pool, &self.env, params)
+    }
+
+    /// A stream of a connection that there is, or an idle connection.
+    fn idle_any(&self, opts: &ConnectOpts<'_>, slot: &mut Option<Slot>) -> Option<Conn> {
+        let proto = self.pool.endpoint.proto;
+        let is_http1 = proto == OriginProto::Http1 || (proto == OriginProto::Auto && opts.http1);
+        if !is_http1 && let Some(exchange) = h2::reuse(&self.pool) {
+            self.env.services.main().backend_reuse.inc();
+            return Some(Conn::http2(exchange, self.arc(), true, slot.take()));
+        }
+        if proto == OriginProto::Http2 {
+            return None;
+        }
+        let (stream, label) = self.pool.take(opts.no_resend)?;
+        Some(self.reused(stream, label, slot.take()))
+    }
+
+    fn reused(&self, stream: Stream, label: Box<PeerLabel>, slot: Option<Slot>) -> Conn {
+        self.env.services.main().backend_reuse.inc();
+        Conn::http1(stream, label, self.arc(), true, 0, slot)
+    }
+
+    fn connect_limit(&self, opts: &ConnectOpts<'_>, params: &Params) -> Duration {
+        first_set([opts.connect_timeout, self.spec.connect_timeout, params.connect_timeout])
     }
 
     fn connect_error(&self, error: OpenError) -> ConnectError {
@@ -315,9 +413,11 @@ impl Backend {
 
     /// A new connection, ready for a request: what every one begins with and a PROXY header are sent, and where TLS is
     /// spoken, which those precede, the handshake is done. `limit` is for each address, the handshake included.
+    /// `http1`: of an origin that has a choice.
     pub(crate) async fn open(
         &self,
         limit: Duration,
+        http1: bool,
         header: impl FnOnce(&Stream) -> Vec<u8>,
         params: &Params,
     ) -> Result<(Stream, Option<Box<tls::Info>>), OpenError> {
@@ -332,7 +432,7 @@ impl Backend {
         let address = stream.peer();
         // Who waits for a connection as long as it takes doesn't wait so for a server that accepts and says nothing.
         let until = until.or_else(|| deadline(self.timeouts(Duration::ZERO, Duration::ZERO).first_byte));
-        match peer.seal(stream, until, self.env.services.main()).await {
+        match peer.seal(stream, http1, until, self.env.services.main()).await {
             Ok((stream, info)) => Ok((stream, Some(info))),
             Err(error) => {
                 if let (Some(name), Address::Inet(address)) = (&self.pool.name, address) {

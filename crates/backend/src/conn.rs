@@ -8,6 +8,7 @@ use net::Stream;
 use tables::close::{NOT_CLOSING, SessClose};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::h2::Http2;
 use crate::pool::PeerLabel;
 use crate::{Backend, Director, Exchange, Http1};
 
@@ -15,7 +16,7 @@ use crate::{Backend, Director, Exchange, Http1};
 pub struct Conn {
     user: User,
     exchange: Protocol,
-    label: Box<PeerLabel>,
+    label: Label,
     is_reused: bool,
     _slot: Option<OwnedSemaphorePermit>,
 }
@@ -24,8 +25,27 @@ pub struct Conn {
 #[allow(clippy::large_enum_variant, reason = "nearly all are the large one, which is worth no allocation each")]
 enum Protocol {
     Http1(Http1),
+    /// A stream of a connection that others have streams of, too.
+    Http2(Http2),
     /// A service's.
     Other(Box<dyn Exchange>),
+}
+
+/// What is known of the connection.
+enum Label {
+    Own(Box<PeerLabel>),
+    Shared(Arc<PeerLabel>),
+}
+
+impl Deref for Label {
+    type Target = PeerLabel;
+
+    fn deref(&self) -> &PeerLabel {
+        match self {
+            Label::Own(label) => label,
+            Label::Shared(label) => label,
+        }
+    }
 }
 
 /// Counted by its backend as long as it is there.
@@ -58,7 +78,18 @@ impl Conn {
     ) -> Self {
         let is_strict = label.tls().is_some() && backend.env().services.params().tls_strict_end;
         let exchange = Protocol::Http1(Http1::new(stream, preface).with_strict_end(is_strict));
-        Self { exchange, label, is_reused, user: User::new(backend), _slot: slot }
+        Self { exchange, label: Label::Own(label), is_reused, user: User::new(backend), _slot: slot }
+    }
+
+    /// A stream of a connection over which HTTP/2 is spoken.
+    pub(crate) fn http2(
+        exchange: Http2,
+        backend: Arc<Backend>,
+        is_reused: bool,
+        slot: Option<OwnedSemaphorePermit>,
+    ) -> Self {
+        let label = Label::Shared(exchange.label().clone());
+        Self { exchange: Protocol::Http2(exchange), label, is_reused, user: User::new(backend), _slot: slot }
     }
 
     /// An exchange without a connection.
@@ -67,7 +98,7 @@ impl Conn {
         backend: Arc<Backend>,
         slot: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        let (exchange, label) = (Protocol::Other(exchange), PeerLabel::none());
+        let (exchange, label) = (Protocol::Other(exchange), Label::Own(PeerLabel::none()));
         Self { exchange, label, is_reused: false, user: User::new(backend), _slot: slot }
     }
 
@@ -91,7 +122,7 @@ impl Conn {
     pub fn tunnel(&self) -> Option<&Stream> {
         match &self.exchange {
             Protocol::Http1(http1) => Some(http1.stream()),
-            Protocol::Other(_) => None,
+            Protocol::Http2(_) | Protocol::Other(_) => None,
         }
     }
 
@@ -109,7 +140,7 @@ impl Conn {
         // Dropped from the last to the first.
         let Conn { _slot, label, exchange, user, .. } = self;
         let backend = &user.0;
-        let has_pool = matches!(exchange, Protocol::Http1(_)) && backend.spec().proxy_header == 0;
+        let has_pool = !matches!(exchange, Protocol::Other(_)) && backend.spec().proxy_header == 0;
         let reason = match close {
             // What varnishd shows for "no reason".
             None if !has_pool => Some(NOT_CLOSING),
@@ -117,8 +148,10 @@ impl Conn {
         };
         let what = if reason.is_some() { " close " } else { " recycle" };
         note(&[label.fd(), b" ", backend.name().as_bytes(), what.as_bytes(), reason.unwrap_or_default().as_bytes()]);
-        if let (None, Protocol::Http1(http1)) = (reason, exchange) {
-            backend.recycle(http1.into_stream(), label);
+        match (reason, exchange, label) {
+            (None, Protocol::Http1(http1), Label::Own(label)) => backend.recycle(http1.into_stream(), label),
+            (None, Protocol::Http2(_), _) => backend.env().services.main().backend_recycle.inc(),
+            _ => {}
         }
         reason.is_none()
     }
@@ -130,6 +163,7 @@ impl Deref for Conn {
     fn deref(&self) -> &(dyn Exchange + 'static) {
         match &self.exchange {
             Protocol::Http1(http1) => http1,
+            Protocol::Http2(http2) => http2,
             Protocol::Other(other) => &**other,
         }
     }
@@ -139,6 +173,7 @@ impl DerefMut for Conn {
     fn deref_mut(&mut self) -> &mut (dyn Exchange + 'static) {
         match &mut self.exchange {
             Protocol::Http1(http1) => http1,
+            Protocol::Http2(http2) => http2,
             Protocol::Other(other) => &mut **other,
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Where a backend listens: at most one IPv4 and one IPv6 address, a name that is looked up at run time, or a unix socket;
-//! the bytes that every connection begins with, and with whom TLS is spoken over it. Two backends with equal endpoints
+//! the bytes that every connection begins with, with whom TLS is spoken over it, and which version of HTTP. Two backends with equal endpoints
 //! share a pool.
 
 use std::fmt;
@@ -8,6 +8,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use net::Target;
+use tables::origin_proto::OriginProto;
 use tls::origin::Origin;
 
 /// An endpoint; the key of a connection pool.
@@ -23,6 +24,8 @@ pub struct Endpoint {
     pub name: Option<(String, u16)>,
     /// `.preamble`: sent first on every new connection.
     pub preamble: Vec<u8>,
+    /// `.proto`: which version of HTTP.
+    pub proto: OriginProto,
     /// `.ssl`: how it is spoken to by TLS; `Err` says why it can't be.
     pub tls: Option<Result<Origin, String>>,
 }

@@ -38,6 +38,12 @@ pub struct Params {
     pub dns_ttl: Duration,
     /// `backend_tls_strict_end`.
     pub tls_strict_end: bool,
+    /// `backend_h2_streams`.
+    pub http2_streams: u32,
+    /// `backend_h2_window`.
+    pub http2_window: u32,
+    /// `http_resp_size`.
+    pub resp_head_bytes: u32,
 }
 
 impl From<&tables::params::Params> for Params {
@@ -54,6 +60,9 @@ impl From<&tables::params::Params> for Params {
             wait_timeout: params.backend_wait_timeout,
             dns_ttl: params.backend_dns_ttl,
             tls_strict_end: params.backend_tls_strict_end,
+            http2_streams: params.backend_h2_streams,
+            http2_window: u32::try_from(params.backend_h2_window).unwrap_or(u32::MAX),
+            resp_head_bytes: u32::try_from(params.http_resp_size).unwrap_or(u32::MAX),
         }
     }
 }

@@ -13,6 +13,7 @@ mod env;
 mod error;
 mod exchange;
 mod h1;
+mod h2;
 mod health;
 mod list;
 mod names;

@@ -7,7 +7,7 @@
 //! those that are too old.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -15,8 +15,10 @@ use base::Mono;
 use base::lock::{Mutex, MutexGuard};
 use net::{Address, IdleState, ParkedStream, Stream};
 use shm::vsl::num::dec;
+use tables::origin_proto::OriginProto;
 
 use crate::endpoint::Endpoint;
+use crate::error::{EPROTO, OpenError};
 use crate::names::Name;
 use crate::sealing::TlsPeer;
 
@@ -41,8 +43,7 @@ impl Pools {
         }
         pools.retain(|_, pool| pool.strong_count() > 0);
         LOCKS.made.fetch_add(1, Relaxed);
-        let tls = endpoint.tls.as_ref().map(TlsPeer::new);
-        let pool = Arc::new(Pool { endpoint: endpoint.clone(), name, tls, inner: Mutex::default() });
+        let pool = Arc::new(Pool::new(endpoint.clone(), name));
         pools.insert(endpoint.clone(), Arc::downgrade(&pool));
         pool
     }
@@ -63,12 +64,30 @@ impl Pools {
 
 /// A pool of one endpoint.
 pub(crate) struct Pool {
+    /// No other pool has it, nor had it.
+    pub(crate) id: u64,
     pub(crate) endpoint: Endpoint,
     /// Of an endpoint that is a name: the addresses it has.
     pub(crate) name: Option<Arc<Name>>,
     /// Whom it is spoken to by TLS.
     pub(crate) tls: Option<TlsPeer>,
+    /// What an origin that may choose has chosen last.
+    chosen: AtomicU8,
+    wants_http1: AtomicBool,
     inner: Mutex<Inner>,
+}
+
+/// Which version of HTTP the next connection will be of, as far as that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    Http1,
+    Http2,
+    /// The origin will choose.
+    Either,
+}
+
+impl Expected {
+    const CHOICES: [Self; 3] = [Self::Either, Self::Http1, Self::Http2];
 }
 
 #[derive(Default)]
@@ -87,7 +106,7 @@ struct Idle {
 }
 
 /// What is known of a connection all its life.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PeerLabel {
     pub peer: Address,
     /// Descriptor, remote and local address, as BackendOpen records have them.
@@ -151,7 +170,59 @@ impl Pool {
     /// The pool of a backend that has no endpoint: it stays empty.
     pub(crate) fn alone() -> Arc<Pool> {
         LOCKS.made.fetch_add(1, Relaxed);
-        Arc::new(Pool { endpoint: Endpoint::default(), name: None, tls: None, inner: Mutex::default() })
+        Arc::new(Pool::new(Endpoint::default(), None))
+    }
+
+    fn new(endpoint: Endpoint, name: Option<Arc<Name>>) -> Pool {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Relaxed);
+        let tls = endpoint.tls.as_ref().map(|origin| TlsPeer::new(origin, endpoint.proto));
+        Pool {
+            id,
+            endpoint,
+            name,
+            tls,
+            chosen: AtomicU8::new(0),
+            wants_http1: AtomicBool::new(false),
+            inner: Mutex::default(),
+        }
+    }
+
+    /// What the next connection will speak.
+    pub(crate) fn expected(&self) -> Expected {
+        match self.endpoint.proto {
+            OriginProto::Http1 => Expected::Http1,
+            OriginProto::Http2 => Expected::Http2,
+            OriginProto::Auto if self.wants_http1() => Expected::Http1,
+            OriginProto::Auto => Expected::CHOICES[usize::from(self.chosen.load(Relaxed))],
+        }
+    }
+
+    /// An origin that has chosen HTTP/2 wants HTTP/1.1 all the same (RFC 9113 7).
+    pub(crate) fn refuses_http2(&self) {
+        self.wants_http1.store(true, Relaxed);
+    }
+
+    /// Whether no other version is to be offered to an origin that may choose.
+    pub(crate) fn wants_http1(&self) -> bool {
+        self.wants_http1.load(Relaxed)
+    }
+
+    /// A connection was opened: whether HTTP/2 is spoken over it. A choice is remembered.
+    ///
+    /// # Errors
+    /// The origin was to speak HTTP/2, and doesn't.
+    pub(crate) fn take_choice(&self, tls: Option<&tls::Info>) -> Result<bool, OpenError> {
+        let is_http2 = tls.is_some_and(|info| info.alpn.as_deref() == Some(b"h2"));
+        match self.endpoint.proto {
+            OriginProto::Http1 => Ok(false),
+            OriginProto::Http2 if is_http2 || tls.is_none() => Ok(true),
+            OriginProto::Http2 => Err(OpenError::Tls(EPROTO, "the backend has not chosen h2 (ALPN)".to_owned())),
+            OriginProto::Auto => {
+                self.chosen.store(if is_http2 { 2 } else { 1 }, Relaxed);
+                Ok(is_http2)
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -180,7 +251,7 @@ impl Pool {
     }
 
     /// Whether the connection leads to where the endpoint is now.
-    fn is_current(&self, label: &PeerLabel) -> bool {
+    pub(crate) fn is_current(&self, label: &PeerLabel) -> bool {
         match (&self.name, label.peer) {
             (Some(name), Address::Inet(addr)) => name.has(addr),
             (Some(_), Address::Unix) | (None, _) => true,

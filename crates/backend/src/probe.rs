@@ -4,7 +4,7 @@
 //! A poke opens a connection of its own, sends the request, and reads until the backend closes. The schedule is in
 //! `registry`, the arithmetic in `health`.
 
-mod service;
+mod exchange;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -130,13 +130,15 @@ impl Probe {
         let mut result = PokeResult::default();
         if let Some(service) = backend.service() {
             result.poke = Poke { unix: true, good_xmit: true, ..Poke::default() };
-            let answered = service::ask(&*service.0, &self.request, &self.spec, deadline(self.spec.timeout)).await;
+            let until = deadline(self.spec.timeout);
+            let answered = exchange::ask(&mut *service.0.exchange(), &self.request, &self.spec, until).await;
             self.judge(answered, start, &mut result);
             return result;
         }
         let params = backend.env().services.params();
-        let stream = match backend.open(self.spec.timeout, |stream| proxy(backend, stream), &params).await {
-            Ok((stream, _)) => stream,
+        let opened = backend.open_probe(self.spec.timeout, |stream| proxy(backend, stream), &params).await;
+        let (stream, is_http2) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 backend.count_failure(&error);
                 result.poke.err_xmit = matches!(error, OpenError::Proxy(_));
@@ -161,6 +163,13 @@ impl Probe {
             return result;
         }
         let until = deadline(limit.saturating_sub(start.elapsed()));
+        if is_http2 {
+            result.poke.good_xmit = true;
+            let mut exchange = backend.http2_alone(stream, &params);
+            let answered = exchange::ask(&mut exchange, &self.request, &self.spec, until).await;
+            self.judge(answered, start, &mut result);
+            return result;
+        }
         match stream.write_all(&self.request, until).await {
             Ok(()) => result.poke.good_xmit = true,
             Err(error) => {

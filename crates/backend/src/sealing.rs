@@ -7,6 +7,7 @@ use net::Stream;
 use net::handshake::{HandshakeError, handshake};
 use rt::Instant;
 use tables::counters::Main;
+use tables::origin_proto::OriginProto;
 use tls::origin::Origin;
 use tls::{Client, ErrorKind, Handshake};
 
@@ -20,24 +21,32 @@ pub(crate) struct TlsPeer {
     name: String,
     /// `Err`: why there can be none.
     client: Result<Arc<Client>, String>,
+    /// The one that speaks HTTP/1.1 alone, where the other leaves the choice to the origin.
+    http1: Option<Result<Arc<Client>, String>>,
 }
 
 impl TlsPeer {
-    pub(crate) fn new(origin: &Result<Origin, String>) -> Self {
+    pub(crate) fn new(origin: &Result<Origin, String>, proto: OriginProto) -> Self {
         match origin {
-            Ok(origin) => Self { name: origin.name.clone(), client: origin.client(SESSIONS) },
-            Err(reason) => Self { name: String::new(), client: Err(reason.clone()) },
+            Ok(origin) => {
+                let client = |proto: OriginProto| origin.client_offering(proto.offers(), SESSIONS);
+                let http1 = (proto == OriginProto::Auto).then(|| client(OriginProto::Http1));
+                Self { name: origin.name.clone(), client: client(proto), http1 }
+            }
+            Err(reason) => Self { name: String::new(), client: Err(reason.clone()), http1: None },
         }
     }
 
-    /// Shakes hands over a connection that has just been opened; counted either way.
+    /// Shakes hands over a connection that has just been opened; counted either way. `http1`: HTTP/1.1 alone will do, where
+    /// the origin has a choice.
     pub(crate) async fn seal(
         &self,
         stream: Stream,
+        http1: bool,
         until: Option<Instant>,
         main: &Main,
     ) -> Result<(Stream, Box<tls::Info>), OpenError> {
-        match self.shake_hands(stream, until).await {
+        match self.shake_hands(stream, http1, until).await {
             Ok((stream, info)) => {
                 main.backend_tls.inc();
                 if info.resumed {
@@ -52,8 +61,14 @@ impl TlsPeer {
         }
     }
 
-    async fn shake_hands(&self, stream: Stream, until: Option<Instant>) -> Result<(Stream, tls::Info), OpenError> {
-        let client = self.client.as_ref().map_err(|reason| OpenError::Tls(EPROTO, reason.clone()))?;
+    async fn shake_hands(
+        &self,
+        stream: Stream,
+        http1: bool,
+        until: Option<Instant>,
+    ) -> Result<(Stream, tls::Info), OpenError> {
+        let client = self.http1.as_ref().filter(|_| http1).unwrap_or(&self.client);
+        let client = client.as_ref().map_err(|reason| OpenError::Tls(EPROTO, reason.clone()))?;
         let hello = Handshake::client(client, &self.name).map_err(|error| failed(&error))?;
         handshake(stream, hello, Vec::new(), until).await.map_err(|it| match it.error {
             HandshakeError::Timeout => OpenError::Tls(ETIMEDOUT, "Handshake timeout".to_owned()),

@@ -7,6 +7,7 @@ pub mod counters;
 pub mod dialects;
 pub mod json;
 pub mod no_hit;
+pub mod origin_proto;
 pub mod params;
 pub mod stores;
 pub mod tags;

@@ -157,6 +157,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("port", "The backend's port, as text; \"80\" if not given, \"443\" with .ssl."),
     ("preamble", "Bytes that are sent first on each connection: a BLOB."),
     ("probe", "How the backend is asked for its health: a probe's name, or { ... }."),
+    ("proto", "The version of HTTP: \"http/1.1\", \"h2\" or, with .ssl, \"auto\": what the backend chooses, as if not given."),
     ("proxy_header", "The version of the PROXY protocol to begin connections with: 1 or 2."),
     ("request", "The whole request of the probe, a text for each line; in place of .url."),
     ("ssl", "1: the backend is spoken to by TLS."),

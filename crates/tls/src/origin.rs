@@ -60,7 +60,15 @@ impl Origin {
     /// # Errors
     /// A list of revoked certificates can't be read.
     pub fn client(&self, sessions: usize) -> Result<Arc<Client>, String> {
-        self.client_of(vec![b"http/1.1".to_vec()], sessions)
+        self.client_offering(&["http/1.1"], sessions)
+    }
+
+    /// As [`Origin::client`], which offers these protocols, the preferred one first.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn client_offering(&self, protocols: &[&str], sessions: usize) -> Result<Arc<Client>, String> {
+        self.client_of(protocols.iter().map(|name| name.as_bytes().to_vec()).collect(), sessions)
     }
 
     /// As [`Origin::client`], for what isn't HTTP.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `backend` and `probe` declarations.
 
+use tables::origin_proto::OriginProto;
 use tables::vclvars::Type;
 
 use crate::backend_tls::TlsFields;
@@ -17,7 +18,7 @@ const PORT: u16 = 80;
 const TLS_PORT: u16 = 443;
 
 /// Attributes of a backend.
-pub const BACKEND_FIELDS: [&str; 22] = [
+pub const BACKEND_FIELDS: [&str; 23] = [
     "host",
     "port",
     "path",
@@ -41,6 +42,8 @@ pub const BACKEND_FIELDS: [&str; 22] = [
     "ssl_ca_file",
     "ssl_crl_file",
     "certificate",
+    // Of ours:
+    "proto",
 ];
 /// Attributes of a probe.
 pub const PROBE_FIELDS: [&str; 9] =
@@ -272,6 +275,7 @@ impl Vcc<'_> {
             preamble: None,
             probe: None,
             tls: None,
+            proto: OriginProto::default(),
         };
         if self.here_is("none") || self.here_is("None") {
             self.next();
@@ -287,7 +291,7 @@ impl Vcc<'_> {
         }
         let mut seen = Fields(Vec::new());
         let (mut host, mut port, mut path, mut did) = (None, None, None, None);
-        let mut tls = TlsFields::default();
+        let (mut tls, mut proto) = (TlsFields::default(), None);
         while !self.is_c(b'}') {
             let (field, token) = self.field(&BACKEND_FIELDS, &mut seen)?;
             match field {
@@ -319,6 +323,7 @@ impl Vcc<'_> {
                 "proxy_header" => decl.proxy_header = self.proxy_header()?,
                 "probe" => decl.probe = self.probe_field()?,
                 "preamble" => decl.preamble = Some(self.preamble()?),
+                "proto" => proto = Some(self.proto()?),
                 _ => self.tls_field(field, token, &mut tls)?,
             }
         }
@@ -326,6 +331,7 @@ impl Vcc<'_> {
             return self.fail_at("Expected .host or .path.\n", name_token);
         }
         decl.tls = self.tls_decl(tls, path.is_some())?;
+        decl.proto = self.checked_proto(proto, &decl)?;
         let default_port = if decl.tls.is_some() { TLS_PORT } else { PORT };
         decl.address = match (host, path) {
             (None, None) => BackendAddress::None,
@@ -352,6 +358,30 @@ impl Vcc<'_> {
         }
         self.skip_c(b';')?;
         Ok(version as u8)
+    }
+
+    fn proto(&mut self) -> R<(OriginProto, Token)> {
+        let value = self.text_field()?;
+        match OriginProto::of(&self.content_text(&value)) {
+            Some(proto) => Ok((proto, value)),
+            None => self.fail_at(".proto must be \"http/1.1\", \"h2\" or \"auto\"\n", &value),
+        }
+    }
+
+    /// What `.proto` comes to beside the other attributes.
+    fn checked_proto(&mut self, given: Option<(OriginProto, Token)>, decl: &BackendDecl) -> R<OriginProto> {
+        match given {
+            // Who speaks TLS can ask; a connection that many requests share can't begin with one client's address.
+            None if decl.tls.is_some() && decl.proxy_header == 0 => Ok(OriginProto::Auto),
+            None => Ok(OriginProto::Http1),
+            Some((OriginProto::Auto, token)) if decl.tls.is_none() => {
+                self.fail_at(".proto = \"auto\" can not be used without .ssl enabled\n", &token)
+            }
+            Some((OriginProto::Http2 | OriginProto::Auto, token)) if decl.proxy_header != 0 => {
+                self.fail_at(".proto = \"h2\" and \"auto\" can not be used with .proxy_header\n", &token)
+            }
+            Some((proto, _)) => Ok(proto),
+        }
     }
 
     fn preamble(&mut self) -> R<Box<[u8]>> {

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tables::origin_proto::OriginProto;
 use tables::vclvars::{HeadId, Method, Return, Type, Var};
 
 /// Index into [`Program::subs`].
@@ -431,6 +432,8 @@ pub struct BackendDecl {
     pub probe: Option<ProbeId>,
     /// `.ssl = 1`, and what belongs to it.
     pub tls: Option<TlsDecl>,
+    /// `.proto`
+    pub proto: OriginProto,
 }
 
 /// How a backend is spoken to by TLS. The name that it is to have is `.host_header`, or else the address's host.

@@ -9,6 +9,8 @@ mod warnings;
 
 use std::net::IpAddr;
 
+use tables::origin_proto::OriginProto;
+
 use crate::program::{BackendAddress, Op, TlsDecl, TlsFile};
 use crate::{Compiled, Options, Recorder, SourceBundle, Sources, TlsFileKind, compile};
 
@@ -134,6 +136,7 @@ fn declarations_become_data() {
     let BackendAddress::Inet { v4, v6, .. } = &a.address else { panic!() };
     assert_eq!((v4.unwrap().to_string().as_str(), v6.unwrap().port()), ("192.0.2.1:81", 81));
     assert_eq!((a.max_connections, a.proxy_header, a.preamble.as_deref(), a.probe), (7, 2, Some(&b"AB"[..]), Some(0)));
+    assert_eq!(a.proto, OriginProto::Http1);
     let probe = &vcl.program.probes[0];
     assert_eq!((probe.threshold, probe.window, vcl.program.default_backend), (Some(4), Some(5), Some(0)));
 }

@@ -14,18 +14,19 @@ use vcl::program::{BackendAddress, BackendDecl, ProbeDecl, TlsDecl, TlsFile};
 pub fn backend_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Option<BackendSpec> {
     let preamble = decl.preamble.as_deref().unwrap_or_default().to_vec();
     let tls = decl.tls.as_ref().map(|tls| origin(decl, tls));
+    let proto = decl.proto;
     let mut found = Vec::new();
     let (endpoint, hosthdr) = match &decl.address {
         BackendAddress::None => return None,
         BackendAddress::Inet { host, name: Some(name), .. } => {
             let endpoint = Endpoint::named(&name.host, name.port);
             found = name.found.clone();
-            (Endpoint { preamble, tls, ..endpoint }, host.clone())
+            (Endpoint { preamble, tls, proto, ..endpoint }, host.clone())
         }
         BackendAddress::Inet { host, v4, v6, name: None, .. } => {
-            (Endpoint { ipv4: *v4, ipv6: *v6, preamble, tls, ..Endpoint::default() }, host.clone())
+            (Endpoint { ipv4: *v4, ipv6: *v6, preamble, tls, proto, ..Endpoint::default() }, host.clone())
         }
-        BackendAddress::Unix(path) => (Endpoint { preamble, ..Endpoint::unix(path) }, "0.0.0.0".to_owned()),
+        BackendAddress::Unix(path) => (Endpoint { preamble, proto, ..Endpoint::unix(path) }, "0.0.0.0".to_owned()),
     };
     Some(BackendSpec {
         hosthdr: Some(decl.host_header.clone().unwrap_or(hosthdr)),

@@ -171,7 +171,7 @@ impl PipeBereq {
         }
         let ends = vars::proxy_ends(&req.sess);
         let connect_timeout = limit(self.connect_timeout);
-        let opts = ConnectOpts { connect_timeout, no_resend: true, ends, ..ConnectOpts::default() };
+        let opts = ConnectOpts { connect_timeout, no_resend: true, http1: true, ends, ..ConnectOpts::default() };
         let connected = backend.connect(&opts).await;
         let Some(mut conn) = reach::connected(connected, &self.engine.clock, &mut self.log) else {
             return SessClose::TxError;

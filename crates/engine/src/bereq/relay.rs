@@ -6,8 +6,8 @@ use std::future::poll_fn;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use backend::{BodyLen, Conn, Data, Received, RespLimits, SendProgress, framed, framed_end};
-use message::Head;
+use backend::{BodyLen, BodyStatus, Conn, Data, Received, RespLimits, SendProgress, framed, framed_end};
+use message::{Head, LostHeader, names};
 
 use super::pipe::PipeAcct;
 use crate::req::Req;
@@ -90,6 +90,19 @@ async fn upload(
     }
 }
 
+/// Makes a response of another version say how it is framed over the client's connection, which ends with it.
+fn frame(beresp: &mut Head, body: BodyStatus) -> Result<(), LostHeader> {
+    if beresp.proto() == b"HTTP/1.1" {
+        return Ok(());
+    }
+    beresp.set_proto("HTTP/1.1")?;
+    if body == BodyStatus::Chunked && !beresp.has(names::TRANSFER_ENCODING) {
+        beresp.unset(names::CONTENT_LENGTH);
+        beresp.append(names::TRANSFER_ENCODING, "chunked")?;
+    }
+    beresp.set(names::CONNECTION, "close")
+}
+
 async fn download(
     conn: &mut Conn,
     beresp: &mut Head,
@@ -104,12 +117,13 @@ async fn download(
         }
     };
     let Some(tunnel) = transport.take_tunnel() else { return Err(Broken) };
+    frame(beresp, body).map_err(|_| Broken)?;
     let mut out = Vec::new();
     beresp.write_to(&mut out);
     loop {
         within(limit, tunnel.stream.write_all(&out, None)).await?.map_err(|_| Broken)?;
         acct.outwards += out.len() as u64;
-        if body == backend::BodyStatus::None {
+        if body == BodyStatus::None {
             break;
         }
         match within(limit, poll_fn(|cx| conn.poll_data(cx))).await?.map_err(|_| Broken)? {

@@ -107,6 +107,10 @@ params! {
         "Whether a VCL may be loaded though the name of one of its backends has no address now, or several of a family. The name is looked up until it has one; fetches fail meanwhile. Off refuses such a VCL, as Varnish does.";
     backend_dns_ttl: Seconds = "30.000" ["seconds" min "0.000"] { Own }
         "How long the addresses of a backend's name are believed before it is looked up again, with the system's resolver and so with its hosts file; a lookup that fails changes nothing. All addresses of the name are used. 0 looks it up once, when the VCL is loaded, as Varnish does.";
+    backend_h2_streams: Count = "100" ["streams" min "1" max "10000"] { Own }
+        "How many requests share an HTTP/2 connection to a backend, if the backend takes so many; for more another connection is opened. New connections heed a change.";
+    backend_h2_window: Bytes = "0.25M" ["bytes" min "65535b" max "16M"] { Own }
+        "How much of each response's body a backend may send over HTTP/2 ahead of what is used of it. A larger window makes long bodies from a distant backend faster; each that a client takes slowly may need so much memory. New connections heed a change.";
     backend_idle_timeout: Seconds = "60.000" ["seconds" min "1.000"] {}
         "How long an unused backend connection is kept.";
     backend_local_error_holddown: Seconds = "10.000" ["seconds" min "0.000"] { Experimental }

@@ -232,6 +232,13 @@ fn backends_and_probes() {
         tls(&format!("{without} .ssl_crl_file = \"ca.pem\"; .ssl = 1;"), says);
     }
     tls(".certificate = \"no.pem\"; .ssl = 1;", "Cannot read file 'no.pem' (No such file or directory)");
+    let proto = |fields: &str, says| bad(&format!("backend c {{ .host = \"192.0.2.1\"; {fields} }}"), says);
+    proto(".proto = \"h3\";", ".proto must be \"http/1.1\", \"h2\" or \"auto\"");
+    proto(".proto = \"auto\";", ".proto = \"auto\" can not be used without .ssl enabled");
+    proto(".proto = h2;", "Expected CSTR got 'h2'");
+    for proxied in [".proto = \"h2\"; .proxy_header = 1;", ".proxy_header = 2; .ssl = 1; .proto = \"auto\";"] {
+        proto(proxied, ".proto = \"h2\" and \"auto\" can not be used with .proxy_header");
+    }
     bad("backend c { .path = \"/sock\"; .ssl = 1; }", ".ssl can not be used with .path.");
     bad("probe p { .expected_response = 99; }", "with exactly three digits");
     bad("probe p { .window = 5; }", "Must specify .threshold with .window");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A probe of a backend that is no server: there is no stream to write its request to, so it is sent as one of a fetch.
+//! A probe whose request isn't written to a stream as it is: that of a backend which is no server, or which is spoken to by
+//! HTTP/2. It is sent as one of a fetch.
 
 use std::future::poll_fn;
 
@@ -9,7 +10,7 @@ use net::IoError;
 use rt::Instant;
 
 use crate::exchange::{BodyLen, Data, HeadError, Received, RespLimits, SendError};
-use crate::{Exchange, ProbeSpec, Service};
+use crate::{Exchange, ProbeSpec};
 
 /// Bytes of a head, in either direction.
 const HEAD_BYTES: usize = 4 * 1024 * 1024;
@@ -18,15 +19,14 @@ const LINES: u32 = 65_535;
 
 /// Sends the request and reads the answer to its end: its head, or nothing when there is none.
 pub(super) async fn ask(
-    service: &dyn Service,
+    exchange: &mut dyn Exchange,
     request: &[u8],
     spec: &ProbeSpec,
     until: Option<Instant>,
 ) -> Result<Vec<u8>, IoError> {
     let Some(request) = parse(request) else { return Ok(Vec::new()) };
-    let mut exchange = service.exchange();
     let mut answer = Vec::new();
-    let asked = converse(&mut *exchange, &request, &mut answer);
+    let asked = converse(exchange, &request, &mut answer);
     let done = match until {
         None => Ok(asked.await),
         Some(until) => rt::timeout_at(until, asked).await,

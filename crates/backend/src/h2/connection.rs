@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A connection: the codec, its streams, and what is to be written. Exchanges and the connection's task change it by calls
+//! that never wait.
+
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+use std::time::Duration;
+
+use base::{Clock, Mono};
+use http2::{ErrorCode, Event, Kind, Limits, OpenError, Scratch, Settings};
+use message::{Head, HeadLimits};
+use tables::origin_proto::OriginProto;
+
+use super::local::Ticket;
+use super::output::Output;
+use super::stream::{End, RequestEnd, Stream};
+use crate::Params;
+use crate::exchange::BodyLen;
+use crate::pool::{PeerLabel, Pool};
+
+/// So much is gathered before it is written; what doesn't go out then waits for the origin to read.
+const GATHERED: usize = 64 * 1024;
+/// A stream's window is opened again once such a part of it is used.
+const WINDOW_PARTS: usize = 4;
+/// What an origin that ends the connection leaves without an answer.
+pub(super) const CLOSED: &str = "HTTP/2 connection closed";
+
+/// How far the connection has come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    No,
+    /// It takes no new streams and ends with the last one.
+    Retired,
+    /// No stream is left, and what is queued is the last.
+    Last,
+    /// Nothing can be read or written any more.
+    Over,
+}
+
+/// See the module.
+pub(crate) struct Connection {
+    codec: http2::Connection,
+    pub(super) net: net::Stream,
+    pub(super) label: Arc<PeerLabel>,
+    /// Whose it is; without it it takes no new streams.
+    pool: Weak<Pool>,
+    clock: Clock,
+    /// By number.
+    streams: Vec<Stream>,
+    pub(super) output: Output,
+    /// Where the next head is decoded into.
+    head: Head,
+    head_limits: HeadLimits,
+    /// A head that was left over.
+    spare: Option<Head>,
+    /// Of the connection's task.
+    task: Option<Waker>,
+    ending: Ending,
+    /// The origin has said how many streams it takes; until then it gets one.
+    is_settled: bool,
+    /// Others wait for that.
+    ticket: Option<Ticket>,
+    most_streams: usize,
+    /// Of each stream.
+    window: usize,
+    /// It was idle, and the system hasn't been asked yet what the origin did meanwhile.
+    pub(super) is_doubtful: bool,
+    /// Counts what was received: an exchange that fails without a word of the origin's finds it as it was.
+    heard: u64,
+}
+
+impl Connection {
+    /// A connection that has just been opened: what it begins with waits to be written.
+    pub(super) fn new(
+        net: net::Stream,
+        label: Arc<PeerLabel>,
+        pool: &Arc<Pool>,
+        clock: Clock,
+        params: &Params,
+    ) -> Self {
+        let config = config(params);
+        let window = config.settings.initial_window_size as usize;
+        let codec = http2::Connection::client(Arc::new(config), clock.mono());
+        Connection {
+            codec,
+            net,
+            label,
+            pool: Arc::downgrade(pool),
+            clock,
+            streams: Vec::new(),
+            output: Output::default(),
+            head: Head::new(),
+            head_limits: HeadLimits::default(),
+            spare: None,
+            task: None,
+            ending: Ending::No,
+            is_settled: false,
+            ticket: None,
+            window,
+            most_streams: params.http2_streams.max(1) as usize,
+            is_doubtful: false,
+            heard: 0,
+        }
+    }
+
+    /// Others wait until it takes them.
+    pub(super) fn keep_ticket(&mut self, ticket: Ticket) {
+        self.ticket = Some(ticket);
+    }
+
+    fn now(&self) -> Mono {
+        self.clock.mono()
+    }
+
+    /// How many requests it takes now.
+    pub(crate) fn slots(&self) -> usize {
+        if self.ending != Ending::No {
+            return 0;
+        }
+        let most = if self.is_settled { self.most_streams } else { 1 };
+        self.codec.slots().min(most.saturating_sub(self.streams.len()))
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.ending == Ending::Over
+    }
+
+    pub(super) fn is_unused(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    pub(super) fn heard(&self) -> u64 {
+        self.heard
+    }
+
+    /// It takes no new requests.
+    pub(crate) fn retire(&mut self) {
+        if self.ending == Ending::No {
+            self.ending = Ending::Retired;
+            self.wake_task();
+        }
+    }
+
+    pub(super) fn await_work(&mut self, waker: &Waker) {
+        match &mut self.task {
+            Some(task) => task.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+
+    pub(super) fn wake_task(&mut self) {
+        self.task.take().into_iter().for_each(Waker::wake);
+    }
+
+    pub(super) fn stream(&mut self, id: u32) -> Option<&mut Stream> {
+        let at = self.streams.binary_search_by_key(&id, |stream| stream.id).ok()?;
+        self.streams.get_mut(at)
+    }
+
+    /// Opens a stream with a request.
+    pub(super) fn open(&mut self, bereq: &Head, body: BodyLen) -> Result<u32, OpenError> {
+        let ends = matches!(body, BodyLen::None | BodyLen::Known(0));
+        let scheme = if self.net.is_sealed() { "https" } else { "http" };
+        let (now, before) = (self.now(), self.codec.output().len());
+        let id = self.codec.open(bereq, scheme, ends, now)?;
+        let mut stream = Stream::new(id, if ends { RequestEnd::Told } else { RequestEnd::Open });
+        stream.acct.bereq_head = (self.codec.output().len() - before) as u64;
+        self.is_doubtful |= self.streams.is_empty() && id > 1;
+        self.streams.push(stream);
+        self.head_limits = bereq.limits();
+        self.wake_task();
+        Ok(id)
+    }
+
+    /// There is more of a request to be sent.
+    pub(super) fn offer(&mut self, id: u32) {
+        self.codec.offer(id);
+        self.wake_task();
+    }
+
+    /// Bytes of a response's body were used. The origin hears of it a part of the window at a time.
+    pub(super) fn consumed(&mut self, id: u32, bytes: usize) {
+        let part = self.window / WINDOW_PARTS;
+        let Some(stream) = self.stream(id) else { return };
+        stream.used += bytes;
+        if stream.used < part {
+            return;
+        }
+        let used = std::mem::take(&mut stream.used);
+        self.codec.consumed(id, used);
+        self.wake_task();
+    }
+
+    /// The exchange is over. One that isn't whole is ended at the origin, too.
+    pub(super) fn leave(&mut self, id: u32) {
+        let Ok(at) = self.streams.binary_search_by_key(&id, |stream| stream.id) else { return };
+        if self.streams.remove(at).end == End::Open {
+            self.codec.reset(id, ErrorCode::Cancel);
+        }
+        self.codec.release(id);
+        self.wake_task();
+    }
+
+    /// Ends a stream for a reason of ours.
+    pub(super) fn reset(&mut self, id: u32, reason: &'static str) {
+        self.codec.reset(id, ErrorCode::Cancel);
+        if let Some(stream) = self.stream(id) {
+            stream.ends(End::Broken(reason));
+        }
+        self.wake_task();
+    }
+
+    /// A head that somebody has done with: its memory serves the next one.
+    pub(super) fn take_back(&mut self, mut head: Head) {
+        head.clear();
+        self.spare = Some(head);
+    }
+
+    /// Takes what has come.
+    pub(super) fn receive(&mut self, input: &[u8], scratch: &mut Scratch) {
+        self.heard += 1;
+        let (now, mut at) = (self.now(), 0);
+        self.head.set_limits(self.head_limits);
+        loop {
+            let step = self.codec.receive(&input[at..], now, &mut self.head, scratch);
+            if let Some(frame) = step.frame.filter(|frame| matches!(frame.kind, Kind::Headers | Kind::Continuation))
+                && let Some(stream) = self.stream(frame.stream)
+            {
+                stream.acct.beresp_head += frame.to_bytes().len() as u64 + u64::from(frame.len);
+            }
+            let is_event = !matches!(step.event, Event::None);
+            self.take_event(step.event, &input[at..]);
+            at += step.consumed;
+            if at >= input.len() && !is_event {
+                break;
+            }
+        }
+    }
+
+    fn take_event(&mut self, event: Event, input: &[u8]) {
+        match event {
+            Event::Head { stream, end, section } => {
+                let mut head = self.next_head();
+                // There is none in HTTP/2; the log and clients of HTTP/1 have one. Without room it is left out.
+                let _ = head.set_reason(message::status::reason(head.status()).as_bytes());
+                if let Some(stream) = self.stream(stream) {
+                    stream.take_head(head, end, section.content_length);
+                }
+            }
+            Event::Trailers { stream } => {
+                let trailers = self.next_head();
+                if let Some(stream) = self.stream(stream) {
+                    stream.trailers = Some(Box::new(trailers));
+                    stream.ends(End::Whole);
+                }
+            }
+            Event::Data { stream: id, body, end } => match self.stream(id) {
+                Some(stream) => stream.take_data(&input[body], end),
+                None => self.codec.consumed(id, body.len()),
+            },
+            Event::Reset { stream, code } => self.was_reset(stream, code),
+            Event::Broken { stream, fault } => {
+                if let Some(stream) = self.stream(stream) {
+                    stream.ends(End::Broken(fault.text));
+                }
+            }
+            Event::Settings => {
+                self.is_settled = true;
+                self.ticket = None;
+            }
+            Event::GoAway { code, .. } => self.goes_away(code),
+            Event::Fault(fault) => {
+                self.fail_all(fault.text);
+                self.ending = Ending::Last;
+            }
+            Event::None
+            | Event::Window { .. }
+            | Event::SettingsAck
+            | Event::PingAck(_)
+            | Event::BadHead { .. }
+            | Event::Refused { .. } => {}
+        }
+    }
+
+    /// What has just been decoded; the next one is decoded into another.
+    fn next_head(&mut self) -> Head {
+        let mut next = self.spare.take().unwrap_or_default();
+        next.set_limits(self.head_limits);
+        std::mem::replace(&mut self.head, next)
+    }
+
+    fn was_reset(&mut self, id: u32, code: ErrorCode) {
+        let turns_to_http1 = code == ErrorCode::Http11Required && self.turn_to_http1();
+        let Some(stream) = self.stream(id) else { return };
+        stream.ends(match code {
+            ErrorCode::RefusedStream => End::Refused,
+            ErrorCode::Http11Required if turns_to_http1 => End::Refused,
+            // The rest of the request isn't wanted (RFC 9113 8.1).
+            ErrorCode::NoError if stream.end == End::Whole => End::Whole,
+            code => End::Broken(reset_text(code)),
+        });
+    }
+
+    fn goes_away(&mut self, code: ErrorCode) {
+        if self.ending == Ending::No {
+            self.ending = Ending::Retired;
+        }
+        if code == ErrorCode::Http11Required {
+            self.turn_to_http1();
+        }
+        for stream in self.streams.iter_mut().filter(|stream| !self.codec.was_processed(stream.id)) {
+            stream.ends(End::Refused);
+        }
+    }
+
+    /// Nothing more comes, and nothing goes out.
+    pub(super) fn is_cut(&mut self) {
+        self.fail_all(CLOSED);
+        self.ending = Ending::Over;
+    }
+
+    /// Every stream ends; what the origin can't have seen it can't have worked on.
+    fn fail_all(&mut self, reason: &'static str) {
+        self.ticket = None;
+        for stream in &mut self.streams {
+            stream.ends(if stream.is_written { End::Broken(reason) } else { End::Refused });
+        }
+    }
+
+    /// Gathers what is to be written next: frames of the codec's first, then bodies in turn.
+    pub(super) fn gather(&mut self) {
+        self.codec.flush();
+        self.gather_control();
+        while self.output.len() < GATHERED
+            && let Some(grant) = self.codec.next_send()
+        {
+            self.gather_body(grant.stream, grant.max);
+        }
+        for at in 0..self.streams.len() {
+            self.gather_end(at);
+        }
+        self.gather_control();
+    }
+
+    fn gather_control(&mut self) {
+        let bytes = self.codec.output().len();
+        self.output.add(self.codec.output());
+        self.codec.wrote(bytes);
+        // From here on nobody knows how much of it the origin has seen.
+        for stream in self.streams.iter_mut().rev().take_while(|stream| !stream.is_written) {
+            stream.is_written = true;
+        }
+    }
+
+    fn gather_body(&mut self, id: u32, max: usize) {
+        let Ok(at) = self.streams.binary_search_by_key(&id, |stream| stream.id) else {
+            return self.codec.withdraw(id);
+        };
+        let stream = &mut self.streams[at];
+        let Some(piece) = stream.piece.take() else { return self.codec.withdraw(id) };
+        let len = max.min(piece.len() - stream.sent);
+        let Some(header) = self.codec.send_data(id, len, false) else { return self.codec.withdraw(id) };
+        self.output.add(&header);
+        self.output.add_body(piece.slice(stream.sent..stream.sent + len));
+        stream.acct.bereq_body += (header.len() + len) as u64;
+        stream.sent += len;
+        if stream.sent < piece.len() {
+            stream.piece = Some(piece);
+            return;
+        }
+        stream.sent = 0;
+        self.codec.withdraw(id);
+        stream.wake();
+    }
+
+    /// The end of a request's body, once all before it is on its way.
+    fn gather_end(&mut self, at: usize) {
+        let stream = &mut self.streams[at];
+        if stream.piece.is_some() || !matches!(stream.request_end, RequestEnd::Due(_)) {
+            return;
+        }
+        let RequestEnd::Due(trailers) = std::mem::replace(&mut stream.request_end, RequestEnd::Told) else { return };
+        let bytes = match trailers {
+            Some(trailers) => self.codec.send_trailers(stream.id, &trailers),
+            None => {
+                let header = self.codec.send_data(stream.id, 0, true);
+                header.map_or(0, |header| {
+                    self.output.add(&header);
+                    header.len()
+                })
+            }
+        };
+        stream.acct.bereq_body += bytes as u64;
+        stream.wake();
+    }
+
+    pub(super) fn has_output(&self) -> bool {
+        !self.output.is_empty() || !self.codec.output().is_empty()
+    }
+
+    /// No stream is left of a connection that takes no new ones, or nobody can come who would use it.
+    pub(super) fn is_finished(&self) -> bool {
+        self.is_unused() && (self.ending != Ending::No || self.pool.strong_count() == 0)
+    }
+
+    /// The last word, after which nothing is sent.
+    pub(super) fn say_goodbye(&mut self) {
+        if self.ending != Ending::Over {
+            self.codec.go_away(ErrorCode::NoError);
+            self.ending = Ending::Last;
+        }
+    }
+
+    pub(super) fn is_last(&self) -> bool {
+        matches!(self.ending, Ending::Last | Ending::Over)
+    }
+
+    /// Holds no memory that a busy connection alone needs.
+    pub(super) fn rest(&mut self) {
+        self.codec.rest();
+        if self.head.arena_bytes() > 0 || self.spare.is_some() {
+            (self.head, self.spare) = (Head::new(), None);
+        }
+    }
+
+    /// Bytes that it holds.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        let heads = self.head.arena_bytes() + self.spare.as_ref().map_or(0, Head::arena_bytes);
+        size_of::<Self>() + self.codec.memory() + heads + self.output.capacity()
+    }
+
+    /// The origin wants HTTP/1.1 after all (RFC 9113 7): whether it is to be had.
+    fn turn_to_http1(&mut self) -> bool {
+        self.retire();
+        let pool = self.pool.upgrade().filter(|pool| pool.endpoint.proto == OriginProto::Auto);
+        pool.inspect(|pool| pool.refuses_http2()).is_some()
+    }
+}
+
+/// What an idle connection waits at most, as the parameters are now.
+pub(super) fn idle_limit(params: &Params) -> Duration {
+    params.idle_timeout
+}
+
+fn config(params: &Params) -> http2::Config {
+    let window = params.http2_window.clamp(http2::DEFAULT_WINDOW, http2::MAX_WINDOW);
+    let settings = Settings {
+        enable_push: false,
+        initial_window_size: window,
+        max_header_list_size: params.resp_head_bytes,
+        ..Settings::default()
+    };
+    // An origin that resets streams ends requests that were made: more work for it than for us.
+    let limits = Limits { rapid_resets: 0, ..Limits::default() };
+    // So much that no stream's unread body holds up another one.
+    let unread = window.saturating_mul(params.http2_streams.max(1)).min(http2::MAX_WINDOW);
+    let windows = http2::conn::Windows { low_water: unread, increment: unread, max_unread: unread };
+    http2::Config { settings, limits, windows, ..http2::Config::default() }
+}
+
+/// varnishd's records say in words what happened.
+fn reset_text(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::NoError => "stream reset by the backend: NO_ERROR",
+        ErrorCode::ProtocolError => "stream reset by the backend: PROTOCOL_ERROR",
+        ErrorCode::InternalError => "stream reset by the backend: INTERNAL_ERROR",
+        ErrorCode::FlowControlError => "stream reset by the backend: FLOW_CONTROL_ERROR",
+        ErrorCode::StreamClosed => "stream reset by the backend: STREAM_CLOSED",
+        ErrorCode::FrameSizeError => "stream reset by the backend: FRAME_SIZE_ERROR",
+        ErrorCode::Cancel => "stream reset by the backend: CANCEL",
+        ErrorCode::EnhanceYourCalm => "stream reset by the backend: ENHANCE_YOUR_CALM",
+        ErrorCode::Http11Required => "stream reset by the backend: HTTP_1_1_REQUIRED",
+        ErrorCode::SettingsTimeout
+        | ErrorCode::RefusedStream
+        | ErrorCode::CompressionError
+        | ErrorCode::ConnectError
+        | ErrorCode::InadequateSecurity
+        | ErrorCode::Other(_) => "stream reset by the backend",
+    }
+}

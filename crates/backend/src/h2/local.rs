@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The connections that this thread has, by pool, and the one that is being opened: who needs one meanwhile waits for that.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use super::connection::Connection;
+use super::exchange::Http2;
+use super::{Shared, task};
+use crate::error::{ETIMEDOUT, OpenError};
+use crate::pool::{PeerLabel, Pool};
+use crate::{Env, Params};
+
+thread_local! {
+    static HERE: RefCell<HashMap<u64, Local>> = RefCell::default();
+}
+
+/// What a thread has of one pool.
+#[derive(Default)]
+struct Local {
+    /// The oldest first: it is filled first, so that the others become idle.
+    connections: Vec<Shared>,
+    opening: Option<Rc<Opening>>,
+}
+
+/// A connection that is being opened.
+#[derive(Debug, Default)]
+pub(crate) struct Opening(RefCell<Progress>);
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// `Some`: it is over, well or not.
+    result: Option<Result<(), OpenError>>,
+    waiting: Vec<Waker>,
+}
+
+impl Opening {
+    /// Waits until it is over, at most so long.
+    ///
+    /// # Errors
+    /// There is no connection to be had.
+    pub(crate) async fn wait(&self, limit: Duration) -> Result<(), OpenError> {
+        let over = poll_fn(|cx| {
+            let mut progress = self.0.borrow_mut();
+            match &progress.result {
+                Some(result) => Poll::Ready(result.clone()),
+                None => {
+                    if !progress.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                        progress.waiting.push(cx.waker().clone());
+                    }
+                    Poll::Pending
+                }
+            }
+        });
+        rt::timeout(limit, over).await.unwrap_or(Err(OpenError::Errno(ETIMEDOUT)))
+    }
+}
+
+/// The duty to open a connection that others wait for. Dropped, it leaves that to one of them.
+pub(crate) struct Ticket {
+    pool: u64,
+    opening: Rc<Opening>,
+    result: Result<(), OpenError>,
+}
+
+impl Ticket {
+    /// There is no connection.
+    pub(crate) fn failed(mut self, error: OpenError) {
+        self.result = Err(error);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let _ = HERE.try_with(|here| {
+            if let Some(local) = here.borrow_mut().get_mut(&self.pool) {
+                local.opening = None;
+            }
+        });
+        let mut progress = self.opening.0.borrow_mut();
+        progress.result = Some(self.result.clone());
+        let waiting = std::mem::take(&mut progress.waiting);
+        drop(progress);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// A stream of a connection that there is.
+pub(crate) fn reuse(pool: &Pool) -> Option<Http2> {
+    HERE.with(|here| {
+        let here = here.borrow();
+        let local = here.get(&pool.id)?;
+        let found = local.connections.iter().find(|shared| {
+            let mut connection = shared.borrow_mut();
+            if !pool.is_current(&connection.label) {
+                connection.retire();
+            }
+            connection.slots() > 0
+        });
+        found.map(Http2::new)
+    })
+}
+
+/// Who opens the next connection: the caller, or another who is at it.
+pub(crate) fn opening(pool: &Pool) -> Result<Ticket, Rc<Opening>> {
+    HERE.with(|here| {
+        let mut here = here.borrow_mut();
+        let local = here.entry(pool.id).or_default();
+        if let Some(opening) = &local.opening {
+            return Err(opening.clone());
+        }
+        let opening = Rc::<Opening>::default();
+        local.opening = Some(opening.clone());
+        Ok(Ticket { pool: pool.id, opening, result: Ok(()) })
+    })
+}
+
+/// Takes a connection that was opened into use, for all of this thread; its first exchange. Who waits for it comes once
+/// the origin has said how many it takes.
+pub(crate) fn add(
+    net: net::Stream,
+    label: PeerLabel,
+    pool: &Arc<Pool>,
+    env: &Env,
+    params: &Params,
+    ticket: Option<Ticket>,
+) -> Http2 {
+    let shared = start(net, label, pool, env, params);
+    ticket.into_iter().for_each(|ticket| shared.borrow_mut().keep_ticket(ticket));
+    HERE.with(|here| here.borrow_mut().entry(pool.id).or_default().connections.push(shared.clone()));
+    Http2::new(&shared)
+}
+
+/// The one exchange over a connection that was opened for it.
+pub(crate) fn alone(net: net::Stream, label: PeerLabel, pool: &Arc<Pool>, env: &Env, params: &Params) -> Http2 {
+    Http2::new(&start(net, label, pool, env, params)).alone()
+}
+
+fn start(net: net::Stream, label: PeerLabel, pool: &Arc<Pool>, env: &Env, params: &Params) -> Shared {
+    let connection = Connection::new(net, Arc::new(label), pool, env.clock.clone(), params);
+    let shared = Rc::new(RefCell::new(connection));
+    rt::spawn(task::run(shared.clone(), env.clone()));
+    shared
+}
+
+/// It is over.
+pub(super) fn remove(shared: &Shared) {
+    // With the thread its list goes, too.
+    let _ = HERE.try_with(|here| {
+        here.borrow_mut().retain(|_, local| {
+            local.connections.retain(|other| !Rc::ptr_eq(other, shared));
+            !local.connections.is_empty() || local.opening.is_some()
+        });
+    });
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What moves a connection's bytes: one task for each, from its begin to its end.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::io::ErrorKind;
+use std::task::{Context, Poll};
+
+use http2::Scratch;
+use net::IdleState;
+use rt::Deadline;
+
+use super::{Shared, connection};
+use crate::Env;
+use crate::buffers;
+
+/// Bytes read at once.
+const READ_BYTES: usize = 64 * 1024;
+/// Reads in one go, before the thread's other tasks run.
+const READS: usize = 8;
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Ends its connection, however the task ends.
+struct Owner(Shared);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // A panic may have left it borrowed.
+        if let Ok(mut connection) = self.0.try_borrow_mut() {
+            connection.is_cut();
+        }
+        super::local::remove(&self.0);
+    }
+}
+
+/// Runs the connection until its end.
+pub(super) fn run(shared: Shared, env: Env) -> impl Future<Output = ()> {
+    let owner = Owner(shared);
+    let mut idle = None;
+    poll_fn(move |cx| {
+        let _contained = base::critical::contain();
+        let connection = &mut *owner.0.borrow_mut();
+        connection.await_work(cx.waker());
+        let reads_on = read(connection, cx);
+        write(connection, cx);
+        if connection.is_finished() && !connection.is_last() {
+            connection.say_goodbye();
+            write(connection, cx);
+        }
+        if connection.is_over() || (connection.is_last() && !connection.has_output()) {
+            return Poll::Ready(());
+        }
+        if reads_on {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if !connection.is_unused() {
+            idle = None;
+            return Poll::Pending;
+        }
+        connection.rest();
+        let idle = idle.get_or_insert_with(|| Deadline::after(connection::idle_limit(&env.services.params())));
+        if idle.as_mut().is_some_and(|idle| idle.poll(cx).is_ready()) {
+            // One that doesn't even take this in time is of no use either.
+            connection.say_goodbye();
+            write(connection, cx);
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    })
+}
+
+/// Reads what is there; whether there may be more.
+fn read(connection: &mut connection::Connection, cx: &mut Context<'_>) -> bool {
+    let mut input = Vec::new();
+    let mut more = true;
+    for _ in 0..READS {
+        input.clear();
+        let prepare = |input: &mut Vec<u8>| {
+            if input.capacity() == 0 {
+                *input = buffers::take();
+            }
+            input.reserve(READ_BYTES);
+        };
+        match connection.net.poll_read_more(cx, &mut input, prepare, &mut None) {
+            Poll::Ready(Ok(1..)) => SCRATCH.with(|scratch| connection.receive(&input, &mut scratch.borrow_mut())),
+            Poll::Ready(Ok(0) | Err(_)) => {
+                connection.is_cut();
+                more = false;
+                break;
+            }
+            Poll::Pending => {
+                more = false;
+                break;
+            }
+        }
+    }
+    buffers::leave(input);
+    more
+}
+
+/// Writes what there is, as far as the origin takes it.
+fn write(connection: &mut connection::Connection, cx: &mut Context<'_>) {
+    while !connection.is_over() {
+        if connection.output.is_empty() {
+            if std::mem::take(&mut connection.is_doubtful) {
+                // The runtime may not have heard of it yet. A request that isn't written can go elsewhere.
+                match connection.net.pending() {
+                    IdleState::Nothing => {}
+                    IdleState::Data => return cx.waker().wake_by_ref(),
+                    IdleState::Closed => return connection.is_cut(),
+                }
+            }
+            connection.gather();
+            if connection.output.is_empty() {
+                return;
+            }
+        }
+        let connection::Connection { net, output, .. } = connection;
+        match output.write(|slices| net.try_write_vectored(slices)) {
+            Ok(0) => return connection.is_cut(),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => match connection.net.poll_writable(cx) {
+                Poll::Ready(Ok(())) => {}
+                // What the origin has said before it closed was read.
+                Poll::Ready(Err(_)) => return connection.is_cut(),
+                Poll::Pending => return,
+            },
+            Err(_) => return connection.is_cut(),
+        }
+    }
+}

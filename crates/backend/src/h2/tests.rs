@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Exchanges over a pair of streams: the test is the origin, and says frames.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Clock;
+use message::Head;
+
+use super::connection::Connection;
+use super::{Http2, Shared, task};
+use crate::exchange::{BodyLen, Data, Exchange, Received, RespLimits, SendProgress};
+use crate::pool::{PeerLabel, Pool};
+use crate::{Env, HeapServices};
+
+const LIMITS: RespLimits = RespLimits { head_bytes: 1024, line_bytes: 512, lenient: false };
+const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
+/// `:status: 200`, from the static table.
+const OK: &[u8] = b"\x88";
+
+fn run<F: Future<Output = ()>>(test: F) {
+    rt::run(async {
+        assert!(rt::timeout(Duration::from_secs(20), test).await.is_ok(), "the test hangs");
+    })
+    .unwrap();
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let len = (payload.len() as u32).to_be_bytes();
+    [&len[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+struct Bed {
+    shared: Shared,
+    origin: net::Stream,
+    _pool: Arc<Pool>,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let (ours, origin) = net::Stream::pair().unwrap();
+        let env = Env { clock: Clock::system(), services: Arc::new(HeapServices::default()) };
+        let (pool, params) = (Pool::alone(), env.services.params());
+        let label = Arc::new(*PeerLabel::none());
+        let shared = Rc::new(RefCell::new(Connection::new(ours, label, &pool, env.clock.clone(), &params)));
+        rt::spawn(task::run(shared.clone(), env));
+        Bed { shared, origin, _pool: pool }
+    }
+
+    /// A request without a body.
+    fn ask(&self) -> Http2 {
+        let mut bereq = Head::new();
+        bereq.start_request(b"GET", b"/", b"HTTP/1.1").unwrap();
+        bereq.append("Host", "h").unwrap();
+        let mut exchange = Http2::new(&self.shared);
+        exchange.send_head(&bereq, BodyLen::None, &LIMITS);
+        exchange
+    }
+
+    async fn says(&self, bytes: &[u8]) {
+        self.origin.write_all(bytes, None).await.unwrap();
+    }
+
+    async fn reads(&self) -> usize {
+        self.origin.read_buf(&mut Vec::with_capacity(65_536), None).await.unwrap()
+    }
+}
+
+async fn head(exchange: &mut Http2) -> String {
+    let mut beresp = Head::new();
+    loop {
+        match poll_fn(|cx| exchange.poll_head(cx, &mut beresp)).await {
+            Ok(Received::Part) => {}
+            Ok(received) => return format!("{} {received:?}", beresp.status()),
+            Err(error) => return format!("{error:?}"),
+        }
+    }
+}
+
+async fn body(exchange: &mut Http2) -> String {
+    let mut got = Vec::new();
+    loop {
+        match poll_fn(|cx| exchange.poll_data(cx)).await {
+            Ok(Data::Piece) => got.extend_from_slice(exchange.data()),
+            Ok(Data::Part) => {}
+            Ok(Data::End { .. }) => return format!("[{}]", String::from_utf8_lossy(&got)),
+            Err(error) => return format!("[{}] {error:?}", String::from_utf8_lossy(&got)),
+        }
+    }
+}
+
+#[test]
+fn an_answer_is_the_same_however_it_is_cut() {
+    let answer = [
+        SETTINGS,
+        &frame(1, 4, 1, OK),
+        &frame(0, 0, 1, b"hello "),
+        &frame(0, 0, 1, b"world"),
+        &frame(1, 5, 1, b"\0\x05x-sum\x011"),
+    ]
+    .concat();
+    run(async {
+        for step in [1, 2, 3, 7, 1000] {
+            let bed = Bed::new();
+            let mut exchange = bed.ask();
+            bed.reads().await;
+            for piece in answer.chunks(step) {
+                bed.says(piece).await;
+                rt::yield_now().await;
+            }
+            assert_eq!(head(&mut exchange).await, "200 Final { body: Chunked, close: None }", "in steps of {step}");
+            assert_eq!(body(&mut exchange).await, "[hello world]");
+            assert_eq!(exchange.trailers().and_then(|trailers| trailers.get("x-sum")), Some(&b"1"[..]));
+            assert_eq!(exchange.acct().beresp_body, 11);
+        }
+    });
+}
+
+#[test]
+fn what_the_origin_cannot_have_seen_is_refused_and_nothing_else() {
+    run(async {
+        // The end lies there before the request is written.
+        let bed = Bed::new();
+        let mut before = bed.ask();
+        bed.reads().await;
+        bed.says(&[SETTINGS, &frame(1, 5, 1, OK)].concat()).await;
+        assert_eq!(head(&mut before).await, "200 Final { body: None, close: None }");
+        drop(before);
+        bed.origin.shutdown_write();
+        let mut exchange = bed.ask();
+        assert_eq!(head(&mut exchange).await, "Refused");
+        // It comes behind the request.
+        let bed = Bed::new();
+        let mut exchange = bed.ask();
+        bed.reads().await;
+        bed.origin.shutdown_write();
+        assert_eq!(head(&mut exchange).await, "Reset(\"HTTP/2 connection closed\")");
+        assert_eq!(bed.shared.borrow().slots(), 0);
+    });
+}
+
+#[test]
+fn before_the_origin_has_spoken_it_gets_one_request() {
+    run(async {
+        let bed = Bed::new();
+        assert_eq!(bed.shared.borrow().slots(), 1);
+        let mut first = bed.ask();
+        assert_eq!(bed.shared.borrow().slots(), 0);
+        let mut second = bed.ask();
+        let sent = poll_fn(|cx| second.poll_send(cx, &mut Head::new())).await;
+        assert!(matches!(sent, Ok(SendProgress::All)), "the codec takes it all the same");
+        bed.reads().await;
+        bed.says(&[SETTINGS, &frame(1, 5, 3, OK), &frame(1, 5, 1, OK)].concat()).await;
+        assert_eq!(head(&mut second).await, "200 Final { body: None, close: None }");
+        assert_eq!(head(&mut first).await, "200 Final { body: None, close: None }");
+        drop((first, second));
+        assert_eq!(bed.shared.borrow().slots(), 100);
+    });
+}
+
+#[test]
+fn a_silent_origin_gets_no_further_request() {
+    run(async {
+        let bed = Bed::new();
+        bed.says(SETTINGS).await;
+        bed.reads().await;
+        let exchange = bed.ask();
+        bed.reads().await;
+        rt::yield_now().await;
+        drop(exchange);
+        // It may have heard the settings meanwhile: then the next one finds out.
+        drop(bed.ask());
+        assert_eq!(bed.shared.borrow().slots(), 0);
+    });
+}
+
+#[test]
+fn an_idle_connection_holds_no_buffer() {
+    run(async {
+        let bed = Bed::new();
+        let mut exchange = bed.ask();
+        bed.reads().await;
+        bed.says(&[SETTINGS, &frame(1, 4, 1, OK), &frame(0, 1, 1, &[b'x'; 9000])].concat()).await;
+        assert_eq!(head(&mut exchange).await, "200 Final { body: Chunked, close: None }");
+        assert_eq!(body(&mut exchange).await.len(), 9002);
+        drop(exchange);
+        // The answer to SETTINGS goes out, and the connection's task has run.
+        bed.reads().await;
+        rt::yield_now().await;
+        let bytes = bed.shared.borrow().memory();
+        assert!(bytes <= 4096, "{bytes} bytes of an idle connection");
+    });
+}
