@@ -23,7 +23,7 @@ class Clients:
     def __init__(self, address, count, rate):
         self.address, self.count, self.rate = address, count, rate
         self.lock, self.ended = threading.Lock(), threading.Event()
-        self.took, self.failed, self.resumed = {kind: [] for kind in KINDS}, [], 0
+        self.took, self.failed, self.resumed, self.told_to_end = {kind: [] for kind in KINDS}, [], 0, 0
         self.shown = collections.Counter()
 
     def run(self):
@@ -60,6 +60,10 @@ class Clients:
                             self.shown[c.sock.getpeercert(True)[-16:].hex()] += 1
                         session = c.sock.session
                 ended = "" if r.whole() else f"{kind}: {r} {r.reason}"
+                if kind == "kept" and r.get("Connection") == "close":
+                    with self.lock:
+                        self.told_to_end += 1
+                    kept = kept.close()
             except OSError as e:
                 ended = f"{kind}: {e}"
             if ended and kind == "kept":
@@ -72,7 +76,7 @@ class Clients:
 
     def told(self):
         return {"asked": sum(map(len, self.took.values())) + len(self.failed), "failed": len(self.failed), "why": self.failed[:3],
-                "resumed": self.resumed, "shown": self.shown, "p50_ms": {k: quantile(t, 0.5) for k, t in self.took.items()},
+                "resumed": self.resumed, "told_to_end": self.told_to_end, "shown": self.shown, "p50_ms": {k: quantile(t, 0.5) for k, t in self.took.items()},
                 "p99_ms": {k: quantile(t, 0.99) for k, t in self.took.items()}, "all_p99_ms": quantile(sum(self.took.values(), []), 0.99)}
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""TLS under attack and under change: half, slow and silent handshakes, floods; certificates and ticket keys that change under 64
-clients.
+"""TLS under attack and under change: half, slow and silent handshakes, floods; certificates, ticket keys and programs that change
+under 64 clients.
 
 Honest clients in a process of their own ask 60 times a second, in turn on a connection that they keep, on a new one, and on one that
 is resumed. With --full their p99 during an attack is held against that without one. Memory is Pss of all processes of the server.
@@ -33,6 +33,7 @@ MOST_EACH = 32 << 10  # bytes of memory of a handshake that isn't finished
 MOST_FLOOD = 16 << 20  # bytes more under a flood, whatever its length
 HANDSHAKE_TIMEOUT = 3
 ROUND = 3.0          # seconds
+LARGE = bytes(range(256)) * 32768  # more than sockets hold
 
 
 class Process:
@@ -130,6 +131,48 @@ def changes(report, o, made, origin):
         report.check(served.worker() == pid, f"reloads: worker {pid} -> {served.worker()}")
 
 
+def upgrades(report, o, made, origin):
+    """Another worker takes over, round by round, under 64 clients; one has half an answer, one is idle."""
+    with Ours(o.varnishd, made.served, args=["-p", "upgrade_drain=60", "-p", "timeout_idle=60"], backend=origin.address) as served:
+        rounds, workers = 5 if o.full else 2, {served.worker()}
+        slow = SealedClient(served.sealed, client_context(), rcvbuf=8192)
+        slow.send(b"GET /large HTTP/1.1\r\nHost: bed.test\r\n\r\n")
+        idle = SealedClient(served.sealed, client_context())
+        report.check(idle.request("/page").whole(), "an answer before")
+        clients = Process("clients.py", *served.sealed, 64, 0)
+        for n in range(rounds):
+            time.sleep(ROUND)
+            status, text = served.cli.ask_raw("upgrade")
+            report.check(status == 200, f"upgrade {n + 1}: {status} {text}")
+            workers.add(served.worker())
+        report.check(len(workers) == rounds + 1, f"{rounds} upgrades: workers {workers}")
+        r = idle.request("/page")
+        report.check(r.whole() and r.get("Connection") == "close", f"an idle connection gets its answer and is told to end: {r} {r.fields}")
+        report.check(ended_by_tls(idle), "and its end is told by TLS")
+        r = slow.response()
+        report.check(r.whole() and r.body == LARGE, f"an answer half read goes on: {r} {r.reason}")
+        slow.close()
+        time.sleep(ROUND)
+        honest = clients.end()
+        report.note(f"{rounds} upgrades under 64 clients: {honest}")
+        report.check(honest["asked"] > 200 and not honest["failed"], f"upgrades: {honest['failed']} of {honest['asked']} failed: {honest['why']}")
+        report.check(honest["resumed"] > honest["asked"] / 10, f"upgrades: {honest['resumed']} of {honest['asked']} resumed")
+        report.check(honest["told_to_end"] > 0, "upgrades: nobody was told to end its connection")
+        left = until(20, lambda: [pid for pid in workers - {served.worker()} if pathlib.Path(f"/proc/{pid}").exists()] == [])
+        report.check(left, f"workers of before end with their connections: {workers}, {served.worker()}")
+
+
+def ended_by_tls(client):
+    try:
+        return client.sock.recv(1) == b""
+    except OSError:
+        return False
+
+
+def answer(_method, path, _fields):
+    return "Cache-Control: max-age=600\r\n", LARGE if path == "/large" else b"hello" * 200
+
+
 def fingerprint(served):
     try:
         with SealedClient(served.sealed, client_context(), "bed.test") as c:
@@ -139,17 +182,19 @@ def fingerprint(served):
 
 
 def main():
-    o = options(__doc__, only=dict(help="only attacks whose name holds this; `changes`"), hitch=dict(action="store_true", help="ask hitch and varnishd"))
+    o = options(__doc__, only=dict(help="only attacks whose name holds this; `changes`; `upgrades`"), hitch=dict(action="store_true", help="ask hitch and varnishd"))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 20000) if hard > 0 else 20000), hard))
     report, files = Report("tls_load"), workdir()
     try:
         made = Certificates(files)
-        with Origin(simple(lambda *_: ("Cache-Control: max-age=600\r\n", b"hello" * 200))) as origin:
-            if o.only != "changes":
+        with Origin(simple(answer)) as origin:
+            if o.only not in ("changes", "upgrades"):
                 attacks(report, o, made, origin)
             if not o.hitch and o.only in (None, "changes"):
                 changes(report, o, made, origin)
+            if not o.hitch and o.only in (None, "upgrades"):
+                upgrades(report, o, made, origin)
     finally:
         shutil.rmtree(files, ignore_errors=True)
     return report.close()
