@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, IoSlice, Read};
 use std::task::{Context, Poll, ready};
 
 use tls::record::{self, MAX_PLAINTEXT, MAX_RECORD};
-use tls::{Opened, Traffic};
+use tls::{Leftover, Opened, Traffic};
 
 use crate::stream::{IdleState, Stream};
 
@@ -85,34 +85,6 @@ impl std::fmt::Display for WriteFault {
             WriteFault::Os(_, Some(number)) => io::Error::from_raw_os_error(*number).fmt(f),
             WriteFault::Os(kind, None) => kind.fmt(f),
         }
-    }
-}
-
-/// Bytes of which the first ones are used up. Without memory while there are none.
-#[derive(Debug, Default)]
-struct Leftover {
-    bytes: Vec<u8>,
-    used: usize,
-}
-
-impl Leftover {
-    fn rest(&self) -> &[u8] {
-        &self.bytes[self.used..]
-    }
-
-    fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    fn use_up(&mut self, count: usize) {
-        self.used += count;
-        if self.used == self.bytes.len() {
-            *self = Leftover::default();
-        }
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
     }
 }
 
@@ -469,7 +441,7 @@ fn flush(inner: &Stream, state: &mut State) -> io::Result<()> {
             return Err(ErrorKind::WriteZero.into());
         }
         state.unsent.use_up(sent);
-        let sent_to = if state.unsent.is_empty() { usize::MAX } else { state.unsent.used };
+        let sent_to = if state.unsent.is_empty() { usize::MAX } else { state.unsent.used() };
         let done = state.ends.iter().take_while(|(end, _)| *end <= sent_to).count();
         state.unreported += state.ends.drain(..done).map(|(_, plain)| plain).sum::<usize>();
     }

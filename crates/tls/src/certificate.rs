@@ -6,9 +6,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::X509Name;
+
+use crate::facts;
 
 /// Alternative names that are shown; certificates have tens of them.
 const MAX_NAMES: usize = 1000;
@@ -22,8 +23,7 @@ pub struct Certificate<'a> {
 impl<'a> Certificate<'a> {
     /// `None` if it isn't one.
     pub fn read(der: &'a [u8]) -> Option<Self> {
-        let (rest, parsed) = X509Certificate::from_der(der).ok()?;
-        rest.is_empty().then_some(Certificate { der, parsed })
+        Some(Certificate { der, parsed: facts::parse(der).ok()? })
     }
 
     /// Whom it is of, as RFC 4514 writes names: `CN=a.example,O=Some\, Inc.`
@@ -44,9 +44,7 @@ impl<'a> Certificate<'a> {
 
     /// Its number, in hex as OpenSSL prints it.
     pub fn serial(&self) -> String {
-        let serial = self.parsed.raw_serial();
-        let serial = serial.strip_prefix(&[0]).filter(|rest| !rest.is_empty()).unwrap_or(serial);
-        serial.iter().map(|byte| format!("{byte:02X}")).collect()
+        facts::serial(&self.parsed)
     }
 
     /// SHA-256 of the whole certificate in hex.

@@ -43,15 +43,13 @@ pub fn read(der: &[u8]) -> Result<Facts, String> {
         empty if empty.is_empty() => organisation(certificate.issuer()),
         name => name,
     };
-    let serial = certificate.raw_serial();
-    let serial = serial.strip_prefix(&[0]).filter(|rest| !rest.is_empty()).unwrap_or(serial);
     Ok(Facts {
         subject,
         issuer,
         names,
         not_before: certificate.validity().not_before.timestamp(),
         not_after: certificate.validity().not_after.timestamp(),
-        serial: serial.iter().map(|b| format!("{b:02X}")).collect(),
+        serial: serial(&certificate),
     })
 }
 
@@ -67,7 +65,14 @@ pub(crate) fn is_issued_by(der: &[u8], issuer: &[u8]) -> bool {
         && certificate.issuer().as_raw() != certificate.subject().as_raw()
 }
 
-fn parse(der: &[u8]) -> Result<X509Certificate<'_>, String> {
+/// A certificate's number, in hex as OpenSSL prints it.
+pub(crate) fn serial(certificate: &X509Certificate<'_>) -> String {
+    let serial = certificate.raw_serial();
+    let serial = serial.strip_prefix(&[0]).filter(|rest| !rest.is_empty()).unwrap_or(serial);
+    serial.iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+pub(crate) fn parse(der: &[u8]) -> Result<X509Certificate<'_>, String> {
     let (rest, certificate) = X509Certificate::from_der(der).map_err(|_| "it isn't an X.509 certificate".to_owned())?;
     if rest.is_empty() { Ok(certificate) } else { Err("something follows the certificate".to_owned()) }
 }

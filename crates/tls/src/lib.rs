@@ -5,7 +5,6 @@
 //! A connection begins as a [`Handshake`], which rustls carries out, and becomes [`Traffic`]: our own record layer over the keys
 //! that were agreed, which holds no buffer, and seals from the pieces that a body lies in.
 
-pub mod blocking;
 pub mod bundle;
 pub mod certificate;
 pub mod challenge;
@@ -17,6 +16,7 @@ pub mod hello;
 pub mod hitch;
 pub mod info;
 pub mod keyring;
+pub mod leftover;
 pub mod ocsp;
 pub mod origin;
 pub mod over;
@@ -42,6 +42,7 @@ pub use error::{Error, ErrorKind};
 pub use handshake::{Handshake, Progress};
 pub use info::{Info, Version};
 pub use keyring::Keyring;
+pub use leftover::Leftover;
 pub use over::Over;
 pub use reason::Reason;
 pub use server::{Certificates, NoCertificate, NothingLoaded, Server, ServerOptions};

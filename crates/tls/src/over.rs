@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
 use crate::record::{self, MAX_PLAINTEXT, MAX_RECORD};
-use crate::{Client, Error, Handshake, Info, Opened, Progress, Traffic};
+use crate::{Client, Error, Handshake, Info, Leftover, Opened, Progress, Traffic};
 
 /// Plaintext that one write seals at most.
 const MOST_AT_ONCE: usize = 4 * MAX_PLAINTEXT;
@@ -36,27 +36,6 @@ enum State {
     Open(Box<Traffic>),
     /// It failed, and whoever asked was told.
     Failed,
-}
-
-/// Bytes of which the first ones are used up.
-#[derive(Debug, Default)]
-struct Leftover {
-    bytes: Vec<u8>,
-    used: usize,
-}
-
-impl Leftover {
-    fn rest(&self) -> &[u8] {
-        &self.bytes[self.used..]
-    }
-
-    fn use_up(&mut self, count: usize) {
-        self.used += count;
-        if self.used == self.bytes.len() {
-            self.bytes.clear();
-            self.used = 0;
-        }
-    }
 }
 
 impl<S: Read + Write> Over<S> {
@@ -165,7 +144,7 @@ impl<S: Read + Write> Over<S> {
             Opened::Data(plain) => {
                 let count = plain.len().min(buffer.len());
                 buffer[..count].copy_from_slice(&plain[..count]);
-                self.plain.bytes.extend_from_slice(&plain[count..]);
+                self.plain.push(&plain[count..]);
                 count
             }
             Opened::Nothing | Opened::Closed => 0,

@@ -30,6 +30,7 @@ pub struct World {
 #[derive(Debug)]
 struct Authority {
     roots: Arc<RootCertStore>,
+    pem: String,
     leaf: Arc<CertifiedKey>,
 }
 
@@ -51,9 +52,10 @@ impl Authority {
         let issuer = CertifiedIssuer::self_signed(params, key).unwrap();
         let mut roots = RootCertStore::empty();
         roots.add(issuer.der().clone()).unwrap();
+        let pem = issuer.pem();
         let key = KeyPair::generate().unwrap();
         let leaf = CertificateParams::new(vec![NAME.into()]).unwrap().signed_by(&key, &issuer).unwrap();
-        Authority { leaf: certified(leaf.der().clone(), &key), roots: Arc::new(roots) }
+        Authority { pem, leaf: certified(leaf.der().clone(), &key), roots: Arc::new(roots) }
     }
 }
 
@@ -88,6 +90,11 @@ impl World {
     /// Who issued the certificate.
     pub fn roots(&self) -> Arc<RootCertStore> {
         self.authority.roots.clone()
+    }
+
+    /// The same in PEM.
+    pub fn roots_pem(&self) -> String {
+        self.authority.pem.clone()
     }
 
     /// A server by these settings.
