@@ -8,6 +8,7 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -17,6 +18,10 @@ use http_body::Body;
 use http1::{Decoder, Limits, Progress, Step, parse_response, response_framing};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use message::{Head, HeadLimits};
+use tls::Over;
+use tls::origin::Origin;
+use tls::roots::Roots;
+use tls::verify::Verify;
 
 use crate::certificate::printable;
 
@@ -24,6 +29,8 @@ use crate::certificate::printable;
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// For one request, connecting included.
 const REQUEST_TIME: Duration = Duration::from_secs(60);
+/// Sessions with the CA that are remembered.
+const SESSIONS: usize = 8;
 /// The longest answer.
 const LONGEST_BODY: usize = 1 << 20;
 
@@ -89,7 +96,7 @@ impl Target {
 
 /// The client.
 pub struct Client {
-    tls: tls::blocking::Client,
+    tls: Arc<tls::Client>,
 }
 
 impl Client {
@@ -98,7 +105,19 @@ impl Client {
     /// # Errors
     /// They can't be read, or there are none.
     pub fn new(trusted: Option<&str>) -> Result<Client, String> {
-        Ok(Client { tls: tls::blocking::Client::new(trusted)? })
+        let roots = match trusted {
+            Some(pem) => Roots::from_pem(pem.as_bytes()).map_err(|error| error.to_string())?,
+            None => Roots::system(),
+        };
+        if roots.anchors().is_empty() {
+            return Err(match trusted {
+                Some(_) => "none of the certificates can be trusted".to_owned(),
+                None => "this system trusts no certificate authority (Debian's package is ca-certificates)".to_owned(),
+            });
+        }
+        let verify = Verify::ChainAndName;
+        let ca = Origin { name: String::new(), sni: true, verify, roots, revoked: None, certificate: None };
+        Ok(Client { tls: ca.client(SESSIONS)? })
     }
 
     fn exchange(&self, request: &http::Request<()>, body: &[u8]) -> Result<http::Response<Bytes>, Trouble> {
@@ -110,7 +129,10 @@ impl Client {
         let bytes = request_bytes(request, &target, body);
         let is_head = request.method() == http::Method::HEAD;
         match target.is_tls {
-            true => talk(self.tls.connect(&target.host, socket).map_err(told)?, &bytes, is_head).map_err(told),
+            true => {
+                let over = Over::client(socket, &self.tls, &target.host).map_err(io::Error::other).map_err(told)?;
+                talk(Sealed(over), &bytes, is_head).map_err(told)
+            }
             false => talk(socket, &bytes, is_head).map_err(told),
         }
         .and_then(|response| judge(response, &target))
@@ -169,6 +191,27 @@ impl Write for Timed {
     }
     fn flush(&mut self) -> io::Result<()> {
         self.socket.flush()
+    }
+}
+
+/// What ends without the CA's word for it is no answer.
+struct Sealed(Over<Timed>);
+
+impl Read for Sealed {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(buf)? {
+            0 if self.0.was_cut() => Err(junk("the connection is cut off")),
+            count => Ok(count),
+        }
+    }
+}
+
+impl Write for Sealed {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0.write(buf)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -314,6 +357,56 @@ fn in_words(error: &io::Error) -> String {
 mod tests {
     use super::*;
     use std::io::Cursor;
+    use std::net::TcpListener;
+
+    use tls::testing::{NAME, World};
+
+    /// Asks a CA that answers with these bytes over TLS, and ends that in order or not: what came of it.
+    fn asked(world: &World, trusted: &str, name: &str, answer: &[u8], ends_in_order: bool) -> Result<String, String> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let server = world.both().0.unwrap();
+        let answer = answer.to_vec();
+        let ca = std::thread::spawn(move || {
+            let mut over = Over::new(listener.accept().unwrap().0, server);
+            if over.read(&mut [0; 1000]).is_ok() {
+                over.write_all(&answer).unwrap();
+                over.flush().unwrap();
+                if ends_in_order {
+                    over.close();
+                }
+            }
+        });
+        let client = Client::new(Some(trusted))?;
+        let socket = Timed { socket, until: Instant::now() + REQUEST_TIME };
+        let got = talk(Sealed(Over::client(socket, &client.tls, name).unwrap()), b"GET / HTTP/1.1\r\n\r\n", false);
+        ca.join().unwrap();
+        got.map(|answer| String::from_utf8(answer.body().to_vec()).unwrap()).map_err(|error| in_words(&error))
+    }
+
+    #[test]
+    fn a_ca_is_believed_by_its_authority_and_its_name() {
+        let (world, answer) = (World::new(), b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+        let trusted = world.roots_pem();
+        assert_eq!(asked(&world, &trusted, NAME, answer, true), Ok("hi".to_owned()));
+        assert!(asked(&world, &trusted, "other.example", answer, true).is_err());
+        assert!(asked(&world, &World::new().roots_pem(), NAME, answer, true).is_err());
+    }
+
+    #[test]
+    fn an_answer_that_ends_with_its_connection_needs_the_cas_word() {
+        let (world, answer) = (World::new(), b"HTTP/1.0 200 OK\r\n\r\nhi");
+        assert_eq!(asked(&world, &world.roots_pem(), NAME, answer, true), Ok("hi".to_owned()));
+        assert_eq!(asked(&world, &world.roots_pem(), NAME, answer, false), Err("the connection is cut off".to_owned()));
+    }
+
+    #[test]
+    fn no_certificate_is_no_authority() {
+        let refused = |pem| Client::new(Some(pem)).map(|_| ()).unwrap_err();
+        assert!(refused("junk").starts_with("no certificate in it"));
+        let empty = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n";
+        assert_eq!(refused(empty), "none of the certificates can be trusted");
+    }
 
     /// Reads what is given, takes what is written.
     struct Fake(Cursor<Vec<u8>>, usize);
