@@ -6,12 +6,13 @@ mod memory;
 mod network;
 mod server;
 mod system;
+mod tls;
 
 use crate::rule::Rule;
 
 /// All of them.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
-    [network::RULES, memory::RULES, system::RULES, server::RULES, log::RULES].into_iter().flatten()
+    [network::RULES, memory::RULES, system::RULES, server::RULES, tls::RULES, log::RULES].into_iter().flatten()
 }
 
 /// Files of the host with counters, which are kept at the first look.

@@ -510,7 +510,7 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// A finding when a counter has grown by so much.
-fn counted(server: &Server, name: &str, what: &str, least: u64) -> crate::rule::Looked {
+pub(super) fn counted(server: &Server, name: &str, what: &str, least: u64) -> crate::rule::Looked {
     let n = server.grown(name)?;
     when(n >= least, || format!("{} {what} {}", count(n), server.since()))
 }

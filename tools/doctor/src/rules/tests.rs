@@ -91,6 +91,12 @@ const COUNTERS: &[(&str, u64)] = &[
     ("MGT.child_died", 0),
     ("MGT.child_panic", 0),
     ("MGT.child_dump", 0),
+    ("MGT.certs_loaded", 2),
+    ("MGT.certs_expired", 0),
+    ("MGT.certs_ending", 0),
+    ("MGT.certs_next_end", 5_000_000),
+    ("MGT.certs_refused", 0),
+    ("MGT.acme_failed", 0),
     ("MAIN.uptime", 90_000),
     ("MAIN.client_req", 100_000),
     ("MAIN.cache_hit", 90_000),
@@ -350,6 +356,10 @@ const PLANTS: &[(&str, Plant)] = &[
     ("param-lru-interval", |b| b.param("lru_interval", "3600.000")),
     ("param-timeout-idle", |b| b.param("timeout_idle", "3600.000")),
     ("param-threads", |b| b.param("thread_pool_max", "8000")),
+    ("certificate-expired", |b| b.count("MGT.certs_expired", 1)),
+    ("certificate-ending", |b| b.count("MGT.certs_ending", 2)),
+    ("certificate-refused", |b| b.count("MGT.certs_refused", 1)),
+    ("acme-failed", |b| b.count("MGT.acme_failed", 3)),
     ("passes", |b| {
         b.traffic().passes.insert(traffic::COOKIE, (400, "example.org/".into()));
     }),
