@@ -360,6 +360,34 @@ def clients(report, o, d, ca):
         report.check(trouble(v) == [None], f"nothing is wrong any more: {trouble(v)}")
 
 
+def misdirected(report, o, d, ca):
+    """Certificates of one listener ask different things of clients: nobody gets a host by the name of another."""
+    client = ca.leaf("client", use="client")
+    strict, public = ca.leaf("strict.example"), ca.leaf("public.example")
+    conf = put(d, "tls.conf", f"""
+        frontend = {{ name = "both" host = "127.0.0.1" port = "0" }}
+        frontend = {{ name = "alone" host = "127.0.0.1" port = "0" pem-file = "{public.pem}" }}
+        pem-file = {{ cert = "{strict.pem}" client-verify = required client-verify-ca = "{ca.root}" }}
+        pem-file = "{public.pem}"
+        """)
+    with Varnishd(o.varnishd, ["-A", str(conf)], vcl=VCL) as v:
+        for frontend, name, leaf, expected in [
+            ("both", "public.example", None, {"public.example": 200, "strict.example": 421, "STRICT.example.:8443": 421, "elsewhere.example": 200}),
+            ("both", "strict.example", client, {"strict.example": 200, "strict.example:443": 200, "public.example": 200}),
+            ("alone", "public.example", None, {"strict.example": 200}),
+        ]:
+            with SealedClient(v.addresses[frontend], context(ca.root, leaf=leaf), name) as c:
+                # One connection for all: it stays.
+                got = {host: c.request("/", host=host).status for host in expected}
+            report.check(got == expected, f"{frontend}, by {name}: {got}, not {expected}")
+        try:
+            with SealedClient(v.addresses["both"], context(ca.root), "strict.example") as c:
+                report.check(c.request("/").status is None, "without a certificate strict.example is closed")
+        except (OSError, ssl.SSLError):
+            pass
+        report.check(until(LIMIT, lambda: v.counter("MAIN.tls_misdirected") == 2), f"counted: {v.counter('MAIN.tls_misdirected')}")
+
+
 def staples(report, o, d, ca):
     """An OCSP answer of a file goes to who asks for one, if it is about this certificate and calls it good."""
     leaf, other = ca.leaf("a.example"), ca.leaf("other.example")
@@ -543,7 +571,7 @@ def main():
     try:
         ca = Authority(d / "ca", "Root")
         middle = Authority(d / "middle", "Middle", issuer=ca)
-        for part in (names_and_listeners, staged, refusals, files_that_change, what_lasts, settings, clients, staples, expiry, answers_of_hitch, fleet, hidden, hitchs_files):
+        for part in (names_and_listeners, staged, refusals, files_that_change, what_lasts, settings, clients, misdirected, staples, expiry, answers_of_hitch, fleet, hidden, hitchs_files):
             part(report, o, d, middle)
         many(report, o, d, middle, 100_000 if o.full else 300)
     finally:

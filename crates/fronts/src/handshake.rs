@@ -14,7 +14,7 @@ use net::{HandshakeError, Stream, WriteFault};
 use rt::Instant;
 use tables::close::SessClose;
 use tls::hello::{ClientHello, Finder, Fingerprint, HelloError, Outline};
-use tls::{Handshake, Info, NoCertificate, Server};
+use tls::{ClientPolicy, Handshake, Info, NoCertificate, Server};
 
 use crate::conn::Conn;
 
@@ -106,6 +106,7 @@ impl fmt::Display for Failure {
 struct Chosen {
     handshake: Handshake,
     hello: Outline,
+    clients: Option<ClientPolicy>,
     /// It only wants to see a certificate, and no request may follow (RFC 8737 3).
     is_challenge: bool,
 }
@@ -196,7 +197,7 @@ fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, Failure> {
     let server = server.map_err(|none| Failure::NoCertificate(none, hello.server_name().map(Into::into)))?;
     let handshake =
         Handshake::answering(&server, &hello).map_err(|error| Failure::Handshake(HandshakeError::Tls(error)))?;
-    Ok(Chosen { handshake, hello: Outline::new(&hello), is_challenge })
+    Ok(Chosen { handshake, hello: Outline::new(&hello), clients: server.clients(), is_challenge })
 }
 
 /// The certificate for a name; that there is none is noted where certificates are got on demand.
@@ -242,7 +243,7 @@ async fn carry_out(conn: &mut Conn, sess: &Sess, chosen: Chosen, deadline: Insta
     match net::handshake(stream, chosen.handshake, input, Some(deadline)).await {
         Ok((stream, info)) => {
             let fingerprint = Fingerprint::new(&chosen.hello, sess.engine.params.load().tls_ja3);
-            let info = Info { fingerprint: Some(Box::new(fingerprint)), ..info };
+            let info = Info { fingerprint: Some(Box::new(fingerprint)), clients: chosen.clients, ..info };
             report::done(sess, &info);
             // A session has one handshake.
             let _ = sess.tls.set(Box::new(info));

@@ -11,7 +11,7 @@ use std::fs::File;
 use tls::Bundle;
 use tls::bundle::{Builder, Entry, GLOBAL, Material, Scope};
 use tls::ocsp::Span;
-use tls::settings::{ClientVerify, Overrides};
+use tls::settings::Overrides;
 
 use crate::fatal::errno_text;
 use crate::jail::Jail;
@@ -334,7 +334,6 @@ impl Certs {
     }
 
     fn candidate(&self, is_in: impl Fn(&Row) -> bool) -> Result<Candidate, String> {
-        self.refuse_detours(&is_in)?;
         let mut builder = Builder::new(self.scopes.clone(), self.lists.iter().map(|listed| &listed.list).collect());
         let (mut places, mut next) = (Vec::with_capacity(self.rows.len()), 0);
         for row in &self.rows {
@@ -352,33 +351,6 @@ impl Certs {
         let current = Current::open(file)?;
         tls::keyring::check(&current.bundle)?;
         Ok(Candidate { current, places })
-    }
-
-    /// All certificates that a listener may show ask the same of clients: who is refused by one could ask for another by its name,
-    /// and then for the first one's host.
-    fn refuse_detours(&self, is_in: impl Fn(&Row) -> bool) -> Result<(), String> {
-        let global = self.scopes.first().map(|scope| &scope.overrides);
-        for (number, scope) in self.scopes.iter().enumerate().skip(1) {
-            let of = |wanted: usize| {
-                self.rows.iter().filter(move |row| row.entry.scope as usize == wanted).filter(|row| is_in(row))
-            };
-            let takes_global = scope.matches_global || of(number).next().is_none();
-            let shown = of(number).chain(of(GLOBAL as usize).filter(|_| takes_global));
-            let asked =
-                shown.map(|row| (row, asked_of_clients([Some(&row.entry.overrides), Some(&scope.overrides), global])));
-            let mut first = None;
-            for (row, asked) in asked {
-                let (other, expected) = *first.get_or_insert((row, asked));
-                if asked != expected {
-                    return Err(format!(
-                        "frontend {}: certificates {} and {} differ in client-verify: who is refused with one could come by the other. \
-                         Give each a frontend of its own.",
-                        scope.name, other.entry.id, row.entry.id
-                    ));
-                }
-            }
-        }
-        Ok(())
     }
 
     fn material<'a>(&'a self, row: &'a Row) -> Option<Material<'a>> {
@@ -471,16 +443,6 @@ impl Certs {
         let scopes = current.bundle.scopes().to_vec();
         Ok(Certs { scopes, lists, rows, current: Some(current), ..Certs::default() })
     }
-}
-
-/// What is asked of clients where the nearest of these says so, and by which lists it is judged.
-fn asked_of_clients(said: [Option<&Overrides>; 3]) -> (ClientVerify, Option<u32>, Option<u32>) {
-    let nearest = || said.into_iter().flatten();
-    let verify = nearest().find_map(|said| said.client_verify).unwrap_or(ClientVerify::None);
-    if verify == ClientVerify::None {
-        return (verify, None, None);
-    }
-    (verify, nearest().find_map(|said| said.client_ca), nearest().find_map(|said| said.client_crl))
 }
 
 /// The certificates that a manager begins with, in a bundle for the first worker.

@@ -21,6 +21,7 @@ use std::cmp::Ordering;
 use crate::facts::Facts;
 use crate::ocsp::Span;
 use crate::pem::KeyForm;
+use crate::server::ClientPolicy;
 use crate::settings::Overrides;
 
 mod build;
@@ -68,6 +69,8 @@ pub struct Scope {
     pub matches_global: bool,
     /// The certificate that answers without a name.
     pub default: Option<u32>,
+    /// Its certificates don't all ask the same of clients; the builder finds out.
+    pub differs: bool,
     /// Settings for its connections.
     pub overrides: Overrides,
 }
@@ -299,6 +302,14 @@ impl Bundle {
         })
     }
 
+    /// What is asked of clients of a certificate, at a listener with this scope.
+    pub fn policy(&self, scope: u32, number: u32) -> Option<ClientPolicy> {
+        let mut record = self.record(ENTRIES, number)?;
+        let (_scope, _batch, _is_default) = (record.u32()?, record.u32()?, record.u8()?);
+        let own = Overrides::decode(record.text()?)?;
+        Some(ClientPolicy::of(&own.over(&self.scopes.get(scope as usize)?.overrides).over(&self.scopes[0].overrides)))
+    }
+
     /// Key and chain of a certificate.
     pub fn keyed(&self, number: u32) -> Option<Keyed<'_>> {
         let mut record = self.record(ENTRIES, number)?;
@@ -347,8 +358,9 @@ impl Bundle {
         let name = record.text()?.to_owned();
         let (aborts_unknown, matches_global) = (record.u8()? != 0, record.u8()? != 0);
         let default = record.u32()?.checked_sub(1);
+        let differs = record.u8()? != 0;
         let overrides = Overrides::decode(record.text()?)?;
-        Some(Scope { name, aborts_unknown, matches_global, default, overrides })
+        Some(Scope { name, aborts_unknown, matches_global, default, differs, overrides })
     }
 
     /// A row of a table.

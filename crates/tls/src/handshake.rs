@@ -291,6 +291,7 @@ fn info_of(common: &CommonState, sni: Option<Box<str>>, own_leaf: Option<Arc<[u8
         alpn: common.alpn_protocol().map(Into::into),
         peer_leaf: common.peer_certificates().and_then(<[_]>::first).map(|leaf| leaf.as_ref().into()),
         own_leaf,
+        clients: None,
         fingerprint: None,
     })
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustls::{CipherSuite, ProtocolVersion};
 
 use crate::hello::Fingerprint;
+use crate::server::ClientPolicy;
 
 /// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +54,8 @@ pub struct Info {
     pub peer_leaf: Option<Box<[u8]>>,
     /// The certificate that we showed to a client. Nothing else of ours is held for as long as the connection lives, least of all the key.
     pub own_leaf: Option<Arc<[u8]>>,
+    /// What was asked of the client, where it could have been asked something else; whoever chose the certificate sets it.
+    pub clients: Option<ClientPolicy>,
     /// By what a client can be recognised; whoever reads its hello sets it.
     pub fingerprint: Option<Box<Fingerprint>>,
 }

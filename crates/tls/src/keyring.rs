@@ -15,7 +15,7 @@ use rustls::{SignatureScheme, SupportedCipherSuite};
 
 use crate::bundle::{Bundle, GLOBAL, Keyed, Match};
 use crate::certificate::Certificate;
-use crate::server::{Certificates, NoCertificate, Server, ServerOptions};
+use crate::server::{Certificates, ClientPolicy, NoCertificate, Server, ServerOptions};
 use crate::settings::{ClientVerify, Overrides, roots};
 use crate::tickets::{TicketKey, Tickets};
 
@@ -87,7 +87,9 @@ impl Keyring {
         let options = self.options(loaded, scope, &keyed.overrides)?;
         let (key, until) = certified(&keyed, now)?;
         let server = Server::new(Arc::new(key), &options).map_err(|error| error.to_string())?;
-        Ok(Ready { server: Arc::new(server), until })
+        let differs = loaded.bundle.scopes().get(scope as usize).is_some_and(|scope| scope.differs);
+        let clients = loaded.bundle.policy(scope, entry).filter(|_| differs);
+        Ok(Ready { server: Arc::new(server.asking(clients)), until })
     }
 
     fn find_at(&self, frontend: &str, sni: Option<&str>, now: i64) -> Result<Arc<Server>, NoCertificate> {
@@ -138,6 +140,15 @@ impl Keyring {
 impl Certificates for Keyring {
     fn find(&self, frontend: &str, sni: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
         self.find_at(frontend, sni, UnixTime::now().as_secs() as i64)
+    }
+
+    fn admits(&self, frontend: &str, host: Option<&str>, held: ClientPolicy) -> bool {
+        let loaded = self.loaded.load();
+        let Some(loaded) = loaded.as_ref() else { return true };
+        let scope = loaded.bundle.scope_of(frontend);
+        // Nobody comes to a name that isn't there: who asks for it gets what VCL makes of it.
+        let Match::Entry(entry) = loaded.bundle.find(scope, host) else { return true };
+        loaded.bundle.policy(scope, entry).is_none_or(|asked| asked.is_met_by(held))
     }
 }
 
@@ -362,6 +373,36 @@ mod tests {
         assert!(bad.find("a1", None).is_ok(), "another listener asks for nothing");
         let good = keyring(scope(), &[entry("a")], &pair().1);
         good.find("a0", None).unwrap();
+    }
+
+    #[test]
+    fn who_came_by_one_name_is_admitted_to_those_that_ask_the_same() {
+        let asks = |text: &str| Overrides::decode(text).unwrap();
+        let named = |name: &str, own: &str| Entry { overrides: asks(own), ..entry(name) };
+        let entries = [
+            named("open", ""),
+            named("strict", "verify=required ca=0"),
+            named("same", "verify=required ca=0"),
+            named("asks", "verify=optional ca=0"),
+        ];
+        let keyring = keyring(Scope::default(), &entries, &pair().1);
+        let held = |name: &str| keyring.find("a0", Some(name)).unwrap().clients().unwrap();
+        for (came_by, host, expected) in [
+            ("open", "open", true),
+            ("open", "STRICT.", false),
+            ("open", "asks", false),
+            ("strict", "strict", true),
+            ("strict", "same", true),
+            ("strict", "asks", false),
+            ("strict", "open", true),
+            ("asks", "strict", false),
+            ("open", "elsewhere", true),
+        ] {
+            assert_eq!(keyring.admits("a0", Some(host), held(came_by)), expected, "{came_by} {host}");
+        }
+        assert!(keyring.admits("a0", None, held("asks")));
+        let alike = self::keyring(Scope::default(), &entries[1..3], &pair().1);
+        assert_eq!(alike.find("a0", Some("same")).unwrap().clients(), None, "nothing to look at");
     }
 
     #[test]

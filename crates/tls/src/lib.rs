@@ -45,7 +45,7 @@ pub use keyring::Keyring;
 pub use leftover::Leftover;
 pub use over::Over;
 pub use reason::Reason;
-pub use server::{Certificates, NoCertificate, NothingLoaded, Server, ServerOptions};
+pub use server::{Certificates, ClientPolicy, NoCertificate, NothingLoaded, Server, ServerOptions};
 pub use traffic::{Opened, Traffic};
 pub use trust::Trust;
 

@@ -13,6 +13,7 @@ use rustls::{DEFAULT_VERSIONS, ProtocolVersion, SupportedProtocolVersion};
 
 use crate::Error;
 use crate::hello::ClientHello;
+use crate::settings::{ClientVerify, Overrides};
 use crate::tickets::Ticketer;
 
 /// Finds the certificate for a client, as it is configured at that moment.
@@ -22,6 +23,38 @@ pub trait Certificates: Send + Sync + fmt::Debug {
     /// # Errors
     /// See [`NoCertificate`].
     fn find(&self, frontend: &str, sni: Option<&str>) -> Result<Arc<Server>, NoCertificate>;
+
+    /// Whether a client that was asked `held` when it came to `frontend` may ask for `host` there. Asked where certificates differ in
+    /// that ([`Server::clients`]).
+    fn admits(&self, _frontend: &str, _host: Option<&str>, _held: ClientPolicy) -> bool {
+        true
+    }
+}
+
+/// What is asked of a certificate's clients, and by which lists it is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientPolicy {
+    /// Whether they have to have a certificate.
+    pub verify: ClientVerify,
+    /// The number of the list of authorities.
+    pub authorities: Option<u32>,
+    /// The number of the list of what these have revoked.
+    pub revoked: Option<u32>,
+}
+
+impl ClientPolicy {
+    /// Of settings: without a certificate the lists don't matter.
+    pub fn of(said: &Overrides) -> ClientPolicy {
+        match said.client_verify.unwrap_or(ClientVerify::None) {
+            verify @ ClientVerify::None => ClientPolicy { verify, authorities: None, revoked: None },
+            verify => ClientPolicy { verify, authorities: said.client_ca, revoked: said.client_crl },
+        }
+    }
+
+    /// Whether who was asked `held` has been asked this, too.
+    pub fn is_met_by(self, held: ClientPolicy) -> bool {
+        self.verify == ClientVerify::None || self == held
+    }
 }
 
 /// Why there is no certificate for a client.
@@ -95,6 +128,7 @@ pub struct Server {
     resumption: Option<Resumption>,
     has_tls13: bool,
     asks_clients: bool,
+    clients: Option<ClientPolicy>,
 }
 
 /// The same for clients that take up a session again, by which they have tickets.
@@ -127,7 +161,17 @@ impl Server {
         let resumption = options.ticketer.as_ref().map(|ticketer| Resumption::new(ticketer, &config));
         let has_tls13 = options.versions.iter().any(|one| one.version == ProtocolVersion::TLSv1_3);
         let asks_clients = options.client_verifier.offer_client_auth();
-        Ok(Server { leaf, config: Arc::new(config), without_alpn, resumption, has_tls13, asks_clients })
+        Ok(Server { leaf, config: Arc::new(config), without_alpn, resumption, has_tls13, asks_clients, clients: None })
+    }
+
+    /// One of a listener whose certificates differ in what they ask of clients: this one asks that.
+    pub fn asking(self, clients: Option<ClientPolicy>) -> Server {
+        Server { clients, ..self }
+    }
+
+    /// What it asks of clients, where other certificates of the listener ask something else.
+    pub fn clients(&self) -> Option<ClientPolicy> {
+        self.clients
     }
 
     /// Its own certificate, in DER.

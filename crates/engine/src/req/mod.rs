@@ -22,6 +22,7 @@ mod esi;
 pub mod explain;
 mod fetch;
 mod lookup;
+mod misdirected;
 mod pipe;
 mod range;
 mod reason;

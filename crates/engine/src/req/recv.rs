@@ -67,6 +67,9 @@ impl Req {
         if let Some(body) = self.challenge_answer() {
             return self.answer_challenge(body, transport).await;
         }
+        if self.is_misdirected() {
+            return self.refuse_misdirected(transport).await;
+        }
         self.prepare();
         let mut action = self.vcl(Method::Recv, transport).await;
         if let Action::Vcl(label) = &action

@@ -175,6 +175,7 @@ pub fn certs(
             aborts_unknown: frontend.aborts_unknown.or(file.aborts_unknown).unwrap_or(false),
             matches_global: frontend.matches_global.unwrap_or(frontend.certificates.is_empty()),
             default: None,
+            differs: false,
             overrides: overrides(&frontend.said, &mut out.lists, jail)?,
         };
         check_client_verify(&scope.overrides.over(&out.scopes[0].overrides))?;

@@ -7,8 +7,10 @@ use std::collections::hash_map::Entry as Slot;
 use zeroize::Zeroizing;
 
 use super::wire::Writer;
-use super::{DER, ENTRIES, Entry, HEAD_BYTES, LISTS, List, ListKind, MAGIC, NAMES, SCOPES, Scope, TABLES};
+use super::{DER, ENTRIES, Entry, GLOBAL, HEAD_BYTES, LISTS, List, ListKind, MAGIC, NAMES, SCOPES, Scope, TABLES};
 use crate::pem::KeyForm;
+use crate::server::ClientPolicy;
+use crate::settings::Overrides;
 
 /// Key, chain and staple, wherever they are.
 pub struct Material<'a> {
@@ -43,8 +45,10 @@ impl<'a> Builder<'a> {
 
     /// The bundle's bytes.
     pub fn build(mut self) -> Zeroizing<Vec<u8>> {
+        let global = self.scopes[GLOBAL as usize].overrides.clone();
         for (number, scope) in self.scopes.iter_mut().enumerate() {
             scope.default = default_of(&self.entries, number as u32);
+            scope.differs = number as u32 != GLOBAL && differs(&self.entries, number as u32, scope, &global);
         }
         let mut out = Writer(Zeroizing::new(Vec::with_capacity(self.most_bytes())));
         out.0.resize(HEAD_BYTES, 0);
@@ -123,6 +127,16 @@ fn default_of(entries: &[(&Entry, Material<'_>)], scope: u32) -> Option<u32> {
     named.or_else(|| of_scope().next()).map(|(at, _)| at as u32)
 }
 
+/// Whether a listener's certificates ask different things of clients.
+fn differs(entries: &[(&Entry, Material<'_>)], number: u32, scope: &Scope, global: &Overrides) -> bool {
+    let of = |number: u32| entries.iter().map(|(entry, _)| *entry).filter(move |entry| entry.scope == number);
+    let takes_global = scope.matches_global || of(number).next().is_none();
+    let shown = of(number).chain(of(GLOBAL).filter(|_| takes_global));
+    let mut asked = shown.map(|entry| ClientPolicy::of(&entry.overrides.over(&scope.overrides).over(global)));
+    let first = asked.next();
+    asked.any(|other| Some(other) != first)
+}
+
 /// Each name of each scope, sorted, with the certificate that has it: of the latest commit, and there the first.
 fn chosen_names<'a>(entries: &[(&'a Entry, Material<'_>)]) -> Vec<(u32, &'a str, u32)> {
     let mut names: Vec<(u32, &str, u32)> = Vec::new();
@@ -164,6 +178,7 @@ fn write_scope(out: &mut Writer, scope: &Scope) -> u64 {
     out.u8(u8::from(scope.aborts_unknown));
     out.u8(u8::from(scope.matches_global));
     out.u32(scope.default.map_or(0, |entry| entry + 1));
+    out.u8(u8::from(scope.differs));
     out.bytes(scope.overrides.encode().as_bytes());
     at
 }

@@ -38,6 +38,7 @@ fn info() -> Info {
         alpn: Some((*b"http/1.1").into()),
         peer_leaf: None,
         own_leaf: None,
+        clients: None,
         fingerprint: Some(Box::new(fingerprint(true))),
     }
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A request for a host whose certificate would have asked something else of the client (RFC 9110 15.5.20): who was let in by one name
+//! doesn't get what another keeps for clients that prove who they are. It looks only where a listener's certificates differ in that.
+
+use message::names;
+use tables::tags::Tag;
+
+use super::{Req, Source, Step};
+use crate::transport::Transport;
+
+impl Req {
+    /// Whether the client has to come again, on a connection for that host.
+    #[inline]
+    pub(super) fn is_misdirected(&self) -> bool {
+        let Some(held) = self.sess.tls.get().and_then(|info| info.clients) else { return false };
+        let host = self.original.get(names::HOST).and_then(host_of);
+        let is_its_own = self.restarts == 0 && !self.esi.is_fragment();
+        is_its_own && !self.engine().certificates.admits(&self.sess.listener.name, host, held)
+    }
+
+    pub(super) async fn refuse_misdirected(&mut self, transport: &mut dyn Transport) -> Step {
+        self.engine().main.tls_misdirected.inc();
+        self.log.put(Tag::Notice, b"TLS: another certificate's clients are asked for theirs, 421");
+        self.start_synth(421, None);
+        self.set_resp(names::CONTENT_LENGTH, &[b"0"]);
+        self.filters.reset();
+        self.t_resp.set(None);
+        self.discard_body(transport).await;
+        Step::Transmit(Source::Made(Vec::new()))
+    }
+}
+
+/// The name in a field Host, without its port.
+fn host_of(value: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(value).ok()?.trim();
+    match text.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|c| c.is_ascii_digit()) => Some(name),
+        _ => Some(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_named_without_its_port() {
+        for (value, name) in
+            [("a.example", "a.example"), ("a.example:443", "a.example"), ("[::1]:8", "[::1]"), (" A. ", "A.")]
+        {
+            assert_eq!(host_of(value.as_bytes()), Some(name));
+        }
+        assert_eq!(host_of(b"\xff"), None);
+    }
+}
