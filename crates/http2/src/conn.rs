@@ -402,10 +402,12 @@ impl Connection {
 
     /// Ends the connection.
     fn fail(&mut self, fault: Fault) -> Event {
-        if !self.is_over() {
-            self.write_go_away(self.last_taken, fault.code);
+        if self.is_over() {
+            self.ending = Ending::Over;
+            return Event::None;
         }
-        self.ending = if fault.soft && self.ending != Ending::Over { Ending::Soft } else { Ending::Over };
+        self.write_go_away(self.last_taken, fault.code);
+        self.ending = if fault.soft { Ending::Soft } else { Ending::Over };
         self.streams.end_all();
         self.section = None;
         (self.partial, self.block) = (Vec::new(), Vec::new());

@@ -225,6 +225,13 @@ fn a_drain() {
         ends.server.conn.release(stream);
     }
     assert!(ends.server.conn.is_drained());
+    // What comes too late is nobody's.
+    ends.server.take();
+    ends.server.write(&mut Vec::new());
+    ends.server.read(&hex("000003 01 04 00000005 828684 000001 00 01 00000005 00"));
+    let mut out = Vec::new();
+    ends.server.write(&mut out);
+    assert_eq!((ends.server.take(), frame::list(&out)), (vec![], vec!["WINDOW_UPDATE 0 122880".to_owned()]));
 }
 
 /// Sends `step(n)` until the server has enough; how often that was.

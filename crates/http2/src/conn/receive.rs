@@ -48,7 +48,10 @@ impl Connection {
         if let Some(header) = frame {
             match self.begin_frame(header) {
                 Ok(Event::None) => {}
-                Ok(event) => return step(at, frame, at..at, event),
+                Ok(event) => {
+                    self.current = self.current.filter(|current| current.left > 0);
+                    return step(at, frame, at..at, event);
+                }
                 Err(fault) => return step(input.len(), frame, at..input.len(), self.fail(fault)),
             }
         }
@@ -210,9 +213,11 @@ impl Connection {
     /// DATA for a stream that is over.
     fn data_for_nobody(&mut self, stream: u32) -> Result<Event, Fault> {
         self.ignored()?;
+        let came_too_late = matches!(self.ending, Ending::Final(last) if stream > last);
         match self.streams.past(stream) {
             // It was on its way.
             Some(Closed::ByUs) => Ok(Event::None),
+            None if came_too_late => Ok(Event::None),
             _ => {
                 let text = "Data on a stream that is closed";
                 self.break_stream(stream, StreamFault { code: ErrorCode::StreamClosed, text })

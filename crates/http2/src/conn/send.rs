@@ -95,8 +95,12 @@ impl Connection {
         let windows = &self.config.windows;
         let target = i64::from(windows.low_water.min(windows.max_unread).max(crate::DEFAULT_WINDOW));
         let room = target - self.receive_window - self.unread as i64;
-        // While it is small it grows with each frame, as varnishd's does; later it waits until it is worth a frame.
-        if room <= 0 || (room < target / 4 && self.receive_window >= target / 2) || (len == 0 && room < target / 4) {
+        // While it is small it grows with each frame, as varnishd's does; later it waits until it is worth a frame. Between frames it is
+        // opened only if it was shut, and something is consumed.
+        let is_wide = room < target / 4 && self.receive_window >= target / 2;
+        let frame = i64::from(DEFAULT_FRAME_SIZE);
+        let waits = len == 0 && (self.receive_window >= frame || room < frame);
+        if room <= 0 || is_wide || waits {
             return;
         }
         let credit = room.min(i64::from(windows.increment)).min((room / 8).max(i64::from(len.max(DEFAULT_FRAME_SIZE))));
