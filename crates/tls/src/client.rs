@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustls::client::danger::ServerCertVerifier;
-use rustls::client::{ClientConfig, ClientSessionMemoryCache, Resumption};
+use rustls::client::{ClientConfig, Resumption};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::ServerName;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{DEFAULT_VERSIONS, SupportedProtocolVersion};
 
+use crate::sessions::{Noting, Sessions};
 use crate::{Error, ErrorKind};
 
 /// How a client goes about it.
@@ -48,6 +49,8 @@ impl Default for ClientOptions {
 #[derive(Debug)]
 pub struct Client {
     config: Arc<ClientConfig>,
+    #[cfg(test)]
+    sessions: Option<Arc<Sessions>>,
 }
 
 impl Client {
@@ -56,6 +59,11 @@ impl Client {
     /// # Errors
     /// The options contradict themselves.
     pub fn new(verifier: Arc<dyn ServerCertVerifier>, options: &ClientOptions) -> Result<Self, Error> {
+        let sessions = (options.sessions > 0).then(|| Arc::new(Sessions::new(options.sessions)));
+        let verifier = match &sessions {
+            Some(sessions) => Arc::new(Noting { verifier, sessions: sessions.clone() }),
+            None => verifier,
+        };
         let builder = ClientConfig::builder_with_provider(options.provider.clone())
             .with_protocol_versions(&options.versions)?
             .dangerous()
@@ -67,11 +75,21 @@ impl Client {
         config.alpn_protocols.clone_from(&options.alpn);
         config.enable_sni = options.sends_name;
         config.enable_secret_extraction = true;
-        config.resumption = match options.sessions {
-            0 => Resumption::disabled(),
-            sessions => Resumption::store(Arc::new(ClientSessionMemoryCache::new(sessions))),
+        config.resumption = match &sessions {
+            Some(sessions) => Resumption::store(sessions.clone()),
+            None => Resumption::disabled(),
         };
-        Ok(Client { config: Arc::new(config) })
+        Ok(Client {
+            config: Arc::new(config),
+            #[cfg(test)]
+            sessions,
+        })
+    }
+
+    /// What it remembers.
+    #[cfg(test)]
+    pub(crate) fn sessions(&self) -> Option<&Arc<Sessions>> {
+        self.sessions.as_ref()
     }
 
     pub(crate) fn config(&self) -> &Arc<ClientConfig> {

@@ -27,6 +27,7 @@ pub mod revoked;
 pub mod roots;
 mod seal;
 pub mod server;
+mod sessions;
 pub mod settings;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
