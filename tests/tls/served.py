@@ -104,9 +104,9 @@ def is_open(address):
     return False
 
 
-def log_lines(served, form, count, more=()):
+def log_lines(served, form, count, more=(), program="varnishncsa"):
     """What varnishncsa says of the last `count` requests of clients."""
-    argv = ["varnishncsa", "-n", str(served.n), "-d", "-F", form, *more]
+    argv = [program, "-n", str(served.n), "-d", "-F", form, *more]
 
     def read():
         lines = subprocess.run(argv, capture_output=True, text=True, timeout=20).stdout.splitlines()
