@@ -8,8 +8,9 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce};
 use ring::digest::{SHA256, digest};
+use ring::hkdf::{HKDF_SHA256, Prk};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::server::ProducesTickets;
 use zeroize::{Zeroize, Zeroizing};
@@ -20,6 +21,7 @@ pub const LIFETIME_SECONDS: u32 = 12 * 3600;
 pub const MOST_KEYS: usize = 8;
 const NAME_BYTES: usize = 16;
 const SECRET_BYTES: usize = 32;
+const SALT_BYTES: usize = 16;
 const MAGIC: &[u8; 8] = b"LQTKEYS\x01";
 
 /// A key with the name that its tickets begin with.
@@ -129,7 +131,20 @@ pub fn decode(bytes: &[u8]) -> Option<Vec<TicketKey>> {
 /// A key that can be used.
 struct Ready {
     name: [u8; NAME_BYTES],
-    key: LessSafeKey,
+    secret: Prk,
+}
+
+impl Ready {
+    /// The key of one ticket. A key that a fleet shares may seal more tickets than random nonces allow for one key (2^32), and nobody
+    /// counts them: so each ticket has its own, by a salt of its own.
+    fn of_ticket(&self, salt: &[u8; SALT_BYTES]) -> Option<LessSafeKey> {
+        Some(LessSafeKey::new(self.secret.expand(&[salt], &AES_256_GCM).ok()?.into()))
+    }
+}
+
+/// Good for one message under a key.
+fn the_nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; NONCE_LEN])
 }
 
 /// The keys in force, for all who make tickets.
@@ -145,10 +160,8 @@ impl std::fmt::Debug for Tickets {
 impl Tickets {
     /// These keys from now on. Without any there are no tickets.
     pub fn replace(&self, keys: &[TicketKey]) {
-        let ready = keys.iter().filter_map(|key| {
-            let unbound = UnboundKey::new(&AES_256_GCM, &key.secret).ok()?;
-            Some(Ready { name: key.name, key: LessSafeKey::new(unbound) })
-        });
+        let ready =
+            keys.iter().map(|key| Ready { name: key.name, secret: Prk::new_less_safe(HKDF_SHA256, &key.secret) });
         self.0.store(Arc::new(ready.collect()));
     }
 
@@ -159,7 +172,7 @@ impl Tickets {
     }
 }
 
-/// Makes and takes the tickets of one place: the key's name, a nonce, the sealed session.
+/// Makes and takes the tickets of one place: the key's name, a salt, the sealed session.
 #[derive(Debug, Clone)]
 pub struct Ticketer {
     tickets: Tickets,
@@ -193,30 +206,28 @@ impl ProducesTickets for Ticketer {
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
         let keys = self.tickets.0.load();
-        let Ready { name, key } = keys.first()?;
-        // Random: with 96 bits and a new key each half a day two alike are no concern below 2^32 tickets.
-        let mut nonce = [0; NONCE_LEN];
-        self.random.fill(&mut nonce).ok()?;
-        let mut out = Vec::with_capacity(NAME_BYTES + NONCE_LEN + plain.len() + AES_256_GCM.tag_len());
-        out.extend_from_slice(name);
-        out.extend_from_slice(&nonce);
+        let ready = keys.first()?;
+        let mut salt = [0; SALT_BYTES];
+        self.random.fill(&mut salt).ok()?;
+        let mut out = Vec::with_capacity(NAME_BYTES + SALT_BYTES + plain.len() + AES_256_GCM.tag_len());
+        out.extend_from_slice(&ready.name);
+        out.extend_from_slice(&salt);
         out.extend_from_slice(plain);
-        let (_, sealed) = out.split_at_mut(NAME_BYTES + NONCE_LEN);
-        let tag = key
-            .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(self.binding), sealed)
-            .ok()?;
+        let (_, sealed) = out.split_at_mut(NAME_BYTES + SALT_BYTES);
+        let key = ready.of_ticket(&salt)?;
+        let tag = key.seal_in_place_separate_tag(the_nonce(), Aad::from(self.binding), sealed).ok()?;
         out.extend_from_slice(tag.as_ref());
         Some(out)
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
         let (name, rest) = cipher.split_first_chunk::<NAME_BYTES>()?;
-        let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
+        let (salt, sealed) = rest.split_first_chunk::<SALT_BYTES>()?;
         let keys = self.tickets.0.load();
         let ready = keys.iter().find(|ready| ready.name == *name)?;
         let mut sealed = sealed.to_vec();
-        let nonce = Nonce::assume_unique_for_key(*nonce);
-        let len = ready.key.open_in_place(nonce, Aad::from(self.binding), &mut sealed).ok()?.len();
+        let key = ready.of_ticket(salt)?;
+        let len = key.open_in_place(the_nonce(), Aad::from(self.binding), &mut sealed).ok()?.len();
         sealed.truncate(len);
         Some(sealed)
     }
@@ -255,9 +266,23 @@ mod tests {
         let mut ticket = tickets.bound_to(b"here").encrypt(b"session").unwrap();
         assert_eq!(tickets.bound_to(b"there").decrypt(&ticket), None);
         assert_eq!(tickets.bound_to(b"here").decrypt(&ticket[..20]), None);
-        *ticket.last_mut().unwrap() ^= 1;
-        assert_eq!(tickets.bound_to(b"here").decrypt(&ticket), None);
+        for at in [0, NAME_BYTES, NAME_BYTES + SALT_BYTES, ticket.len() - 1] {
+            ticket[at] ^= 1;
+            assert_eq!(tickets.bound_to(b"here").decrypt(&ticket), None, "{at}");
+            ticket[at] ^= 1;
+        }
+        assert!(tickets.bound_to(b"here").decrypt(&ticket).is_some());
         assert_eq!(tickets.bound_to(b"here").decrypt(b""), None);
+    }
+
+    #[test]
+    fn each_ticket_has_a_key_of_its_own() {
+        let tickets = Tickets::default();
+        tickets.replace(&[key()]);
+        let place = tickets.bound_to(b"here");
+        let sealed = || place.encrypt(&[0; 64]).unwrap()[NAME_BYTES + SALT_BYTES..].to_vec();
+        // Under one key with one nonce these would be the same.
+        assert_ne!(sealed(), sealed());
     }
 
     #[test]
