@@ -62,17 +62,25 @@ pub fn main(args: &[String]) -> i32 {
         print::err(format_args!("lacquer tls: {}\n", text.trim_end()));
         return 1;
     }
-    let Some(certificates) = read(&text) else {
+    let Some(mut certificates) = read(&text) else {
         print::err("lacquer tls: the server's answer isn't as expected\n");
         return 1;
     };
+    // One that knows no ACME says so, and has none to tell of.
+    if let Ok(reply) = connection.ask(b"tls.acme.list -j\n")
+        && is_good(reply.status)
+    {
+        add_renewals(&mut certificates, &reply.text());
+    }
     let now = Clock::system().real().0 as i64;
     if is_json {
         print::out(format_args!("{:#}\n", Value::Array(certificates.iter().map(|c| c.object.clone()).collect())));
     } else {
         print::out(table(&certificates, now));
     }
-    let is_wrong = |c: &Certificate| c.trouble.is_some() || days.is_some_and(|days| c.not_after - now < days * DAY);
+    let is_wrong = |c: &Certificate| {
+        c.trouble.is_some() || c.status == MISSING || days.is_some_and(|days| c.not_after - now < days * DAY)
+    };
     if days.is_some() && certificates.iter().any(is_wrong) { WRONG } else { 0 }
 }
 
@@ -85,22 +93,76 @@ struct Certificate {
     not_before: i64,
     not_after: i64,
     trouble: Option<String>,
+    /// When ACME renews it.
+    renewal: Option<i64>,
     object: Value,
 }
 
 /// The list, the next to expire first.
 fn read(reply: &str) -> Option<Vec<Certificate>> {
-    let Value::Array(rows) = serde_json::from_str(reply).ok()? else { return None };
-    // Behind the version, the command and the time.
-    let (Some(Value::Number(_)), Some(Value::Array(_))) = (rows.first(), rows.get(1)) else { return None };
-    let mut out = rows.into_iter().skip(3).map(certificate).collect::<Option<Vec<_>>>()?;
-    out.sort_by(|a, b| (a.not_after, &a.id).cmp(&(b.not_after, &b.id)));
+    let mut out = elements(reply)?.map(certificate).collect::<Option<Vec<_>>>()?;
+    sort(&mut out);
     Some(out)
 }
 
+/// What stands behind the version, the command and the time.
+fn elements(reply: &str) -> Option<impl Iterator<Item = Value>> {
+    let Value::Array(rows) = serde_json::from_str(reply).ok()? else { return None };
+    let (Some(Value::Number(_)), Some(Value::Array(_))) = (rows.first(), rows.get(1)) else { return None };
+    Some(rows.into_iter().skip(3))
+}
+
+fn sort(certificates: &mut [Certificate]) {
+    certificates.sort_by(|a, b| (a.not_after, &a.id).cmp(&(b.not_after, &b.id)));
+}
+
+/// A name in a certificate is anybody's choice: it is printed without what terminals act on.
+fn text(value: &Value) -> Option<String> {
+    Some(value.as_str()?.chars().filter(|c| !c.is_control()).collect())
+}
+
+/// Adds what ACME is about: when each certificate is renewed, what went wrong, and which there aren't yet.
+fn add_renewals(certificates: &mut Vec<Certificate>, reply: &str) {
+    for renewal in elements(reply).into_iter().flatten() {
+        let Some(name) = renewal.get("name").and_then(text) else { continue };
+        let id = format!("acme:{name}");
+        let at = certificates.iter().position(|c| c.id == id).unwrap_or_else(|| {
+            certificates.push(missing(&name, &id));
+            certificates.len() - 1
+        });
+        let certificate = &mut certificates[at];
+        certificate.renewal = renewal.get("renewal").and_then(Value::as_i64);
+        if let Some(error) = renewal.get("error").and_then(text) {
+            let failures = renewal.get("failures").and_then(Value::as_u64).unwrap_or(0);
+            certificate.trouble.get_or_insert(format!("ACME, after {failures} failures: {error}"));
+        }
+        if let Value::Object(members) = &mut certificate.object {
+            members.insert("acme".to_owned(), renewal);
+        }
+    }
+    sort(certificates);
+}
+
+/// One that ACME is to get.
+fn missing(name: &str, id: &str) -> Certificate {
+    let object = serde_json::json!({ "frontend": "default", "id": id, "status": MISSING, "names": [name] });
+    Certificate {
+        frontend: "default".to_owned(),
+        id: id.to_owned(),
+        status: MISSING.to_owned(),
+        names: vec![name.to_owned()],
+        not_before: 0,
+        not_after: 0,
+        trouble: None,
+        renewal: None,
+        object,
+    }
+}
+
+/// The status of a certificate that there isn't yet.
+const MISSING: &str = "missing";
+
 fn certificate(object: Value) -> Option<Certificate> {
-    // A name in a certificate is anybody's choice: it is printed without what terminals act on.
-    let text = |value: &Value| Some(value.as_str()?.chars().filter(|c| !c.is_control()).collect::<String>());
     let member = |key: &str| object.get(key).and_then(text);
     let names = object.get("names")?.as_array()?.iter().map(text).collect::<Option<_>>()?;
     Some(Certificate {
@@ -111,6 +173,7 @@ fn certificate(object: Value) -> Option<Certificate> {
         not_before: object.get("not_before")?.as_i64()?,
         not_after: object.get("not_after")?.as_i64()?,
         trouble: member("trouble"),
+        renewal: None,
         object,
     })
 }
@@ -139,7 +202,7 @@ fn table(certificates: &[Certificate], now: i64) -> String {
 
 fn id(c: &Certificate) -> String {
     match c.status.as_str() {
-        "active" => c.id.clone(),
+        "active" | MISSING => c.id.clone(),
         status => format!("{} ({status})", c.id),
     }
 }
@@ -150,6 +213,12 @@ fn expiry(c: &Certificate, now: i64) -> String {
         1 => "1 day".to_owned(),
         days => format!("{days} days"),
     };
+    if c.status == MISSING {
+        return "none yet".to_owned();
+    }
+    if let Some(renewal) = c.renewal.filter(|_| c.not_before <= now && now < c.not_after) {
+        return format!("in {}, renewed in {}", span(c.not_after - now), span((renewal - now).max(0)));
+    }
     match (c.not_before - now, c.not_after - now) {
         (.., left) if left <= 0 => format!("EXPIRED {} ago", span(-left)),
         (until, _) if until > 0 => format!("NOT YET VALID for {}", span(until)),
@@ -175,6 +244,35 @@ mod tests {
   {"frontend": "default", "id": "old", "status": "active", "names": [], "not_before": 0, "not_after": 10},
   {"frontend": "default", "id": "new", "status": "active", "names": [], "not_before": 7000, "not_after": 999999999}
 ]"#;
+
+    #[test]
+    fn renewals_are_told_beside_their_certificates() {
+        const CERTIFICATES: &str = r#"[ 2, ["tls.cert.list", "-j"], 1.5,
+  {"frontend": "default", "id": "acme:a.example", "status": "active", "names": ["a.example"], "not_before": 0, "not_after": 5184000},
+  {"frontend": "default", "id": "b", "status": "active", "names": ["b"], "not_before": 0, "not_after": 864000}
+]"#;
+        const RENEWALS: &str = r#"[ 2, ["tls.acme.list", "-j"], 1.5,
+  {"name": "a.example", "ends": 5184000, "renewal": 2592000, "tried": 1, "next": null, "failures": 0, "error": null},
+  {"name": "new.example", "ends": null, "renewal": null, "tried": 1, "next": 9, "failures": 2, "error": "no\u001b answer"}
+]"#;
+        let mut rows = read(CERTIFICATES).unwrap();
+        add_renewals(&mut rows, RENEWALS);
+        let shown = table(&rows, 0);
+        let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+        assert_eq!(
+            lines,
+            [
+                "FRONTEND  CERTIFICATE       EXPIRES                         NAMES",
+                "default   acme:new.example  none yet                        new.example",
+                "  ! ACME, after 2 failures: no answer",
+                "default   b                 in 10 days                      b",
+                "default   acme:a.example    in 60 days, renewed in 30 days  a.example",
+            ]
+        );
+        assert_eq!(rows[2].object["acme"]["renewal"], 2_592_000);
+        add_renewals(&mut rows, "nonsense");
+        assert_eq!(rows.len(), 3);
+    }
 
     #[test]
     fn the_next_to_expire_comes_first() {
