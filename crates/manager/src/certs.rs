@@ -8,6 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 
+use base::clock::Mono;
 use tls::Bundle;
 use tls::bundle::{Builder, Entry, GLOBAL, Material, Scope};
 use tls::ocsp::Span;
@@ -171,6 +172,9 @@ pub struct Certs {
     /// Whose files are looked at next, and which list.
     next_look: usize,
     next_list: usize,
+    /// What was read again since, and is put in place together.
+    gathered: Vec<String>,
+    gathered_since: Option<Mono>,
     /// When their times were looked at.
     surveyed: Option<i64>,
 }

@@ -455,6 +455,27 @@ fn clients() -> (String, String) {
 }
 
 #[test]
+fn many_are_looked_at_as_often_as_few() {
+    let dir = Dir::new("many");
+    let (a, z) = (dir.certificate("a.pem", &["a.example"]), dir.certificate("z.pem", &["z.example"]));
+    let mut certs = plain(&["a0"]);
+    load(&mut certs, "z", &z).unwrap();
+    load(&mut certs, "a", &a).unwrap();
+    commit(&mut certs);
+    let one = |n| Row {
+        place: Some(1),
+        watched: certs.rows[1].watched,
+        ..Row::of(Entry { id: n, ..certs.rows[1].entry.clone() })
+    };
+    let others: Vec<Row> = (0..4000).map(|n: u32| one(format!("a{n}"))).collect();
+    certs.rows.extend(others);
+    dir.certificate("z.pem", &["new.example"]);
+    let looks = (1..).find(|_| !certs.look(watch::STEP, &Jail::None).is_empty());
+    // Two are needed. A machine with other things to do may need some more.
+    assert!(looks < Some(8), "{looks:?}");
+}
+
+#[test]
 fn an_id_is_one_word() {
     let dir = Dir::new("ids");
     let a = dir.certificate("a.pem", &["a.example"]);

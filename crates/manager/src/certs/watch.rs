@@ -3,7 +3,7 @@
 //! A file that is of no use changes nothing: the certificate in use stays, and what is wrong is said in the log, in lists and by a
 //! counter.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::files::{Fresh, Signature};
 use super::{Certs, Standing, files};
@@ -13,8 +13,13 @@ use crate::report::{Severity, print};
 
 /// Between looks.
 pub const STEP: Duration = Duration::from_secs(1);
-/// Certificates whose files are looked at in one step, at most: the manager has other things to do.
-const MOST_AT_ONCE: usize = 500;
+/// How long a step looks at files, at most: the manager has other things to do. The rest is looked at in the next one.
+const LONGEST_STEP: Duration = Duration::from_millis(50);
+/// Looks between two at the clock.
+const AT_ONCE: usize = 64;
+/// With so many certificates changes are gathered for a while: each time all of them are written anew.
+const MANY: usize = 1000;
+const GATHERED: Duration = Duration::from_secs(5);
 
 /// Looks that are passed over at most after a certificate couldn't be put in place: two to the power of this.
 const MOST_DOUBLINGS: u32 = 6;
@@ -93,10 +98,14 @@ impl Certs {
     /// Looks at the files of the next certificates, so that all have been looked at after `interval`.
     pub fn look(&mut self, interval: Duration, jail: &Jail) -> Vec<Change> {
         let steps = (interval.as_secs_f64() / STEP.as_secs_f64()).max(1.0) as usize;
-        let count = self.rows.len().div_ceil(steps).clamp(1, MOST_AT_ONCE).min(self.rows.len());
+        let count = self.rows.len().div_ceil(steps);
         let mut changes = self.look_at_lists(steps, jail);
         jail.privileged(|| {
-            for _ in 0..count {
+            let begun = Instant::now();
+            for nth in 0..count {
+                if nth % AT_ONCE == 0 && begun.elapsed() > LONGEST_STEP {
+                    break;
+                }
                 self.next_look = (self.next_look + 1) % self.rows.len();
                 changes.extend(self.look_at(self.next_look));
             }
@@ -184,9 +193,18 @@ impl Manager {
                 Change::Refused { id, reason } => self.certificate_stays(&id, &reason),
             }
         }
-        if read.is_empty() {
+        let gathered = &mut self.certs.gathered;
+        gathered.extend(read);
+        if gathered.is_empty() {
             return;
         }
+        let now = self.clock.mono();
+        let since = *self.certs.gathered_since.get_or_insert(now);
+        if self.certs.rows.len() > MANY && now < since + GATHERED {
+            return;
+        }
+        self.certs.gathered_since = None;
+        let read = std::mem::take(&mut self.certs.gathered);
         match self.certs.without_staged().and_then(|candidate| self.put_in_place(candidate, false)) {
             Ok(()) => {
                 self.count(|m| m.counters.certs_renewed.add(read.len() as u64));
