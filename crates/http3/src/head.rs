@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Heads between a stream and a [`Head`] (RFC 9114 4.2, 4.3): the rules are those of HTTP/2, and are its codec's.
+
+use http2::fields::{self, Builder, Kind, Section};
+use message::Head;
+
+use crate::Limits;
+use crate::error::{Code, Error};
+use crate::frame;
+use crate::qpack::{self, Encoder, Scratch};
+
+/// The version in a start line.
+pub const PROTO: &[u8] = b"HTTP/3.0";
+
+/// Why a field section is no head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadHead {
+    /// It can't be unpacked, or is too long.
+    Broken(Error),
+    /// Its fields aren't what they have to be.
+    Malformed(fields::Malformed),
+}
+
+impl BadHead {
+    /// What the peer is told.
+    pub fn error(&self) -> Error {
+        match self {
+            BadHead::Broken(error) => *error,
+            BadHead::Malformed(_) => Error::stream(Code::Message, "Malformed message"),
+        }
+    }
+}
+
+/// Reads the section of a request into `head`.
+///
+/// # Errors
+/// See [`BadHead`].
+pub fn read_request(
+    section: &[u8],
+    limits: &Limits,
+    scratch: &mut Scratch,
+    head: &mut Head,
+) -> Result<Section, BadHead> {
+    read(section, limits, scratch, head, Kind::Request { extended: false })
+}
+
+/// Reads the section of a response into `head`.
+///
+/// # Errors
+/// See [`BadHead`].
+pub fn read_response(
+    section: &[u8],
+    limits: &Limits,
+    scratch: &mut Scratch,
+    head: &mut Head,
+) -> Result<Section, BadHead> {
+    read(section, limits, scratch, head, Kind::Response)
+}
+
+/// Reads trailers into `head`.
+///
+/// # Errors
+/// See [`BadHead`].
+pub fn read_trailers(section: &[u8], limits: &Limits, scratch: &mut Scratch, head: &mut Head) -> Result<(), BadHead> {
+    read(section, limits, scratch, head, Kind::Trailers).map(|_| ())
+}
+
+fn read(
+    section: &[u8],
+    limits: &Limits,
+    scratch: &mut Scratch,
+    head: &mut Head,
+    kind: Kind,
+) -> Result<Section, BadHead> {
+    let mut builder = Builder::new(head, kind, PROTO, limits.section_bytes as u64);
+    let decoded = qpack::decode(section, limits.section_bytes, scratch, |name, value| {
+        if name.len() + value.len() > limits.line_bytes {
+            return Err(Error::stream(Code::ExcessiveLoad, "Field too long"));
+        }
+        builder.field(name, value);
+        Ok(())
+    });
+    decoded.map_err(BadHead::Broken)?;
+    builder.finish().map_err(BadHead::Malformed)
+}
+
+/// Appends a response's HEADERS; how many bytes they are.
+pub fn write_response(head: &Head, out: &mut Vec<u8>) -> usize {
+    write(out, |encoder| fields::response_fields(head, &mut |name, value| encoder.field(name, value)))
+}
+
+/// Appends a request's HEADERS; how many bytes they are.
+pub fn write_request(head: &Head, scheme: &str, out: &mut Vec<u8>) -> usize {
+    write(out, |encoder| fields::request_fields(head, scheme, &mut |name, value| encoder.field(name, value)))
+}
+
+/// Appends trailers as HEADERS; how many bytes they are.
+pub fn write_trailers(trailers: &Head, out: &mut Vec<u8>) -> usize {
+    write(out, |encoder| fields::trailer_fields(trailers, &mut |name, value| encoder.field(name, value)))
+}
+
+/// Appends a status alone as HEADERS; how many bytes they are.
+pub fn write_status(status: u16, out: &mut Vec<u8>) -> usize {
+    let text = status.to_string();
+    write(out, |encoder| encoder.field(b":status", text.as_bytes()))
+}
+
+/// The frame's header has the length of what follows: a section that takes more than two bytes for it is moved.
+fn write(out: &mut Vec<u8>, fill: impl FnOnce(&mut Encoder<'_>)) -> usize {
+    /// Type, and a length of two bytes.
+    const ROOM: usize = 3;
+    let at = out.len();
+    out.extend_from_slice(&[0; ROOM]);
+    fill(&mut Encoder::begin(out));
+    let len = out.len() - at - ROOM;
+    let mut header = Vec::new();
+    match u16::try_from(len) {
+        // In two bytes even where one would do.
+        Ok(short) if short < 0x4000 => header.extend_from_slice(&[1, 0x40 | (short >> 8) as u8, short as u8]),
+        _ => frame::Header::write(frame::Kind::Headers, len as u64, &mut header),
+    }
+    out.splice(at..at + ROOM, header);
+    out.len() - at
+}

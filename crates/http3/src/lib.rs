@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The HTTP/3 codec without I/O (RFC 9114) and its field compression, QPACK (RFC 9204), by the static table alone: bytes of a stream
+//! in, frames and fields out. QUIC's streams, their flow control and their ends are somebody else's.
+//!
+//! A body is never copied: [`stream::Reader`] says which bytes of its input are data. What a peer makes us hold is a field section
+//! ([`Limits::section_bytes`]) and, on the control stream, a frame of at most [`control::MAX_FRAME_BYTES`].
+
+pub mod control;
+pub mod error;
+pub mod frame;
+pub mod head;
+pub mod qpack;
+pub mod stream;
+pub mod varint;
+
+pub use error::{Code, Error, Scope};
+
+/// The application protocol's name in TLS.
+pub const ALPN: &[u8] = b"h3";
+
+/// What a request may be. The number of fields is bounded by the [`message::HeadLimits`] of the head that is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most bytes of a field section as it comes, and of its fields unpacked, 32 more for each: `http_req_size`.
+    pub section_bytes: usize,
+    /// Most bytes of a field: `http_req_hdr_len`.
+    pub line_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { section_bytes: 32 * 1024, line_bytes: 8 * 1024 }
+    }
+}

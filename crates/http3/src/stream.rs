@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! One message on its stream, either way (RFC 9114 4.1): HEADERS, DATA, and HEADERS again for trailers. The reader takes the bytes of
+//! the stream and says what they are; pieces of DATA come out as they come in.
+//!
+//! ```text
+//! Head --HEADERS--> Body --HEADERS--> Over
+//! ```
+
+use std::ops::Range;
+
+use crate::error::{Code, Error};
+use crate::frame::{Header, Kind};
+
+/// Frames without use that a message may have: unknown ones, and DATA of no bytes.
+const MAX_USELESS_FRAMES: u32 = 64;
+
+/// What comes next in the input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A whole field section lies there: of the head, or of trailers once there was one.
+    Fields(Range<usize>),
+    /// Bytes of the body lie there.
+    Data(Range<usize>),
+    /// So many bytes are done with, and more are needed. What is behind them has to be there again.
+    More(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing of the message was read.
+    Head,
+    /// The head was read.
+    Body,
+    /// The trailers were read.
+    Over,
+}
+
+/// Reads a message.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    state: State,
+    /// Bytes left of a frame of data.
+    data_left: u64,
+    /// Bytes left of a frame that is passed over.
+    skip_left: u64,
+    useless: u32,
+    section_bytes: usize,
+    /// Interim responses may come before the head: a client reads.
+    takes_interim: bool,
+}
+
+impl Reader {
+    /// Of a request; a field section has at most so many bytes.
+    pub fn request(section_bytes: usize) -> Self {
+        Reader { state: State::Head, data_left: 0, skip_left: 0, useless: 0, section_bytes, takes_interim: false }
+    }
+
+    /// Of a response.
+    pub fn response(section_bytes: usize) -> Self {
+        Reader { takes_interim: true, ..Reader::request(section_bytes) }
+    }
+
+    /// The head that was read last was an interim one: another comes.
+    pub fn was_interim(&mut self) {
+        debug_assert!(self.takes_interim);
+        self.state = State::Head;
+    }
+
+    /// What comes next. After [`Step::Fields`] and [`Step::Data`] everything up to the range's end is done with.
+    ///
+    /// # Errors
+    /// The stream's framing is broken.
+    pub fn step(&mut self, input: &[u8]) -> Result<Step, Error> {
+        let mut at = 0;
+        loop {
+            let rest = input.len() - at;
+            if self.skip_left > 0 {
+                let skipped = self.skip_left.min(rest as u64);
+                self.skip_left -= skipped;
+                at += skipped as usize;
+                if self.skip_left > 0 {
+                    return Ok(Step::More(at));
+                }
+                continue;
+            }
+            if self.data_left > 0 {
+                if rest == 0 {
+                    return Ok(Step::More(at));
+                }
+                let bytes = self.data_left.min(rest as u64);
+                self.data_left -= bytes;
+                return Ok(Step::Data(at..at + bytes as usize));
+            }
+            let Some((header, header_bytes)) = Header::read(&input[at..]) else { return Ok(Step::More(at)) };
+            if header.kind == Kind::Headers {
+                self.check_section(header.len)?;
+                let begin = at + header_bytes;
+                // It fits: a section has a limit.
+                let Some(end) = begin.checked_add(header.len as usize).filter(|end| *end <= input.len()) else {
+                    return Ok(Step::More(at));
+                };
+                self.state = if self.state == State::Head { State::Body } else { State::Over };
+                return Ok(Step::Fields(begin..end));
+            }
+            self.begin(header)?;
+            at += header_bytes;
+        }
+    }
+
+    fn check_section(&self, len: u64) -> Result<(), Error> {
+        if self.state == State::Over {
+            return Err(Error::connection(Code::FrameUnexpected, "HEADERS after trailers"));
+        }
+        if len > self.section_bytes as u64 {
+            return Err(Error::stream(Code::ExcessiveLoad, "Field section too long"));
+        }
+        Ok(())
+    }
+
+    /// A frame begins whose payload comes in pieces.
+    fn begin(&mut self, header: Header) -> Result<(), Error> {
+        match (header.kind, self.state) {
+            (Kind::Data, State::Body) => self.data_left = header.len,
+            (Kind::Data, _) => return Err(Error::connection(Code::FrameUnexpected, "DATA outside of a body")),
+            (Kind::Other, _) => self.skip_left = header.len,
+            _ => return Err(Error::connection(Code::FrameUnexpected, "Frame of another stream")),
+        }
+        if header.kind == Kind::Other || header.len == 0 {
+            self.useless += 1;
+            if self.useless > MAX_USELESS_FRAMES {
+                return Err(Error::connection(Code::ExcessiveLoad, "Too many frames without use"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The stream has ended, with so many bytes of input not done with.
+    ///
+    /// # Errors
+    /// It had no right to.
+    pub fn end(&self, left: usize) -> Result<(), Error> {
+        if left > 0 || self.data_left > 0 || self.skip_left > 0 {
+            return Err(Error::connection(Code::Frame, "Stream ends in a frame"));
+        }
+        match self.state {
+            State::Head => Err(Error::stream(Code::RequestIncomplete, "Stream ends before its head")),
+            State::Body | State::Over => Ok(()),
+        }
+    }
+
+    /// The head was read.
+    pub fn has_head(&self) -> bool {
+        self.state != State::Head
+    }
+
+    /// No body follows any more.
+    pub fn is_over(&self) -> bool {
+        self.state == State::Over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        crate::varint::write(kind, &mut out);
+        crate::varint::write(payload.len() as u64, &mut out);
+        out.extend_from_slice(payload);
+        out
+    }
+
+    /// What a message in these pieces is read as, and its end.
+    fn read(pieces: &[&[u8]]) -> (String, Result<(), Error>) {
+        let (mut reader, mut input, mut out) = (Reader::request(64), Vec::new(), String::new());
+        for piece in pieces {
+            input.extend_from_slice(piece);
+            loop {
+                let done = match reader.step(&input) {
+                    Ok(Step::Fields(range)) => {
+                        out.push_str(&format!("[{}]", String::from_utf8_lossy(&input[range.clone()])));
+                        range.end
+                    }
+                    Ok(Step::Data(range)) => {
+                        out.push_str(&String::from_utf8_lossy(&input[range.clone()]));
+                        range.end
+                    }
+                    Ok(Step::More(done)) => {
+                        input.drain(..done);
+                        break;
+                    }
+                    Err(error) => return (out, Err(error)),
+                };
+                input.drain(..done);
+            }
+        }
+        let end = reader.end(input.len());
+        (out, end)
+    }
+
+    #[test]
+    fn a_message_is_the_same_however_it_is_cut() {
+        let message =
+            [frame(1, b"head"), frame(0, b"body"), frame(0x21, b"greased"), frame(0, b"more"), frame(1, b"end")]
+                .concat();
+        for cut in 0..=message.len() {
+            let (text, end) = read(&[&message[..cut], &message[cut..]]);
+            assert_eq!((text.as_str(), end), ("[head]bodymore[end]", Ok(())), "cut at {cut}");
+        }
+        let bytes: Vec<&[u8]> = message.chunks(1).collect();
+        assert_eq!(read(&bytes).0, "[head]bodymore[end]");
+        for cut in 1..message.len() {
+            let whole = [6, 12, 21, 27].contains(&cut);
+            assert_eq!(read(&[&message[..cut]]).1.is_ok(), whole, "ends at {cut}");
+        }
+    }
+
+    #[test]
+    fn frames_in_the_wrong_place_end_the_connection() {
+        let check = |message: &[Vec<u8>], code| {
+            assert_eq!(read(&[&message.concat()]).1.map_err(|error| error.code), Err(code), "{message:?}");
+        };
+        check(&[frame(0, b"body")], Code::FrameUnexpected);
+        check(&[frame(1, b"a"), frame(1, b"b"), frame(0, b"")], Code::FrameUnexpected);
+        check(&[frame(1, b"a"), frame(1, b"b"), frame(1, b"c")], Code::FrameUnexpected);
+        for kind in [2, 3, 4, 5, 6, 7, 8, 9, 0xd, 0xf0700] {
+            check(&[frame(1, b"a"), frame(kind, b"")], Code::FrameUnexpected);
+        }
+        check(&[frame(1, &[0; 65])], Code::ExcessiveLoad);
+        check(&[], Code::RequestIncomplete);
+        check(&[frame(0x21, b"x")], Code::RequestIncomplete);
+    }
+
+    #[test]
+    fn frames_without_use_are_counted() {
+        let mut message = vec![frame(1, b"a")];
+        message.extend((0..MAX_USELESS_FRAMES).map(|n| frame(if n % 2 == 0 { 0 } else { 0x21 }, b"")));
+        assert_eq!(read(&[&message.concat()]).1, Ok(()));
+        message.push(frame(0, b""));
+        assert_eq!(read(&[&message.concat()]).1.map_err(|error| error.code), Err(Code::ExcessiveLoad));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(message: Vec<u8>, cut in 0usize..200) {
+            let cut = cut.min(message.len());
+            let (whole, pieces) = (read(&[&message]), read(&[&message[..cut], &message[cut..]]));
+            proptest::prop_assert_eq!(whole, pieces);
+        }
+    }
+}
