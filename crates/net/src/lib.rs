@@ -12,6 +12,7 @@ pub mod listener;
 #[cfg(any(test, feature = "memory"))]
 pub mod memory;
 pub mod proxy;
+pub mod quic;
 pub mod resolve;
 mod sealed;
 pub mod stream;

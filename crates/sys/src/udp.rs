@@ -5,6 +5,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+mod steer;
+
+pub use steer::{Steering, steer};
+
 use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce};
 use nix::sys::socket::{getsockopt, setsockopt};
 use socket2::{Domain, Socket, Type};
@@ -32,6 +36,32 @@ pub fn bind_group(addr: SocketAddr, members: usize) -> io::Result<Vec<OwnedFd>> 
         member.bind(&bound)?;
         group.push(member.into());
     }
+    Ok(group)
+}
+
+/// Binds two sets of `members` UDP sockets to one address for QUIC, the first of which gets what comes ([`steer`]). Port 0 picks a
+/// free port.
+pub fn bind_steered(addr: SocketAddr, members: usize) -> io::Result<Vec<OwnedFd>> {
+    let bind = |addr: SocketAddr, is_shared: bool| {
+        let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, None)?;
+        if addr.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        if is_shared {
+            socket.set_reuse_port(true)?;
+        }
+        socket.bind(&addr.into())?;
+        Ok::<Socket, io::Error>(socket)
+    };
+    let first = bind(addr, false)?;
+    let bound = first.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    // Only from here on may others of our user share the address. The order of binding is that of the group.
+    first.set_reuse_port(true)?;
+    let mut group = vec![OwnedFd::from(first)];
+    for _ in 1..2 * members {
+        group.push(bind(bound, true)?.into());
+    }
+    steer(&group[0], &Steering { members, set: 0, former: None })?;
     Ok(group)
 }
 

@@ -277,7 +277,8 @@ fn turn<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut Vec<u8>) -> (usize, Re
     (discard, turn)
 }
 
-fn info_of(common: &CommonState, sni: Option<Box<str>>, own_leaf: Option<Arc<[u8]>>) -> Result<Info, Error> {
+/// What was agreed on, once that is known.
+pub(crate) fn info_of(common: &CommonState, sni: Option<Box<str>>, own_leaf: Option<Arc<[u8]>>) -> Result<Info, Error> {
     let version = common.protocol_version().and_then(Version::from_rustls);
     let (Some(version), Some(suite)) = (version, common.negotiated_cipher_suite()) else {
         return Err(Error::new(ErrorKind::Internal, "a handshake that isn't done"));

@@ -24,6 +24,7 @@ mod extension {
     pub(super) const SESSION_TICKET: u16 = 35;
     pub(super) const PRE_SHARED_KEY: u16 = 41;
     pub(super) const SUPPORTED_VERSIONS: u16 = 43;
+    pub(super) const QUIC_TRANSPORT_PARAMETERS: u16 = 57;
 }
 
 /// A protocol that is offered by who only wants to see a challenge's certificate (RFC 8737).

@@ -2,7 +2,7 @@
 //! What a server is to a client that asks for a name: one certificate with the settings it is used under, and who finds it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::default_provider;
@@ -125,6 +125,8 @@ pub struct Server {
     config: Arc<ServerConfig>,
     /// The same for a client that offers application protocols and none of ours: rustls would refuse it.
     without_alpn: Option<Arc<ServerConfig>>,
+    /// The same for QUIC, which has one application protocol; made when it is first asked for.
+    quic: OnceLock<Arc<ServerConfig>>,
     resumption: Option<Resumption>,
     has_tls13: bool,
     asks_clients: bool,
@@ -161,7 +163,8 @@ impl Server {
         let resumption = options.ticketer.as_ref().map(|ticketer| Resumption::new(ticketer, &config));
         let has_tls13 = options.versions.iter().any(|one| one.version == ProtocolVersion::TLSv1_3);
         let asks_clients = options.client_verifier.offer_client_auth();
-        Ok(Server { leaf, config: Arc::new(config), without_alpn, resumption, has_tls13, asks_clients, clients: None })
+        let (config, quic) = (Arc::new(config), OnceLock::new());
+        Ok(Server { leaf, config, without_alpn, quic, resumption, has_tls13, asks_clients, clients: None })
     }
 
     /// One of a listener whose certificates differ in what they ask of clients: this one asks that.
@@ -182,6 +185,15 @@ impl Server {
     /// Whether clients are asked who they are.
     pub(crate) fn asks_clients(&self) -> bool {
         self.asks_clients
+    }
+
+    /// For a client that came by QUIC (RFC 9001 8.1): `h3` or nothing.
+    pub(crate) fn quic_config(&self) -> &Arc<ServerConfig> {
+        self.quic.get_or_init(|| {
+            let mut config = ServerConfig::clone(&self.config);
+            config.alpn_protocols = vec![b"h3".to_vec()];
+            Arc::new(config)
+        })
     }
 
     /// For a client that offers these application protocols.

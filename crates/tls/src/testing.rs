@@ -110,6 +110,20 @@ impl World {
         Arc::new(Client::new(verifier, &self.client).unwrap())
     }
 
+    /// A client for QUIC that offers this application protocol.
+    ///
+    /// # Panics
+    /// The settings contradict themselves.
+    pub fn make_quic_client(&self, alpn: &[u8]) -> Arc<dyn quinn_proto::crypto::ClientConfig> {
+        let mut config = rustls::ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_root_certificates(self.authority.roots.clone())
+            .with_no_client_auth();
+        config.alpn_protocols = vec![alpn.to_vec()];
+        Arc::new(quinn_proto::crypto::rustls::QuicClientConfig::try_from(config).unwrap())
+    }
+
     /// Both at the beginning of a handshake: server, client.
     pub fn both(&self) -> (Result<Handshake, Error>, Result<Handshake, Error>) {
         let alpn = self.client.alpn.iter().map(Vec::as_slice);

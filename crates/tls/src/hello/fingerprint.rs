@@ -37,7 +37,7 @@ const SCHEMES: usize = 3;
 const POINT_FORMATS: usize = 4;
 
 impl Outline {
-    /// Of a hello that came by TCP.
+    /// Of a hello, whether it came by TCP or QUIC.
     pub fn new(hello: &ClientHello<'_>) -> Self {
         let (mut numbers, mut bounds) = (Vec::new(), [0; LISTS + 1]);
         let meant = |number: &u16| !is_grease(*number);
@@ -124,7 +124,7 @@ fn push_decimal(text: &mut String, numbers: &[u16]) -> Option<()> {
 fn ja4(hello: &Outline) -> String {
     let (ciphers, extensions) = (hello.list(CIPHERS), hello.list(EXTENSIONS));
     let mut text = String::with_capacity(JA4_BYTES);
-    text.push('t');
+    text.push(if extensions.contains(&extension::QUIC_TRANSPORT_PARAMETERS) { 'q' } else { 't' });
     text.push_str(version_name(hello.newest_version));
     text.push(if hello.has_name { 'd' } else { 'i' });
     push_count(&mut text, ciphers.len());

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! QUIC endpoints on sockets that the manager made (`sys::udp::bind_steered`): one for each socket, each on a thread of its own. The
+//! only module that drives quinn; who serves connections sees its streams.
+//!
+//! A connection stays on its thread: the ids that it gives its client name the socket, also when the client's address changes.
+
+use std::future::Future;
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use quinn::{AsyncTimer, AsyncUdpSocket, ConnectionId, ConnectionIdGenerator, EndpointConfig, Runtime, TokioRuntime};
+pub use quinn::{
+    ClosedStream, Connecting, Connection, ConnectionError, Endpoint, Incoming, ReadError, RecvStream, SendStream,
+    ServerConfig, StoppedError, VarInt, WriteError,
+};
+use quinn::{IdleTimeout, TransportConfig};
+use quinn_proto::InvalidCid;
+use tls::quic::{QuicKeys, QuicServer};
+
+/// Bytes of our connection ids.
+const ID_BYTES: usize = 8;
+/// RFC 9000.
+const VERSION_1: u32 = 1;
+/// Streams in one direction that a client may have at once: control, QPACK's two, and some that nobody knows.
+const MAX_UNI_STREAMS: u8 = 8;
+/// Handshakes that nobody has looked at yet: each may hold a client's first packets.
+const MAX_INCOMING: usize = 1024;
+/// What those may hold, each and all together.
+const INCOMING_BYTES: u64 = 16 * 1024;
+const INCOMING_BYTES_TOTAL: u64 = 4 << 20;
+/// What of a handshake may come out of order.
+const CRYPTO_BYTES: usize = 16 * 1024;
+
+/// Which socket of a listener an endpoint has, and in which worker.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// Its number in the order of binding.
+    pub member: usize,
+    /// How many there are; at most 128, so that each has several first bytes.
+    pub members: usize,
+    /// The worker's, so that its connections can be told from those of another.
+    pub life: u16,
+    /// Whether there is no other: ids that aren't ours then belong to one that is gone, and are answered with a reset.
+    pub is_alone: Arc<AtomicBool>,
+}
+
+/// What a connection may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests at once.
+    pub streams: u32,
+    /// Bytes of one request's body that nobody has read.
+    pub stream_window: u32,
+    /// The same of all of them.
+    pub window: u32,
+    /// Bytes sent, or to be sent, that the client hasn't confirmed.
+    pub send_window: u32,
+    /// Without a sign of life for so long it is over.
+    pub idle: Duration,
+}
+
+/// Begins to receive on the socket `fd`.
+///
+/// # Errors
+/// It isn't a UDP socket, or can't be registered.
+pub fn listen(fd: OwnedFd, seat: Seat, keys: &QuicKeys, config: ServerConfig) -> io::Result<Endpoint> {
+    let socket = UdpSocket::from(fd);
+    socket.set_nonblocking(true)?;
+    let mut endpoint = EndpointConfig::new(keys.reset.clone());
+    endpoint.supported_versions(vec![VERSION_1]);
+    endpoint.cid_generator(move || Box::new(Ids(seat.clone())));
+    Endpoint::new(endpoint, Some(config), socket, Arc::new(Tasks))
+}
+
+/// What connections are like from now on.
+pub fn config(server: &Arc<QuicServer>, keys: &QuicKeys, limits: &Limits) -> ServerConfig {
+    let mut config = ServerConfig::new(server.clone(), keys.token.clone());
+    config.max_incoming(MAX_INCOMING);
+    config.incoming_buffer_size(INCOMING_BYTES);
+    config.incoming_buffer_size_total(INCOMING_BYTES_TOTAL);
+    config.transport_config(Arc::new(transport(limits)));
+    config
+}
+
+fn transport(limits: &Limits) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport.max_concurrent_bidi_streams(limits.streams.into());
+    transport.max_concurrent_uni_streams(MAX_UNI_STREAMS.into());
+    transport.stream_receive_window(limits.stream_window.into());
+    transport.receive_window(limits.window.into());
+    transport.send_window(limits.send_window.into());
+    transport.max_idle_timeout(IdleTimeout::try_from(limits.idle).ok());
+    transport.crypto_buffer_size(CRYPTO_BYTES);
+    // No datagrams: nobody has a use for them.
+    transport.datagram_receive_buffer_size(None);
+    transport
+}
+
+/// Makes connection ids: the first byte names the socket, the next two the worker, the rest is random.
+struct Ids(Seat);
+
+impl ConnectionIdGenerator for Ids {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let mut id = [0; ID_BYTES];
+        // Without random numbers no connection could be encrypted either.
+        getrandom::fill(&mut id).expect("the system has random numbers");
+        let (member, members) = (self.0.member, self.0.members);
+        let first = usize::from(id[0]) / members * members + member;
+        id[0] = if first < 256 { first } else { first - members } as u8;
+        id[1..3].copy_from_slice(&self.0.life.to_be_bytes());
+        ConnectionId::new(&id)
+    }
+
+    /// Of an id that no connection here has: whether the client may be told so. It is somebody else's connection, if there is another
+    /// worker.
+    fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
+        let &[first, high, low, ..] = &**id else { return Err(InvalidCid) };
+        let is_here = usize::from(first) % self.0.members == self.0.member;
+        let is_ours = [high, low] == self.0.life.to_be_bytes() || self.0.is_alone.load(Ordering::Relaxed);
+        if is_here && is_ours { Ok(()) } else { Err(InvalidCid) }
+    }
+
+    fn cid_len(&self) -> usize {
+        ID_BYTES
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// Runs quinn's tasks among those of the thread.
+#[derive(Debug)]
+struct Tasks;
+
+impl Runtime for Tasks {
+    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
+        TokioRuntime.new_timer(at)
+    }
+
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        rt::spawn(task);
+    }
+
+    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+        TokioRuntime.wrap_udp_socket(socket)
+    }
+
+    fn now(&self) -> Instant {
+        TokioRuntime.now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_name_their_socket_and_worker() {
+        for members in [1, 2, 3, 5, 128] {
+            for member in 0..members {
+                let seat = |life, is_alone: bool| Seat {
+                    member,
+                    members,
+                    life,
+                    is_alone: Arc::new(AtomicBool::new(is_alone)),
+                };
+                let (mut ids, other, alone) = (Ids(seat(300, false)), Ids(seat(301, false)), Ids(seat(301, true)));
+                for _ in 0..50 {
+                    let id = ids.generate_cid();
+                    assert_eq!((id.len(), usize::from(id[0]) % members), (ids.cid_len(), member));
+                    assert!(ids.validate(&id).is_ok() && other.validate(&id).is_err() && alone.validate(&id).is_ok());
+                }
+            }
+        }
+    }
+}

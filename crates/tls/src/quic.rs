@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! TLS for QUIC (RFC 9001), as quinn-proto wants it: messages without records in, messages and keys out. As with TCP the hello is read
+//! first, and by its name the certificate is found; rustls carries out the handshake.
+
+use std::any::Any;
+use std::fmt;
+use std::io::Cursor;
+use std::sync::Arc;
+
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use quinn_proto::crypto::{self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, UnsupportedVersion};
+use quinn_proto::transport_parameters::TransportParameters;
+use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
+use rustls::crypto::ring::{cipher_suite, default_provider};
+use rustls::quic::{KeyChange, Secrets, ServerConnection, Suite, Version};
+use rustls::server::{ClientHello as RustlsHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{AlertDescription, ServerConfig};
+
+use crate::hello::{ClientHello, Fingerprint, Outline};
+use crate::{Certificates, Error, ErrorKind, Info, NoCertificate, Server, handshake, wanted};
+
+/// What a handshake message begins with: its type and its length.
+const MESSAGE_HEADER: usize = 4;
+const CLIENT_HELLO: u8 = 1;
+/// The longest hello: as with TCP.
+const MAX_HELLO_BYTES: usize = crate::hello::MAX_RAW_BYTES;
+
+/// What a listener for QUIC is to clients: a `quinn_proto::crypto::ServerConfig`.
+pub struct QuicServer {
+    certificates: Arc<dyn Certificates>,
+    /// The listener's name.
+    frontend: String,
+    /// Whether JA3 is wanted at that moment.
+    wants_ja3: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Has the keys of first packets, which are nobody's.
+    first: QuicServerConfig,
+    suite: Suite,
+}
+
+impl QuicServer {
+    /// Shows the certificates of the listener `frontend`.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub fn new(
+        certificates: Arc<dyn Certificates>,
+        frontend: &str,
+        wants_ja3: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        let no_suite = || Error::new(ErrorKind::Internal, "no cipher suite for the first packets");
+        let suite = cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
+        let suite = suite.ok_or_else(no_suite)?;
+        let nobody = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(Nobody));
+        let first = QuicServerConfig::with_initial(Arc::new(nobody), suite).map_err(|_| no_suite())?;
+        Ok(QuicServer { certificates, frontend: frontend.to_owned(), wants_ja3: Box::new(wants_ja3), first, suite })
+    }
+
+    /// Who we are to a client that asks for that name.
+    fn find(&self, name: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
+        let found = self.certificates.find(&self.frontend, name);
+        if let Some(name) = name {
+            wanted::of_this_process().look(name, found.as_ref().map_or(&[][..], |server| &server.leaf()[..]));
+        }
+        found
+    }
+}
+
+impl fmt::Debug for QuicServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuicServer").field("frontend", &self.frontend).finish_non_exhaustive()
+    }
+}
+
+/// Shows no certificate: sessions have settings of their own.
+#[derive(Debug)]
+struct Nobody;
+
+impl ResolvesServerCert for Nobody {
+    fn resolve(&self, _: RustlsHello<'_>) -> Option<Arc<CertifiedKey>> {
+        None
+    }
+}
+
+/// RFC 9000 alone; quinn asks [`QuicServerConfig`] first, which knows drafts, too, but endpoints offer none of them.
+const VERSION: Version = Version::V1;
+
+impl crypto::ServerConfig for QuicServer {
+    fn initial_keys(&self, version: u32, dst_cid: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
+        self.first.initial_keys(version, dst_cid)
+    }
+
+    fn retry_tag(&self, version: u32, orig_dst_cid: &ConnectionId, packet: &[u8]) -> [u8; 16] {
+        self.first.retry_tag(version, orig_dst_cid, packet)
+    }
+
+    fn start_session(self: Arc<Self>, _: u32, params: &TransportParameters) -> Box<dyn crypto::Session> {
+        let mut ours = Vec::new();
+        params.write(&mut ours);
+        Box::new(Session { state: State::Hello { came: Vec::new(), ours }, server: self, next: None, is_told: false })
+    }
+}
+
+/// One handshake, and the keys afterwards.
+struct Session {
+    state: State,
+    server: Arc<QuicServer>,
+    /// Secrets of the next key update.
+    next: Option<Secrets>,
+    /// That something is known of the client was said.
+    is_told: bool,
+}
+
+enum State {
+    /// The hello isn't whole; our transport parameters wait for it.
+    Hello { came: Vec<u8>, ours: Vec<u8> },
+    /// rustls has it.
+    Begun(Box<Begun>),
+}
+
+struct Begun {
+    connection: ServerConnection,
+    own_leaf: Arc<[u8]>,
+    sni: Option<Box<str>>,
+    hello: Outline,
+}
+
+fn refuse(alert: AlertDescription, reason: impl Into<String>) -> TransportError {
+    TransportError { code: TransportErrorCode::crypto(alert.into()), frame: None, reason: reason.into() }
+}
+
+/// A whole hello, if it is one.
+fn whole_hello(came: &[u8]) -> Result<Option<&[u8]>, TransportError> {
+    let Some((&[kind, a, b, c], body)) = came.split_first_chunk::<MESSAGE_HEADER>() else { return Ok(None) };
+    if kind != CLIENT_HELLO {
+        return Err(refuse(AlertDescription::UnexpectedMessage, "the first message is no ClientHello"));
+    }
+    let len = u32::from_be_bytes([0, a, b, c]) as usize;
+    if len > MAX_HELLO_BYTES {
+        return Err(refuse(AlertDescription::DecodeError, "the ClientHello is too long"));
+    }
+    Ok(body.get(..len))
+}
+
+impl Session {
+    /// Begins the handshake once the hello is whole.
+    fn begin(&mut self, buf: &[u8]) -> Result<(), TransportError> {
+        let State::Hello { came, ours } = &mut self.state else { return Ok(()) };
+        came.extend_from_slice(buf);
+        let Some(hello) = whole_hello(came)? else { return Ok(()) };
+        let hello =
+            ClientHello::parse(hello).map_err(|error| refuse(AlertDescription::DecodeError, error.to_string()))?;
+        let sni = hello.server_name();
+        let own = self.server.find(sni.map(str::to_ascii_lowercase).as_deref()).map_err(|error| match error {
+            NoCertificate::Broken(_) => refuse(AlertDescription::InternalError, error.to_string()),
+            _ => refuse(AlertDescription::UnrecognisedName, error.to_string()),
+        })?;
+        let connection = ServerConnection::new(own.quic_config().clone(), VERSION, std::mem::take(ours))
+            .map_err(|error| refuse(AlertDescription::ProtocolVersion, error.to_string()))?;
+        let (own_leaf, sni) = (own.leaf().clone(), sni.map(Into::into));
+        let mut begun = Box::new(Begun { connection, own_leaf, sni, hello: Outline::new(&hello) });
+        let read = begun.read(came);
+        self.state = State::Begun(begun);
+        read
+    }
+
+    fn begun(&self) -> Option<&Begun> {
+        match &self.state {
+            State::Begun(begun) => Some(begun),
+            State::Hello { .. } => None,
+        }
+    }
+
+    fn begun_mut(&mut self) -> Option<&mut Begun> {
+        match &mut self.state {
+            State::Begun(begun) => Some(begun),
+            State::Hello { .. } => None,
+        }
+    }
+}
+
+impl Begun {
+    fn read(&mut self, message: &[u8]) -> Result<(), TransportError> {
+        self.connection.read_hs(message).map_err(|error| {
+            refuse(self.connection.alert().unwrap_or(AlertDescription::InternalError), error.to_string())
+        })
+    }
+
+    /// What was agreed on, once that is known.
+    fn info(&self, with_ja3: bool) -> Option<Info> {
+        let info = handshake::info_of(&self.connection, self.sni.clone(), Some(self.own_leaf.clone())).ok()?;
+        let fingerprint = Some(Box::new(Fingerprint::new(&self.hello, with_ja3)));
+        Some(Info { fingerprint, ..info })
+    }
+}
+
+impl crypto::Session for Session {
+    fn initial_keys(&self, dst_cid: &ConnectionId, side: Side) -> Keys {
+        let side = if side.is_server() { rustls::Side::Server } else { rustls::Side::Client };
+        keys(self.server.suite.keys(dst_cid, side, VERSION))
+    }
+
+    /// An [`Info`].
+    fn handshake_data(&self) -> Option<Box<dyn Any>> {
+        self.begun()?.info((self.server.wants_ja3)()).map(|info| Box::new(info) as Box<dyn Any>)
+    }
+
+    /// It is in the [`Info`].
+    fn peer_identity(&self) -> Option<Box<dyn Any>> {
+        None
+    }
+
+    /// There is no early data.
+    fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
+        None
+    }
+
+    fn early_data_accepted(&self) -> Option<bool> {
+        None
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.begun().is_none_or(|begun| begun.connection.is_handshaking())
+    }
+
+    fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
+        match &mut self.state {
+            State::Hello { .. } => self.begin(buf)?,
+            State::Begun(begun) => begun.read(buf)?,
+        }
+        if !self.is_told && self.begun().is_some_and(|begun| begun.connection.alpn_protocol().is_some()) {
+            self.is_told = true;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
+        let Some(theirs) = self.begun().and_then(|begun| begun.connection.quic_transport_parameters()) else {
+            return Ok(None);
+        };
+        TransportParameters::read(Side::Server, &mut Cursor::new(theirs)).map(Some).map_err(TransportError::from)
+    }
+
+    fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
+        match self.begun_mut()?.connection.write_hs(buf)? {
+            KeyChange::Handshake { keys: agreed } => Some(keys(agreed)),
+            KeyChange::OneRtt { keys: agreed, next } => {
+                self.next = Some(next);
+                Some(keys(agreed))
+            }
+        }
+    }
+
+    fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
+        let keys = self.next.as_mut()?.next_packet_keys();
+        Some(KeyPair { local: Box::new(keys.local), remote: Box::new(keys.remote) })
+    }
+
+    /// Only clients get them.
+    fn is_valid_retry(&self, _: &ConnectionId, _: &[u8], _: &[u8]) -> bool {
+        false
+    }
+
+    /// Nothing here is derived from a session.
+    fn export_keying_material(&self, _: &mut [u8], _: &[u8], _: &[u8]) -> Result<(), ExportKeyingMaterialError> {
+        Err(ExportKeyingMaterialError)
+    }
+}
+
+fn keys(keys: rustls::quic::Keys) -> Keys {
+    Keys {
+        header: KeyPair { local: Box::new(keys.local.header), remote: Box::new(keys.remote.header) },
+        packet: KeyPair { local: Box::new(keys.local.packet), remote: Box::new(keys.remote.packet) },
+    }
+}
+
+/// Why a handshake failed that ended with this alert: ours, or the client's.
+pub fn failure(alert: u8, is_ours: bool, reason: &str) -> Error {
+    if !is_ours {
+        return crate::error::from_alert(alert);
+    }
+    let kind = match AlertDescription::from(alert) {
+        AlertDescription::ProtocolVersion => ErrorKind::Version,
+        AlertDescription::HandshakeFailure
+        | AlertDescription::InsufficientSecurity
+        | AlertDescription::NoApplicationProtocol => ErrorKind::Parameters,
+        AlertDescription::UnrecognisedName => ErrorKind::Name,
+        AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateExpired
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::CertificateRequired
+        | AlertDescription::UnknownCA => ErrorKind::Certificate,
+        AlertDescription::DecryptError | AlertDescription::BadRecordMac => ErrorKind::Decrypt,
+        AlertDescription::InternalError => ErrorKind::Internal,
+        _ => ErrorKind::Protocol,
+    };
+    Error::new(kind, reason)
+}
+
+/// The secrets that a fleet of workers has in common, by which it knows addresses and connections again.
+pub struct QuicKeys {
+    /// Makes the tokens of stateless resets.
+    pub reset: Arc<dyn crypto::HmacKey>,
+    /// Seals the tokens that validate addresses.
+    pub token: Arc<dyn crypto::HandshakeTokenKey>,
+}
+
+impl QuicKeys {
+    /// Of one secret.
+    pub fn new(secret: &[u8; 32]) -> Self {
+        let derive = |label: &[u8]| {
+            let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
+            ring::hmac::sign(&key, label)
+        };
+        let reset = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, derive(b"stateless reset").as_ref());
+        let token = ring::hkdf::Salt::new(ring::hkdf::HKDF_SHA256, &[]).extract(derive(b"address token").as_ref());
+        QuicKeys { reset: Arc::new(reset), token: Arc::new(token) }
+    }
+}
+
+impl fmt::Debug for QuicKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("QuicKeys(..)")
+    }
+}
