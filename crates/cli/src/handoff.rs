@@ -14,7 +14,7 @@ use crate::client::quote;
 use crate::words::split;
 
 /// Version of the form; any change counts it up.
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
 /// What the message begins with.
 const MAGIC: &str = "LACQUER-HANDOFF";
 /// The longest message.
@@ -27,20 +27,24 @@ pub struct Transport {
     pub has_proxy_header: bool,
     /// TLS.
     pub is_tls: bool,
+    /// QUIC, which has TLS in it: the sockets are UDP's.
+    pub is_quic: bool,
 }
 
 impl Transport {
     /// HTTP at once.
-    pub const HTTP: Transport = Transport { has_proxy_header: false, is_tls: false };
+    pub const HTTP: Transport = Transport { has_proxy_header: false, is_tls: false, is_quic: false };
     /// A PROXY header, then HTTP.
-    pub const PROXY: Transport = Transport { has_proxy_header: true, is_tls: false };
+    pub const PROXY: Transport = Transport { has_proxy_header: true, ..Self::HTTP };
     /// HTTP over TLS.
-    pub const HTTPS: Transport = Transport { has_proxy_header: false, is_tls: true };
+    pub const HTTPS: Transport = Transport { is_tls: true, ..Self::HTTP };
     /// A PROXY header, then HTTP over TLS.
-    pub const PROXY_HTTPS: Transport = Transport { has_proxy_header: true, is_tls: true };
+    pub const PROXY_HTTPS: Transport = Transport { has_proxy_header: true, ..Self::HTTPS };
+    /// HTTP/3 over QUIC.
+    pub const QUIC: Transport = Transport { is_quic: true, ..Self::HTTPS };
 
     /// All there are.
-    pub const ALL: [Transport; 4] = [Self::HTTP, Self::PROXY, Self::HTTPS, Self::PROXY_HTTPS];
+    pub const ALL: [Transport; 5] = [Self::HTTP, Self::PROXY, Self::HTTPS, Self::PROXY_HTTPS, Self::QUIC];
 }
 
 /// A listening socket. Several members of one address (SO_REUSEPORT) follow each other with the same name and address.
@@ -115,6 +119,49 @@ impl Secret {
     }
 }
 
+/// What a worker is to clients of QUIC. Of each address there are two sets of sockets, for two workers of which one takes the other's
+/// place (`sys::udp::Steering`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quic {
+    /// The manager's, from which keys are made: the same for all workers.
+    pub secret: [u8; 32],
+    /// In its connections' ids.
+    pub life: u16,
+    /// Which set of sockets it has: 0 or 1.
+    pub set: u8,
+    /// The life of a worker that still has connections, on the other set.
+    pub former: Option<u16>,
+}
+
+impl Quic {
+    /// Before the first worker.
+    pub fn new(secret: [u8; 32]) -> Self {
+        Quic { secret, life: 0, set: 0, former: None }
+    }
+
+    /// For the next worker, beside the present one or after it.
+    pub fn begin_worker(&mut self, is_beside: bool) {
+        self.former = is_beside.then_some(self.life);
+        self.set ^= u8::from(is_beside);
+        self.life = self.life.wrapping_add(1);
+    }
+
+    /// As words of a line.
+    pub fn words(&self) -> [Vec<u8>; 4] {
+        let former = self.former.map_or_else(String::new, |life| life.to_string());
+        let rest = [self.life.to_string(), self.set.to_string(), former];
+        let [life, set, former] = rest.map(String::into_bytes);
+        [self.secret.to_vec(), life, set, former]
+    }
+
+    /// Reads [`Quic::words`].
+    pub fn read(words: &[Vec<u8>]) -> Option<Self> {
+        let [secret, life, set, former] = words else { return None };
+        let set = number(set).filter(|set| *set < 2)?;
+        Some(Quic { secret: secret.as_slice().try_into().ok()?, life: number(life)?, set, former: optional(former)? })
+    }
+}
+
 /// Everything a worker needs to know before it accepts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkerStart {
@@ -148,6 +195,8 @@ pub struct WorkerStart {
     pub ticket_keys_fd: Option<i32>,
     /// Socket over which later ones come.
     pub secrets_fd: Option<i32>,
+    /// What it is to clients of QUIC, if there is a listener for it.
+    pub quic: Option<Quic>,
     /// Process id of the manager; a worker whose parent is another drains and exits.
     pub manager_pid: u32,
     /// When the manager started, since 1970.
@@ -182,6 +231,7 @@ impl Default for WorkerStart {
             certificates_fd: None,
             ticket_keys_fd: None,
             secrets_fd: None,
+            quic: None,
             manager_pid: 0,
             manager_start: Duration::ZERO,
             user: None,
@@ -272,6 +322,9 @@ impl WorkerStart {
                 put(&mut body, key, &[fd.to_string().as_bytes()]);
             }
         }
+        if let Some(quic) = &self.quic {
+            put(&mut body, "quic", &quic.words().each_ref().map(Vec::as_slice));
+        }
         for fd in &self.sentinel_fds {
             put(&mut body, "sentinel_fd", &[fd.to_string().as_bytes()]);
         }
@@ -348,6 +401,7 @@ impl WorkerStart {
             b"certificates_fd" => one.and_then(number).map(|n| self.certificates_fd = Some(n)),
             b"ticket_keys_fd" => one.and_then(number).map(|n| self.ticket_keys_fd = Some(n)),
             b"secrets_fd" => one.and_then(number).map(|n| self.secrets_fd = Some(n)),
+            b"quic" => Quic::read(values).map(|quic| self.quic = Some(quic)),
             b"manager_pid" => one.and_then(number).map(|n| self.manager_pid = n),
             b"manager_start" => one.and_then(number).map(|n| self.manager_start = Duration::from_nanos(n)),
             b"user" => one.and_then(text).map(|t| self.user = Some(t)),
@@ -429,6 +483,7 @@ fn disk(words: &[Vec<u8>]) -> Option<DiskStart> {
 
 fn transport_word(transport: Transport) -> &'static [u8] {
     match (transport.has_proxy_header, transport.is_tls) {
+        _ if transport.is_quic => b"QUIC",
         (false, false) => b"HTTP/1",
         (true, false) => b"PROXY",
         (false, true) => b"TLS",
@@ -536,6 +591,7 @@ mod tests {
             successor_fd: Some(15),
             certificates_fd: Some(17),
             ticket_keys_fd: Some(18),
+            quic: Some(Quic { secret: [0x20; 32], life: 7, set: 1, former: Some(6) }),
             secrets_fd: Some(19),
             manager_pid: 77,
             manager_start: Duration::new(1, 5),
@@ -564,8 +620,8 @@ mod tests {
         assert_eq!(WorkerStart::decode(b"ping\n"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"x"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 7 0\n"), Err(HandoffError::Version("7".into())));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 9 99999999999\n"), Err(HandoffError::TooLong));
-        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 9 8\nnew \"1\"\n");
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 10 99999999999\n"), Err(HandoffError::TooLong));
+        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 10 8\nnew \"1\"\n");
         assert_eq!(unknown, Err(HandoffError::Line("new \\\"1\\\"".into())));
     }
 

@@ -22,12 +22,18 @@ use crate::shared::Engine;
 pub struct ListenerInfo {
     /// The name in `-a name=address`: `a0`.
     pub name: String,
-    /// What stands for it in the session's Begin record: `HTTP/1`, `PROXY`, `TLS`.
+    /// What stands for it in the session's Begin record: `HTTP/1`, `PROXY`, `TLS`, `QUIC`.
     pub transport: &'static str,
     /// Whether a connection begins with a PROXY header.
     pub has_proxy_header: bool,
     /// Whether TLS follows.
     pub is_tls: bool,
+    /// Whether it is QUIC's.
+    pub is_quic: bool,
+    /// Whose certificates its clients get: its own name, or with QUIC that of the listener for TLS at the same port.
+    pub frontend: String,
+    /// The port of a listener for HTTP/3 that its clients may use instead.
+    pub h3_port: Option<u16>,
     /// Where it listens as `local.endpoint` shows it: `127.0.0.1:80`, `/path`.
     pub endpoint: String,
     /// Whether it is a unix socket.

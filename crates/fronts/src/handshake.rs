@@ -18,7 +18,7 @@ use tls::{ClientPolicy, Handshake, Info, NoCertificate, Server};
 
 use crate::conn::Conn;
 
-mod report;
+pub(crate) mod report;
 
 /// What is read at once: most hellos are shorter.
 const READ: usize = 2048;
@@ -39,6 +39,11 @@ pub(crate) struct InProgress {
 }
 
 impl InProgress {
+    /// How many there are.
+    pub(crate) fn count() -> u32 {
+        IN_PROGRESS.get().0
+    }
+
     pub(crate) fn begin() -> Result<Self, Failure> {
         IN_PROGRESS.with(|all| {
             let (count, bytes) = all.get();
@@ -202,7 +207,7 @@ fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, Failure> {
 
 /// The certificate for a name; that there is none is noted where certificates are got on demand.
 fn find(sess: &Sess, name: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
-    let found = sess.engine.certificates.find(&sess.listener.name, name);
+    let found = sess.engine.certificates.find(&sess.listener.frontend, name);
     if let Some(name) = name {
         tls::wanted::of_this_process().look(name, found.as_ref().map_or(&[][..], |server| &server.leaf()[..]));
     }

@@ -5,6 +5,7 @@
 mod buffers;
 mod conn;
 mod h1;
+pub mod h3;
 mod handshake;
 mod output;
 mod pace;

@@ -166,7 +166,9 @@ impl Manager {
 
     /// What listeners can answer, the better first: a CA asks for http-01 at port 80 and for tls-alpn-01 at port 443.
     fn challenge_kinds(&self, settings: &Settings) -> Vec<Kind> {
-        let has = |is_tls: bool| self.listeners.iter().any(|l| l.transport.is_tls == is_tls && port(l).is_some());
+        let has = |is_tls: bool| {
+            self.listeners.iter().any(|l| l.transport.is_tls == is_tls && !l.transport.is_quic && port(l).is_some())
+        };
         let at_80 = self.listeners.iter().any(|l| !l.transport.is_tls && port(l) == Some(80));
         let mut kinds = Vec::new();
         kinds.extend(has(false).then_some(Kind::Http01));

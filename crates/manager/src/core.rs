@@ -97,6 +97,8 @@ pub struct Manager {
     pub(crate) sessions: Vec<Session>,
     pub(crate) timers: Timers,
     pub(crate) restarts: u32,
+    /// What the present worker is to clients of QUIC, if there is a listener for it.
+    pub(crate) quic: Option<cli::handoff::Quic>,
     pub(crate) remove_workdir: bool,
     /// On the way out: nothing is made ready for another worker.
     pub(crate) ending: bool,

@@ -47,6 +47,7 @@ pub(crate) fn gather(
         certificates_fd: manager.certs.file().map(AsRawFd::as_raw_fd),
         ticket_keys_fd: manager.ticket_keys.file().map(AsRawFd::as_raw_fd),
         secrets_fd: secrets.map(AsRawFd::as_raw_fd),
+        quic: manager.quic,
         manager_pid: std::process::id(),
         manager_start: Duration::from_secs_f64(manager.clock.real().0 - manager.now().since(manager.timers.started)),
         user,

@@ -129,6 +129,9 @@ impl Manager {
         let (sentinels, held): (Vec<OwnedFd>, Vec<OwnedFd>) = pipes.into_iter().unzip();
         let secrets = self.secrets_end()?;
         let held_numbers = held.iter().map(AsRawFd::as_raw_fd).collect();
+        if let Some(quic) = &mut self.quic {
+            quic.begin_worker(ends.former.is_some());
+        }
         let start =
             handover::gather(self, theirs.as_raw_fd(), panic.as_raw_fd(), held_numbers, &ends, secrets.as_ref());
         let mut arguments = std::env::args_os();

@@ -62,7 +62,7 @@ impl Listener {
     pub fn reopen(&mut self, jail: &Jail) -> io::Result<()> {
         let members = std::mem::take(&mut self.sockets).len().max(1);
         self.sockets = jail.privileged(|| match &self.address {
-            Name::Inet(address) => sock::bind_tcp_group(*address, members),
+            Name::Inet(address) => bind_group(*address, members, self.transport),
             Name::Unix(path) => bind_path(path, self.permissions).map(|socket| vec![socket]),
         })?;
         Ok(())
@@ -73,9 +73,23 @@ impl Listener {
         if self.sockets.is_empty() {
             self.reopen(jail)?;
         }
+        if self.transport.is_quic {
+            return Ok(());
+        }
         self.sockets.iter().try_for_each(|socket| sock::listen(socket, depth))
     }
 }
+
+/// Sockets for TCP, or for QUIC's datagrams.
+fn bind_group(address: SocketAddr, members: usize, transport: Transport) -> io::Result<Vec<OwnedFd>> {
+    match transport.is_quic {
+        true => sys::udp::bind_steered(address, members.min(MAX_QUIC_MEMBERS)),
+        false => sock::bind_tcp_group(address, members),
+    }
+}
+
+/// Sockets among which the first byte of a connection's id can choose, and leave something to chance.
+const MAX_QUIC_MEMBERS: usize = 128;
 
 fn bind_path(path: &Path, permissions: Permissions) -> io::Result<OwnedFd> {
     let Permissions { user, group, mode } = permissions;
@@ -104,7 +118,14 @@ pub fn parse(spec: &str, unnamed: &mut u32) -> Result<ListenArg, Fatal> {
         }
     }
     let says = |said: Protocol| protocols.contains(&said);
-    let transport = Transport { has_proxy_header: says(Protocol::Proxy), is_tls: says(Protocol::Https) };
+    if says(Protocol::Quic) && endpoint.starts_with('/') {
+        return argument(format!("QUIC needs UDP, not a Unix domain socket in -a ({endpoint})"));
+    }
+    let transport = Transport {
+        has_proxy_header: says(Protocol::Proxy),
+        is_tls: says(Protocol::Https) || says(Protocol::Quic),
+        is_quic: says(Protocol::Quic),
+    };
     Ok(ListenArg { name, endpoint, transport, permissions })
 }
 
@@ -114,6 +135,7 @@ enum Protocol {
     Http,
     Proxy,
     Https,
+    Quic,
 }
 
 /// One, or PROXY and HTTPS in any order: the header comes first.
@@ -122,6 +144,7 @@ fn add_protocol(protocols: &mut Vec<Protocol>, word: &str) -> Result<(), Fatal> 
         "http" => Protocol::Http,
         "proxy" => Protocol::Proxy,
         "https" | "tls" => Protocol::Https,
+        "quic" => Protocol::Quic,
         _ if protocols.is_empty() => return argument(format!("Unknown protocol '{word}'")),
         _ => return argument(format!("Too many protocol sub-args in -a ({word})")),
     };
@@ -217,10 +240,11 @@ fn bind_inet(
     jail: &Jail,
     open: &mut Vec<Listener>,
 ) -> Result<(), Fatal> {
-    if let Some(other) = open.iter().find(|l| l.address == Name::Inet(want)) {
+    let is_quic = arg.transport.is_quic;
+    if let Some(other) = open.iter().find(|l| l.address == Name::Inet(want) && l.transport.is_quic == is_quic) {
         return argument(format!("-a arguments {} and {} have same address", other.endpoint, arg.endpoint));
     }
-    let sockets = match jail.privileged(|| sock::bind_tcp_group(want, members)) {
+    let sockets = match jail.privileged(|| bind_group(want, members, arg.transport)) {
         Ok(sockets) => sockets,
         // A name may resolve to IPv6 on a machine without it.
         Err(e) if e.raw_os_error() == Some(sock::NO_SUCH_FAMILY) => return Ok(()),
@@ -371,6 +395,10 @@ mod tests {
         let transport = |spec: &str| parse(spec, &mut 0).unwrap().transport;
         assert_eq!(transport(":443,https"), Transport::HTTPS);
         assert_eq!(transport("/run/l.sock,TLS,mode=600"), Transport::HTTPS);
+        assert_eq!(transport(":443,quic"), Transport::QUIC);
+        refused("h:443,quic,https", "Too many protocol sub-args in -a (https)");
+        refused("h:443,proxy,quic", "Too many protocol sub-args in -a (quic)");
+        refused("/s,quic", "QUIC needs UDP, not a Unix domain socket in -a (/s)");
         assert_eq!(transport(":443,proxy,https"), Transport::PROXY_HTTPS);
         assert_eq!(transport(":443,HTTPS,PROXY"), Transport::PROXY_HTTPS);
         refused("h:443,https,http", "Too many protocol sub-args in -a (http)");

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use base::clock::{Clock, Mono};
+use cli::handoff::Quic;
 use sys::daemon::Daemon;
 use sys::pidfile::{PidFile, PidFileError};
 use sys::process::Executable;
@@ -152,6 +153,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         }
     };
     let (certs, ticket_keys) = certificates(todo.tls.as_ref(), &listeners, &params, &jail, clock.mono())?;
+    let quic = quic(&listeners)?;
     let identity = options.identity.clone().filter(|i| !i.is_empty()).unwrap_or_else(sys::process::host_name);
     let vident = format!("{},-j{}{}", platform(), jail.name(), stores.idents());
     let now = clock.mono();
@@ -189,6 +191,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         sessions: Vec::new(),
         timers: Timers::new(now),
         restarts: 0,
+        quic,
         remove_workdir,
         ending: false,
         upgrade: Default::default(),
@@ -233,6 +236,16 @@ fn certificates(
     jail.forbid_cores().or_else(|e| argument(format!("Cannot forbid cores: {}", errno_text(&e))))?;
     let ticket_keys = TicketKeys::begin(config.and_then(Config::ticket_keys), now, jail).map_err(failed)?;
     Ok((certs, ticket_keys))
+}
+
+/// What workers are to clients of QUIC, if there is a listener for it.
+fn quic(listeners: &[listen::Listener]) -> Result<Option<Quic>, Fatal> {
+    if !listeners.iter().any(|listener| listener.transport.is_quic) {
+        return Ok(None);
+    }
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).or_else(|e| argument(format!("No random numbers: {e}")))?;
+    Ok(Some(Quic::new(secret)))
 }
 
 fn platform() -> String {

@@ -148,6 +148,9 @@ impl World {
             transport: "HTTP/1",
             has_proxy_header: false,
             is_tls: false,
+            is_quic: false,
+            frontend: "a0".into(),
+            h3_port: None,
             endpoint: "10.0.0.2:80".into(),
             is_unix: false,
         };

@@ -18,7 +18,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{AlertDescription, ServerConfig};
 
 use crate::hello::{ClientHello, Fingerprint, Outline};
-use crate::{Certificates, Error, ErrorKind, Info, NoCertificate, Server, handshake, wanted};
+use crate::{Certificates, ClientPolicy, Error, ErrorKind, Info, NoCertificate, Server, handshake, wanted};
 
 /// What a handshake message begins with: its type and its length.
 const MESSAGE_HEADER: usize = 4;
@@ -124,6 +124,7 @@ enum State {
 struct Begun {
     connection: ServerConnection,
     own_leaf: Arc<[u8]>,
+    clients: Option<ClientPolicy>,
     sni: Option<Box<str>>,
     hello: Outline,
 }
@@ -161,7 +162,8 @@ impl Session {
         let connection = ServerConnection::new(own.quic_config().clone(), VERSION, std::mem::take(ours))
             .map_err(|error| refuse(AlertDescription::ProtocolVersion, error.to_string()))?;
         let (own_leaf, sni) = (own.leaf().clone(), sni.map(Into::into));
-        let mut begun = Box::new(Begun { connection, own_leaf, sni, hello: Outline::new(&hello) });
+        let hello = Outline::new(&hello);
+        let mut begun = Box::new(Begun { connection, own_leaf, clients: own.clients(), sni, hello });
         let read = begun.read(came);
         self.state = State::Begun(begun);
         read
@@ -193,7 +195,7 @@ impl Begun {
     fn info(&self, with_ja3: bool) -> Option<Info> {
         let info = handshake::info_of(&self.connection, self.sni.clone(), Some(self.own_leaf.clone())).ok()?;
         let fingerprint = Some(Box::new(Fingerprint::new(&self.hello, with_ja3)));
-        Some(Info { fingerprint, ..info })
+        Some(Info { fingerprint, clients: self.clients, ..info })
     }
 }
 

@@ -73,7 +73,12 @@ impl Drain {
 impl Acceptor<'_> {
     /// The next connection; `None` when no more are to be taken.
     pub async fn next(&self, listener: &Listener, engine: &Engine, is_known: &mut bool) -> Option<Accept> {
-        let mut accept = pin!(listener.accept());
+        self.or_drain(listener.accept(), engine, is_known).await
+    }
+
+    /// What comes of `accept`; `None` when no more are to be taken.
+    pub async fn or_drain<F: Future>(&self, accept: F, engine: &Engine, is_known: &mut bool) -> Option<F::Output> {
+        let mut accept = pin!(accept);
         std::future::poll_fn(|cx| {
             if !*is_known {
                 // A task's waker stays the same, so once is enough.

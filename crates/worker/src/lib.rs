@@ -14,6 +14,7 @@ mod memory;
 mod panic;
 mod pools;
 mod profile;
+mod quic;
 mod relay;
 mod secrets;
 mod serving;

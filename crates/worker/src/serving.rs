@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cli::handoff::{Transport, WorkerStart};
+use cli::handoff::{Listener, Transport, WorkerStart};
 use engine::ListenerInfo;
-use net::{Accept, Address, Listener};
+use net::{Accept, Address};
 use parking_lot::Mutex;
 
 use crate::startup::Worker;
@@ -28,6 +28,8 @@ const STACK_BYTES: usize = 8 << 20;
 pub struct Socket {
     pub info: Arc<ListenerInfo>,
     pub fd: OwnedFd,
+    /// Its number among those of its address, and how many there are.
+    pub member: (usize, usize),
 }
 
 /// Takes over the sockets.
@@ -35,26 +37,46 @@ pub fn adopt(start: &WorkerStart) -> Result<Vec<Socket>, String> {
     let mut infos: HashMap<String, Arc<ListenerInfo>> = HashMap::new();
     let mut sockets = Vec::new();
     for listener in &start.listeners {
-        let info = infos.entry(format!("{} {}", listener.name, listener.address)).or_insert_with(|| {
-            let endpoint = if listener.is_uds { listener.address.clone() } else { listener.address.replace(' ', ":") };
+        let Listener { name, address, transport, is_uds, .. } = listener;
+        let info = infos.entry(format!("{name} {address}")).or_insert_with(|| {
+            let endpoint = if *is_uds { address.clone() } else { address.replace(' ', ":") };
+            let other = at_the_same_port(listener, &start.listeners);
             Arc::new(ListenerInfo {
-                name: listener.name.clone(),
-                transport: transport_word(listener.transport),
-                has_proxy_header: listener.transport.has_proxy_header,
-                is_tls: listener.transport.is_tls,
+                name: name.clone(),
+                transport: transport_word(*transport),
+                has_proxy_header: transport.has_proxy_header,
+                is_tls: transport.is_tls,
+                is_quic: transport.is_quic,
+                frontend: other.filter(|_| transport.is_quic).map_or(name, |other| &other.name).clone(),
+                h3_port: other.filter(|other| other.transport.is_quic).and_then(port),
                 endpoint,
-                is_unix: listener.is_uds,
+                is_unix: *is_uds,
             })
         });
         let fd = sys::fd::inherit(listener.fd).map_err(|error| format!("listener {}: {error}", listener.name))?;
-        sockets.push(Socket { info: info.clone(), fd });
+        sockets.push(Socket { info: info.clone(), fd, member: (0, 1) });
     }
     Ok(sockets)
+}
+
+/// The listener for QUIC beside one for TLS, or that for TLS beside one for QUIC: who speaks HTTP/3 comes to the same name and port.
+fn at_the_same_port<'l>(listener: &Listener, all: &'l [Listener]) -> Option<&'l Listener> {
+    let is_candidate =
+        |other: &&Listener| other.transport.is_tls && other.transport.is_quic != listener.transport.is_quic;
+    let is_there = |other: &&Listener| port(other).is_some() && port(other) == port(listener);
+    let mut others = all.iter().filter(|_| listener.transport.is_tls).filter(is_candidate).filter(is_there);
+    let same_address = others.clone().find(|other| other.address == listener.address);
+    same_address.or_else(|| others.next())
+}
+
+fn port(listener: &Listener) -> Option<u16> {
+    listener.address.rsplit_once(' ').filter(|_| !listener.is_uds)?.1.parse().ok()
 }
 
 /// What a connection begins with.
 fn transport_word(transport: Transport) -> &'static str {
     match (transport.has_proxy_header, transport.is_tls) {
+        _ if transport.is_quic => "QUIC",
         (false, false) => "HTTP/1",
         (true, _) => "PROXY",
         (false, true) => "TLS",
@@ -67,12 +89,18 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     let threads = sys::cpu::usable().max(1);
     let mut shares: Vec<Vec<Socket>> = (0..threads).map(|_| Vec::new()).collect();
     for (name, members) in by_listener(sockets) {
+        if members[0].info.is_quic {
+            // Each has one endpoint: connections' ids name the socket.
+            let own = worker.quic.take(members)?;
+            own.into_iter().enumerate().for_each(|(n, member)| shares[n % threads].push(member));
+            continue;
+        }
         // Every member is accepted from; a listener with fewer members than threads is shared.
         let count = members.len().max(threads);
         for n in 0..count {
             let member = &members[n % members.len()];
             let fd = sys::fd::duplicate(member.fd.as_fd()).map_err(|error| format!("listener {name}: {error}"))?;
-            shares[n % threads].push(Socket { info: member.info.clone(), fd });
+            shares[n % threads].push(Socket { info: member.info.clone(), fd, member: member.member });
         }
     }
     for (number, share) in shares.into_iter().enumerate() {
@@ -117,7 +145,13 @@ fn by_listener(sockets: Vec<Socket>) -> Vec<(String, Vec<Socket>)> {
 
 async fn serve(worker: Arc<Worker>, share: Vec<Socket>, trim: Arc<rt::Notify>) {
     for socket in share {
-        match Listener::from_fd(socket.fd) {
+        if socket.info.is_quic {
+            if let Err(error) = crate::quic::listen(&worker, socket) {
+                eprintln!("listener: {error}");
+            }
+            continue;
+        }
+        match net::Listener::from_fd(socket.fd) {
             Ok(listener) => {
                 let params = worker.engine.params.load();
                 let keepalive = net::Keepalive {
@@ -146,7 +180,7 @@ async fn serve(worker: Arc<Worker>, share: Vec<Socket>, trim: Arc<rt::Notify>) {
 #[derive(Default)]
 pub struct ConnectionLimit(Mutex<HashMap<IpAddr, u32>>);
 
-async fn accept(worker: Arc<Worker>, listener: Listener, info: Arc<ListenerInfo>) {
+async fn accept(worker: Arc<Worker>, listener: net::Listener, info: Arc<ListenerInfo>) {
     let main = worker.engine.main;
     let acceptor = worker.drain.acceptor();
     let mut is_known = false;
@@ -184,50 +218,58 @@ async fn accept(worker: Arc<Worker>, listener: Listener, info: Arc<ListenerInfo>
 }
 
 fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accepted) {
-    let engine = worker.engine.clone();
-    let main = engine.main;
-    main.sess_conn.inc();
-    let params = engine.params.load();
-    let open = engine.sessions.fetch_add(1, Ordering::Relaxed) + 1;
-    if params.max_sessions > 0 && open > i64::from(params.max_sessions) {
-        engine.sessions.fetch_sub(1, Ordering::Relaxed);
-        main.sess_limited.inc();
-        main.sess_dropped.inc();
-        return;
-    }
-    let network = match accepted.peer {
-        Address::Inet(addr) if params.max_sessions_per_ip > 0 && !info.is_unix => {
-            Some(network_of(addr.ip(), params.max_sessions_ipv4_prefix, params.max_sessions_ipv6_prefix))
-        }
-        Address::Inet(_) | Address::Unix => None,
-    };
-    if let Some(network) = network {
-        let mut crowd = worker.crowd.0.lock();
-        let count = crowd.entry(network).or_insert(0);
-        if *count >= params.max_sessions_per_ip {
-            drop(crowd);
-            engine.sessions.fetch_sub(1, Ordering::Relaxed);
-            main.sess_limited_ip.inc();
-            main.sess_dropped.inc();
-            return;
-        }
-        *count += 1;
-    }
-    let place = ConnectionSlot { engine: engine.clone(), network, crowd: worker.crowd.clone() };
-    let info = info.clone();
+    let Some(slot) = ConnectionSlot::take(worker, info, accepted.peer) else { return };
+    let (engine, info) = (worker.engine.clone(), info.clone());
     let accepted = fronts::Accepted { stream: accepted.stream, peer: accepted.peer, local: accepted.local };
-    let open = engine::current::open(engine::current::TransactionKind::Session);
     rt::spawn(async move {
-        let (_place, _open) = (place, open);
+        let _slot = slot;
         fronts::serve(engine, info, accepted).await;
     });
 }
 
 /// A connection's place in the counts.
-struct ConnectionSlot {
+pub struct ConnectionSlot {
     engine: Arc<engine::Engine>,
     network: Option<IpAddr>,
     crowd: Arc<ConnectionLimit>,
+    _open: engine::current::OpenTransaction,
+}
+
+impl ConnectionSlot {
+    /// Counts a connection; nothing if there are too many already.
+    pub fn take(worker: &Arc<Worker>, info: &ListenerInfo, peer: Address) -> Option<Self> {
+        let engine = worker.engine.clone();
+        let main = engine.main;
+        main.sess_conn.inc();
+        let params = engine.params.load();
+        let open = engine.sessions.fetch_add(1, Ordering::Relaxed) + 1;
+        if params.max_sessions > 0 && open > i64::from(params.max_sessions) {
+            engine.sessions.fetch_sub(1, Ordering::Relaxed);
+            main.sess_limited.inc();
+            main.sess_dropped.inc();
+            return None;
+        }
+        let network = match peer {
+            Address::Inet(addr) if params.max_sessions_per_ip > 0 && !info.is_unix => {
+                Some(network_of(addr.ip(), params.max_sessions_ipv4_prefix, params.max_sessions_ipv6_prefix))
+            }
+            Address::Inet(_) | Address::Unix => None,
+        };
+        if let Some(network) = network {
+            let mut crowd = worker.crowd.0.lock();
+            let count = crowd.entry(network).or_insert(0);
+            if *count >= params.max_sessions_per_ip {
+                drop(crowd);
+                engine.sessions.fetch_sub(1, Ordering::Relaxed);
+                main.sess_limited_ip.inc();
+                main.sess_dropped.inc();
+                return None;
+            }
+            *count += 1;
+        }
+        let open = engine::current::open(engine::current::TransactionKind::Session);
+        Some(ConnectionSlot { engine, network, crowd: worker.crowd.clone(), _open: open })
+    }
 }
 
 impl Drop for ConnectionSlot {

@@ -82,6 +82,8 @@ pub struct Worker {
     pub drain: crate::drain::Drain,
     /// Certificates and keys for tickets.
     pub secrets: crate::secrets::Secrets,
+    /// What it is to clients of QUIC.
+    pub quic: crate::quic::Quic,
     /// What it leaves to the one that takes its place.
     pub succession: crate::succession::Succession,
     /// The serving threads, for the watchdog and the drain.
@@ -174,6 +176,7 @@ impl Worker {
             accepting: AtomicBool::new(false),
             drain: Default::default(),
             secrets,
+            quic: crate::quic::Quic::new(&start),
             succession: Default::default(),
             seats: Mutex::default(),
             costs: costs.map(|set| &**Box::leak(Box::new(set))),

@@ -78,6 +78,7 @@ pub fn begin(worker: &Arc<Worker>) -> Result<(), String> {
     let heard = opened.and_then(|(relay, ear)| listen(worker, ear, Other::Successor).map(|()| relay));
     let relay = heard.inspect_err(|_| worker.disks.take_back())?;
     worker.engine.has_successor.store(true, Ordering::Relaxed);
+    worker.quic.share();
     if let Err(error) = worker.engine.cache.hand_over(Box::new(relay.clone())) {
         eprintln!("the journal of bans and purges can't be handed over: {error}");
     }
@@ -111,6 +112,7 @@ pub fn undo(worker: &Worker) -> bool {
         worker.engine.cache.take_back();
     }
     worker.engine.has_successor.store(false, Ordering::Relaxed);
+    worker.quic.own();
     was_begun
 }
 
@@ -201,6 +203,7 @@ fn attend(worker: &Worker, mut ear: Ear, other: Other) {
         // It wrote nothing any more since it had handed over.
         worker.disks.want_to_write();
         worker.disks.own();
+        worker.quic.own();
     }
     tables::counters::flush();
 }

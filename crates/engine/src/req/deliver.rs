@@ -60,6 +60,7 @@ impl Req {
         let age = self.engine().mono_of(self.log.last()).since(t_origin).max(0.0).floor();
         self.set_resp(names::AGE, &[dec(age as u64).as_bytes()]);
         self.set_resp(names::VIA, &[VIA.as_bytes()]);
+        self.announce_h3();
         if let Some(status) = self.cache_status(obj) {
             self.set_resp("Cache-Status", &[status.as_bytes()]);
         }
@@ -75,6 +76,16 @@ impl Req {
             self.engine().main.losthdr.inc();
         }
         Ok(())
+    }
+
+    /// Tells a client that HTTP/3 is spoken here (RFC 7838 3, RFC 9114 3.1.1).
+    pub(super) fn announce_h3(&mut self) {
+        let Some(port) = self.sess.listener.h3_port else { return };
+        let seconds = self.params.h3_alt_svc.as_secs();
+        if seconds > 0 && !self.esi.is_fragment() && !self.resp.has("Alt-Svc") {
+            let (port, seconds) = (dec(port.into()), dec(seconds));
+            self.set_resp("Alt-Svc", &[b"h3=\":", port.as_bytes(), b"\"; ma=", seconds.as_bytes()]);
+        }
     }
 
     /// The bytes that go out aren't those that the ETag stands for.

@@ -92,6 +92,9 @@ fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
         transport: "HTTP/1",
         has_proxy_header: false,
         is_tls: false,
+        is_quic: false,
+        frontend: "explain".into(),
+        h3_port: None,
         endpoint: "explain".into(),
         is_unix: false,
     };

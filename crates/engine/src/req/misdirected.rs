@@ -15,7 +15,7 @@ impl Req {
         let Some(held) = self.sess.tls.get().and_then(|info| info.clients) else { return false };
         let host = self.original.get(names::HOST).and_then(host_of);
         let is_its_own = self.restarts == 0 && !self.esi.is_fragment();
-        is_its_own && !self.engine().certificates.admits(&self.sess.listener.name, host, held)
+        is_its_own && !self.engine().certificates.admits(&self.sess.listener.frontend, host, held)
     }
 
     pub(super) async fn refuse_misdirected(&mut self, transport: &mut dyn Transport) -> Step {

@@ -56,6 +56,7 @@ impl Req {
         self.set_resp(names::DATE, &[&date::format(now)]);
         self.set_resp(names::SERVER, &[b"Varnish"]);
         self.set_resp(names::X_VARNISH, &[self.vxid.to_string().as_bytes()]);
+        self.announce_h3();
         if self.body.is_expected() {
             self.set_resp(names::CONNECTION, &[b"close"]);
         }

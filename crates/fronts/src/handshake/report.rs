@@ -16,7 +16,7 @@ use tls::{ErrorKind, Info, NoCertificate, Reason};
 use super::Failure;
 
 /// A handshake is done: what was agreed on, and who the client is.
-pub(super) fn done(sess: &Sess, info: &Info) {
+pub(crate) fn done(sess: &Sess, info: &Info) {
     let main = sess.engine.main;
     main.tls_handshakes.inc();
     if info.resumed {
@@ -43,7 +43,7 @@ fn agreed(info: &Info) -> String {
 }
 
 /// There is none, and the session ends.
-pub(super) fn failed(sess: &Sess, failure: &Failure) {
+pub(crate) fn failed(sess: &Sess, failure: &Failure) {
     let main = sess.engine.main;
     main.tls_fail.inc();
     counter(main, failure).inc();
@@ -136,7 +136,7 @@ pub(super) fn unwritten(sess: &Sess, fault: &WriteFault) {
 }
 
 /// What TLS carries can't be read any more, and the session ends.
-pub(super) fn broken(sess: &Sess, error: &tls::Error) {
+pub(crate) fn broken(sess: &Sess, error: &tls::Error) {
     let mut log = log(sess);
     log.put(Tag::Error, b"ssl:-1:SSL_ERROR_SSL");
     log.putf(Tag::Tls, format_args!("{}: {error}", of_kind(error.kind())));

@@ -6,6 +6,7 @@ use tables::counters::Main;
 use super::*;
 
 mod journal;
+mod quic;
 mod sealed;
 mod world;
 

@@ -73,6 +73,7 @@ impl Manager {
             total_deaths,
             recent_deaths: recent.map(|at| at.0).collect(),
             restarts: self.restarts,
+            quic: self.quic,
             exit_status: self.exit_status,
             secret: self.secret.clone(),
             secret_is_ours: self.secret_is_ours,

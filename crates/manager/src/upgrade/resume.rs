@@ -218,6 +218,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         sessions,
         timers: Timers { started: now.plus(-state.uptime), ..Timers::new(now) },
         restarts: state.restarts,
+        quic: state.quic,
         remove_workdir: false,
         ending: false,
         upgrade: Upgrade { program: state.program.clone(), relay, ..Upgrade::default() },

@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use cli::client::quote;
-use cli::handoff::Transport;
+use cli::handoff::{Quic, Transport};
 use cli::words::split;
 
 /// What the text begins with; any change of the lines counts the number up.
@@ -150,6 +150,8 @@ pub struct State {
     pub total_deaths: u64,
     pub recent_deaths: Vec<f64>,
     pub restarts: u32,
+    /// What the present worker is to clients of QUIC, if there is a listener for it.
+    pub quic: Option<Quic>,
     pub exit_status: i32,
     pub secret: Option<PathBuf>,
     pub secret_is_ours: bool,
@@ -247,6 +249,9 @@ impl State {
         out.line("total_deaths", [number(self.total_deaths)]);
         out.line("recent_deaths", self.recent_deaths.iter().map(|at| number(*at)));
         out.line("restarts", [number(self.restarts)]);
+        if let Some(quic) = &self.quic {
+            out.line("quic", quic.words());
+        }
         out.line("exit_status", [number(self.exit_status)]);
         self.secret.iter().for_each(|path| out.line("secret", [path_bytes(path)]));
         out.line("secret_is_ours", [flag(self.secret_is_ours)]);
@@ -318,6 +323,7 @@ impl State {
             b"total_deaths" => self.total_deaths = take.number()?,
             b"recent_deaths" => self.recent_deaths = take.rest(seconds_of)?,
             b"restarts" => self.restarts = take.number()?,
+            b"quic" => self.quic = Some(Quic::read(&take.rest(|word| Some(word.to_vec()))?)?),
             b"exit_status" => self.exit_status = take.number()?,
             b"secret" => self.secret = Some(take.path()?),
             b"secret_is_ours" => self.secret_is_ours = take.flag()?,
@@ -525,7 +531,8 @@ fn flag(on: bool) -> String {
 
 /// 0 and 1 are what there was before TLS.
 fn transport_number(transport: Transport) -> String {
-    (u8::from(transport.has_proxy_header) + 2 * u8::from(transport.is_tls)).to_string()
+    let Transport { has_proxy_header, is_tls, is_quic } = transport;
+    (u8::from(has_proxy_header) + 2 * u8::from(is_tls) + 4 * u8::from(is_quic)).to_string()
 }
 
 fn path_bytes(path: &Path) -> &[u8] {
@@ -581,6 +588,7 @@ mod tests {
             pid_files: vec![("_.pid".into(), 8)],
             cli_sockets: vec![6],
             masters: vec!["127.0.0.1:1".into()],
+            quic: Some(Quic { secret: [b'"'; 32], life: 7, set: 1, former: None }),
             sessions: vec![OpenSession { kind: "telnet".into(), input: 30, asks: true, ..OpenSession::default() }],
             ..State::default()
         }

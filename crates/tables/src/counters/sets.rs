@@ -292,6 +292,11 @@ set! {
     tls_fail_internal: Counter Diag Integer "" "TLS handshakes failed: a fault of our own";
     tls_misdirected: Counter Diag Integer "" "Requests answered 421: their host has a certificate that asks something else of clients" => "The client comes again on a connection of its own. It happens only where certificates of a listener differ in client-verify.";
     acme_answers: Counter Info Integer "wrk" "Questions of a certificate authority answered before VCL (HTTP-01)";
+    h3_sess: Counter Info Integer "" "HTTP/3 sessions";
+    h3_req: Counter Info Integer "" "... and requests in them";
+    h3_retries: Counter Info Integer "" "Clients of QUIC asked to show that their address is theirs" => "Too many handshakes were in progress (see h3_retry_threshold).";
+    h3_errors: Counter Info Integer "" "HTTP/3 connections ended since the client broke the protocol" => "The log says how in a record Error of the session.";
+    h3_reset_flood: Counter Info Integer "" "... of which reset too many requests" => "More than h3_reset_limit.";
 }
 
 set! {

@@ -203,6 +203,24 @@ params! {
         "The window for request bodies is kept at least this large.";
     h2_rxbuf_storage: Text = "Transient" [""] { MustRestart NoEffect }
         "The store request bodies over HTTP/2 are buffered in.";
+    h3_alt_svc: Seconds = "86400.000" ["seconds" min "0.000"] { Own }
+        "How long clients of an https listener may remember that HTTP/3 is spoken at the same port (Alt-Svc). They are told where there is a quic listener, and the response has no Alt-Svc of its own. 0: they aren't told.";
+    h3_idle_timeout: Seconds = "30.000" ["seconds" min "1.000" max "600.000"] { Own }
+        "A QUIC connection whose client gives no sign of life for so long is over. One without a request ends after timeout_idle.";
+    h3_max_concurrent_streams: Count = "100" ["streams" min "1" max "10000"] { Own }
+        "How many requests a client may have open on an HTTP/3 connection.";
+    h3_reset_limit: Count = "100" ["requests" min "0"] { Own }
+        "How many requests of an HTTP/3 connection may come to nothing by the client's doing within h3_reset_period: it takes them back, or they break the protocol. One more, and the connection ends with H3_EXCESSIVE_LOAD. 0: any number.";
+    h3_reset_period: Seconds = "60.000" ["seconds" min "1.000"] { Own }
+        "The time over which h3_reset_limit counts.";
+    h3_retry_threshold: Count = "100" ["handshakes" min "0"] { Own }
+        "With so many handshakes over QUIC or TLS in progress on a thread, a new client of QUIC is asked to show first that its address is its own, which costs it a round trip and us no memory. 0: every client is.";
+    h3_send_window: Bytes = "1M" ["bytes" min "64k" max "1G"] { Own }
+        "How many bytes of an HTTP/3 connection's responses may be on their way, unconfirmed.";
+    h3_stream_window: Bytes = "128k" ["bytes" min "16k" max "1G"] { Own }
+        "How many bytes of a request's body a client of HTTP/3 may send before they are read.";
+    h3_window: Bytes = "512k" ["bytes" min "64k" max "1G"] { Own }
+        "The same for all requests of a connection together.";
     http1_iovs: Count = "64" ["struct iovec (=16 bytes)" min "5" max "1024"] { Wizard NoEffect }
         "No effect here: gathered writes size themselves.";
     http_gzip_support: Switch = "on" ["bool"] {}

@@ -154,10 +154,26 @@ impl World {
             transport,
             has_proxy_header,
             is_tls: tls.is_some(),
+            is_quic: false,
+            frontend: "a0".into(),
+            h3_port: None,
             endpoint: "192.0.2.1:80".into(),
             is_unix: false,
         };
         World { engine, listener: Arc::new(listener), dir }
+    }
+
+    /// The same over QUIC.
+    pub fn with_quic(settings: &[(&str, &str)], tls: &tls::testing::World) -> Self {
+        let mut world = Self::on(settings, false, Some(tls));
+        let listener = Arc::get_mut(&mut world.listener).unwrap();
+        (listener.transport, listener.is_quic) = ("QUIC", true);
+        world
+    }
+
+    /// Its listener.
+    pub fn listener(&self) -> &Arc<ListenerInfo> {
+        &self.listener
     }
 
     /// A client's end of a connection that is served from now on.

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! HTTP/3 on the client's side (RFC 9114): a session is a QUIC connection, each of its streams a request in a task of its own.
+//!
+//! What a connection has in common is its [`Link`]: its task accepts streams, ends it when it is idle, broken or drained, and waits
+//! for its requests before the session is over. A request that breaks the protocol for all of them ends the connection there.
+
+mod control;
+mod link;
+mod open;
+mod request;
+mod response;
+mod transport;
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use engine::{Engine, ListenerInfo};
+use net::quic::{ConnectionError, Incoming, ServerConfig};
+use rt::Deadline;
+use tables::close::SessClose;
+
+pub use link::Group;
+use link::Link;
+
+/// What VCL calls it (`req.transport`).
+pub(crate) const VERSION: &str = "HTTP/3";
+
+/// A listener's socket as its connections know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat {
+    /// Where it is bound.
+    pub local: std::net::SocketAddr,
+    /// What the log calls it: its descriptor's number.
+    pub number: u32,
+}
+
+/// How many handshakes this thread has in progress.
+pub fn half_open() -> u32 {
+    crate::handshake::InProgress::count()
+}
+
+/// Serves one connection to its end.
+pub async fn serve(
+    engine: Arc<Engine>,
+    listener: Arc<ListenerInfo>,
+    group: Rc<Group>,
+    seat: Seat,
+    client: Incoming,
+    config: Arc<ServerConfig>,
+) {
+    let Some(link) = open::shake_hands(&engine, &listener, &group, seat, (client, config)).await else { return };
+    engine.main.h3_sess.inc();
+    group.add(&link);
+    let close = live(&link).await;
+    link.sess.close(close);
+}
+
+/// Accepts streams until the connection is over, and waits for its requests.
+async fn live(link: &Rc<Link>) -> SessClose {
+    control::begin(link);
+    let mut requests = pin!(link.conn.accept_bi());
+    let mut others = pin!(link.conn.accept_uni());
+    let mut idle: Option<Deadline> = None;
+    let ended = poll_fn(|cx| {
+        link.wait(cx);
+        loop {
+            match requests.as_mut().poll(cx) {
+                Poll::Ready(Ok((send, recv))) => {
+                    requests.set(link.conn.accept_bi());
+                    request::begin(link, send, recv);
+                    continue;
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(error),
+                Poll::Pending => {}
+            }
+            match others.as_mut().poll(cx) {
+                Poll::Ready(Ok(recv)) => {
+                    others.set(link.conn.accept_uni());
+                    control::receive(link, recv);
+                    continue;
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(error),
+                Poll::Pending => {}
+            }
+            break;
+        }
+        if link.group.is_draining() {
+            link.go_away();
+        }
+        poll_idle(link, &mut idle, cx);
+        Poll::Pending
+    })
+    .await;
+    poll_fn(|cx| {
+        link.wait(cx);
+        if link.open_requests() == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    link.why_it_ended(&ended)
+}
+
+/// Ends a connection that has had no request for `timeout_idle`, or has none left and is drained.
+fn poll_idle(link: &Link, idle: &mut Option<Deadline>, cx: &mut Context<'_>) {
+    if link.open_requests() > 0 {
+        *idle = None;
+        return;
+    }
+    let limit = link.sess.timeouts.get().idle;
+    // A client that hasn't heard yet that no more requests are taken may have sent one.
+    let limit = if link.has_gone_away() { limit.min(link::DRAIN_PAUSE) } else { limit };
+    let until = link.idle_since() + limit;
+    let is_over = Pin::new(idle.insert(Deadline::until(until))).get_mut().poll(cx).is_ready();
+    if is_over {
+        link.end(SessClose::RxCloseIdle);
+        // Told to the client by the connection's own task, which also ends the streams that are being accepted.
+        *idle = None;
+    }
+}
+
+/// Whether a client that isn't there any more ended the connection.
+fn is_gone(error: &ConnectionError) -> bool {
+    match error {
+        ConnectionError::ApplicationClosed(_)
+        | ConnectionError::ConnectionClosed(_)
+        | ConnectionError::Reset
+        | ConnectionError::TimedOut => true,
+        ConnectionError::VersionMismatch
+        | ConnectionError::TransportError(_)
+        | ConnectionError::LocallyClosed
+        | ConnectionError::CidsExhausted => false,
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The streams that carry no request: our control stream, and those of the client (RFC 9114 6.2).
+
+use std::future::poll_fn;
+use std::rc::Rc;
+
+use http3::control::{self, DecoderStream, Event, MAX_FRAME_BYTES, Reader, StreamKind, check_encoder};
+use http3::{Code, Error, varint};
+use net::quic::{RecvStream, VarInt};
+
+use super::link::Link;
+
+/// Read at once.
+const READ_BYTES: usize = 512;
+
+/// Says what we take. The client's window has room for it, or it breaks the protocol (RFC 9114 6.2).
+pub(super) fn begin(link: &Rc<Link>) {
+    let link = link.clone();
+    rt::spawn(async move {
+        let Ok(mut stream) = link.conn.open_uni().await else { return };
+        let mut out = Vec::new();
+        control::begin(link.sess.engine.params.load().http_req_size, &mut out);
+        // Before all requests: a client waits for it.
+        let _ = stream.set_priority(i32::MAX);
+        if stream.write_all(&out).await.is_ok() {
+            *link.control.borrow_mut() = Some(stream);
+            if link.has_gone_away() {
+                go_away(&link, 0);
+            }
+        }
+    });
+}
+
+/// Tells the client that streams from this one on aren't answered.
+pub(super) fn go_away(link: &Link, stream: u64) {
+    let Some(mut control) = link.control.borrow_mut().take() else { return };
+    let mut out = Vec::new();
+    control::go_away(stream, &mut out);
+    let conn = link.conn.clone();
+    rt::spawn(async move {
+        let _ = control.write_all(&out).await;
+        // It stays open as long as the connection is there: its end would be an error.
+        conn.closed().await;
+    });
+}
+
+/// Reads a stream of the client's.
+pub(super) fn receive(link: &Rc<Link>, stream: RecvStream) {
+    let link = link.clone();
+    rt::spawn(async move {
+        if let Err(error) = read(&link, stream).await {
+            link.fail(&error);
+        }
+    });
+}
+
+/// A stream that was opened and is being read.
+struct Input {
+    stream: RecvStream,
+    held: Vec<u8>,
+}
+
+impl Input {
+    /// Reads more; whether there was any.
+    async fn more(&mut self) -> bool {
+        let at = self.held.len();
+        self.held.resize(at + READ_BYTES, 0);
+        let read = poll_fn(|cx| self.stream.poll_read(cx, &mut self.held[at..])).await.unwrap_or(0);
+        self.held.truncate(at + read);
+        read > 0
+    }
+
+    fn done(&mut self, bytes: usize) {
+        self.held.drain(..bytes);
+        if self.held.is_empty() {
+            // Nothing is held for a stream that is silent.
+            self.held = Vec::new();
+        }
+    }
+}
+
+async fn read(link: &Link, stream: RecvStream) -> Result<(), Error> {
+    let mut input = Input { stream, held: Vec::new() };
+    let number = loop {
+        match varint::read(&input.held) {
+            Some((number, len)) => {
+                input.done(len);
+                break number;
+            }
+            // One that ends before it says what it is is nobody's.
+            None if !input.more().await => return Ok(()),
+            None => {}
+        }
+    };
+    let once = match StreamKind::from_number(number) {
+        StreamKind::Control => 0,
+        StreamKind::Encoder => 1,
+        StreamKind::Decoder => 2,
+        StreamKind::Push => return Err(Error::connection(Code::StreamCreation, "Push by a client")),
+        StreamKind::Other => {
+            let _ = input.stream.stop(VarInt::from_u32(Code::StreamCreation.number()));
+            return Ok(());
+        }
+    };
+    if link.has_stream[once].replace(true) {
+        return Err(Error::connection(Code::StreamCreation, "Second stream of a kind that there is once"));
+    }
+    match once {
+        0 => control_stream(&mut input).await?,
+        1 => encoder(&mut input).await?,
+        _ => decoder(&mut input).await?,
+    }
+    if link.conn.close_reason().is_some() {
+        return Ok(());
+    }
+    Err(Error::connection(Code::ClosedCriticalStream, "A stream ends that the connection needs"))
+}
+
+async fn control_stream(input: &mut Input) -> Result<(), Error> {
+    let mut reader = Reader::default();
+    loop {
+        let (event, done) = reader.next(&input.held)?;
+        input.done(done);
+        match event {
+            Some(Event::Settings(_) | Event::GoAway | Event::Priority { .. }) => continue,
+            None => debug_assert!(input.held.len() <= MAX_FRAME_BYTES + 16),
+        }
+        if !input.more().await {
+            return Ok(());
+        }
+    }
+}
+
+async fn encoder(input: &mut Input) -> Result<(), Error> {
+    loop {
+        check_encoder(&input.held)?;
+        input.done(input.held.len());
+        if !input.more().await {
+            return Ok(());
+        }
+    }
+}
+
+async fn decoder(input: &mut Input) -> Result<(), Error> {
+    let mut stream = DecoderStream::default();
+    loop {
+        stream.check(&input.held)?;
+        input.done(input.held.len());
+        if !input.more().await {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the requests of a connection have in common, and why it ends.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use engine::Sess;
+use http3::{Code, Error, Scope};
+use net::quic::{Connection, ConnectionError, SendStream, VarInt};
+use rt::Instant;
+use shm::vsl::Marker;
+use tables::close::SessClose;
+use tables::tags::Tag;
+
+/// How long a client that was told that no more requests are taken may still be sending one.
+pub(super) const DRAIN_PAUSE: Duration = Duration::from_secs(1);
+
+/// The connections of an endpoint, to be told of a drain.
+#[derive(Default)]
+pub struct Group {
+    links: RefCell<Vec<Weak<Link>>>,
+    is_draining: Cell<bool>,
+}
+
+impl Group {
+    /// No more requests are taken: connections end when those they have are answered.
+    pub fn drain(&self) {
+        self.is_draining.set(true);
+        let links = self.links.take();
+        links.iter().filter_map(Weak::upgrade).for_each(|link| link.wake());
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.is_draining.get()
+    }
+
+    pub(super) fn add(&self, link: &Rc<Link>) {
+        let mut links = self.links.borrow_mut();
+        if links.len() == links.capacity() {
+            links.retain(|link| link.strong_count() > 0);
+        }
+        links.push(Rc::downgrade(link));
+    }
+}
+
+/// A connection.
+pub(super) struct Link {
+    pub(super) conn: Connection,
+    pub(super) sess: Rc<Sess>,
+    pub(super) group: Rc<Group>,
+    /// Our control stream, once it is begun.
+    pub(super) control: RefCell<Option<SendStream>>,
+    /// The streams that a client has once: control, QPACK's encoder, its decoder.
+    pub(super) has_stream: [Cell<bool>; 3],
+    open: Cell<u32>,
+    idle_since: Cell<Instant>,
+    /// The first stream that isn't answered any more.
+    next_stream: Cell<u64>,
+    has_gone_away: Cell<bool>,
+    end: Cell<Option<SessClose>>,
+    waker: RefCell<Option<Waker>>,
+    resets: Cell<(u32, Option<Instant>)>,
+}
+
+impl Link {
+    pub(super) fn new(conn: Connection, sess: Rc<Sess>, group: Rc<Group>) -> Rc<Self> {
+        Rc::new(Link {
+            conn,
+            sess,
+            group,
+            control: RefCell::default(),
+            has_stream: Default::default(),
+            open: Cell::new(0),
+            idle_since: Cell::new(Instant::now()),
+            next_stream: Cell::new(0),
+            has_gone_away: Cell::new(false),
+            end: Cell::new(None),
+            waker: RefCell::default(),
+            resets: Cell::new((0, None)),
+        })
+    }
+
+    /// The connection's task is woken by [`Link::wake`].
+    pub(super) fn wait(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        match &mut *waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => *waker = Some(cx.waker().clone()),
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// A request begins, on this stream; it is refused if that is above what was announced.
+    pub(super) fn begin_request(&self, stream: u64) -> bool {
+        if self.has_gone_away.get() {
+            return false;
+        }
+        self.next_stream.set(self.next_stream.get().max(stream + 4));
+        self.open.set(self.open.get() + 1);
+        true
+    }
+
+    /// A request is over.
+    pub(super) fn end_request(&self) {
+        self.open.set(self.open.get() - 1);
+        if self.open.get() == 0 {
+            self.idle_since.set(Instant::now());
+            self.wake();
+        }
+    }
+
+    pub(super) fn open_requests(&self) -> u32 {
+        self.open.get()
+    }
+
+    pub(super) fn idle_since(&self) -> Instant {
+        self.idle_since.get()
+    }
+
+    pub(super) fn has_gone_away(&self) -> bool {
+        self.has_gone_away.get()
+    }
+
+    /// Tells the client that requests from now on aren't answered here.
+    pub(super) fn go_away(&self) {
+        if self.has_gone_away.replace(true) {
+            return;
+        }
+        self.idle_since.set(Instant::now());
+        super::control::go_away(self, self.next_stream.get());
+    }
+
+    /// Ends it, for that reason; nobody did wrong.
+    pub(super) fn end(&self, close: SessClose) {
+        if self.end.get().is_none() {
+            self.end.set(Some(close));
+        }
+        self.conn.close(VarInt::from_u32(Code::NoError.number()), b"");
+    }
+
+    /// The client broke the protocol. What ends is the connection if that is the error's scope; the stream is its owner's.
+    pub(super) fn fail(&self, error: &Error) {
+        if error.scope == Scope::Stream {
+            return;
+        }
+        let close = match error.code {
+            Code::ExcessiveLoad => SessClose::Overload,
+            _ => SessClose::RxJunk,
+        };
+        if self.end.get().is_none() {
+            self.end.set(Some(close));
+            let text = error.to_string();
+            self.sess.engine.log.write_one(Tag::Error, self.sess.vxid, Marker::Client, text.as_bytes());
+            self.sess.engine.main.h3_errors.inc();
+        }
+        self.conn.close(VarInt::from_u32(error.code.number()), error.text.as_bytes());
+    }
+
+    /// A request came to nothing by the client's doing: it was reset, or never was one. Who does that often ends the connection.
+    pub(super) fn note_reset(&self) {
+        let params = self.sess.engine.params.load();
+        let (limit, period) = (params.h3_reset_limit, params.h3_reset_period);
+        let now = Instant::now();
+        let (count, since) = match self.resets.get() {
+            (count, Some(since)) if now - since < period => (count + 1, since),
+            _ => (1, now),
+        };
+        self.resets.set((count, Some(since)));
+        if limit > 0 && count > limit {
+            self.sess.engine.main.h3_reset_flood.inc();
+            self.fail(&Error::connection(Code::ExcessiveLoad, "Too many requests reset"));
+        }
+    }
+
+    /// Why the session is over, whose connection ended so.
+    pub(super) fn why_it_ended(&self, error: &ConnectionError) -> SessClose {
+        if let Some(close) = self.end.get() {
+            return close;
+        }
+        match error {
+            ConnectionError::TimedOut => SessClose::RxCloseIdle,
+            ConnectionError::TransportError(error) => {
+                let text = error.to_string();
+                self.sess.engine.log.write_one(Tag::Error, self.sess.vxid, Marker::Client, text.as_bytes());
+                SessClose::RxBad
+            }
+            error if super::is_gone(error) => SessClose::RemClose,
+            _ => SessClose::TxError,
+        }
+    }
+}

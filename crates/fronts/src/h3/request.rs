@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! One request: its head comes in, the engine runs it, its stream ends (RFC 9114 4.1).
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use engine::current::StepName;
+use engine::transport::BodyState;
+use engine::{Req, Transport, contain};
+use http2::fields::Refusal;
+use http3::head::{self, BadHead};
+use http3::{Code, Error, Limits, Scope};
+use message::Version;
+use net::quic::{RecvStream, SendStream};
+use rt::Instant;
+use tables::params::Params;
+use tables::tags::Tag;
+
+use super::link::Link;
+use super::transport::H3;
+
+/// Why no request came of a stream.
+enum NoRequest {
+    /// The client took it back, or is gone.
+    Gone,
+    /// It takes too long.
+    Slow,
+    /// It breaks the protocol.
+    Broken(Error),
+}
+
+/// Serves the request that begins on this stream, in a task of its own.
+pub(super) fn begin(link: &Rc<Link>, send: SendStream, recv: RecvStream) {
+    let mut h3 = H3::new(link.clone(), send, recv);
+    if !link.begin_request(h3.id()) {
+        // It may be sent elsewhere: nothing of it was looked at.
+        return h3.refuse(Code::RequestRejected);
+    }
+    rt::spawn(async move {
+        let _open = OpenRequest(h3.link.clone());
+        if let Err(none) = serve(&mut h3).await {
+            end_without_request(&mut h3, &none);
+        }
+        if h3.was_reset() {
+            h3.link.note_reset();
+        }
+        h3.end_input();
+    });
+}
+
+/// In the connection's count of requests.
+struct OpenRequest(Rc<Link>);
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.0.end_request();
+    }
+}
+
+fn end_without_request(h3: &mut H3, none: &NoRequest) {
+    match none {
+        NoRequest::Gone => {}
+        NoRequest::Slow => {
+            h3.link.sess.engine.main.head_timeout.inc();
+            h3.refuse(Code::RequestRejected);
+        }
+        NoRequest::Broken(error) => h3.fail(error),
+    }
+}
+
+async fn serve(h3: &mut H3) -> Result<(), NoRequest> {
+    let sess = h3.link.sess.clone();
+    let params = sess.engine.params.load_full();
+    let t_first = sess.engine.clock.real();
+    let section = section(h3, &params).await?;
+    let t_req = sess.engine.clock.real();
+    let slot = match sess.engine.admission.is_saturated() {
+        true => engine::conn_queue::pass(&sess).await,
+        false => None,
+    };
+    let mut req = Req::with_new_id(&sess, params, t_req);
+    req.begin(t_first);
+    req.slot = slot;
+    match parse(h3, &mut req, section) {
+        Ok(None) => run(h3, &mut req).await,
+        Ok(Some(refusal)) => refuse(h3, &mut req, refusal),
+        Err(error) => h3.fail(&error),
+    }
+    end_request(h3, &mut req).await;
+    Ok(())
+}
+
+/// Waits for the request's field section; where it lies in the input.
+async fn section(h3: &mut H3, params: &Arc<Params>) -> Result<std::ops::Range<usize>, NoRequest> {
+    let limit = match params.timeout_head {
+        limit if limit.is_zero() => h3.link.sess.timeouts.get().idle,
+        limit => limit,
+    };
+    let deadline = Instant::now() + limit;
+    match rt::timeout_at(deadline, poll_fn(|cx| h3.poll_section(cx))).await {
+        Ok(Ok(Some(section))) => Ok(section),
+        Ok(Ok(None)) => Err(NoRequest::Gone),
+        Ok(Err(error)) => Err(NoRequest::Broken(error)),
+        Err(rt::Elapsed) => Err(NoRequest::Slow),
+    }
+}
+
+/// Reads the head, and says why it is answered without VCL. `Err`: it never was one.
+fn parse(h3: &mut H3, req: &mut Req, section: std::ops::Range<usize>) -> Result<Option<Refusal>, Error> {
+    let limits = Limits {
+        section_bytes: req.params().http_req_size as usize,
+        line_bytes: req.params().http_req_hdr_len as usize,
+    };
+    h3.acct.req_head = section.len() as u64;
+    req.engine().main.h3_req.tally();
+    let read = head::read_request(&h3.input[section.clone()], &limits, &mut h3.scratch, &mut req.head);
+    h3.used = section.end;
+    match read {
+        Ok(section) => {
+            h3.begin_request(&section);
+            Ok(section.refusal)
+        }
+        Err(bad) => {
+            if let BadHead::Malformed(what) = &bad {
+                let tag = if what.is_lost_header() { Tag::LostHeader } else { Tag::BogoHeader };
+                req.log.put(tag, &what.record());
+            }
+            if bad.error().scope == Scope::Stream {
+                req.engine().main.client_req_400.inc();
+            }
+            Err(bad.error())
+        }
+    }
+}
+
+/// Answers a request that is well-formed and isn't served.
+fn refuse(h3: &mut H3, req: &mut Req, refusal: Refusal) {
+    req.engine().main.client_req_400.inc();
+    let status = match refusal {
+        Refusal::SeveralHosts => 400,
+        Refusal::Connect => 405,
+    };
+    req.minimal(h3, status);
+}
+
+async fn run(h3: &mut H3, req: &mut Req) {
+    debug_assert!(req.head.version() > Version::HTTP11);
+    if contain::contained(pin!(req.run(h3))).await.is_err() {
+        let engine = req.engine().clone();
+        engine.main.req_panic.inc();
+        req.log.put(Tag::Error, b"Panic in the request: see the panic report");
+        if h3.head_is_sent() {
+            h3.abort();
+        } else {
+            req.minimal(h3, 503);
+        }
+    }
+}
+
+/// The response goes out to its end. What the client still sends of its body isn't waited for.
+async fn end_request(h3: &mut H3, req: &mut Req) {
+    req.body.give_up();
+    if h3.body_state() == BodyState::Unread && !h3.body_is_broken() {
+        h3.stop_input_later();
+    }
+    req.finish(h3);
+    engine::current::enter(base::Vxid::NONE, StepName::NONE);
+    h3.finish_response();
+    let _ = poll_fn(|cx| h3.poll_flush(cx, 0)).await;
+}

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A stream of QUIC as the engine's [`Transport`]: one request's body in, its response out.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use engine::httplog::RESP;
+use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
+use http2::fields::Section;
+use http3::qpack::Scratch;
+use http3::stream::{Reader, Step};
+use http3::{Code, Error, Limits};
+use message::{Head, HeadLimits, hop};
+use net::quic::{ReadError, RecvStream, SendStream, VarInt};
+use shm::vsl::TxnLog;
+use storage::Buf;
+use tables::close::SessClose;
+
+use super::link::Link;
+use super::response::{Response, State};
+use crate::waits::{RecvWait, SendWait};
+
+/// Read at once.
+const READ_BYTES: usize = 16 * 1024;
+/// Read at once while a head comes in.
+const HEAD_READ_BYTES: usize = 2 * 1024;
+
+const CUT: &str = "Request body cut short";
+const WRONG_LENGTH: Error = Error::stream(Code::Message, "The body isn't as long as announced");
+
+/// Where the request's body is.
+#[derive(Clone, Copy, Debug)]
+enum Body {
+    None,
+    /// Some of it hasn't been read; so many bytes of the announced length are missing.
+    Unread {
+        len: Option<u64>,
+        left: Option<u64>,
+    },
+    Done,
+    Failed(BodyError),
+}
+
+/// What a stream's input had.
+enum Read {
+    More(usize),
+    End,
+}
+
+/// A request on its stream.
+pub(super) struct H3 {
+    pub(super) link: Rc<Link>,
+    send: SendStream,
+    recv: RecvStream,
+    /// What was read; what lies before `used` is done with.
+    pub(super) input: Vec<u8>,
+    pub(super) used: usize,
+    reader: Reader,
+    pub(super) scratch: Scratch,
+    /// The client's side has ended, in whatever way.
+    is_ended: bool,
+    body: Body,
+    response: Response,
+    /// What the client is told of its body that isn't read.
+    stops: Option<Code>,
+    is_finished: bool,
+    /// The client took the request back, or it never was one.
+    was_reset: bool,
+    /// What came behind the request's body.
+    trailers: Option<Head>,
+    pub(super) acct: Acct,
+    recv_wait: RecvWait,
+    send_wait: SendWait,
+    stopped: Option<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+impl H3 {
+    pub(super) fn new(link: Rc<Link>, send: SendStream, recv: RecvStream) -> Self {
+        let section_bytes = link.sess.engine.params.load().http_req_size as usize;
+        H3 {
+            link,
+            send,
+            recv,
+            input: Vec::new(),
+            used: 0,
+            reader: Reader::request(section_bytes),
+            scratch: Scratch::default(),
+            is_ended: false,
+            body: Body::None,
+            response: Response::new(),
+            stops: None,
+            is_finished: false,
+            was_reset: false,
+            trailers: None,
+            acct: Acct::default(),
+            recv_wait: RecvWait::default(),
+            send_wait: SendWait::new(),
+            stopped: None,
+        }
+    }
+
+    /// The stream's number.
+    pub(super) fn id(&self) -> u64 {
+        self.send.id().into()
+    }
+
+    pub(super) fn head_is_sent(&self) -> bool {
+        self.response.state != State::Nothing
+    }
+
+    /// Whether the request came to nothing by the client's doing.
+    pub(super) fn was_reset(&self) -> bool {
+        self.was_reset
+    }
+
+    pub(super) fn body_is_broken(&self) -> bool {
+        matches!(self.body, Body::Failed(_))
+    }
+
+    /// Nothing is served on this stream.
+    pub(super) fn refuse(&mut self, code: Code) {
+        self.stops = Some(code);
+        self.reset(code);
+        self.end_input();
+    }
+
+    /// The client broke the protocol: the stream ends, or all of the connection.
+    pub(super) fn fail(&mut self, error: &Error) {
+        self.was_reset = true;
+        self.stops = Some(error.code);
+        self.reset(error.code);
+        self.link.fail(error);
+    }
+
+    fn reset(&mut self, code: Code) {
+        self.response.abort();
+        self.is_finished = true;
+        // One that the client has stopped is reset already.
+        let _ = self.send.reset(VarInt::from_u32(code.number()));
+    }
+
+    /// Reads to the end of the input.
+    fn poll_read(&mut self, cx: &mut Context<'_>, bytes: usize) -> Poll<Result<Read, ReadError>> {
+        let at = self.input.len();
+        self.input.resize(at + bytes, 0);
+        let read = self.recv.poll_read(cx, &mut self.input[at..]);
+        self.input.truncate(at + if let Poll::Ready(Ok(read)) = read { read } else { 0 });
+        Poll::Ready(match ready!(read) {
+            Ok(0) => {
+                self.is_ended = true;
+                Ok(Read::End)
+            }
+            Ok(read) => Ok(Read::More(read)),
+            Err(error) => {
+                self.is_ended = true;
+                Err(error)
+            }
+        })
+    }
+
+    /// The field section of the request, once it lies in the input; nothing if the client has taken it back.
+    pub(super) fn poll_section(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<std::ops::Range<usize>>, Error>> {
+        loop {
+            match self.reader.step(&self.input[self.used..]) {
+                Ok(Step::Fields(range)) => {
+                    return Poll::Ready(Ok(Some(self.used + range.start..self.used + range.end)));
+                }
+                Ok(Step::Data(_)) => unreachable!("no data comes before a head"),
+                Ok(Step::More(done)) => self.used += done,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            self.compact();
+            match ready!(self.poll_read(cx, HEAD_READ_BYTES)) {
+                Ok(Read::More(_)) => {}
+                Ok(Read::End) => {
+                    let error = self.reader.end(self.input.len()).err();
+                    return Poll::Ready(Err(error.expect("without a head it isn't whole")));
+                }
+                Err(_) => {
+                    self.was_reset = true;
+                    return Poll::Ready(Ok(None));
+                }
+            }
+        }
+    }
+
+    fn compact(&mut self) {
+        self.input.drain(..self.used);
+        self.used = 0;
+    }
+
+    /// The head is read: what follows is the body.
+    pub(super) fn begin_request(&mut self, section: &Section) {
+        if let Some(priority) = section.priority {
+            let _ = self.send.set_priority(-i32::from(priority.urgency));
+        }
+        self.body = Body::Unread { len: section.content_length, left: section.content_length };
+        // Most requests end with their head, and their end is at hand.
+        if self.used == self.input.len() && !self.is_ended {
+            self.compact();
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            let _ = self.poll_read(&mut cx, HEAD_READ_BYTES);
+        }
+        if self.used == self.input.len() && self.is_ended && section.content_length.is_none_or(|len| len == 0) {
+            self.body = Body::None;
+        }
+    }
+
+    /// The body won't be read: the client may stop sending it, once it has its response.
+    pub(super) fn stop_input_later(&mut self) {
+        self.stops.get_or_insert(Code::NoError);
+    }
+
+    /// Nobody reads the stream any more. What is at hand is read first: an end needn't be asked for that is there.
+    pub(super) fn end_input(&mut self) {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        self.input.clear();
+        self.used = 0;
+        while !self.is_ended {
+            if self.poll_read(&mut cx, READ_BYTES).is_pending() {
+                let code = self.stops.unwrap_or(Code::NoError);
+                let _ = self.recv.stop(VarInt::from_u32(code.number()));
+                return;
+            }
+            self.input.clear();
+        }
+    }
+
+    /// A response that isn't whole by now never will be.
+    pub(super) fn finish_response(&mut self) {
+        match self.response.state {
+            State::Whole => {}
+            State::Nothing | State::Body { .. } | State::Broken => {
+                if !self.is_finished {
+                    self.reset(Code::Internal);
+                }
+            }
+        }
+    }
+
+    fn fail_body(&mut self, error: BodyError) -> Poll<Result<Option<Buf>, BodyError>> {
+        self.body = Body::Failed(error);
+        self.recv_wait.over();
+        Poll::Ready(Err(error))
+    }
+
+    /// The body breaks the protocol.
+    fn break_body(&mut self, error: &Error) -> Poll<Result<Option<Buf>, BodyError>> {
+        self.fail(error);
+        self.fail_body(BodyError::Malformed(error.text))
+    }
+
+    /// What the input has of the body; nothing if more has to be read.
+    fn next_piece(&mut self) -> Result<Option<Buf>, Error> {
+        let Body::Unread { left, .. } = &mut self.body else { return Ok(None) };
+        match self.reader.step(&self.input[self.used..])? {
+            Step::Data(range) => {
+                if let Some(left) = left {
+                    *left = left.checked_sub(range.len() as u64).ok_or(WRONG_LENGTH)?;
+                }
+                let piece = self.input[self.used..][range.clone()].to_vec();
+                self.used += range.end;
+                self.acct.req_body += piece.len() as u64;
+                Ok(Some(Buf::unaccounted(piece)))
+            }
+            Step::Fields(range) => {
+                let params = self.link.sess.engine.params.load();
+                let limits = Limits {
+                    section_bytes: params.http_req_size as usize,
+                    line_bytes: params.http_req_hdr_len as usize,
+                };
+                let mut trailers = Head::with_limits(HeadLimits::new(params.http_max_hdr, params.http_req_size as u32));
+                let section = &self.input[self.used..][range.clone()];
+                http3::head::read_trailers(section, &limits, &mut self.scratch, &mut trailers)
+                    .map_err(|bad| bad.error())?;
+                self.used += range.end;
+                self.trailers = Some(trailers);
+                Ok(None)
+            }
+            Step::More(done) => {
+                self.used += done;
+                Ok(None)
+            }
+        }
+    }
+
+    fn end_body(&mut self) -> Result<(), Error> {
+        self.reader.end(self.input.len() - self.used)?;
+        match self.body {
+            Body::Unread { left: Some(1..), .. } => Err(WRONG_LENGTH),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Transport for H3 {
+    /// A stream has no connection of its own, but TE goes no further, either.
+    fn connection(&mut self, head: &mut Head) -> Result<Option<SessClose>, SessClose> {
+        let _ = hop::connection(head);
+        Ok(None)
+    }
+
+    fn send_head(
+        &mut self,
+        resp: &mut Head,
+        len: BodyLen,
+        close: Option<SessClose>,
+        log: &mut TxnLog,
+    ) -> Option<SessClose> {
+        self.send_wait.begin(self.link.sess.engine.mono_of(log.last()), &self.link.sess);
+        self.acct.resp_head += self.response.head(resp) as u64;
+        self.response.state = match len {
+            BodyLen::None => State::Whole,
+            BodyLen::Known(len) => State::Body { left: Some(len) },
+            BodyLen::Unknown => State::Body { left: None },
+        };
+        close
+    }
+
+    fn send_data(&mut self, piece: Buf) {
+        self.acct.resp_body += self.response.data(piece) as u64;
+    }
+
+    fn send_end(&mut self, trailers: Option<&Head>) {
+        self.response.end();
+        if let Some(trailers) = trailers {
+            self.acct.resp_head += self.response.trailers(trailers) as u64;
+        }
+    }
+
+    fn abort(&mut self) {
+        if !self.is_finished {
+            self.reset(Code::Internal);
+        }
+    }
+
+    fn send_minimal(&mut self, status: u16, log: &mut TxnLog) {
+        RESP.log_bare_status("HTTP/3.0", status, log);
+        self.acct.resp_head += self.response.status(status) as u64;
+        self.response.state = State::Whole;
+    }
+
+    fn send_continue(&mut self, log: &mut TxnLog) {
+        RESP.log_bare_status("HTTP/3.0", 100, log);
+        self.acct.resp_head += self.response.status(100) as u64;
+    }
+
+    fn has_input(&self) -> bool {
+        self.used < self.input.len()
+    }
+
+    fn send_interim(&mut self, interim: &Head) {
+        self.acct.resp_head += self.response.head(interim) as u64;
+    }
+
+    fn queued(&self) -> usize {
+        self.response.queued()
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>> {
+        while self.response.queued() > keep {
+            if self.send_wait.forbids_write(&self.link.sess) {
+                self.reset(Code::RequestCancelled);
+                return Poll::Ready(Err(SendError::TimedOut));
+            }
+            let written = pin!(self.send.write_chunks(self.response.next())).poll(cx);
+            match written {
+                Poll::Ready(Ok(written)) => {
+                    self.response.wrote(written.chunks, written.bytes);
+                    self.send_wait.wrote(written.bytes, keep == 0 && self.response.queued() == 0);
+                }
+                Poll::Ready(Err(_)) => {
+                    self.was_reset = true;
+                    self.response.abort();
+                    self.is_finished = true;
+                    return Poll::Ready(Err(SendError::Closed));
+                }
+                Poll::Pending => {
+                    ready!(self.send_wait.poll(&self.link.sess, cx));
+                    self.reset(Code::RequestCancelled);
+                    return Poll::Ready(Err(SendError::TimedOut));
+                }
+            }
+        }
+        if self.response.state == State::Whole && self.response.queued() == 0 && !self.is_finished {
+            self.is_finished = true;
+            // One that the client has stopped has no end.
+            let _ = self.send.finish();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_peer_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.is_ended
+            && let Poll::Ready(Ok(Some(_)) | Err(_)) = pin!(self.recv.received_reset()).poll(cx)
+        {
+            self.was_reset = true;
+            return Poll::Ready(());
+        }
+        let stopped = self.stopped.get_or_insert_with(|| {
+            let stopped = self.send.stopped();
+            Box::pin(async move {
+                // It ends with an end, too, of what has arrived whole: not before that was sent.
+                let _ = stopped.await;
+            })
+        });
+        ready!(stopped.as_mut().poll(cx));
+        self.was_reset = true;
+        Poll::Ready(())
+    }
+
+    fn body_state(&self) -> BodyState {
+        match self.body {
+            Body::None => BodyState::None,
+            Body::Unread { .. } => BodyState::Unread,
+            Body::Done => BodyState::Done,
+            Body::Failed(_) => BodyState::Failed,
+        }
+    }
+
+    fn body_len(&self) -> Option<u64> {
+        match self.body {
+            Body::Unread { len, .. } => len,
+            Body::None | Body::Done | Body::Failed(_) => None,
+        }
+    }
+
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+        loop {
+            match self.body {
+                Body::None | Body::Done => return Poll::Ready(Ok(None)),
+                Body::Failed(error) => return Poll::Ready(Err(error)),
+                Body::Unread { .. } => {}
+            }
+            let before = self.used;
+            match self.next_piece() {
+                Ok(Some(piece)) => return Poll::Ready(Ok(Some(piece))),
+                Ok(None) if self.used > before && self.used < self.input.len() => continue,
+                Ok(None) => {}
+                Err(error) => return self.break_body(&error),
+            }
+            self.compact();
+            if self.is_ended {
+                return match self.end_body() {
+                    Ok(()) => {
+                        self.body = Body::Done;
+                        Poll::Ready(Ok(None))
+                    }
+                    Err(error) => self.break_body(&error),
+                };
+            }
+            match self.poll_read(cx, READ_BYTES) {
+                Poll::Ready(Ok(Read::More(bytes))) => self.recv_wait.moved(bytes),
+                Poll::Ready(Ok(Read::End)) => {}
+                Poll::Ready(Err(_)) => {
+                    self.was_reset = true;
+                    return self.fail_body(BodyError::Closed(CUT));
+                }
+                Poll::Pending => {
+                    ready!(self.recv_wait.poll(&self.link.sess, cx));
+                    return self.fail_body(BodyError::TimedOut(CUT));
+                }
+            }
+        }
+    }
+
+    fn take_trailers(&mut self) -> Option<Head> {
+        self.trailers.take()
+    }
+
+    /// A stream can't be given away.
+    fn take_tunnel(&mut self) -> Option<Tunnel> {
+        None
+    }
+
+    fn acct(&self) -> Acct {
+        self.acct
+    }
+}

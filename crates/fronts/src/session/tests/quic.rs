@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Facts about sessions over QUIC: server and client in this process, datagrams through the loopback interface.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http3::control::{Event, Reader as ControlReader};
+use http3::qpack::{Encoder, Scratch};
+use http3::stream::{Reader, Step};
+use http3::{Code, Limits, frame, head};
+use message::Head;
+use net::quic::{self, Connection, ConnectionError, Endpoint, RecvStream, SendStream, VarInt};
+use tables::counters::Main;
+use tls::quic::{QuicKeys, QuicServer};
+use tls::testing::{NAME, World as Tls};
+
+use super::world::World;
+use crate::h3;
+
+/// One that is served, on a socket of its own.
+struct Served {
+    world: World,
+    tls: Tls,
+    group: Rc<h3::Group>,
+    endpoint: Endpoint,
+    address: std::net::SocketAddr,
+    config: Arc<quic::ServerConfig>,
+}
+
+impl Served {
+    fn begin(world: World, tls: Tls) -> Self {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = socket.local_addr().unwrap();
+        let keys = QuicKeys::new(&[7; 32]);
+        let server = QuicServer::new(world.engine.certificates.clone(), "a0", || false).unwrap();
+        let params = world.engine.params.load();
+        let limits = quic::Limits {
+            streams: params.h3_max_concurrent_streams,
+            stream_window: params.h3_stream_window as u32,
+            window: params.h3_window as u32,
+            send_window: params.h3_send_window as u32,
+            idle: params.h3_idle_timeout,
+        };
+        drop(params);
+        let config = quic::config(&Arc::new(server), &keys, &limits);
+        let seat = quic::Seat { member: 0, members: 1, life: 1, is_alone: Default::default() };
+        let endpoint = quic::listen(socket.into(), seat, &keys, config.clone()).unwrap();
+        let served = Served { world, tls, group: Rc::default(), endpoint, address, config: Arc::new(config) };
+        served.accept();
+        served
+    }
+
+    fn accept(&self) {
+        let (engine, listener) = (self.world.engine.clone(), self.world.listener().clone());
+        let (endpoint, group, config) = (self.endpoint.clone(), self.group.clone(), self.config.clone());
+        let seat = h3::Seat { local: self.address, number: 0 };
+        rt::spawn(async move {
+            while let Some(client) = endpoint.accept().await {
+                let (engine, listener, group) = (engine.clone(), listener.clone(), group.clone());
+                rt::spawn(h3::serve(engine, listener, group, seat, client, config.clone()));
+            }
+        });
+    }
+
+    async fn try_connect(&self, name: &str, alpn: &[u8]) -> Result<Connection, ConnectionError> {
+        let config = quinn::ClientConfig::new(self.tls.make_quic_client(alpn));
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let runtime = Arc::new(quinn::TokioRuntime);
+        let client = Endpoint::new(quinn::EndpointConfig::default(), None, socket, runtime).unwrap();
+        client.connect_with(config, self.address, name).unwrap().await
+    }
+
+    /// A client that has said its settings.
+    async fn connect(&self) -> Client {
+        let conn = self.try_connect(NAME, http3::ALPN).await.unwrap();
+        let mut control = conn.open_uni().await.unwrap();
+        let mut out = Vec::new();
+        http3::control::begin(1 << 20, &mut out);
+        control.write_all(&out).await.unwrap();
+        Client { conn, control }
+    }
+}
+
+struct Client {
+    conn: Connection,
+    control: SendStream,
+}
+
+fn section(fields: &[(&str, &str)]) -> Vec<u8> {
+    let (mut section, mut out) = (Vec::new(), Vec::new());
+    let mut encoder = Encoder::begin(&mut section);
+    fields.iter().for_each(|(name, value)| encoder.field(name.as_bytes(), value.as_bytes()));
+    frame::Header::write(frame::Kind::Headers, section.len() as u64, &mut out);
+    [out, section].concat()
+}
+
+fn get(path: &str) -> Vec<u8> {
+    section(&[(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", path)])
+}
+
+fn data(body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    frame::Header::write(frame::Kind::Data, body.len() as u64, &mut out);
+    [&out, body].concat()
+}
+
+/// A response's status and body.
+fn read(bytes: &[u8]) -> (u16, String) {
+    let (mut reader, mut at, mut head, mut body) = (Reader::response(1 << 16), 0, Head::new(), Vec::new());
+    loop {
+        let input = &bytes[at..];
+        match reader.step(input).unwrap() {
+            Step::Fields(range) => {
+                head::read_response(&input[range.clone()], &Limits::default(), &mut Scratch::default(), &mut head)
+                    .unwrap();
+                at += range.end;
+            }
+            Step::Data(range) => {
+                body.extend_from_slice(&input[range.clone()]);
+                at += range.end;
+            }
+            Step::More(done) => {
+                reader.end(input.len() - done).unwrap();
+                return (head.status(), String::from_utf8(body).unwrap());
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Sends a whole request.
+    async fn send(&self, request: &[u8]) -> RecvStream {
+        let (mut send, recv) = self.conn.open_bi().await.unwrap();
+        send.write_all(request).await.unwrap();
+        send.finish().unwrap();
+        recv
+    }
+
+    async fn ask(&self, request: &[u8]) -> (u16, String) {
+        read(&self.send(request).await.read_to_end(1 << 20).await.unwrap())
+    }
+
+    /// The code that this request's stream is reset with.
+    async fn refusal(&self, request: &[u8]) -> u64 {
+        match self.send(request).await.read_to_end(1 << 20).await {
+            Err(quinn::ReadToEndError::Read(quinn::ReadError::Reset(code))) => code.into_inner(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The code that the connection ends with.
+    async fn end(&self) -> u64 {
+        match self.conn.closed().await {
+            ConnectionError::ApplicationClosed(close) => close.error_code.into_inner(),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+/// A server, and what a client does with it; all sessions end.
+fn session<F: Future>(settings: &[(&str, &str)], run: impl FnOnce(Served) -> F) -> &'static Main {
+    let tls = Tls::new();
+    let world = World::with_quic(settings, &tls);
+    let main = world.engine.main;
+    rt::run(async {
+        let limit = Duration::from_secs(60);
+        rt::timeout(limit, run(Served::begin(world, tls))).await.expect("no wait is as long");
+        while main.sess_closed.get() < main.s_sess.get() {
+            rt::yield_now().await;
+        }
+    })
+    .unwrap();
+    assert_eq!(main.req_panic.get(), 0);
+    main
+}
+
+fn code(code: Code) -> u64 {
+    code.number().into()
+}
+
+#[test]
+fn requests_are_answered_each_on_its_stream() {
+    let main = session(&[], |served| async move {
+        let client = served.connect().await;
+        assert_eq!(client.ask(&get("/1")).await, (200, "/1 127.0.0.1 HTTP/3".to_owned()));
+        let mut streams = Vec::new();
+        for n in 0..50 {
+            streams.push(client.send(&get(&format!("/{n}"))).await);
+        }
+        for (n, mut stream) in streams.into_iter().enumerate().rev() {
+            let response = read(&stream.read_to_end(1 << 20).await.unwrap());
+            assert_eq!(response, (200, format!("/{n} 127.0.0.1 HTTP/3")));
+        }
+        client.conn.close(VarInt::from_u32(Code::NoError.number()), b"");
+    });
+    assert_eq!((main.h3_sess.get(), main.h3_req.get(), main.sc_rem_close.get()), (1, 51, 1));
+    assert_eq!((main.tls_handshakes.get(), main.h3_errors.get()), (1, 0));
+}
+
+#[test]
+fn a_request_may_come_in_pieces_and_its_body_go_unread() {
+    session(&[], |served| async move {
+        let client = served.connect().await;
+        let (mut send, mut recv) = client.conn.open_bi().await.unwrap();
+        for byte in get("/torn") {
+            send.write_all(&[byte]).await.unwrap();
+            rt::yield_now().await;
+        }
+        send.finish().unwrap();
+        assert_eq!(read(&recv.read_to_end(1000).await.unwrap()).1, "/torn 127.0.0.1 HTTP/3");
+        let post = [(":method", "POST"), (":scheme", "https"), (":authority", "a"), (":path", "/p")];
+        let whole = [section(&post), data(b"abc"), data(b"def"), section(&[("x", "y")])].concat();
+        assert_eq!(client.ask(&whole).await.0, 200);
+        // The answer doesn't wait for a body without an end.
+        let (mut send, mut recv) = client.conn.open_bi().await.unwrap();
+        send.write_all(&[section(&post), data(b"abc")].concat()).await.unwrap();
+        assert_eq!(read(&recv.read_to_end(1000).await.unwrap()).0, 200);
+        assert_eq!(send.stopped().await.unwrap(), Some(VarInt::from_u32(Code::NoError.number())));
+        client.conn.close(VarInt::from_u32(0x100), b"");
+    });
+}
+
+#[test]
+fn a_malformed_request_ends_its_stream_alone() {
+    let main = session(&[], |served| async move {
+        let client = served.connect().await;
+        let good = [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/1")];
+        let with = |more: &[(&'static str, &'static str)]| [&good[..], more].concat();
+        let mut cases = vec![
+            with(&[("connection", "close")]),
+            with(&[("transfer-encoding", "chunked")]),
+            with(&[("te", "gzip")]),
+            with(&[("a b", "c")]),
+            with(&[("a", "b\r\nc: d")]),
+            with(&[("a", "b\0")]),
+            with(&[(":path", "/2")]),
+            with(&[("a", "b"), (":authority", "b")]),
+            with(&[("host", "b")]),
+            with(&[(":status", "200")]),
+            vec![(":method", "CONNECT"), (":authority", "a")],
+            vec![(":method", "CONNECT"), good[1], good[2], good[3]],
+            with(&[("content-length", "1")]),
+            with(&[("content-length", "x")]),
+        ];
+        cases.extend((0..4).filter(|n| *n != 2).map(|n| {
+            let mut fields = good.to_vec();
+            fields.remove(n);
+            fields
+        }));
+        for bad in ["/ 1", "/\r\n", "", "1"] {
+            cases.push(vec![good[0], good[1], good[2], (":path", bad)]);
+        }
+        for bad in ["G ET", "", "GET\r\n"] {
+            cases.push(vec![(":method", bad), good[1], good[2], good[3]]);
+        }
+        for bad in ["a b", "u@a", "a\r\nb"] {
+            cases.push(vec![good[0], good[1], (":authority", bad), good[3]]);
+        }
+        let count = cases.len() as u64;
+        for fields in cases {
+            // One without a body is answered only once it is known to be whole.
+            let (mut send, mut recv) = client.conn.open_bi().await.unwrap();
+            send.write_all(&section(&fields)).await.unwrap();
+            let _ = send.finish();
+            match recv.read_to_end(1000).await {
+                Err(quinn::ReadToEndError::Read(quinn::ReadError::Reset(got))) => {
+                    assert_eq!(got.into_inner(), code(Code::Message), "{fields:?}");
+                }
+                Ok(bytes) => assert!([400, 405].contains(&read(&bytes).0), "{fields:?}"),
+                other => panic!("{fields:?}: {other:?}"),
+            }
+        }
+        // In upper case, which the encoder doesn't write.
+        let mut upper = get("/1");
+        upper.extend_from_slice(b"\x21A\x01b");
+        upper[1] += 4;
+        assert_eq!(client.refusal(&upper).await, code(Code::Message));
+        assert_eq!(client.ask(&get("/1")).await.0, 200);
+        assert!(count > 20);
+        client.conn.close(VarInt::from_u32(0x100), b"");
+    });
+    assert_eq!(main.h3_errors.get(), 0);
+}
+
+/// What is sent on new streams ends the connection with this code.
+fn check_end(name: &str, uni: &[&[u8]], bidi: &[u8], want: Code) {
+    let main = session(&[], |served| async move {
+        let client = served.connect().await;
+        let mut streams = Vec::new();
+        for bytes in uni {
+            let mut stream = client.conn.open_uni().await.unwrap();
+            stream.write_all(bytes).await.unwrap();
+            streams.push(stream);
+        }
+        if !bidi.is_empty() {
+            client.send(bidi).await;
+        }
+        assert_eq!(client.end().await, code(want), "{name}");
+    });
+    assert_eq!(main.h3_errors.get(), 1, "{name}");
+}
+
+#[test]
+fn what_breaks_the_protocol_for_all_ends_the_connection() {
+    check_end("data first", &[], &data(b"x"), Code::FrameUnexpected);
+    check_end("settings on a request", &[], &[4, 0], Code::FrameUnexpected);
+    check_end("a frame of http/2", &[], &[6, 0], Code::FrameUnexpected);
+    check_end("a second control stream", &[&[0, 4, 0]], &[], Code::StreamCreation);
+    check_end("a push", &[&[1, 0]], &[], Code::StreamCreation);
+    check_end("an instruction to the table", &[&[2, 0x3f, 0x10]], &[], Code::EncoderStream);
+    check_end("an acknowledgement of nothing", &[&[3, 0x80]], &[], Code::DecoderStream);
+    check_end("a reference to the table", &[], &[1, 3, 0, 0, 0x80], Code::Decompression);
+    check_end("a stream that ends in a frame", &[], &get("/1")[..9], Code::Frame);
+}
+
+#[test]
+fn the_control_stream_is_needed() {
+    session(&[], |served| async move {
+        let mut client = served.connect().await;
+        client.control.finish().unwrap();
+        assert_eq!(client.end().await, code(Code::ClosedCriticalStream));
+    });
+}
+
+#[test]
+fn a_body_is_as_long_as_announced() {
+    let announced = [(":method", "POST"), (":scheme", "https"), (":authority", "a"), (":path", "/p")];
+    session(&[], |served| async move {
+        let client = served.connect().await;
+        let head = section(&[&announced[..], &[("content-length", "3")]].concat());
+        assert_eq!(client.ask(&[head.clone(), data(b"abc")].concat()).await.0, 200);
+        client.conn.close(VarInt::from_u32(0x100), b"");
+    });
+}
+
+#[test]
+fn who_resets_too_many_requests_is_sent_away() {
+    let main = session(&[("h3_reset_limit", "10"), ("timeout_head", "30")], |served| async move {
+        let client = served.connect().await;
+        let mut sent = 0;
+        loop {
+            let Ok((mut send, _recv)) = client.conn.open_bi().await else { break };
+            if send.write_all(&get("/1")[..5]).await.is_err() || send.reset(VarInt::from_u32(0x10c)).is_err() {
+                break;
+            }
+            sent += 1;
+            assert!(sent < 10_000);
+            rt::yield_now().await;
+        }
+        assert_eq!(client.end().await, code(Code::ExcessiveLoad));
+    });
+    assert_eq!((main.h3_reset_flood.get(), main.h3_errors.get()), (1, 1));
+}
+
+#[test]
+fn who_stays_idle_too_long_is_told_so() {
+    let main = session(&[("timeout_idle", "0.05")], |served| async move {
+        let client = served.connect().await;
+        assert_eq!(client.ask(&get("/1")).await.0, 200);
+        assert_eq!(client.end().await, code(Code::NoError));
+    });
+    assert_eq!(main.sc_rx_close_idle.get(), 1);
+}
+
+#[test]
+fn a_head_that_doesnt_come_is_waited_for_no_longer() {
+    let main = session(&[("timeout_head", "0.05")], |served| async move {
+        let client = served.connect().await;
+        let (mut send, mut recv) = client.conn.open_bi().await.unwrap();
+        send.write_all(&get("/1")[..5]).await.unwrap();
+        match recv.read_to_end(100).await {
+            Err(quinn::ReadToEndError::Read(quinn::ReadError::Reset(got))) => {
+                assert_eq!(got.into_inner(), code(Code::RequestRejected));
+            }
+            other => panic!("{other:?}"),
+        }
+        client.conn.close(VarInt::from_u32(0x100), b"");
+    });
+    assert_eq!(main.head_timeout.get(), 1);
+}
+
+#[test]
+fn a_drain_lets_requests_end_and_takes_no_more() {
+    session(&[("timeout_idle", "30")], |served| async move {
+        let client = served.connect().await;
+        assert_eq!(client.ask(&get("/1")).await.0, 200);
+        let mut control = client.conn.accept_uni().await.unwrap();
+        served.group.drain();
+        let mut kind = [0; 1];
+        control.read_exact(&mut kind).await.unwrap();
+        assert_eq!(kind, [0]);
+        let (mut held, mut reader, mut events) = (Vec::new(), ControlReader::default(), Vec::new());
+        while events.len() < 2 {
+            let mut piece = [0; 100];
+            let read = control.read(&mut piece).await.unwrap().unwrap();
+            held.extend_from_slice(&piece[..read]);
+            let (event, done) = reader.next(&held).unwrap();
+            events.extend(event);
+            held.drain(..done);
+        }
+        assert!(matches!(events[..], [Event::Settings(_), Event::GoAway]), "{events:?}");
+        assert_eq!(client.refusal(&get("/2")).await, code(Code::RequestRejected));
+        assert_eq!(client.end().await, code(Code::NoError));
+    });
+}
+
+/// A worker that is gone says nothing: the next one, with the same secret, says for it that its connections are over.
+#[test]
+fn who_takes_a_dead_ones_place_tells_its_clients() {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let tls = Tls::new();
+    let seat = |life| quic::Seat { member: 0, members: 1, life, is_alone: Arc::new(true.into()) };
+    let serve = |life| {
+        let world = World::with_quic(&[], &tls);
+        let keys = QuicKeys::new(&[7; 32]);
+        let server = QuicServer::new(world.engine.certificates.clone(), "a0", || false).unwrap();
+        let limits = quic::Limits {
+            streams: 10,
+            stream_window: 1 << 16,
+            window: 1 << 16,
+            send_window: 1 << 16,
+            idle: Duration::from_secs(30),
+        };
+        let config = quic::config(&Arc::new(server), &keys, &limits);
+        quic::listen(socket.try_clone().unwrap().into(), seat(life), &keys, config).unwrap()
+    };
+    let to = socket.local_addr().unwrap();
+    let (connected, is_connected) = std::sync::mpsc::channel();
+    let (died, is_dead) = std::sync::mpsc::channel();
+    let crypto = tls.make_quic_client(http3::ALPN);
+    let client = std::thread::spawn(move || {
+        rt::run(async {
+            let local = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let client = Endpoint::new(quinn::EndpointConfig::default(), None, local, Arc::new(quinn::TokioRuntime));
+            let conn = client.unwrap().connect_with(quinn::ClientConfig::new(crypto), to, NAME).unwrap().await.unwrap();
+            connected.send(()).unwrap();
+            rt::blocking(move || is_dead.recv().unwrap()).await;
+            conn.open_bi().await.unwrap().0.write_all(&get("/1")).await.unwrap();
+            conn.closed().await
+        })
+        .unwrap()
+    });
+    // The first one ends with its runtime, in the midst of everything.
+    rt::run(async {
+        let endpoint = serve(1);
+        let conn = endpoint.accept().await.unwrap().await.unwrap();
+        rt::blocking(move || is_connected.recv().unwrap()).await;
+        std::mem::forget(conn);
+    })
+    .unwrap();
+    let ended = rt::run(async {
+        let _endpoint = serve(2);
+        died.send(()).unwrap();
+        rt::blocking(move || client.join().unwrap()).await
+    })
+    .unwrap();
+    assert_eq!(ended, ConnectionError::Reset);
+}
+
+#[test]
+fn without_a_name_or_a_protocol_that_is_served_there_is_no_session() {
+    let main = session(&[], |served| async move {
+        for (name, alpn, alert) in [("b.example", &b"h3"[..], 112), (NAME, b"h2", 120)] {
+            match served.try_connect(name, alpn).await {
+                Err(ConnectionError::ConnectionClosed(close)) => {
+                    assert_eq!(u64::from(close.error_code), 0x100 + alert, "{name}");
+                }
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+    });
+    assert_eq!((main.tls_fail.get(), main.tls_fail_name.get(), main.tls_fail_cipher.get()), (2, 1, 1));
+    assert_eq!(main.h3_sess.get(), 0);
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A thread's endpoints for QUIC: connections come in, are counted and, where too many are half open, asked to show that their address
+//! is theirs.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cli::handoff::WorkerStart;
+use engine::ListenerInfo;
+use fronts::h3;
+use net::Address;
+use net::quic::{Endpoint, Incoming, Limits, ServerConfig};
+use parking_lot::Mutex;
+use sys::sock::{Name, local_name};
+use sys::udp::{Steering, steer};
+use tables::params::Params;
+use tls::quic::{QuicKeys, QuicServer};
+
+use crate::serving::{ConnectionSlot, Socket};
+use crate::startup::Worker;
+
+/// Connections taken in a row before other tasks get their turn.
+const ACCEPT_BATCH: usize = 16;
+
+/// Begins to serve on a socket.
+pub fn listen(worker: &Arc<Worker>, socket: Socket) -> Result<(), String> {
+    let Socket { info, fd, member: (member, members) } = socket;
+    let failed = |error: std::io::Error| format!("{}: {error}", info.name);
+    let start = worker.start.quic.ok_or("the manager says nothing of QUIC")?;
+    let Name::Inet(local) = local_name(&fd).map_err(failed)? else { return Err("not a socket for UDP".to_owned()) };
+    let seat = h3::Seat { local, number: fd.as_raw_fd() as u32 };
+    let engine = worker.engine.clone();
+    let server = QuicServer::new(engine.certificates.clone(), &info.frontend, move || engine.params.load().tls_ja3);
+    let server = Arc::new(server.map_err(|error| format!("{}: {error}", info.name))?);
+    let params = worker.engine.params.load_full();
+    let keys = QuicKeys::new(&start.secret);
+    let config = net::quic::config(&server, &keys, &limits(&params));
+    let ids = net::quic::Seat { member, members, life: start.life, is_alone: worker.quic.is_alone.clone() };
+    let endpoint = net::quic::listen(fd, ids, &keys, config.clone()).map_err(failed)?;
+    let settings = Settings { server, keys, params, config: Arc::new(config) };
+    rt::spawn(accept(worker.clone(), info, endpoint, seat, settings));
+    Ok(())
+}
+
+/// What this worker is to its clients, beside another.
+#[derive(Debug)]
+pub struct Quic {
+    /// As the manager has it; nothing where there is no listener for QUIC.
+    start: Option<cli::handoff::Quic>,
+    /// See [`net::quic::Seat::is_alone`].
+    is_alone: Arc<AtomicBool>,
+    /// A socket of each group, and how many of them each worker has.
+    groups: Mutex<Vec<(OwnedFd, usize)>>,
+}
+
+impl Quic {
+    /// As the manager says.
+    pub fn new(start: &WorkerStart) -> Self {
+        Quic { start: start.quic, is_alone: Arc::new(start.former_fd.is_none().into()), groups: Mutex::default() }
+    }
+
+    /// This worker's of the sockets of a listener. From now on new connections come to them.
+    pub fn take(&self, mut sockets: Vec<Socket>) -> Result<Vec<Socket>, String> {
+        let failed = |error: std::io::Error| format!("a listener for QUIC: {error}");
+        let start = self.start.ok_or("the manager says nothing of QUIC")?;
+        let members = sockets.len() / 2;
+        let second = sockets.split_off(members);
+        let mut own = if start.set == 0 { sockets } else { second };
+        own.iter_mut().enumerate().for_each(|(n, socket)| socket.member = (n, members));
+        let first = own.first().ok_or("a listener for QUIC without sockets")?;
+        let copy = sys::fd::duplicate(first.fd.as_fd()).map_err(failed)?;
+        steer(&copy, &Steering { members, set: start.set, former: start.former }).map_err(failed)?;
+        self.groups.lock().push((copy, members));
+        Ok(own)
+    }
+
+    /// A successor is there.
+    pub fn share(&self) {
+        self.is_alone.store(false, Ordering::Relaxed);
+    }
+
+    /// There is no other worker, or none any more: all that comes is ours, also what isn't known.
+    pub fn own(&self) {
+        self.is_alone.store(true, Ordering::Relaxed);
+        let Some(start) = self.start else { return };
+        for (socket, members) in &*self.groups.lock() {
+            if let Err(error) = steer(socket, &Steering { members: *members, set: start.set, former: None }) {
+                eprintln!("a listener for QUIC: {error}");
+            }
+        }
+    }
+}
+
+/// What connections get, as the parameters have it.
+struct Settings {
+    server: Arc<QuicServer>,
+    keys: QuicKeys,
+    params: Arc<Params>,
+    config: Arc<ServerConfig>,
+}
+
+impl Settings {
+    fn follow(&mut self, params: &Arc<Params>) {
+        if !Arc::ptr_eq(params, &self.params) {
+            self.config = Arc::new(net::quic::config(&self.server, &self.keys, &limits(params)));
+            self.params = params.clone();
+        }
+    }
+}
+
+fn limits(params: &Params) -> Limits {
+    let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+    Limits {
+        streams: params.h3_max_concurrent_streams,
+        stream_window: bytes(params.h3_stream_window),
+        window: bytes(params.h3_window),
+        send_window: bytes(params.h3_send_window),
+        idle: params.h3_idle_timeout,
+    }
+}
+
+async fn accept(
+    worker: Arc<Worker>,
+    info: Arc<ListenerInfo>,
+    endpoint: Endpoint,
+    seat: h3::Seat,
+    mut settings: Settings,
+) {
+    let group = Rc::<h3::Group>::default();
+    let acceptor = worker.drain.acceptor();
+    let mut is_known = false;
+    'batches: loop {
+        for _ in 0..ACCEPT_BATCH {
+            match acceptor.or_drain(endpoint.accept(), &worker.engine, &mut is_known).await {
+                Some(Some(client)) => welcome(&worker, &info, &group, seat, &mut settings, client),
+                // Nothing comes from an endpoint that has lost its socket.
+                Some(None) => return,
+                None => break 'batches,
+            }
+        }
+        rt::yield_now().await;
+    }
+    // Who comes from now on is the next worker's.
+    endpoint.set_server_config(None);
+    group.drain();
+    endpoint.wait_idle().await;
+}
+
+fn welcome(
+    worker: &Arc<Worker>,
+    info: &Arc<ListenerInfo>,
+    group: &Rc<h3::Group>,
+    seat: h3::Seat,
+    settings: &mut Settings,
+    client: Incoming,
+) {
+    let main = worker.engine.main;
+    let params = worker.engine.params.load_full();
+    settings.follow(&params);
+    let is_known = client.remote_address_validated();
+    if !is_known && client.may_retry() && h3::half_open() >= params.h3_retry_threshold {
+        main.h3_retries.inc();
+        // It may retry, as was asked just now.
+        let _ = client.retry();
+        return;
+    }
+    let Some(slot) = ConnectionSlot::take(worker, info, Address::inet(client.remote_address())) else {
+        client.refuse();
+        return;
+    };
+    let (engine, info, group) = (worker.engine.clone(), info.clone(), group.clone());
+    let config = settings.config.clone();
+    rt::spawn(async move {
+        let _slot = slot;
+        h3::serve(engine, info, group, seat, client, config).await;
+    });
+}

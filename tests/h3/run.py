@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""HTTP/3 towards clients, as the whole program has it: what https says of it, requests, moves between addresses, losses, certificates, and what
+becomes of connections when the worker dies or another program takes over.
+
+What needs a client is left out where Python has no aioquic (PYTHON may name one that has: `pip install aioquic==1.2.0` or later).
+"""
+import asyncio
+import hashlib
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from bed.certificates import Authority
+from bed.daemon import Varnishd, workdir
+from bed.origin import Origin, head
+from bed.report import Report, options, until
+
+try:
+    import client
+except ImportError:
+    client = None
+
+LARGE = random.Random(3).randbytes(2 << 20)
+VCL = """vcl 4.1;
+backend origin {{ .host = "{0}"; .port = "{1}"; }}
+sub vcl_recv {{ if (req.url ~ "^/own") {{ return (synth(200)); }} if (req.url ~ "^/pass") {{ return (pass); }} }}
+sub vcl_synth {{ set resp.http.Alt-Svc = "clear"; return (deliver); }}
+sub vcl_deliver {{ set resp.http.X-Proto = req.proto; set resp.http.X-Hits = obj.hits; }}
+"""
+
+
+class Held:
+    """Lets the origin's slow answer end."""
+    event = threading.Event()
+
+
+def body_of(s, fields, buf):
+    """A request's body, and what came behind it."""
+    def upto(length):
+        nonlocal buf
+        while len(buf) < length:
+            buf += s.recv(65536) or (_ for _ in ()).throw(ConnectionError())
+        taken, buf = buf[:length], buf[length:]
+        return taken
+    if "chunked" not in fields.get("transfer-encoding", ""):
+        return upto(int(fields.get("content-length", 0))), buf
+    body = b""
+    while True:
+        line = b""
+        while not line.endswith(b"\r\n"):
+            line += upto(1)
+        piece = upto(int(line, 16) + 2)[:-2]
+        if not piece:
+            return body, buf
+        body += piece
+
+
+def serve(s):
+    """Answers with the body it got, a large one, or one in two parts."""
+    buf = b""
+    while got := head(s, buf):
+        method, path, fields, buf = got
+        body, buf = body_of(s, fields, buf)
+        if path.startswith("/slow"):
+            s.sendall(b"HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: 8\r\n\r\nhalf")
+            Held.event.wait(60)
+            s.sendall(b"done")
+            continue
+        if path.startswith("/large"):
+            body = LARGE
+        s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + (b"" if method == "HEAD" else body))
+
+
+class Bed(Varnishd):
+    """A server with https and quic at one port."""
+
+    def __init__(self, o, leaf, origin, args=()):
+        self.conf = workdir() / "tls.conf"
+        self.conf.write_text(f'pem-file = "{leaf.pem}"\n')
+        with socket.create_server(("127.0.0.1", 0)) as drawn:
+            port = drawn.getsockname()[1]
+        super().__init__(o.varnishd, ["-a", "clear=127.0.0.1:0", "-a", f"tls=127.0.0.1:{port},https", "-a", f"quic=127.0.0.1:{port},quic",
+                                      "-A", str(self.conf), *args], vcl=VCL.format(*origin.address))
+        self.quic = ("127.0.0.1", port)
+
+    def close(self):
+        super().close()
+        shutil.rmtree(self.conf.parent, ignore_errors=True)
+
+    def alt_svc(self, path):
+        """What https says at a path."""
+        out = subprocess.run(["curl", "-skD-", "-o/dev/null", f"https://127.0.0.1:{self.quic[1]}{path}"], capture_output=True, text=True, timeout=20).stdout
+        return next((line.split(": ", 1)[1] for line in out.splitlines() if line.lower().startswith("alt-svc: ")), None)
+
+
+def announced(report, bed):
+    """Alt-Svc: by itself, not against VCL, not where it is switched off."""
+    want = f'h3=":{bed.quic[1]}"; ma=86400'
+    report.check(bed.alt_svc("/a") == want, f"a miss says {bed.alt_svc('/a')}, not {want}")
+    report.check(bed.alt_svc("/a") == want, "a hit says so, too")
+    report.check(bed.alt_svc("/own") == "clear", "VCL has the last word")
+    bed.cli.ask("param.set h3_alt_svc 0")
+    report.check(bed.alt_svc("/a") is None, "switched off")
+    bed.cli.ask("param.reset h3_alt_svc")
+
+
+def refused(report, o):
+    """What -a doesn't take."""
+    for arg, text in (("/run/x,quic", "QUIC needs UDP"), ("127.0.0.1:0,quic,https", "Too many protocol"), ("127.0.0.1:0,proxy,quic", "Too many protocol")):
+        run = subprocess.run([o.varnishd, "-C", "-a", arg, "-b", "127.0.0.1:1"], capture_output=True, text=True, timeout=60)
+        report.check(run.returncode != 0 and text in run.stderr, f"-a {arg}: {run.returncode} {run.stderr.strip()[:200]}")
+
+
+async def requests(report, bed):
+    async with client.client(bed.quic) as one:
+        first, second = await one.get("/a"), await one.get("/a")
+        report.check(first.status == second.status == 200 and second.fields["x-proto"] == "HTTP/3.0", f"answers: {second.fields}")
+        report.check(int(second.fields["x-hits"]) >= 1, "a hit of what came before")
+        body = random.Random(1).randbytes(300_000)
+        report.check((await one.get("/pass", method="POST", body=body)).body == body, "a body there and back")
+        large = await one.get("/large")
+        report.check(hashlib.sha256(large.body).digest() == hashlib.sha256(LARGE).digest(), "a large body")
+        many = await asyncio.gather(*(one.get(f"/many{n % 10}") for n in range(80)))
+        report.check(all(r.status == 200 for r in many), "many at once")
+
+
+async def lossy(report, bed, seed):
+    """A way that loses, doubles and delays, and a client that comes from elsewhere."""
+    async with client.Path.open(bed.quic, seed, lost=5, delay=0.02) as path, client.client(path.address) as one:
+        report.check((await one.get("/large")).body == LARGE, "a large body over a bad way")
+        await path.move()
+        report.check((await one.get("/a")).status == 200, "after a move")
+        await path.move()
+        body = random.Random(2).randbytes(100_000)
+        report.check((await one.get("/pass", method="POST", body=body)).body == body, "an upload after another move")
+    for n in range(8):
+        async with client.Path.open(bed.quic, seed + n) as path, client.client(path.address) as one:
+            await one.get("/a")
+            await path.move()
+            report.check((await one.get("/a")).status == 200, f"connection {n} stays on its thread")
+
+
+async def replaced(report, bed, authority):
+    """A new certificate is for new connections."""
+    async def serial(one):
+        return one._quic.tls._peer_certificate.serial_number
+    async with client.client(bed.quic) as old:
+        before = await serial(old)
+        bed.conf.parent.joinpath("new.pem").write_text(authority.leaf("bed.test").pem.read_text())
+        bed.cli.ask(f"tls.cert.load new {bed.conf.parent / 'new.pem'} -d")
+        bed.cli.ask("tls.cert.commit")
+        report.check((await old.get("/a")).status == 200, "the old connection goes on")
+        async with client.client(bed.quic) as new:
+            report.check(await serial(new) != before, "a new one has the new certificate")
+
+
+async def upgraded(report, bed):
+    """Another program takes over: what is under way ends well, and new connections are the new worker's."""
+    loop = asyncio.get_running_loop()
+    async with client.client(bed.quic) as busy, client.client(bed.quic) as idle:
+        Held.event.clear()
+        await idle.get("/a")
+        slow = busy.send("/slow")
+        await asyncio.wait_for(slow.began, client.LIMIT)
+        status, text = await loop.run_in_executor(None, bed.cli.ask_raw, "upgrade")
+        report.check(status == 200, f"upgrade: {status} {text}")
+        for n in range(10):
+            async with client.client(bed.quic) as new:
+                report.check((await new.get("/a")).status == 200, f"new connection {n} beside the former worker")
+        ended = await idle.over()
+        report.check(ended.error_code == 0x100, f"the idle one is closed in order: {ended}")
+        Held.event.set()
+        done = await asyncio.wait_for(slow.done, client.LIMIT)
+        report.check(done.body == b"halfdone", f"what was under way ends: {done.body}")
+        ended = await busy.over()
+        report.check(ended.error_code == 0x100, f"and is closed in order: {ended}")
+    for n in range(10):
+        async with client.client(bed.quic) as new:
+            report.check((await new.get("/a")).status == 200, f"new connection {n} after it")
+
+
+async def died(report, bed):
+    """The worker dies: the next one takes connections on the same sockets."""
+    async with client.client(bed.quic) as one:
+        await one.get("/a")
+        worker = bed.worker()
+        os.kill(worker, signal.SIGKILL)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, until, 30, lambda: bed.worker() != worker and "running" in bed.cli.ask("status"))
+        # aioquic hears no stateless reset: that clients are told is shown by a unit test.
+        for n in range(10):
+            async with client.client(bed.quic) as new:
+                report.check((await new.get("/a")).status == 200, f"new connection {n} after a worker's death")
+
+
+def main():
+    o, report = options(__doc__), Report("h3")
+    if o.full and client is None and "PYTHON" in os.environ:
+        return subprocess.run([os.environ["PYTHON"], *sys.argv], check=False).returncode
+    files = workdir()
+    try:
+        authority = Authority(files / "ca")
+        leaf = authority.leaf("bed.test")
+        refused(report, o)
+        with Origin(serve) as origin, Bed(o, leaf, origin, ["-p", "timeout_idle=20"]) as bed:
+            announced(report, bed)
+            if client is None:
+                report.note("no aioquic here: what needs a client is left out")
+                return report.close()
+            for case in (lambda: requests(report, bed), lambda: lossy(report, bed, o.seed), lambda: replaced(report, bed, authority),
+                         lambda: upgraded(report, bed), lambda: died(report, bed)):
+                asyncio.run(case())
+    finally:
+        shutil.rmtree(files, ignore_errors=True)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
