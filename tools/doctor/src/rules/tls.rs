@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Rules about certificates. A genuine varnishd has none: there they can't be looked at.
+//! Rules about certificates. A genuine varnishd has none: nothing is found there.
 
 use super::server::counted;
-use crate::rule::{Area, Rule, Severity, count, time, when};
+use crate::facts::Facts;
+use crate::rule::{Area, Rule, SOUND, Severity, count, time, when};
+use crate::server::Server;
 
 pub const RULES: &[Rule] = &[
     Rule {
@@ -15,7 +17,7 @@ pub const RULES: &[Rule] = &[
         remedy: &["lacquer tls status    # which", "varnishadm tls.cert.reload    # after its files were renewed"],
         evidence: "MGT.certs_expired: 1 or more",
         look: |facts| {
-            let server = facts.server()?;
+            let Some(server) = with_certificates(facts)? else { return SOUND };
             let (expired, all) = (server.counter("MGT.certs_expired")?, server.counter("MGT.certs_loaded")?);
             when(expired > 0, || format!("{} of {} certificates", count(expired), count(all)))
         },
@@ -32,7 +34,7 @@ pub const RULES: &[Rule] = &[
         ],
         evidence: "MGT.certs_ending: 1 or more",
         look: |facts| {
-            let server = facts.server()?;
+            let Some(server) = with_certificates(facts)? else { return SOUND };
             let ending = server.counter("MGT.certs_ending")?;
             let left = server.counter("MGT.certs_next_end")?;
             when(ending > 0, || format!("{} certificates, the first in {}", count(ending), time(left as f64)))
@@ -46,7 +48,10 @@ pub const RULES: &[Rule] = &[
         why: "The server goes on with the certificate of before, which is fine until it expires.",
         remedy: &["lacquer tls status    # which, and why", "journalctl -u varnish | grep 'stays as it is'"],
         evidence: "MGT.certs_refused: 1 or more",
-        look: |facts| counted(facts.server()?, "MGT.certs_refused", "files that were of no use", 1),
+        look: |facts| {
+            with_certificates(facts)?
+                .map_or(SOUND, |server| counted(server, "MGT.certs_refused", "files that were of no use", 1))
+        },
     },
     Rule {
         id: "acme-failed",
@@ -57,6 +62,15 @@ pub const RULES: &[Rule] = &[
               at port 443: a firewall or a DNS record that leads elsewhere is in the way as a rule.",
         remedy: &["varnishadm tls.acme.list    # what went wrong last", "lacquer tls status"],
         evidence: "MGT.acme_failed: 1 or more",
-        look: |facts| counted(facts.server()?, "MGT.acme_failed", "attempts that failed", 1),
+        look: |facts| {
+            with_certificates(facts)?
+                .map_or(SOUND, |server| counted(server, "MGT.acme_failed", "attempts that failed", 1))
+        },
     },
 ];
+
+/// The server, if it is one that counts certificates.
+fn with_certificates(facts: &Facts) -> Result<Option<&Server>, String> {
+    let server = facts.server()?;
+    Ok(server.counter("MGT.certs_loaded").is_ok().then_some(server))
+}
