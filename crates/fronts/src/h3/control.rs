@@ -4,6 +4,7 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 
+use http2::priority::Priority;
 use http3::control::{self, DecoderStream, Event, MAX_FRAME_BYTES, Reader, StreamKind, check_encoder};
 use http3::{Code, Error, varint};
 use net::quic::{RecvStream, VarInt};
@@ -106,7 +107,7 @@ async fn read(link: &Link, stream: RecvStream) -> Result<(), Error> {
         return Err(Error::connection(Code::StreamCreation, "Second stream of a kind that there is once"));
     }
     match once {
-        0 => control_stream(&mut input).await?,
+        0 => control_stream(link, &mut input).await?,
         1 => encoder(&mut input).await?,
         _ => decoder(&mut input).await?,
     }
@@ -116,13 +117,17 @@ async fn read(link: &Link, stream: RecvStream) -> Result<(), Error> {
     Err(Error::connection(Code::ClosedCriticalStream, "A stream ends that the connection needs"))
 }
 
-async fn control_stream(input: &mut Input) -> Result<(), Error> {
+async fn control_stream(link: &Link, input: &mut Input) -> Result<(), Error> {
     let mut reader = Reader::default();
     loop {
         let (event, done) = reader.next(&input.held)?;
         input.done(done);
         match event {
-            Some(Event::Settings(_) | Event::GoAway | Event::Priority { .. }) => continue,
+            Some(Event::Priority { stream, value }) => {
+                link.priorities.set(stream, Priority::parse(&value).urgency);
+                continue;
+            }
+            Some(Event::Settings(_) | Event::GoAway) => continue,
             None => debug_assert!(input.held.len() <= MAX_FRAME_BYTES + 16),
         }
         if !input.more().await {

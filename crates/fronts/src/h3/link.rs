@@ -2,6 +2,7 @@
 //! What the requests of a connection have in common, and why it ends.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -45,6 +46,40 @@ impl Group {
     }
 }
 
+/// What a client has said on its control stream of how urgent requests are; those that it said first are forgotten first.
+#[derive(Default)]
+pub(super) struct Priorities {
+    changes: Cell<u32>,
+    /// Streams and urgencies.
+    said: RefCell<VecDeque<(u64, u8)>>,
+}
+
+/// Requests whose priority is remembered.
+const MAX_PRIORITIES: usize = 100;
+
+impl Priorities {
+    /// This request is so urgent from now on.
+    pub(super) fn set(&self, stream: u64, urgency: u8) {
+        let mut said = self.said.borrow_mut();
+        said.retain(|(other, _)| *other != stream);
+        if said.len() == MAX_PRIORITIES {
+            said.pop_front();
+        }
+        said.push_back((stream, urgency));
+        self.changes.set(self.changes.get().wrapping_add(1));
+    }
+
+    /// How often anything was said.
+    pub(super) fn changes(&self) -> u32 {
+        self.changes.get()
+    }
+
+    /// What was said of this request.
+    pub(super) fn of(&self, stream: u64) -> Option<u8> {
+        self.said.borrow().iter().find(|(other, _)| *other == stream).map(|(_, urgency)| *urgency)
+    }
+}
+
 /// A connection.
 pub(super) struct Link {
     pub(super) conn: Connection,
@@ -52,6 +87,7 @@ pub(super) struct Link {
     pub(super) group: Rc<Group>,
     /// Our control stream, once it is begun.
     pub(super) control: RefCell<Option<SendStream>>,
+    pub(super) priorities: Priorities,
     /// The streams that a client has once: control, QPACK's encoder, its decoder.
     pub(super) has_stream: [Cell<bool>; 3],
     open: Cell<u32>,
@@ -71,6 +107,7 @@ impl Link {
             sess,
             group,
             control: RefCell::default(),
+            priorities: Priorities::default(),
             has_stream: Default::default(),
             open: Cell::new(0),
             idle_since: Cell::new(Instant::now()),
@@ -194,5 +231,25 @@ impl Link {
             error if super::is_gone(error) => SessClose::RemClose,
             _ => SessClose::TxError,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_last_counts_and_few_are_remembered() {
+        let priorities = Priorities::default();
+        priorities.set(0, 1);
+        priorities.set(4, 7);
+        priorities.set(0, 2);
+        assert_eq!(
+            (priorities.of(0), priorities.of(4), priorities.of(8), priorities.changes()),
+            (Some(2), Some(7), None, 3)
+        );
+        (1000..1000 + MAX_PRIORITIES as u64).for_each(|stream| priorities.set(stream, 0));
+        assert_eq!((priorities.of(0), priorities.of(4), priorities.of(1000)), (None, None, Some(0)));
+        assert_eq!(priorities.said.borrow().len(), MAX_PRIORITIES);
     }
 }

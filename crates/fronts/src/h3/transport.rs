@@ -30,6 +30,12 @@ const HEAD_READ_BYTES: usize = 2 * 1024;
 const CUT: &str = "Request body cut short";
 const WRONG_LENGTH: Error = Error::stream(Code::Message, "The body isn't as long as announced");
 
+/// An urgency (RFC 9218 4.1) as QUIC's streams have it: more is sooner, and 0 is for who says nothing.
+fn level(urgency: u8) -> i32 {
+    const DEFAULT: i32 = 3;
+    DEFAULT - i32::from(urgency)
+}
+
 /// Where the request's body is.
 #[derive(Clone, Copy, Debug)]
 enum Body {
@@ -71,6 +77,8 @@ pub(super) struct H3 {
     /// What came behind the request's body.
     trailers: Option<Head>,
     pub(super) acct: Acct,
+    /// How many changes of priorities it has heeded.
+    priorities_seen: u32,
     recv_wait: RecvWait,
     send_wait: SendWait,
     stopped: Option<Pin<Box<dyn Future<Output = ()>>>>,
@@ -95,6 +103,7 @@ impl H3 {
             was_reset: false,
             trailers: None,
             acct: Acct::default(),
+            priorities_seen: 0,
             recv_wait: RecvWait::default(),
             send_wait: SendWait::new(),
             stopped: None,
@@ -147,6 +156,10 @@ impl H3 {
         self.input.resize(at + bytes, 0);
         let read = self.recv.poll_read(cx, &mut self.input[at..]);
         self.input.truncate(at + if let Poll::Ready(Ok(read)) = read { read } else { 0 });
+        if self.input.is_empty() {
+            // Nothing is held for a stream that is silent.
+            self.input = Vec::new();
+        }
         Poll::Ready(match ready!(read) {
             Ok(0) => {
                 self.is_ended = true;
@@ -194,8 +207,9 @@ impl H3 {
     /// The head is read: what follows is the body.
     pub(super) fn begin_request(&mut self, section: &Section) {
         if let Some(priority) = section.priority {
-            let _ = self.send.set_priority(-i32::from(priority.urgency));
+            let _ = self.send.set_priority(level(priority.urgency));
         }
+        self.heed_priorities();
         self.body = Body::Unread { len: section.content_length, left: section.content_length };
         // Most requests end with their head, and their end is at hand.
         if self.used == self.input.len() && !self.is_ended {
@@ -205,6 +219,16 @@ impl H3 {
         }
         if self.used == self.input.len() && self.is_ended && section.content_length.is_none_or(|len| len == 0) {
             self.body = Body::None;
+        }
+    }
+
+    /// Does what the client has said on its control stream of this request's priority (RFC 9218 7), which beats the field.
+    fn heed_priorities(&mut self) {
+        let changes = self.link.priorities.changes();
+        if std::mem::replace(&mut self.priorities_seen, changes) != changes
+            && let Some(urgency) = self.link.priorities.of(self.id())
+        {
+            let _ = self.send.set_priority(level(urgency));
         }
     }
 
@@ -360,6 +384,7 @@ impl Transport for H3 {
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>> {
+        self.heed_priorities();
         while self.response.queued() > keep {
             if self.send_wait.forbids_write(&self.link.sess) {
                 self.reset(Code::RequestCancelled);
