@@ -45,6 +45,8 @@ pub struct Seat {
     pub members: usize,
     /// The worker's, so that its connections can be told from those of another.
     pub life: u16,
+    /// Set once a packet comes that belongs to a worker after the next one: two share the sockets, and a third needs ours.
+    pub is_superseded: Arc<AtomicBool>,
     /// Whether there is no other: ids that aren't ours then belong to one that is gone, and are answered with a reset.
     pub is_alone: Arc<AtomicBool>,
 }
@@ -120,8 +122,12 @@ impl ConnectionIdGenerator for Ids {
     /// worker.
     fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
         let &[first, high, low, ..] = &**id else { return Err(InvalidCid) };
+        let life = u16::from_be_bytes([high, low]);
+        if life == self.0.life.wrapping_add(2) && !self.0.is_alone.load(Ordering::Relaxed) {
+            self.0.is_superseded.store(true, Ordering::Relaxed);
+        }
         let is_here = usize::from(first) % self.0.members == self.0.member;
-        let is_ours = [high, low] == self.0.life.to_be_bytes() || self.0.is_alone.load(Ordering::Relaxed);
+        let is_ours = life == self.0.life || self.0.is_alone.load(Ordering::Relaxed);
         if is_here && is_ours { Ok(()) } else { Err(InvalidCid) }
     }
 
@@ -168,12 +174,17 @@ mod tests {
                     member,
                     members,
                     life,
+                    is_superseded: Arc::default(),
                     is_alone: Arc::new(AtomicBool::new(is_alone)),
                 };
                 let (mut ids, other, alone) = (Ids(seat(300, false)), Ids(seat(301, false)), Ids(seat(301, true)));
                 for _ in 0..50 {
                     let id = ids.generate_cid();
                     assert_eq!((id.len(), usize::from(id[0]) % members), (ids.cid_len(), member));
+                    assert!(!ids.0.is_superseded.load(Ordering::Relaxed));
+                    let mut after_next = Ids(seat(302, false));
+                    let _ = ids.validate(&after_next.generate_cid());
+                    assert!(ids.0.is_superseded.swap(false, Ordering::Relaxed));
                     assert!(ids.validate(&id).is_ok() && other.validate(&id).is_err() && alone.validate(&id).is_ok());
                 }
             }

@@ -6,12 +6,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use cli::handoff::WorkerStart;
 use engine::ListenerInfo;
 use fronts::h3;
 use net::Address;
-use net::quic::{Endpoint, Incoming, Limits, ServerConfig};
+use net::quic::{Endpoint, Incoming, Limits, ServerConfig, VarInt};
 use parking_lot::Mutex;
 use sys::sock::{Name, local_name};
 use sys::udp::{Steering, steer};
@@ -23,6 +24,11 @@ use crate::startup::Worker;
 
 /// Connections taken in a row before other tasks get their turn.
 const ACCEPT_BATCH: usize = 16;
+
+/// How often a worker that leaves looks whether its sockets are another's.
+const LOOK: Duration = Duration::from_millis(200);
+/// RFC 9114 8.1
+const H3_NO_ERROR: u32 = 0x100;
 
 /// Begins to serve on a socket.
 pub fn listen(worker: &Arc<Worker>, socket: Socket) -> Result<(), String> {
@@ -37,9 +43,11 @@ pub fn listen(worker: &Arc<Worker>, socket: Socket) -> Result<(), String> {
     let params = worker.engine.params.load_full();
     let keys = QuicKeys::new(&start.secret);
     let config = net::quic::config(&server, &keys, &limits(&params));
-    let ids = net::quic::Seat { member, members, life: start.life, is_alone: worker.quic.is_alone.clone() };
+    let is_superseded = Arc::<AtomicBool>::default();
+    let is_alone = worker.quic.is_alone.clone();
+    let ids = net::quic::Seat { member, members, life: start.life, is_superseded: is_superseded.clone(), is_alone };
     let endpoint = net::quic::listen(fd, ids, &keys, config.clone()).map_err(failed)?;
-    let settings = Settings { server, keys, params, config: Arc::new(config) };
+    let settings = Settings { server, keys, params, config: Arc::new(config), is_superseded };
     rt::spawn(accept(worker.clone(), info, endpoint, seat, settings));
     Ok(())
 }
@@ -99,6 +107,7 @@ struct Settings {
     keys: QuicKeys,
     params: Arc<Params>,
     config: Arc<ServerConfig>,
+    is_superseded: Arc<AtomicBool>,
 }
 
 impl Settings {
@@ -145,7 +154,13 @@ async fn accept(
     // Who comes from now on is the next worker's.
     endpoint.set_server_config(None);
     group.drain();
-    endpoint.wait_idle().await;
+    while rt::timeout(LOOK, endpoint.wait_idle()).await.is_err() {
+        if settings.is_superseded.load(Ordering::Relaxed) {
+            // What is still under way would take packets from the one that has our sockets now.
+            endpoint.close(VarInt::from_u32(H3_NO_ERROR), b"");
+            return;
+        }
+    }
 }
 
 fn welcome(

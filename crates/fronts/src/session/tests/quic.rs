@@ -45,7 +45,7 @@ impl Served {
         };
         drop(params);
         let config = quic::config(&Arc::new(server), &keys, &limits);
-        let seat = quic::Seat { member: 0, members: 1, life: 1, is_alone: Default::default() };
+        let seat = quic::Seat { life: 1, is_alone: Default::default(), ..seat() };
         let endpoint = quic::listen(socket.into(), seat, &keys, config.clone()).unwrap();
         let served = Served { world, tls, group: Rc::default(), endpoint, address, config: Arc::new(config) };
         served.accept();
@@ -81,6 +81,11 @@ impl Served {
         control.write_all(&out).await.unwrap();
         Client { conn, control }
     }
+}
+
+/// The only one of its worker, which is alone.
+fn seat() -> quic::Seat {
+    quic::Seat { member: 0, members: 1, life: 0, is_superseded: Arc::default(), is_alone: Arc::new(true.into()) }
 }
 
 struct Client {
@@ -411,7 +416,6 @@ fn a_drain_lets_requests_end_and_takes_no_more() {
 fn who_takes_a_dead_ones_place_tells_its_clients() {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let tls = Tls::new();
-    let seat = |life| quic::Seat { member: 0, members: 1, life, is_alone: Arc::new(true.into()) };
     let serve = |life| {
         let world = World::with_quic(&[], &tls);
         let keys = QuicKeys::new(&[7; 32]);
@@ -424,7 +428,7 @@ fn who_takes_a_dead_ones_place_tells_its_clients() {
             idle: Duration::from_secs(30),
         };
         let config = quic::config(&Arc::new(server), &keys, &limits);
-        quic::listen(socket.try_clone().unwrap().into(), seat(life), &keys, config).unwrap()
+        quic::listen(socket.try_clone().unwrap().into(), quic::Seat { life, ..seat() }, &keys, config).unwrap()
     };
     let to = socket.local_addr().unwrap();
     let (connected, is_connected) = std::sync::mpsc::channel();
