@@ -6,6 +6,7 @@ The CA is ours (`ca.py`); with --full pebble, Let's Encrypt's own test CA, judge
 """
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -80,6 +81,17 @@ class World:
 
 def said(v, text):
     return until(LIMIT, lambda: text in "".join(v.output))
+
+
+def anybodys(v, name):
+    """The certificate for a name in DER, whoever signed it; b"" without one."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection(v.addresses["tls"], LIMIT) as s, context.wrap_socket(s, server_hostname=name) as sealed:
+            return sealed.getpeercert(True)
+    except OSError:
+        return b""
 
 
 def processes(v):
@@ -231,6 +243,10 @@ def refusals(report, program):
             report.check(w.await_served(v, "bad.test"), f"refusals: tried again\n{v.log()}")
             kinds = [kind for name, kind, _ in w.ca.checks if name == "bad.test"]
             report.check(len(set(kinds)) == 2, f"refusals: the other challenge's turn: {kinds}")
+            shown = anybodys(v, "busy.test")
+            report.check(b"Placeholder" in shown and b"busy.test" in shown, f"refusals: a placeholder until it is there: {shown[:200]}")
+            p = subprocess.run([pathlib.Path(program).with_name("lacquer"), "tls", "status", "-n", str(v.n), "--check", "1"], capture_output=True, text=True, timeout=LIMIT)
+            report.check(p.returncode == 3 and re.search(r"acme:busy.test +none yet +busy.test\n +! ACME, after 1 failures: rateLimited", p.stdout), f"refusals: tls status: {p}")
             report.check(v.counter("MGT.acme_failed") >= 3, f"refusals: counted {v.counter('MGT.acme_failed')}")
             until(LIMIT, lambda: (w.place() / "busy.test.state").exists())
         # Who restarts a server doesn't begin the series anew.

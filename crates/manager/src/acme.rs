@@ -144,7 +144,12 @@ impl Manager {
             let Some(acme) = &self.acme else { return };
             let kept = self.jail.privileged(|| acme.store.certificate(&name));
             let used = match kept {
-                Ok(None) => continue,
+                Ok(None) => {
+                    if let Err(reason) = self.put_placeholder(&name) {
+                        print(Severity::Error, &format!("ACME: {name}: there is no placeholder: {reason}"));
+                    }
+                    continue;
+                }
                 Ok(Some(pem)) => self.use_certificate(&name, &pem),
                 Err(error) => Err(errno_text(&error)),
             };
@@ -152,6 +157,17 @@ impl Manager {
                 print(Severity::Error, &format!("ACME: {name}: the certificate that was kept can't be used: {reason}"));
             }
         }
+    }
+
+    /// For the time until a name's certificate is there, unless another has the name, or a wildcard for it.
+    fn put_placeholder(&mut self, name: &Name) -> Result<(), String> {
+        let wildcard = name.as_str().split_once('.').map(|(_, rest)| format!("*.{rest}"));
+        let is_for_it = |known: &String| known == name.as_str() || Some(known) == wildcard.as_ref();
+        let has_one = self.certs.rows().iter().any(|row| row.entry.facts.names.iter().any(is_for_it));
+        if has_one || !self.certs.is_on() {
+            return Ok(());
+        }
+        self.put_certificate(&format!("acme:{name}"), tls::placeholder::pem(name.as_str())?.as_bytes())
     }
 
     /// Puts key and chain into use. The one before goes on until this is done.

@@ -21,6 +21,7 @@ pub mod ocsp;
 pub mod origin;
 pub mod over;
 pub mod pem;
+pub mod placeholder;
 pub mod quic;
 mod reason;
 pub mod record;

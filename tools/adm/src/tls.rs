@@ -132,6 +132,11 @@ fn add_renewals(certificates: &mut Vec<Certificate>, reply: &str) {
         });
         let certificate = &mut certificates[at];
         certificate.renewal = renewal.get("renewal").and_then(Value::as_i64);
+        if renewal.get("ends").is_some_and(Value::is_null) {
+            // What is there is a placeholder.
+            certificate.status = MISSING.to_owned();
+            certificate.not_after = 0;
+        }
         if let Some(error) = renewal.get("error").and_then(text) {
             let failures = renewal.get("failures").and_then(Value::as_u64).unwrap_or(0);
             certificate.trouble.get_or_insert(format!("ACME, after {failures} failures: {error}"));

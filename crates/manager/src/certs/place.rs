@@ -53,6 +53,9 @@ impl Manager {
     /// # Errors
     /// In words; then all is as it was.
     pub(crate) fn put_certificate(&mut self, id: &str, pem: &[u8]) -> Result<(), String> {
+        if !self.certs.is_on() {
+            return Err("there is no listener for TLS that could use it".to_owned());
+        }
         let pair = tls::pem::read(pem).and_then(tls::pem::Contents::pair).map_err(|e| e.to_string())?;
         let facts = files::of_pair(&pair)?;
         let at = self.certs.rows.iter().position(|row| row.entry.id == id);
