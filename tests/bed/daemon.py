@@ -182,8 +182,8 @@ class Varnishd:
         return tree(self.proc.pid)
 
     def worker(self):
-        """The youngest process that isn't one of a moment: a check of VCL, the search for a report's names."""
-        return next(pid for pid in reversed(self.pids()) if not is_of_a_moment(pid))
+        """The youngest process that is a worker: no check of VCL, search for a report's names, or signer."""
+        return next(pid for pid in reversed(self.pids()) if not is_no_worker(pid))
 
     def close(self):
         self.proc.terminate()
@@ -215,9 +215,9 @@ def tree(pid):
     return found
 
 
-def is_of_a_moment(pid):
+def is_no_worker(pid):
     try:
-        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] in (b"lacquer-names", b"lacquer-vcc")
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] in (b"lacquer-names", b"lacquer-vcc", b"lacquer-signer")
     except OSError:
         return False
 

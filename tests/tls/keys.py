@@ -77,7 +77,7 @@ def worker_dies(report, bed):
 def private(report, bed):
     """No private key in the working directory, in the log, or in what the CLI tells; the worker leaves no readable memory to its user."""
     secrets = [secret_part("".join(leaf.key.read_text().splitlines()[1:-1])) for leaf in bed.made.served]
-    raw = [base64.b64decode(secret + "=" * (-len(secret) % 4)) for secret in secrets]
+    raw = raw_secrets(bed.made.served)
     places = {str(path): path.read_bytes() for path in pathlib.Path(bed.served.n).rglob("*") if path.is_file()}
     places["the log"] = log_text(bed.served).encode()
     places |= {line: bed.served.cli.ask(line).encode() for line in ("tls.cert.list", "tls.cert.list -j", "panic.show", "status") if line != "panic.show"}
@@ -86,6 +86,61 @@ def private(report, bed):
         report.check(not found, f"{place} holds a private key")
     flags = {line.split(":")[0]: line for line in pathlib.Path(f"/proc/{bed.served.worker()}/status").read_text().splitlines()}
     report.check("CoreDumping" not in flags or flags["CoreDumping"].split()[1] == "0", "a core is being written")
+
+
+def signer(report, bed):
+    """With tls_signer the worker has no key and serves as before; the signer may die, and ends with its worker."""
+    def named(name):
+        return [pid for pid in served.pids() if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().startswith(name)]
+
+    def answers():
+        for name in ("bed.test", "rsa.test", "p384.test"):
+            for version in VERSIONS:
+                r = sealed_get(served.sealed, "/1", client_context(bed.made.root.root, versions=(version, version)), name)
+                if not r.whole():
+                    return f"{name}, TLS {version}: {r.reason}"
+        return "all"
+    with Ours(bed.program, bed.made.served, args=["-p", "tls_signer=on"], backend=bed.origin) as served:
+        report.check((got := answers()) == "all", f"with a signer: {got}")
+        signers = named(b"lacquer-signer")
+        report.check(len(signers) == 1, f"signers: {signers}")
+        octets = [raw[:16] for raw in raw_secrets(bed.made.served)]
+        report.check(all(any(octet in part for part in memory(signers[0])) for octet in octets), "the signer's memory has the keys, where they can be seen")
+        held = [n for n, octet in enumerate(octets) if any(octet in part for part in memory(served.worker()))]
+        report.check(not held, f"the worker's memory has the keys of certificates {held}")
+        worker = served.worker()
+        os.kill(signers[0], signal.SIGKILL)
+        report.check(until(20, lambda: answers() == "all"), f"after the signer's death: {answers()}")
+        report.check(served.worker() == worker and named(b"lacquer-signer") not in ([], signers), "another signer, and the same worker")
+        served.cli.ask("tls.cert.reload")
+        report.check((got := answers()) == "all", f"after tls.cert.reload: {got}")
+        before = named(b"lacquer-signer")
+        status, text = served.cli.ask_raw("upgrade")
+        report.check(status == 200 and (got := answers()) == "all", f"after an upgrade: {status} {text} {got}")
+        left = until(20, lambda: len(named(b"lacquer-signer")) == 1 and named(b"lacquer-signer") != before)
+        report.check(left, f"the signer of before ends with its worker: {before} {named(b'lacquer-signer')}")
+        os.kill(served.worker(), signal.SIGKILL)
+        report.check(until(30, lambda: answers() == "all"), f"after the worker's death: {answers()}")
+        report.check(until(20, lambda: len(named(b"lacquer-signer")) == 1), f"one signer: {named(b'lacquer-signer')}")
+
+
+def raw_secrets(leaves):
+    secrets = [secret_part("".join(leaf.key.read_text().splitlines()[1:-1])) for leaf in leaves]
+    return [base64.b64decode(secret + "=" * (-len(secret) % 4)) for secret in secrets]
+
+
+def memory(pid):
+    """All that a process has in memory, piece by piece; for root."""
+    with open(f"/proc/{pid}/mem", "rb", 0) as mem:
+        for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+            (begin, end), rights = (int(x, 16) for x in line.split()[0].split("-")), line.split()[1]
+            if "r" not in rights or "[v" in line or end - begin > 1 << 28:
+                continue
+            try:
+                mem.seek(begin)
+                yield mem.read(end - begin)
+            except OSError:
+                continue
 
 
 def secret_part(text):
@@ -100,4 +155,4 @@ def lists(report, bed):
         report.check(re.search(rf"active.*{re.escape(subject)}", text), f"tls.cert.list doesn't show {subject}: {text!r}")
 
 
-CASES = {check.__name__.replace("_", " "): check for check in (fleet, lists, private, worker_dies)}
+CASES = {check.__name__.replace("_", " "): check for check in (fleet, lists, private, signer, worker_dies)}

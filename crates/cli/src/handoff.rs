@@ -101,6 +101,8 @@ pub enum Secret {
     TicketKeys,
     /// What the ACME client has answered for.
     Challenges,
+    /// No file: the way to the process that has the keys.
+    Signer,
 }
 
 impl Secret {
@@ -110,12 +112,14 @@ impl Secret {
             Self::Certificates => b'b',
             Self::TicketKeys => b't',
             Self::Challenges => b'c',
+            Self::Signer => b's',
         }
     }
 
     /// Of that byte.
     pub fn of_letter(letter: u8) -> Option<Secret> {
-        [Self::Certificates, Self::TicketKeys, Self::Challenges].into_iter().find(|kind| kind.letter() == letter)
+        let all = [Self::Certificates, Self::TicketKeys, Self::Challenges, Self::Signer];
+        all.into_iter().find(|kind| kind.letter() == letter)
     }
 }
 

@@ -46,6 +46,7 @@ fn run(name: &str, args: &[String]) -> i32 {
     match name {
         manager::checker::PROGRAM => manager::checker::run_child(modules::MODULES),
         manager::naming::PROGRAM => manager::naming::run_child(),
+        manager::signer::PROGRAM => manager::signer::run_child(),
         acme::process::PROGRAM => acme::process::run(),
         manager::upgrade::PROGRAM => manager::upgrade::run_trial(modules::MODULES),
         _ if let Some(command) = commands::COMMANDS.iter().find(|c| c.program == Some(name)) => {

@@ -156,6 +156,14 @@ impl Candidate {
     pub fn file(&self) -> &File {
         &self.current.file
     }
+
+    /// The same without keys.
+    ///
+    /// # Errors
+    /// No memory for it.
+    pub fn keyless(&self) -> std::io::Result<File> {
+        self.current.keyless()
+    }
 }
 
 /// All of it. Without a listener for TLS there is nothing in it.
@@ -188,6 +196,14 @@ impl Certs {
     /// What workers have.
     pub fn file(&self) -> Option<&File> {
         self.current.as_ref().map(|current| &current.file)
+    }
+
+    /// The same without keys.
+    ///
+    /// # Errors
+    /// No memory for it.
+    pub fn keyless(&self) -> std::io::Result<Option<File>> {
+        self.current.as_ref().map(Current::keyless).transpose()
     }
 
     /// The certificates, as they were loaded.
@@ -473,6 +489,10 @@ impl Current {
             sys::secret::Secret::map(&file).map_err(|e| format!("certificates can't be mapped: {}", errno_text(&e)))?;
         let bundle = Bundle::open(Box::new(secret)).map_err(|e| e.to_string())?;
         Ok(Current { file, bundle })
+    }
+
+    fn keyless(&self) -> std::io::Result<File> {
+        sys::secret::seal("lacquer-certificates", &self.bundle.without_keys())
     }
 }
 

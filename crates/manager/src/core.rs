@@ -74,6 +74,7 @@ pub struct Manager {
     pub(crate) ticket_keys: TicketKeys,
     /// The way on which the worker gets others of them.
     pub(crate) secrets: Option<OwnedFd>,
+    pub(crate) signers: crate::signer::Signers,
     pub(crate) workdir: PathBuf,
     pub(crate) identity: String,
     /// Platform and choices, as the banner shows them.
@@ -153,6 +154,7 @@ enum Event {
     Dying,
     Naming,
     Acme,
+    Signer,
     CliSocket(usize),
     Session(usize),
     Master,
@@ -220,6 +222,7 @@ impl Manager {
                     Event::Leaving => self.tend_leaving(),
                     Event::Naming => self.tend_naming(),
                     Event::Acme => self.tend_acme(),
+                    Event::Signer => self.tend_signers(),
                     Event::Dying => self.bury_dying(Duration::ZERO),
                     Event::CliSocket(at) => self.on_connection(at),
                     Event::Session(at) => self.on_session(at),
@@ -265,6 +268,10 @@ impl Manager {
             wants.push((fd, Interest::Read));
             events.push(Event::Acme);
         }
+        for fd in self.signers.descriptors() {
+            wants.push((fd, Interest::Read));
+            events.push(Event::Signer);
+        }
         let takes_more = self.sessions.len() < MAX_SESSIONS && self.timers.cli_pause <= self.now();
         for (at, socket) in self.cli_sockets.iter().enumerate().filter(|_| takes_more) {
             wants.push((socket.as_fd(), Interest::Read));
@@ -292,9 +299,10 @@ impl Manager {
         let t = &self.timers;
         let master = self.masters.as_ref().and_then(Masters::due);
         let (leaving, naming) = (self.leaving_due(), self.naming.due());
-        let (keys, acme) = (self.ticket_keys.due(), self.acme_due());
-        let others =
-            [t.ping, Some(t.cooling), t.restart, t.dying, master, leaving, naming, keys, acme].into_iter().flatten();
+        let (keys, acme, signer) = (self.ticket_keys.due(), self.acme_due(), self.signers.due());
+        let others = [t.ping, Some(t.cooling), t.restart, t.dying, master, leaving, naming, keys, acme, signer]
+            .into_iter()
+            .flatten();
         others.fold(t.uptime, |first, due| if due < first { due } else { first })
     }
 
@@ -311,6 +319,9 @@ impl Manager {
         }
         if self.ticket_keys.due().is_some_and(|due| due <= now) {
             self.rotate_ticket_keys();
+        }
+        if self.signers.due().is_some_and(|due| due <= now) {
+            self.restart_signer();
         }
         if self.certs.is_on() && self.timers.certificates <= now {
             self.watch_certificates();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What a worker is given at its birth.
 
+use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ pub(crate) fn gather(
     panic: i32,
     sentinels: Vec<i32>,
     ends: &Ends,
+    certificates: Option<&File>,
     secrets: Option<&OwnedFd>,
 ) -> WorkerStart {
     let (user, group) = manager.jail.worker_names();
@@ -44,7 +46,7 @@ pub(crate) fn gather(
         sentinel_fds: sentinels,
         former_fd: ends.former.as_ref().map(AsRawFd::as_raw_fd),
         successor_fd: Some(ends.successor.as_raw_fd()),
-        certificates_fd: manager.certs.file().map(AsRawFd::as_raw_fd),
+        certificates_fd: certificates.map(AsRawFd::as_raw_fd),
         ticket_keys_fd: manager.ticket_keys.file().map(AsRawFd::as_raw_fd),
         secrets_fd: secrets.map(AsRawFd::as_raw_fd),
         quic: manager.quic,

@@ -28,6 +28,7 @@ mod reply;
 mod report;
 mod serve;
 mod session;
+pub mod signer;
 mod storefile;
 mod storelist;
 mod stores;

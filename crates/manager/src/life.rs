@@ -128,12 +128,21 @@ impl Manager {
         let pipes: Vec<_> = (0..sentinel::COUNT).map(|_| sys::fd::pipe()).collect::<std::io::Result<_>>()?;
         let (sentinels, held): (Vec<OwnedFd>, Vec<OwnedFd>) = pipes.into_iter().unzip();
         let secrets = self.secrets_end()?;
+        self.begin_signer()?;
+        let certificates = self.certificates_for_worker()?;
         let held_numbers = held.iter().map(AsRawFd::as_raw_fd).collect();
         if let Some(quic) = &mut self.quic {
             quic.begin_worker(ends.former.is_some());
         }
-        let start =
-            handover::gather(self, theirs.as_raw_fd(), panic.as_raw_fd(), held_numbers, &ends, secrets.as_ref());
+        let start = handover::gather(
+            self,
+            theirs.as_raw_fd(),
+            panic.as_raw_fd(),
+            held_numbers,
+            &ends,
+            certificates.as_ref(),
+            secrets.as_ref(),
+        );
         let mut arguments = std::env::args_os();
         let mut spawn = Spawn::new(&self.exe, arguments.next().unwrap_or_else(|| "varnishd".into()))?
             .env(handover::SOCKET, &theirs.as_raw_fd().to_string())?
@@ -159,7 +168,7 @@ impl Manager {
         if let Some(file) = &self.journal_file {
             spawn = spawn.keep(file.as_fd());
         }
-        let secret = self.certs.file().into_iter().chain(self.ticket_keys.file()).map(AsFd::as_fd);
+        let secret = certificates.iter().chain(self.ticket_keys.file()).map(AsFd::as_fd);
         for fd in secret.chain(secrets.iter().map(AsFd::as_fd)) {
             spawn = spawn.keep(fd);
         }

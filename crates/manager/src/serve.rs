@@ -173,6 +173,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         certs,
         ticket_keys,
         secrets: None,
+        signers: Default::default(),
         workdir: path,
         identity,
         vident,

@@ -21,6 +21,7 @@ pub mod localtime;
 pub mod map;
 pub mod memory;
 pub mod openat;
+pub mod packet;
 pub mod pages;
 pub mod pidfile;
 pub mod process;

@@ -18,6 +18,8 @@
 
 use std::cmp::Ordering;
 
+use zeroize::Zeroizing;
+
 use crate::facts::Facts;
 use crate::ocsp::Span;
 use crate::pem::KeyForm;
@@ -149,6 +151,13 @@ pub struct Keyed<'a> {
     pub ocsp: &'a [u8],
     /// When it may be shown.
     pub staple: Span,
+}
+
+impl Keyed<'_> {
+    /// Whether the key is elsewhere. (One in DER begins with its tag.)
+    pub fn is_without_key(&self) -> bool {
+        self.key.first().is_none_or(|tag| *tag == 0)
+    }
 }
 
 /// What a listener answers with when it is asked for a name.
@@ -327,6 +336,16 @@ impl Bundle {
         let links = record.u32()?;
         let chain = (0..links).map(|_| self.der(record.u32()?)).collect::<Option<Vec<_>>>()?;
         (!chain.is_empty()).then_some(Keyed { scope, overrides, form, key, chain, ocsp, staple })
+    }
+
+    /// The same certificates with zeros in the places of their keys: for a process that has others sign.
+    pub fn without_keys(&self) -> Zeroizing<Vec<u8>> {
+        let mut bytes = Zeroizing::new(self.bytes().to_vec());
+        for keyed in (0..self.len() as u32).filter_map(|number| self.keyed(number)) {
+            let at = keyed.key.as_ptr().addr() - self.bytes().as_ptr().addr();
+            bytes[at..at + keyed.key.len()].fill(0);
+        }
+        bytes
     }
 
     fn der(&self, number: u32) -> Option<&[u8]> {

@@ -17,6 +17,7 @@ use crate::bundle::{Bundle, GLOBAL, Keyed, Match};
 use crate::certificate::Certificate;
 use crate::server::{Certificates, ClientPolicy, NoCertificate, Server, ServerOptions};
 use crate::settings::{ClientVerify, Overrides, roots};
+use crate::signer::{Ask, Asked, RemoteKey};
 use crate::tickets::{TicketKey, Tickets};
 
 /// Certificates that stay ready for use, in each of two generations: the rest is parsed again when it is asked for.
@@ -27,6 +28,8 @@ const GENERATION: usize = 1024;
 pub struct Keyring {
     loaded: ArcSwapOption<Loaded>,
     tickets: Tickets,
+    /// Who has the keys, where the bundle has none.
+    signer: Asked,
 }
 
 /// A bundle and what was made of it.
@@ -82,10 +85,15 @@ impl Keyring {
         self.tickets.replace(keys);
     }
 
+    /// This one signs from now on, for certificates that came without keys.
+    pub fn replace_signer(&self, signer: Box<dyn Ask>) {
+        self.signer.replace(signer);
+    }
+
     fn make(&self, loaded: &Loaded, scope: u32, entry: u32, now: i64) -> Result<Ready, String> {
         let keyed = loaded.bundle.keyed(entry).ok_or("the bundle is damaged")?;
         let options = self.options(loaded, scope, &keyed.overrides)?;
-        let (key, until) = certified(&keyed, now)?;
+        let (key, until) = certified(&keyed, now, &self.signer)?;
         let server = Server::new(Arc::new(key), &options).map_err(|error| error.to_string())?;
         let differs = loaded.bundle.scopes().get(scope as usize).is_some_and(|scope| scope.differs);
         let clients = loaded.bundle.policy(scope, entry).filter(|_| differs);
@@ -236,9 +244,15 @@ fn key_kind(keyed: &Keyed<'_>) -> Option<KeyKind> {
 
 /// Key, chain and OCSP answer, as rustls takes them, and until when they are so. An answer whose time isn't yet or is over is
 /// left out: there are clients that refuse who shows it.
-fn certified(keyed: &Keyed<'_>, now: i64) -> Result<(CertifiedKey, i64), String> {
-    let key = rustls::crypto::ring::sign::any_supported_type(&keyed.form.key(keyed.key))
-        .map_err(|error| error.to_string())?;
+fn certified(keyed: &Keyed<'_>, now: i64, signer: &Asked) -> Result<(CertifiedKey, i64), String> {
+    let key = match keyed.is_without_key() {
+        true => {
+            let leaf = keyed.chain.first().copied().unwrap_or_default();
+            Arc::new(RemoteKey::of(leaf, signer).ok_or("a key of a kind that can't be signed with")?)
+        }
+        false => rustls::crypto::ring::sign::any_supported_type(&keyed.form.key(keyed.key))
+            .map_err(|error| error.to_string())?,
+    };
     let chain = keyed.chain.iter().map(|der| CertificateDer::from(der.to_vec())).collect();
     let is_shown = !keyed.ocsp.is_empty() && keyed.staple.holds(now);
     let changes = [keyed.staple.from, keyed.staple.until].into_iter().find(|time| *time > now);
@@ -352,8 +366,10 @@ mod tests {
         let keyring = Keyring::default();
         keyring.replace(Bundle::open(Box::new(builder.build().to_vec())).unwrap());
         let loaded = keyring.loaded.load_full().unwrap();
-        let shown =
-            |now| certified(&loaded.bundle.keyed(0).unwrap(), now).map(|(key, until)| (key.ocsp.is_some(), until));
+        let shown = |now| {
+            certified(&loaded.bundle.keyed(0).unwrap(), now, &Asked::default())
+                .map(|(key, until)| (key.ocsp.is_some(), until))
+        };
         for (now, expected) in [(99, (false, 100)), (100, (true, 200)), (199, (true, 200)), (200, (false, i64::MAX))] {
             assert_eq!(shown(now), Ok(expected), "{now}");
         }

@@ -31,6 +31,7 @@ mod seal;
 pub mod server;
 mod sessions;
 pub mod settings;
+pub mod signer;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tickets;

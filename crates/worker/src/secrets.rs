@@ -1,11 +1,54 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Certificates and keys for tickets: what was inherited from the manager, and what it sends later.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
+use base::lock::Mutex;
 use cli::handoff::{Secret, WorkerStart};
+use tls::signer::{Ask, MAX_ANSWER};
 use tls::{Bundle, Keyring};
+
+/// How long a thread waits for the signer: a signature takes a millisecond at most, and the other threads' go before.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The way to the signer. One question at a time: it has one thread.
+#[derive(Debug)]
+struct Remote(Mutex<Line>);
+
+#[derive(Debug)]
+struct Line {
+    socket: OwnedFd,
+    /// Of the last question: who gave up waiting leaves its answer to the next.
+    number: u32,
+}
+
+impl Remote {
+    fn new(socket: OwnedFd) -> Result<Remote, String> {
+        let bounded = sys::packet::set_patience(&socket, PATIENCE);
+        bounded.map(|()| Remote(Mutex::new(Line { socket, number: 0 }))).map_err(|error| format!("signer: {error}"))
+    }
+}
+
+impl Ask for Remote {
+    fn ask(&self, question: &[u8]) -> io::Result<Vec<u8>> {
+        let mut line = self.0.lock();
+        line.number = line.number.wrapping_add(1);
+        let number = line.number.to_le_bytes();
+        sys::packet::send(&line.socket, &[&number[..], question].concat())?;
+        let mut room = [0; 4 + MAX_ANSWER];
+        loop {
+            let length = sys::packet::receive(&line.socket, &mut room)?;
+            match room[..length].strip_prefix(&number) {
+                Some(answer) => return Ok(answer.to_vec()),
+                None if length == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                None => {}
+            }
+        }
+    }
+}
 
 /// See the module.
 pub struct Secrets {
@@ -33,6 +76,9 @@ impl Secrets {
         if let Some(file) = inherited(start.ticket_keys_fd).map_err(text)? {
             secrets.adopt(Secret::TicketKeys, &file)?;
         }
+        if secrets.socket.is_some() {
+            secrets.take()?;
+        }
         Ok(secrets)
     }
 
@@ -44,7 +90,10 @@ impl Secrets {
         let socket = self.socket.as_ref().ok_or("this worker has no listener for TLS")?;
         while let Some((letter, file)) = sys::secret::receive(socket).map_err(|error| error.to_string())? {
             let kind = Secret::of_letter(letter).ok_or("the manager sends something unknown")?;
-            self.adopt(kind, &file)?;
+            match kind {
+                Secret::Signer => self.keyring.replace_signer(Box::new(Remote::new(file)?)),
+                kind => self.adopt(kind, &file)?,
+            }
         }
         Ok(())
     }
@@ -60,6 +109,7 @@ impl Secrets {
                 self.keyring.replace_ticket_keys(&keys);
             }
             Secret::Challenges => return Err("there is no ACME client".to_owned()),
+            Secret::Signer => return Err("a signer isn't inherited".to_owned()),
         }
         Ok(())
     }

@@ -50,6 +50,8 @@ impl Manager {
             certificates: self.certs.file().map(AsRawFd::as_raw_fd),
             ticket_keys: self.ticket_keys.file().map(AsRawFd::as_raw_fd),
             secrets: self.secrets.as_ref().map(AsRawFd::as_raw_fd),
+            signer: self.signers.current().map(|(pid, fd)| (pid, fd.as_raw_fd())),
+            leaving_signers: self.signers.leaving().collect(),
             ticket_file: self.ticket_keys.path().map(str::to_owned),
             ticket_due: self.ticket_keys.due().map(|due| due.0),
             after_death: self.succession.is_after_death(),

@@ -39,6 +39,7 @@ use crate::options::{Mode, Options, OrderedArg};
 use crate::reply::{Reply, ReplyExt};
 use crate::report::{self, Severity, print};
 use crate::session::Session;
+use crate::signer::Signers;
 use crate::storefile::StoreFile;
 use crate::ticketkeys::TicketKeys;
 use crate::usage::OWN_VERSION;
@@ -131,6 +132,11 @@ fn take_over(options: &Options, state: &State, jail: Rc<Jail>, failed: bool) -> 
     Ok((manager, signals))
 }
 
+fn signers(state: &State) -> Result<Signers, String> {
+    let current = state.signer.map(|(pid, fd)| Ok::<_, String>((pid, copy(fd)?))).transpose()?;
+    Signers::resume(current, &state.leaving_signers).map_err(|e| format!("the signer: {}", errno_text(&e)))
+}
+
 fn copy(fd: i32) -> Result<OwnedFd, String> {
     sys::fd::duplicate_inherited(fd).map_err(|e| format!("descriptor {fd}: {}", errno_text(&e)))
 }
@@ -197,6 +203,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         certs,
         ticket_keys: ticket_keys.unwrap_or_default(),
         secrets: state.secrets.map(copy).transpose()?,
+        signers: signers(state)?,
         arenas: Arenas::from_parts(arenas.collect::<Result<_, String>>()?, journal),
         succession: Succession::resume(state.after_death),
         listeners: state.listeners.iter().map(listener).collect::<Result<_, _>>()?,

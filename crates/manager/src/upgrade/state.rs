@@ -132,6 +132,9 @@ pub struct State {
     pub certificates: Option<i32>,
     pub ticket_keys: Option<i32>,
     pub secrets: Option<i32>,
+    /// The present worker's signer, and the way to it; and those of workers of before.
+    pub signer: Option<(i32, i32)>,
+    pub leaving_signers: Vec<i32>,
     /// Where keys for tickets are read.
     pub ticket_file: Option<String>,
     /// When another key is made, by the monotonic clock.
@@ -193,7 +196,8 @@ impl State {
                 .chain(&self.journal_file)
                 .chain(&self.write_lock)
                 .chain(&self.relay)
-                .chain([&self.certificates, &self.ticket_keys, &self.secrets].into_iter().flatten()),
+                .chain([&self.certificates, &self.ticket_keys, &self.secrets].into_iter().flatten())
+                .chain(self.signer.iter().map(|(_, fd)| fd)),
         );
         all.extend(self.workers.iter().flat_map(|w| [w.cli, w.output, w.panic]));
         all.extend(self.pid_files.iter().map(|(_, fd)| fd));
@@ -230,6 +234,8 @@ impl State {
         self.certificates.iter().for_each(|fd| out.line("certificates", [number(*fd)]));
         self.ticket_keys.iter().for_each(|fd| out.line("ticket_keys", [number(*fd)]));
         self.secrets.iter().for_each(|fd| out.line("secrets", [number(*fd)]));
+        self.signer.iter().for_each(|(pid, fd)| out.line("signer", [number(*pid), number(*fd)]));
+        self.leaving_signers.iter().for_each(|pid| out.line("leaving_signer", [number(*pid)]));
         self.ticket_file.iter().for_each(|path| out.line("ticket_file", [path]));
         self.ticket_due.iter().for_each(|due| out.line("ticket_due", [number(*due)]));
         out.line("after_death", [flag(self.after_death)]);
@@ -309,6 +315,8 @@ impl State {
             b"certificates" => self.certificates = Some(take.number()?),
             b"ticket_keys" => self.ticket_keys = Some(take.number()?),
             b"secrets" => self.secrets = Some(take.number()?),
+            b"signer" => self.signer = Some((take.number()?, take.number()?)),
+            b"leaving_signer" => self.leaving_signers.push(take.number()?),
             b"ticket_file" => self.ticket_file = Some(take.text()?),
             b"ticket_due" => self.ticket_due = Some(take.seconds()?),
             b"after_death" => self.after_death = take.flag()?,
@@ -571,6 +579,8 @@ mod tests {
             certificates: Some(17),
             ticket_keys: Some(18),
             secrets: Some(19),
+            signer: Some((78, 28)),
+            leaving_signers: vec![79],
             ticket_file: Some("/etc/a b".into()),
             ticket_due: Some(123.5),
             vcls: vec![
@@ -598,7 +608,7 @@ mod tests {
     fn it_comes_back() {
         let state = example();
         assert_eq!(State::decode(&state.encode()), Ok(state.clone()));
-        let all = [4, 5, 6, 8, 9, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 27, 30];
+        let all = [4, 5, 6, 8, 9, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 27, 28, 30];
         assert_eq!(state.descriptors().into_iter().collect::<Vec<_>>(), all);
     }
 

@@ -361,6 +361,8 @@ params! {
         "How long a client may take from its connection to the end of its TLS handshake; of release 9.";
     tls_ja3: Switch = "off" ["bool"] { Own }
         "Whether JA3 fingerprints of TLS clients are made, for tls.ja3() and tls.ja3_hash(); of release 9. JA4's are always there.";
+    tls_signer: Switch = "off" ["bool"] { Own MustRestart }
+        "Whether private keys are in a process of their own, which signs what the worker asks it to, and not in the worker. A handshake that isn't resumed takes a little longer. It holds for workers that begin from then on.";
     tls_watch: Seconds = "5.000" ["seconds" min "0.000"] { Own }
         "How often the files of each certificate are looked at. One that changed is read and used at once; one that is of no use is reported, and the certificate stays. 0: only tls.cert.reload reads files again.";
     uncacheable_ttl: Seconds = "120.000" ["seconds" min "0.000"] { Own }

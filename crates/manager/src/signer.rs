@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The signer, where `tls_signer` asks for one: a process that has the private keys in the worker's place and signs what the worker asks it
+//! to. It has another user than the worker where there is one, opens no file and no connection, and ends with the worker.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use base::clock::Mono;
+use cli::handoff::Secret;
+use sys::fd::Interest;
+use sys::process::{Child, Exit, Spawn};
+use tls::Bundle;
+use tls::signer::{Keys, MAX_ANSWER, MAX_QUESTION};
+
+use crate::core::Manager;
+use crate::fatal::errno_text;
+use crate::jail::Role;
+use crate::report::{Severity, print};
+
+/// The program name under which this executable signs.
+pub const PROGRAM: &str = "lacquer-signer";
+
+/// How long until one that died is followed by the next.
+const PAUSE: Duration = Duration::from_millis(200);
+/// A question's or answer's number, by which late answers are told.
+const NUMBER_BYTES: usize = 4;
+
+/// One that runs.
+#[derive(Debug)]
+pub(crate) struct Signer {
+    child: Child,
+    /// The way on which it gets keys.
+    control: OwnedFd,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Signers {
+    current: Option<Signer>,
+    /// Those of workers of before, which end with them.
+    leaving: Vec<Child>,
+    /// When the next one begins.
+    restart: Option<Mono>,
+}
+
+impl Signers {
+    /// Those that the manager before this one had: each one's process, and the way to the current one.
+    ///
+    /// # Errors
+    /// They aren't there.
+    pub fn resume(current: Option<(i32, OwnedFd)>, leaving: &[i32]) -> io::Result<Signers> {
+        let adopt = |(pid, control)| Ok::<_, io::Error>(Signer { child: Child::adopt(pid)?, control });
+        let leaving = leaving.iter().filter_map(|pid| Child::adopt(*pid).ok()).collect();
+        Ok(Signers { current: current.map(adopt).transpose()?, leaving, restart: None })
+    }
+
+    /// The current one's process, and the way to it.
+    pub fn current(&self) -> Option<(i32, BorrowedFd<'_>)> {
+        self.current.as_ref().map(|signer| (signer.child.pid(), signer.control.as_fd()))
+    }
+
+    /// The processes of the others.
+    pub fn leaving(&self) -> impl Iterator<Item = i32> {
+        self.leaving.iter().map(Child::pid)
+    }
+
+    /// What to wait for: their ends.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.current.iter().map(|signer| &signer.child).chain(&self.leaving).map(AsFd::as_fd)
+    }
+
+    /// When the next one begins.
+    pub fn due(&self) -> Option<Mono> {
+        self.restart
+    }
+
+    fn dismiss(&mut self) {
+        self.restart = None;
+        self.leaving.extend(self.current.take().map(|signer| signer.child));
+    }
+}
+
+impl Manager {
+    /// A signer for a worker that is about to begin, if there is to be one; the one before stays with its worker.
+    pub(crate) fn begin_signer(&mut self) -> io::Result<()> {
+        self.signers.dismiss();
+        if self.params.tls_signer && self.certs.is_on() {
+            let theirs = self.spawn_signer()?;
+            let secrets = self.secrets.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+            sys::secret::send(secrets, Secret::Signer.letter(), &theirs)?;
+        }
+        Ok(())
+    }
+
+    /// Starts one with the present keys; the end that the worker asks at.
+    fn spawn_signer(&mut self) -> io::Result<OwnedFd> {
+        let (control, its_control) = sys::fd::socket_pair()?;
+        let (theirs, its_questions) = sys::packet::pair()?;
+        let spawn = Spawn::new(&self.exe, PROGRAM)?
+            .standard(0, its_control.as_fd())
+            .standard(1, its_questions.as_fd())
+            .credentials(self.jail.credentials(Role::Checker))
+            .no_core()
+            .new_group();
+        let child = self.jail.privileged(|| spawn.start())?;
+        if let Some(file) = self.certs.file() {
+            sys::secret::send(&control, Secret::Certificates.letter(), file)?;
+        }
+        self.signers.current = Some(Signer { child, control });
+        Ok(theirs)
+    }
+
+    /// The certificates for a worker that is about to begin: without keys, where it has a signer.
+    pub(crate) fn certificates_for_worker(&self) -> io::Result<Option<File>> {
+        match &self.signers.current {
+            Some(_) => self.certs.keyless(),
+            None => self.certs.file().map(File::try_clone).transpose(),
+        }
+    }
+
+    /// Has the signer know these keys, too, if there is one.
+    pub(crate) fn teach_signer(&self, file: &File) -> Result<bool, String> {
+        let Some(signer) = &self.signers.current else { return Ok(false) };
+        let sent = sys::secret::send(&signer.control, Secret::Certificates.letter(), file);
+        sent.map(|()| true).map_err(|error| format!("the signer can't be given it: {}", errno_text(&error)))
+    }
+
+    /// Looks which of them have ended. One that didn't end with its worker is followed by another.
+    pub(crate) fn tend_signers(&mut self) {
+        self.signers.leaving.retain(|child| matches!(child.try_wait(), Ok(None)));
+        let Some(signer) = &self.signers.current else { return };
+        let Ok(Some(exit)) = signer.child.try_wait() else { return };
+        self.signers.current = None;
+        if exit != Exit::Status(0) {
+            print(Severity::Error, "The signer has died; another one is about to begin");
+            self.signers.restart = Some(self.now() + PAUSE);
+        }
+    }
+
+    /// Starts the next one.
+    pub(crate) fn restart_signer(&mut self) {
+        self.signers.restart = None;
+        if self.worker.pid().is_none() {
+            return;
+        }
+        let begun = self.spawn_signer().map_err(|error| errno_text(&error));
+        if let Err(reason) = begun.and_then(|theirs| self.send_secret(Secret::Signer, &File::from(theirs))) {
+            print(Severity::Error, &format!("no signer: {reason}"));
+            self.signers.restart = Some(self.now() + PAUSE * 25);
+        }
+    }
+}
+
+/// The signer's process: standard input is where keys come, standard output where questions do. It ends when nobody can ask any more.
+pub fn run_child() -> i32 {
+    if sys::secret::forbid_core().is_err() {
+        return 1;
+    }
+    let (control, questions) = (sys::fd::standard(0), sys::fd::standard(1));
+    let (mut keys, mut is_taught) = (Keys::default(), true);
+    let mut room = [0; NUMBER_BYTES + MAX_QUESTION];
+    loop {
+        let mut wants = vec![(questions, Interest::Read)];
+        if is_taught {
+            wants.push((control, Interest::Read));
+        }
+        let Ok(ready) = sys::fd::wait_any(&wants, None) else { return 1 };
+        // Keys first: a question may be about what came just before it.
+        while is_taught {
+            match sys::secret::receive(control) {
+                Ok(Some((_, file))) => {
+                    let secret = sys::secret::Secret::map(&file).ok();
+                    match secret.and_then(|secret| Bundle::open(Box::new(secret)).ok()) {
+                        Some(bundle) => keys.replace(bundle),
+                        None => return 1,
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => is_taught = false,
+            }
+        }
+        if !ready.first().is_some_and(|ready| *ready) {
+            continue;
+        }
+        match sys::packet::receive(questions, &mut room) {
+            Ok(0) => return 0,
+            Ok(length) if length > NUMBER_BYTES => {
+                let mut answer = room[..NUMBER_BYTES].to_vec();
+                answer.extend(keys.answer(&room[NUMBER_BYTES..length]));
+                answer.truncate(NUMBER_BYTES + MAX_ANSWER);
+                let _ = sys::packet::send(questions, &answer);
+            }
+            Ok(_) => {}
+            Err(_) => return 1,
+        }
+    }
+}
