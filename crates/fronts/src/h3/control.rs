@@ -26,17 +26,17 @@ pub(super) fn begin(link: &Rc<Link>) {
         if stream.write_all(&out).await.is_ok() {
             *link.control.borrow_mut() = Some(stream);
             if link.has_gone_away() {
-                go_away(&link, 0);
+                go_away(&link);
             }
         }
     });
 }
 
-/// Tells the client that streams from this one on aren't answered.
-pub(super) fn go_away(link: &Link, stream: u64) {
+/// Tells the client that streams behind those that have begun aren't answered, now or once there is a stream to tell it on.
+pub(super) fn go_away(link: &Link) {
     let Some(mut control) = link.control.borrow_mut().take() else { return };
     let mut out = Vec::new();
-    control::go_away(stream, &mut out);
+    control::go_away(link.next_stream(), &mut out);
     let conn = link.conn.clone();
     rt::spawn(async move {
         let _ = control.write_all(&out).await;

@@ -165,13 +165,18 @@ impl Link {
         self.has_gone_away.get()
     }
 
+    /// The first stream that isn't answered any more, once no more are taken.
+    pub(super) fn next_stream(&self) -> u64 {
+        self.next_stream.get()
+    }
+
     /// Tells the client that requests from now on aren't answered here.
     pub(super) fn go_away(&self) {
         if self.has_gone_away.replace(true) {
             return;
         }
         self.idle_since.set(Instant::now());
-        super::control::go_away(self, self.next_stream.get());
+        super::control::go_away(self);
     }
 
     /// Ends it, for that reason; nobody did wrong.
