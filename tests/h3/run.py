@@ -149,6 +149,37 @@ async def lossy(report, bed, seed):
             report.check((await one.get("/a")).status == 200, f"connection {n} stays on its thread")
 
 
+async def validated(report, bed):
+    """Who has to show first that its address is its own does so; more clients than there may be are refused."""
+    bed.cli.ask("param.set h3_retry_threshold 0")
+    async with client.client(bed.quic) as one:
+        report.check((await one.get("/a")).status == 200, "a client that was asked to retry")
+    retries = await asyncio.get_running_loop().run_in_executor(None, bed.counter, "MAIN.h3_retries")
+    report.check(retries and retries > 0, f"retries are counted: {retries}")
+    bed.cli.ask("param.reset h3_retry_threshold")
+    bed.cli.ask("param.set max_sessions_per_ip 1")
+    async with client.client(bed.quic) as one:
+        try:
+            async with client.client(bed.quic) as other:
+                await other.get("/a")
+            report.check(False, "a connection above max_sessions_per_ip")
+        except ConnectionError:
+            report.check((await one.get("/a")).status == 200, "the first one stays")
+    bed.cli.ask("param.reset max_sessions_per_ip")
+
+
+async def limited(report, bed):
+    """What a request may be: a head of one's own size, a status for what is too long."""
+    async with client.client(bed.quic) as one:
+        report.check((await one.get("/a", more=[("x-long", "x" * 7000)])).status == 200, "a long field")
+        response = one.send("/a", more=[("x-long", "x" * 40_000)])
+        try:
+            await asyncio.wait_for(asyncio.shield(response.done), 3)
+            report.check(False, f"a field longer than http_req_hdr_len: {response.fields}")
+        except (ConnectionError, asyncio.TimeoutError):
+            report.check((await one.get("/a")).status == 200, "a head that is too long ends its stream alone")
+
+
 async def replaced(report, bed, authority):
     """A new certificate is for new connections."""
     async def serial(one):
@@ -188,6 +219,24 @@ async def upgraded(report, bed):
             report.check((await new.get("/a")).status == 200, f"new connection {n} after it")
 
 
+async def upgraded_twice(report, bed):
+    """While the first worker still has something under way, a third one comes, on its sockets."""
+    loop = asyncio.get_running_loop()
+    async with client.client(bed.quic) as busy:
+        Held.event.clear()
+        slow = busy.send("/slow")
+        await asyncio.wait_for(slow.began, client.LIMIT)
+        for _ in range(2):
+            status, text = await loop.run_in_executor(None, bed.cli.ask_raw, "upgrade")
+            report.check(status == 200, f"upgrade: {status} {text}")
+        for n in range(10):
+            async with client.client(bed.quic) as new:
+                answers = await asyncio.gather(*(new.get("/a") for _ in range(5)))
+                report.check(all(r.status == 200 for r in answers), f"connection {n} to the third worker")
+        Held.event.set()
+        busy.close()
+
+
 async def died(report, bed):
     """The worker dies: the next one takes connections on the same sockets."""
     async with client.client(bed.quic) as one:
@@ -216,8 +265,8 @@ def main():
             if client is None:
                 report.note("no aioquic here: what needs a client is left out")
                 return report.close()
-            for case in (lambda: requests(report, bed), lambda: lossy(report, bed, o.seed), lambda: replaced(report, bed, authority),
-                         lambda: upgraded(report, bed), lambda: died(report, bed)):
+            for case in (lambda: requests(report, bed), lambda: validated(report, bed), lambda: limited(report, bed), lambda: lossy(report, bed, o.seed), lambda: replaced(report, bed, authority),
+                         lambda: upgraded(report, bed), lambda: upgraded_twice(report, bed), lambda: died(report, bed)):
                 asyncio.run(case())
     finally:
         shutil.rmtree(files, ignore_errors=True)
