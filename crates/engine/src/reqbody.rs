@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! None
+//! Unread <--give_back-- Lent
 //! Unread --lend--> Lent --end--> Spent        (a second reader gets nothing: retry and restart know)
 //!    |\--discard-------------------/
 //!    \--cache--> Caching --end--> Cached      (read as often as wanted)
@@ -165,6 +166,18 @@ impl ReqBody {
         if inner.state == State::Unread {
             inner.state = State::Lent;
             wake(&mut inner.pump);
+        }
+    }
+
+    /// The fetch that it was lent to goes without it: nobody has read any of it.
+    pub fn give_back(&self) {
+        let Some(inner) = &self.0 else { return };
+        let mut inner = inner.borrow_mut();
+        if inner.state == State::Lent {
+            inner.state = State::Unread;
+            inner.pieces.clear();
+            inner.open = Vec::new();
+            inner.waiting = 0;
         }
     }
 

@@ -130,6 +130,11 @@ pub trait Transport {
     /// Ready when the client has closed its end, as far as that can be told: what it sent and nobody read yet hides it.
     fn poll_peer_closed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
+    /// Ready when the client has given up this request alone: it wants no answer, whatever was begun for it.
+    fn poll_reset(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
     /// What is left of the request's body.
     fn body_state(&self) -> BodyState;
 

@@ -11,6 +11,8 @@ use engine::Sess;
 use net::Stream;
 use rt::Instant;
 
+use crate::h2::Mux;
+
 /// Panic text: the stream was used after `pipe` took it.
 pub(crate) const AFTER_PIPE: &str = "nothing is read or written after a pipe";
 
@@ -19,6 +21,8 @@ pub(crate) struct Conn {
     /// There is one until `pipe` takes it.
     pub(crate) stream: Option<Stream>,
     pub(crate) sess: Rc<Sess>,
+    /// What it shares with its streams, once it speaks HTTP/2.
+    pub(crate) h2: Option<Rc<Mux>>,
     /// What was read; without memory while it is idle.
     pub(crate) input: Vec<u8>,
     /// What it waited for before its request was read.
@@ -40,7 +44,7 @@ pub(crate) struct CloseState {
 
 impl Conn {
     pub(crate) fn new(stream: Stream, sess: Rc<Sess>) -> Self {
-        Conn { stream: Some(stream), sess, input: Vec::new(), slot: None, idle_since: Instant::now() }
+        Conn { stream: Some(stream), sess, h2: None, input: Vec::new(), slot: None, idle_since: Instant::now() }
     }
 
     pub(crate) fn stream(&self) -> &Stream {

@@ -13,12 +13,15 @@ use engine::current::StepName;
 use engine::transport::BodyState;
 use engine::{Req, contain};
 use http1::{Framing, HeadError, Progress, Scan, parse_found_request};
+use shm::vsl::Marker;
 use tables::close::SessClose;
 use tables::params::FeatureBit;
 use tables::tags::Tag;
 
 use crate::buffers::Buffers;
-use crate::conn::Conn;
+use crate::conn::{CloseState, Conn};
+use crate::h2::Upgraded;
+use crate::h2::upgrade::{self, SWITCHING};
 use crate::runner::{self, Runners};
 use crate::session::Outcome;
 use head::{NextRequest, limits, next_head, refuse};
@@ -27,11 +30,8 @@ use transport::H1;
 /// What VCL calls it (`req.transport`).
 pub(crate) const VERSION: &str = "HTTP/1";
 
-/// SETTINGS, which come first, and GOAWAY with HTTP_1_1_REQUIRED (RFC 9113 3.4, 6.8, 7): HTTP/2 isn't served yet.
-const GOAWAY: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0d";
-
 thread_local! {
-    static RUNNERS: Runners = const { Runners::new() };
+    static RUNNERS: Runners<Box<Conn>, (Box<Conn>, Outcome)> = const { Runners::new() };
 }
 
 /// Gives up what this thread keeps for connections to come.
@@ -44,11 +44,11 @@ pub(crate) fn run(conn: Box<Conn>) -> impl Future<Output = (Box<Conn>, Outcome)>
     runner::run(&RUNNERS, busy, conn)
 }
 
-async fn busy(conn: Box<Conn>, buffers: Buffers) -> (Box<Conn>, Buffers, Outcome) {
+async fn busy(conn: Box<Conn>, buffers: Buffers) -> ((Box<Conn>, Outcome), Buffers) {
     let mut h1 = H1::new(conn, buffers);
     let outcome = requests(&mut h1).await;
     let (conn, buffers) = h1.into_parts();
-    (conn, buffers, outcome)
+    ((conn, outcome), buffers)
 }
 
 /// One request after the other, until nothing of the next one is there.
@@ -59,23 +59,67 @@ async fn requests(h1: &mut H1) -> Outcome {
             Ok(None) => return Outcome::Idle,
             Err(close) => return Outcome::End(close, h1.close_state()),
         };
-        if let Some(close) = request(h1, arrived).await {
-            let mut state = h1.close_state();
-            // Such a client goes on sending until it has read that it shouldn't.
-            state.is_sending |= matches!(close, SessClose::ReqHttp20 | SessClose::RespClose);
-            return Outcome::End(close, state);
+        if arrived.is_http2_preface {
+            if arrived.params.feature.has(FeatureBit::Http2) {
+                log_prior_knowledge(h1);
+                return Outcome::Http2(None);
+            }
+            // As varnishd: it closes and says nothing.
+            return Outcome::End(SessClose::ReqHttp20, CloseState { is_sending: true, ..h1.close_state() });
+        }
+        match request(h1, arrived).await {
+            Next::Request => {}
+            Next::End(close) => {
+                let mut state = h1.close_state();
+                // Such a client goes on sending until it has read that it shouldn't.
+                state.is_sending |= close == SessClose::RespClose;
+                return Outcome::End(close, state);
+            }
+            Next::Upgrade(upgraded) => return upgrade(h1, upgraded).await,
         }
     }
 }
 
-/// Runs a request; why the connection ends after it, if it does.
-async fn request(h1: &mut H1, arrived: NextRequest) -> Option<SessClose> {
+/// What follows a request.
+enum Next {
+    /// Another one.
+    Request,
+    /// The connection's end.
+    End(SessClose),
+    /// It is answered as HTTP/2.
+    Upgrade(Box<Upgraded>),
+}
+
+/// The client speaks HTTP/2 unasked. The record is nobody's, as varnishd's.
+fn log_prior_knowledge(h1: &H1) {
+    let log = &h1.conn.sess.engine.log;
+    log.write_one(Tag::Debug, base::Vxid::NONE, Marker::None, b"H2 Prior Knowledge Upgrade");
+}
+
+/// Tells the client that its request is answered as HTTP/2.
+async fn upgrade(h1: &mut H1, upgraded: Box<Upgraded>) -> Outcome {
+    h1.send_raw(SWITCHING);
+    match poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await {
+        Ok(()) => Outcome::Http2(Some(upgraded)),
+        Err(_) => Outcome::End(SessClose::RemClose, h1.close_state()),
+    }
+}
+
+/// Runs a request.
+async fn request(h1: &mut H1, arrived: NextRequest) -> Next {
     h1.was_busy = true;
-    let NextRequest { head_bytes, scan, t_first, t_req, params } = arrived;
+    let NextRequest { head_bytes, scan, t_first, t_req, params, is_http2_preface: _ } = arrived;
     let mut req = Req::with_new_id(&h1.conn.sess, params, t_req);
     req.begin(t_first);
     req.slot = h1.conn.slot.take();
-    let ran = answer(h1, &mut req, &scan, head_bytes).await;
+    let ran = match answer(h1, &mut req, &scan, head_bytes).await {
+        Ok(Answered::Http2) => match begin_upgrade(h1, req) {
+            Ok(upgraded) => return Next::Upgrade(upgraded),
+            Err(close) => return Next::End(close),
+        },
+        Ok(Answered::Http1) => Ok(()),
+        Err(close) => Err(close),
+    };
     if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
         end_request_body(h1, &mut req).await;
     }
@@ -83,16 +127,36 @@ async fn request(h1: &mut H1, arrived: NextRequest) -> Option<SessClose> {
     engine::current::enter(base::Vxid::NONE, StepName::NONE);
     let ran = if h1.is_broken() { Err(SessClose::TxError) } else { ran };
     let end = match ran.err().or(req.close) {
-        None if h1.is_piped() => return Some(SessClose::TxPipe),
+        None if h1.is_piped() => return Next::End(SessClose::TxPipe),
         None => {
             h1.end_request();
             // A client that wasn't told of a drain may be sending its next request: that one's response tells it.
-            return None;
+            return Next::Request;
         }
         Some(close) => close,
     };
     let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
-    Some(end)
+    Next::End(end)
+}
+
+/// What is done with a request whose head was taken.
+enum Answered {
+    /// It was answered.
+    Http1,
+    /// It asks for HTTP/2 and gets it.
+    Http2,
+}
+
+/// Makes the request a stream's.
+fn begin_upgrade(h1: &mut H1, req: Req) -> Result<Box<Upgraded>, SessClose> {
+    let head_bytes = std::mem::take(&mut h1.acct).req_head;
+    upgrade::upgrade(req, head_bytes).map_err(|mut req| {
+        let sess = &h1.conn.sess;
+        sess.engine.log.write_one(Tag::Debug, sess.vxid, Marker::Client, b"H2: Bad HTTP-Settings");
+        req.finish_with(engine::transport::Acct { req_head: head_bytes, ..Default::default() });
+        engine::current::enter(base::Vxid::NONE, StepName::NONE);
+        SessClose::RxJunk
+    })
 }
 
 /// What the client still sends of the body mustn't be taken for the next request: it is read, or the connection ends.
@@ -108,21 +172,17 @@ async fn end_request_body(h1: &mut H1, req: &mut Req) {
 }
 
 /// Parses the head and runs the request. `Err`: the connection must end for that reason.
-async fn answer(h1: &mut H1, req: &mut Req, scan: &Scan, head_bytes: usize) -> Result<(), SessClose> {
+async fn answer(h1: &mut H1, req: &mut Req, scan: &Scan, head_bytes: usize) -> Result<Answered, SessClose> {
     let mut limits = limits(req.params());
     limits.https_scheme |= h1.conn.sess.tls.get().is_some();
     h1.acct.req_head = head_bytes as u64;
     let input = &h1.conn.input[h1.used..h1.used + head_bytes];
     let parsed = match parse_found_request(input, scan, &limits, &mut req.head) {
         Ok(Progress::Complete(parsed)) => parsed,
-        Ok(Progress::Http2Preface) => {
-            // Without the feature varnishd closes and says nothing.
-            if req.params().feature.has(FeatureBit::Http2) {
-                h1.send_raw(GOAWAY);
-            }
-            return Err(SessClose::ReqHttp20);
+        // The preface of HTTP/2 was looked for before.
+        Ok(Progress::Idle | Progress::Incomplete | Progress::Http2Preface) => {
+            return Err(refuse(h1, req, &HeadError::BadStartLine, head_bytes));
         }
-        Ok(Progress::Idle | Progress::Incomplete) => return Err(refuse(h1, req, &HeadError::BadStartLine, head_bytes)),
         Err(error) => return Err(refuse(h1, req, &error, head_bytes)),
     };
     if parsed.lone_lf {
@@ -137,6 +197,9 @@ async fn answer(h1: &mut H1, req: &mut Req, scan: &Scan, head_bytes: usize) -> R
         req.refuse_upload(h1, error.text());
         return Err(SessClose::RxBody);
     }
+    if upgrade::is_wanted(req, parsed.framing != Framing::None) {
+        return Ok(Answered::Http2);
+    }
     if contain::contained(pin!(req.run(h1))).await.is_err() {
         let engine = req.engine().clone();
         engine.main.req_panic.inc();
@@ -148,5 +211,5 @@ async fn answer(h1: &mut H1, req: &mut Req, scan: &Scan, head_bytes: usize) -> R
         }
         return Err(SessClose::Overload);
     }
-    Ok(())
+    Ok(Answered::Http1)
 }

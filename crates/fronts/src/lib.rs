@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Front ends: one per HTTP version. Each turns its connections into requests for `engine` and the answers into bytes. What begins,
-//! waits and ends is the same for all ([`session`]); a front adds its codec ([`h1`]).
+//! waits and ends is the same for all ([`session`]); a front adds its codec ([`h1`], [`h2`]).
 
 mod buffers;
 mod conn;
 mod h1;
+mod h2;
 pub mod h3;
 mod handshake;
 mod output;
@@ -20,4 +21,5 @@ pub use session::{Accepted, serve};
 /// Gives up what this thread keeps for connections to come.
 pub fn trim() {
     h1::trim();
+    h2::trim();
 }

@@ -1,40 +1,35 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a busy connection runs on. The future of a request is large and most connections are idle, so it isn't part of the
-//! connection's task: a thread keeps some for each front, each runs one connection after the other, and none is allocated per
-//! request. A runner keeps the buffers, too.
+//! What busy connections and streams run on. The future of a request is large and most connections are idle, so it isn't part of
+//! the connection's task: a thread keeps some for each front, each does one job after the other, and none is allocated per
+//! request. A runner keeps what a job leaves for the next one, its buffers.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::thread::LocalKey;
-
-use crate::buffers::Buffers;
-use crate::conn::Conn;
-use crate::session::Outcome;
 
 /// Runners that a thread keeps when nothing runs.
 const SPARE: usize = 64;
 
-/// Where connections are handed over.
-#[derive(Default)]
-enum Handover {
-    #[default]
+/// Where jobs and what came of them are handed over.
+enum Handover<J, D> {
     Empty,
-    In(Box<Conn>),
-    Out(Box<Conn>, Outcome),
+    In(J),
+    Out(D),
 }
 
-struct Runner {
-    handover: Rc<Cell<Handover>>,
+/// It does a job `J`, of which `D` comes.
+pub(crate) struct Runner<J, D> {
+    handover: Rc<Cell<Handover<J, D>>>,
     work: Pin<Box<dyn Future<Output = ()>>>,
 }
 
 /// The idle runners of one front on one thread.
-pub(crate) struct Runners(RefCell<Vec<Runner>>);
+pub(crate) struct Runners<J, D>(RefCell<Vec<Runner<J, D>>>);
 
-impl Runners {
+impl<J, D> Runners<J, D> {
     pub(crate) const fn new() -> Self {
         Runners(RefCell::new(Vec::new()))
     }
@@ -45,52 +40,74 @@ impl Runners {
     }
 }
 
-/// One connection after the other, for ever.
-async fn work(handover: Rc<Cell<Handover>>, busy: impl AsyncFn(Box<Conn>, Buffers) -> (Box<Conn>, Buffers, Outcome)) {
-    let mut buffers = Buffers::default();
+impl<J: 'static, D: 'static> Runner<J, D> {
+    /// One that is idle, or a new one. It gives each job to `busy`, with what the job before has left.
+    pub(crate) fn take<K: Default + 'static>(
+        runners: &'static LocalKey<Runners<J, D>>,
+        busy: impl AsyncFn(J, K) -> (D, K) + 'static,
+    ) -> Self {
+        runners.with(|spare| spare.0.borrow_mut().pop()).unwrap_or_else(|| {
+            let handover = Rc::new(Cell::new(Handover::Empty));
+            Runner { handover: handover.clone(), work: Box::pin(work(handover, busy)) }
+        })
+    }
+
+    /// Gives it its next job.
+    pub(crate) fn begin(&self, job: J) {
+        self.handover.set(Handover::In(job));
+    }
+
+    /// Goes on with the job.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<D> {
+        let polled = self.work.as_mut().poll(cx);
+        assert!(polled.is_pending(), "a runner has no end");
+        match self.handover.replace(Handover::Empty) {
+            Handover::Out(done) => Poll::Ready(done),
+            other => {
+                self.handover.set(other);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// It is idle: for the next job.
+    pub(crate) fn leave(self, runners: &'static LocalKey<Runners<J, D>>) {
+        runners.with(|spare| {
+            let mut spare = spare.0.borrow_mut();
+            if spare.len() < SPARE {
+                spare.push(self);
+            }
+        });
+    }
+}
+
+/// One job after the other, for ever.
+async fn work<J, D, K: Default>(handover: Rc<Cell<Handover<J, D>>>, busy: impl AsyncFn(J, K) -> (D, K)) {
+    let mut kept = K::default();
     loop {
-        let conn = poll_fn(|_| match handover.take() {
-            Handover::In(conn) => Poll::Ready(conn),
+        let job = poll_fn(|_| match handover.replace(Handover::Empty) {
+            Handover::In(job) => Poll::Ready(job),
             other => {
                 handover.set(other);
                 Poll::Pending
             }
         })
         .await;
-        let (back, outcome);
-        (back, buffers, outcome) = busy(conn, buffers).await;
-        handover.set(Handover::Out(back, outcome));
+        let done;
+        (done, kept) = busy(job, kept).await;
+        handover.set(Handover::Out(done));
     }
 }
 
-/// Has `busy` serve the connection, on a runner of its front's.
-pub(crate) async fn run(
-    runners: &'static LocalKey<Runners>,
-    busy: impl AsyncFn(Box<Conn>, Buffers) -> (Box<Conn>, Buffers, Outcome) + 'static,
-    conn: Box<Conn>,
-) -> (Box<Conn>, Outcome) {
-    let mut runner = runners.with(|spare| spare.0.borrow_mut().pop()).unwrap_or_else(|| {
-        let handover = Rc::<Cell<Handover>>::default();
-        Runner { handover: handover.clone(), work: Box::pin(work(handover, busy)) }
-    });
-    runner.handover.set(Handover::In(conn));
-    let done = poll_fn(|cx| {
-        let polled = runner.work.as_mut().poll(cx);
-        assert!(polled.is_pending(), "a runner has no end");
-        match runner.handover.take() {
-            Handover::Out(conn, outcome) => Poll::Ready((conn, outcome)),
-            other => {
-                runner.handover.set(other);
-                Poll::Pending
-            }
-        }
-    })
-    .await;
-    runners.with(|spare| {
-        let mut spare = spare.0.borrow_mut();
-        if spare.len() < SPARE {
-            spare.push(runner);
-        }
-    });
+/// Has `busy` do the job, on a runner of its front's.
+pub(crate) async fn run<J: 'static, K: Default + 'static, D: 'static>(
+    runners: &'static LocalKey<Runners<J, D>>,
+    busy: impl AsyncFn(J, K) -> (D, K) + 'static,
+    job: J,
+) -> D {
+    let mut runner = Runner::take(runners, busy);
+    runner.begin(job);
+    let done = poll_fn(|cx| runner.poll(cx)).await;
+    runner.leave(runners);
     done
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A client connection from its first byte to its last, whatever version of HTTP it speaks: it is idle and busy in turn, and what
-//! it is busy with is the front's ([`h1::run`]).
+//! it is busy with is the front's ([`h1::run`], [`h2::run`]).
 //!
 //! An idle connection is this task waiting for readability. It holds no buffer: what came is read, or unsealed, only once there
 //! is something, into the buffers of what is lent to it while it is busy ([`crate::runner`]).
@@ -17,7 +17,7 @@ use rt::{Deadline, Instant};
 use tables::close::SessClose;
 
 use crate::conn::{CloseState, Conn};
-use crate::{h1, handshake};
+use crate::{h1, h2, handshake};
 
 /// A connection that was accepted.
 pub struct Accepted {
@@ -35,6 +35,8 @@ pub(crate) enum Outcome {
     Idle,
     /// It ends, for that reason.
     End(SessClose, CloseState),
+    /// It goes on as HTTP/2, with the request that asked for that if one did.
+    Http2(Option<Box<h2::Upgraded>>),
 }
 
 /// Serves one connection to its end.
@@ -48,6 +50,9 @@ pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: A
             (None, SessClose::Overload, CloseState::default())
         }
     };
+    if let Some(mux) = conn.as_ref().and_then(|conn| conn.h2.as_ref()) {
+        mux.close();
+    }
     sess.close(conn.as_ref().map_or(close, |conn| handshake::why_it_ended(conn, close)));
     if let Some(mut conn) = conn
         && conn.finish(state)
@@ -78,17 +83,23 @@ async fn live(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, CloseState) {
         if conn.input.is_empty()
             && let Err(close) = idle(&conn).await
         {
+            let close = conn.h2.as_ref().map_or(close, |mux| h2::say_goodbye(&conn, mux, close));
             return (conn, close, CloseState::default());
         }
         if conn.sess.engine.admission.is_saturated() {
             // Boxed: see `serve`.
             conn.slot = Box::pin(engine::conn_queue::pass(&conn.sess)).await;
         }
-        let (back, outcome) = h1::run(conn).await;
+        let (back, outcome) = match conn.h2 {
+            None => h1::run(conn).await,
+            Some(_) => h2::run(conn).await,
+        };
         conn = back;
         conn.slot = None;
-        if let Outcome::End(close, state) = outcome {
-            return (conn, close, state);
+        match outcome {
+            Outcome::Idle => {}
+            Outcome::Http2(upgraded) => h2::begin(&mut conn, upgraded),
+            Outcome::End(close, state) => return (conn, close, state),
         }
     }
 }
@@ -100,6 +111,10 @@ async fn begin(conn: &mut Conn) -> Result<(), SessClose> {
     }
     if conn.sess.listener.is_tls {
         crate::handshake::receive(conn).await?;
+        let agreed = conn.sess.tls.get().and_then(|info| info.alpn.as_deref());
+        if agreed == Some(b"h2") {
+            h2::begin(conn, None);
+        }
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::{Framing, FramingError, HeadError, Limits, ParsedHead, Progress, Scan
 const MAX_EMPTY_LINES: usize = 16;
 
 /// What a client of HTTP/2 with prior knowledge sends first (RFC 9113 3.4).
-pub(crate) const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Parses a request head from the start of `input` into `head` (cleared first). Call again with more bytes while it says
 /// [`Progress::Incomplete`]; a connection that trickles should ask [`Scan`] first, which doesn't start over.

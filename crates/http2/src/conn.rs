@@ -37,6 +37,8 @@ pub struct Config {
     pub windows: Windows,
     /// Take settings out of their range (`debug=+h2_nocheck`).
     pub lax_settings: bool,
+    /// Take pseudo-header fields behind others ([`crate::fields::Builder::take_late_pseudo`]).
+    pub late_pseudo: bool,
 }
 
 /// The window of the connection for bodies that we receive. A stream's own is `initial_window_size`.

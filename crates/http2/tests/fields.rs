@@ -139,6 +139,25 @@ fn host_is_the_authority_or_stands_for_it() {
 }
 
 #[test]
+fn pseudo_header_fields_behind_others() {
+    let late = |fields: &[(&str, &str)]| {
+        let mut head = Head::new();
+        let mut builder = Builder::new(&mut head, REQUEST, b"HTTP/2.0", u64::MAX);
+        builder.take_late_pseudo();
+        fields.iter().for_each(|(name, value)| builder.field(name.as_bytes(), value.as_bytes()));
+        let built = builder.finish();
+        (wire(&head), built.map_err(|malformed| String::from_utf8(malformed.record()).unwrap()))
+    };
+    let (head, built) = late(&[("foo", "bar"), (":method", "GET"), (":path", "/"), (":scheme", "http")]);
+    assert!(built.is_ok());
+    assert_eq!(head, "GET / HTTP/2.0\r\nfoo: bar\r\nscheme: http\r\n\r\n");
+    let authority = [("foo", "bar"), (":method", "GET"), (":path", "/"), (":scheme", "http"), (":authority", "a")];
+    assert_eq!(late(&authority).1, Err("Pseudo-header after others: :authority: a".to_owned()));
+    let twice = [("foo", "bar"), (":method", "GET"), (":path", "/"), (":scheme", "http"), (":path", "/")];
+    assert_eq!(late(&twice).1, Err("Duplicate pseudo-header :path: /".to_owned()));
+}
+
+#[test]
 fn connect() {
     let (head, built) = build(REQUEST, &[(":method", "CONNECT"), (":authority", "h:443")]);
     assert_eq!(built.unwrap().refusal, Some(Refusal::Connect));

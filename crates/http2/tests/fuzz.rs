@@ -124,7 +124,7 @@ fn config() -> Arc<Config> {
     let settings = Settings { max_concurrent_streams: 4, enable_connect_protocol: true, ..Settings::default() };
     let windows = Windows { max_unread: MAX_UNREAD, ..Windows::default() };
     let limits = Limits { section_bytes: 2000, unread_bytes: 4000, ..Limits::default() };
-    Arc::new(Config { settings, limits, windows, lax_settings: false })
+    Arc::new(Config { settings, limits, windows, ..Config::default() })
 }
 
 /// An owner that looks after everything that it is promised.

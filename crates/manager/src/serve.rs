@@ -13,7 +13,7 @@ use sys::pidfile::{PidFile, PidFileError};
 use sys::process::Executable;
 use sys::signal::{self, SIGHUP, SIGINT, SIGTERM, Signals};
 use tables::Params;
-use tables::params::{DebugBit, FeatureBit};
+use tables::params::DebugBit;
 
 use crate::certs::config::Config;
 use crate::certs::{self, Certs};
@@ -483,9 +483,6 @@ fn begin(
     print(Severity::Debug, &format!("Platform: {}", manager.vident));
     if let Some(warning) = workdir::disk_warning(&manager.workdir).filter(|_| !manager.debug(DebugBit::VtcMode)) {
         print(Severity::Info, &warning);
-    }
-    if manager.params.feature.has(FeatureBit::Http2) {
-        print(Severity::Info, "feature=+http2: HTTP/2 isn't built yet, its clients are told to use HTTP/1.1");
     }
     if options.mode == Mode::Debug {
         let (input, output) = (sys::fd::duplicate(sys::fd::standard(0)), sys::fd::duplicate(sys::fd::standard(1)));

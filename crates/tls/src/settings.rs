@@ -121,7 +121,10 @@ pub fn groups(list: &str) -> Result<Option<Vec<u8>>, String> {
 }
 
 /// Application protocols that can be offered.
-const ALPN: [&str; 1] = ["http/1.1"];
+const ALPN: [&str; 2] = ["http/1.1", "h2"];
+
+/// What is offered where nothing is said, the better first.
+const OFFERED: [&str; 1] = ["http/1.1"];
 
 /// Reads `alpn-protos`: what of it can be offered, and what can't be.
 pub fn alpn(list: &str) -> (Vec<u8>, Vec<String>) {
@@ -255,7 +258,7 @@ impl Overrides {
             Some(numbers) => {
                 numbers.iter().filter_map(|n| Some(ALPN.get(usize::from(*n))?.as_bytes().to_vec())).collect()
             }
-            None => ALPN.iter().map(|name| name.as_bytes().to_vec()).collect(),
+            None => OFFERED.iter().map(|name| name.as_bytes().to_vec()).collect(),
         }
     }
 }

@@ -171,7 +171,9 @@ impl Ctx for Bereq {
     fn unset(&mut self, var: Var) -> Result<(), Failure> {
         match var {
             Var::BereqBody => {
-                self.body = BereqBody::None;
+                if let BereqBody::Lent(lent) = std::mem::replace(&mut self.body, BereqBody::None) {
+                    lent.give_back();
+                }
                 BEREQ.unset(&mut self.head, &mut self.log, message::names::CONTENT_LENGTH);
                 self.head.unset(message::names::TRANSFER_ENCODING);
                 Ok(())

@@ -39,9 +39,8 @@ impl Req {
         transport: &mut dyn Transport,
         wait: F,
     ) -> Option<F::Output> {
-        if !self.gives_up || !self.params.pass_abort {
-            return Some(self.drive(transport, wait).await);
-        }
+        // Others may have use for what isn't a pass: only a client that said so is gone then.
+        let is_asked = self.gives_up && self.params.pass_abort;
         self.continue_if_due(transport);
         let body = self.body.clone();
         let mut wait = pin!(wait);
@@ -49,7 +48,9 @@ impl Req {
             if let Poll::Ready(done) = wait.as_mut().poll(cx) {
                 return Poll::Ready(Some(done));
             }
-            if let Poll::Ready(Err(_)) = transport.poll_flush(cx, 0) {
+            if let Poll::Ready(Err(_)) = transport.poll_flush(cx, 0)
+                && is_asked
+            {
                 return Poll::Ready(None);
             }
             if body.exists()
@@ -58,7 +59,8 @@ impl Req {
             {
                 return Poll::Ready(Some(done));
             }
-            transport.poll_peer_closed(cx).map(|()| None)
+            let is_gone = if is_asked { transport.poll_peer_closed(cx) } else { transport.poll_reset(cx) };
+            is_gone.map(|()| None)
         })
         .await
     }

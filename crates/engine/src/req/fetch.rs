@@ -22,18 +22,33 @@ impl Req {
         }
         self.log.rest();
         let arrived = self.hear(&obj, transport).await;
-        if lends {
+        if lends && !self.body.is_unread() {
             self.end_reading();
         }
         self.mark("Fetch");
+        if lends && self.body.is_unread() && arrived.is_some() {
+            // The fetch went without it.
+            self.discard_body(transport).await;
+        }
         match arrived {
             Some(Ok(())) => Step::Deliver(obj),
             Some(Err(FetchFailed(_))) => {
                 self.synthetic.ask(503, None);
                 Step::Synth
             }
-            None => self.give_up(),
+            None if self.gives_up => self.give_up(),
+            None => self.end_reset(),
         }
+    }
+
+    /// The client has reset its request. What is fetched is others', too.
+    pub(super) fn end_reset(&mut self) -> Step {
+        self.log.put(Tag::Error, b"Request reset before it was answered");
+        self.close = Some(SessClose::RemClose);
+        if let Some(parent) = self.esi.parent_mut() {
+            parent.cut = Some(DeliveryFailure::GONE);
+        }
+        Step::Done
     }
 
     /// Waits for the object's head; what the backend says before goes to the client at once. `None`: the client is gone.

@@ -120,6 +120,7 @@ impl Req {
             if tells {
                 self.log.put(Tag::Debug, b"off waiting list");
             }
+            let Some(came) = came else { return self.end_reset() };
             if !came {
                 engine.main.busy_timeout.inc();
                 self.verdict = Verdict::no_hit(Reason::new(NoHit::Waitinglist, "waitinglist_timeout"));
@@ -176,24 +177,24 @@ impl Req {
         }
     }
 
-    /// Waits until the ticket is called; `false` when that takes longer than a request may be parked, all waits together.
+    /// Waits until the ticket is called; `false` when that takes longer than a request may be parked, all waits together; `None`
+    /// when the client has reset its request.
     async fn wait_for(
         &mut self,
         ticket: &mut Ticket,
         deadline: &mut Option<rt::Deadline>,
         transport: &mut dyn Transport,
-    ) -> bool {
+    ) -> Option<bool> {
         let limit = self.params.waitinglist_timeout;
         if limit.is_zero() {
-            self.drive(transport, ticket).await;
-            return true;
+            return self.drive_for_client(transport, ticket).await.map(|()| true);
         }
         let deadline = deadline.get_or_insert_with(|| rt::Deadline::until(rt::Instant::now() + limit));
         let called = poll_fn(|cx| match Pin::new(&mut *ticket).poll(cx) {
             Poll::Ready(()) => Poll::Ready(true),
             Poll::Pending => deadline.poll(cx).map(|()| false),
         });
-        self.drive(transport, called).await
+        self.drive_for_client(transport, called).await
     }
 
     fn missed(&mut self, busy: Busy, stale: Option<ObjRef>) -> Step {

@@ -57,7 +57,7 @@ use crate::response_filters::ResponseFilters;
 use crate::serving::Noted;
 use crate::sess::Sess;
 use crate::shared::Engine;
-use crate::transport::Transport;
+use crate::transport::{Acct, Transport};
 
 use self::ctx::{Lent, ReqCtx};
 use self::esi::EsiContext;
@@ -188,12 +188,23 @@ impl Req {
 
     /// Its first records: Begin and two timestamps. `t_first` is when its first byte came.
     pub fn begin(&mut self, t_first: Real) {
+        self.begin_records(t_first);
+        self.log.timestamp("Req", self.t_req);
+    }
+
+    /// As [`Req::begin`] for a stream of a connection: its protocol is known before its head is.
+    pub fn begin_stream(&mut self, t_first: Real, protocol: &str) {
+        self.begin_records(t_first);
+        self.log.put(Tag::ReqProtocol, protocol.as_bytes());
+        self.log.timestamp("Req", self.t_req);
+    }
+
+    fn begin_records(&mut self, t_first: Real) {
         let parent = self.sess.vxid;
         self.log.record(Tag::Begin).text("req ").num(u64::from(parent.log_id())).text(" rxreq");
         let id = num::dec(self.vxid.log_id().into());
         self.log.announce(Tag::Link, parent, &[b"req ", id.as_bytes(), b" rxreq"]);
         self.log.timestamp("Start", t_first);
-        self.log.timestamp("Req", self.t_req);
     }
 
     fn new(sess: &Rc<Sess>, vxid: Vxid, params: Arc<Params>, t_req: Real) -> Self {
@@ -298,9 +309,14 @@ impl Req {
 
     /// Writes the accounting and ends the transaction's log.
     pub fn finish(&mut self, transport: &dyn Transport) {
+        self.finish_with(transport.acct());
+    }
+
+    /// As [`Req::finish`], by what `acct` says.
+    pub fn finish_with(&mut self, mut acct: Acct) {
         self.body.give_up();
         self.tell_verdict();
-        let (mut acct, main) = (transport.acct(), self.engine().main);
+        let main = self.engine().main;
         if let Some(fragment) = self.esi.as_fragment() {
             // Those of a fragment are its page's too.
             acct.resp_body = fragment.body_bytes;

@@ -54,6 +54,16 @@ impl Req {
         self.minimal(transport, 400);
     }
 
+    /// Answers `status`, before VCL, to a request whose head was taken and has no meaning here: `reason` says what is bogus.
+    pub fn refuse_head(&mut self, transport: &mut dyn Transport, status: u16, reason: &str) {
+        let main = self.engine().main;
+        main.client_req.tally();
+        main.client_req_400.add(u64::from(status == 400));
+        self.log_arrival();
+        self.log.put(Tag::BogoHeader, reason.as_bytes());
+        self.minimal(transport, status);
+    }
+
     fn log_arrival(&mut self) {
         let client = self.sess.client_text.get();
         // A fourth word as release 9 has it; without TLS the record is 7.1's.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::Real;
 use engine::Req;
-use http1::{HeadError, Limits, Scan};
+use http1::{HTTP2_PREFACE, HeadError, Limits, Scan};
 use rt::Instant;
 use tables::close::SessClose;
 use tables::params::{FeatureBit, Params};
@@ -29,6 +29,8 @@ pub(super) struct NextRequest {
     pub t_req: Real,
     /// In force when we began to look for it.
     pub params: Arc<Params>,
+    /// It isn't one: HTTP/2 begins (RFC 9113 3.4).
+    pub is_http2_preface: bool,
 }
 
 /// The next whole head; `None` when not a byte of one is there.
@@ -45,7 +47,8 @@ pub(super) async fn next_head(h1: &mut H1) -> Result<Option<NextRequest>, SessCl
         if let Some(head_bytes) = scan.find_request(&h1.conn.input[h1.used..]) {
             let t_req = h1.conn.sess.engine.clock.real();
             let t_first = t_first.unwrap_or(t_req);
-            return Ok(Some(NextRequest { head_bytes, scan, t_first, t_req, params }));
+            let is_http2_preface = h1.conn.input[h1.used..].starts_with(HTTP2_PREFACE);
+            return Ok(Some(NextRequest { head_bytes, scan, t_first, t_req, params, is_http2_preface }));
         }
         // Only now, once for all requests that were read together.
         h1.compact();

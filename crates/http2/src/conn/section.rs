@@ -177,6 +177,9 @@ impl Connection {
         };
         let most = u64::from(self.config.settings.max_header_list_size);
         let mut builder = Builder::new(head, kind, PROTO, most);
+        if self.config.late_pseudo {
+            builder.take_late_pseudo();
+        }
         let decoded = self.decoder.decode(block, &mut scratch.strings, &mut |name, value, is_checked| {
             builder.take(name, value, is_checked);
         });

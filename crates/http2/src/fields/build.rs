@@ -64,6 +64,7 @@ pub struct Builder<'a> {
     /// Pseudo-header fields there were.
     seen: u8,
     has_fields: bool,
+    takes_late: bool,
     has_host: bool,
     cookies: u32,
     section: Section,
@@ -81,6 +82,7 @@ impl<'a> Builder<'a> {
             kind,
             seen: 0,
             has_fields: false,
+            takes_late: false,
             has_host: false,
             cookies: 0,
             section: Section::default(),
@@ -92,6 +94,12 @@ impl<'a> Builder<'a> {
             builder.keep(set.map_err(|lost| Malformed::new(of_lost(lost), b"", b"")));
         }
         builder
+    }
+
+    /// Takes pseudo-header fields behind others, too. That is malformed (RFC 9113 8.3), but varnishd's clients know it otherwise, and it can't
+    /// change what a request means: each may come once. `:authority` has to come first even so, as Host is judged by it.
+    pub fn take_late_pseudo(&mut self) {
+        self.takes_late = true;
     }
 
     /// Takes the next field.
@@ -151,7 +159,7 @@ impl<'a> Builder<'a> {
             (Kind::Response, b":status") => STATUS,
             _ => return Err(FieldFault::UnknownPseudo),
         };
-        if self.has_fields {
+        if self.has_fields && (!self.takes_late || bit == AUTHORITY) {
             return Err(FieldFault::LatePseudo);
         }
         if self.seen & bit != 0 {

@@ -8,12 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::clock::Mono;
-use http2::conn::Windows;
 use http2::{Config, Connection, Event, Limits, PREFACE, Scratch, Settings};
 use message::Head;
 
 pub fn settings_config(settings: Settings, limits: Limits) -> Arc<Config> {
-    Arc::new(Config { settings, limits, windows: Windows::default(), lax_settings: false })
+    Arc::new(Config { settings, limits, ..Config::default() })
 }
 
 pub struct Peer {

@@ -297,6 +297,23 @@ set! {
     h3_retries: Counter Info Integer "" "Clients of QUIC asked to show that their address is theirs" => "Too many handshakes were in progress (see h3_retry_threshold).";
     h3_errors: Counter Info Integer "" "HTTP/3 connections ended since the client broke the protocol" => "The log says how in a record Error of the session.";
     h3_reset_flood: Counter Info Integer "" "... of which reset too many requests" => "More than h3_reset_limit.";
+    h2_sess: Counter Info Integer "wrk" "Connections that speak HTTP/2";
+    h2_streams_refused: Counter Info Integer "" "Streams refused: h2_max_concurrent_streams";
+    h2_streams_broken: Counter Info Integer "" "Streams reset for what their client sent";
+    h2_streams_late: Counter Info Integer "" "Streams reset as their client took nothing for too long";
+    h2_abuse_rapid_reset: Counter Diag Integer "" "HTTP/2 connections ended: streams reset soon after they began";
+    h2_abuse_made_reset: Counter Diag Integer "" "HTTP/2 connections ended: streams reset for what the client sent";
+    h2_abuse_refused: Counter Diag Integer "" "HTTP/2 connections ended: streams above h2_max_concurrent_streams";
+    h2_abuse_continuation: Counter Diag Integer "" "HTTP/2 connections ended: CONTINUATION frames";
+    h2_abuse_header_bytes: Counter Diag Integer "" "HTTP/2 connections ended: a header too large";
+    h2_abuse_settings: Counter Diag Integer "" "HTTP/2 connections ended: SETTINGS frames";
+    h2_abuse_ping: Counter Diag Integer "" "HTTP/2 connections ended: PING frames";
+    h2_abuse_priority: Counter Diag Integer "" "HTTP/2 connections ended: PRIORITY frames";
+    h2_abuse_empty_data: Counter Diag Integer "" "HTTP/2 connections ended: DATA frames without data";
+    h2_abuse_window_update: Counter Diag Integer "" "HTTP/2 connections ended: WINDOW_UPDATE frames";
+    h2_abuse_small_window: Counter Diag Integer "" "HTTP/2 connections ended: windows of a few bytes";
+    h2_abuse_ignored: Counter Diag Integer "" "HTTP/2 connections ended: frames that mean nothing";
+    h2_abuse_unread: Counter Diag Integer "" "HTTP/2 connections ended: answers that aren't read";
 }
 
 set! {

@@ -47,7 +47,7 @@ bits! {
         Witness "witness" "No effect here: tests watch the order of locks";
         VsmKeep "vsm_keep" "No effect here: no released varnishd has one either";
         SlowAcceptor "slow_acceptor" "No effect here: connections are accepted as they come";
-        H2Nocheck "h2_nocheck" "No effect here: HTTP/2 isn't built yet";
+        H2Nocheck "h2_nocheck" "Take a frame size in SETTINGS that is none";
         VmodSoKeep "vmod_so_keep" "No effect here: vmods are no files";
         Processors "processors" "Log filters as they are opened";
         Protocol "protocol" "No effect here: no released varnishd has one either";

@@ -187,22 +187,52 @@ params! {
         "Effort of compression: 0 none, 1 fast, 9 best.";
     gzip_memlevel: Count = "8" ["" min "1" max "9"] {}
         "Memory for compression: 1 little and slow, 9 much and fast.";
-    h2_header_table_size: Bytes = "4k" ["bytes" min "0b"] { NoEffect }
+    h2_header_table_size: Bytes = "4k" ["bytes" min "0b"] {}
         "Size of the HPACK table for decoding requests.";
-    h2_initial_window_size: Bytes = "65535b" ["bytes" min "65535b" max "2147483647b"] { NoEffect }
+    h2_initial_window_size: Bytes = "65535b" ["bytes" min "65535b" max "2147483647b"] {}
         "Initial flow-control window of a stream.";
-    h2_max_concurrent_streams: Count = "100" ["streams" min "0"] { NoEffect }
-        "How many streams a client may have open on a connection. HTTP/2 isn't built yet.";
-    h2_max_frame_size: Bytes = "16k" ["bytes" min "16k" max "16777215b"] { NoEffect }
+    h2_limit_continuations: Count = "32" ["frames" min "0"] { Own }
+        "How many CONTINUATION frames a header may have. One more ends the connection with ENHANCE_YOUR_CALM, as all these limits do; 0 is no limit.";
+    h2_limit_empty_data: Count = "1000" ["frames" min "0"] { Own }
+        "How many DATA frames without data a connection may have in h2_rapid_reset_period.";
+    h2_limit_header_bytes: Bytes = "128k" ["bytes" min "0b"] { Own }
+        "The largest header, compressed as it is sent.";
+    h2_limit_ignored: Count = "1000" ["frames" min "0"] { Own }
+        "How many frames of unknown kinds, or for streams that are over, a connection may have in h2_rapid_reset_period.";
+    h2_limit_pings: Count = "1000" ["frames" min "0"] { Own }
+        "How many PING frames a connection may have in h2_rapid_reset_period, beyond one for each DATA frame that it got.";
+    h2_limit_priorities: Count = "1000" ["frames" min "0"] { Own }
+        "How many PRIORITY and PRIORITY_UPDATE frames a connection may have in h2_rapid_reset_period, beyond a few for each request.";
+    h2_limit_refused: Count = "1000" ["streams" min "0"] { Own }
+        "How many streams beyond h2_max_concurrent_streams a connection may open in h2_rapid_reset_period.";
+    h2_limit_settings: Count = "100" ["frames" min "0"] { Own }
+        "How many SETTINGS frames a connection may have in h2_rapid_reset_period.";
+    h2_limit_small_windows: Count = "1000" ["frames" min "0"] { Own }
+        "How often in h2_rapid_reset_period a connection may let us send only a few bytes at a time.";
+    h2_limit_stream_errors: Count = "100" ["streams" min "0"] { Own }
+        "How many streams of a connection may be reset in h2_rapid_reset_period for what the client sent on them.";
+    h2_limit_unread: Bytes = "64k" ["bytes" min "0b"] { Own }
+        "How many bytes of answers to PING, SETTINGS and the like may wait for a client that doesn't read.";
+    h2_limit_window_updates: Count = "1000" ["frames" min "0"] { Own }
+        "How many WINDOW_UPDATE frames a connection may have in h2_rapid_reset_period, beyond a few for each DATA frame that it got.";
+    h2_max_concurrent_streams: Count = "100" ["streams" min "0"] {}
+        "How many streams a client may have open on a connection. Of new connections; those above are reset with REFUSED_STREAM. A stream that its client has reset counts until its request has ended.";
+    h2_max_frame_size: Bytes = "16k" ["bytes" min "16k" max "16777215b"] {}
         "The largest frame payload accepted.";
-    h2_max_header_list_size: Bytes = "2147483647b" ["bytes" min "0b"] { NoEffect }
+    h2_max_header_list_size: Bytes = "2147483647b" ["bytes" min "0b"] {}
         "The largest uncompressed header list accepted.";
-    h2_rx_window_increment: Bytes = "1M" ["bytes" min "1M" max "1G"] { Wizard NoEffect }
+    h2_rapid_reset: Seconds = "1.000" ["seconds" min "0.000"] { Own }
+        "A stream that its client resets sooner than this after it has begun counts for h2_rapid_reset_limit.";
+    h2_rapid_reset_limit: Count = "100" ["streams" min "0"] { Own }
+        "How many streams a client may reset soon after they have begun, on a connection in h2_rapid_reset_period. 0 is no limit.";
+    h2_rapid_reset_period: Seconds = "60.000" ["seconds" min "1.000"] { Own }
+        "The time in which the limits of HTTP/2 count: what was counted is forgotten little by little over so long.";
+    h2_rx_window_increment: Bytes = "1M" ["bytes" min "1M" max "1G"] { Wizard }
         "How much credit a WINDOW_UPDATE gives for request bodies.";
-    h2_rx_window_low_water: Bytes = "10M" ["bytes" min "65535b" max "1G"] { Wizard NoEffect }
+    h2_rx_window_low_water: Bytes = "10M" ["bytes" min "65535b" max "1G"] { Wizard }
         "The window for request bodies is kept at least this large.";
     h2_rxbuf_storage: Text = "Transient" [""] { MustRestart NoEffect }
-        "The store request bodies over HTTP/2 are buffered in.";
+        "No effect here: request bodies wait in no store, and no longer than their windows allow.";
     h3_alt_svc: Seconds = "86400.000" ["seconds" min "0.000"] { Own }
         "How long clients of an https listener may remember that HTTP/3 is spoken at the same port (Alt-Svc). They are told where there is a quic listener, and the response has no Alt-Svc of its own. 0: they aren't told.";
     h3_idle_timeout: Seconds = "30.000" ["seconds" min "1.000" max "600.000"] { Own }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! HTTP/2 on the client's side (RFC 9113): many requests at once on a connection.
+//!
+//! ```text
+//! connection's task: read -> codec -> streams begin -> what they queue, by turns and windows -> one write for all
+//! a stream: a request of the engine's like any other, over a transport of its own
+//! ```
+//!
+//! The connection's task alone reads and writes. A stream runs first within it, so that a hit ends there; one that has to wait
+//! becomes a task of its own on the same thread. What both sides know of a stream is in [`mux`]. An idle connection keeps the
+//! codec's state and no buffer.
+
+mod codes;
+mod config;
+mod mux;
+mod request;
+mod serve;
+mod stream;
+mod transport;
+pub(crate) mod upgrade;
+mod wire;
+
+use std::rc::Rc;
+
+use crate::buffers::Buffers;
+use crate::conn::Conn;
+use crate::runner::{self, Runners};
+use crate::session::Outcome;
+
+pub(crate) use mux::Mux;
+pub(crate) use serve::say_goodbye;
+pub(crate) use upgrade::Upgraded;
+
+/// What VCL calls it (`req.transport`).
+pub(crate) const VERSION: &str = "HTTP/2";
+
+/// What it is called in start lines, which it hasn't got.
+const PROTOCOL: &str = "HTTP/2.0";
+
+thread_local! {
+    static RUNNERS: Runners<Box<Conn>, (Box<Conn>, Outcome)> = const { Runners::new() };
+}
+
+/// Gives up what this thread keeps for connections to come.
+pub(crate) fn trim() {
+    RUNNERS.with(Runners::trim);
+    request::trim();
+}
+
+/// The connection goes on as HTTP/2: its client's preface comes next, unless it is in the input already.
+pub(crate) fn begin(conn: &mut Conn, upgraded: Option<Box<Upgraded>>) {
+    conn.sess.version.set(VERSION);
+    conn.sess.engine.main.h2_sess.inc();
+    conn.h2 = Some(Rc::new(Mux::new(&conn.sess, upgraded)));
+}
+
+/// Serves the connection until it is idle or at its end.
+pub(crate) fn run(conn: Box<Conn>) -> impl Future<Output = (Box<Conn>, Outcome)> {
+    runner::run(&RUNNERS, busy, conn)
+}
+
+async fn busy(conn: Box<Conn>, buffers: Buffers) -> ((Box<Conn>, Outcome), Buffers) {
+    let mut serving = serve::Serving::new(conn, buffers);
+    let outcome = serving.run().await;
+    let (conn, buffers) = serving.into_parts();
+    ((conn, outcome), buffers)
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Error codes of HTTP/2 in varnishd's words: what Debug records say of them, and why a session ends with them.
+
+use http2::{Abuse, ErrorCode};
+use tables::close::SessClose;
+use tables::counters::{Counter, Main};
+
+/// What it means.
+pub(super) fn meaning(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::NoError => "Graceful shutdown",
+        ErrorCode::ProtocolError => "Protocol error detected",
+        ErrorCode::InternalError => "Implementation fault",
+        ErrorCode::FlowControlError => "Flow-control limits exceeded",
+        ErrorCode::SettingsTimeout => "Settings not acknowledged",
+        ErrorCode::StreamClosed => "Frame received for closed stream",
+        ErrorCode::FrameSizeError => "Frame size incorrect",
+        ErrorCode::RefusedStream => "Stream not processed",
+        ErrorCode::Cancel => "Stream cancelled",
+        ErrorCode::CompressionError => "Compression state not updated",
+        ErrorCode::ConnectError => "TCP connection error for CONNECT method",
+        ErrorCode::EnhanceYourCalm => "Processing capacity exceeded",
+        ErrorCode::InadequateSecurity => "Negotiated TLS parameters not acceptable",
+        ErrorCode::Http11Required => "Use HTTP/1.1 for the request",
+        ErrorCode::Other(_) => "Unknown error number",
+    }
+}
+
+/// Why a session ends whose GOAWAY has this code.
+pub(super) fn close_reason(code: ErrorCode) -> SessClose {
+    match code {
+        ErrorCode::NoError => SessClose::RemClose,
+        ErrorCode::InternalError => SessClose::VclFailure,
+        ErrorCode::FlowControlError | ErrorCode::EnhanceYourCalm => SessClose::Overload,
+        ErrorCode::SettingsTimeout => SessClose::RxTimeout,
+        ErrorCode::Http11Required => SessClose::ReqHttp20,
+        ErrorCode::ProtocolError
+        | ErrorCode::StreamClosed
+        | ErrorCode::FrameSizeError
+        | ErrorCode::RefusedStream
+        | ErrorCode::Cancel
+        | ErrorCode::CompressionError
+        | ErrorCode::ConnectError
+        | ErrorCode::InadequateSecurity
+        | ErrorCode::Other(_) => SessClose::RxJunk,
+    }
+}
+
+/// Counts connections that end for it.
+pub(super) fn counter(abuse: Abuse, main: &Main) -> &Counter {
+    match abuse {
+        Abuse::RapidReset => &main.h2_abuse_rapid_reset,
+        Abuse::MadeReset => &main.h2_abuse_made_reset,
+        Abuse::Refused => &main.h2_abuse_refused,
+        Abuse::Continuation => &main.h2_abuse_continuation,
+        Abuse::SectionBytes => &main.h2_abuse_header_bytes,
+        Abuse::Settings => &main.h2_abuse_settings,
+        Abuse::Ping => &main.h2_abuse_ping,
+        Abuse::Priority => &main.h2_abuse_priority,
+        Abuse::EmptyData => &main.h2_abuse_empty_data,
+        Abuse::WindowUpdate => &main.h2_abuse_window_update,
+        Abuse::SmallWindow => &main.h2_abuse_small_window,
+        Abuse::Ignored => &main.h2_abuse_ignored,
+        Abuse::Unread => &main.h2_abuse_unread,
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the parameters make of the codec. A thread works it out once for each set of parameters.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use http2::conn::Windows;
+use http2::{Config, Limits, Settings};
+use tables::params::{DebugBit, Params};
+
+/// Parameters, and what follows from them: for connections in clear text, and for those with TLS.
+struct Worked {
+    params: Arc<Params>,
+    clear: Arc<Config>,
+    sealed: Arc<Config>,
+}
+
+thread_local! {
+    static WORKED: RefCell<Option<Worked>> = const { RefCell::new(None) };
+}
+
+/// What new connections begin with.
+pub(super) fn current(params: &Arc<Params>, is_sealed: bool) -> Arc<Config> {
+    WORKED.with_borrow_mut(|worked| {
+        if worked.as_ref().is_none_or(|worked| !Arc::ptr_eq(&worked.params, params)) {
+            let [clear, sealed] = [false, true].map(|is_sealed| Arc::new(config(params, is_sealed)));
+            *worked = Some(Worked { params: params.clone(), clear, sealed });
+        }
+        match worked {
+            Some(worked) if is_sealed => worked.sealed.clone(),
+            Some(worked) => worked.clear.clone(),
+            None => Arc::new(config(params, is_sealed)),
+        }
+    })
+}
+
+fn config(params: &Params, is_sealed: bool) -> Config {
+    Config {
+        settings: settings(params, is_sealed),
+        limits: limits(params),
+        windows: Windows {
+            low_water: bytes(params.h2_rx_window_low_water),
+            increment: bytes(params.h2_rx_window_increment),
+            ..Windows::default()
+        },
+        lax_settings: params.debug.has(DebugBit::H2Nocheck),
+        late_pseudo: !is_sealed,
+    }
+}
+
+/// In clear text just what varnishd announces; with TLS, which it hasn't got, also what came later.
+fn settings(params: &Params, is_sealed: bool) -> Settings {
+    Settings {
+        header_table_size: bytes(params.h2_header_table_size),
+        max_concurrent_streams: bytes(params.h2_max_concurrent_streams),
+        initial_window_size: bytes(params.h2_initial_window_size),
+        max_frame_size: bytes(params.h2_max_frame_size),
+        max_header_list_size: bytes(params.h2_max_header_list_size),
+        no_rfc7540_priorities: is_sealed,
+        ..Settings::default()
+    }
+}
+
+fn limits(params: &Params) -> Limits {
+    Limits {
+        period: params.h2_rapid_reset_period.as_secs_f64().ceil() as u32,
+        rapid_reset_ms: bytes(params.h2_rapid_reset.as_millis()),
+        rapid_resets: params.h2_rapid_reset_limit,
+        made_resets: params.h2_limit_stream_errors,
+        refused: params.h2_limit_refused,
+        continuations: params.h2_limit_continuations,
+        section_bytes: bytes(params.h2_limit_header_bytes),
+        settings: params.h2_limit_settings,
+        pings: params.h2_limit_pings,
+        priorities: params.h2_limit_priorities,
+        empty_data: params.h2_limit_empty_data,
+        window_updates: params.h2_limit_window_updates,
+        small_windows: params.h2_limit_small_windows,
+        ignored: params.h2_limit_ignored,
+        unread_bytes: bytes(params.h2_limit_unread),
+    }
+}
+
+fn bytes(value: impl TryInto<u32>) -> u32 {
+    value.try_into().unwrap_or(u32::MAX)
+}

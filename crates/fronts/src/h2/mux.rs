@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a connection and its streams share: the codec, the output, and the streams themselves. All on one thread, and borrowed for
+//! the length of one call.
+//!
+//! Streams queue what they have; [`State::pump`] moves it into the output by turns, as far as windows and the socket go, and the
+//! connection's task writes that.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use base::Mono;
+use engine::transport::{Acct, BodyError, SendError};
+use engine::{Sess, SessTimeouts};
+use http2::frame::END_STREAM;
+use http2::{Connection, ErrorCode, FrameHeader, Grant};
+use tables::close::SessClose;
+use tables::tags::Tag;
+
+use super::stream::{End, Gone, Phase, Stream};
+use super::upgrade::Upgraded;
+use super::wire::Wire;
+use super::{codes, config};
+use crate::output::Output;
+
+/// The output isn't filled beyond this: what is in it can't be overtaken any more.
+const ROOM: usize = 128 * 1024;
+
+/// Why a request's body broke off, in records of its transaction.
+pub(super) const RESET_TEXT: &str = "stream was reset";
+pub(super) const CLOSED_TEXT: &str = "connection was closed";
+
+/// A connection's shared side.
+pub(crate) struct Mux {
+    pub(super) sess: Rc<Sess>,
+    state: RefCell<State>,
+    /// The request that asked for the upgrade, until the client's preface has come.
+    pub(super) upgraded: Cell<Option<Box<Upgraded>>>,
+}
+
+/// See [`Mux::with`].
+pub(super) struct State {
+    pub(super) codec: Connection,
+    pub(super) output: Output,
+    pub(super) wire: Wire,
+    streams: Vec<Stream>,
+    /// How many of them are somebody's.
+    live: usize,
+    /// Bytes of the client's preface that haven't come: until then nothing is sent.
+    pub(super) preface_left: usize,
+    /// Why the connection ends, once that is known.
+    pub(super) close: Option<SessClose>,
+    /// The connection's task, while it waits.
+    task: Option<Waker>,
+    /// It is running: it will see what is queued.
+    pub(super) is_running: bool,
+}
+
+impl Mux {
+    pub(super) fn new(sess: &Rc<Sess>, upgraded: Option<Box<Upgraded>>) -> Self {
+        let engine = &sess.engine;
+        let (config, now) =
+            (config::current(&engine.params.load_full(), sess.tls.get().is_some()), engine.clock.mono());
+        let mut state = State {
+            codec: Connection::server(config.clone(), now),
+            output: Output::default(),
+            wire: Wire::new(sess),
+            streams: Vec::new(),
+            live: 0,
+            preface_left: http2::PREFACE.len(),
+            close: None,
+            task: None,
+            is_running: false,
+        };
+        if let Some(upgraded) = &upgraded {
+            state.upgrade(config, upgraded, now);
+        }
+        Mux { sess: sess.clone(), state: RefCell::new(state), upgraded: Cell::new(upgraded) }
+    }
+
+    /// Works on what is shared.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.state.borrow_mut())
+    }
+
+    /// The session ends: its own account is written.
+    pub(crate) fn close(&self) {
+        if let Some(mut upgraded) = self.upgraded.take() {
+            self.with(|state| state.wire.debug(format_args!("H2: No/Bad OU PRISM")));
+            let acct = Acct { req_head: upgraded.head_bytes, ..Acct::default() };
+            upgraded.req.finish_with(acct);
+        }
+        self.with(|state| state.wire.close());
+    }
+}
+
+impl State {
+    fn upgrade(&mut self, config: Arc<http2::Config>, upgraded: &Upgraded, now: Mono) {
+        match Connection::upgraded(config, &upgraded.settings, now) {
+            Ok(codec) => self.codec = codec,
+            // They were read without a fault before.
+            Err(fault) => self.codec.go_away(fault.code),
+        }
+    }
+
+    /// Places in use.
+    pub(super) fn live(&self) -> usize {
+        self.live
+    }
+
+    /// A request has come. Its place.
+    pub(super) fn open(&mut self, id: u32, upload: Phase, len: Option<u64>, head_bytes: u64) -> usize {
+        let place = self.streams.iter().position(|stream| stream.id == 0).unwrap_or_else(|| {
+            self.streams.push(Stream::default());
+            self.streams.len() - 1
+        });
+        self.streams[place].open(id, upload, len);
+        self.streams[place].acct.req_head = head_bytes;
+        self.live += 1;
+        place
+    }
+
+    /// The stream at a place that is somebody's.
+    pub(super) fn stream(&mut self, place: usize) -> &mut Stream {
+        &mut self.streams[place]
+    }
+
+    /// It, and the codec.
+    pub(super) fn parts(&mut self, place: usize) -> (&mut Connection, &mut Stream) {
+        (&mut self.codec, &mut self.streams[place])
+    }
+
+    /// Where a stream is.
+    pub(super) fn find(&self, id: u32) -> Option<usize> {
+        self.streams.iter().position(|stream| stream.id == id)
+    }
+
+    /// The request on it is over.
+    pub(super) fn release(&mut self, place: usize) {
+        let id = self.streams[place].id;
+        self.codec.release(id);
+        self.streams[place].close();
+        self.live -= 1;
+        self.notify();
+    }
+
+    /// Gives memory back that no stream needs now.
+    pub(super) fn rest(&mut self) {
+        self.codec.rest();
+        self.streams = Vec::new();
+        self.task = None;
+    }
+
+    /// The connection's task is to look at what was queued.
+    pub(super) fn notify(&mut self) {
+        if !self.is_running
+            && let Some(task) = self.task.take()
+        {
+            task.wake();
+        }
+    }
+
+    /// The connection's task waits.
+    pub(super) fn waits(&mut self, cx: &Context<'_>) {
+        self.is_running = false;
+        match &mut self.task {
+            Some(task) => task.clone_from(cx.waker()),
+            None => self.task = Some(cx.waker().clone()),
+        }
+    }
+
+    /// Moves what the codec has to say into the output.
+    pub(super) fn take_control(&mut self) {
+        let control = self.codec.output();
+        if control.is_empty() {
+            return;
+        }
+        for (header, payload) in http2::frame::walk(control) {
+            self.wire.sent(header, payload);
+        }
+        let bytes = self.output.add(|out| out.extend_from_slice(control));
+        self.codec.wrote(bytes);
+    }
+
+    /// Bytes that wait for the socket.
+    pub(super) fn unsent(&self) -> usize {
+        self.output.len() + self.codec.output().len()
+    }
+
+    /// Whether the output takes more.
+    fn has_room(&self) -> bool {
+        self.output.len() < ROOM
+    }
+
+    /// Moves into the output what may go now.
+    pub(super) fn pump(&mut self) {
+        if self.preface_left > 0 || !self.has_room() {
+            return;
+        }
+        self.codec.flush();
+        self.take_control();
+        while self.has_room()
+            && let Some(Grant { stream, max }) = self.codec.next_send()
+        {
+            match self.find(stream) {
+                Some(place) if self.streams[place].download.queued() > 0 => self.send_from(place, max),
+                _ => self.codec.withdraw(stream),
+            }
+        }
+    }
+
+    /// Moves into the output what may go now, of the codec and of streams. How much is in it.
+    pub(super) fn fill(&mut self) -> usize {
+        self.pump();
+        if self.preface_left == 0 && self.has_room() {
+            self.take_control();
+        }
+        self.output.len()
+    }
+
+    /// Moves one DATA frame's worth.
+    fn send_from(&mut self, place: usize, max: usize) {
+        let stream = &mut self.streams[place];
+        let len = stream.download.queued().min(max);
+        let Some(header) = self.codec.send_data(stream.id, len, false) else { return self.codec.withdraw(stream.id) };
+        self.take_control();
+        self.put_data_header(header);
+        let shows = self.wire.shows_bodies();
+        let (stream, mut left) = (&mut self.streams[place], len);
+        while left > 0
+            && let Some(piece) = stream.download.take(left)
+        {
+            left -= piece.len();
+            if shows {
+                self.wire.record(Tag::H2TxBody, &piece);
+            }
+            self.output.add_stored(piece);
+        }
+        stream.download.shut_since = None;
+        if stream.download.queued() == 0 {
+            self.codec.withdraw(stream.id);
+            self.end_if_due(place);
+        }
+        self.streams[place].wake();
+    }
+
+    fn put_data_header(&mut self, header: [u8; http2::frame::HEADER_BYTES]) {
+        self.wire.sent(FrameHeader::parse(&header), &[]);
+        self.output.add(|out| out.extend_from_slice(&header));
+    }
+
+    /// Tells the client that the response is complete, once all of it is in the output. As varnishd by a frame of its own, so that the
+    /// accounts of both are the same.
+    pub(super) fn end_if_due(&mut self, place: usize) {
+        let stream = &mut self.streams[place];
+        if stream.download.end != End::Due || stream.download.queued() > 0 {
+            return;
+        }
+        stream.download.end = End::Said;
+        if let Some(trailers) = stream.download.trailers.take() {
+            self.codec.send_trailers(stream.id, &trailers);
+        } else if let Some(header) = self.codec.send_data(stream.id, 0, true) {
+            debug_assert!(header[4] & END_STREAM != 0);
+            self.take_control();
+            self.put_data_header(header);
+        }
+    }
+
+    /// Whether at most `keep` bytes of a stream are queued, or it is over; `None`: neither.
+    pub(super) fn poll_queue(&mut self, place: usize, keep: usize) -> Option<Result<(), SendError>> {
+        let stream = &self.streams[place];
+        match stream.gone {
+            Some(Gone::TooSlow) => return Some(Err(SendError::TimedOut)),
+            Some(Gone::ByClient | Gone::ByUs) => return Some(Err(SendError::Closed)),
+            None if stream.download.queued() <= keep => return Some(Ok(())),
+            None => {}
+        }
+        self.pump();
+        if self.streams[place].download.queued() > keep {
+            return None;
+        }
+        self.notify();
+        Some(Ok(()))
+    }
+
+    /// How long a stream whose window is shut may wait: `idle_send_timeout` each time, `send_timeout` in all. One that has waited too
+    /// long is reset.
+    pub(super) fn patience(&mut self, place: usize, now: Mono, timeouts: &SessTimeouts) -> Duration {
+        let stream = &mut self.streams[place];
+        if stream.gone.is_some() || !self.codec.is_blocked(stream.id) {
+            return Duration::MAX;
+        }
+        let shut_since = *stream.download.shut_since.get_or_insert(now);
+        self.time_left(place, shut_since, now, timeouts)
+    }
+
+    /// A window has been opened, with 0 the connection's: too late for streams that have waited too long.
+    pub(super) fn window_opened(&mut self, id: u32, now: Mono, timeouts: &SessTimeouts) {
+        for place in 0..self.streams.len() {
+            let stream = &self.streams[place];
+            if stream.id != 0
+                && (id == 0 || stream.id == id)
+                && let Some(shut_since) = stream.download.shut_since
+            {
+                self.time_left(place, shut_since, now, timeouts);
+            }
+        }
+    }
+
+    fn time_left(&mut self, place: usize, shut_since: Mono, now: Mono, timeouts: &SessTimeouts) -> Duration {
+        let idle = left(timeouts.idle_send, shut_since, now);
+        let all = self.streams[place].download.since.map_or(Duration::MAX, |since| left(timeouts.send, since, now));
+        let text = match (idle, all) {
+            (Duration::ZERO, _) => "idle_send_timeout waiting for WINDOW_UPDATE",
+            (_, Duration::ZERO) => "send_timeout",
+            _ => return idle.min(all),
+        };
+        self.wire.debug(format_args!("H2: stream {}: Hit {text}", self.streams[place].id));
+        self.reset(place, ErrorCode::Cancel, Gone::TooSlow);
+        Duration::ZERO
+    }
+
+    /// Resets a stream, after what waits of it and may go.
+    pub(super) fn reset(&mut self, place: usize, code: ErrorCode, gone: Gone) {
+        if self.streams[place].gone.is_some() {
+            return;
+        }
+        let id = self.streams[place].id;
+        self.wire.debug(format_args!("H2: stream {id}: {}", codes::meaning(code)));
+        if gone == Gone::TooSlow {
+            self.wire.count_late();
+        }
+        self.codec.reset(id, code);
+        self.streams[place].end(gone, BodyError::GivenUp);
+        self.notify();
+    }
+
+    /// A stream is over, by the codec's word.
+    pub(super) fn lost(&mut self, id: u32, gone: Gone, error: BodyError) {
+        if let Some(place) = self.find(id) {
+            self.streams[place].end(gone, error);
+        }
+    }
+
+    /// All streams are over.
+    pub(super) fn end_all(&mut self) {
+        for stream in self.streams.iter_mut().filter(|stream| stream.id != 0) {
+            stream.end(Gone::ByClient, BodyError::Closed(CLOSED_TEXT));
+        }
+    }
+}
+
+/// What is left of a limit that runs since then; zero is no limit.
+fn left(limit: Duration, since: Mono, now: Mono) -> Duration {
+    if limit.is_zero() {
+        return Duration::MAX;
+    }
+    limit.saturating_sub(Duration::try_from_secs_f64(now.since(since)).unwrap_or_default())
+}

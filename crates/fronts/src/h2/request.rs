@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The request of a stream, from its head to its end: the engine's, over [`H2`].
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Context;
+
+use base::{Real, Vxid};
+use engine::admission::Slot;
+use engine::current::StepName;
+use engine::transport::{Acct, Transport};
+use engine::{Req, Sess, contain};
+use http2::fields::{FieldFault, Malformed, Refusal};
+use message::{Head, HeadLimits};
+use tables::params::Params;
+use tables::tags::Tag;
+
+use super::PROTOCOL;
+use super::mux::Mux;
+use super::transport::H2;
+use super::upgrade::Upgraded;
+use crate::runner::{Runner, Runners};
+
+/// Heads that a thread keeps for requests to come.
+const SPARE_HEADS: usize = 128;
+
+/// A request that begins.
+pub(super) struct Job {
+    pub(super) mux: Rc<Mux>,
+    /// Of its stream.
+    pub(super) place: usize,
+    pub(super) kind: JobKind,
+}
+
+pub(super) enum JobKind {
+    /// Its head has come.
+    New { head: Head, refusal: Option<Refusal>, t_req: Real, params: Arc<Params>, slot: Option<Slot> },
+    /// It came as HTTP/1.1.
+    Upgraded(Box<Upgraded>),
+}
+
+thread_local! {
+    static RUNNERS: Runners<Job, ()> = const { Runners::new() };
+    static HEADS: RefCell<Vec<Head>> = const { RefCell::new(Vec::new()) };
+}
+
+/// See [`super::trim`].
+pub(super) fn trim() {
+    RUNNERS.with(Runners::trim);
+    HEADS.take();
+}
+
+/// An empty head for the next request.
+pub(super) fn spare_head(params: &Params) -> Head {
+    let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
+    match HEADS.with_borrow_mut(Vec::pop) {
+        Some(mut head) => {
+            head.clear();
+            head.set_limits(limits);
+            head
+        }
+        None => Head::with_limits(limits),
+    }
+}
+
+/// It is for a later request.
+pub(super) fn leave_head(head: Head) {
+    HEADS.with_borrow_mut(|heads| {
+        if heads.len() < SPARE_HEADS {
+            heads.push(head);
+        }
+    });
+}
+
+/// Begins a request: within the task that calls, as far as it gets without waiting.
+pub(super) fn start(job: Job, cx: &mut Context<'_>) {
+    let mut runner = Runner::take(&RUNNERS, busy);
+    runner.begin(job);
+    if runner.poll(cx).is_ready() {
+        return runner.leave(&RUNNERS);
+    }
+    rt::spawn(async move {
+        poll_fn(|cx| runner.poll(cx)).await;
+        runner.leave(&RUNNERS);
+    });
+}
+
+async fn busy(job: Job, (): ()) -> ((), ()) {
+    let Job { mux, place, kind } = job;
+    match kind {
+        JobKind::New { mut head, refusal, t_req, params, slot } => {
+            let mut req = Req::with_new_id(&mux.sess, params, t_req);
+            std::mem::swap(&mut req.head, &mut head);
+            leave_head(head);
+            req.slot = slot;
+            req.begin_stream(t_req, PROTOCOL);
+            serve(mux, place, &mut req, refusal).await;
+        }
+        JobKind::Upgraded(mut upgraded) => serve(mux, place, &mut upgraded.req, None).await,
+    }
+    ((), ())
+}
+
+async fn serve(mux: Rc<Mux>, place: usize, req: &mut Req, refusal: Option<Refusal>) {
+    let mut h2 = H2::new(mux.clone(), place);
+    match refusal {
+        None => answer(&mut h2, req).await,
+        Some(Refusal::SeveralHosts) => req.refuse_head(&mut h2, 400, "Multiple Host: headers"),
+        Some(Refusal::Connect) => req.refuse_head(&mut h2, 405, "CONNECT is not served"),
+    }
+    req.body.give_up();
+    // Why it can't be sent any more is known to the stream.
+    let _ = poll_fn(|cx| h2.poll_flush(cx, 0)).await;
+    h2.settle();
+    req.finish(&h2);
+    engine::current::enter(Vxid::NONE, StepName::NONE);
+    mux.with(|state| state.release(place));
+}
+
+async fn answer(h2: &mut H2, req: &mut Req) {
+    if contain::contained(pin!(req.run(h2))).await.is_err() {
+        req.engine().main.req_panic.inc();
+        req.log.put(Tag::Error, b"Panic in the request: see the panic report");
+        if h2.is_begun() {
+            h2.abort();
+        } else {
+            req.minimal(h2, 503);
+        }
+    }
+}
+
+/// Logs a request that never was one, and whose stream is reset.
+pub(super) fn refuse(sess: &Rc<Sess>, params: Arc<Params>, malformed: &Malformed, head_bytes: u64) {
+    let t_req = sess.engine.clock.real();
+    let mut req = Req::with_new_id(sess, params, t_req);
+    req.begin_stream(t_req, PROTOCOL);
+    let tag = if malformed.fault == FieldFault::TooManyFields { Tag::LostHeader } else { Tag::BogoHeader };
+    req.log.put(tag, &malformed.record());
+    req.finish_with(Acct { req_head: head_bytes, ..Acct::default() });
+    engine::current::enter(Vxid::NONE, StepName::NONE);
+}

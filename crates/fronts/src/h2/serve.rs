@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The connection's task: reads what is there, begins the requests that came, and writes what all streams have, as one.
+//!
+//! ```text
+//! Serving --client's GOAWAY, drain--> no stream is left --> End
+//!    |------fault, abuse--> GOAWAY is written, streams end --> End
+//!    \------client gone, or reads nothing--> streams end --> End
+//! Serving --no stream, nothing to say--> Idle
+//! ```
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io::ErrorKind;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use base::Mono;
+use engine::transport::BodyError;
+use http2::{ErrorCode, Event, Fault, Kind, Scratch, Step};
+use message::Head;
+use rt::Instant;
+use tables::close::SessClose;
+use tables::params::Params;
+
+use super::mux::{Mux, RESET_TEXT, State};
+use super::request::{self, Job, JobKind};
+use super::stream::{Gone, Phase};
+use super::{codes, wire};
+use crate::buffers::Buffers;
+use crate::conn::{CloseState, Conn};
+use crate::session::Outcome;
+use crate::waits::SendWait;
+
+/// Bytes read at once.
+const READ_BYTES: usize = 16 * 1024;
+/// While more than this waits for the client nothing is read.
+const HELD_BYTES: usize = 256 * 1024;
+/// So often it reads before others have their turn.
+const ROUNDS: usize = 8;
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// A connection that is busy.
+pub(super) struct Serving {
+    conn: Box<Conn>,
+    mux: Rc<Mux>,
+    /// Where the next head is laid.
+    head: Head,
+    params: Arc<Params>,
+    send: SendWait,
+    /// Nothing can be written any more.
+    is_lost: bool,
+    /// Nothing is listened to, and nothing but what is in the output is said.
+    is_shut: bool,
+    /// The client sees the end.
+    is_told: bool,
+    /// Something came that means anything.
+    was_active: bool,
+}
+
+impl Serving {
+    /// The connection is busy from now on.
+    pub(super) fn new(mut conn: Box<Conn>, buffers: Buffers) -> Self {
+        let mux = conn.h2.clone().expect("a connection that speaks HTTP/2 has its codec");
+        let Buffers { input, mut output } = buffers;
+        if conn.input.is_empty() {
+            conn.input = input;
+        }
+        // Frames lie between the pieces of a body: they aren't lent.
+        output.begin_body(Some(u64::MAX));
+        mux.with(|state| state.output = output);
+        let params = conn.sess.engine.params.load_full();
+        let head = request::spare_head(&params);
+        Serving {
+            conn,
+            mux,
+            head,
+            params,
+            send: SendWait::new(),
+            is_lost: false,
+            is_shut: false,
+            is_told: false,
+            was_active: false,
+        }
+    }
+
+    /// The connection is idle from now on, or at its end.
+    pub(super) fn into_parts(mut self) -> (Box<Conn>, Buffers) {
+        request::leave_head(self.head);
+        let output = self.mux.with(|state| {
+            state.rest();
+            std::mem::take(&mut state.output)
+        });
+        if self.was_active {
+            self.conn.idle_since = Instant::now();
+        }
+        let input = std::mem::take(&mut self.conn.input);
+        (self.conn, Buffers { input, output }.emptied())
+    }
+
+    /// Serves until nothing is left to do.
+    pub(super) async fn run(&mut self) -> Outcome {
+        poll_fn(|cx| {
+            self.mux.with(|state| state.is_running = true);
+            let polled = self.poll(cx);
+            self.mux.with(|state| state.waits(cx));
+            polled
+        })
+        .await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        for _ in 0..ROUNDS {
+            let is_held = self.is_held();
+            let has_read = !is_held && self.poll_read(cx).is_ready();
+            self.drain_if_due();
+            self.write(cx);
+            if let Some(outcome) = self.outcome(has_read) {
+                return Poll::Ready(outcome);
+            }
+            if !has_read && (!is_held || self.is_held()) {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Whether it still listens to the client.
+    fn listens(&self) -> bool {
+        !self.is_lost && !self.is_shut
+    }
+
+    /// Who doesn't read what was said is heard no further.
+    fn is_held(&self) -> bool {
+        self.mux.with(|state| state.unsent()) > HELD_BYTES
+    }
+
+    /// Takes what has come. Pending: nothing has, or nobody listens.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.listens() {
+            return Poll::Pending;
+        }
+        if self.conn.input.is_empty() {
+            match std::task::ready!(self.conn.poll_more(cx, READ_BYTES)) {
+                Ok(1..) => {}
+                Ok(0) | Err(_) => {
+                    self.mux.with(|state| state.wire.debug(format_args!("H2: No frame (hs=EOF)")));
+                    self.lose(SessClose::RemClose);
+                    return Poll::Ready(());
+                }
+            }
+        }
+        let mut jobs = Vec::new();
+        let mut input = std::mem::take(&mut self.conn.input);
+        self.take_input(&input, &mut jobs);
+        input.clear();
+        self.conn.input = input;
+        for job in jobs {
+            request::start(job, cx);
+        }
+        Poll::Ready(())
+    }
+
+    /// Nothing goes out any more.
+    fn lose(&mut self, close: SessClose) {
+        self.is_lost = true;
+        self.mux.with(|state| {
+            state.close.get_or_insert(close);
+            state.end_all();
+        });
+    }
+
+    fn take_input(&mut self, input: &[u8], jobs: &mut Vec<Job>) {
+        let mux = self.mux.clone();
+        let now = self.conn.sess.engine.clock.mono();
+        SCRATCH.with_borrow_mut(|scratch| {
+            mux.with(|state| {
+                let (mut at, mut idle_steps) = (0, 0);
+                loop {
+                    let rest = &input[at..];
+                    let step = state.codec.receive(rest, now, &mut self.head, scratch);
+                    at += step.consumed;
+                    state.wire.received(step.frame, &rest[step.payload.clone()]);
+                    let is_none = matches!(step.event, Event::None);
+                    let is_over = is_none && at == input.len();
+                    idle_steps = if is_none && step.consumed == 0 { idle_steps + 1 } else { 0 };
+                    assert!(idle_steps < 3, "the codec takes all that comes");
+                    if state.preface_left > 0 && !matches!(step.event, Event::Fault(_)) {
+                        self.take_preface(state, step.consumed, jobs);
+                    }
+                    self.act(state, step, rest, now, jobs);
+                    if is_over {
+                        break;
+                    }
+                }
+            });
+        });
+    }
+
+    fn take_preface(&mut self, state: &mut State, consumed: usize, jobs: &mut Vec<Job>) {
+        state.preface_left = state.preface_left.saturating_sub(consumed);
+        if state.preface_left > 0 {
+            return;
+        }
+        self.was_active = true;
+        state.wire.debug(format_args!("H2: Got pu PRISM"));
+        if let Some(upgraded) = self.mux.upgraded.take() {
+            let place = state.open(1, Phase::None, None, upgraded.head_bytes);
+            jobs.push(Job { mux: self.mux.clone(), place, kind: JobKind::Upgraded(upgraded) });
+        }
+    }
+
+    /// Does what the client's bytes mean.
+    fn act(&mut self, state: &mut State, step: Step, input: &[u8], now: Mono, jobs: &mut Vec<Job>) {
+        self.was_active |= !matches!(step.event, Event::None);
+        match step.event {
+            Event::None | Event::SettingsAck | Event::PingAck(_) => {}
+            Event::Head { stream, end, section } => {
+                let phase = if end { Phase::None } else { Phase::Open };
+                let head_bytes = state.wire.section_bytes();
+                let place = state.open(stream, phase, section.content_length, head_bytes);
+                let head = std::mem::replace(&mut self.head, request::spare_head(&self.params));
+                let (t_req, slot) = (self.conn.sess.engine.clock.real(), self.conn.slot.take());
+                let kind = JobKind::New { head, refusal: section.refusal, t_req, params: self.params.clone(), slot };
+                jobs.push(Job { mux: self.mux.clone(), place, kind });
+            }
+            Event::Trailers { stream } => {
+                if let Some(place) = state.find(stream) {
+                    let trailers = std::mem::replace(&mut self.head, request::spare_head(&self.params));
+                    state.stream(place).upload.end_with(trailers);
+                    state.stream(place).wake();
+                }
+            }
+            Event::Data { stream, body, end } => match state.find(stream) {
+                Some(place) => {
+                    state.stream(place).upload.push(&input[body], end);
+                    state.stream(place).wake();
+                }
+                None => state.codec.consumed(stream, body.len()),
+            },
+            Event::Reset { stream, .. } => state.lost(stream, Gone::ByClient, BodyError::Closed(RESET_TEXT)),
+            Event::Broken { stream, fault } => {
+                state.wire.debug(format_args!("H2: stream {stream}: {}", fault.text));
+                state.wire.debug(format_args!("H2: stream {stream}: {}", codes::meaning(fault.code)));
+                self.conn.sess.engine.main.h2_streams_broken.inc();
+                state.lost(stream, Gone::ByUs, BodyError::Malformed(fault.text));
+            }
+            Event::BadHead { stream, malformed } => {
+                request::refuse(&self.conn.sess, self.params.clone(), &malformed, state.wire.section_bytes());
+                self.conn.sess.engine.main.h2_streams_broken.inc();
+                let code = malformed.code();
+                state.wire.debug(format_args!("H2: stream {stream}: {}", codes::meaning(code)));
+            }
+            Event::Refused { stream } => {
+                self.conn.sess.engine.main.h2_streams_refused.inc();
+                state.wire.debug(format_args!("H2: stream {stream}: Hit maximum number of concurrent streams"));
+                state.wire.debug(format_args!("H2: stream {stream}: {}", codes::meaning(ErrorCode::RefusedStream)));
+            }
+            Event::Settings => {
+                if step.frame.is_some_and(|frame| frame.kind == Kind::Settings) {
+                    let payload = &input[step.payload];
+                    wire::settings_text(payload).for_each(|text| state.wire.debug(format_args!("{text}")));
+                }
+                state.window_opened(0, now, &self.conn.sess.timeouts.get());
+            }
+            Event::Window { stream } => state.window_opened(stream, now, &self.conn.sess.timeouts.get()),
+            Event::GoAway { code, .. } => self.leave(state, code),
+            Event::Fault(fault) => self.fail(state, fault),
+        }
+    }
+
+    /// The client opens no more streams. As varnishd ends all at once if something was wrong.
+    fn leave(&mut self, state: &mut State, code: ErrorCode) {
+        state.wire.debug(format_args!("GOAWAY {}", code.name()));
+        state.close.get_or_insert(codes::close_reason(code));
+        if code != ErrorCode::NoError {
+            self.is_shut = true;
+            state.end_all();
+        }
+    }
+
+    /// The client broke the protocol or asked for too much: GOAWAY is in the output.
+    fn fail(&mut self, state: &mut State, fault: Fault) {
+        state.wire.debug(format_args!("H2: {}", fault.text));
+        state.wire.debug(format_args!("H2 CLEANUP {}", fault.code.name()));
+        if let Some(abuse) = fault.abuse {
+            codes::counter(abuse, self.conn.sess.engine.main).inc();
+        }
+        state.close.get_or_insert(codes::close_reason(fault.code));
+        state.end_all();
+        // Its PINGs are answered as long as it stays.
+        self.is_shut = !fault.soft;
+        if state.preface_left > 0 {
+            // To who doesn't speak HTTP/2 nothing is said in it.
+            self.is_lost = true;
+        }
+    }
+
+    /// Tells the client of a drain that has begun, and ends the connection once no stream is under way.
+    fn drain_if_due(&mut self) {
+        if !self.conn.sess.engine.draining.load(Ordering::Relaxed) || self.is_shut {
+            return;
+        }
+        self.mux.with(|state| {
+            if state.live() > 0 {
+                return state.codec.begin_drain();
+            }
+            state.codec.end_drain();
+            state.close.get_or_insert(SessClose::RespClose);
+            self.is_shut = true;
+        });
+    }
+
+    /// Writes as much as there is and the socket takes.
+    fn write(&mut self, cx: &mut Context<'_>) {
+        self.conn.set_tos();
+        while !self.is_lost {
+            let waiting = self.mux.with(State::fill);
+            if waiting == 0 {
+                return;
+            }
+            let wrote = self.mux.with(|state| {
+                let wrote = state.output.write(self.conn.stream())?;
+                Ok((wrote, state.output.len() == 0))
+            });
+            match wrote {
+                Ok((1.., true)) => self.send = SendWait::new(),
+                Ok((bytes @ 1.., false)) => self.send.wrote(bytes, false),
+                Err(error) if std::io::Error::kind(&error) == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => match self.conn.stream().poll_writable(cx) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(_)) => self.lose(SessClose::RemClose),
+                    Poll::Pending => {
+                        if self.send.poll(&self.conn.sess, cx).is_ready() {
+                            self.lose(SessClose::TxError);
+                        }
+                        return;
+                    }
+                },
+                Ok((0, _)) | Err(_) => self.lose(SessClose::RemClose),
+            }
+        }
+    }
+
+    /// What comes next, if nothing is to be done here.
+    fn outcome(&mut self, has_read: bool) -> Option<Outcome> {
+        let (live, unsent, close) = self.mux.with(|state| (state.live(), state.output.len(), state.close));
+        if !self.is_lost && unsent > 0 {
+            return None;
+        }
+        if self.is_shut && !self.is_lost && !std::mem::replace(&mut self.is_told, true) {
+            // The client may read that it is over while requests find out.
+            self.conn.stream().shutdown_write();
+        }
+        if live > 0 {
+            return None;
+        }
+        if self.is_lost || self.is_shut {
+            let state = CloseState { is_sending: !self.is_lost, ..CloseState::default() };
+            return Some(Outcome::End(close.unwrap_or(SessClose::RemClose), state));
+        }
+        if has_read {
+            return None;
+        }
+        match close {
+            Some(SessClose::RemClose) => Some(Outcome::End(SessClose::RemClose, CloseState::default())),
+            // After a fault it waits for the client to go, no longer than for a request.
+            Some(_) | None => Some(Outcome::Idle),
+        }
+    }
+}
+
+/// The connection was idle, and ends for the reason `close`: a client that is still there is told, as far as the socket takes it at once.
+/// Why the session ends, in varnishd's words.
+pub(crate) fn say_goodbye(conn: &Conn, mux: &Mux, close: SessClose) -> SessClose {
+    mux.with(|state| {
+        let status = if close == SessClose::RemClose { "EOF" } else { "TIMEOUT" };
+        state.wire.debug(format_args!("H2: No frame (hs={status})"));
+        state.codec.go_away(ErrorCode::NoError);
+        state.fill();
+        // The end itself says the same to a client that doesn't read it.
+        let _ = state.output.write(conn.stream());
+        state.close.unwrap_or(SessClose::RemClose)
+    })
+}

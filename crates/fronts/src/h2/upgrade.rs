@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `Upgrade: h2c` (RFC 7540 3.2): a request of HTTP/1.1 whose answer is the first stream. As varnishd takes it: without a body, and
+//! whatever Connection says.
+
+use engine::Req;
+use engine::httplog::REQ;
+use http2::Settings;
+use message::names;
+use tables::params::{DebugBit, FeatureBit};
+use tables::tags::Tag;
+
+use super::PROTOCOL;
+
+/// The answer to it.
+pub(crate) const SWITCHING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
+
+/// The request that asked, and what its client announced.
+pub(crate) struct Upgraded {
+    pub(crate) req: Req,
+    pub(crate) head_bytes: u64,
+    pub(super) settings: Settings,
+}
+
+/// Whether the request asks for it and gets it; records say why not.
+pub(crate) fn is_wanted(req: &mut Req, has_body: bool) -> bool {
+    if !req.head.get(names::UPGRADE).is_some_and(|value| value.eq_ignore_ascii_case(b"h2c")) {
+        return false;
+    }
+    if !req.params().feature.has(FeatureBit::Http2) {
+        req.log.put(Tag::Debug, b"H2 upgrade attempt");
+        return false;
+    }
+    if has_body {
+        req.log.put(Tag::Debug, b"H2 upgrade attempt has body");
+        return false;
+    }
+    true
+}
+
+/// Makes the request a stream's. `Err`: its settings are none.
+pub(crate) fn upgrade(mut req: Req, head_bytes: u64) -> Result<Box<Upgraded>, Box<Req>> {
+    req.log.put(Tag::Debug, b"H2 Optimistic Upgrade");
+    let is_lax = req.params().debug.has(DebugBit::H2Nocheck);
+    let field = req.head.get(names::HTTP2_SETTINGS);
+    let settings = field.and_then(|field| Settings::from_upgrade(field, is_lax));
+    if let Some(field) = field.map(<[u8]>::to_vec) {
+        req.log.put_parts(Tag::Debug, &[b"H2CS ", &field]);
+    }
+    let Some(settings) = settings else { return Err(Box::new(req)) };
+    REQ.unset(&mut req.head, &mut req.log, names::UPGRADE);
+    REQ.unset(&mut req.head, &mut req.log, names::HTTP2_SETTINGS);
+    if req.head.set_proto(PROTOCOL).is_err() {
+        return Err(Box::new(req));
+    }
+    req.log.put(Tag::ReqProtocol, PROTOCOL.as_bytes());
+    // It waits for the client's preface, and keeps nobody out.
+    req.slot = None;
+    Ok(Box::new(Upgraded { req, head_bytes, settings }))
+}
