@@ -97,10 +97,10 @@ fn main() {
     ] {
         let mut decoder = Decoder::new(4096);
         let mut strings = Vec::new();
-        decoder.decode(&first, &mut strings, &mut |_, _, _| {}).expect("it is good");
+        decoder.decode(&first, 1 << 20, &mut strings, &mut |_, _, _| {}).expect("it is good");
         measure(&format!("decode {} bytes of {what}, fields dropped", block.len()), || {
             decoder
-                .decode(black_box(&block), &mut strings, &mut |name, value, _| {
+                .decode(black_box(&block), 1 << 20, &mut strings, &mut |name, value, _| {
                     black_box((name, value));
                 })
                 .expect("it is good");

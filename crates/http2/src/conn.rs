@@ -419,7 +419,7 @@ impl Connection {
     /// Takes the peer's settings.
     fn change_settings(&mut self, settings: Settings) -> Result<(), Fault> {
         let change = i64::from(settings.initial_window_size) - i64::from(self.peer.initial_window_size);
-        if !self.streams.move_windows(change) {
+        if !self.streams.move_windows(change, self.turn) {
             return Err(Fault::flow("SETTINGS: a stream's window becomes too large"));
         }
         self.encoder.table_size(settings.header_table_size);

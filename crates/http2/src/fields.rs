@@ -8,7 +8,7 @@ mod build;
 mod malformed;
 mod out;
 
-use message::chars::{is_tchar, is_value_char};
+use message::chars::{is_blank, is_value_char};
 
 pub use build::{Builder, Kind, Refusal, Section};
 pub use malformed::{FieldFault, Malformed};
@@ -20,17 +20,29 @@ pub fn is_checked_field(name: &[u8], value: &[u8]) -> bool {
     !name.is_empty() && is_good_name(name) && is_good_value(value)
 }
 
+/// Token characters but upper-case letters.
+static NAME: [bool; 256] = {
+    let (mut table, mut c) = ([false; 256], 0);
+    while c < 256 {
+        let is_mark = matches!(c as u8, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~');
+        table[c] = is_mark || (c as u8).is_ascii_digit() || (c as u8).is_ascii_lowercase();
+        c += 1;
+    }
+    table
+};
+
 /// Whether it is a token in lower case.
 fn is_good_name(name: &[u8]) -> bool {
     // Without an early exit: nearly all that is asked about are good.
-    name.iter().fold(true, |good, &c| good & is_tchar(c) & !c.is_ascii_uppercase())
+    name.iter().fold(true, |good, &c| good & NAME[usize::from(c)])
 }
 
 /// Whether it has no control characters, and no blank at either end.
-fn is_good_value(value: &[u8]) -> bool {
-    let ends = [value.first(), value.last()];
-    !ends.iter().flatten().any(|&&c| message::chars::is_blank(c))
-        && value.iter().fold(true, |good, &c| good & is_value_char(c))
+pub(crate) fn is_good_value(value: &[u8]) -> bool {
+    if value.first().is_some_and(|&c| is_blank(c)) || value.last().is_some_and(|&c| is_blank(c)) {
+        return false;
+    }
+    value.iter().fold(true, |good, &c| good & is_value_char(c))
 }
 
 /// Which fields mean something to the protocol.
@@ -51,21 +63,9 @@ impl Class {
     /// By a name in lower case.
     #[inline]
     fn of(name: &[u8]) -> Class {
-        let known: (&[u8], Class) = match name.len() {
-            2 => (b"te", Class::Te),
-            4 => (b"host", Class::Host),
-            6 => (b"cookie", Class::Cookie),
-            7 => (b"upgrade", Class::Connection),
-            8 => (b"priority", Class::Priority),
-            10 if name[0] == b'k' => (b"keep-alive", Class::Connection),
-            10 => (b"connection", Class::Connection),
-            14 => (b"content-length", Class::ContentLength),
-            16 => (b"proxy-connection", Class::Connection),
-            17 => (b"transfer-encoding", Class::Connection),
-            _ => (b"", Class::Other),
-        };
-        if name == known.0 {
-            known.1
+        let (known, class) = Class::candidate(name);
+        if name == known {
+            class
         } else if name.first() == Some(&b':') {
             Class::Pseudo
         } else {
@@ -76,14 +76,25 @@ impl Class {
     /// By a name in any case, of a head that goes out.
     #[inline]
     fn of_any_case(name: &[u8]) -> Class {
-        let mut lower = [0; 17];
-        match lower.get_mut(..name.len()) {
-            Some(lower) => {
-                lower.copy_from_slice(name);
-                lower.make_ascii_lowercase();
-                Class::of(lower)
-            }
-            None => Class::Other,
+        let (known, class) = Class::candidate(name);
+        if name.eq_ignore_ascii_case(known) { class } else { Class::Other }
+    }
+
+    /// The only name that it could be, and what that means.
+    #[inline]
+    fn candidate(name: &[u8]) -> (&'static [u8], Class) {
+        match name.len() {
+            2 => (b"te", Class::Te),
+            4 => (b"host", Class::Host),
+            6 => (b"cookie", Class::Cookie),
+            7 => (b"upgrade", Class::Connection),
+            8 => (b"priority", Class::Priority),
+            10 if name[0] | 0x20 == b'k' => (b"keep-alive", Class::Connection),
+            10 => (b"connection", Class::Connection),
+            14 => (b"content-length", Class::ContentLength),
+            16 => (b"proxy-connection", Class::Connection),
+            17 => (b"transfer-encoding", Class::Connection),
+            _ => (b"", Class::Other),
         }
     }
 }

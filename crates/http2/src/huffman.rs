@@ -21,6 +21,8 @@ const LENGTHS: [u8; 257] = [
 const COUNT: usize = LENGTHS.len();
 /// End of string.
 const EOS: u16 = 256;
+/// The shortest code.
+const SHORTEST: usize = 5;
 /// The longest code.
 const MAX_BITS: usize = 30;
 /// Codes of so many bits are found by one look.
@@ -101,64 +103,100 @@ pub struct BadHuffman;
 /// Appends what `input` is the code of: at most 8/5 of its length.
 ///
 /// # Errors
-/// [`BadHuffman`]; something may have been appended.
+/// [`BadHuffman`]; nothing is appended.
 pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), BadHuffman> {
-    out.reserve(input.len() * 8 / 5 + 1);
-    // The next bits, from the top; `held` of them count.
-    let (mut bits, mut held, mut rest) = (0u64, 0u32, input);
-    loop {
-        (bits, held, rest) = refill(bits, held, rest);
-        if held < QUICK_BITS && rest.is_empty() {
-            break;
-        }
-        let (symbol, length) = CODE.quick[(bits >> (64 - QUICK_BITS)) as usize];
-        if length > 0 {
-            out.push(symbol);
-            (bits, held) = (bits << length, held - u32::from(length));
-            continue;
-        }
-        let Some((symbol, length)) = CODE.long((bits >> 32) as u32).filter(|&(_, length)| length <= held) else {
-            // No code begins so, or the input ends inside one: more than padding may be.
-            return Err(BadHuffman);
-        };
-        if symbol == EOS {
-            return Err(BadHuffman);
-        }
-        out.push(symbol as u8);
-        (bits, held) = (bits << length, held - length);
-    }
-    decode_end(bits, held, out)
+    let begin = out.len();
+    out.resize(begin + input.len() * 8 / SHORTEST + 1, 0);
+    let decoded = Decoding { bits: 0, held: 0, rest: input, out: &mut out[begin..], len: 0 }.run();
+    out.truncate(begin + decoded.unwrap_or(0));
+    decoded.map(|_| ())
 }
 
-/// Takes as many bytes as there is room for.
-#[inline]
-fn refill(mut bits: u64, mut held: u32, mut rest: &[u8]) -> (u64, u32, &[u8]) {
-    if held >= 32 {
-        return (bits, held, rest);
-    }
-    if let Some((four, after)) = rest.split_first_chunk::<4>() {
-        bits |= u64::from(u32::from_be_bytes(*four)) << (32 - held);
-        return (bits, held + 32, after);
-    }
-    while let Some((&byte, after)) = rest.split_first() {
-        bits |= u64::from(byte) << (56 - held);
-        (held, rest) = (held + 8, after);
-    }
-    (bits, held, rest)
+struct Decoding<'a> {
+    /// The next bits, from the top; `held` of them count. Others may be there already, as they will come.
+    bits: u64,
+    held: u32,
+    rest: &'a [u8],
+    out: &'a mut [u8],
+    len: usize,
 }
 
-/// The last few bits: short codes, and less than a byte of padding, all ones (RFC 7541 5.2).
-fn decode_end(mut bits: u64, mut held: u32, out: &mut Vec<u8>) -> Result<(), BadHuffman> {
-    while held > 0 {
-        let (symbol, length) = CODE.quick[(bits >> (64 - QUICK_BITS)) as usize];
-        if length == 0 || u32::from(length) > held {
-            break;
+impl Decoding<'_> {
+    fn run(mut self) -> Result<usize, BadHuffman> {
+        while let Some(eight) = self.rest.first_chunk::<8>() {
+            self.bits |= u64::from_be_bytes(*eight) >> self.held;
+            self.rest = &self.rest[((63 - self.held) / 8) as usize..];
+            // At least 56 of them.
+            self.held |= 56;
+            if (0..56 / QUICK_BITS).all(|_| self.quick()) {
+                continue;
+            }
+            if self.held >= MAX_BITS as u32 {
+                self.long()?;
+            }
         }
-        out.push(symbol);
-        (bits, held) = (bits << length, held - u32::from(length));
+        // What is there beyond `held` comes again.
+        self.bits &= !(u64::MAX >> self.held);
+        loop {
+            self.refill();
+            if self.held < QUICK_BITS && self.rest.is_empty() {
+                return self.end();
+            }
+            if !self.quick() {
+                self.long()?;
+            }
+        }
     }
-    let padding = if held == 0 { 0 } else { !0u64 << (64 - held) };
-    if held < 8 && bits & padding == padding { Ok(()) } else { Err(BadHuffman) }
+
+    /// Takes a short code.
+    #[inline]
+    fn quick(&mut self) -> bool {
+        let (symbol, length) = CODE.quick[(self.bits >> (64 - QUICK_BITS)) as usize];
+        if length == 0 {
+            return false;
+        }
+        self.put(symbol, u32::from(length));
+        true
+    }
+
+    /// Takes a long code.
+    fn long(&mut self) -> Result<(), BadHuffman> {
+        // No code begins so, or the input ends inside one: more than padding may be.
+        let found = CODE.long((self.bits >> 32) as u32).filter(|&(_, length)| length <= self.held);
+        let (symbol, length) = found.filter(|&(symbol, _)| symbol != EOS).ok_or(BadHuffman)?;
+        self.put(symbol as u8, length);
+        Ok(())
+    }
+
+    #[inline]
+    fn put(&mut self, symbol: u8, length: u32) {
+        self.out[self.len] = symbol;
+        self.len += 1;
+        (self.bits, self.held) = (self.bits << length, self.held - length);
+    }
+
+    /// Takes bytes while there is room for them.
+    fn refill(&mut self) {
+        while self.held <= 56
+            && let Some((&byte, after)) = self.rest.split_first()
+        {
+            self.bits |= u64::from(byte) << (56 - self.held);
+            (self.held, self.rest) = (self.held + 8, after);
+        }
+    }
+
+    /// The last few bits: short codes, and less than a byte of padding, all ones (RFC 7541 5.2).
+    fn end(mut self) -> Result<usize, BadHuffman> {
+        while self.held > 0 {
+            let (symbol, length) = CODE.quick[(self.bits >> (64 - QUICK_BITS)) as usize];
+            if length == 0 || u32::from(length) > self.held {
+                break;
+            }
+            self.put(symbol, u32::from(length));
+        }
+        let padding = if self.held == 0 { 0 } else { !0u64 << (64 - self.held) };
+        if self.held < 8 && self.bits & padding == padding { Ok(self.len) } else { Err(BadHuffman) }
+    }
 }
 
 /// Bytes that [`encode`] makes of a text.

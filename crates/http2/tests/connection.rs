@@ -348,3 +348,113 @@ fn who_sends_next() {
     assert_eq!(order(&mut server, 2), [3, 3]);
     server.take();
 }
+
+/// A GET of this stream that the server has answered and let go.
+fn answered(server: &mut Peer, stream: u32, end: bool) {
+    server.read(&frame::whole(1, if end { 5 } else { 4 }, stream, &hex("828684")));
+    assert!(server.conn.send_head(stream, &response(200, &[]), true) > 0);
+    server.conn.release(stream);
+}
+
+#[test]
+fn what_is_behind_a_broken_stream_is_read() {
+    let (events, _) =
+        answers(&["000006 01 04 00000001 838684 5c 01 35 000000 00 01 00000001 000003 01 05 00000003 828684"]);
+    assert!(events.last().is_some_and(|event| event.starts_with("head 3 GET /")), "{events:?}");
+}
+
+#[test]
+fn heads_that_nobody_reads_have_a_bound() {
+    let mut server = Peer::server();
+    server.greet();
+    let large = response(200, &[("x", &"y".repeat(6000))]);
+    for n in 0..1000 {
+        server.read(&frame::whole(1, 5, 2 * n + 1, &hex("828684")));
+        server.conn.send_head(2 * n + 1, &large, true);
+        server.conn.release(2 * n + 1);
+    }
+    assert!(server.take().iter().any(|event| event.ends_with(Abuse::Unread.text())));
+    assert!(server.conn.output().len() < (1 << 20) + 10_000);
+}
+
+#[test]
+fn a_long_name_by_reference_ends_the_connection() {
+    let name = [&hex("828684 40 7f a1 1e")[..], &[b'a'; 4000], &hex("01 62")].concat();
+    let mut server = Peer::server();
+    server.greet();
+    server.read(&frame::whole(1, 5, 1, &name));
+    server.read(&frame::whole(1, 5, 3, &[&hex("828684")[..], &hex("0f2f00").repeat(5000)].concat()));
+    assert!(server.take().iter().any(|event| event.ends_with(Abuse::SectionBytes.text())));
+}
+
+#[test]
+fn what_was_on_its_way_for_a_reset_stream_is_dropped() {
+    let mut server = Peer::server();
+    server.greet();
+    answered(&mut server, 1, false);
+    (3..1000).step_by(2).for_each(|stream| answered(&mut server, stream, stream % 4 == 3));
+    server.take();
+    server.write(&mut Vec::new());
+    (0..200).for_each(|_| server.read(&hex("000001 00 00 00000001 07")));
+    server.read(&hex("000003 01 05 00000001 828684"));
+    let mut out = Vec::new();
+    server.write(&mut out);
+    assert_eq!(server.take(), [""; 0]);
+    assert!(frame::list(&out).iter().all(|frame| frame.starts_with("WINDOW_UPDATE 0")), "{:?}", frame::list(&out));
+}
+
+#[test]
+fn credit_behind_the_end_is_no_abuse() {
+    let mut server = Peer::server();
+    server.greet();
+    for stream in (1..6001).step_by(2) {
+        server.read(&hex("000004 08 00 00000000 00000001"));
+        answered(&mut server, stream, true);
+        server.read(&frame::whole(8, 0, stream, &[0, 0, 1, 0]));
+        server.write(&mut Vec::new());
+    }
+    assert!(!server.take().iter().any(|event| event.starts_with("Fault")));
+}
+
+#[test]
+fn a_shut_window_is_opened_by_what_is_consumed() {
+    let mut server = Peer::server();
+    server.greet();
+    let mut room = 65_535;
+    let frame_of = |stream: u32, len: usize| frame::whole(0, 0, stream, &vec![0; len]);
+    // Fourteen that nobody reads, and one that is read: until its window, or the connection's, is used up.
+    let mut give = |server: &mut Peer, stream: u32, mut left: usize| {
+        while left > 0 && room > 0 {
+            let len = left.min(room).min(16_384);
+            server.read(&frame_of(stream, len));
+            let mut out = Vec::new();
+            server.write(&mut out);
+            let credit = |frame: String| frame.strip_prefix("WINDOW_UPDATE 0 ").and_then(|by| by.parse::<usize>().ok());
+            room = room - len + frame::list(&out).into_iter().filter_map(credit).sum::<usize>();
+            left -= len;
+        }
+        left
+    };
+    (1..=29).step_by(2).for_each(|stream| server.read(&frame::whole(1, 4, stream, &hex("838684"))));
+    (1..=27).step_by(2).for_each(|stream| assert_eq!(give(&mut server, stream, 65_535), 0));
+    for _ in 0..40 {
+        assert_eq!(give(&mut server, 29, 16_384), 0, "it goes on");
+        server.conn.consumed(29, 16_384);
+    }
+}
+
+#[test]
+fn a_stream_let_go_inside_a_frame_leaves_nothing() {
+    let mut server = Peer::server();
+    server.greet();
+    for n in 0..200 {
+        let stream = 2 * n + 1;
+        server.read(&frame::whole(1, 4, stream, &hex("838684")));
+        server.read(&[&frame::whole(0, 8, stream, &[0; 10_000])[..9]].concat());
+        server.conn.send_head(stream, &response(403, &[]), true);
+        server.conn.release(stream);
+        server.read(&[0; 10_000]);
+        server.write(&mut Vec::new());
+    }
+    assert!(!server.take().iter().any(|event| event.starts_with("Fault")));
+}

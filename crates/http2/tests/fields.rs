@@ -135,6 +135,7 @@ fn host_is_the_authority_or_stands_for_it() {
     refused(built);
     assert_eq!(head.count("host"), 1);
     bad(&[&without[..], &[("host", "a/b")]].concat(), "Invalid authority: host: a/b");
+    bad(&[&without[..], &[("host", "")]].concat(), "Invalid authority: host: ");
     assert!(build(REQUEST, &without).1.is_ok());
 }
 

@@ -25,6 +25,10 @@ const GO_AWAY_BYTES: u32 = 8;
 const MAX_PRIORITY_BYTES: u32 = 256;
 /// PRIORITY frames that a new stream may bring along.
 const PRIORITIES_PER_STREAM: u32 = 4;
+/// WINDOW_UPDATE frames that come with one or follow its end.
+const UPDATES_PER_STREAM: u32 = 2;
+/// Frames that were on their way when it was over.
+const IGNORED_PER_STREAM: u32 = 4;
 
 impl Connection {
     /// Takes from the peer's bytes what makes one event. Call it again with the rest while something was consumed; nothing needs to be kept.
@@ -130,8 +134,8 @@ impl Connection {
                 let counted = self.count(|m| &mut m.window_updates, |l| l.window_updates, Abuse::WindowUpdate);
                 counted.map(|()| Event::None)
             }
-            Kind::Unknown(_) => self.ignored().map(|()| Event::None),
-            Kind::RstStream | Kind::GoAway | Kind::Ping => Ok(Event::None),
+            Kind::Unknown(_) | Kind::GoAway => self.ignored().map(|()| Event::None),
+            Kind::RstStream | Kind::Ping => Ok(Event::None),
         }
     }
 
@@ -238,9 +242,16 @@ impl Connection {
             self.count(|m| &mut m.empty_data, |l| l.empty_data, Abuse::EmptyData)?;
         }
         let framing = header.len - data;
-        self.unread += u64::from(data);
+        let is_there = self.streams.get(header.stream).is_some_and(|stream| stream.closed().is_none());
+        self.unread += if is_there { u64::from(data) } else { 0 };
         self.open_window(header.len)?;
-        let Some(stream) = self.streams.get_mut(header.stream) else { return Ok(Event::None) };
+        // The owner may have let it go since the frame began.
+        let Some(stream) = self.streams.get_mut(header.stream).filter(|_| is_there) else {
+            if let Some(current) = &mut self.current {
+                current.takes = false;
+            }
+            return Ok(Event::None);
+        };
         stream.unread += data;
         stream.padding += framing;
         let is_short = match &mut stream.length_left {
@@ -474,8 +485,8 @@ impl Connection {
             }
             return Ok(Event::Window { stream: 0 });
         }
+        // On one that is over it is counted as all of its kind are: each response may be followed by some.
         let Some(stream) = self.streams.get_mut(id).filter(|stream| stream.closed().is_none()) else {
-            self.ignored()?;
             return Ok(Event::None);
         };
         stream.send_window += i64::from(increment);
@@ -494,6 +505,8 @@ impl Connection {
     /// A new stream explains some frames.
     pub(super) fn pay_back_for_stream(&mut self) {
         self.meters.priorities.pay_back(PRIORITIES_PER_STREAM);
+        self.meters.window_updates.pay_back(UPDATES_PER_STREAM);
+        self.meters.ignored.pay_back(IGNORED_PER_STREAM);
     }
 }
 

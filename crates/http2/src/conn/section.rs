@@ -14,6 +14,9 @@ use crate::frame::{END_HEADERS, END_STREAM, FrameHeader, PADDED, PRIORITY};
 use crate::hpack::BadSection;
 use crate::settings::MAX_WINDOW;
 
+/// How much larger a section may become than it may be sent.
+const EXPANSION: usize = 2;
+
 /// What [`Builder`] puts into a head.
 const PROTO: &[u8] = b"HTTP/2.0";
 
@@ -70,6 +73,7 @@ impl Connection {
         self.highest = stream;
         self.pay_back_for_stream();
         if matches!(self.ending, Ending::Final(_)) {
+            self.streams.remember(stream, Closed::ByUs);
             return Purpose::Nobody;
         }
         if self.streams.len() as u64 >= u64::from(self.config.settings.max_concurrent_streams) {
@@ -89,12 +93,12 @@ impl Connection {
             Some(stream) if self.role == Role::Client && !stream.has_received_head() => Ok(Purpose::Response),
             Some(_) if header.has(END_STREAM) => Ok(Purpose::Trailers),
             Some(_) => Err(Fault::protocol("Fields behind a head that don't end the stream")),
-            None if self.role == Role::Client || closed == Some(Closed::ByUs) => {
+            _ if self.role == Role::Client || closed == Some(Closed::ByUs) => {
                 self.count(|m| &mut m.ignored, |l| l.ignored, Abuse::Ignored)?;
                 Ok(Purpose::Nobody)
             }
-            None if closed.is_some() => Err(Fault::new(ErrorCode::StreamClosed, "A head on a stream that is closed")),
-            None => Err(Fault::protocol("A stream with a lower number than the one before")),
+            _ if closed.is_some() => Err(Fault::new(ErrorCode::StreamClosed, "A head on a stream that is closed")),
+            _ => Err(Fault::protocol("A stream with a lower number than the one before")),
         }
     }
 
@@ -166,12 +170,16 @@ impl Connection {
         scratch: &mut Scratch,
     ) -> Result<Event, Fault> {
         let extended = self.config.settings.enable_connect_protocol;
+        let most_bytes = match self.config.limits.section_bytes {
+            0 => usize::MAX,
+            bytes => bytes as usize * EXPANSION,
+        };
         let kind = match open.purpose {
             Purpose::Request => SectionKind::Request { extended },
             Purpose::Response => SectionKind::Response,
             Purpose::Trailers => SectionKind::Trailers,
             Purpose::Nobody | Purpose::Refused => {
-                self.decoder.decode(block, &mut scratch.strings, &mut |_, _, _| {}).map_err(lost_state)?;
+                self.decoder.decode(block, most_bytes, &mut scratch.strings, &mut |_, _, _| {}).map_err(lost_state)?;
                 return if open.purpose == Purpose::Refused { self.refuse(open.stream) } else { Ok(Event::None) };
             }
         };
@@ -180,7 +188,7 @@ impl Connection {
         if self.config.late_pseudo {
             builder.take_late_pseudo();
         }
-        let decoded = self.decoder.decode(block, &mut scratch.strings, &mut |name, value, is_checked| {
+        let decoded = self.decoder.decode(block, most_bytes, &mut scratch.strings, &mut |name, value, is_checked| {
             builder.take(name, value, is_checked);
         });
         decoded.map_err(lost_state)?;
@@ -278,5 +286,8 @@ impl Connection {
 const TOO_MUCH_PADDING: Fault = Fault::protocol("Padding larger than its frame");
 
 fn lost_state(bad: BadSection) -> Fault {
-    Fault::new(ErrorCode::CompressionError, bad.0)
+    match bad {
+        BadSection::Broken(text) => Fault::new(ErrorCode::CompressionError, text),
+        BadSection::TooLarge => Abuse::SectionBytes.into(),
+    }
 }

@@ -20,6 +20,8 @@ const UPDATES_PER_DATA: u32 = 8;
 const PINGS_PER_DATA: u32 = 1;
 /// A stream is given credit inside a frame once a part of its window so large is consumed.
 const WINDOW_PARTS: u32 = 4;
+/// Most output that waits, heads included: an owner stops reading from a peer that reads nothing long before.
+const MOST_OUTPUT: usize = 1 << 20;
 /// The output's memory is kept up to this.
 const KEPT_OUTPUT: usize = 16 * 1024;
 
@@ -208,6 +210,9 @@ impl Connection {
         fields(&mut self.out);
         let most = self.peer.max_frame_size as usize;
         let len = self.out.len() - begin - HEADER_BYTES;
+        if self.output().len() > MOST_OUTPUT {
+            self.pending_fault.get_or_insert(Abuse::Unread.into());
+        }
         let flags = if end { END_STREAM } else { 0 };
         if len <= most {
             let header = FrameHeader { len: len as u32, kind: Kind::Headers, flags: flags | END_HEADERS, stream: id };

@@ -121,6 +121,8 @@ impl Stream {
 
 /// How many streams that are over are remembered.
 const REMEMBERED: usize = 32;
+/// How many that we have reset: what was on its way for them may still come.
+const REMEMBERED_RESETS: usize = 256;
 
 /// In the order of their numbers, in which they are opened.
 #[derive(Debug, Default)]
@@ -131,6 +133,11 @@ pub(super) struct Streams {
     /// How the last ones that are over ended.
     past: Vec<(u32, Closed)>,
     past_at: usize,
+    /// The last ones that we have reset.
+    reset: Vec<u32>,
+    reset_at: usize,
+    /// The highest of those whose reset is forgotten: below it, what isn't known may be one of them.
+    forgotten: u32,
 }
 
 impl Streams {
@@ -150,6 +157,7 @@ impl Streams {
         self.list.capacity() * size_of::<Stream>()
             + self.ready.capacity() * size_of::<(u64, u32)>()
             + self.past.capacity() * size_of::<(u32, Closed)>()
+            + self.reset.capacity() * size_of::<u32>()
     }
 
     pub(super) fn rest(&mut self) {
@@ -183,18 +191,38 @@ impl Streams {
     pub(super) fn past(&self, id: u32) -> Option<Closed> {
         match self.get(id) {
             Some(stream) => stream.closed(),
-            None => self.past.iter().find(|(past, _)| *past == id).map(|&(_, closed)| closed),
+            None => self.remembered(id),
         }
+    }
+
+    fn remembered(&self, id: u32) -> Option<Closed> {
+        if let Some(&(_, closed)) = self.past.iter().find(|(past, _)| *past == id) {
+            return Some(closed);
+        }
+        (id <= self.forgotten || self.reset.contains(&id)).then_some(Closed::ByUs)
     }
 
     /// Remembers how a stream ended.
     pub(super) fn remember(&mut self, id: u32, closed: Closed) {
+        if closed == Closed::ByUs {
+            return self.remember_reset(id);
+        }
         if self.past.len() < REMEMBERED {
             self.past.push((id, closed));
         } else {
             self.past[self.past_at] = (id, closed);
             self.past_at = (self.past_at + 1) % REMEMBERED;
         }
+    }
+
+    fn remember_reset(&mut self, id: u32) {
+        if self.reset.len() < REMEMBERED_RESETS {
+            self.reset.push(id);
+            return;
+        }
+        let before = std::mem::replace(&mut self.reset[self.reset_at], id);
+        self.forgotten = self.forgotten.max(before);
+        self.reset_at = (self.reset_at + 1) % REMEMBERED_RESETS;
     }
 
     /// Resets it. It stays until it is released.
@@ -236,14 +264,14 @@ impl Streams {
     }
 
     /// Changes the window of all streams; whether none becomes too large.
-    pub(super) fn move_windows(&mut self, change: i64) -> bool {
+    pub(super) fn move_windows(&mut self, change: i64, turn: u64) -> bool {
         let mut good = true;
         for i in 0..self.list.len() {
             let stream = &mut self.list[i];
             stream.send_window += change;
             good &= stream.send_window <= i64::from(MAX_WINDOW);
             let id = stream.id;
-            self.settle(id, 0);
+            self.settle(id, turn);
         }
         good
     }

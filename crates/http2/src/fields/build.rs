@@ -131,6 +131,10 @@ impl<'a> Builder<'a> {
             return self.pseudo(name, value);
         }
         self.has_fields = true;
+        if name == b"scheme" && matches!(self.kind, Kind::Request { .. }) {
+            // The field of that name is what `:scheme` has become: VCL must not see the client's own.
+            return Ok(());
+        }
         match class {
             Class::Connection => return Err(FieldFault::Connection),
             Class::Te if !value.eq_ignore_ascii_case(b"trailers") => return Err(FieldFault::Te),
@@ -200,7 +204,7 @@ impl<'a> Builder<'a> {
             self.section.refusal = Some(Refusal::SeveralHosts);
             return Ok(());
         }
-        if !authority::is_valid(value) {
+        if value.is_empty() || !authority::is_valid(value) {
             return Err(FieldFault::Authority);
         }
         self.has_host = true;

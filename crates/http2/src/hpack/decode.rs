@@ -3,15 +3,23 @@
 
 use super::dynamic::{Known, Table};
 use super::statics::{FIRST_DYNAMIC, static_field};
-use crate::fields::is_checked_field;
+use crate::fields::{is_checked_field, is_good_value};
 use crate::{huffman, int};
 
 /// The table that a peer may use before it has taken our settings (RFC 9113 6.5.2).
 const INITIAL_TABLE: u32 = 4096;
 
-/// The state of the table is lost: the connection ends with COMPRESSION_ERROR.
+/// A section that can't be read to its end: the state of the table is lost, and the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadSection(pub &'static str);
+pub enum BadSection {
+    /// It isn't one (COMPRESSION_ERROR).
+    Broken(&'static str),
+    /// It becomes larger than anybody needs (ENHANCE_YOUR_CALM): two bytes may stand for a name of thousands.
+    TooLarge,
+}
+
+/// What a field counts beside its bytes.
+const FIELD_OVERHEAD: usize = 32;
 
 /// What a peer's encoder has told.
 #[derive(Debug)]
@@ -23,6 +31,8 @@ pub struct Decoder {
     announced: u32,
     /// Our settings have made the table smaller: the peer must say that it knows (RFC 7541 4.2).
     expects_update: bool,
+    /// Bytes that the present section may still become.
+    left: usize,
 }
 
 /// A field as it is given on: name, value, and whether they have only bytes that fields may have.
@@ -36,6 +46,7 @@ impl Decoder {
             limit: announced.max(INITIAL_TABLE),
             announced,
             expects_update: false,
+            left: 0,
         }
     }
 
@@ -45,17 +56,24 @@ impl Decoder {
         self.expects_update |= self.table.max() > self.limit as usize;
     }
 
-    /// Gives all fields of a section to `sink`. `scratch` is emptied and used.
+    /// Gives all fields of a section to `sink`, up to `most` bytes of them with 32 for each. `scratch` is emptied and used.
     ///
     /// # Errors
     /// See [`BadSection`]; some fields have been given.
-    pub fn decode(&mut self, section: &[u8], scratch: &mut Vec<u8>, sink: &mut Sink<'_>) -> Result<(), BadSection> {
+    pub fn decode(
+        &mut self,
+        section: &[u8],
+        most: usize,
+        scratch: &mut Vec<u8>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), BadSection> {
+        self.left = most;
         let mut rest = self.size_updates(section)?;
         while let Some(&first) = rest.first() {
             rest = match first {
                 0x80.. => self.indexed(rest, sink)?,
                 0x40..0x80 => self.literal(rest, 6, true, scratch, sink)?,
-                0x20..0x40 => return Err(BadSection("a change of the table's size behind a field")),
+                0x20..0x40 => return Err(BadSection::Broken("a change of the table's size behind a field")),
                 // Whether it may be indexed by others doesn't matter here: nothing of it is indexed again.
                 0x00..0x20 => self.literal(rest, 4, false, scratch, sink)?,
             };
@@ -69,30 +87,37 @@ impl Decoder {
         while let [0x20..0x40, ..] = rest {
             let (size, after) = integer(rest, 5)?;
             if size > u64::from(self.limit) {
-                return Err(BadSection("a table larger than allowed"));
+                return Err(BadSection::Broken("a table larger than allowed"));
             }
             self.table.resize(size as usize);
             (self.expects_update, rest) = (false, after);
         }
         if self.expects_update {
-            return Err(BadSection("no change of the table's size although it became smaller"));
+            return Err(BadSection::Broken("no change of the table's size although it became smaller"));
         }
         Ok(rest)
     }
 
-    fn indexed<'a>(&self, rest: &'a [u8], sink: &mut Sink<'_>) -> Result<&'a [u8], BadSection> {
+    fn indexed<'a>(&mut self, rest: &'a [u8], sink: &mut Sink<'_>) -> Result<&'a [u8], BadSection> {
         let (index, after) = integer(rest, 7)?;
         let known = self.known(index)?;
+        let bytes = known.name.len() + known.value.len();
         sink(known.name, known.value, known.is_checked);
+        self.count(bytes)?;
         Ok(after)
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), BadSection> {
+        self.left = self.left.checked_sub(bytes + FIELD_OVERHEAD).ok_or(BadSection::TooLarge)?;
+        Ok(())
     }
 
     fn known(&self, index: u64) -> Result<Known<'_>, BadSection> {
         if let Some((name, value)) = static_field(index) {
             return Ok(Known { name, value, is_checked: true });
         }
-        let age = index.checked_sub(FIRST_DYNAMIC).ok_or(BadSection("index 0"))?;
-        self.table.get(age).ok_or(BadSection("an index that the table hasn't"))
+        let age = index.checked_sub(FIRST_DYNAMIC).ok_or(BadSection::Broken("index 0"))?;
+        self.table.get(age).ok_or(BadSection::Broken("an index that the table hasn't"))
     }
 
     fn literal<'a>(
@@ -105,16 +130,19 @@ impl Decoder {
     ) -> Result<&'a [u8], BadSection> {
         scratch.clear();
         let (index, after) = integer(rest, prefix)?;
+        let mut is_known = false;
         let (name, after) = if index == 0 {
             Text::read(after, scratch)?
         } else {
             let known = self.known(index)?;
+            is_known = known.is_checked;
             scratch.extend_from_slice(known.name);
             (Text::Scratch(0, known.name.len()), after)
         };
         let (value, after) = Text::read(after, scratch)?;
         let (name, value) = (name.bytes(scratch), value.bytes(scratch));
-        let is_checked = is_checked_field(name, value);
+        self.count(name.len() + value.len())?;
+        let is_checked = if is_known { is_good_value(value) } else { is_checked_field(name, value) };
         sink(name, value, is_checked);
         if is_indexed {
             self.table.insert(name, value, is_checked);
@@ -146,7 +174,7 @@ impl<'a> Text<'a> {
             return Ok((Text::Input(text), after));
         }
         let at = scratch.len();
-        huffman::decode(text, scratch).map_err(|_| BadSection("a string that isn't Huffman's code of any"))?;
+        huffman::decode(text, scratch).map_err(|_| BadSection::Broken("a string that isn't Huffman's code of any"))?;
         Ok((Text::Scratch(at, scratch.len()), after))
     }
 
@@ -161,14 +189,14 @@ impl<'a> Text<'a> {
     }
 }
 
-const CUT: BadSection = BadSection("a field section that ends inside a field");
+const CUT: BadSection = BadSection::Broken("a field section that ends inside a field");
 
 #[inline]
 fn integer(rest: &[u8], prefix: u32) -> Result<(u64, &[u8]), BadSection> {
     match int::read(rest, prefix) {
         Ok((value, len)) => Ok((value, &rest[len..])),
         Err(int::IntError::Short) => Err(CUT),
-        Err(int::IntError::TooLarge) => Err(BadSection("an integer that is too large")),
+        Err(int::IntError::TooLarge) => Err(BadSection::Broken("an integer that is too large")),
     }
 }
 
@@ -178,7 +206,7 @@ mod tests {
 
     fn fields(decoder: &mut Decoder, section: &[u8]) -> Result<String, BadSection> {
         let mut text = String::new();
-        decoder.decode(section, &mut Vec::new(), &mut |name, value, _| {
+        decoder.decode(section, 1 << 20, &mut Vec::new(), &mut |name, value, _| {
             text += &format!("{}: {}\n", String::from_utf8_lossy(name), String::from_utf8_lossy(value));
         })?;
         Ok(text)
@@ -254,6 +282,17 @@ mod tests {
         bad("41 81 00");
         bad("3f e2 1f");
         bad("82 20");
+    }
+
+    #[test]
+    fn a_long_name_by_reference_again_and_again() {
+        let mut decoder = Decoder::new(4096);
+        let long = [&[0x40, 0x7f, 0xa1, 0x1e][..], &[b'a'; 4000], &[1, b'b']].concat();
+        assert_eq!(decoder.decode(&long, 8000, &mut Vec::new(), &mut |_, _, _| {}), Ok(()));
+        let mut count = 0;
+        let bomb = [0x0f, 0x2f, 0x00].repeat(1000);
+        let decoded = decoder.decode(&bomb, 8000, &mut Vec::new(), &mut |_, _, _| count += 1);
+        assert_eq!((decoded, count), (Err(BadSection::TooLarge), 1));
     }
 
     #[test]

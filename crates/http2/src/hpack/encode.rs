@@ -10,6 +10,8 @@ const INDEXED: u8 = 0x80;
 const LITERAL: u8 = 0x00;
 /// Literal that nobody may index (6.2.3): what is worth guessing (7.1.3).
 const NEVER_INDEXED: u8 = 0x10;
+/// Bytes that a length takes.
+const MOST_INTEGER: usize = 6;
 /// The name index's bits in a literal.
 const NAME_BITS: u32 = 4;
 
@@ -43,6 +45,7 @@ impl Encoder {
 /// A field; the name in any case.
 #[inline]
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.reserve(name.len() + value.len() + 2 * MOST_INTEGER);
     let index = name_index(name);
     if let Some(whole) = whole_field(index, value) {
         out.push(INDEXED | whole);
@@ -131,7 +134,9 @@ mod tests {
         let mut got = Vec::new();
         let mut decoder = Decoder::new(4096);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        decoder.decode(&out, &mut Vec::new(), &mut |name, value, _| got.push((text(name), text(value)))).unwrap();
+        decoder
+            .decode(&out, 1 << 20, &mut Vec::new(), &mut |name, value, _| got.push((text(name), text(value))))
+            .unwrap();
         let want = fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.to_string()));
         assert_eq!(got, want.collect::<Vec<_>>());
         assert_eq!(&out[..8], [0x80 | 13, 0x08, 3, b'2', b'0', b'1', 0x83, 0x02]);
