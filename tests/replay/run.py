@@ -28,6 +28,7 @@ from bed.origin import Nginx, Origin, head, simple
 from bed.report import Report, options, until
 
 import cost
+import multiplexed
 import reference
 import sealed
 from kit import GENUINE, LIMIT, STAMP, Ear, Tool, log_of, stat
@@ -441,7 +442,7 @@ def main():
     report = Report("replay")
     tool = Tool.of(o)
     groups = dict(sources=sources, targets=targets, pacing=pacing, figures=figures, faults=faults, endless=endless, scenarios=scenarios, compared=compared,
-                  percentiles=percentiles, terminal=terminal, tls=sealed.group)
+                  percentiles=percentiles, terminal=terminal, tls=sealed.group, http2=multiplexed.group)
     with tempfile.TemporaryDirectory() as name:
         d = pathlib.Path(name)
         (d / "ten").write_text("/x\n" * 10)

@@ -20,6 +20,8 @@ pub struct Trust {
     pub authorities: Option<String>,
     /// Each handshake is a whole one.
     pub is_fresh: bool,
+    /// HTTP/2 is offered, and nothing else.
+    pub http2: bool,
 }
 
 impl Trust {
@@ -35,6 +37,7 @@ impl Trust {
         if let Some(pem) = &self.authorities {
             origin.roots = Roots::from_pem(pem.as_bytes()).map_err(|error| error.to_string())?;
         }
-        origin.client(if self.is_fresh { 0 } else { SESSIONS })
+        let protocol = if self.http2 { "h2" } else { "http/1.1" };
+        origin.client_offering(&[protocol], if self.is_fresh { 0 } else { SESSIONS })
     }
 }

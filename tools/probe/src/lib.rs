@@ -45,6 +45,6 @@ fn run(options: &Options) -> Result<i32, String> {
 fn tls_client(options: &Options) -> Result<Arc<tls::Client>, String> {
     let read = |path: &String| std::fs::read_to_string(path).map_err(|error| format!("--ca {path}: {error}"));
     let authorities = options.ca.as_ref().map(read).transpose()?;
-    let trust = Trust { is_blind: options.is_blind, authorities, is_fresh: options.is_fresh };
+    let trust = Trust { is_blind: options.is_blind, authorities, is_fresh: options.is_fresh, http2: false };
     trust.client().map_err(|error| format!("--ca: {error}"))
 }

@@ -6,6 +6,7 @@ use http1::{Decoder, Framing, Limits, Progress, Step};
 use message::{Head, HeadLimits, Version};
 
 use crate::faults::Fault;
+use crate::h2::Heads;
 
 /// Most bytes of a head.
 const HEAD_BYTES: usize = 128 << 10;
@@ -36,13 +37,15 @@ pub struct Answer {
 pub struct Codec {
     limits: Limits,
     head: Head,
+    /// For connections of HTTP/2.
+    pub heads: Heads,
 }
 
 impl Default for Codec {
     fn default() -> Codec {
         let limits = Limits { head_bytes: HEAD_BYTES, line_bytes: HEAD_BYTES, lenient: true, ..Limits::default() };
         let lines = HeadLimits { fields: HEAD_LINES, bytes: 2 * HEAD_BYTES as u32 };
-        Codec { limits, head: Head::with_limits(lines) }
+        Codec { limits, head: Head::with_limits(lines), heads: Heads::default() }
     }
 }
 
@@ -202,7 +205,7 @@ impl Incoming {
 }
 
 /// What the fields say of the cache, and whether Connection says `close` (true) or `keep-alive` (false).
-fn signs(head: &Head) -> (Verdicts, Option<bool>) {
+pub fn signs(head: &Head) -> (Verdicts, Option<bool>) {
     let (mut verdicts, mut connection) = (Verdicts::default(), None);
     for field in head.iter() {
         let value = field.value();

@@ -84,6 +84,8 @@ pub struct Limits {
     pub bind: Vec<std::net::IpAddr>,
     /// What speaks TLS, where a request may need it.
     pub tls: Option<Arc<tls::Client>>,
+    /// HTTP/2 is spoken.
+    pub http2: bool,
 }
 
 /// What is told once a second: nanoseconds since the start, and the streams.
@@ -395,8 +397,11 @@ impl Engine {
         };
         let Some(link) = &mut self.links[at] else { return };
         stream.stats.sent += 1;
-        link.begin(job, stream.closes_after(link.served));
-        if let Event::Failed(fault) = link.write(&mut stream.stats) {
+        let mut event = link.begin(job, stream.closes_after(link.served), &mut self.codec, now);
+        if matches!(event, Event::More) {
+            event = link.write(&mut stream.stats);
+        }
+        if let Event::Failed(fault) = event {
             self.fail(streams, at, fault, run, now);
         }
     }
@@ -431,7 +436,7 @@ impl Engine {
             self.free.push(at);
             return Err(Fault::Exhausted);
         }
-        self.links[at] = Some(Link::new(socket, s, address, now));
+        self.links[at] = Some(Link::new(socket, s, address, limits.http2, now));
         stream.open += 1;
         stream.stats.connections += 1;
         Ok(at)
@@ -462,7 +467,7 @@ impl Engine {
         let stats = &mut streams[s].stats;
         if link.job.is_none() {
             // An idle connection: the server has closed it, or sends what nobody asked for.
-            if link.is_stale(&mut self.buffer) {
+            if link.is_stale(&mut self.buffer, &mut self.codec, now) {
                 let address = link.address;
                 streams[s].idle[address].retain(|idle| *idle != at);
                 self.close(&mut streams[s], at);
@@ -475,7 +480,7 @@ impl Engine {
             link.shaken(|| self.begun.elapsed().as_nanos() as u64, stats);
         }
         if is_readable && matches!(event, Event::More) {
-            event = link.read(&mut self.buffer, is_closed, &mut self.codec, stats);
+            event = link.read(&mut self.buffer, is_closed, &mut self.codec, stats, now);
         }
         match event {
             Event::More => {}

@@ -18,7 +18,7 @@ pub enum Fault {
     Closed,
     /// The answer ended early.
     Truncated,
-    /// What came is no HTTP/1 answer.
+    /// What came is no answer of HTTP.
     BadHead,
     /// A body that is broken in itself.
     BadBody,

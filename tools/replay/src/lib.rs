@@ -11,6 +11,7 @@ mod compare;
 mod engine;
 mod faults;
 mod fleet;
+mod h2;
 mod head;
 mod link;
 mod local;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::answer::{Answer, Codec, Incoming};
 use crate::faults::Fault;
+use crate::h2::Http2;
 use crate::reader::{Batch, PlannedRequest};
 use crate::socket::{Socket, connect_fault};
 use crate::stats::Stats;
@@ -83,11 +84,13 @@ pub struct Link {
     /// The head with `Connection: close`, where that is sent.
     closing: Vec<u8>,
     incoming: Incoming,
+    /// What is spoken, if it isn't HTTP/1.
+    http2: Option<Box<Http2>>,
 }
 
 impl Link {
     /// A connection that is being made.
-    pub fn new(socket: Socket, stream: usize, address: usize, now: u64) -> Link {
+    pub fn new(socket: Socket, stream: usize, address: usize, http2: bool, now: u64) -> Link {
         Link {
             socket,
             stream,
@@ -100,11 +103,18 @@ impl Link {
             written: 0,
             closing: Vec::new(),
             incoming: Incoming::new(),
+            http2: http2.then(|| Box::new(Http2::new(now))),
         }
     }
 
     /// Takes a request; `closes`: it is the last one here.
-    pub fn begin(&mut self, job: Job, closes: bool) {
+    pub fn begin(&mut self, job: Job, closes: bool, codec: &mut Codec, now: u64) -> Event {
+        if let Some(http2) = &mut self.http2 {
+            self.closes = closes;
+            let begun = http2.begin(job.head(), self.socket.keeps_some(), &mut codec.heads, now);
+            self.job = Some(job);
+            return begun.map_or_else(Event::Failed, |()| Event::More);
+        }
         self.incoming.expect(job.ask().is_head);
         self.written = 0;
         self.closes = closes;
@@ -115,11 +125,12 @@ impl Link {
             self.closing.extend_from_slice(b"Connection: close\r\n\r\n");
         }
         self.job = Some(job);
+        Event::More
     }
 
     /// Whether something of the answer has come.
     pub fn has_answer_begun(&self) -> bool {
-        self.incoming.has_begun()
+        self.http2.as_ref().map_or_else(|| self.incoming.has_begun(), |http2| http2.has_answer_begun())
     }
 
     /// The first event of a connection: whether it was made.
@@ -155,6 +166,9 @@ impl Link {
 
     /// Writes what is left of the request.
     pub fn write(&mut self, stats: &mut Stats) -> Event {
+        if let Some(http2) = &mut self.http2 {
+            return write_http2(&mut self.socket, http2, self.connecting.is_some(), stats);
+        }
         let Some(job) = &self.job else { return Event::More };
         let head = if self.closes { &self.closing[..] } else { job.head() };
         while let Some(rest) = head.get(self.written..).filter(|rest| !rest.is_empty()) {
@@ -174,7 +188,17 @@ impl Link {
     }
 
     /// Reads what has come; `is_closed`: up to the end of the connection, of which no other event will tell.
-    pub fn read(&mut self, buffer: &mut [u8], is_closed: bool, codec: &mut Codec, stats: &mut Stats) -> Event {
+    pub fn read(
+        &mut self,
+        buffer: &mut [u8],
+        is_closed: bool,
+        codec: &mut Codec,
+        stats: &mut Stats,
+        now: u64,
+    ) -> Event {
+        if self.http2.is_some() {
+            return self.read_http2(buffer, codec, stats, now);
+        }
         loop {
             let plain = self.incoming.plain_rest();
             let read = match plain {
@@ -207,8 +231,41 @@ impl Link {
         }
     }
 
+    fn read_http2(&mut self, buffer: &mut [u8], codec: &mut Codec, stats: &mut Stats, now: u64) -> Event {
+        let Some(http2) = &mut self.http2 else { return Event::More };
+        loop {
+            let n = match self.socket.read(buffer) {
+                Ok(0) => return Event::Failed(http2.end()),
+                Ok(n) => n,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Event::Failed(tls_fault(&error, stats).unwrap_or(Fault::Reset)),
+            };
+            stats.bytes_in += n as u64;
+            match http2.take(&buffer[..n], &mut codec.heads, now) {
+                Ok(Some(answer)) => return Event::Answer(answer),
+                Ok(None) => {}
+                Err(fault) => return Event::Failed(fault),
+            }
+        }
+        // Credit, and answers to what the server wants to know.
+        write_http2(&mut self.socket, http2, false, stats)
+    }
+
     /// Whether an idle connection is of no use any more.
-    pub fn is_stale(&mut self, buffer: &mut [u8]) -> bool {
+    pub fn is_stale(&mut self, buffer: &mut [u8], codec: &mut Codec, now: u64) -> bool {
+        if let Some(http2) = &mut self.http2 {
+            // Here a server may have something to say.
+            let is_over = loop {
+                match self.socket.read(buffer) {
+                    Ok(0) => break true,
+                    Ok(n) if http2.take(&buffer[..n], &mut codec.heads, now).is_err() => break true,
+                    Ok(_) => {}
+                    Err(error) => break error.kind() != io::ErrorKind::WouldBlock,
+                }
+            };
+            let written = write_http2(&mut self.socket, http2, false, &mut Stats::new(0));
+            return is_over || http2.is_ending() || matches!(written, Event::Failed(_));
+        }
         !matches!(self.socket.read(buffer), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 }
@@ -218,6 +275,25 @@ fn tls_fault(error: &io::Error, stats: &mut Stats) -> Option<Fault> {
     let reason = tls::over::reason(error)?;
     stats.tls_failure.get_or_insert_with(|| reason.to_string());
     Some(Fault::Tls)
+}
+
+/// Writes what the codec has to say.
+fn write_http2(socket: &mut Socket, http2: &mut Http2, is_connecting: bool, stats: &mut Stats) -> Event {
+    loop {
+        let output = http2.output();
+        if output.is_empty() {
+            break;
+        }
+        match socket.write(output) {
+            Ok(0) => return Event::Failed(Fault::Reset),
+            Ok(n) => {
+                http2.wrote(n);
+                stats.bytes_out += n as u64;
+            }
+            Err(error) => return write_error(&error, is_connecting, stats),
+        }
+    }
+    socket.flush().map_or_else(|error| write_error(&error, is_connecting, stats), |()| Event::More)
 }
 
 fn write_error(error: &io::Error, is_connecting: bool, stats: &mut Stats) -> Event {

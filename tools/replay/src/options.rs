@@ -66,6 +66,7 @@ pub const OPTIONS: &[(&str, &[Opt])] = &[
             ("--ca FILE", "Authorities in PEM that are trusted, in place of the system's"),
             ("--no-verify", "Any certificate will do"),
             ("--no-resume", "Each TLS handshake is a whole one"),
+            ("--http2", "HTTP/2, a request at a time on each connection: by TLS (ALPN), in clear text unasked"),
             ("--bind ADDRESS[-LAST]", "Come from these addresses in turn: one alone has about 28,000 ports"),
         ],
     ),
@@ -232,6 +233,7 @@ struct Words {
     ca: Option<PathBuf>,
     no_verify: bool,
     no_resume: bool,
+    http2: bool,
     bind: Vec<IpAddr>,
     methods: Option<String>,
     fields: Vec<(String, Option<String>)>,
@@ -295,6 +297,7 @@ impl Words {
             "--each-host" => self.each_host = true,
             "--no-verify" => self.no_verify = true,
             "--no-resume" => self.no_resume = true,
+            "--http2" => self.http2 = true,
             "--loop" => self.repeat = true,
             "--random-gaps" => self.random_gaps = true,
             "-q" | "--quiet" => self.quiet = true,
@@ -474,6 +477,7 @@ impl Words {
             give_up: self.give_up.unwrap_or(10_000_000_000),
             bind: self.bind,
             tls,
+            http2: self.http2,
         };
         Ok(Invocation::Run(Box::new(Options {
             plan,
@@ -607,7 +611,7 @@ impl Words {
                 .map_err(|e| format!("--ca {}: {}", path.display(), logq::source::strerror(&e)))
         };
         let authorities = self.ca.as_ref().map(read).transpose()?;
-        Ok(Some(Trust { is_blind: self.no_verify, authorities, is_fresh: self.no_resume }))
+        Ok(Some(Trust { is_blind: self.no_verify, authorities, is_fresh: self.no_resume, http2: self.http2 }))
     }
 }
 
