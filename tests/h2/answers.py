@@ -204,6 +204,14 @@ def trailers_of_an_answer(bed):
 
 
 @case
+def trailers_of_a_request(bed):
+    with connection(bed) as c:
+        at = c.ask(h2.request("/told", "POST", more=[("te", "trailers")]), b"hello", [("x-end", "1")])
+        c.wait(lambda: c.streams[at].end, 5)
+        return "" if bytes(c.streams[at].body).lower() == b"x-end: 1\n" else f"{c.streams[at]} {bytes(c.streams[at].body)!r}"
+
+
+@case
 def early_hints(bed):
     with connection(bed, {h2.ENABLE_PUSH: 0}) as c:
         own = c.get("/early")
@@ -244,6 +252,51 @@ def goaway_of_the_client_lets_streams_end(bed):
         c.wait(lambda: all(c.streams[at].end for at in asked), 5)
         wrong = [str(c.streams[at]) for at in asked if not c.streams[at].whole()]
         return f"{wrong} {c.how()}" if wrong else ""
+
+
+@case
+def frames_in_flight_on_a_stream_that_the_server_reset(bed):
+    """What was on its way when the server gave a stream up is nobody's fault: many requests may have passed meanwhile."""
+    with connection(bed) as c:
+        at = c.ask(h2.request("/count", "POST", more=[("content-length", "5")]), b"hello!", ends=False)
+        c.wait(lambda: c.streams[at].end, 5)
+        for _ in range(40):
+            c.get("/hit/100")
+        c.send(b"".join(h2.frame(h2.DATA, 0, at, b"x" * 30) for _ in range(150)))
+        own = c.get("/hit/100")
+        return "" if own.whole() else f"{c.streams[at]}, then {own}, {c.how()}"
+
+
+@case
+def credit_that_comes_behind_the_end(bed):
+    """Clients with small windows send one for each answer, and it is late."""
+    with connection(bed, keep=False) as c:
+        for n in range(1500):
+            own = c.get("/hit/1000")
+            if not own.whole():
+                return f"request {n}: {own}, {c.how()}"
+            c.send(h2.window_update(c.next - 2, 30_000))
+        return "" if c.ping() else c.how()
+
+
+@case
+def credit_with_each_request(bed):
+    with connection(bed, keep=False) as c:
+        for n in range(1500):
+            at = c.stream()
+            c.send(h2.headers(at, hpack.block(h2.request("/hit/1000", "HEAD"))) + h2.window_update(at, 1 << 20))
+            c.wait(lambda: c.streams[at].end, 5)
+            if not c.streams[at].whole():
+                return f"request {n}: {c.streams[at]}, {c.how()}"
+
+
+@case
+def an_answer_does_not_wait_for_the_body(bed):
+    cached(bed, 100)
+    with connection(bed) as c:
+        own = c.streams[c.ask(h2.request("/hit/100"), ends=False)]
+        c.wait(lambda: own.length == 100, 2)
+        return "" if own.status == 200 and own.length == 100 else str(own)
 
 
 def rivals(bed, first, second, size=200_000):
