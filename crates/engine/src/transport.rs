@@ -135,6 +135,11 @@ pub trait Transport {
         Poll::Pending
     }
 
+    /// Whether the request's body has to be read to its end before the answer: nothing tells one request's bytes from another's else.
+    fn reads_all(&self) -> bool {
+        true
+    }
+
     /// What is left of the request's body.
     fn body_state(&self) -> BodyState;
 

@@ -102,7 +102,7 @@ impl Req {
     }
 
     /// Reads what is left of the body and throws it away, so that the connection can go on; gives up on a body that is
-    /// broken or too long.
+    /// broken or too long, and, where the connection can go on without it, on what hasn't come.
     pub async fn discard_body(&mut self, transport: &mut dyn Transport) {
         use crate::transport::BodyState;
         const MAX: usize = 1 << 20;
@@ -121,10 +121,14 @@ impl Req {
         while transport.body_state() == BodyState::Unread {
             let piece = poll_fn(|cx| {
                 let _ = transport.poll_flush(cx, 0);
-                transport.poll_body(cx)
+                match transport.poll_body(cx) {
+                    Poll::Pending if !transport.reads_all() => Poll::Ready(Err(BodyError::GivenUp)),
+                    piece => piece,
+                }
             })
             .await;
             match piece {
+                Err(BodyError::GivenUp) => break,
                 Ok(Some(piece)) if seen + piece.len() <= MAX => seen += piece.len(),
                 Ok(None) => break,
                 Ok(Some(_)) => {

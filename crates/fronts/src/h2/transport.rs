@@ -266,6 +266,10 @@ impl Transport for H2 {
         self.poll_peer_closed(cx)
     }
 
+    fn reads_all(&self) -> bool {
+        false
+    }
+
     fn body_state(&self) -> BodyState {
         self.with(|_, stream| stream.upload.state())
     }

@@ -436,6 +436,10 @@ impl Transport for H3 {
         Poll::Ready(())
     }
 
+    fn reads_all(&self) -> bool {
+        false
+    }
+
     fn body_state(&self) -> BodyState {
         match self.body {
             Body::None => BodyState::None,
