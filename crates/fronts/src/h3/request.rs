@@ -43,10 +43,16 @@ pub(super) fn begin(link: &Rc<Link>, send: SendStream, recv: RecvStream) {
         if let Err(none) = serve(&mut h3).await {
             end_without_request(&mut h3, &none);
         }
-        if h3.was_reset() {
+        // A connection that is lost takes all its requests with it: nobody has taken them back.
+        if h3.was_reset() && h3.link.conn.close_reason().is_none() {
             h3.link.note_reset();
         }
         h3.end_input();
+        // What was sent isn't there yet, and is lost if the connection ends as idle.
+        let limit = h3.link.sess.timeouts.get().send;
+        if let Some(delivery) = h3.into_delivery() {
+            let _ = rt::timeout(limit, delivery).await;
+        }
     });
 }
 

@@ -128,6 +128,11 @@ impl H3 {
         matches!(self.body, Body::Failed(_))
     }
 
+    /// Ready when the client has all of a response that was sent whole, or wants no more of it.
+    pub(super) fn into_delivery(self) -> Option<impl Future> {
+        (self.response.state == State::Whole && self.is_finished).then(|| self.send.stopped())
+    }
+
     /// Nothing is served on this stream.
     pub(super) fn refuse(&mut self, code: Code) {
         self.stops = Some(code);

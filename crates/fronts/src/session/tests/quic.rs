@@ -4,6 +4,7 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http3::control::{Event, Reader as ControlReader};
@@ -367,6 +368,58 @@ fn who_stays_idle_too_long_is_told_so() {
         assert_eq!(client.end().await, code(Code::NoError));
     });
     assert_eq!(main.sc_rx_close_idle.get(), 1);
+}
+
+/// A way to a server which, while it is cut, loses what the server says.
+struct Relay {
+    address: std::net::SocketAddr,
+    is_cut: Arc<AtomicBool>,
+}
+
+impl Relay {
+    fn to(server: std::net::SocketAddr) -> Self {
+        let (outer, inner) = [0; 2].map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).into();
+        inner.connect(server).unwrap();
+        let relay = Relay { address: outer.local_addr().unwrap(), is_cut: Arc::default() };
+        let (from_client, to_server) = (outer.try_clone().unwrap(), inner.try_clone().unwrap());
+        let (client, has_client) = std::sync::mpsc::channel();
+        // Both threads end with the process.
+        std::thread::spawn(move || {
+            let mut datagram = [0; 1 << 16];
+            while let Ok((len, sender)) = from_client.recv_from(&mut datagram) {
+                let _ = (client.send(sender), to_server.send(&datagram[..len]));
+            }
+        });
+        let is_cut = relay.is_cut.clone();
+        std::thread::spawn(move || {
+            let (mut datagram, client) = ([0; 1 << 16], has_client.recv().unwrap());
+            while let Ok(len) = inner.recv(&mut datagram) {
+                if !is_cut.load(Ordering::Relaxed) {
+                    let _ = outer.send_to(&datagram[..len], client);
+                }
+            }
+        });
+        relay
+    }
+}
+
+#[test]
+fn what_was_sent_is_waited_for_until_it_is_there() {
+    session(&[("timeout_idle", "0.05")], |mut served| async move {
+        let (relay, direct) = (Relay::to(served.address), served.address);
+        served.address = relay.address;
+        let client = served.connect().await;
+        relay.is_cut.store(true, Ordering::Relaxed);
+        let mut answer = client.send(&get("/1")).await;
+        // One that begins later ends as idle meanwhile.
+        served.address = direct;
+        let other = served.connect().await;
+        assert_eq!(other.ask(&get("/2")).await.0, 200);
+        assert_eq!(other.end().await, code(Code::NoError));
+        relay.is_cut.store(false, Ordering::Relaxed);
+        assert_eq!(read(&answer.read_to_end(1 << 16).await.unwrap()).0, 200);
+        assert_eq!(client.end().await, code(Code::NoError));
+    });
 }
 
 #[test]
