@@ -60,7 +60,9 @@ impl Listener {
     /// Binds the same address anew, so that nobody can connect while no worker is wanted: what waits is refused.
     /// On failure there are no sockets, and the next start tries again.
     pub fn reopen(&mut self, jail: &Jail) -> io::Result<()> {
-        let members = std::mem::take(&mut self.sockets).len().max(1);
+        let bound = std::mem::take(&mut self.sockets).len();
+        // QUIC's are two sets, of a worker and its successor.
+        let members = if self.transport.is_quic { bound / 2 } else { bound }.max(1);
         self.sockets = jail.privileged(|| match &self.address {
             Name::Inet(address) => bind_group(*address, members, self.transport),
             Name::Unix(path) => bind_path(path, self.permissions).map(|socket| vec![socket]),

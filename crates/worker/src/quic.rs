@@ -153,6 +153,8 @@ async fn accept(
     }
     // Who comes from now on is the next worker's.
     endpoint.set_server_config(None);
+    // What came before, in whose name ever, says nothing of this drain.
+    settings.is_superseded.store(false, Ordering::Relaxed);
     group.drain();
     while rt::timeout(LOOK, endpoint.wait_idle()).await.is_err() {
         if settings.is_superseded.load(Ordering::Relaxed) {
