@@ -351,7 +351,7 @@ impl Req {
                 Poll::Ready(Ok(())) | Poll::Pending if self.gives_up => {
                     self.poll_peer_closed(cx, transport).map(|()| Err(DeliveryFailure::GONE))
                 }
-                Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+                Poll::Ready(Ok(())) | Poll::Pending => transport.poll_reset(cx).map(|()| Err(DeliveryFailure::GONE)),
             }
         })
         .await

@@ -107,6 +107,8 @@ async fn busy(job: Job, (): ()) -> ((), ()) {
 async fn serve(mux: Rc<Mux>, place: usize, req: &mut Req, refusal: Option<Refusal>) {
     let mut h2 = H2::new(mux.clone(), place);
     match refusal {
+        // The client has taken it back already: nothing is fetched for it.
+        _ if h2.is_gone() => {}
         None => answer(&mut h2, req).await,
         Some(Refusal::SeveralHosts) => req.refuse_head(&mut h2, 400, "Multiple Host: headers"),
         Some(Refusal::Connect) => req.refuse_head(&mut h2, 405, "CONNECT is not served"),

@@ -217,7 +217,8 @@ impl Serving {
 
     /// Does what the client's bytes mean.
     fn act(&mut self, state: &mut State, step: Step, input: &[u8], now: Mono, jobs: &mut Vec<Job>) {
-        self.was_active |= !matches!(step.event, Event::None);
+        // Who asks for nothing is idle, whatever else is said.
+        self.was_active |= matches!(step.event, Event::Head { .. } | Event::Trailers { .. } | Event::Data { .. });
         match step.event {
             Event::None | Event::SettingsAck | Event::PingAck(_) => {}
             Event::Head { stream, end, section } => {

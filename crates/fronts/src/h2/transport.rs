@@ -49,6 +49,11 @@ impl H2 {
         self.with(|_, stream| stream.download.is_begun)
     }
 
+    /// Whether nobody wants an answer any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.with(|_, stream| stream.gone.is_some())
+    }
+
     /// The request is over: what isn't complete is reset.
     pub(super) fn settle(&mut self) {
         let place = self.place;
