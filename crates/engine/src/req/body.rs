@@ -104,6 +104,12 @@ impl Req {
     /// Reads what is left of the body and throws it away, so that the connection can go on; gives up on a body that is
     /// broken or too long, and, where the connection can go on without it, on what hasn't come.
     pub async fn discard_body(&mut self, transport: &mut dyn Transport) {
+        let waits = transport.reads_all();
+        self.read_away(transport, waits).await;
+    }
+
+    /// As [`Req::discard_body`]; whether what hasn't come is waited for is the caller's to say.
+    pub(super) async fn read_away(&mut self, transport: &mut dyn Transport, waits: bool) {
         use crate::transport::BodyState;
         const MAX: usize = 1 << 20;
         if self.close.is_some() {
@@ -122,7 +128,7 @@ impl Req {
             let piece = poll_fn(|cx| {
                 let _ = transport.poll_flush(cx, 0);
                 match transport.poll_body(cx) {
-                    Poll::Pending if !transport.reads_all() => Poll::Ready(Err(BodyError::GivenUp)),
+                    Poll::Pending if !waits => Poll::Ready(Err(BodyError::GivenUp)),
                     piece => piece,
                 }
             })

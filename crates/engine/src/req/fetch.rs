@@ -27,8 +27,8 @@ impl Req {
         }
         self.mark("Fetch");
         if lends && self.body.is_unread() && arrived.is_some() {
-            // The fetch went without it.
-            self.discard_body(transport).await;
+            // The fetch went without it. Its client was made to wait already, and goes on sending.
+            self.read_away(transport, true).await;
         }
         match arrived {
             Some(Ok(())) => Step::Deliver(obj),
