@@ -6,7 +6,7 @@ use std::rc::Rc;
 use cache::{Busy, ObjRef, Reuse};
 use message::head::StoredHead;
 use message::hop::{self, Filter};
-use message::{Codings, HeadLimits, names};
+use message::{Codings, HeadLimits, Version, names};
 use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 use vrt::Privates;
@@ -70,7 +70,9 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
     // A page's fragments have nothing to say to its client before the page has.
     let hears = mode != Mode::Background && params.http_interim && !req.esi.is_fragment();
     req.interims = hears.then(Interims::default);
-    req.trailers = (mode != Mode::Background && !req.esi.is_fragment()).then(Trailers::default);
+    // From HTTP/2 on every client reads them.
+    let reads_trailers = req.head.version() > Version::HTTP11 || hop::takes_trailers(&req.head);
+    req.trailers = (mode != Mode::Background && !req.esi.is_fragment() && reads_trailers).then(Trailers::default);
     let [head, original, beresp] = pool::heads(limits);
     let mut bereq = Bereq {
         sess: req.sess.clone(),

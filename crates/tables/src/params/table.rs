@@ -249,7 +249,7 @@ params! {
         "How many bytes of an HTTP/3 connection's responses may be on their way, unconfirmed.";
     h3_stream_window: Bytes = "128k" ["bytes" min "16k" max "1G"] { Own }
         "How many bytes of a request's body a client of HTTP/3 may send before they are read.";
-    h3_window: Bytes = "512k" ["bytes" min "64k" max "1G"] { Own }
+    h3_window: Bytes = "0.50M" ["bytes" min "64k" max "1G"] { Own }
         "The same for all requests of a connection together.";
     http1_iovs: Count = "64" ["struct iovec (=16 bytes)" min "5" max "1024"] { Wizard NoEffect }
         "No effect here: gathered writes size themselves.";

@@ -78,7 +78,7 @@ acme = { name = "a.example" "b.example" mail = "x@a.example" }
     assert_eq!(overrides.versions, Some(Versions { tls12: true, tls13: false }));
     assert_eq!(
         (overrides.ciphers, overrides.groups, overrides.alpn),
-        (Some(vec![0, 1, 4, 5]), Some(vec![0, 1]), Some(vec![0]))
+        (Some(vec![0, 1, 4, 5]), Some(vec![0, 1]), Some(vec![1, 0]))
     );
 }
 
