@@ -148,7 +148,9 @@ impl Manager {
                     }
                 }
             };
-            let reply = reply.limited(self.params.cli_limit);
+            // Half of a JSON text is of no use to anybody.
+            let is_json = request.as_ref().is_ok_and(cli::Request::wants_json);
+            let reply = if is_json { reply } else { reply.limited(self.params.cli_limit) };
             self.log_reply(at, &reply);
             let session = &mut self.sessions[at];
             // Who isn't authenticated yet may make no mistake.

@@ -148,7 +148,7 @@ params! {
     cc_warnings: Text = "-Wall -Werror" [""] { MustReload BuildOptions NoEffect }
         "No effect here: VCL is not compiled through C.";
     cli_limit: Bytes = "48k" ["bytes" min "128b" max "99999999b"] {}
-        "The largest CLI reply. A longer one is cut and has status 201 instead of 200.";
+        "The largest CLI reply. A longer one is cut and has status 201 instead of 200; one in JSON (-j) is not cut.";
     cli_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
         "How long the manager waits for the worker's answer on the CLI before it takes it for dead.";
     clock_skew: Count = "10" ["seconds" min "0"] {}
