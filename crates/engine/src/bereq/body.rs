@@ -319,7 +319,10 @@ impl Bereq {
     async fn has_room(&mut self, link: &mut OriginExchange) -> bool {
         poll_fn(|cx| {
             // Who reads on hears of an upload that broke.
-            while link.poll_upload(&mut self.beresp, cx).is_ready() && link.upload.is_some() {}
+            if link.poll_upload(&mut self.beresp, cx).is_ready() && link.upload.is_some() {
+                // A piece a turn: others have this thread, too.
+                cx.waker().wake_by_ref();
+            }
             self.busy().poll_room(cx)
         })
         .await
