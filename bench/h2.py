@@ -117,6 +117,8 @@ class H2Hitch(Sealed, Hitch):
 
 
 class H2Ours(Sealed, TlsOurs):
+    speaks = "h2,http/1.1"
+
     def argv(self):
         return [*super().argv(), *FEATURE]
 

@@ -228,9 +228,11 @@ quiet = on
 
 
 class TlsOurs(OverTls, Ours):
+    speaks = "http/1.1"
+
     def argv(self):
         d = self.dir
-        (d / "tls.conf").write_text(f'frontend = "[127.0.0.1]:{self.port}"\npem-file = "{self.certificate.pem}"\n')
+        (d / "tls.conf").write_text(f'frontend = "[127.0.0.1]:{self.port}"\npem-file = "{self.certificate.pem}"\nalpn-protos = "{self.speaks}"\n')
         sealed = f"""backend t {{ .host = "127.0.0.1"; .port = "{self.tls_origin}"; .host_header = "{HOST}"; .ssl = 1; .ssl_verify_peer = 0; }}
 sub vcl_recv {{ if (req.url ~ "^/n/") {{ set req.backend_hint = t; }} }}"""
         (d / "site.vcl").write_text(f"""vcl 4.1; backend default {{ .host = "127.0.0.1"; .port = "{self.origin}"; }}

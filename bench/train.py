@@ -29,9 +29,9 @@ LOADS = [
     ("/n/1024/1", ["-d", "4"]), ("/c/1024/x", ["-N", "100000000", "-d", "4"]),
 ]
 
-
-# Of bench/tls.py: the same over TLS.
+# Of bench/tls.py: the same over TLS; of bench/h2.py: over HTTP/2, in clear and over TLS.
 OVER_TLS = ["hit-1k", "hit-100k", "full-1.3", "resumed-1.3", "resumed-1.2", "pass-tls"]
+OVER_H2 = ["hit-1x64", "hit-16x64", "hit-100k-16x16", "pass-1x64", "pass-16x64"]
 # The same from a disk: bytes of an object, how many, connections.
 FROM_DISK = [(4096, 20_000, 64), (1 << 20, 200, 16)]
 
@@ -78,8 +78,9 @@ def serve(program):
             heavy.stop()
 
 
-def serve_over_tls(program):
-    subprocess.run([ROOT / "bench/tls.py", "--servers", "ours", "--ours", program, "--rounds", "1", "--seconds", "3", "--cases", ",".join(OVER_TLS)],
+def serve_as(bench, cases, program):
+    """Cases of another bench."""
+    subprocess.run([ROOT / "bench" / bench, "--servers", "ours", "--ours", program, "--rounds", "1", "--seconds", "3", "--cases", ",".join(cases)],
                    stdout=subprocess.DEVNULL, check=True)
 
 
@@ -111,7 +112,8 @@ def main():
     os.umask(0)
     counts.chmod(0o777)
     serve(program)
-    serve_over_tls(program)
+    serve_as("tls.py", OVER_TLS, program)
+    serve_as("h2.py", OVER_H2, program)
     serve_from_disk(program)
     # Everything else there is, once: so that no path that sites use counts as never taken.
     subprocess.run([ROOT / "tests/run_vtc", "--varnishd", program], stdout=subprocess.DEVNULL)
