@@ -3,7 +3,7 @@
 """HTTP/3 towards clients, as the whole program has it: what https says of it, requests, moves between addresses, losses, certificates, and what
 becomes of connections when the worker dies or another program takes over.
 
-What needs a client is left out where Python has no aioquic (PYTHON may name one that has: `pip install aioquic==1.2.0` or later).
+aioquic is the client: scripts/need-aioquic installs it where Python has none. Where that can't be, what needs a client is left out, and named.
 """
 import asyncio
 import hashlib
@@ -24,10 +24,11 @@ from bed.daemon import Varnishd, workdir
 from bed.origin import Origin, head
 from bed.report import Report, options, until
 
-try:
+from bed import aioquic
+
+NO_CLIENT = aioquic.missing()
+if not NO_CLIENT:
     import client
-except ImportError:
-    client = None
 
 LARGE = random.Random(3).randbytes(2 << 20)
 VCL = """vcl 4.1;
@@ -253,8 +254,6 @@ async def died(report, bed):
 
 def main():
     o, report = options(__doc__), Report("h3")
-    if o.full and client is None and "PYTHON" in os.environ:
-        return subprocess.run([os.environ["PYTHON"], *sys.argv], check=False).returncode
     files = workdir()
     try:
         authority = Authority(files / "ca")
@@ -262,8 +261,9 @@ def main():
         refused(report, o)
         with Origin(serve) as origin, Bed(o, leaf, origin, ["-p", "timeout_idle=20"]) as bed:
             announced(report, bed)
-            if client is None:
-                report.note("no aioquic here: what needs a client is left out")
+            if NO_CLIENT:
+                names = "requests, validated, limited, lossy, replaced, upgraded, upgraded_twice, died"
+                report.note(f"LEFT OUT, as there is no aioquic ({NO_CLIENT}): {names}")
                 return report.close()
             for case in (lambda: requests(report, bed), lambda: validated(report, bed), lambda: limited(report, bed), lambda: lossy(report, bed, o.seed), lambda: replaced(report, bed, authority),
                          lambda: upgraded(report, bed), lambda: upgraded_twice(report, bed), lambda: died(report, bed)):
