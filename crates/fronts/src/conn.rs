@@ -53,11 +53,10 @@ impl Conn {
 
     /// Reads up to `bytes`, or more if there is room already, to the end of the input; 0 is the end of the stream.
     pub(crate) fn poll_more(&mut self, cx: &mut Context<'_>, bytes: usize) -> Poll<io::Result<usize>> {
-        let stream = self.stream.as_ref().expect(AFTER_PIPE);
+        let stream = self.stream.as_mut().expect(AFTER_PIPE);
         self.input.reserve(bytes);
         loop {
-            match stream.try_read_buf(&mut self.input) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => ready!(stream.poll_readable(cx))?,
+            match ready!(stream.poll_read_buf(cx, &mut self.input)) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => return Poll::Ready(read),
             }
