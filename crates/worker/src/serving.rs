@@ -40,15 +40,15 @@ pub fn adopt(start: &WorkerStart) -> Result<Vec<Socket>, String> {
         let Listener { name, address, transport, is_uds, .. } = listener;
         let info = infos.entry(format!("{name} {address}")).or_insert_with(|| {
             let endpoint = if *is_uds { address.clone() } else { address.replace(' ', ":") };
-            let other = at_the_same_port(listener, &start.listeners);
+            let beside = Beside { listener, all: &start.listeners };
             Arc::new(ListenerInfo {
                 name: name.clone(),
                 transport: transport_word(*transport),
                 has_proxy_header: transport.has_proxy_header,
                 is_tls: transport.is_tls,
                 is_quic: transport.is_quic,
-                frontend: other.filter(|_| transport.is_quic).map_or(name, |other| &other.name).clone(),
-                h3_port: other.filter(|other| other.transport.is_quic).and_then(port),
+                frontend: beside.https().map_or(name, |other| &other.name).clone(),
+                h3_port: beside.quic().and_then(port),
                 endpoint,
                 is_unix: *is_uds,
             })
@@ -59,14 +59,57 @@ pub fn adopt(start: &WorkerStart) -> Result<Vec<Socket>, String> {
     Ok(sockets)
 }
 
-/// The listener for QUIC beside one for TLS, or that for TLS beside one for QUIC: who speaks HTTP/3 comes to the same name and port.
-fn at_the_same_port<'l>(listener: &Listener, all: &'l [Listener]) -> Option<&'l Listener> {
-    let is_candidate =
-        |other: &&Listener| other.transport.is_tls && other.transport.is_quic != listener.transport.is_quic;
-    let is_there = |other: &&Listener| port(other).is_some() && port(other) == port(listener);
-    let mut others = all.iter().filter(|_| listener.transport.is_tls).filter(is_candidate).filter(is_there);
-    let same_address = others.clone().find(|other| other.address == listener.address);
-    same_address.or_else(|| others.next())
+/// A listener, and those at the same port that the same clients come to: who speaks HTTP/3 comes to the same name and port as over TCP.
+/// What is behind a PROXY header isn't what clients come to.
+struct Beside<'l> {
+    listener: &'l Listener,
+    all: &'l [Listener],
+}
+
+impl<'l> Beside<'l> {
+    /// One for QUIC, which gets all that this one for TLS gets.
+    fn quic(&self) -> Option<&'l Listener> {
+        let others = self.at_this_port(false)?;
+        best(others, |other| covers(&other.address, &self.listener.address))
+    }
+
+    /// One for TLS, whose certificates this one for QUIC shows: first one that gets all that this one gets.
+    fn https(&self) -> Option<&'l Listener> {
+        let others = self.at_this_port(true)?;
+        let wider = best(others.clone(), |other| covers(&other.address, &self.listener.address));
+        wider.or_else(|| best(others, |other| covers(&self.listener.address, &other.address)))
+    }
+
+    /// Those of the other kind, if this one is for QUIC or isn't, as `is_quic` says; nothing if it is otherwise.
+    fn at_this_port(&self, is_quic: bool) -> Option<impl Iterator<Item = &'l Listener> + Clone + use<'l>> {
+        let faces_clients = |listener: &Listener| listener.transport.is_tls && !listener.transport.has_proxy_header;
+        let here = port(self.listener).filter(|_| faces_clients(self.listener))?;
+        let candidates = self.all.iter().filter(move |other| faces_clients(other) && port(other) == Some(here));
+        (is_quic == self.listener.transport.is_quic)
+            .then(|| candidates.filter(move |other| other.transport.is_quic != is_quic))
+    }
+}
+
+/// The first that fits and names an address, else the first that fits.
+fn best<'l>(
+    others: impl Iterator<Item = &'l Listener> + Clone,
+    fits: impl Fn(&Listener) -> bool,
+) -> Option<&'l Listener> {
+    let is_wildcard = |other: &&Listener| host(&other.address).is_some_and(|ip| ip.is_unspecified());
+    let mut fitting = others.filter(|other| fits(other));
+    fitting.clone().find(|other| !is_wildcard(other)).or_else(|| fitting.next())
+}
+
+/// Whether all that comes to the second address comes to the first. Sockets of IPv6 get nothing of IPv4.
+fn covers(wide: &str, narrow: &str) -> bool {
+    match (host(wide), host(narrow)) {
+        (Some(wide), Some(narrow)) => wide == narrow || wide.is_unspecified() && wide.is_ipv4() == narrow.is_ipv4(),
+        _ => false,
+    }
+}
+
+fn host(address: &str) -> Option<IpAddr> {
+    address.rsplit_once(' ')?.0.parse().ok()
 }
 
 fn port(listener: &Listener) -> Option<u16> {
@@ -303,6 +346,48 @@ fn network_of(ip: IpAddr, v4_bits: u32, v6_bits: u32) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn listener(name: &str, address: &str, is_quic: bool, has_proxy_header: bool) -> Listener {
+        let transport = Transport { has_proxy_header, is_tls: true, is_quic };
+        Listener { name: name.into(), fd: 0, address: address.into(), is_uds: false, transport }
+    }
+
+    /// What https says of HTTP/3 is true for all its clients; QUIC shows the certificates of the https that they come from.
+    #[test]
+    fn https_and_quic_belong_together_by_address_and_port() {
+        let check = |https: &str, quic: &str, is_told: bool, has_certificates: bool| {
+            let all = [listener("t", https, false, false), listener("q", quic, true, false)];
+            let [tls, quic] = [0, 1].map(|n| Beside { listener: &all[n], all: &all });
+            assert_eq!((tls.quic().is_some(), tls.https().is_some()), (is_told, false), "{all:?}");
+            assert_eq!((quic.https().is_some(), quic.quic().is_some()), (has_certificates, false), "{all:?}");
+        };
+        check("10.0.0.1 443", "10.0.0.1 443", true, true);
+        check("10.0.0.1 443", "10.0.0.1 444", false, false);
+        check("10.0.0.1 443", "10.0.0.2 443", false, false);
+        check("10.0.0.1 443", "0.0.0.0 443", true, true);
+        check("0.0.0.0 443", "10.0.0.1 443", false, true);
+        check("0.0.0.0 443", "0.0.0.0 443", true, true);
+        check(":: 443", "10.0.0.1 443", false, false);
+        check("10.0.0.1 443", ":: 443", false, false);
+        check("2001:db8::1 443", ":: 443", true, true);
+    }
+
+    #[test]
+    fn who_is_behind_a_proxy_has_nothing_beside_it() {
+        let all = [listener("t", "10.0.0.1 443", false, true), listener("q", "10.0.0.1 443", true, false)];
+        assert!(Beside { listener: &all[0], all: &all }.quic().is_none());
+        assert!(Beside { listener: &all[1], all: &all }.https().is_none());
+    }
+
+    #[test]
+    fn one_of_the_same_address_comes_first() {
+        let all = [
+            listener("any", "0.0.0.0 443", false, false),
+            listener("own", "10.0.0.1 443", false, false),
+            listener("q", "10.0.0.1 443", true, false),
+        ];
+        assert_eq!(Beside { listener: &all[2], all: &all }.https().map(|other| &*other.name), Some("own"));
+    }
 
     #[test]
     fn networks_keep_their_first_bits() {
