@@ -143,9 +143,11 @@ impl Quic {
         Quic { secret, life: 0, set: 0, former: None }
     }
 
-    /// For the next worker, beside the present one or after it.
-    pub fn begin_worker(&mut self, is_beside: bool) {
-        self.former = is_beside.then_some(self.life);
+    /// For the next worker, beside the present one or after it. One that died may have left another that `is_leaving` still, with
+    /// connections on the other set: they stay its own.
+    pub fn begin_worker(&mut self, is_beside: bool, is_leaving: bool) {
+        let former = if is_beside { Some(self.life) } else { self.former };
+        self.former = former.filter(|_| is_beside || is_leaving);
         self.set ^= u8::from(is_beside);
         self.life = self.life.wrapping_add(1);
     }
@@ -605,6 +607,21 @@ mod tests {
             trusted: true,
             params,
         }
+    }
+
+    #[test]
+    fn who_leaves_keeps_its_connections_whatever_becomes_of_its_successor() {
+        let mut quic = Quic::new([0; 32]);
+        let mut check = |is_beside, is_leaving, want: (u16, u8, Option<u16>)| {
+            quic.begin_worker(is_beside, is_leaving);
+            assert_eq!((quic.life, quic.set, quic.former), want);
+        };
+        check(false, false, (1, 0, None));
+        check(true, true, (2, 1, Some(1)));
+        // It died beside the one that leaves, and again when that was gone.
+        check(false, true, (3, 1, Some(1)));
+        check(false, false, (4, 1, None));
+        check(true, true, (5, 0, Some(4)));
     }
 
     #[test]

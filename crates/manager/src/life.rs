@@ -132,7 +132,7 @@ impl Manager {
         let certificates = self.certificates_for_worker()?;
         let held_numbers = held.iter().map(AsRawFd::as_raw_fd).collect();
         if let Some(quic) = &mut self.quic {
-            quic.begin_worker(ends.former.is_some());
+            quic.begin_worker(self.upgrade.is_taking_over, !self.upgrade.leaving.is_empty());
         }
         let start = handover::gather(
             self,
