@@ -5,6 +5,7 @@
 //! for its requests before the session is over. A request that breaks the protocol for all of them ends the connection there.
 
 mod control;
+mod limits;
 mod link;
 mod open;
 mod request;
@@ -42,16 +43,18 @@ pub fn half_open() -> u32 {
     crate::handshake::InProgress::count()
 }
 
-/// Serves one connection to its end.
-pub async fn serve(
+/// Serves one connection to its end. `admit` is asked once its address is known to be its own, and gives it its place in the counts,
+/// which it keeps as long; nothing: there are too many.
+pub async fn serve<S>(
     engine: Arc<Engine>,
     listener: Arc<ListenerInfo>,
     group: Rc<Group>,
     seat: Seat,
-    client: Incoming,
-    config: Arc<ServerConfig>,
+    (client, config): (Incoming, Arc<ServerConfig>),
+    admit: impl FnOnce() -> Option<S>,
 ) {
-    let Some(link) = open::shake_hands(&engine, &listener, &group, seat, (client, config)).await else { return };
+    let opened = open::shake_hands(&engine, &listener, &group, seat, (client, config), admit).await;
+    let Some((link, _place)) = opened else { return };
     engine.main.h3_sess.inc();
     group.add(&link);
     let close = live(&link).await;

@@ -27,6 +27,6 @@ mod settings;
 pub use conn::{Config, Connection, Event, Grant, OpenError, Scratch, Step};
 pub use error::{Abuse, ErrorCode, Fault, StreamFault};
 pub use frame::{FrameHeader, Kind, PREFACE};
-pub use limits::Limits;
+pub use limits::{Limits, Meter};
 pub use priority::Priority;
 pub use settings::{DEFAULT_WINDOW, MAX_WINDOW, Settings};

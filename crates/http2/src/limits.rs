@@ -63,21 +63,26 @@ impl Default for Limits {
 
 /// Counts events in a sliding window: what was counted leaks away at the limit's rate.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Meter {
+pub struct Meter {
     spent: f32,
     at: f32,
 }
 
 impl Meter {
     /// Counts one; whether it is one too many. `now`: seconds since the connection began.
-    pub(crate) fn count(&mut self, now: f32, limit: u32, period: u32) -> bool {
+    pub fn count(&mut self, now: f32, limit: u32, period: u32) -> bool {
+        self.count_many(1, now, limit, period)
+    }
+
+    /// Counts so many.
+    pub fn count_many(&mut self, count: u32, now: f32, limit: u32, period: u32) -> bool {
         let leaked = (now - self.at).max(0.0) * limit as f32 / period.max(1) as f32;
-        (self.spent, self.at) = ((self.spent - leaked).max(0.0) + 1.0, now);
+        (self.spent, self.at) = ((self.spent - leaked).max(0.0) + count as f32, now);
         limit > 0 && self.spent > limit as f32
     }
 
     /// There was a good reason for so many.
-    pub(crate) fn pay_back(&mut self, count: u32) {
+    pub fn pay_back(&mut self, count: u32) {
         self.spent = (self.spent - count as f32).max(0.0);
     }
 }

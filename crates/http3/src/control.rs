@@ -2,14 +2,13 @@
 //! The streams of a connection that carry no request (RFC 9114 6.2): the client's control stream, and QPACK's two, which have nothing
 //! to say as our table has no room. And what we say on our own control stream.
 
+use crate::abuse::Abuse;
 use crate::error::{Code, Error};
 use crate::frame::{Header, Kind};
 use crate::varint;
 
 /// The longest frame of a control stream that is read: what is longer has nothing for us.
 pub const MAX_FRAME_BYTES: usize = 1024;
-/// Frames of a control stream that change nothing: unknown ones, and priorities.
-const MAX_IDLE_FRAMES: u32 = 10_000;
 /// Settings that a peer may have: all there are, and some grease.
 const MAX_SETTINGS: usize = 32;
 
@@ -117,6 +116,22 @@ pub enum Event {
     },
     /// It takes no more of ours: pushes, which there are none of.
     GoAway,
+    /// It would take so many pushes.
+    MaxPushId,
+    /// A frame that we don't know.
+    Unknown,
+}
+
+impl Event {
+    /// What it is if there are many of them.
+    pub fn abuse(&self) -> Option<Abuse> {
+        match self {
+            Event::Settings(_) => None,
+            Event::Priority { .. } => Some(Abuse::Priority),
+            Event::GoAway | Event::MaxPushId => Some(Abuse::Control),
+            Event::Unknown => Some(Abuse::Ignored),
+        }
+    }
 }
 
 /// Reads a client's control stream.
@@ -124,7 +139,6 @@ pub enum Event {
 pub struct Reader {
     has_settings: bool,
     skip_left: u64,
-    idle_frames: u32,
     max_push_id: Option<u64>,
     last_goaway: Option<u64>,
 }
@@ -136,44 +150,22 @@ impl Reader {
     /// # Errors
     /// The connection has to end.
     pub fn next(&mut self, input: &[u8]) -> Result<(Option<Event>, usize), Error> {
-        let mut at = 0;
-        loop {
-            let skipped = self.skip_left.min((input.len() - at) as u64);
-            self.skip_left -= skipped;
-            at += skipped as usize;
-            let Some((header, header_bytes)) = Header::read(&input[at..]) else { return Ok((None, at)) };
-            self.check(header)?;
-            if header.kind == Kind::Other || header.kind == Kind::PriorityUpdate {
-                self.count_idle()?;
-            }
-            if header.kind == Kind::Other {
-                self.skip_left = header.len;
-                at += header_bytes;
-                continue;
-            }
-            if header.len > MAX_FRAME_BYTES as u64 {
-                return Err(Error::connection(Code::ExcessiveLoad, "Frame of control too long"));
-            }
-            let begin = at + header_bytes;
-            let end = begin + header.len as usize;
-            let Some(payload) = input.get(begin..end) else {
-                // It is counted once it is whole.
-                self.idle_frames -= u32::from(header.kind == Kind::PriorityUpdate);
-                return Ok((None, at));
-            };
-            at = end;
-            if let Some(event) = self.take(header.kind, payload)? {
-                return Ok((Some(event), at));
-            }
+        let skipped = self.skip_left.min(input.len() as u64);
+        self.skip_left -= skipped;
+        let at = skipped as usize;
+        let Some((header, header_bytes)) = Header::read(&input[at..]) else { return Ok((None, at)) };
+        self.check(header)?;
+        let begin = at + header_bytes;
+        if header.kind == Kind::Other {
+            self.skip_left = header.len;
+            return Ok((Some(Event::Unknown), begin));
         }
-    }
-
-    fn count_idle(&mut self) -> Result<(), Error> {
-        self.idle_frames += 1;
-        match self.idle_frames > MAX_IDLE_FRAMES {
-            true => Err(Error::connection(Code::ExcessiveLoad, "Too many frames of control")),
-            false => Ok(()),
+        if header.len > MAX_FRAME_BYTES as u64 {
+            return Err(Error::connection(Code::ExcessiveLoad, "Frame of control too long"));
         }
+        let end = begin + header.len as usize;
+        let Some(payload) = input.get(begin..end) else { return Ok((None, at)) };
+        self.take(header.kind, payload).map(|event| (Some(event), end))
     }
 
     /// Whether such a frame may come now.
@@ -194,10 +186,10 @@ impl Reader {
         }
     }
 
-    fn take(&mut self, kind: Kind, payload: &[u8]) -> Result<Option<Event>, Error> {
+    fn take(&mut self, kind: Kind, payload: &[u8]) -> Result<Event, Error> {
         if kind == Kind::Settings {
             self.has_settings = true;
-            return Settings::read(payload).map(|settings| Some(Event::Settings(settings)));
+            return Settings::read(payload).map(Event::Settings);
         }
         let Some((id, len)) = varint::read(payload) else {
             return Err(Error::connection(Code::Frame, "Frame of control cut short"));
@@ -211,31 +203,31 @@ impl Reader {
                     return Err(Error::connection(Code::Id, "GOAWAY takes back another"));
                 }
                 self.last_goaway = Some(id);
-                Ok(Some(Event::GoAway))
+                Ok(Event::GoAway)
             }
             Kind::MaxPushId => {
                 if self.max_push_id.is_some_and(|last| id < last) {
                     return Err(Error::connection(Code::Id, "MAX_PUSH_ID becomes smaller"));
                 }
                 self.max_push_id = Some(id);
-                Ok(None)
+                Ok(Event::MaxPushId)
             }
             Kind::PriorityUpdate if id % 4 != 0 => Err(Error::connection(Code::Id, "PRIORITY_UPDATE of no request")),
-            Kind::PriorityUpdate => Ok(Some(Event::Priority { stream: id, value: payload[len..].into() })),
+            Kind::PriorityUpdate => Ok(Event::Priority { stream: id, value: payload[len..].into() }),
             // Of a push that was never promised.
             _ => Err(Error::connection(Code::Id, "Frame of a push that isn't there")),
         }
     }
 }
 
-/// Checks what came on QPACK's encoder stream: our table has no room, so only that size may be set.
+/// Checks what came on QPACK's encoder stream: our table has no room, so only that size may be set. How many instructions there were.
 ///
 /// # Errors
 /// The connection has to end.
-pub fn check_encoder(input: &[u8]) -> Result<(), Error> {
+pub fn check_encoder(input: &[u8]) -> Result<u32, Error> {
     const CAPACITY_0: u8 = 0b0010_0000;
     match input.iter().all(|&byte| byte == CAPACITY_0) {
-        true => Ok(()),
+        true => Ok(input.len() as u32),
         false => Err(Error::connection(Code::EncoderStream, "Instruction for a table without room")),
     }
 }
@@ -248,11 +240,14 @@ pub struct DecoderStream {
 }
 
 impl DecoderStream {
+    /// How many instructions ended.
+    ///
     /// # Errors
     /// The connection has to end.
-    pub fn check(&mut self, input: &[u8]) -> Result<(), Error> {
+    pub fn check(&mut self, input: &[u8]) -> Result<u32, Error> {
         /// The longest integer, RFC 9204 4.1.1.
         const MAX_BYTES: u8 = 10;
+        let mut ended = 0;
         for &byte in input {
             let ends = match self.pending {
                 0 if byte >> 6 != 0b01 => {
@@ -263,8 +258,9 @@ impl DecoderStream {
                 _ => byte & 0x80 == 0,
             };
             self.pending = if ends { 0 } else { self.pending + 1 };
+            ended += u32::from(ends);
         }
-        Ok(())
+        Ok(ended)
     }
 }
 
@@ -318,9 +314,12 @@ mod tests {
         ];
         let settings = Settings { max_section_bytes: None, connect_protocol: true };
         let priority = Event::Priority { stream: 4, value: (*b"u=1").into() };
+        let events = vec![Event::Settings(settings), Event::Unknown, priority, Event::MaxPushId];
         for piece in [1, 7, 9000] {
-            assert_eq!(read(&input.concat(), piece), Ok(vec![Event::Settings(settings), priority.clone()]));
+            assert_eq!(read(&input.concat(), piece), Ok(events.clone()));
         }
+        let abuses: Vec<_> = events.iter().map(Event::abuse).collect();
+        assert_eq!(abuses, [None, Some(Abuse::Ignored), Some(Abuse::Priority), Some(Abuse::Control)]);
     }
 
     #[test]
@@ -349,18 +348,15 @@ mod tests {
         check(&[frame(4, &[0; 1025])], Code::ExcessiveLoad);
         let many: Vec<u8> = (64..64 + 33).flat_map(|id| [0x40, id, 0]).collect();
         check(&[frame(4, &many)], Code::ExcessiveLoad);
-        let mut frames = vec![settings()];
-        frames.extend((0..=MAX_IDLE_FRAMES).map(|_| frame(0x21, &[])));
-        check(&frames, Code::ExcessiveLoad);
     }
 
     #[test]
     fn qpacks_streams_have_nothing_to_say() {
-        assert_eq!(check_encoder(&[0x20, 0x20]), Ok(()));
+        assert_eq!(check_encoder(&[0x20, 0x20]), Ok(2));
         assert_eq!(check_encoder(&[0x21]).unwrap_err().code, Code::EncoderStream);
         assert_eq!(check_encoder(&[0xc1]).unwrap_err().code, Code::EncoderStream);
         let check = |input: &[u8]| DecoderStream::default().check(input).map_err(|error| error.code);
-        assert_eq!(check(&[0x44, 0x7f, 0x80, 0x01, 0x48]), Ok(()));
+        assert_eq!(check(&[0x44, 0x7f, 0x80, 0x01, 0x48]), Ok(3));
         assert_eq!(check(&[0x84]), Err(Code::DecoderStream));
         assert_eq!(check(&[0x01]), Err(Code::DecoderStream));
         assert_eq!(check(&[&[0x7f][..], &[0x80; 10]].concat()), Err(Code::DecoderStream));

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::abuse::Abuse;
+
 /// Error codes of HTTP/3 and QPACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
@@ -99,17 +101,19 @@ pub struct Error {
     pub scope: Scope,
     /// For the log.
     pub text: &'static str,
+    /// Which counted limit was reached.
+    pub abuse: Option<Abuse>,
 }
 
 impl Error {
     /// Of one stream.
     pub const fn stream(code: Code, text: &'static str) -> Self {
-        Error { code, scope: Scope::Stream, text }
+        Error { code, scope: Scope::Stream, text, abuse: None }
     }
 
     /// Of the connection.
     pub const fn connection(code: Code, text: &'static str) -> Self {
-        Error { code, scope: Scope::Connection, text }
+        Error { code, scope: Scope::Connection, text, abuse: None }
     }
 }
 

@@ -5,6 +5,7 @@
 //! A body is never copied: [`stream::Reader`] says which bytes of its input are data. What a peer makes us hold is a field section
 //! ([`Limits::section_bytes`]) and, on the control stream, a frame of at most [`control::MAX_FRAME_BYTES`].
 
+pub mod abuse;
 pub mod control;
 pub mod error;
 pub mod frame;
@@ -13,6 +14,7 @@ pub mod qpack;
 pub mod stream;
 pub mod varint;
 
+pub use abuse::Abuse;
 pub use error::{Code, Error, Scope};
 
 /// The application protocol's name in TLS.

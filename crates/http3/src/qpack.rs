@@ -36,7 +36,12 @@ pub fn decode(
     if input.int(8)? != 0 {
         return Err(NO_TABLE);
     }
-    // The base, which nothing refers to.
+    // The base, which nothing refers to; it would lie before the table's begin if it were less than what is needed of that, which
+    // is nothing (RFC 9204 4.5.1.2).
+    const IS_BELOW: u8 = 0x80;
+    if input.0.first().is_some_and(|first| first & IS_BELOW != 0) {
+        return Err(FAILED);
+    }
     input.int(7)?;
     let mut left = max_bytes;
     while let Some(&first) = input.0.first() {

@@ -11,9 +11,6 @@ use std::ops::Range;
 use crate::error::{Code, Error};
 use crate::frame::{Header, Kind};
 
-/// Frames without use that a message may have: unknown ones, and DATA of no bytes.
-const MAX_USELESS_FRAMES: u32 = 64;
-
 /// What comes next in the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -127,11 +124,13 @@ impl Reader {
         }
         if header.kind == Kind::Other || header.len == 0 {
             self.useless += 1;
-            if self.useless > MAX_USELESS_FRAMES {
-                return Err(Error::connection(Code::ExcessiveLoad, "Too many frames without use"));
-            }
         }
         Ok(())
+    }
+
+    /// How many frames without use came since it was asked last: unknown ones, and DATA of no bytes.
+    pub fn take_useless(&mut self) -> u32 {
+        std::mem::take(&mut self.useless)
     }
 
     /// The stream has ended, with so many bytes of input not done with.
@@ -234,11 +233,13 @@ mod tests {
 
     #[test]
     fn frames_without_use_are_counted() {
-        let mut message = vec![frame(1, b"a")];
-        message.extend((0..MAX_USELESS_FRAMES).map(|n| frame(if n % 2 == 0 { 0 } else { 0x21 }, b"")));
-        assert_eq!(read(&[&message.concat()]).1, Ok(()));
-        message.push(frame(0, b""));
-        assert_eq!(read(&[&message.concat()]).1.map_err(|error| error.code), Err(Code::ExcessiveLoad));
+        let message = [frame(1, b"a"), frame(0, b""), frame(0x21, b""), frame(0x21, b"abc"), frame(0, b"d")].concat();
+        let (mut reader, mut at) = (Reader::request(64), 0);
+        assert_eq!(reader.step(&message), Ok(Step::Fields(2..3)));
+        at += 3;
+        assert_eq!(reader.take_useless(), 0);
+        let Ok(Step::Data(range)) = reader.step(&message[at..]) else { panic!("there is data") };
+        assert_eq!((&message[at..][range], reader.take_useless(), reader.take_useless()), (&b"d"[..], 3, 0));
     }
 
     proptest::proptest! {

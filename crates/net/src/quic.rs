@@ -106,6 +106,41 @@ fn transport(limits: &Limits) -> TransportConfig {
     transport
 }
 
+/// Frames of a connection, since it began, that cost who sends them little.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frames {
+    /// PING, and what else asks for an answer at once.
+    pub pings: u64,
+    /// What speaks of paths and of connection ids, and our own challenges: one for each address that the client comes from.
+    pub paths: u64,
+    /// What changes windows, or asks for larger ones.
+    pub windows: u64,
+    /// STOP_SENDING and RESET_STREAM.
+    pub stops: u64,
+    /// Data, either way.
+    pub data: u64,
+}
+
+/// What came of them so far. What quinn itself bounds isn't here: how many ids and answers to challenges it keeps.
+pub fn frames(conn: &Connection) -> Frames {
+    let stats = conn.stats();
+    let (came, went) = (stats.frame_rx, stats.frame_tx);
+    Frames {
+        pings: came.ping + came.immediate_ack + came.ack_frequency,
+        paths: came.path_challenge + came.new_connection_id + came.retire_connection_id + went.path_challenge,
+        windows: came.max_data
+            + came.max_stream_data
+            + came.max_streams_bidi
+            + came.max_streams_uni
+            + came.data_blocked
+            + came.stream_data_blocked
+            + came.streams_blocked_bidi
+            + came.streams_blocked_uni,
+        stops: came.stop_sending + came.reset_stream,
+        data: came.stream + went.stream,
+    }
+}
+
 /// Makes connection ids: the first byte names the socket, the next two the worker, the rest is random.
 struct Ids(Seat);
 

@@ -176,6 +176,7 @@ fn welcome(
     let main = worker.engine.main;
     let params = worker.engine.params.load_full();
     settings.follow(&params);
+    // Who may be somebody else takes nobody's place.
     let is_known = client.remote_address_validated();
     if !is_known && client.may_retry() && h3::half_open() >= params.h3_retry_threshold {
         main.h3_retries.inc();
@@ -183,14 +184,18 @@ fn welcome(
         let _ = client.retry();
         return;
     }
-    let Some(slot) = ConnectionSlot::take(worker, info, Address::inet(client.remote_address())) else {
-        client.refuse();
-        return;
+    let peer = Address::inet(client.remote_address());
+    let slot = match is_known.then(|| ConnectionSlot::take(worker, info, peer)) {
+        None => None,
+        Some(Some(slot)) => Some(slot),
+        Some(None) => return client.refuse(),
     };
+    let worker = worker.clone();
     let (engine, info, group) = (worker.engine.clone(), info.clone(), group.clone());
     let config = settings.config.clone();
     rt::spawn(async move {
-        let _slot = slot;
-        h3::serve(engine, info, group, seat, client, config).await;
+        let listener = info.clone();
+        let admit = || slot.or_else(|| ConnectionSlot::take(&worker, &listener, peer));
+        h3::serve(engine, info, group, seat, (client, config), admit).await;
     });
 }

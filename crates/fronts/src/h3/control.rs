@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use http2::priority::Priority;
 use http3::control::{self, DecoderStream, Event, MAX_FRAME_BYTES, Reader, StreamKind, check_encoder};
-use http3::{Code, Error, varint};
+use http3::{Abuse, Code, Error, varint};
 use net::quic::{RecvStream, VarInt};
 
 use super::link::Link;
@@ -89,7 +89,7 @@ async fn read(link: &Link, stream: RecvStream) -> Result<(), Error> {
                 break number;
             }
             // One that ends before it says what it is is nobody's.
-            None if !input.more().await => return Ok(()),
+            None if !input.more().await => return link.count(Abuse::Stream, 1),
             None => {}
         }
     };
@@ -100,7 +100,7 @@ async fn read(link: &Link, stream: RecvStream) -> Result<(), Error> {
         StreamKind::Push => return Err(Error::connection(Code::StreamCreation, "Push by a client")),
         StreamKind::Other => {
             let _ = input.stream.stop(VarInt::from_u32(Code::StreamCreation.number()));
-            return Ok(());
+            return link.count(Abuse::Stream, 1);
         }
     };
     if link.has_stream[once].replace(true) {
@@ -108,8 +108,8 @@ async fn read(link: &Link, stream: RecvStream) -> Result<(), Error> {
     }
     match once {
         0 => control_stream(link, &mut input).await?,
-        1 => encoder(&mut input).await?,
-        _ => decoder(&mut input).await?,
+        1 => encoder(link, &mut input).await?,
+        _ => decoder(link, &mut input).await?,
     }
     if link.conn.close_reason().is_some() {
         return Ok(());
@@ -122,12 +122,15 @@ async fn control_stream(link: &Link, input: &mut Input) -> Result<(), Error> {
     loop {
         let (event, done) = reader.next(&input.held)?;
         input.done(done);
+        if let Some(abuse) = event.as_ref().and_then(Event::abuse) {
+            link.count(abuse, 1)?;
+        }
         match event {
             Some(Event::Priority { stream, value }) => {
                 link.priorities.set(stream, Priority::parse(&value).urgency);
                 continue;
             }
-            Some(Event::Settings(_) | Event::GoAway) => continue,
+            Some(Event::Settings(_) | Event::GoAway | Event::MaxPushId | Event::Unknown) => continue,
             None => debug_assert!(input.held.len() <= MAX_FRAME_BYTES + 16),
         }
         if !input.more().await {
@@ -136,9 +139,9 @@ async fn control_stream(link: &Link, input: &mut Input) -> Result<(), Error> {
     }
 }
 
-async fn encoder(input: &mut Input) -> Result<(), Error> {
+async fn encoder(link: &Link, input: &mut Input) -> Result<(), Error> {
     loop {
-        check_encoder(&input.held)?;
+        link.count(Abuse::Ignored, check_encoder(&input.held)?)?;
         input.done(input.held.len());
         if !input.more().await {
             return Ok(());
@@ -146,10 +149,10 @@ async fn encoder(input: &mut Input) -> Result<(), Error> {
     }
 }
 
-async fn decoder(input: &mut Input) -> Result<(), Error> {
+async fn decoder(link: &Link, input: &mut Input) -> Result<(), Error> {
     let mut stream = DecoderStream::default();
     loop {
-        stream.check(&input.held)?;
+        link.count(Abuse::Ignored, stream.check(&input.held)?)?;
         input.done(input.held.len());
         if !input.more().await {
             return Ok(());

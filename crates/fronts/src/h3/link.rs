@@ -8,12 +8,15 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use engine::Sess;
-use http3::{Code, Error, Scope};
-use net::quic::{Connection, ConnectionError, SendStream, VarInt};
+use http3::abuse::Meters;
+use http3::{Abuse, Code, Error, Scope};
+use net::quic::{Connection, ConnectionError, Frames, SendStream, VarInt};
 use rt::Instant;
 use shm::vsl::Marker;
 use tables::close::SessClose;
 use tables::tags::Tag;
+
+use super::limits;
 
 /// How long a client that was told that no more requests are taken may still be sending one.
 pub(super) const DRAIN_PAUSE: Duration = Duration::from_secs(1);
@@ -23,13 +26,14 @@ pub(super) const DRAIN_PAUSE: Duration = Duration::from_secs(1);
 pub struct Group {
     links: RefCell<Vec<Weak<Link>>>,
     is_draining: Cell<bool>,
+    is_watched: Cell<bool>,
 }
 
 impl Group {
     /// No more requests are taken: connections end when those they have are answered.
     pub fn drain(&self) {
         self.is_draining.set(true);
-        let links = self.links.take();
+        let links = self.links.borrow().clone();
         links.iter().filter_map(Weak::upgrade).for_each(|link| link.wake());
     }
 
@@ -37,12 +41,23 @@ impl Group {
         self.is_draining.get()
     }
 
-    pub(super) fn add(&self, link: &Rc<Link>) {
+    pub(super) fn add(self: &Rc<Self>, link: &Rc<Link>) {
+        if !self.is_watched.replace(true) {
+            limits::watch(Rc::downgrade(self));
+        }
         let mut links = self.links.borrow_mut();
         if links.len() == links.capacity() {
             links.retain(|link| link.strong_count() > 0);
         }
         links.push(Rc::downgrade(link));
+    }
+
+    /// All of them, for who watches; who gets none watches no longer.
+    pub(super) fn watched(&self) -> Vec<Weak<Link>> {
+        let mut links = self.links.borrow_mut();
+        links.retain(|link| link.strong_count() > 0);
+        self.is_watched.set(!links.is_empty());
+        links.clone()
     }
 }
 
@@ -53,6 +68,9 @@ pub(super) struct Priorities {
     /// Streams and urgencies.
     said: RefCell<VecDeque<(u64, u8)>>,
 }
+
+/// Changes of priorities that a request is good for.
+const PRIORITIES_PER_REQUEST: u32 = 4;
 
 /// Requests whose priority is remembered.
 const MAX_PRIORITIES: usize = 100;
@@ -98,6 +116,54 @@ pub(super) struct Link {
     end: Cell<Option<SessClose>>,
     waker: RefCell<Option<Waker>>,
     resets: Cell<(u32, Option<Instant>)>,
+    born: Instant,
+    meters: RefCell<Meters>,
+    /// Frames of QUIC when they were looked at last.
+    seen: Cell<Frames>,
+    /// Bytes of heads and trailers that aren't whole.
+    held: Cell<usize>,
+}
+
+/// What a request holds of a head, or of trailers, that isn't whole: in its connection's sum.
+pub(super) struct Held {
+    link: Rc<Link>,
+    bytes: usize,
+}
+
+impl Held {
+    pub(super) fn new(link: Rc<Link>) -> Self {
+        Held { link, bytes: 0 }
+    }
+
+    /// It holds so many bytes now, and waits for more.
+    pub(super) fn set(&mut self, bytes: usize) -> Result<(), Error> {
+        self.change(bytes);
+        let limit = self.link.sess.engine.params.load().h3_limit_head_bytes;
+        let sum = self.link.held.get();
+        // One that is alone has the limit of a head.
+        if limit > 0 && bytes > 0 && sum as u64 > limit && sum > bytes {
+            self.release();
+            self.link.sess.engine.main.h3_heads_refused.inc();
+            return Err(Error::stream(Code::RequestRejected, "Too many bytes of heads that aren't whole"));
+        }
+        Ok(())
+    }
+
+    /// What it held is whole.
+    pub(super) fn release(&mut self) {
+        self.change(0);
+    }
+
+    fn change(&mut self, bytes: usize) {
+        self.link.held.set(self.link.held.get() - self.bytes + bytes);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.release();
+    }
 }
 
 impl Link {
@@ -116,6 +182,10 @@ impl Link {
             end: Cell::new(None),
             waker: RefCell::default(),
             resets: Cell::new((0, None)),
+            born: Instant::now(),
+            meters: RefCell::default(),
+            seen: Cell::default(),
+            held: Cell::new(0),
         })
     }
 
@@ -141,6 +211,7 @@ impl Link {
         }
         self.next_stream.set(self.next_stream.get().max(stream + 4));
         self.open.set(self.open.get() + 1);
+        self.meters.borrow_mut().pay_back(Abuse::Priority, PRIORITIES_PER_REQUEST);
         true
     }
 
@@ -201,6 +272,9 @@ impl Link {
             let text = error.to_string();
             self.sess.engine.log.write_one(Tag::Error, self.sess.vxid, Marker::Client, text.as_bytes());
             self.sess.engine.main.h3_errors.inc();
+            if let Some(abuse) = error.abuse {
+                limits::counter(abuse, self.sess.engine.main).inc();
+            }
         }
         self.conn.close(VarInt::from_u32(error.code.number()), error.text.as_bytes());
     }
@@ -218,6 +292,27 @@ impl Link {
         if limit > 0 && count > limit {
             self.sess.engine.main.h3_reset_flood.inc();
             self.fail(&Error::connection(Code::ExcessiveLoad, "Too many requests reset"));
+        }
+    }
+
+    /// Counts what the client did so many times.
+    pub(super) fn count(&self, abuse: Abuse, times: u32) -> Result<(), Error> {
+        if times == 0 {
+            return Ok(());
+        }
+        let limits = limits::limits(&self.sess.engine.params.load());
+        let now = (Instant::now() - self.born).as_secs_f32();
+        self.meters.borrow_mut().count(abuse, times, now, &limits)
+    }
+
+    /// Counts the frames of QUIC that came since the last look.
+    pub(super) fn look(&self) {
+        let frames = net::quic::frames(&self.conn);
+        let seen = self.seen.replace(frames);
+        for (abuse, times) in limits::counts(&seen, &frames) {
+            if let Err(error) = self.count(abuse, times) {
+                return self.fail(&error);
+            }
         }
     }
 

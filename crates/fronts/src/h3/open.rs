@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use engine::sess::Connection as SessConnection;
 use engine::{Engine, ListenerInfo, Sess};
-use net::quic::{Connection, ConnectionError, Incoming, ServerConfig};
+use http3::Code;
+use net::quic::{Connection, ConnectionError, Incoming, ServerConfig, VarInt};
 use net::{Address, HandshakeError};
 use rt::Instant;
 use tables::close::SessClose;
@@ -21,16 +22,23 @@ use crate::handshake::{Failure, InProgress, report};
 /// QUIC's errors from here to here are TLS's alerts (RFC 9001 4.8).
 const CRYPTO_ERRORS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
 
-/// Carries out the handshake; nothing where it failed.
-pub(super) async fn shake_hands(
+/// What a handshake may hold: a connection of quinn's, a hello, what came of it out of order, rustls' state. In the sum that those over
+/// TCP have, too.
+const HANDSHAKE_BYTES: usize = 64 * 1024;
+
+/// Carries out the handshake, and has its client admitted, whose address is known by then; nothing where that failed.
+pub(super) async fn shake_hands<S>(
     engine: &Arc<Engine>,
     listener: &Arc<ListenerInfo>,
     group: &Rc<Group>,
     seat: Seat,
     (client, config): (Incoming, Arc<ServerConfig>),
-) -> Option<Rc<Link>> {
-    let Ok(_in_progress) = InProgress::begin() else {
+    admit: impl FnOnce() -> Option<S>,
+) -> Option<(Rc<Link>, S)> {
+    let begun = InProgress::begin().and_then(|mut one| one.hold(HANDSHAKE_BYTES).map(|()| one));
+    let Ok(_in_progress) = begun else {
         engine.main.sess_dropped.inc();
+        client.refuse();
         return None;
     };
     let deadline = Instant::now() + engine.params.load().tls_handshake_timeout;
@@ -48,9 +56,13 @@ pub(super) async fn shake_hands(
     };
     match done {
         Ok(Ok(conn)) => {
+            let Some(place) = admit() else {
+                conn.close(VarInt::from_u32(Code::ExcessiveLoad.number()), b"Too many connections");
+                return None;
+            };
             let sess = open();
             note_tls(&conn, &sess);
-            Some(Link::new(conn, sess, group.clone()))
+            Some((Link::new(conn, sess, group.clone()), place))
         }
         Ok(Err(error)) => {
             if let Some(failure) = failure(&error) {

@@ -44,7 +44,7 @@ pub(super) fn begin(link: &Rc<Link>, send: SendStream, recv: RecvStream) {
             end_without_request(&mut h3, &none);
         }
         // A connection that is lost takes all its requests with it: nobody has taken them back.
-        if h3.was_reset() && h3.link.conn.close_reason().is_none() {
+        if h3.came_to_nothing() && h3.link.conn.close_reason().is_none() {
             h3.link.note_reset();
         }
         h3.end_input();

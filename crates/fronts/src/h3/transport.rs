@@ -11,14 +11,14 @@ use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transpor
 use http2::fields::Section;
 use http3::qpack::Scratch;
 use http3::stream::{Reader, Step};
-use http3::{Code, Error, Limits};
+use http3::{Abuse, Code, Error, Limits};
 use message::{Head, HeadLimits, hop};
-use net::quic::{ReadError, RecvStream, SendStream, VarInt};
+use net::quic::{ReadError, RecvStream, SendStream, VarInt, WriteError};
 use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
 
-use super::link::Link;
+use super::link::{Held, Link};
 use super::response::{Response, State};
 use crate::waits::{RecvWait, SendWait};
 
@@ -28,6 +28,7 @@ const READ_BYTES: usize = 16 * 1024;
 const HEAD_READ_BYTES: usize = 2 * 1024;
 
 const CUT: &str = "Request body cut short";
+const INCOMPLETE: Error = Error::stream(Code::RequestIncomplete, "Stream ends before its head");
 const WRONG_LENGTH: Error = Error::stream(Code::Message, "The body isn't as long as announced");
 
 /// An urgency (RFC 9218 4.1) as QUIC's streams have it: more is sooner, and 0 is for who says nothing.
@@ -72,8 +73,11 @@ pub(super) struct H3 {
     /// What the client is told of its body that isn't read.
     stops: Option<Code>,
     is_finished: bool,
-    /// The client took the request back, or it never was one.
+    /// The client has reset or stopped the stream.
     was_reset: bool,
+    /// What it sent breaks the protocol.
+    is_broken: bool,
+    held: Held,
     /// What came behind the request's body.
     trailers: Option<Head>,
     pub(super) acct: Acct,
@@ -81,13 +85,15 @@ pub(super) struct H3 {
     priorities_seen: u32,
     recv_wait: RecvWait,
     send_wait: SendWait,
-    stopped: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    /// Ends when the client wants no more of the response, and says whether it has stopped it.
+    stopped: Option<Pin<Box<dyn Future<Output = bool>>>>,
 }
 
 impl H3 {
     pub(super) fn new(link: Rc<Link>, send: SendStream, recv: RecvStream) -> Self {
         let section_bytes = link.sess.engine.params.load().http_req_size as usize;
         H3 {
+            held: Held::new(link.clone()),
             link,
             send,
             recv,
@@ -101,6 +107,7 @@ impl H3 {
             stops: None,
             is_finished: false,
             was_reset: false,
+            is_broken: false,
             trailers: None,
             acct: Acct::default(),
             priorities_seen: 0,
@@ -120,8 +127,8 @@ impl H3 {
     }
 
     /// Whether the request came to nothing by the client's doing.
-    pub(super) fn was_reset(&self) -> bool {
-        self.was_reset
+    pub(super) fn came_to_nothing(&self) -> bool {
+        self.was_reset || self.is_broken
     }
 
     pub(super) fn body_is_broken(&self) -> bool {
@@ -142,7 +149,7 @@ impl H3 {
 
     /// The client broke the protocol: the stream ends, or all of the connection.
     pub(super) fn fail(&mut self, error: &Error) {
-        self.was_reset = true;
+        self.is_broken = true;
         self.stops = Some(error.code);
         self.reset(error.code);
         self.link.fail(error);
@@ -173,6 +180,7 @@ impl H3 {
             Ok(read) => Ok(Read::More(read)),
             Err(error) => {
                 self.is_ended = true;
+                self.was_reset |= matches!(error, ReadError::Reset(_));
                 Err(error)
             }
         })
@@ -181,30 +189,43 @@ impl H3 {
     /// The field section of the request, once it lies in the input; nothing if the client has taken it back.
     pub(super) fn poll_section(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<std::ops::Range<usize>>, Error>> {
         loop {
-            match self.reader.step(&self.input[self.used..]) {
+            let step = self.reader.step(&self.input[self.used..]);
+            if let Err(error) = self.link.count(Abuse::Ignored, self.reader.take_useless()) {
+                return Poll::Ready(Err(error));
+            }
+            match step {
                 Ok(Step::Fields(range)) => {
+                    self.held.release();
                     return Poll::Ready(Ok(Some(self.used + range.start..self.used + range.end)));
                 }
-                Ok(Step::Data(_)) => unreachable!("no data comes before a head"),
+                // The reader lets none come before a head.
+                Ok(Step::Data(_)) => return Poll::Ready(Err(INCOMPLETE)),
                 Ok(Step::More(done)) => self.used += done,
                 Err(error) => return Poll::Ready(Err(error)),
             }
             self.compact();
-            match ready!(self.poll_read(cx, HEAD_READ_BYTES)) {
-                Ok(Read::More(_)) => {}
-                Ok(Read::End) => {
+            match self.poll_read(cx, HEAD_READ_BYTES) {
+                Poll::Ready(Ok(Read::More(_))) => {}
+                Poll::Ready(Ok(Read::End)) => {
                     let error = self.reader.end(self.input.len()).err();
-                    return Poll::Ready(Err(error.expect("without a head it isn't whole")));
+                    return Poll::Ready(Err(error.unwrap_or(INCOMPLETE)));
                 }
-                Err(_) => {
-                    self.was_reset = true;
-                    return Poll::Ready(Ok(None));
+                Poll::Ready(Err(_)) => return Poll::Ready(Ok(None)),
+                Poll::Pending => {
+                    return self.wait_holding().map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending);
                 }
             }
         }
     }
 
+    /// More has to come before what is held means anything.
+    fn wait_holding(&mut self) -> Result<(), Error> {
+        self.input.shrink_to_fit();
+        self.held.set(self.input.len())
+    }
+
     fn compact(&mut self) {
+        self.held.release();
         self.input.drain(..self.used);
         self.used = 0;
     }
@@ -284,7 +305,9 @@ impl H3 {
     /// What the input has of the body; nothing if more has to be read.
     fn next_piece(&mut self) -> Result<Option<Buf>, Error> {
         let Body::Unread { left, .. } = &mut self.body else { return Ok(None) };
-        match self.reader.step(&self.input[self.used..])? {
+        let step = self.reader.step(&self.input[self.used..])?;
+        self.link.count(Abuse::Ignored, self.reader.take_useless())?;
+        match step {
             Step::Data(range) => {
                 if let Some(left) = left {
                     *left = left.checked_sub(range.len() as u64).ok_or(WRONG_LENGTH)?;
@@ -401,8 +424,8 @@ impl Transport for H3 {
                     self.response.wrote(written.chunks, written.bytes);
                     self.send_wait.wrote(written.bytes, keep == 0 && self.response.queued() == 0);
                 }
-                Poll::Ready(Err(_)) => {
-                    self.was_reset = true;
+                Poll::Ready(Err(error)) => {
+                    self.was_reset |= matches!(error, WriteError::Stopped(_));
                     self.response.abort();
                     self.is_finished = true;
                     return Poll::Ready(Err(SendError::Closed));
@@ -426,18 +449,17 @@ impl Transport for H3 {
         if !self.is_ended
             && let Poll::Ready(Ok(Some(_)) | Err(_)) = pin!(self.recv.received_reset()).poll(cx)
         {
-            self.was_reset = true;
+            self.was_reset |= self.link.conn.close_reason().is_none();
             return Poll::Ready(());
         }
         let stopped = self.stopped.get_or_insert_with(|| {
             let stopped = self.send.stopped();
             Box::pin(async move {
                 // It ends with an end, too, of what has arrived whole: not before that was sent.
-                let _ = stopped.await;
+                matches!(stopped.await, Ok(Some(_)))
             })
         });
-        ready!(stopped.as_mut().poll(cx));
-        self.was_reset = true;
+        self.was_reset |= ready!(stopped.as_mut().poll(cx));
         Poll::Ready(())
     }
 
@@ -489,10 +511,12 @@ impl Transport for H3 {
                 Poll::Ready(Ok(Read::More(bytes))) => self.recv_wait.moved(bytes),
                 Poll::Ready(Ok(Read::End)) => {}
                 Poll::Ready(Err(_)) => {
-                    self.was_reset = true;
                     return self.fail_body(BodyError::Closed(CUT));
                 }
                 Poll::Pending => {
+                    if let Err(error) = self.wait_holding() {
+                        return self.break_body(&error);
+                    }
                     ready!(self.recv_wait.poll(&self.link.sess, cx));
                     return self.fail_body(BodyError::TimedOut(CUT));
                 }

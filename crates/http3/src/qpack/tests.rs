@@ -45,6 +45,16 @@ fn nothing_refers_to_a_dynamic_table() {
     }
 }
 
+/// RFC 9204 4.5.1.2: nothing of a table is needed, so a base below that would be negative; one above it means nothing.
+#[test]
+fn the_base_is_not_negative() {
+    for delta in [0, 1, 0x7e] {
+        check(&[0, 0x80 | delta, 0xd1], Err(Code::Decompression));
+        check(&[0, delta, 0xd1], Ok(&[(":method", "GET")]));
+    }
+    check(&[&[0, 0x7f][..], &[0xff; 12], &[0xd1]].concat(), Err(Code::Decompression));
+}
+
 #[test]
 fn what_is_cut_or_out_of_range_is_no_section() {
     for section in [&[][..], &[0], &[0, 0, 0xff], &[0, 0, 0xff, 36], &[0, 0, 0x51], &[0, 0, 0x51, 5, b'a']] {

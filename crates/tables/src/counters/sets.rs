@@ -297,6 +297,15 @@ set! {
     h3_retries: Counter Info Integer "" "Clients of QUIC asked to show that their address is theirs" => "Too many handshakes were in progress (see h3_retry_threshold).";
     h3_errors: Counter Info Integer "" "HTTP/3 connections ended since the client broke the protocol" => "The log says how in a record Error of the session.";
     h3_reset_flood: Counter Info Integer "" "... of which reset too many requests" => "More than h3_reset_limit.";
+    h3_heads_refused: Counter Info Integer "" "HTTP/3 requests refused: heads that aren't whole hold too much" => "More than h3_limit_head_bytes.";
+    h3_abuse_control: Counter Diag Integer "" "HTTP/3 connections ended: GOAWAY or MAX_PUSH_ID frames";
+    h3_abuse_ignored: Counter Diag Integer "" "HTTP/3 connections ended: frames that mean nothing";
+    h3_abuse_path: Counter Diag Integer "" "HTTP/3 connections ended: moves, path challenges or connection ids";
+    h3_abuse_ping: Counter Diag Integer "" "HTTP/3 connections ended: PING frames";
+    h3_abuse_priority: Counter Diag Integer "" "HTTP/3 connections ended: PRIORITY_UPDATE frames";
+    h3_abuse_stop: Counter Diag Integer "" "HTTP/3 connections ended: STOP_SENDING or RESET_STREAM frames";
+    h3_abuse_stream: Counter Diag Integer "" "HTTP/3 connections ended: streams without use";
+    h3_abuse_window: Counter Diag Integer "" "HTTP/3 connections ended: changes of windows";
     h2_sess: Counter Info Integer "wrk" "Connections that speak HTTP/2";
     h2_streams_refused: Counter Info Integer "" "Streams refused: h2_max_concurrent_streams";
     h2_streams_broken: Counter Info Integer "" "Streams reset for what their client sent";

@@ -237,12 +237,30 @@ params! {
         "How long clients of an https listener may remember that HTTP/3 is spoken at the same port (Alt-Svc). They are told where there is a quic listener, and the response has no Alt-Svc of its own. 0: they aren't told.";
     h3_idle_timeout: Seconds = "30.000" ["seconds" min "1.000" max "600.000"] { Own }
         "A QUIC connection whose client gives no sign of life for so long is over. One without a request ends after timeout_idle.";
+    h3_limit_control: Count = "100" ["frames" min "0"] { Own }
+        "How many GOAWAY and MAX_PUSH_ID frames an HTTP/3 connection may have in h3_reset_period. One more ends it with H3_EXCESSIVE_LOAD, as all these limits do; 0 is no limit.";
+    h3_limit_head_bytes: Bytes = "256k" ["bytes" min "0b"] { Own }
+        "How many bytes of heads and trailers that aren't whole the requests of an HTTP/3 connection may hold together. A request beyond is refused, and counts for h3_reset_limit; the only one that isn't whole may have all of http_req_size. 0 is no limit.";
+    h3_limit_ignored: Count = "1000" ["frames" min "0"] { Own }
+        "How many frames of unknown kinds, DATA frames without data and instructions for QPACK's tables an HTTP/3 connection may have in h3_reset_period.";
+    h3_limit_paths: Count = "100" ["frames" min "0"] { Own }
+        "How often in h3_reset_period a QUIC connection may move to another address, send PATH_CHALLENGE, or give or take back connection ids. It and the other frames of QUIC are looked at every two seconds.";
+    h3_limit_pings: Count = "1000" ["frames" min "0"] { Own }
+        "How many PING frames a QUIC connection may have in h3_reset_period.";
+    h3_limit_priorities: Count = "1000" ["frames" min "0"] { Own }
+        "How many PRIORITY_UPDATE frames an HTTP/3 connection may have in h3_reset_period, beyond a few for each request.";
+    h3_limit_stops: Count = "1000" ["frames" min "0"] { Own }
+        "How many STOP_SENDING and RESET_STREAM frames a QUIC connection may have in h3_reset_period.";
+    h3_limit_streams: Count = "100" ["streams" min "0"] { Own }
+        "How many unidirectional streams of unknown kinds, or that end before they say what they are, an HTTP/3 connection may open in h3_reset_period.";
+    h3_limit_windows: Count = "1000" ["frames" min "0"] { Own }
+        "How many frames of QUIC that change windows, or ask for larger ones, a connection may have in h3_reset_period, beyond a few for each frame of data either way.";
     h3_max_concurrent_streams: Count = "100" ["streams" min "1" max "10000"] { Own }
         "How many requests a client may have open on an HTTP/3 connection.";
     h3_reset_limit: Count = "100" ["requests" min "0"] { Own }
         "How many requests of an HTTP/3 connection may come to nothing by the client's doing within h3_reset_period: it takes them back, or they break the protocol. One more, and the connection ends with H3_EXCESSIVE_LOAD. 0: any number.";
     h3_reset_period: Seconds = "60.000" ["seconds" min "1.000"] { Own }
-        "The time over which h3_reset_limit counts.";
+        "The time over which h3_reset_limit counts, and in which what counts for h3_limit_* is forgotten little by little.";
     h3_retry_threshold: Count = "100" ["handshakes" min "0"] { Own }
         "With so many handshakes over QUIC or TLS in progress on a thread, a new client of QUIC is asked to show first that its address is its own, which costs it a round trip and us no memory. 0: every client is.";
     h3_send_window: Bytes = "1M" ["bytes" min "64k" max "1G"] { Own }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Facts about sessions over QUIC: server and client in this process, datagrams through the loopback interface.
 
+use std::cell::Cell;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tls::testing::{NAME, World as Tls};
 
 use super::world::World;
 use crate::h3;
+use crate::handshake::InProgress;
 
 /// One that is served, on a socket of its own.
 struct Served {
@@ -28,6 +30,8 @@ struct Served {
     endpoint: Endpoint,
     address: std::net::SocketAddr,
     config: Arc<quic::ServerConfig>,
+    /// How many are asked to be admitted, and how many of them may be.
+    admitted: Rc<Cell<(u32, u32)>>,
 }
 
 impl Served {
@@ -48,7 +52,15 @@ impl Served {
         let config = quic::config(&Arc::new(server), &keys, &limits);
         let seat = quic::Seat { life: 1, is_alone: Default::default(), ..seat() };
         let endpoint = quic::listen(socket.into(), seat, &keys, config.clone()).unwrap();
-        let served = Served { world, tls, group: Rc::default(), endpoint, address, config: Arc::new(config) };
+        let served = Served {
+            world,
+            tls,
+            group: Rc::default(),
+            endpoint,
+            address,
+            config: Arc::new(config),
+            admitted: Rc::new(Cell::new((0, u32::MAX))),
+        };
         served.accept();
         served
     }
@@ -57,10 +69,17 @@ impl Served {
         let (engine, listener) = (self.world.engine.clone(), self.world.listener().clone());
         let (endpoint, group, config) = (self.endpoint.clone(), self.group.clone(), self.config.clone());
         let seat = h3::Seat { local: self.address, number: 0 };
+        let admitted = self.admitted.clone();
         rt::spawn(async move {
             while let Some(client) = endpoint.accept().await {
                 let (engine, listener, group) = (engine.clone(), listener.clone(), group.clone());
-                rt::spawn(h3::serve(engine, listener, group, seat, client, config.clone()));
+                let admitted = admitted.clone();
+                let admit = move || {
+                    let (count, most) = admitted.get();
+                    admitted.set((count + 1, most));
+                    (count < most).then_some(())
+                };
+                rt::spawn(h3::serve(engine, listener, group, seat, (client, config.clone()), admit));
             }
         });
     }
@@ -158,10 +177,14 @@ impl Client {
 
     /// The code that the connection ends with.
     async fn end(&self) -> u64 {
-        match self.conn.closed().await {
-            ConnectionError::ApplicationClosed(close) => close.error_code.into_inner(),
-            other => panic!("{other}"),
-        }
+        end(&self.conn).await
+    }
+}
+
+async fn end(conn: &Connection) -> u64 {
+    match conn.closed().await {
+        ConnectionError::ApplicationClosed(close) => close.error_code.into_inner(),
+        other => panic!("{other}"),
     }
 }
 
@@ -358,6 +381,205 @@ fn who_resets_too_many_requests_is_sent_away() {
         assert_eq!(client.end().await, code(Code::ExcessiveLoad));
     });
     assert_eq!((main.h3_reset_flood.get(), main.h3_errors.get()), (1, 1));
+}
+
+/// Heads that aren't whole hold so much of a connection together; whoever is alone has room for all of its own.
+#[test]
+fn heads_that_arent_whole_share_a_limit() {
+    let settings = [("h3_limit_head_bytes", "6000b"), ("timeout_head", "50")];
+    let main = session(&settings, |served| async move {
+        let client = served.connect().await;
+        let long = "x".repeat(7000);
+        let names: Vec<String> = (0..4).map(|n| format!("x-{n}")).collect();
+        let mut fields = vec![(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/long")];
+        fields.extend(names.iter().map(|name| (name.as_str(), long.as_str())));
+        let whole = section(&fields);
+        let (first, rest) = whole.split_at(9_000);
+        let (mut alone, mut answer) = client.conn.open_bi().await.unwrap();
+        alone.write_all(first).await.unwrap();
+        // It is held before the others come.
+        assert_eq!(client.ask(&get("/1")).await.0, 200);
+        let (mut other, mut refused) = client.conn.open_bi().await.unwrap();
+        other.write_all(&first[..5000]).await.unwrap();
+        match refused.read_to_end(100).await {
+            Err(quinn::ReadToEndError::Read(quinn::ReadError::Reset(got))) => {
+                assert_eq!(got.into_inner(), code(Code::RequestRejected));
+            }
+            other => panic!("{other:?}"),
+        }
+        alone.write_all(rest).await.unwrap();
+        alone.finish().unwrap();
+        assert_eq!(read(&answer.read_to_end(1000).await.unwrap()).0, 200);
+        // What was held is given back.
+        let (mut again, mut answer) = client.conn.open_bi().await.unwrap();
+        again.write_all(&first[..5000]).await.unwrap();
+        assert_eq!(client.ask(&get("/1")).await.0, 200);
+        again.write_all(&whole[5000..]).await.unwrap();
+        again.finish().unwrap();
+        assert_eq!(read(&answer.read_to_end(1000).await.unwrap()).0, 200);
+        client.conn.close(VarInt::from_u32(0x100), b"");
+    });
+    assert_eq!((main.h3_heads_refused.get(), main.h3_errors.get()), (1, 0));
+}
+
+/// What a client may do only so often ends its connection.
+fn check_flood(setting: &str, counter: fn(&Main) -> u64, flood: impl AsyncFnOnce(&mut Client)) {
+    let main = session(&[(setting, "20")], |served| async move {
+        let mut client = served.connect().await;
+        flood(&mut client).await;
+        assert_eq!(client.end().await, code(Code::ExcessiveLoad), "{setting}");
+    });
+    assert_eq!((counter(main), main.h3_errors.get(), main.sc_overload.get()), (1, 1, 1), "{setting}");
+}
+
+/// Writes what ends the connection some time.
+async fn write_for_ever(stream: &mut SendStream, piece: &[u8]) {
+    while stream.write_all(piece).await.is_ok() {
+        rt::yield_now().await;
+    }
+}
+
+#[test]
+fn each_flood_has_its_end() {
+    check_flood(
+        "h3_limit_control",
+        |m| m.h3_abuse_control.get(),
+        async |client| {
+            write_for_ever(&mut client.control, &[7, 1, 0]).await;
+        },
+    );
+    check_flood(
+        "h3_limit_control",
+        |m| m.h3_abuse_control.get(),
+        async |client| {
+            write_for_ever(&mut client.control, &[0xd, 1, 0]).await;
+        },
+    );
+    check_flood(
+        "h3_limit_ignored",
+        |m| m.h3_abuse_ignored.get(),
+        async |client| {
+            write_for_ever(&mut client.control, &[0x21, 0]).await;
+        },
+    );
+    check_flood(
+        "h3_limit_priorities",
+        |m| m.h3_abuse_priority.get(),
+        async |client| {
+            write_for_ever(&mut client.control, &[0x80, 0xf, 7, 0, 1, 0]).await;
+        },
+    );
+    check_flood(
+        "h3_limit_ignored",
+        |m| m.h3_abuse_ignored.get(),
+        async |client| {
+            let (mut send, _recv) = client.conn.open_bi().await.unwrap();
+            send.write_all(&[0x21, 0].repeat(21)).await.unwrap();
+            client.conn.closed().await;
+        },
+    );
+    check_flood(
+        "h3_limit_ignored",
+        |m| m.h3_abuse_ignored.get(),
+        async |client| {
+            let mut encoder = client.conn.open_uni().await.unwrap();
+            encoder.write_all(&[2]).await.unwrap();
+            write_for_ever(&mut encoder, &[0x20]).await;
+        },
+    );
+    check_flood(
+        "h3_limit_streams",
+        |m| m.h3_abuse_stream.get(),
+        async |client| {
+            while let Ok(mut stream) = client.conn.open_uni().await {
+                let _ = (stream.write_all(&[0x21]).await, stream.finish());
+            }
+        },
+    );
+    check_flood(
+        "h3_limit_streams",
+        |m| m.h3_abuse_stream.get(),
+        async |client| {
+            while let Ok(mut stream) = client.conn.open_uni().await {
+                let _ = stream.finish();
+            }
+        },
+    );
+    check_flood(
+        "h3_limit_stops",
+        |m| m.h3_abuse_stop.get(),
+        async |client| {
+            // Both sides of a request, which is answered first.
+            for _ in 0..60 {
+                let Ok((mut send, mut recv)) = client.conn.open_bi().await else { return };
+                let _ = (send.write_all(&get("/1")).await, recv.stop(VarInt::from_u32(0x10c)));
+                let _ = send.reset(VarInt::from_u32(0x10c));
+            }
+        },
+    );
+}
+
+/// Who may be somebody else is in nobody's way: its address is known only when the handshake is done.
+#[test]
+fn who_shakes_no_hands_takes_nobodys_place() {
+    let main = session(&[], |served| async move {
+        assert!(served.try_connect(NAME, b"h2").await.is_err());
+        assert_eq!(served.admitted.get().0, 0);
+        let client = served.connect().await;
+        assert_eq!(client.ask(&get("/1")).await.0, 200);
+        assert_eq!(served.admitted.replace((1, 1)).0, 1);
+        let refused = served.try_connect(NAME, http3::ALPN).await.unwrap();
+        assert_eq!(end(&refused).await, code(Code::ExcessiveLoad));
+        assert_eq!(served.admitted.get().0, 2);
+        client.conn.close(VarInt::from_u32(0x100), b"");
+    });
+    assert_eq!(main.h3_sess.get(), 1);
+}
+
+/// Handshakes over QUIC are in the sum of bytes that those over TCP have.
+#[test]
+fn handshakes_share_their_bytes() {
+    let main = session(&[], |served| async move {
+        let mut all = InProgress::begin().unwrap();
+        all.hold(160 << 20).unwrap();
+        assert!(served.try_connect(NAME, http3::ALPN).await.is_err());
+        drop(all);
+        let client = served.connect().await;
+        assert_eq!(client.ask(&get("/1")).await.0, 200);
+        assert_eq!(InProgress::begin().map(|mut one| one.hold(160 << 20).is_ok()).ok(), Some(true));
+        client.conn.close(VarInt::from_u32(0x100), b"");
+    });
+    assert_eq!((main.sess_dropped.get(), main.h3_sess.get()), (1, 1));
+}
+
+/// RFC 9114 4.1
+#[test]
+fn a_stream_that_ends_without_a_head_is_told_so() {
+    let main = session(&[], |served| async move {
+        let client = served.connect().await;
+        assert_eq!(client.refusal(b"").await, code(Code::RequestIncomplete));
+        // A frame that nobody knows is no head.
+        assert_eq!(client.refusal(&[0x21, 0]).await, code(Code::RequestIncomplete));
+        assert_eq!(client.ask(&get("/1")).await.0, 200);
+        client.conn.close(VarInt::from_u32(0x100), b"");
+    });
+    assert_eq!((main.h3_errors.get(), main.h3_reset_flood.get()), (0, 0));
+}
+
+/// Neither what was answered nor what went down with its connection was taken back.
+#[test]
+fn only_what_comes_to_nothing_counts_as_reset() {
+    let main = session(&[("h3_reset_limit", "1")], |served| async move {
+        let client = served.connect().await;
+        for _ in 0..20 {
+            assert_eq!(client.ask(&get("/1")).await.0, 200);
+        }
+        let (mut send, recv) = client.conn.open_bi().await.unwrap();
+        send.write_all(&get("/1")[..5]).await.unwrap();
+        client.conn.close(VarInt::from_u32(0x100), b"");
+        drop(recv);
+    });
+    assert_eq!((main.h3_errors.get(), main.h3_reset_flood.get()), (0, 0));
 }
 
 #[test]

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a client may do only so often, as parameters and counters have it; and who looks at the frames of QUIC, which pass nobody
+//! here: one task for all connections of an endpoint, as long as there are any.
+
+use std::rc::Weak;
+use std::time::Duration;
+
+use http3::Abuse;
+use http3::abuse::Limits;
+use net::quic::Frames;
+use tables::counters::{Counter, Main};
+use tables::params::Params;
+
+use super::link::Group;
+
+/// How often frames of QUIC are looked at: a flood may last so long.
+const LOOK: Duration = Duration::from_secs(2);
+/// Connections looked at in a row before other tasks get their turn.
+const LOOK_BATCH: usize = 500;
+/// Frames about windows that one of data calls for: its stream's and the connection's, changed and asked for.
+const WINDOWS_PER_DATA: u64 = 4;
+
+/// In the order of [`Abuse::ALL`].
+pub(super) fn limits(params: &Params) -> Limits {
+    let most = Abuse::ALL.map(|abuse| match abuse {
+        Abuse::Control => params.h3_limit_control,
+        Abuse::Priority => params.h3_limit_priorities,
+        Abuse::Ignored => params.h3_limit_ignored,
+        Abuse::Stream => params.h3_limit_streams,
+        Abuse::Ping => params.h3_limit_pings,
+        Abuse::Path => params.h3_limit_paths,
+        Abuse::Window => params.h3_limit_windows,
+        Abuse::Stop => params.h3_limit_stops,
+    });
+    Limits { period: params.h3_reset_period.as_secs() as u32, most }
+}
+
+/// Counts connections that end for it.
+pub(super) fn counter(abuse: Abuse, main: &Main) -> &Counter {
+    match abuse {
+        Abuse::Control => &main.h3_abuse_control,
+        Abuse::Priority => &main.h3_abuse_priority,
+        Abuse::Ignored => &main.h3_abuse_ignored,
+        Abuse::Stream => &main.h3_abuse_stream,
+        Abuse::Ping => &main.h3_abuse_ping,
+        Abuse::Path => &main.h3_abuse_path,
+        Abuse::Window => &main.h3_abuse_window,
+        Abuse::Stop => &main.h3_abuse_stop,
+    }
+}
+
+/// What came between two looks.
+pub(super) fn counts(before: &Frames, now: &Frames) -> [(Abuse, u32); 4] {
+    let more = |of: fn(&Frames) -> u64| of(now).saturating_sub(of(before));
+    let windows = more(|f| f.windows).saturating_sub(WINDOWS_PER_DATA * more(|f| f.data));
+    [
+        (Abuse::Ping, more(|f| f.pings)),
+        (Abuse::Path, more(|f| f.paths)),
+        (Abuse::Window, windows),
+        (Abuse::Stop, more(|f| f.stops)),
+    ]
+    .map(|(abuse, times)| (abuse, u32::try_from(times).unwrap_or(u32::MAX)))
+}
+
+/// Looks at all connections now and then, until there is none.
+pub(super) fn watch(group: Weak<Group>) {
+    rt::spawn(async move {
+        loop {
+            rt::sleep(LOOK).await;
+            let links = match group.upgrade() {
+                Some(group) => group.watched(),
+                None => return,
+            };
+            if links.is_empty() {
+                return;
+            }
+            for batch in links.chunks(LOOK_BATCH) {
+                batch.iter().filter_map(Weak::upgrade).for_each(|link| link.look());
+                rt::yield_now().await;
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_that_data_calls_for_are_free() {
+        let before = Frames { pings: 1, paths: 2, windows: 10, stops: 4, data: 5 };
+        let check = |now: Frames, want: [u32; 4]| assert_eq!(counts(&before, &now).map(|(_, times)| times), want);
+        check(before, [0; 4]);
+        check(Frames { pings: 3, paths: 3, windows: 50, stops: 5, data: 10 }, [2, 1, 20, 1]);
+        check(Frames { windows: 30, data: 10, ..before }, [0; 4]);
+    }
+}
