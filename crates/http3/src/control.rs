@@ -194,7 +194,7 @@ impl Reader {
         let Some((id, len)) = varint::read(payload) else {
             return Err(Error::connection(Code::Frame, "Frame of control cut short"));
         };
-        if kind != Kind::PriorityUpdate && len != payload.len() {
+        if !matches!(kind, Kind::PriorityUpdate | Kind::PushPriorityUpdate) && len != payload.len() {
             return Err(Error::connection(Code::Frame, "Frame of control too long"));
         }
         match kind {

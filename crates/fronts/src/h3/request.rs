@@ -67,7 +67,8 @@ impl Drop for OpenRequest {
 
 fn end_without_request(h3: &mut H3, none: &NoRequest) {
     match none {
-        NoRequest::Gone => {}
+        // An end without an answer would be none.
+        NoRequest::Gone => h3.refuse(Code::RequestCancelled),
         NoRequest::Slow => {
             h3.link.sess.engine.main.head_timeout.inc();
             h3.refuse(Code::RequestRejected);
@@ -125,7 +126,7 @@ fn parse(h3: &mut H3, req: &mut Req, section: std::ops::Range<usize>) -> Result<
     h3.used = section.end;
     match read {
         Ok(section) => {
-            h3.begin_request(&section);
+            h3.begin_request(&section)?;
             Ok(section.refusal)
         }
         Err(bad) => {

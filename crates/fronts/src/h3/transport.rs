@@ -37,6 +37,19 @@ fn level(urgency: u8) -> i32 {
     DEFAULT - i32::from(urgency)
 }
 
+/// So many bytes of the announced length have come.
+fn count_down(left: &mut Option<u64>, bytes: usize) -> Result<(), Error> {
+    if let Some(left) = left {
+        *left = left.checked_sub(bytes as u64).ok_or(WRONG_LENGTH)?;
+    }
+    Ok(())
+}
+
+/// The body has ended, whose announced length lacks so many bytes.
+fn is_complete(left: Option<u64>) -> Result<(), Error> {
+    if left.is_some_and(|left| left > 0) { Err(WRONG_LENGTH) } else { Ok(()) }
+}
+
 /// Where the request's body is.
 #[derive(Clone, Copy, Debug)]
 enum Body {
@@ -231,21 +244,62 @@ impl H3 {
     }
 
     /// The head is read: what follows is the body.
-    pub(super) fn begin_request(&mut self, section: &Section) {
+    ///
+    /// # Errors
+    /// What is at hand of it breaks the protocol.
+    pub(super) fn begin_request(&mut self, section: &Section) -> Result<(), Error> {
         if let Some(priority) = section.priority {
             let _ = self.send.set_priority(level(priority.urgency));
         }
         self.heed_priorities();
         self.body = Body::Unread { len: section.content_length, left: section.content_length };
-        // Most requests end with their head, and their end is at hand.
-        if self.used == self.input.len() && !self.is_ended {
+        // Most requests end with their head or a short body, and their end is at hand.
+        if !self.is_ended {
             self.compact();
             let mut cx = Context::from_waker(std::task::Waker::noop());
             let _ = self.poll_read(&mut cx, HEAD_READ_BYTES);
         }
+        self.check_ahead(section.content_length)?;
         if self.used == self.input.len() && self.is_ended && section.content_length.is_none_or(|len| len == 0) {
             self.body = Body::None;
         }
+        Ok(())
+    }
+
+    /// Judges what is at hand behind the head: no origin hears of a request that is known to be broken.
+    fn check_ahead(&mut self, mut left: Option<u64>) -> Result<(), Error> {
+        let (mut reader, mut at) = (self.reader.clone(), self.used);
+        loop {
+            match reader.step(&self.input[at..])? {
+                Step::Data(range) => {
+                    count_down(&mut left, range.len())?;
+                    at += range.end;
+                }
+                Step::Fields(range) => {
+                    self.read_trailers(at + range.start..at + range.end)?;
+                    at += range.end;
+                }
+                Step::More(done) => {
+                    at += done;
+                    break;
+                }
+            }
+        }
+        if self.is_ended {
+            reader.end(self.input.len() - at)?;
+            is_complete(left)?;
+        }
+        Ok(())
+    }
+
+    fn read_trailers(&mut self, section: std::ops::Range<usize>) -> Result<Head, Error> {
+        let params = self.link.sess.engine.params.load();
+        let limits =
+            Limits { section_bytes: params.http_req_size as usize, line_bytes: params.http_req_hdr_len as usize };
+        let mut trailers = Head::with_limits(HeadLimits::new(params.http_max_hdr, params.http_req_size as u32));
+        http3::head::read_trailers(&self.input[section], &limits, &mut self.scratch, &mut trailers)
+            .map_err(|bad| bad.error())?;
+        Ok(trailers)
     }
 
     /// Does what the client has said on its control stream of this request's priority (RFC 9218 7), which beats the field.
@@ -309,24 +363,14 @@ impl H3 {
         self.link.count(Abuse::Ignored, self.reader.take_useless())?;
         match step {
             Step::Data(range) => {
-                if let Some(left) = left {
-                    *left = left.checked_sub(range.len() as u64).ok_or(WRONG_LENGTH)?;
-                }
+                count_down(left, range.len())?;
                 let piece = self.input[self.used..][range.clone()].to_vec();
                 self.used += range.end;
                 self.acct.req_body += piece.len() as u64;
                 Ok(Some(Buf::unaccounted(piece)))
             }
             Step::Fields(range) => {
-                let params = self.link.sess.engine.params.load();
-                let limits = Limits {
-                    section_bytes: params.http_req_size as usize,
-                    line_bytes: params.http_req_hdr_len as usize,
-                };
-                let mut trailers = Head::with_limits(HeadLimits::new(params.http_max_hdr, params.http_req_size as u32));
-                let section = &self.input[self.used..][range.clone()];
-                http3::head::read_trailers(section, &limits, &mut self.scratch, &mut trailers)
-                    .map_err(|bad| bad.error())?;
+                let trailers = self.read_trailers(self.used + range.start..self.used + range.end)?;
                 self.used += range.end;
                 self.trailers = Some(trailers);
                 Ok(None)
@@ -341,8 +385,8 @@ impl H3 {
     fn end_body(&mut self) -> Result<(), Error> {
         self.reader.end(self.input.len() - self.used)?;
         match self.body {
-            Body::Unread { left: Some(1..), .. } => Err(WRONG_LENGTH),
-            _ => Ok(()),
+            Body::Unread { left, .. } => is_complete(left),
+            Body::None | Body::Done | Body::Failed(_) => Ok(()),
         }
     }
 }
@@ -461,6 +505,10 @@ impl Transport for H3 {
         });
         self.was_reset |= ready!(stopped.as_mut().poll(cx));
         Poll::Ready(())
+    }
+
+    fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_peer_closed(cx)
     }
 
     fn reads_all(&self) -> bool {
