@@ -92,10 +92,11 @@ async def client(address, **kw):
 
 
 class Path(asyncio.DatagramProtocol):
-    """Stands between a client and a server. Of so many in a hundred datagrams one is lost, one comes twice, one comes late."""
+    """Stands between a client and a server. Of a hundred datagrams `lost` are lost, as many come twice, as many come late,
+    behind others; and beside `forged` comes one that the sender never sent."""
 
-    def __init__(self, server, dice, lost=0, delay=0.0):
-        self.server, self.dice, self.lost, self.delay, self.clients = server, dice, lost, delay, {}
+    def __init__(self, server, dice, lost=0, delay=0.0, forged=0):
+        self.server, self.dice, self.lost, self.delay, self.forged, self.clients = server, dice, lost, delay, forged, {}
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -116,7 +117,7 @@ class Path(asyncio.DatagramProtocol):
     async def pass_on(self, data, client):
         if client not in self.clients:
             self.clients[client] = await self.behind(client)
-        self.later(lambda: self.clients[client].sendto(data))
+        self.later(data, lambda data: self.clients[client].sendto(data))
 
     async def behind(self, client):
         loop = asyncio.get_running_loop()
@@ -124,7 +125,7 @@ class Path(asyncio.DatagramProtocol):
 
         class Behind(asyncio.DatagramProtocol):
             def datagram_received(self, data, _):
-                path.later(lambda: path.transport.sendto(data, client))
+                path.later(data, lambda data: path.transport.sendto(data, client))
         return (await loop.create_datagram_endpoint(Behind, remote_addr=self.server))[0]
 
     async def move(self):
@@ -133,8 +134,16 @@ class Path(asyncio.DatagramProtocol):
             self.clients[client] = await self.behind(client)
             old.close()
 
-    def later(self, send):
-        for _ in range(2 if self.dice.randrange(100) < self.lost else 1):
+    def later(self, data, send):
+        def arrives(data):
+            if not self.transport.is_closing():
+                send(data)
+        copies = [data] * (2 if self.dice.randrange(100) < self.lost else 1)
+        if self.dice.randrange(100) < self.forged:
+            # An octet is another one, or all behind the first ones are: the header stays.
+            at = self.dice.randrange(len(data))
+            copies.append(self.dice.choice((data[:at] + bytes([data[at] ^ 1]) + data[at + 1:], data[:20] + self.dice.randbytes(60))))
+        for copy in copies:
             if self.dice.randrange(100) >= self.lost:
                 late = 2 if self.dice.randrange(100) < self.lost else 1
-                asyncio.get_running_loop().call_later(self.delay * late, lambda: None if self.transport.is_closing() else send())
+                asyncio.get_running_loop().call_later(self.delay * late, arrives, copy)

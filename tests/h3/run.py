@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """HTTP/3 towards clients, as the whole program has it: what https says of it, requests, moves between addresses, losses, certificates, and what
-becomes of connections when the worker dies or another program takes over.
+becomes of connections when the worker dies or another program takes over; and in raw frames requests, frames and cuts that nobody should send.
 
 aioquic is the client: scripts/need-aioquic installs it where Python has none. Where that can't be, what needs a client is left out, and named.
 """
@@ -16,21 +16,34 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "h2"))  # what is the same in both versions
 from bed.certificates import Authority
 from bed.daemon import Varnishd, workdir
 from bed.origin import Origin, head
 from bed.report import Report, options, until
+from bed.witness import Witness
+from sources import Source
 
 from bed import aioquic
 
 NO_CLIENT = aioquic.missing()
 if not NO_CLIENT:
+    import carried
     import client
+    import floods
+    import odd
+    import pieces
+    import spoilt
+    from bed import h3
+    # Group: the module, and whether it wants the origin that remembers octets, or the one that does what a path says.
+    JUDGED = {"malformed": (carried, True), "frames": (odd, True), "cuts": (pieces, True), "spoilt": (spoilt, True), "floods": (floods, False)}
 
 LARGE = random.Random(3).randbytes(2 << 20)
+MIDDLE = LARGE[:200_000]
 VCL = """vcl 4.1;
 backend origin {{ .host = "{0}"; .port = "{1}"; }}
 sub vcl_recv {{ if (req.url ~ "^/own") {{ return (synth(200)); }} if (req.url ~ "^/pass") {{ return (pass); }} }}
@@ -76,21 +89,21 @@ def serve(s):
             Held.event.wait(60)
             s.sendall(b"done")
             continue
-        if path.startswith("/large"):
-            body = LARGE
+        if path.startswith(("/large", "/middle")):
+            body = LARGE if path.startswith("/large") else MIDDLE
         s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + (b"" if method == "HEAD" else body))
 
 
 class Bed(Varnishd):
     """A server with https and quic at one port."""
 
-    def __init__(self, o, leaf, origin, args=()):
+    def __init__(self, o, leaf, origin, args=(), vcl=VCL):
         self.conf = workdir() / "tls.conf"
         self.conf.write_text(f'pem-file = "{leaf.pem}"\n')
         with socket.create_server(("127.0.0.1", 0)) as drawn:
             port = drawn.getsockname()[1]
         super().__init__(o.varnishd, ["-a", "clear=127.0.0.1:0", "-a", f"tls=127.0.0.1:{port},https", "-a", f"quic=127.0.0.1:{port},quic",
-                                      "-A", str(self.conf), *args], vcl=VCL.format(*origin.address))
+                                      "-A", str(self.conf), *args], vcl=vcl.format(*origin.address))
         self.quic = ("127.0.0.1", port)
 
     def close(self):
@@ -101,6 +114,63 @@ class Bed(Varnishd):
         """What https says at a path."""
         out = subprocess.run(["curl", "-skD-", "-o/dev/null", f"https://127.0.0.1:{self.quic[1]}{path}"], capture_output=True, text=True, timeout=20).stdout
         return next((line.split(": ", 1)[1] for line in out.splitlines() if line.lower().startswith("alt-svc: ")), None)
+
+
+class Judged:
+    """A server that is asked in raw frames; `connect` gives a connection."""
+    LIMIT = 5.0  # seconds for what should come at once
+    VCL = 'vcl 4.1; backend origin {{ .host = "{0}"; .port = "{1}"; }} sub vcl_recv {{ if (req.url ~ "^/hang") {{ return (pass); }} }}'
+
+    def __init__(self, o, report, leaf, origin, args=()):
+        self.o, self.report, self.is_full, self.leaf, self.origin = o, report, o.full, leaf, origin
+        self.witness = self.source = origin.serves
+        self.server = Bed(o, leaf, origin, args, self.VCL)
+        self.process = self.server.worker()
+
+    def connect(self, **how):
+        return h3.Connection(self.server.quic, **how)
+
+    def serves(self):
+        """Whether a good request on a connection of its own is answered."""
+        try:
+            with self.connect() as c:
+                return c.get("/live", self.LIMIT).whole()
+        except OSError:
+            return False
+
+    def again(self, args):
+        """A bed with a fresh server."""
+        return Judged(self.o, self.report, self.leaf, self.origin, args)
+
+    def is_same(self):
+        return self.server.worker() == self.process
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.close()
+
+
+def judged(report, o, leaf, name):
+    module, is_witnessed = JUDGED[name]
+    serves = Witness() if is_witnessed else Source()
+    with Origin(serves.serve) as origin:
+        origin.serves = serves
+        with Judged(o, report, leaf, origin, ["-p", "h3_reset_limit=0"] if is_witnessed else []) as bed:
+            begin, groups = time.monotonic(), module.run(bed, o.words, o.verbose)
+            if groups:
+                tell(report, groups)
+            report.check(bed.serves() and bed.is_same(), f"{name}: nothing is served afterwards, or by another process")
+            report.note(f"{name} took {time.monotonic() - begin:.1f} s")
+
+
+def tell(report, groups):
+    """The table of what was ok, lax and forbidden."""
+    for group, counts in groups.items():
+        report.note(f"{group:20} {counts['ok']:3} ok {counts['lax']:3} lax {counts['forbidden']:3} forbidden")
+        report.passed += counts["ok"]
+        report.failed += counts["lax"] + counts["forbidden"]
 
 
 def announced(report, bed):
@@ -135,8 +205,14 @@ async def requests(report, bed):
 
 
 async def lossy(report, bed, seed):
-    """A way that loses, doubles and delays, and a client that comes from elsewhere."""
-    async with client.Path.open(bed.quic, seed, lost=5, delay=0.02) as path, client.client(path.address) as one:
+    """A way that loses, doubles, turns round, forges and delays by 100 ms, and a client that comes from elsewhere."""
+    async with client.Path.open(bed.quic, seed, lost=5, delay=0.1, forged=5) as path, client.client(path.address) as one:
+        report.check((await one.get("/middle")).body == MIDDLE, "a body over a bad way of 100 ms")
+        body = random.Random(4).randbytes(100_000)
+        report.check((await one.get("/pass", method="POST", body=body)).body == body, "an upload over it")
+        many = await asyncio.gather(*(one.get(f"/many{n}") for n in range(20)))
+        report.check(all(r.status == 200 for r in many), "many at once over it")
+    async with client.Path.open(bed.quic, seed, lost=5, delay=0.02, forged=5) as path, client.client(path.address) as one:
         report.check((await one.get("/large")).body == LARGE, "a large body over a bad way")
         await path.move()
         report.check((await one.get("/a")).status == 200, "after a move")
@@ -253,21 +329,28 @@ async def died(report, bed):
 
 
 def main():
-    o, report = options(__doc__), Report("h3")
+    o = options(__doc__, group=dict(help="of those asked in raw frames: malformed, frames, cuts, spoilt, floods"), words=dict(nargs="*", default=[]), verbose=dict(action="store_true"))
+    report = Report("h3")
     files = workdir()
     try:
         authority = Authority(files / "ca")
         leaf = authority.leaf("bed.test")
+        if o.group:
+            judged(report, o, leaf, o.group)
+            return report.close()
         refused(report, o)
         with Origin(serve) as origin, Bed(o, leaf, origin, ["-p", "timeout_idle=20"]) as bed:
             announced(report, bed)
             if NO_CLIENT:
-                names = "requests, validated, limited, lossy, replaced, upgraded, upgraded_twice, died"
+                names = "requests, validated, limited, lossy, replaced, upgraded, upgraded_twice, died, and what is asked in raw frames"
                 report.note(f"LEFT OUT, as there is no aioquic ({NO_CLIENT}): {names}")
                 return report.close()
             for case in (lambda: requests(report, bed), lambda: validated(report, bed), lambda: limited(report, bed), lambda: lossy(report, bed, o.seed), lambda: replaced(report, bed, authority),
                          lambda: upgraded(report, bed), lambda: upgraded_twice(report, bed), lambda: died(report, bed)):
                 asyncio.run(case())
+        # Floods measure, and take minutes.
+        for name in [name for name in JUDGED if o.full or name != "floods"]:
+            judged(report, o, leaf, name)
     finally:
         shutil.rmtree(files, ignore_errors=True)
     return report.close()
