@@ -26,7 +26,7 @@ pub(super) const GONE: &str = "client gone";
 
 impl Bereq {
     /// Awaits `work`; `None` when nobody needs this fetch before it is done. Only the fetch of a pass can be unwanted, and
-    /// not when it may change something: what a client sends and doesn't wait for is done all the same.
+    /// not when it may change something: what a client sends and doesn't wait for is done all the same, unless it took that back by a reset.
     pub(super) fn unless_unwanted<T>(&mut self, work: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
         let may_end = self.may_end();
         async move {
@@ -42,7 +42,7 @@ impl Bereq {
 
     /// Whether it is given up when its client goes.
     pub(super) fn may_end(&self) -> bool {
-        self.cacheability.is_uncacheable() && matches!(self.head.method(), b"GET" | b"HEAD")
+        self.cacheability.is_uncacheable() && (self.can_be_reset || matches!(self.head.method(), b"GET" | b"HEAD"))
     }
 
     pub(super) async fn start_fetch(&mut self) -> Step {

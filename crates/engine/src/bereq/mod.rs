@@ -122,6 +122,8 @@ pub struct Bereq {
     /// Why a second try is impossible.
     pub(crate) no_retry: Option<&'static str>,
     pub(crate) mode: Mode,
+    /// Its client can take the request back, whatever that asks for.
+    pub(crate) can_be_reset: bool,
     /// What its request's lookup had found.
     pub(crate) found: FoundKind,
     pub(crate) cacheability: Cacheability,

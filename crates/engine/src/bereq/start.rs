@@ -94,6 +94,8 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         no_retry: None,
         cacheability: if mode == Mode::Pass { Cacheability::uncacheable() } else { Cacheability::cacheable() },
         mode,
+        // From HTTP/2 on who goes before the answer has reset its request.
+        can_be_reset: req.head.version() > Version::HTTP11,
         found: req.verdict.found(),
         _open: crate::current::open(crate::current::TransactionKind::Fetch),
         _slot: admission::enter_anyway(&req.sess),
