@@ -89,7 +89,7 @@ def one(o, report, name, leaf):
     serves = Witness() if is_witnessed else Source()
     with Origin(serves.serve) as origin:
         origin.serves = serves
-        with Bed(o, report, leaf, origin) as bed:
+        with Bed(o, report, leaf, origin, **({} if o.peer else getattr(module, "OURS", {}))) as bed:
             got = module.run(bed, o.words, o.verbose)
             if got and name == "malformed":
                 tell(report, "sealed" if leaf else "clear", got)

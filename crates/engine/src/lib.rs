@@ -8,6 +8,7 @@ pub mod choice;
 pub mod conn_queue;
 pub mod contain;
 pub mod current;
+mod drain;
 mod esi;
 pub mod httplog;
 mod interim;
@@ -24,6 +25,7 @@ mod trailers;
 pub mod transport;
 pub mod vars;
 
+pub use drain::DrainWatch;
 pub use pool::trim_pools;
 pub use random::Random;
 pub use req::Req;

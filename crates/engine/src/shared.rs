@@ -18,6 +18,7 @@ use vrt::ctx::StoreProperty;
 use vrt::{LoadedVcl, Value};
 
 use crate::admission::Admission;
+use crate::drain::DrainWatch;
 use crate::random::Random;
 
 /// Waits for what was invalidated to be kept; a text says why it isn't.
@@ -72,6 +73,8 @@ pub struct Engine {
     pub keeps_key_fields: AtomicBool,
     /// Set when the worker is to end: no new request on old connections.
     pub draining: AtomicBool,
+    /// Who is woken then.
+    pub drain_watch: DrainWatch,
     /// Another worker has taken this one's place, or is about to.
     pub has_successor: AtomicBool,
     /// `debug.srandom`'s generator, also used otherwise.

@@ -12,6 +12,7 @@
 
 mod codes;
 mod config;
+mod drain;
 mod mux;
 mod request;
 mod serve;
@@ -51,7 +52,9 @@ pub(crate) fn trim() {
 pub(crate) fn begin(conn: &mut Conn, upgraded: Option<Box<Upgraded>>) {
     conn.sess.version.set(VERSION);
     conn.sess.engine.main.h2_sess.inc();
-    conn.h2 = Some(Rc::new(Mux::new(&conn.sess, upgraded)));
+    let mux = Rc::new(Mux::new(&conn.sess, upgraded));
+    drain::enter(&mux);
+    conn.h2 = Some(mux);
 }
 
 /// Serves the connection until it is idle or at its end.

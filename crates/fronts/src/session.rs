@@ -8,7 +8,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use engine::sess::Connection;
 use engine::{Engine, ListenerInfo, Sess, SessTimeouts, contain};
@@ -133,11 +133,21 @@ async fn idle(conn: &Conn) -> Result<(), SessClose> {
     let SessTimeouts { idle, linger, .. } = conn.sess.timeouts.get();
     let mut lingers = linger < idle;
     let mut deadline = Deadline::since(conn.idle_since, linger.min(idle));
+    if let Some(until) = conn.h2.as_ref().and_then(|mux| mux.drain_until()) {
+        // The client knows that it ends, and has so long to agree.
+        deadline = Deadline::until(until);
+    }
     poll_fn(|cx| {
+        if has_to_say(conn, cx) {
+            return Poll::Ready(Ok(()));
+        }
         if let Poll::Ready(readable) = conn.stream().poll_readable(cx) {
             return Poll::Ready(readable.map_err(|_| SessClose::RemClose));
         }
         while deadline.poll(cx).is_ready() {
+            if has_to_say(conn, cx) {
+                return Poll::Ready(Ok(()));
+            }
             if !std::mem::take(&mut lingers) {
                 return Poll::Ready(Err(SessClose::RxCloseIdle));
             }
@@ -147,6 +157,11 @@ async fn idle(conn: &Conn) -> Result<(), SessClose> {
         Poll::Pending
     })
     .await
+}
+
+/// Whether the client of an idle connection is to hear something.
+fn has_to_say(conn: &Conn, cx: &mut Context<'_>) -> bool {
+    conn.h2.as_ref().is_some_and(|mux| mux.poll_drain(cx).is_ready())
 }
 
 #[cfg(test)]

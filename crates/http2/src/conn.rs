@@ -37,6 +37,8 @@ pub struct Config {
     pub windows: Windows,
     /// Take settings out of their range (`debug=+h2_nocheck`).
     pub lax_settings: bool,
+    /// Take any frame for the first one, where it has to be SETTINGS (RFC 9113 3.4).
+    pub lax_start: bool,
     /// Take pseudo-header fields behind others ([`crate::fields::Builder::take_late_pseudo`]).
     pub late_pseudo: bool,
 }
@@ -48,13 +50,13 @@ pub struct Windows {
     pub low_water: u32,
     /// Most credit given at once: `h2_rx_window_increment`.
     pub increment: u32,
-    /// Most bytes of all streams that were received and aren't consumed. With so many the window is shut.
+    /// Most bytes of all streams that were received and aren't consumed: `h2_rx_unread`. With so many the window is shut.
     pub max_unread: u32,
 }
 
 impl Default for Windows {
     fn default() -> Self {
-        Windows { low_water: 10 << 20, increment: 1 << 20, max_unread: 1 << 20 }
+        Windows { low_water: 10 << 20, increment: 1 << 20, max_unread: 384 << 10 }
     }
 }
 
@@ -217,6 +219,7 @@ struct Meters {
     pings: Meter,
     priorities: Meter,
     empty_data: Meter,
+    small_data: Meter,
     window_updates: Meter,
     small_windows: Meter,
     ignored: Meter,
@@ -232,6 +235,8 @@ pub struct Connection {
     now: f32,
     /// Bytes of the preface that are still to come.
     preface_left: u8,
+    /// A frame has come.
+    has_begun: bool,
     header: [u8; HEADER_BYTES],
     header_bytes: u8,
     current: Option<Current>,
@@ -311,6 +316,7 @@ impl Connection {
             born: now,
             now: 0.0,
             preface_left: if is_client { 0 } else { PREFACE.len() as u8 },
+            has_begun: false,
             header: [0; HEADER_BYTES],
             header_bytes: 0,
             current: None,

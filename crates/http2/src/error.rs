@@ -133,6 +133,8 @@ abuses! {
     Priority "priority" "Too many PRIORITY frames";
     /// DATA frames without data that don't end their stream.
     EmptyData "empty_data" "Too many empty DATA frames";
+    /// DATA frames of a few bytes that don't end their stream.
+    SmallData "small_data" "Too many DATA frames of a few bytes";
     /// WINDOW_UPDATE frames that no data of ours called for.
     WindowUpdate "window_update" "Too many WINDOW_UPDATE frames";
     /// Windows that let us send only a few bytes at a time.

@@ -29,6 +29,8 @@ pub struct Limits {
     pub priorities: u32,
     /// DATA frames without data.
     pub empty_data: u32,
+    /// DATA frames of a few bytes that don't end their stream.
+    pub small_data: u32,
     /// WINDOW_UPDATE frames that answer no data of ours.
     pub window_updates: u32,
     /// DATA frames of ours that a window cut to a few bytes.
@@ -53,6 +55,7 @@ impl Default for Limits {
             pings: 1000,
             priorities: 1000,
             empty_data: 100,
+            small_data: 100_000,
             window_updates: 1000,
             small_windows: 1000,
             ignored: 1000,

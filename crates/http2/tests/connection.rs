@@ -3,7 +3,9 @@
 
 mod peer;
 
-use http2::{Abuse, ErrorCode, Limits, Settings};
+use std::sync::Arc;
+
+use http2::{Abuse, Config, ErrorCode, Limits, PREFACE, Settings};
 use peer::{Ends, Peer, frame, hex, request, response, settings_config};
 
 #[test]
@@ -231,7 +233,7 @@ fn a_drain() {
     ends.server.read(&hex("000003 01 04 00000005 828684 000001 00 01 00000005 00"));
     let mut out = Vec::new();
     ends.server.write(&mut out);
-    assert_eq!((ends.server.take(), frame::list(&out)), (vec![], vec!["WINDOW_UPDATE 0 122880".to_owned()]));
+    assert_eq!((ends.server.take(), frame::list(&out)), (vec![], vec!["WINDOW_UPDATE 0 40960".to_owned()]));
 }
 
 /// Sends `step(n)` until the server has enough; how often that was.
@@ -282,12 +284,58 @@ fn every_abuse_has_its_end() {
     let first = |n: u32, first: &str, then: &str| hex(if n == 0 { first } else { then });
     check(Abuse::EmptyData, 100, &|n| first(n, OPEN, "000000 00 00 00000001"));
     check(Abuse::EmptyData, 100, &|n| first(n, OPEN, "000003 00 08 00000001 020000"));
+    for small in ["000001 00 00 00000001 61", "000003 00 08 00000001 016100"] {
+        let few = Limits { small_data: 200, ..limits() };
+        assert_eq!(abuse(few, |n| first(n, OPEN, small), Abuse::SmallData), 201);
+    }
     check(Abuse::Continuation, 33, &|n| first(n, "000003 01 00 00000001 828684", "000000 09 00 00000001"));
     let piece = format!("003000 09 00 00000001 {}", "00".repeat(0x3000));
     check(Abuse::SectionBytes, 11, &|n| first(n, "000003 01 00 00000001 828684", &piece));
     let slow = Limits { pings: 0, ..limits() };
     let unread = abuse(slow, |_| hex("000008 06 00 00000000 0000000000000000"), Abuse::Unread);
     assert!((3000..4000).contains(&unread), "{unread}");
+}
+
+#[test]
+fn small_messages_are_no_flood() {
+    let check = |limit: u32, message: usize, answers: bool| {
+        let limits = Limits { small_data: limit, ..Limits::default() };
+        let mut server = Peer::new_server(settings_config(Settings::default(), limits));
+        server.greet();
+        server.read(&hex(OPEN));
+        server.conn.send_head(1, &response(200, &[]), false);
+        for _ in 0..1000 {
+            server.read(&frame::whole(0, 0, 1, &vec![0; message]));
+            server.conn.consumed(1, message);
+            if answers {
+                server.body(1, b"ok", false);
+            }
+            server.write(&mut Vec::new());
+        }
+        !server.take().iter().any(|event| event.starts_with("Fault"))
+    };
+    assert!(check(100, 32, false), "large enough");
+    assert!(check(100, 5, true), "each has its answer");
+    assert!(check(0, 5, false) && check(1000, 5, false));
+    assert!(!check(100, 5, false));
+}
+
+#[test]
+fn each_side_begins_with_settings() {
+    let check = |config: Config, first: &str, want: &str| {
+        let mut server = Peer::new_server(Arc::new(config));
+        server.read(PREFACE);
+        server.read(&hex(first));
+        let mut out = Vec::new();
+        server.write(&mut out);
+        assert_eq!(frame::list(&out).last().map(String::as_str), Some(want), "{first}");
+    };
+    let lax = || Config { lax_start: true, ..Config::default() };
+    check(Config::default(), "000000 04 00 00000000", "SETTINGS ACK");
+    for first in [GET, "000000 04 01 00000000", "000008 06 00 00000000 0102030405060708", "000000 ee 00 00000000"] {
+        check(Config::default(), first, "GOAWAY 0 PROTOCOL_ERROR");
+    }
+    check(lax(), "000008 06 00 00000000 0102030405060708", "PING ACK");
 }
 
 #[test]
@@ -422,7 +470,7 @@ fn a_shut_window_is_opened_by_what_is_consumed() {
     server.greet();
     let mut room = 65_535;
     let frame_of = |stream: u32, len: usize| frame::whole(0, 0, stream, &vec![0; len]);
-    // Fourteen that nobody reads, and one that is read: until its window, or the connection's, is used up.
+    // Five that nobody reads, and one that is read: until its window, or the connection's, is used up.
     let mut give = |server: &mut Peer, stream: u32, mut left: usize| {
         while left > 0 && room > 0 {
             let len = left.min(room).min(16_384);
@@ -435,11 +483,11 @@ fn a_shut_window_is_opened_by_what_is_consumed() {
         }
         left
     };
-    (1..=29).step_by(2).for_each(|stream| server.read(&frame::whole(1, 4, stream, &hex("838684"))));
-    (1..=27).step_by(2).for_each(|stream| assert_eq!(give(&mut server, stream, 65_535), 0));
+    (1..=11).step_by(2).for_each(|stream| server.read(&frame::whole(1, 4, stream, &hex("838684"))));
+    (1..=9).step_by(2).for_each(|stream| assert_eq!(give(&mut server, stream, 65_535), 0));
     for _ in 0..40 {
-        assert_eq!(give(&mut server, 29, 16_384), 0, "it goes on");
-        server.conn.consumed(29, 16_384);
+        assert_eq!(give(&mut server, 11, 16_384), 0, "it goes on");
+        server.conn.consumed(11, 16_384);
     }
 }
 

@@ -2,7 +2,7 @@
 //! How a worker leaves: at a stop it finishes the requests in progress for `shutdown_grace`; with a successor beside it
 //! (`debug.drain`) it stops accepting and waits for its connections to end, each by its own time.
 //!
-//! Every response that is sent from then on tells its client to connect anew.
+//! Every response that is sent from then on tells its client to connect anew; HTTP/2 connections get GOAWAY, also those that sleep.
 
 use std::future::Future;
 use std::pin::pin;
@@ -51,7 +51,7 @@ impl Drain {
         let now = Instant::now();
         *self.until.lock() = Some(now.checked_add(limit).unwrap_or(now));
         engine.has_successor.store(true, Ordering::Relaxed);
-        engine.draining.store(true, Ordering::Relaxed);
+        engine.begin_drain();
         let acceptors = std::mem::take(&mut *self.acceptors.lock());
         acceptors.into_iter().for_each(Waker::wake);
     }
@@ -97,10 +97,22 @@ impl Acceptor<'_> {
 /// What a disk has for bringing its last to a good end.
 const DISK_PATIENCE: Duration = Duration::from_secs(5);
 
+/// What all HTTP/2 connections have for their first GOAWAY.
+const GOODBYE: Duration = Duration::from_millis(200);
+
+/// Waits until clients that can be told of the end were told: their GOAWAY is with the kernel.
+fn say_goodbye(engine: &Engine) {
+    let until = Instant::now() + GOODBYE;
+    while engine.drain_watch.http2_untold.load(Ordering::Relaxed) > 0 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// The manager is gone or said stop: requests in progress may end, for `shutdown_grace`.
 pub fn finish(worker: &Worker) {
     let engine = &worker.engine;
-    engine.draining.store(true, Ordering::Relaxed);
+    engine.begin_drain();
+    say_goodbye(engine);
     let grace = engine.params.load().shutdown_grace;
     let until = Instant::now() + grace;
     // Connections without a request don't count: nobody loses anything with them.

@@ -152,6 +152,7 @@ impl Worker {
             fragfetch: AtomicUsize::new(0),
             keeps_key_fields: AtomicBool::new(false),
             draining: AtomicBool::new(false),
+            drain_watch: Default::default(),
             has_successor: AtomicBool::new(false),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
         });

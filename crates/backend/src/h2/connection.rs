@@ -452,7 +452,8 @@ fn config(params: &Params) -> http2::Config {
         ..Settings::default()
     };
     // An origin that resets streams ends requests that were made: more work for it than for us.
-    let limits = Limits { rapid_resets: 0, ..Limits::default() };
+    // And what it streams in small messages is asked for.
+    let limits = Limits { rapid_resets: 0, small_data: 0, ..Limits::default() };
     // So much that no stream's unread body holds up another one.
     let unread = window.saturating_mul(params.http2_streams.max(1)).min(http2::MAX_WINDOW);
     let windows = http2::conn::Windows { low_water: unread, increment: unread, max_unread: unread };

@@ -58,6 +58,7 @@ pub(super) fn counter(abuse: Abuse, main: &Main) -> &Counter {
         Abuse::Ping => &main.h2_abuse_ping,
         Abuse::Priority => &main.h2_abuse_priority,
         Abuse::EmptyData => &main.h2_abuse_empty_data,
+        Abuse::SmallData => &main.h2_abuse_small_data,
         Abuse::WindowUpdate => &main.h2_abuse_window_update,
         Abuse::SmallWindow => &main.h2_abuse_small_window,
         Abuse::Ignored => &main.h2_abuse_ignored,

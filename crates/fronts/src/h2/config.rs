@@ -41,9 +41,10 @@ fn config(params: &Params, is_sealed: bool) -> Config {
         windows: Windows {
             low_water: bytes(params.h2_rx_window_low_water),
             increment: bytes(params.h2_rx_window_increment),
-            ..Windows::default()
+            max_unread: bytes(params.h2_rx_unread),
         },
         lax_settings: params.debug.has(DebugBit::H2Nocheck),
+        lax_start: !is_sealed,
         late_pseudo: !is_sealed,
     }
 }
@@ -74,6 +75,7 @@ fn limits(params: &Params) -> Limits {
         pings: params.h2_limit_pings,
         priorities: params.h2_limit_priorities,
         empty_data: params.h2_limit_empty_data,
+        small_data: params.h2_limit_small_data,
         window_updates: params.h2_limit_window_updates,
         small_windows: params.h2_limit_small_windows,
         ignored: params.h2_limit_ignored,

@@ -8,21 +8,23 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use base::Mono;
+use engine::Sess;
 use engine::transport::{Acct, BodyError, SendError};
-use engine::{Sess, SessTimeouts};
 use http2::frame::END_STREAM;
 use http2::{Connection, ErrorCode, FrameHeader, Grant};
+use rt::Instant;
 use tables::close::SessClose;
 use tables::tags::Tag;
 
 use super::stream::{End, Gone, Phase, Stream};
 use super::upgrade::Upgraded;
 use super::wire::Wire;
-use super::{codes, config};
+use super::{codes, config, drain};
 use crate::output::Output;
 
 /// The output isn't filled beyond this: what is in it can't be overtaken any more.
@@ -38,6 +40,8 @@ pub(crate) struct Mux {
     state: RefCell<State>,
     /// The request that asked for the upgrade, until the client's preface has come.
     pub(super) upgraded: Cell<Option<Box<Upgraded>>>,
+    /// Its place among its thread's connections.
+    pub(super) seat: Cell<usize>,
 }
 
 /// See [`Mux::with`].
@@ -46,12 +50,20 @@ pub(super) struct State {
     pub(super) output: Output,
     pub(super) wire: Wire,
     streams: Vec<Stream>,
-    /// How many of them are somebody's.
-    live: usize,
+    /// Where each stream is that is somebody's, by number.
+    index: Vec<(u32, usize)>,
+    /// Places of no stream.
+    free: Vec<usize>,
     /// Bytes of the client's preface that haven't come: until then nothing is sent.
     pub(super) preface_left: usize,
     /// Why the connection ends, once that is known.
     pub(super) close: Option<SessClose>,
+    /// The codec has ended it: GOAWAY is in the output.
+    pub(super) is_ended: bool,
+    /// What it was told of a drain is with the kernel.
+    is_told: bool,
+    /// The client was told of a drain; until when its answer is waited for.
+    drain_until: Option<Instant>,
     /// The connection's task, while it waits.
     task: Option<Waker>,
     /// It is running: it will see what is queued.
@@ -68,21 +80,64 @@ impl Mux {
             output: Output::default(),
             wire: Wire::new(sess),
             streams: Vec::new(),
-            live: 0,
+            index: Vec::new(),
+            free: Vec::new(),
             preface_left: http2::PREFACE.len(),
             close: None,
+            is_ended: false,
+            is_told: false,
+            drain_until: None,
             task: None,
             is_running: false,
         };
         if let Some(upgraded) = &upgraded {
             state.upgrade(config, upgraded, now);
         }
-        Mux { sess: sess.clone(), state: RefCell::new(state), upgraded: Cell::new(upgraded) }
+        Mux { sess: sess.clone(), state: RefCell::new(state), upgraded: Cell::new(upgraded), seat: Cell::new(0) }
     }
 
     /// Works on what is shared.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         work(&mut self.state.borrow_mut())
+    }
+
+    /// Ready when an idle connection has something to say of a drain.
+    pub(crate) fn poll_drain(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let is_draining = self.sess.engine.draining.load(Ordering::Relaxed);
+        self.with(|state| {
+            let is_due = match state.drain_until {
+                None => is_draining,
+                Some(until) => Instant::now() >= until,
+            };
+            if is_due {
+                return Poll::Ready(());
+            }
+            state.waits(cx);
+            Poll::Pending
+        })
+    }
+
+    /// Until when the answer of a client that was told of a drain is waited for.
+    pub(crate) fn drain_until(&self) -> Option<Instant> {
+        self.with(|state| state.drain_until)
+    }
+
+    /// All that was to be said is with the kernel.
+    pub(super) fn has_said_all(&self) {
+        let is_news = self.with(|state| state.drain_until.is_some() && !std::mem::replace(&mut state.is_told, true));
+        if is_news {
+            self.sess.engine.drain_watch.http2_untold.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells the client of a drain, unless it was told. Until when its answer is waited for.
+    pub(super) fn announce_drain(&self) -> Instant {
+        self.with(|state| {
+            *state.drain_until.get_or_insert_with(|| {
+                state.codec.begin_drain();
+                Instant::now() + drain::PATIENCE
+            })
+        })
     }
 
     /// The session ends: its own account is written.
@@ -93,6 +148,15 @@ impl Mux {
             upgraded.req.finish_with(acct);
         }
         self.with(|state| state.wire.close());
+    }
+}
+
+impl Drop for Mux {
+    fn drop(&mut self) {
+        drain::leave(self.seat.get());
+        if !self.state.get_mut().is_told {
+            self.sess.engine.drain_watch.http2_untold.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -107,18 +171,19 @@ impl State {
 
     /// Places in use.
     pub(super) fn live(&self) -> usize {
-        self.live
+        self.index.len()
     }
 
     /// A request has come. Its place.
     pub(super) fn open(&mut self, id: u32, upload: Phase, len: Option<u64>, head_bytes: u64) -> usize {
-        let place = self.streams.iter().position(|stream| stream.id == 0).unwrap_or_else(|| {
+        let place = self.free.pop().unwrap_or_else(|| {
             self.streams.push(Stream::default());
             self.streams.len() - 1
         });
+        // Numbers only grow.
+        self.index.push((id, place));
         self.streams[place].open(id, upload, len);
         self.streams[place].acct.req_head = head_bytes;
-        self.live += 1;
         place
     }
 
@@ -134,7 +199,11 @@ impl State {
 
     /// Where a stream is.
     pub(super) fn find(&self, id: u32) -> Option<usize> {
-        self.streams.iter().position(|stream| stream.id == id)
+        self.position(id).map(|at| self.index[at].1)
+    }
+
+    fn position(&self, id: u32) -> Option<usize> {
+        self.index.binary_search_by_key(&id, |&(id, _)| id).ok()
     }
 
     /// The request on it is over.
@@ -142,14 +211,17 @@ impl State {
         let id = self.streams[place].id;
         self.codec.release(id);
         self.streams[place].close();
-        self.live -= 1;
+        if let Some(at) = self.position(id) {
+            self.index.remove(at);
+        }
+        self.free.push(place);
         self.notify();
     }
 
     /// Gives memory back that no stream needs now.
     pub(super) fn rest(&mut self) {
         self.codec.rest();
-        self.streams = Vec::new();
+        (self.streams, self.index, self.free) = (Vec::new(), Vec::new(), Vec::new());
         self.task = None;
     }
 
@@ -285,41 +357,72 @@ impl State {
         Some(Ok(()))
     }
 
-    /// How long a stream whose window is shut may wait: `idle_send_timeout` each time, `send_timeout` in all. One that has waited too
-    /// long is reset.
-    pub(super) fn patience(&mut self, place: usize, now: Mono, timeouts: &SessTimeouts) -> Duration {
+    /// How long a stream whose window is shut may wait: `h2_window_timeout` and `idle_send_timeout` each time, `send_timeout` in all. One
+    /// that has waited too long is reset.
+    pub(super) fn patience(&mut self, place: usize, now: Mono, sess: &Sess) -> Duration {
         let stream = &mut self.streams[place];
         if stream.gone.is_some() || !self.codec.is_blocked(stream.id) {
             return Duration::MAX;
         }
         let shut_since = *stream.download.shut_since.get_or_insert(now);
-        self.time_left(place, shut_since, now, timeouts)
+        self.time_left(place, shut_since, now, sess)
     }
 
     /// A window has been opened, with 0 the connection's: too late for streams that have waited too long.
-    pub(super) fn window_opened(&mut self, id: u32, now: Mono, timeouts: &SessTimeouts) {
+    pub(super) fn window_opened(&mut self, id: u32, now: Mono, sess: &Sess) {
+        if id != 0 {
+            return self.find(id).into_iter().for_each(|place| self.judge_opened(place, now, sess));
+        }
         for place in 0..self.streams.len() {
-            let stream = &self.streams[place];
-            if stream.id != 0
-                && (id == 0 || stream.id == id)
-                && let Some(shut_since) = stream.download.shut_since
-            {
-                self.time_left(place, shut_since, now, timeouts);
-            }
+            self.judge_opened(place, now, sess);
         }
     }
 
-    fn time_left(&mut self, place: usize, shut_since: Mono, now: Mono, timeouts: &SessTimeouts) -> Duration {
+    fn judge_opened(&mut self, place: usize, now: Mono, sess: &Sess) {
+        if let Some(shut_since) = self.streams[place].download.shut_since {
+            self.time_left(place, shut_since, now, sess);
+        }
+    }
+
+    fn time_left(&mut self, place: usize, shut_since: Mono, now: Mono, sess: &Sess) -> Duration {
+        let timeouts = sess.timeouts.get();
+        let window = left(sess.engine.params.load().h2_window_timeout, shut_since, now);
         let idle = left(timeouts.idle_send, shut_since, now);
         let all = self.streams[place].download.since.map_or(Duration::MAX, |since| left(timeouts.send, since, now));
-        let text = match (idle, all) {
-            (Duration::ZERO, _) => "idle_send_timeout waiting for WINDOW_UPDATE",
-            (_, Duration::ZERO) => "send_timeout",
-            _ => return idle.min(all),
+        let text = match (window, idle, all) {
+            (Duration::ZERO, _, _) => "h2_window_timeout",
+            (_, Duration::ZERO, _) => "idle_send_timeout waiting for WINDOW_UPDATE",
+            (_, _, Duration::ZERO) => "send_timeout",
+            _ => return window.min(idle).min(all),
         };
         self.wire.debug(format_args!("H2: stream {}: Hit {text}", self.streams[place].id));
+        if window.is_zero() && self.is_all_shut() {
+            self.end_for_shut_windows(sess);
+            return Duration::ZERO;
+        }
         self.reset(place, ErrorCode::Cancel, Gone::TooSlow);
         Duration::ZERO
+    }
+
+    /// Whether no stream has a window for what it has to send.
+    fn is_all_shut(&self) -> bool {
+        self.index.iter().all(|&(id, place)| {
+            let stream = &self.streams[place];
+            stream.gone.is_some() || stream.download.shut_since.is_some() && self.codec.is_blocked(id)
+        })
+    }
+
+    /// A client that lets nothing of all that it asked for through is of no use, as newer releases of varnishd have it.
+    fn end_for_shut_windows(&mut self, sess: &Sess) {
+        self.wire.debug(format_args!("H2 CLEANUP {}", ErrorCode::EnhanceYourCalm.name()));
+        sess.engine.main.h2_abuse_shut_windows.inc();
+        self.close.get_or_insert(SessClose::Overload);
+        self.is_ended = true;
+        self.codec.go_away(ErrorCode::EnhanceYourCalm);
+        for stream in self.streams.iter_mut().filter(|stream| stream.id != 0) {
+            stream.end(Gone::TooSlow, BodyError::Closed(CLOSED_TEXT));
+        }
+        self.notify();
     }
 
     /// Resets a stream, after what waits of it and may go.

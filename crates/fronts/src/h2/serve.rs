@@ -20,7 +20,7 @@ use base::Mono;
 use engine::transport::BodyError;
 use http2::{ErrorCode, Event, Fault, Kind, Scratch, Step};
 use message::Head;
-use rt::Instant;
+use rt::{Deadline, Instant};
 use tables::close::SessClose;
 use tables::params::Params;
 
@@ -52,6 +52,8 @@ pub(super) struct Serving {
     head: Head,
     params: Arc<Params>,
     send: SendWait,
+    /// A drain's, while the client's answer is waited for.
+    drain: Option<Deadline>,
     /// Nothing can be written any more.
     is_lost: bool,
     /// Nothing is listened to, and nothing but what is in the output is said.
@@ -81,6 +83,7 @@ impl Serving {
             head,
             params,
             send: SendWait::new(),
+            drain: None,
             is_lost: false,
             is_shut: false,
             is_told: false,
@@ -117,7 +120,8 @@ impl Serving {
         for _ in 0..ROUNDS {
             let is_held = self.is_held();
             let has_read = !is_held && self.poll_read(cx).is_ready();
-            self.drain_if_due();
+            self.drain_if_due(cx);
+            self.is_shut |= self.mux.with(|state| state.is_ended);
             self.write(cx);
             if let Some(outcome) = self.outcome(has_read) {
                 return Poll::Ready(outcome);
@@ -273,9 +277,9 @@ impl Serving {
                     let payload = &input[step.payload];
                     wire::settings_text(payload).for_each(|text| state.wire.debug(format_args!("{text}")));
                 }
-                state.window_opened(0, now, &self.conn.sess.timeouts.get());
+                state.window_opened(0, now, &self.conn.sess);
             }
-            Event::Window { stream } => state.window_opened(stream, now, &self.conn.sess.timeouts.get()),
+            Event::Window { stream } => state.window_opened(stream, now, &self.conn.sess),
             Event::GoAway { code, .. } => self.leave(state, code),
             Event::Fault(fault) => self.fail(state, fault),
         }
@@ -309,17 +313,20 @@ impl Serving {
     }
 
     /// Tells the client of a drain that has begun, and ends the connection once no stream is under way.
-    fn drain_if_due(&mut self) {
+    fn drain_if_due(&mut self, cx: &mut Context<'_>) {
         if !self.conn.sess.engine.draining.load(Ordering::Relaxed) || self.is_shut {
             return;
         }
+        let until = self.mux.announce_drain();
+        let is_late = self.drain.get_or_insert_with(|| Deadline::until(until)).poll(cx).is_ready();
         self.mux.with(|state| {
-            if state.live() > 0 {
-                return state.codec.begin_drain();
+            if is_late {
+                state.codec.end_drain();
             }
-            state.codec.end_drain();
-            state.close.get_or_insert(SessClose::RespClose);
-            self.is_shut = true;
+            if state.live() == 0 && (is_late || state.codec.is_drained()) {
+                state.close.get_or_insert(SessClose::RespClose);
+                self.is_shut = true;
+            }
         });
     }
 
@@ -329,6 +336,7 @@ impl Serving {
         while !self.is_lost {
             let waiting = self.mux.with(State::fill);
             if waiting == 0 {
+                self.mux.has_said_all();
                 return;
             }
             let wrote = self.mux.with(|state| {

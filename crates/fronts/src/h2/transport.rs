@@ -108,7 +108,7 @@ impl H2 {
             PaceVerdict::GoOn(Duration::ZERO) => Duration::MAX,
             PaceVerdict::GoOn(left) => left,
         };
-        state.patience(self.place, now, &sess.timeouts.get()).min(pace)
+        state.patience(self.place, now, sess).min(pace)
     }
 
     fn poll_timer(&mut self, limit: Duration, cx: &mut Context<'_>) -> Poll<()> {

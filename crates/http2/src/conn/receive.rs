@@ -23,6 +23,8 @@ const MAX_SETTINGS_BYTES: u32 = 4096;
 const GO_AWAY_BYTES: u32 = 8;
 /// Of a PRIORITY_UPDATE frame that are looked at.
 const MAX_PRIORITY_BYTES: u32 = 256;
+/// Of data in a frame that costs more than it brings.
+const SMALL_DATA: u32 = 32;
 /// PRIORITY frames that a new stream may bring along.
 const PRIORITIES_PER_STREAM: u32 = 4;
 /// WINDOW_UPDATE frames that come with one or follow its end.
@@ -112,6 +114,7 @@ impl Connection {
         {
             return Err(Fault::protocol("A field section is interrupted"));
         }
+        self.judge_start(header)?;
         self.judge_stream(header)?;
         match header.kind {
             Kind::Data => self.begin_data(header),
@@ -137,6 +140,15 @@ impl Connection {
             Kind::Unknown(_) | Kind::GoAway => self.ignored().map(|()| Event::None),
             Kind::RstStream | Kind::Ping => Ok(Event::None),
         }
+    }
+
+    /// Each side begins with SETTINGS (RFC 9113 3.4).
+    fn judge_start(&mut self, header: FrameHeader) -> Result<(), Fault> {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        if !is_first || self.config.lax_start || header.kind == Kind::Settings && !header.has(ACK) {
+            return Ok(());
+        }
+        Err(Fault::protocol("The first frame is no SETTINGS"))
     }
 
     /// Whether the frame may be on this stream at all (RFC 9113 5.1, 5.1.1, 6).
@@ -238,8 +250,12 @@ impl Connection {
         if !takes {
             return Ok(Event::None);
         }
-        if data == 0 && !header.has(END_STREAM) {
-            self.count(|m| &mut m.empty_data, |l| l.empty_data, Abuse::EmptyData)?;
+        if !header.has(END_STREAM) {
+            match data {
+                0 => self.count(|m| &mut m.empty_data, |l| l.empty_data, Abuse::EmptyData)?,
+                1..SMALL_DATA => self.count(|m| &mut m.small_data, |l| l.small_data, Abuse::SmallData)?,
+                _ => {}
+            }
         }
         let framing = header.len - data;
         let is_there = self.streams.get(header.stream).is_some_and(|stream| stream.closed().is_none());

@@ -18,6 +18,8 @@ const SMALL_DATA: usize = 256;
 const UPDATES_PER_DATA: u32 = 8;
 /// PINGs that one DATA frame of ours explains: some peers measure by them.
 const PINGS_PER_DATA: u32 = 1;
+/// Small DATA frames that one DATA frame of ours answers: messages go to and fro.
+const SMALL_PER_DATA: u32 = 1;
 /// A stream is given credit inside a frame once a part of its window so large is consumed.
 const WINDOW_PARTS: u32 = 4;
 /// Most output that waits, heads included: an owner stops reading from a peer that reads nothing long before.
@@ -243,9 +245,9 @@ impl Connection {
         self.streams.offer(id, false, self.turn);
     }
 
-    /// Who sends next, and how much at most: by urgency, and in turn among equals.
+    /// Who sends next, and how much at most: by urgency, in turn among equals, and now and then who is less urgent.
     pub fn next_send(&self) -> Option<Grant> {
-        let stream = self.streams.next().filter(|_| self.send_window > 0)?;
+        let stream = self.streams.next(self.turn).filter(|_| self.send_window > 0)?;
         Some(Grant { stream, max: self.window(stream).min(self.frame_size()) })
     }
 
@@ -294,6 +296,7 @@ impl Connection {
 
     fn meter_data(&mut self, len: usize, is_cut: bool) {
         self.meters.pings.pay_back(PINGS_PER_DATA);
+        self.meters.small_data.pay_back(SMALL_PER_DATA);
         if len >= SMALL_DATA || !is_cut {
             self.meters.window_updates.pay_back(UPDATES_PER_DATA);
             return;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The streams of a connection (RFC 9113 5.1), and which of them sends next (RFC 9218 10).
 
+use std::collections::BTreeSet;
+
 use crate::priority::Priority;
 use crate::settings::MAX_WINDOW;
 
@@ -35,7 +37,8 @@ pub(super) struct Stream {
     /// A client's HEAD: its response has no body, whatever it says of its length.
     pub(super) is_head_request: bool,
     is_offered: bool,
-    is_ready: bool,
+    /// Its place in the order of sending, while it may send.
+    ready: Option<u64>,
     pub(super) priority: Priority,
     pub(super) send_window: i64,
     pub(super) receive_window: i64,
@@ -63,7 +66,7 @@ impl Stream {
             is_held: true,
             is_head_request: false,
             is_offered: false,
-            is_ready: false,
+            ready: None,
             priority: Priority::default(),
             send_window: i64::from(send_window),
             receive_window: i64::from(receive_window),
@@ -124,12 +127,19 @@ const REMEMBERED: usize = 32;
 /// How many that we have reset: what was on its way for them may still come.
 const REMEMBERED_RESETS: usize = 256;
 
+/// One frame in so many is of a band behind the first.
+const FAVOUR: u64 = 16;
+/// Streams are sent in bands: by urgency, and those that are of no use in part before the others.
+const BANDS: u64 = 16;
+/// A band in a key; what is below orders the streams within it.
+const BAND_SHIFT: u32 = 56;
+
 /// In the order of their numbers, in which they are opened.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     list: Vec<Stream>,
     /// Those that have body at hand and an open window, with what they are chosen by: the least first.
-    ready: Vec<(u64, u32)>,
+    ready: BTreeSet<(u64, u32)>,
     /// How the last ones that are over ended.
     past: Vec<(u32, Closed)>,
     past_at: usize,
@@ -155,14 +165,14 @@ impl Streams {
 
     pub(super) fn memory(&self) -> usize {
         self.list.capacity() * size_of::<Stream>()
-            + self.ready.capacity() * size_of::<(u64, u32)>()
+            + self.ready.len() * size_of::<(u64, u32)>()
             + self.past.capacity() * size_of::<(u32, Closed)>()
             + self.reset.capacity() * size_of::<u32>()
     }
 
     pub(super) fn rest(&mut self) {
         if self.list.is_empty() {
-            (self.list, self.ready) = (Vec::new(), Vec::new());
+            (self.list, self.ready) = (Vec::new(), BTreeSet::new());
         }
     }
 
@@ -257,7 +267,7 @@ impl Streams {
     pub(super) fn end_all(&mut self) {
         for stream in &mut self.list {
             stream.reset.get_or_insert(Closed::ByUs);
-            (stream.is_offered, stream.is_ready) = (false, false);
+            (stream.is_offered, stream.ready) = (false, None);
         }
         self.ready.clear();
         self.list.retain(|stream| stream.is_held);
@@ -298,43 +308,115 @@ impl Streams {
     pub(super) fn settle(&mut self, id: u32, turn: u64) {
         let Some(stream) = self.get_mut(id) else { return };
         let may_send = stream.is_offered && stream.send_window > 0;
-        if may_send == stream.is_ready {
+        if may_send == stream.ready.is_some() {
             return;
         }
         if may_send {
-            stream.is_ready = true;
             let key = key(stream, turn);
-            self.ready.push((key, id));
+            stream.ready = Some(key);
+            self.ready.insert((key, id));
         } else {
             self.unready(id);
         }
     }
 
     fn unready(&mut self, id: u32) {
-        if let Some(stream) = self.get_mut(id)
-            && std::mem::take(&mut stream.is_ready)
-        {
-            self.ready.retain(|&(_, ready)| ready != id);
+        if let Some(key) = self.get_mut(id).and_then(|stream| stream.ready.take()) {
+            self.ready.remove(&(key, id));
         }
     }
 
     /// It has had its turn, or another priority: its place changes.
     pub(super) fn requeue(&mut self, id: u32, turn: u64) {
-        let Some(stream) = self.get(id) else { return };
+        let Some(stream) = self.get_mut(id) else { return };
         let key = key(stream, turn);
-        if let Some(entry) = self.ready.iter_mut().find(|(_, ready)| *ready == id) {
-            entry.0 = key;
+        if let Some(before) = stream.ready.replace(key) {
+            self.ready.remove(&(before, id));
+            self.ready.insert((key, id));
+        } else {
+            stream.ready = None;
         }
     }
 
-    /// Whose turn it is.
-    pub(super) fn next(&self) -> Option<u32> {
-        self.ready.iter().min().map(|&(_, id)| id)
+    /// Whose turn it is. RFC 9218 10 lets what is less urgent wait for ever; here one frame in [`FAVOUR`] is of a later band, of each
+    /// in turn: who waits sees one in `FAVOUR * BANDS` at least.
+    pub(super) fn next(&self, turn: u64) -> Option<u32> {
+        let &(key, id) = self.ready.first()?;
+        if turn % FAVOUR != FAVOUR - 1 {
+            return Some(id);
+        }
+        let behind = (key >> BAND_SHIFT) + 1;
+        let favoured = (turn / FAVOUR % BANDS).max(behind);
+        let later = self.first_from(favoured).or_else(|| self.first_from(behind));
+        Some(later.unwrap_or(id))
+    }
+
+    /// The first of this band or a later one.
+    fn first_from(&self, band: u64) -> Option<u32> {
+        self.ready.range((band << BAND_SHIFT, 0)..).next().map(|&(_, id)| id)
     }
 }
 
-/// By urgency; then those that are of no use in part one after the other; then the others in turn.
+/// By urgency; then those that are of no use in part, one after the other; then the others in turn.
 fn key(stream: &Stream, turn: u64) -> u64 {
-    let order = if stream.priority.incremental { 1 << 48 | turn } else { u64::from(stream.id) };
-    u64::from(stream.priority.urgency) << 56 | order
+    let Priority { urgency, incremental } = stream.priority;
+    let order = if incremental { turn } else { u64::from(stream.id) };
+    (u64::from(urgency) * 2 + u64::from(incremental)) << BAND_SHIFT | order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What so many turns give to each of the streams, of these priorities.
+    fn turns(priorities: &[(u8, bool)], count: u64) -> Vec<u64> {
+        let mut streams = Streams::default();
+        for (n, &(urgency, incremental)) in priorities.iter().enumerate() {
+            let id = n as u32 * 2 + 1;
+            let mut stream = Stream::new(id, MAX_WINDOW, 0, 0.0);
+            (stream.priority, stream.sent) = (Priority { urgency, incremental }, Side::Body);
+            streams.push(stream);
+            streams.offer(id, true, 0);
+        }
+        let mut got = vec![0; priorities.len()];
+        for turn in 0..count {
+            let id = streams.next(turn).unwrap();
+            got[id as usize / 2] += 1;
+            streams.requeue(id, turn + 1);
+        }
+        got
+    }
+
+    #[test]
+    fn who_is_less_urgent_waits_but_not_for_ever() {
+        let check = |priorities: &[(u8, bool)], want: &[u64]| {
+            assert_eq!(turns(priorities, FAVOUR * BANDS), want, "{priorities:?}");
+        };
+        check(&[(3, true), (3, true)], &[128, 128]);
+        check(&[(3, false), (3, false)], &[256, 0]);
+        check(&[(0, false), (7, true)], &[240, 16]);
+        check(&[(3, false), (3, true)], &[240, 16]);
+        let all: Vec<_> = (0..8).flat_map(|urgency| [(urgency, false), (urgency, true)]).collect();
+        let got = turns(&all, FAVOUR * BANDS);
+        assert!(got[0] == 240 && got.iter().all(|&frames| frames > 0), "{got:?}");
+    }
+
+    #[test]
+    fn what_is_over_or_shut_is_sent_no_further() {
+        let mut streams = Streams::default();
+        for id in [1, 3, 5] {
+            let mut stream = Stream::new(id, 10, 0, 0.0);
+            stream.sent = Side::Body;
+            streams.push(stream);
+            streams.offer(id, true, 0);
+        }
+        streams.close(1, Closed::ByPeer);
+        assert_eq!(streams.next(0), Some(3));
+        streams.offer(3, false, 0);
+        assert_eq!(streams.next(0), Some(5));
+        assert!(streams.move_windows(-10, 0));
+        assert_eq!(streams.next(0), None);
+        streams.requeue(5, 7);
+        assert_eq!(streams.next(0), None, "another priority opens no window");
+    }
 }

@@ -207,6 +207,8 @@ params! {
         "How many streams beyond h2_max_concurrent_streams a connection may open in h2_rapid_reset_period.";
     h2_limit_settings: Count = "100" ["frames" min "0"] { Own }
         "How many SETTINGS frames a connection may have in h2_rapid_reset_period.";
+    h2_limit_small_data: Count = "100000" ["frames" min "0"] { Own }
+        "How many DATA frames of less than 32 bytes, which don't end their stream, a connection may have in h2_rapid_reset_period, beyond one for each DATA frame that it got.";
     h2_limit_small_windows: Count = "1000" ["frames" min "0"] { Own }
         "How often in h2_rapid_reset_period a connection may let us send only a few bytes at a time.";
     h2_limit_stream_errors: Count = "100" ["streams" min "0"] { Own }
@@ -215,7 +217,7 @@ params! {
         "How many bytes of answers to PING, SETTINGS and the like may wait for a client that doesn't read.";
     h2_limit_window_updates: Count = "1000" ["frames" min "0"] { Own }
         "How many WINDOW_UPDATE frames a connection may have in h2_rapid_reset_period, beyond a few for each DATA frame that it got.";
-    h2_max_concurrent_streams: Count = "100" ["streams" min "0"] {}
+    h2_max_concurrent_streams: Count = "100" ["streams" min "0" max "10000"] {}
         "How many streams a client may have open on a connection. Of new connections; those above are reset with REFUSED_STREAM. A stream that its client has reset counts until its request has ended.";
     h2_max_frame_size: Bytes = "16k" ["bytes" min "16k" max "16777215b"] {}
         "The largest frame payload accepted.";
@@ -227,12 +229,16 @@ params! {
         "How many streams a client may reset soon after they have begun, on a connection in h2_rapid_reset_period. 0 is no limit.";
     h2_rapid_reset_period: Seconds = "60.000" ["seconds" min "1.000"] { Own }
         "The time in which the limits of HTTP/2 count: what was counted is forgotten little by little over so long.";
+    h2_rx_unread: Bytes = "384k" ["bytes" min "65535b" max "1G"] { Own }
+        "How many bytes of request bodies that nobody has read yet a connection may hold. Its window for them is never larger, whatever h2_rx_window_low_water says. Of new connections.";
     h2_rx_window_increment: Bytes = "1M" ["bytes" min "1M" max "1G"] { Wizard }
         "How much credit a WINDOW_UPDATE gives for request bodies.";
     h2_rx_window_low_water: Bytes = "10M" ["bytes" min "65535b" max "1G"] { Wizard }
         "The window for request bodies is kept at least this large.";
     h2_rxbuf_storage: Text = "Transient" [""] { MustRestart NoEffect }
         "No effect here: request bodies wait in no store, and no longer than their windows allow.";
+    h2_window_timeout: Seconds = "5.000" ["seconds" min "0.000"] { Wizard }
+        "How long a stream may wait for its client to open a window that is shut, before it is reset. Where no stream of the connection can send, the connection ends with ENHANCE_YOUR_CALM. 0 is no limit; idle_send_timeout holds beside it.";
     h3_alt_svc: Seconds = "86400.000" ["seconds" min "0.000"] { Own }
         "How long clients of an https listener may remember that HTTP/3 is spoken at the same port (Alt-Svc). They are told where there is a quic listener, and the response has no Alt-Svc of its own. 0: they aren't told.";
     h3_idle_timeout: Seconds = "30.000" ["seconds" min "1.000" max "600.000"] { Own }

@@ -145,6 +145,7 @@ impl World {
             fragfetch: AtomicUsize::new(0),
             keeps_key_fields: AtomicBool::new(false),
             draining: AtomicBool::new(false),
+            drain_watch: Default::default(),
             has_successor: AtomicBool::new(false),
             random: Random::seeded(1),
         });

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Who is told that this worker takes no new requests on the connections that it has.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::Waker;
+
+use base::lock::Mutex;
+
+use crate::Engine;
+
+/// Tasks that wait for a drain, and who hasn't heard of it.
+#[derive(Debug, Default)]
+pub struct DrainWatch {
+    wakers: Mutex<Vec<Waker>>,
+    /// HTTP/2 connections whose clients weren't told.
+    pub http2_untold: AtomicI64,
+}
+
+impl DrainWatch {
+    /// Wakes a task once a drain begins. It looks at [`Engine::draining`] after this.
+    pub fn add(&self, waker: Waker) {
+        self.wakers.lock().push(waker);
+    }
+}
+
+impl Engine {
+    /// Old connections are to end.
+    pub fn begin_drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        let wakers = std::mem::take(&mut *self.drain_watch.wakers.lock());
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
