@@ -26,7 +26,7 @@ class Ours(Varnishd):
             conf = self.files / "tls.conf"
             conf.write_text(f'frontend = "[127.0.0.1]:0"\npem-file = "{leaf.pem}"\n')
             args = ["-a", "clear=127.0.0.1:0", "-A", str(conf), *args]
-        super().__init__(program, [*FEATURE, *args], backend=None if "vcl" in kw else origin, **kw)
+        super().__init__(program, [*([] if leaf else FEATURE), *args], backend=None if "vcl" in kw else origin, **kw)
         if leaf:
             self.address = next(address for name, address in self.addresses.items() if name != "clear")
 

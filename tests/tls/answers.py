@@ -5,6 +5,7 @@ import re
 import socket
 import ssl
 
+from bed import h2
 from bed.http import get
 from bed.sealed import SealedClient, client_context, sealed_get
 from raw import InHands
@@ -115,7 +116,7 @@ def versions(report, bed):
 
 
 def protocols(report, bed):
-    """http/1.1 is agreed on; where nothing is, it goes on without."""
+    """HTTP/2 is agreed on where it is offered, else http/1.1; where nothing is, it goes on without."""
     for offered, agreed in ((["http/1.1"], "http/1.1"), (["foo", "http/1.1"], "http/1.1"), ([], None), *([] if bed.is_hitch else [(["foo"], None)])):
         try:
             with SealedClient(bed.served.sealed, client_context(alpn=offered), "bed.test") as c:
@@ -123,6 +124,9 @@ def protocols(report, bed):
                 report.check(got == agreed and r.whole(), f"offered {offered}: agreed on {got}, {r}")
         except OSError as e:
             report.check(False, f"offered {offered}: {e}")
+    if not bed.is_hitch:
+        with h2.Connection(h2.sealed(bed.served.sealed, client_context(alpn=["http/1.1", "h2"]), "bed.test")) as c:
+            report.check(c.get("/1", 5.0).whole(), "no answer by HTTP/2")
 
 
 def suites(report, bed):

@@ -124,7 +124,7 @@ pub fn groups(list: &str) -> Result<Option<Vec<u8>>, String> {
 const ALPN: [&str; 2] = ["http/1.1", "h2"];
 
 /// What is offered where nothing is said, the better first.
-const OFFERED: [&str; 1] = ["http/1.1"];
+const OFFERED: [&str; 2] = ["h2", "http/1.1"];
 
 /// Reads `alpn-protos`: what of it can be offered, and what can't be.
 pub fn alpn(list: &str) -> (Vec<u8>, Vec<String>) {

@@ -65,7 +65,7 @@ fn only_what_is_spoken_is_offered() {
     assert_eq!(alpn("h3, h2, http/1.1"), (vec![1, 0], vec!["h3".to_owned()]));
     let overrides = Overrides { alpn: Some(vec![]), ..Overrides::default() };
     assert!(overrides.alpn().is_empty());
-    assert_eq!(Overrides::default().alpn(), [b"http/1.1"]);
+    assert_eq!(Overrides::default().alpn(), [&b"h2"[..], b"http/1.1"]);
 }
 
 #[test]
