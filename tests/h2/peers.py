@@ -24,7 +24,7 @@ class Ours(Varnishd):
         self.files = workdir()
         if leaf:
             conf = self.files / "tls.conf"
-            conf.write_text(f'frontend = "[127.0.0.1]:0"\npem-file = "{leaf.pem}"\n')
+            conf.write_text(f'frontend = "[127.0.0.1]:0"\npem-file = "{leaf.pem}"\nalpn-protos = "h2,http/1.1"\n')
             args = ["-a", "clear=127.0.0.1:0", "-A", str(conf), *args]
         super().__init__(program, [*([] if leaf else FEATURE), *args], backend=None if "vcl" in kw else origin, **kw)
         if leaf:

@@ -22,6 +22,7 @@ import malformed
 import mutated
 import peers
 import slow
+import websocket
 from bed import h2
 from bed.certificates import Authority
 from bed.daemon import workdir
@@ -32,9 +33,10 @@ from bed.witness import Witness
 from sources import Source
 
 # Group: the module, and whether it wants the origin that remembers octets, or the one that does what a path says.
-GROUPS = {"malformed": (malformed, True), "frames": (frames, True), "cuts": (cuts, True), "mutated": (mutated, True), "answers": (answers, False), "slow": (slow, False), "abuse": (abuse, False), "crowd": (crowd, False)}
+GROUPS = {"malformed": (malformed, True), "frames": (frames, True), "cuts": (cuts, True), "mutated": (mutated, True), "answers": (answers, False), "slow": (slow, False), "abuse": (abuse, False), "crowd": (crowd, False), "websocket": (websocket, False)}
 LAX_ALLOWED = 0
 OF_TLS = ("malformed", "frames", "answers")  # what is asked over TLS, too
+OF_TLS_ALONE = ("websocket",)  # in clear it isn't announced
 
 
 class Bed:
@@ -108,9 +110,9 @@ def main():
         for name in GROUPS:
             if o.group not in (None, name):
                 continue
-            if not o.sealed:
+            if not o.sealed and name not in OF_TLS_ALONE:
                 one(o, report, name, None)
-            if o.sealed or o.full and name in OF_TLS and o.peer != "varnish":
+            if o.sealed or name in OF_TLS_ALONE or o.full and name in OF_TLS and o.peer != "varnish":
                 one(o, report, name, leaf)
         if o.group == "h2spec" or o.full and os.environ.get("H2SPEC"):
             import h2spec

@@ -38,6 +38,7 @@ if not NO_CLIENT:
     import odd
     import pieces
     import spoilt
+    import websocket
     from bed import h3
     # Group: the module, and whether it wants the origin that remembers octets, or the one that does what a path says.
     JUDGED = {"malformed": (carried, True), "frames": (odd, True), "cuts": (pieces, True), "spoilt": (spoilt, True), "floods": (floods, False)}
@@ -342,10 +343,10 @@ def main():
         with Origin(serve) as origin, Bed(o, leaf, origin, ["-p", "timeout_idle=20"]) as bed:
             announced(report, bed)
             if NO_CLIENT:
-                names = "requests, validated, limited, lossy, replaced, upgraded, upgraded_twice, died, and what is asked in raw frames"
+                names = "requests, validated, limited, lossy, websocket, replaced, upgraded, upgraded_twice, died, and what is asked in raw frames"
                 report.note(f"LEFT OUT, as there is no aioquic ({NO_CLIENT}): {names}")
                 return report.close()
-            for case in (lambda: requests(report, bed), lambda: validated(report, bed), lambda: limited(report, bed), lambda: lossy(report, bed, o.seed), lambda: replaced(report, bed, authority),
+            for case in (lambda: requests(report, bed), lambda: validated(report, bed), lambda: limited(report, bed), lambda: lossy(report, bed, o.seed), lambda: websocket.run(report, o, leaf), lambda: replaced(report, bed, authority),
                          lambda: upgraded(report, bed), lambda: upgraded_twice(report, bed), lambda: died(report, bed)):
                 asyncio.run(case())
         # Floods measure, and take minutes.

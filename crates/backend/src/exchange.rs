@@ -216,6 +216,12 @@ pub trait Exchange {
     /// The field that announces a body of unknown length in this protocol, where it takes one.
     fn unknown_length(&self) -> Option<(&'static str, &'static [u8])>;
 
+    /// The next head asks that the bytes behind both heads be another protocol's. Where the origin agrees its response is a final one, as 101 is in
+    /// HTTP/1, and then pieces of both bodies are these bytes as they are; either side may end its own. Whether that can be asked for.
+    fn ask_tunnel(&mut self) -> bool {
+        false
+    }
+
     /// Queues the request's head, once. What it says of the body's length is true. The response's head will be held to `limits`.
     fn send_head(&mut self, bereq: &Head, body: BodyLen, limits: &RespLimits);
 

@@ -51,7 +51,20 @@ pub struct Http1 {
     /// What is behind the response's body.
     trailers: Option<Box<Head>>,
     has_strict_end: bool,
+    tunnel: Tunnel,
     acct: Acct,
+}
+
+/// Whether the connection leaves HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tunnel {
+    No,
+    /// It does with 101.
+    Asked,
+    /// It has.
+    Open,
+    /// And we have said all.
+    Ended,
 }
 
 /// What is being sent: a head, or a piece of the body with its framing.
@@ -82,6 +95,7 @@ impl Http1 {
             decoder: Decoder::response(Framing::None),
             trailers: None,
             has_strict_end: false,
+            tunnel: Tunnel::No,
             acct: Acct { bereq_head: preface as u64, ..Acct::default() },
         }
     }
@@ -153,6 +167,11 @@ impl Http1 {
 
     /// The head is final: which body follows, and whether the connection lives on.
     fn settle(&mut self, beresp: &mut Head) -> Result<Received, HeadError> {
+        if beresp.is_status(101) && self.tunnel == Tunnel::Asked {
+            self.tunnel = Tunnel::Open;
+            self.decoder = Decoder::response(Framing::Eof);
+            return Ok(Received::Final { body: BodyStatus::Eof, close: Some(SessClose::TxPipe) });
+        }
         let framing = response_framing(beresp, self.to_head).map_err(|error| HeadError::Framing(error.text()))?;
         if beresp.status() < 200 {
             return Err(HeadError::NotFinal);
@@ -274,6 +293,11 @@ impl Exchange for Http1 {
         Some((names::TRANSFER_ENCODING, b"chunked"))
     }
 
+    fn ask_tunnel(&mut self) -> bool {
+        self.tunnel = Tunnel::Asked;
+        true
+    }
+
     fn send_head(&mut self, bereq: &Head, body: BodyLen, limits: &RespLimits) {
         let RespLimits { head_bytes, line_bytes, lenient } = *limits;
         self.limits = Limits { head_bytes, line_bytes, lenient, https_scheme: false, lone_lf: true };
@@ -292,6 +316,10 @@ impl Exchange for Http1 {
     }
 
     fn send_end(&mut self, trailers: Option<&Head>) {
+        if self.tunnel == Tunnel::Open {
+            self.tunnel = Tunnel::Ended;
+            return self.stream.shutdown_write();
+        }
         match trailers {
             _ if !self.is_chunked => {}
             None => self.output.back = LAST_CHUNK,
@@ -304,7 +332,8 @@ impl Exchange for Http1 {
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<SendProgress, SendError>> {
-        if let Some(sent) = self.heard_before(beresp) {
+        let hears = matches!(self.tunnel, Tunnel::No | Tunnel::Asked);
+        if hears && let Some(sent) = self.heard_before(beresp) {
             return Poll::Ready(Ok(self.stopped(sent)));
         }
         let mut has_moved = false;
@@ -321,7 +350,7 @@ impl Exchange for Http1 {
                     if self.stream.poll_writable(cx).is_ready() {
                         continue;
                     }
-                    if self.stream.poll_readable(cx).is_ready() {
+                    if hears && self.stream.poll_readable(cx).is_ready() {
                         match self.hear(beresp) {
                             Some(sent) => return Poll::Ready(Ok(self.stopped(sent))),
                             None => continue,
@@ -333,7 +362,8 @@ impl Exchange for Http1 {
                 Err(error) => SendError::Os(error),
             };
             // An origin that closes has often said why before.
-            if self.stream.pending() == IdleState::Data
+            if hears
+                && self.stream.pending() == IdleState::Data
                 && let Some(sent) = self.hear(beresp)
             {
                 return Poll::Ready(Ok(self.stopped(sent)));
@@ -341,6 +371,9 @@ impl Exchange for Http1 {
             return Poll::Ready(Err(error));
         }
         self.count_output();
+        if self.tunnel == Tunnel::Ended {
+            ready!(self.stream.poll_ended(cx));
+        }
         Poll::Ready(Ok(SendProgress::All))
     }
 

@@ -154,6 +154,12 @@ pub trait Transport {
         None
     }
 
+    /// Whether the request asks that its stream become a tunnel (extended CONNECT, RFC 8441), which it does with an answer of 2xx. What the client
+    /// sends on it is no body: [`Transport::poll_body`] has it, without a limit of time, and [`Transport::body_state`] says that there is none.
+    fn asks_tunnel(&self) -> bool {
+        false
+    }
+
     /// The raw connection, when this version of HTTP can give it away.
     fn take_tunnel(&mut self) -> Option<Tunnel>;
 

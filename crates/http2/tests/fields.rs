@@ -173,12 +173,19 @@ fn connect() {
         (":authority", "h"),
         ("sec-websocket-version", "13"),
     ];
-    let (head, built) = build(Kind::Request { extended: true }, &websocket);
-    assert!(built.unwrap().extended);
-    assert_eq!(
-        (head.method(), head.url(), head.get("upgrade")),
-        (&b"CONNECT"[..], &b"/chat"[..], Some(&b"websocket"[..]))
-    );
+    // What HTTP/1 asks for a WebSocket with, but for the key: that is a connection's.
+    let more = [("sec-websocket-key", "x"), ("content-length", "5")];
+    let (head, built) = build(Kind::Request { extended: true }, &[&websocket[..], &more].concat());
+    let section = built.unwrap();
+    assert_eq!((section.extended, section.refusal, section.content_length), (true, None, None));
+    assert_eq!((head.method(), head.url()), (&b"GET"[..], &b"/chat"[..]));
+    assert_eq!((head.get("upgrade"), head.get("connection")), (Some(&b"websocket"[..]), Some(&b"upgrade"[..])));
+    assert!(!head.has("sec-websocket-key") && !head.has("content-length"));
+    let mut other = websocket;
+    other[1].1 = "connect-udp";
+    let (_, built) = build(Kind::Request { extended: true }, &other);
+    let section = built.unwrap();
+    assert_eq!((section.extended, section.refusal), (false, Some(Refusal::Protocol)));
     bad(&websocket, "Unexpected :protocol");
     let (_, built) = build(Kind::Request { extended: true }, &[&GET[..], &[(":protocol", "x")]].concat());
     assert!(built.is_err());

@@ -89,6 +89,8 @@ pub fn begin(max_section_bytes: u64, out: &mut Vec<u8>) {
     let mut settings = Vec::new();
     varint::write(MAX_FIELD_SECTION_SIZE, &mut settings);
     varint::write(max_section_bytes.min(varint::MAX), &mut settings);
+    varint::write(ENABLE_CONNECT_PROTOCOL, &mut settings);
+    varint::write(1, &mut settings);
     varint::write(0, out);
     Header::write(Kind::Settings, settings.len() as u64, out);
     out.extend_from_slice(&settings);
@@ -298,7 +300,7 @@ mod tests {
         begin(70_000, &mut out);
         assert_eq!(StreamKind::from_number(out[0].into()), StreamKind::Control);
         go_away(8, &mut out);
-        let settings = Settings { max_section_bytes: Some(70_000), connect_protocol: false };
+        let settings = Settings { max_section_bytes: Some(70_000), connect_protocol: true };
         for piece in [1, 3, 100] {
             assert_eq!(read(&out[1..], piece), Ok(vec![Event::Settings(settings), Event::GoAway]));
         }

@@ -41,7 +41,7 @@ pub fn read_request(
     scratch: &mut Scratch,
     head: &mut Head,
 ) -> Result<Section, BadHead> {
-    read(section, limits, scratch, head, Kind::Request { extended: false })
+    read(section, limits, scratch, head, Kind::Request { extended: true })
 }
 
 /// Reads the section of a response into `head`.

@@ -55,6 +55,8 @@ names! {
     TE = "TE",
     TRAILER = "Trailer",
     TRANSFER_ENCODING = "Transfer-Encoding",
+    SEC_WEBSOCKET_ACCEPT = "Sec-WebSocket-Accept",
+    SEC_WEBSOCKET_KEY = "Sec-WebSocket-Key",
     UPGRADE = "Upgrade",
     USER_AGENT = "User-Agent",
     VARY = "Vary",

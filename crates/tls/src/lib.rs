@@ -39,6 +39,7 @@ pub mod traffic;
 mod trust;
 pub mod verify;
 pub mod wanted;
+pub mod websocket;
 
 pub use bundle::Bundle;
 pub use client::{Client, ClientOptions};

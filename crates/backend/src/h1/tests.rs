@@ -293,3 +293,37 @@ fn who_waits_holds_no_buffer() {
         assert!(waits && bed.exchange.input.capacity() == 0);
     });
 }
+
+#[test]
+fn behind_101_bytes_go_both_ways_as_they_are() {
+    run(async {
+        let mut bed = Bed::new();
+        assert!(bed.exchange.ask_tunnel());
+        bed.exchange.send_head(&request("GET"), BodyLen::None, &LIMITS);
+        assert_eq!(bed.send().await, "All");
+        bed.origin_reads().await;
+        bed.origin_says("HTTP/1.1 101 Switching Protocols\r\nContent-Length: 2\r\n\r\nHTTP/1.1 200 OK\r\n\r\n").await;
+        assert_eq!(bed.head().await, "Final { body: Eof, close: Some(TxPipe) }");
+        // What came is no answer to what is sent.
+        bed.exchange.send_data(buf("hello"));
+        assert_eq!(bed.send().await, "All");
+        assert_eq!(bed.origin_reads().await, "hello");
+        assert_eq!(bed.data().await, "[HTTP/1.1 200 OK\r\n\r\n]");
+        bed.exchange.send_end(None);
+        assert_eq!(bed.send().await, "All");
+        assert_eq!(bed.origin_reads().await, "");
+        bed.origin_says("bye").await;
+        assert_eq!(bed.data().await, "[bye]");
+        bed.origin = None;
+        assert_eq!(bed.data().await, WHOLE);
+    });
+}
+
+#[test]
+fn who_asked_for_no_tunnel_gets_none() {
+    run(async {
+        let mut bed = Bed::asked("GET").await;
+        bed.origin_says("HTTP/1.1 101 Switching Protocols\r\n\r\n").await;
+        assert_eq!(bed.head().await, "NotFinal RxJunk");
+    });
+}

@@ -19,6 +19,7 @@ pub mod pipe;
 mod reach;
 mod relay;
 mod start;
+mod stream_pipe;
 mod task;
 mod upload;
 mod wire;

@@ -11,7 +11,7 @@ use backend::{Conn, ConnectOpts, Director};
 use base::Vxid;
 use cache::Digest;
 use message::hop::{self, Filter};
-use message::{Head, HeadLimits, names};
+use message::{Head, HeadLimits, Version, names};
 use net::{IoError, Stream};
 use shm::vsl::{Marker, TxnLog};
 use tables::close::SessClose;
@@ -24,6 +24,7 @@ use vrt::{Failure, Value};
 use super::parts::limit;
 use super::reach;
 use super::relay::relay;
+use super::stream_pipe::{self, PipeError};
 use super::wire::response_limits;
 use crate::choice::Choice;
 use crate::httplog::BEREQ;
@@ -69,6 +70,9 @@ impl PipeBereq {
         let limits = HeadLimits::new(req.params.http_max_hdr, req.params.workspace_client.min(1 << 30) as u32);
         let mut head = Head::with_limits(limits);
         let mut lost = hop::filter_request(&req.head, &mut head, Filter::Pipe).is_err();
+        if head.version() > Version::HTTP11 {
+            lost |= head.set_proto("HTTP/1.1").is_err();
+        }
         BEREQ.log_request(&head, &mut log);
         let id = req.vxid.to_string();
         lost |= BEREQ.append(&mut head, &mut log, names::X_VARNISH, &[id.as_bytes()]).is_err();
@@ -164,6 +168,7 @@ impl PipeBereq {
         };
         let Some(backend) = reach::find(self.director.as_ref(), &choice) else {
             self.log.put(Tag::VclError, NO_PIPE);
+            stream_pipe::refuse(503, req, transport);
             return SessClose::TxError;
         };
         if reach::give_host(&backend, &mut self.head, &mut self.log).is_err() {
@@ -174,10 +179,12 @@ impl PipeBereq {
         let opts = ConnectOpts { connect_timeout, no_resend: true, http1: true, ends, ..ConnectOpts::default() };
         let connected = backend.connect(&opts).await;
         let Some(mut conn) = reach::connected(connected, &self.engine.clock, &mut self.log) else {
+            stream_pipe::refuse(503, req, transport);
             return SessClose::TxError;
         };
         self.log.put_parts(Tag::BackendOpen, &conn.opened());
         match conn.tunnel() {
+            _ if transport.asks_tunnel() => self.stream(&mut conn, req, transport, last_moment, acct).await,
             Some(stream) => self.tunnel(stream, req, transport, last_moment, acct).await,
             None => self.relay(&mut conn, req, transport, last_moment, acct).await,
         }
@@ -235,6 +242,27 @@ impl PipeBereq {
         match last_moment {
             None => relayed.await,
             Some(moment) => rt::timeout_at(moment, relayed).await.unwrap_or_default(),
+        }
+        acct.bereq = conn.acct().bereq_head;
+    }
+
+    /// As [`PipeBereq::tunnel`], where the client has a stream: its bytes travel as bodies do.
+    async fn stream(
+        &mut self,
+        conn: &mut Conn,
+        req: &mut Req,
+        transport: &mut dyn Transport,
+        last_moment: Option<rt::Instant>,
+        acct: &mut PipeAcct,
+    ) {
+        self.mark_sent(req);
+        let piped = stream_pipe::carry(conn, &mut self.head, &mut self.log, req, transport, acct);
+        let ended = match last_moment {
+            None => piped.await,
+            Some(moment) => rt::timeout_at(moment, piped).await.unwrap_or(Err(PipeError::Late)),
+        };
+        if let Err(error) = ended {
+            error.tell(conn, &mut self.log, req, transport);
         }
         acct.bereq = conn.acct().bereq_head;
     }

@@ -41,7 +41,7 @@ use std::sync::Arc;
 use ::backend::Director;
 use ::cache::{Busy, Digest, DigestBuilder, ObjRef, Reader};
 use base::{Real, Vxid};
-use message::{Head, HeadLimits};
+use message::{Head, HeadLimits, Version};
 use shm::vsl::{Marker, TxnLog, num};
 use tables::close::SessClose;
 use tables::params::Params;
@@ -317,6 +317,10 @@ impl Req {
         self.body.give_up();
         self.tell_verdict();
         let main = self.engine().main;
+        if self.is_piped && self.original.version() > Version::HTTP11 {
+            // What a pipe carried has counters of its own; over a stream it looked like bodies.
+            acct = Acct { req_head: acct.req_head, ..Acct::default() };
+        }
         if let Some(fragment) = self.esi.as_fragment() {
             // Those of a fragment are its page's too.
             acct.resp_body = fragment.body_bytes;

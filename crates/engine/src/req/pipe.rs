@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `pipe`: the two connections are joined and nothing is looked at any more.
 
+use tables::tags::Tag;
 use vrt::{Action, Method};
 
 use super::ctx::Lent;
 use super::{Req, Step};
 use crate::bereq::pipe::PipeBereq;
+use crate::httplog::RESP;
 use crate::transport::Transport;
 
 impl Req {
@@ -33,6 +35,17 @@ impl Req {
         let close = bereq.run(self, transport).await;
         self.close = Some(close);
         Step::Done
+    }
+}
+
+impl Req {
+    /// A success would tell the client that its stream is a tunnel (RFC 8441 5), which it is only where a pipe made it one.
+    pub(super) fn refuse_tunnel(&mut self) {
+        self.log.put(Tag::Error, b"No pipe for an extended CONNECT");
+        // Three digits and a few words: without room the status alone stands.
+        let _ = self.resp.set_status(501);
+        let _ = self.resp.set_reason(message::status::reason(501).as_bytes());
+        RESP.log_status(&self.resp, &mut self.log);
     }
 }
 

@@ -109,13 +109,18 @@ impl Req {
             return Step::VclFail;
         }
         match action {
+            Action::Hash | Action::Pass if transport.asks_tunnel() => {
+                self.log.put(Tag::VclError, b"vcl_recv{} doesn't return pipe for an extended CONNECT.  Doing synth.");
+                self.synthetic.ask(501, None);
+                Step::Synth
+            }
             Action::Purge => Step::Purge,
             Action::Hash => Step::Lookup,
             Action::Pipe if self.esi.is_fragment() => {
                 self.log.put(Tag::VclError, b"vcl_recv{} returns pipe for ESI included object.  Doing pass.");
                 Step::Pass
             }
-            Action::Pipe if self.original.version() > Version::HTTP11 => {
+            Action::Pipe if self.original.version() > Version::HTTP11 && !transport.asks_tunnel() => {
                 self.log.put(Tag::VclError, b"vcl_recv{} returns pipe for HTTP/2 request.  Doing pass.");
                 Step::Pass
             }

@@ -58,6 +58,9 @@ impl DeliveryFailure {
 
 impl Req {
     pub(super) async fn transmit(&mut self, source: Source, transport: &mut dyn Transport) -> Step {
+        if transport.asks_tunnel() && self.resp.status() % 1000 / 100 == 2 {
+            self.refuse_tunnel();
+        }
         let clen = http1::framing::content_length(&self.resp, true).ok().flatten();
         let stored = match &source {
             Source::Object(obj) => obj.body_len().or(clen),

@@ -49,7 +49,7 @@ fn config(params: &Params, is_sealed: bool) -> Config {
     }
 }
 
-/// In clear text just what varnishd announces; with TLS, which it hasn't got, also what came later.
+/// In clear text just what varnishd announces, whose accounts of sessions count it; with TLS, which it hasn't got, also what came later.
 fn settings(params: &Params, is_sealed: bool) -> Settings {
     Settings {
         header_table_size: bytes(params.h2_header_table_size),
@@ -57,6 +57,7 @@ fn settings(params: &Params, is_sealed: bool) -> Settings {
         initial_window_size: bytes(params.h2_initial_window_size),
         max_frame_size: bytes(params.h2_max_frame_size),
         max_header_list_size: bytes(params.h2_max_header_list_size),
+        enable_connect_protocol: is_sealed,
         no_rfc7540_priorities: is_sealed,
         ..Settings::default()
     }

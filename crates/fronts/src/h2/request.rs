@@ -37,7 +37,7 @@ pub(super) struct Job {
 
 pub(super) enum JobKind {
     /// Its head has come.
-    New { head: Head, refusal: Option<Refusal>, t_req: Real, params: Arc<Params>, slot: Option<Slot> },
+    New { head: Head, refusal: Option<Refusal>, is_tunnel: bool, t_req: Real, params: Arc<Params>, slot: Option<Slot> },
     /// It came as HTTP/1.1.
     Upgraded(Box<Upgraded>),
 }
@@ -91,27 +91,27 @@ pub(super) fn start(job: Job, cx: &mut Context<'_>) {
 async fn busy(job: Job, (): ()) -> ((), ()) {
     let Job { mux, place, kind } = job;
     match kind {
-        JobKind::New { mut head, refusal, t_req, params, slot } => {
+        JobKind::New { mut head, refusal, is_tunnel, t_req, params, slot } => {
             let mut req = Req::with_new_id(&mux.sess, params, t_req);
             std::mem::swap(&mut req.head, &mut head);
             leave_head(head);
             req.slot = slot;
             req.begin_stream(t_req, PROTOCOL);
-            serve(mux, place, &mut req, refusal).await;
+            serve(H2::new(mux, place, is_tunnel), &mut req, refusal).await;
         }
-        JobKind::Upgraded(mut upgraded) => serve(mux, place, &mut upgraded.req, None).await,
+        JobKind::Upgraded(mut upgraded) => serve(H2::new(mux, place, false), &mut upgraded.req, None).await,
     }
     ((), ())
 }
 
-async fn serve(mux: Rc<Mux>, place: usize, req: &mut Req, refusal: Option<Refusal>) {
-    let mut h2 = H2::new(mux.clone(), place);
+async fn serve(mut h2: H2, req: &mut Req, refusal: Option<Refusal>) {
     match refusal {
         // The client has taken it back already: nothing is fetched for it.
         _ if h2.is_gone() => {}
         None => answer(&mut h2, req).await,
         Some(Refusal::SeveralHosts) => req.refuse_head(&mut h2, 400, "Multiple Host: headers"),
         Some(Refusal::Connect) => req.refuse_head(&mut h2, 405, "CONNECT is not served"),
+        Some(Refusal::Protocol) => req.refuse_head(&mut h2, 501, "Unknown :protocol"),
     }
     req.body.give_up();
     // Why it can't be sent any more is known to the stream.
@@ -119,7 +119,7 @@ async fn serve(mux: Rc<Mux>, place: usize, req: &mut Req, refusal: Option<Refusa
     h2.settle();
     req.finish(&h2);
     engine::current::enter(Vxid::NONE, StepName::NONE);
-    mux.with(|state| state.release(place));
+    h2.release();
 }
 
 async fn answer(h2: &mut H2, req: &mut Req) {

@@ -237,7 +237,8 @@ impl Serving {
                 let place = state.open(stream, phase, section.content_length, head_bytes);
                 let head = std::mem::replace(&mut self.head, request::spare_head(&self.params));
                 let (t_req, slot) = (self.conn.sess.engine.clock.real(), self.conn.slot.take());
-                let kind = JobKind::New { head, refusal: section.refusal, t_req, params: self.params.clone(), slot };
+                let (refusal, params) = (section.refusal, self.params.clone());
+                let kind = JobKind::New { head, refusal, is_tunnel: section.extended, t_req, params, slot };
                 jobs.push(Job { mux: self.mux.clone(), place, kind });
             }
             Event::Trailers { stream } => {

@@ -30,6 +30,8 @@ const STALLED_TEXT: &str = "stream is idle";
 pub(super) struct H2 {
     mux: Rc<Mux>,
     place: usize,
+    /// It is an extended CONNECT: what the client sends is no body.
+    is_tunnel: bool,
     /// Bytes of an announced length that are still to be queued.
     left: Option<u64>,
     recv: RecvWait,
@@ -40,8 +42,17 @@ pub(super) struct H2 {
 }
 
 impl H2 {
-    pub(super) fn new(mux: Rc<Mux>, place: usize) -> Self {
-        H2 { mux, place, left: None, recv: RecvWait::default(), pace: Pace::default(), behind: 0, timer: None }
+    pub(super) fn new(mux: Rc<Mux>, place: usize, is_tunnel: bool) -> Self {
+        H2 {
+            mux,
+            place,
+            is_tunnel,
+            left: None,
+            recv: RecvWait::default(),
+            pace: Pace::default(),
+            behind: 0,
+            timer: None,
+        }
     }
 
     /// Whether the final head is on its way.
@@ -62,6 +73,11 @@ impl H2 {
                 state.reset(place, ErrorCode::InternalError, Gone::ByUs);
             }
         });
+    }
+
+    /// Its place is another stream's.
+    pub(super) fn release(self) {
+        self.mux.with(|state| state.release(self.place));
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut http2::Connection, &mut Stream) -> T) -> T {
@@ -194,9 +210,11 @@ impl Transport for H2 {
 
     fn abort(&mut self) {
         let place = self.place;
+        // What breaks a tunnel is none of our faults (RFC 8441 5).
+        let code = if self.is_tunnel { ErrorCode::Cancel } else { ErrorCode::InternalError };
         self.mux.with(|state| {
             state.pump();
-            state.reset(place, ErrorCode::InternalError, Gone::ByUs);
+            state.reset(place, code, Gone::ByUs);
         });
     }
 
@@ -276,6 +294,9 @@ impl Transport for H2 {
     }
 
     fn body_state(&self) -> BodyState {
+        if self.is_tunnel {
+            return BodyState::None;
+        }
         self.with(|_, stream| stream.upload.state())
     }
 
@@ -307,6 +328,7 @@ impl Transport for H2 {
                 self.recv.over();
                 Poll::Ready(end)
             }
+            None if self.is_tunnel => Poll::Pending,
             None => self.recv.poll(&self.mux.sess, cx).map(|()| {
                 let error = BodyError::TimedOut(STALLED_TEXT);
                 self.with(|_, stream| stream.upload.fail(error));
@@ -317,6 +339,10 @@ impl Transport for H2 {
 
     fn take_trailers(&mut self) -> Option<Head> {
         self.with(|_, stream| stream.upload.take_trailers())
+    }
+
+    fn asks_tunnel(&self) -> bool {
+        self.is_tunnel
     }
 
     fn take_tunnel(&mut self) -> Option<Tunnel> {

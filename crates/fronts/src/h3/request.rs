@@ -148,6 +148,7 @@ fn refuse(h3: &mut H3, req: &mut Req, refusal: Refusal) {
     let status = match refusal {
         Refusal::SeveralHosts => 400,
         Refusal::Connect => 405,
+        Refusal::Protocol => 501,
     };
     req.minimal(h3, status);
 }

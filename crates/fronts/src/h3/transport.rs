@@ -82,6 +82,8 @@ pub(super) struct H3 {
     /// The client's side has ended, in whatever way.
     is_ended: bool,
     body: Body,
+    /// It is an extended CONNECT: what the client sends is no body.
+    is_tunnel: bool,
     response: Response,
     /// What the client is told of its body that isn't read.
     stops: Option<Code>,
@@ -116,6 +118,7 @@ impl H3 {
             scratch: Scratch::default(),
             is_ended: false,
             body: Body::None,
+            is_tunnel: false,
             response: Response::new(),
             stops: None,
             is_finished: false,
@@ -252,6 +255,7 @@ impl H3 {
             let _ = self.send.set_priority(level(priority.urgency));
         }
         self.heed_priorities();
+        self.is_tunnel = section.extended;
         self.body = Body::Unread { len: section.content_length, left: section.content_length };
         // Most requests end with their head or a short body, and their end is at hand.
         if !self.is_ended {
@@ -428,7 +432,8 @@ impl Transport for H3 {
 
     fn abort(&mut self) {
         if !self.is_finished {
-            self.reset(Code::Internal);
+            // What breaks a tunnel is none of our faults (RFC 9220 3).
+            self.reset(if self.is_tunnel { Code::RequestCancelled } else { Code::Internal });
         }
     }
 
@@ -517,6 +522,7 @@ impl Transport for H3 {
 
     fn body_state(&self) -> BodyState {
         match self.body {
+            _ if self.is_tunnel => BodyState::None,
             Body::None => BodyState::None,
             Body::Unread { .. } => BodyState::Unread,
             Body::Done => BodyState::Done,
@@ -556,11 +562,13 @@ impl Transport for H3 {
                 };
             }
             match self.poll_read(cx, READ_BYTES) {
+                Poll::Ready(Ok(Read::More(_))) if self.is_tunnel => {}
                 Poll::Ready(Ok(Read::More(bytes))) => self.recv_wait.moved(bytes),
                 Poll::Ready(Ok(Read::End)) => {}
                 Poll::Ready(Err(_)) => {
                     return self.fail_body(BodyError::Closed(CUT));
                 }
+                Poll::Pending if self.is_tunnel => return Poll::Pending,
                 Poll::Pending => {
                     if let Err(error) = self.wait_holding() {
                         return self.break_body(&error);
@@ -574,6 +582,10 @@ impl Transport for H3 {
 
     fn take_trailers(&mut self) -> Option<Head> {
         self.trailers.take()
+    }
+
+    fn asks_tunnel(&self) -> bool {
+        self.is_tunnel
     }
 
     /// A stream can't be given away.

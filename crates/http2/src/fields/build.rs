@@ -30,7 +30,7 @@ pub enum Kind {
 pub struct Section {
     /// Content-Length.
     pub content_length: Option<u64>,
-    /// It is an extended CONNECT; the field `upgrade` has its `:protocol`.
+    /// It is an extended CONNECT for a WebSocket. The head is that of the GET with which HTTP/1 asks for one (RFC 8441 5).
     pub extended: bool,
     /// The field `priority`.
     pub priority: Option<Priority>,
@@ -45,6 +45,8 @@ pub enum Refusal {
     SeveralHosts,
     /// CONNECT to an authority (405): nobody is a tunnel here. There is no path.
     Connect,
+    /// Extended CONNECT for another protocol than `websocket` (501).
+    Protocol,
 }
 
 const METHOD: u8 = 1;
@@ -245,7 +247,6 @@ impl<'a> Builder<'a> {
         }
         let is_connect = self.head.method() == b"CONNECT";
         if self.seen & PROTOCOL != 0 {
-            self.section.extended = true;
             if !is_connect || self.seen & AUTHORITY == 0 {
                 return Err(Malformed::new(FieldFault::Protocol, b"", b""));
             }
@@ -257,14 +258,30 @@ impl<'a> Builder<'a> {
                 return Err(missing(name));
             }
         }
-        if is_good_path(self.head.url(), self.head.method()) {
-            return Ok(());
+        if !is_good_path(self.head.url(), self.head.method()) {
+            return Err(Malformed::new(FieldFault::Path, b":path", self.head.url()));
         }
-        Err(Malformed::new(FieldFault::Path, b":path", self.head.url()))
+        if self.seen & PROTOCOL != 0 { self.finish_extended() } else { Ok(()) }
     }
 }
 
 impl Builder<'_> {
+    /// Extended CONNECT becomes what it is over HTTP/1, so that whoever reads the head needn't know of it. The bytes behind it are no body, whatever
+    /// Content-Length says, and the key of the handshake is that of a connection (RFC 8441 5).
+    fn finish_extended(&mut self) -> Result<(), Malformed> {
+        self.section.content_length = None;
+        if !self.head.get("upgrade").is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket")) {
+            self.section.refusal = Some(Refusal::Protocol);
+            return Ok(());
+        }
+        self.section.extended = self.section.refusal.is_none();
+        for name in ["content-length", "sec-websocket-key"] {
+            self.head.unset(name);
+        }
+        let made = self.head.set_method("GET").and_then(|()| self.head.append_known("connection", &[b"upgrade"]));
+        made.map_err(|lost| Malformed::new(of_lost(lost), b"connection", b"upgrade"))
+    }
+
     /// CONNECT has an authority, and neither path nor scheme (RFC 9113 8.5).
     fn finish_connect(&mut self) -> Result<(), Malformed> {
         if self.seen & AUTHORITY == 0 {

@@ -365,6 +365,32 @@ fn a_body_is_as_long_as_announced() {
 }
 
 #[test]
+fn an_extended_connect_that_nobody_pipes_is_no_success() {
+    session(&[], |served| async move {
+        let client = served.connect().await;
+        let fields = |protocol| {
+            [
+                (":method", "CONNECT"),
+                (":protocol", protocol),
+                (":scheme", "https"),
+                (":path", "/chat"),
+                (":authority", "a"),
+            ]
+        };
+        let asked = |protocol| section(&fields(protocol));
+        // VCL answers all with 200.
+        assert_eq!(client.ask(&asked("websocket")).await, (501, "/chat 127.0.0.1 QUIC".to_owned()));
+        assert_eq!(client.ask(&asked("connect-udp")).await, (501, String::new()));
+        assert_eq!(client.ask(&section(&[(":method", "CONNECT"), (":authority", "a")])).await.0, 405);
+        for missing in 2..5 {
+            let mut fields = fields("websocket").to_vec();
+            fields.remove(missing);
+            assert_eq!(client.refusal(&section(&fields)).await, code(Code::Message), "{missing}");
+        }
+    });
+}
+
+#[test]
 fn who_resets_too_many_requests_is_sent_away() {
     let main = session(&[("h3_reset_limit", "10"), ("timeout_head", "30")], |served| async move {
         let client = served.connect().await;

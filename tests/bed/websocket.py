@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""WebSockets of streams (RFC 8441, RFC 9220): the VCL that pipes them, an origin that knows those of HTTP/1, what a client asks with."""
+import base64
+import hashlib
+import socket
+import struct
+import threading
+
+from .origin import head
+
+GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+VCL = """vcl 4.1;
+backend default { .host = "%s"; .port = "%d"; }
+sub vcl_recv {
+    if (req.url ~ "^/pass") { return (pass); }
+    if (req.url ~ "^/hash") { return (hash); }
+    if (req.url ~ "^/synth") { return (synth(200)); }
+    if (req.http.upgrade ~ "(?i)websocket") { return (pipe); }
+}
+sub vcl_pipe {
+    if (req.http.upgrade && req.url !~ "^/plain") {
+        set bereq.http.upgrade = req.http.upgrade;
+        set bereq.http.connection = req.http.connection;
+    }
+}
+"""
+
+
+class Sockets:
+    """The origin: what a path says becomes of the handshake and of the bytes behind it."""
+
+    def __init__(self):
+        self.asked, self.ends, self.taken, self.go_on = [], [], 0, threading.Event()
+
+    def serve(self, s):
+        while got := head(s, b""):
+            method, path, fields, rest = got
+            self.asked.append((method, path, fields))
+            if path in ("/live", "/plain"):
+                s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            elif path == "/refused":
+                return s.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 7\r\nX-Why: so\r\n\r\nnot you")
+            elif path == "/silent":
+                return self._to_the_end(s)
+            elif path == "/gone":
+                return None
+            else:
+                return self._speak(s, path, fields, rest)
+
+    def _speak(self, s, path, fields, rest):
+        key = b"wrong" if path == "/wrong" else fields["sec-websocket-key"].encode()
+        accept = base64.b64encode(hashlib.sha1(key + GUID).digest())
+        s.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: WebSocket\r\nConnection: Upgrade\r\nSec-WebSocket-Protocol: chat\r\n"
+                  b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n" + (b"first" if path == "/first" else b""))
+        if path == "/cut":
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        elif path.startswith("/push/"):
+            s.sendall(bytes(int(path[6:])))
+        elif path == "/slow":
+            self.go_on.wait(30)
+            self._to_the_end(s)
+        elif path == "/half":
+            s.shutdown(socket.SHUT_WR)
+            self._to_the_end(s)
+        elif path in ("/echo", "/first"):
+            while d := s.recv(65536):
+                s.sendall(d)
+            s.sendall(b"bye")
+        else:
+            self._to_the_end(s)
+        return None
+
+    def _to_the_end(self, s):
+        try:
+            while d := s.recv(65536):
+                self.taken += len(d)
+            self.ends.append("end")
+        except ConnectionError:
+            self.ends.append("reset")
+
+
+def connect(path, protocol="websocket", more=(), leave=()):
+    fields = [(":method", "CONNECT"), (":protocol", protocol), (":scheme", "http"), (":path", path), (":authority", "bed.test"),
+              ("sec-websocket-version", "13"), ("origin", "http://bed.test"), *more]
+    return [(name, value) for name, value in fields if name not in leave]
