@@ -27,7 +27,7 @@ help:
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
 	@echo 'make deb                     dist/lacquer_*.deb, which takes the place of the package varnish'
 	@echo 'make test                    everything that fits 30 minutes on two cores'
-	@echo 'make check                   formatting, clippy, layers, licences, unfinished code'
+	@echo 'make check                   formatting, clippy, layers, licences and sources of dependencies, unfinished code'
 	@echo 'make soak                    the tests again, long: many random cases, full-size beds'
 	@echo 'make profile                 what the compiler is told of the program at work, made anew (needs llvm-tools)'
 	@echo 'make bench                   CPU per request beside varnishd, nginx and haproxy, as far as they are here'

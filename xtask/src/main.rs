@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Checks of the code base that are not tests of a crate: layers, licences, file heads, unfinished code,
+//! Checks of the code base that are not tests of a crate: layers, licences and sources of dependencies, file heads, unfinished code,
 //! files that the glossary names.
 //!
 //! `cargo run -p xtask -- check` prints one line per finding and one closing line; it exits non-zero when there is a finding.
@@ -8,6 +8,7 @@ mod glossary;
 mod layers;
 mod licences;
 mod metadata;
+mod origins;
 mod sources;
 
 use std::path::{Path, PathBuf};
@@ -28,9 +29,10 @@ fn main() -> ExitCode {
 
 fn check() -> ExitCode {
     let root = root();
-    let checks: [(&str, Findings); 5] = [
+    let checks: [(&str, Findings); 6] = [
         ("layers", layers::check(&root)),
         ("licences of dependencies", licences::check(&root)),
+        ("sources of dependencies", origins::check(&root)),
         ("file heads", sources::heads(&root)),
         ("unfinished code", sources::unfinished(&root)),
         ("glossary", glossary::check(&root)),

@@ -16,6 +16,8 @@ pub struct Package {
     pub ours: Vec<String>,
     /// Whether it comes from elsewhere.
     pub foreign: bool,
+    /// Where from, as Cargo calls it; empty for our own.
+    pub source: String,
 }
 
 /// Every package of the workspace and, with `deps`, every package they are built from on this platform.
@@ -49,6 +51,7 @@ fn package(p: &Value) -> Package {
         layer: p["metadata"]["layer"].as_u64(),
         ours: p["dependencies"].as_array().into_iter().flatten().filter(ours).map(|d| text(&d["name"])).collect(),
         foreign: p["source"].is_string(),
+        source: text(&p["source"]),
     }
 }
 
