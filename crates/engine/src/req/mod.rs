@@ -279,7 +279,8 @@ impl Req {
                 Step::Hit(obj) => self.hit(obj, transport).await,
                 Step::Miss(stale) => self.miss(stale, transport).await,
                 Step::Pass => self.pass(transport).await,
-                Step::Pipe => self.pipe(transport).await,
+                // Boxed: it is many times larger than any other step, and rare.
+                Step::Pipe => Box::pin(self.pipe(transport)).await,
                 Step::Purge => self.purge(transport).await,
                 Step::Fetch(obj) => self.fetch(obj, transport).await,
                 Step::Deliver(obj) => self.deliver(obj, transport).await,

@@ -421,10 +421,15 @@ impl Req {
         if transport.queued() < QUEUE_BYTES {
             return Ok(());
         }
-        let body = self.body.clone();
+        let (body, log) = (self.body.clone(), &mut self.log);
         poll_fn(|cx| {
             let _ = body.poll_pump(cx, transport);
-            transport.poll_flush(cx, QUEUE_BYTES / 4)
+            let flushed = transport.poll_flush(cx, QUEUE_BYTES / 4);
+            if flushed.is_pending() {
+                // A client that doesn't read mustn't hold the buffer of the records.
+                log.rest();
+            }
+            flushed
         })
         .await
         .map_err(|error| DeliveryFailure::Client(close_of(error)))

@@ -115,7 +115,15 @@ async fn serve(mut h2: H2, req: &mut Req, refusal: Option<Refusal>) {
     }
     req.body.give_up();
     // Why it can't be sent any more is known to the stream.
-    let _ = poll_fn(|cx| h2.poll_flush(cx, 0)).await;
+    let _ = poll_fn(|cx| {
+        let sent = h2.poll_flush(cx, 0);
+        if sent.is_pending() {
+            // It may wait for its window as long as its client likes: others need the buffer of its records more.
+            req.log.rest();
+        }
+        sent
+    })
+    .await;
     h2.settle();
     req.finish(&h2);
     engine::current::enter(Vxid::NONE, StepName::NONE);
@@ -143,4 +151,26 @@ pub(super) fn refuse(sess: &Rc<Sess>, params: Arc<Params>, malformed: &Malformed
     req.log.put(tag, &malformed.record());
     req.finish_with(Acct { req_head: head_bytes, ..Acct::default() });
     engine::current::enter(Vxid::NONE, StepName::NONE);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hundred of them are well below a megabyte, with all that they point to.
+    const MOST_FUTURE_BYTES: usize = 4096;
+
+    /// Bytes of what the function returns.
+    fn future_bytes<J, K, F: Future>(_: fn(J, K) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_hundred_waiting_streams_are_no_burden() {
+        let bytes = future_bytes(busy);
+        assert!(
+            bytes <= MOST_FUTURE_BYTES,
+            "a stream's future has {bytes} bytes: what of it is rare belongs into a box"
+        );
+    }
 }
