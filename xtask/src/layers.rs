@@ -49,7 +49,7 @@ mod tests {
 
     fn package(name: &str, layer: Option<u64>, ours: &[&str]) -> Package {
         let ours = ours.iter().map(|&s| s.to_owned()).collect();
-        Package { name: name.into(), licence: String::new(), layer, ours, foreign: false }
+        Package { name: name.into(), licence: String::new(), layer, ours, foreign: false, source: String::new() }
     }
 
     fn check(packages: &[Package], expect: &[&str]) {
