@@ -10,7 +10,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use engine::Sess;
-use net::{HandshakeError, Stream, WriteFault};
+use net::handshake::handshake_giving;
+use net::{HandshakeError, KernelUse, Stream, WriteFault};
 use rt::Instant;
 use tables::close::SessClose;
 use tls::hello::{ClientHello, Finder, Fingerprint, HelloError, Outline};
@@ -245,11 +246,12 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 async fn carry_out(conn: &mut Conn, sess: &Sess, chosen: Chosen, deadline: Instant) -> Result<(), Failure> {
     let stream = conn.stream.take().expect(crate::conn::AFTER_PIPE);
     let input = std::mem::take(&mut conn.input);
-    match net::handshake(stream, chosen.handshake, input, Some(deadline)).await {
-        Ok((stream, info)) => {
+    let wanted = KernelUse::from_name(&sess.engine.params.load().tls_kernel).unwrap_or(KernelUse::Off);
+    match handshake_giving(stream, chosen.handshake, input, Some(deadline), wanted).await {
+        Ok((stream, info, kernel)) => {
             let fingerprint = Fingerprint::new(&chosen.hello, sess.engine.params.load().tls_ja3);
             let info = Info { fingerprint: Some(Box::new(fingerprint)), clients: chosen.clients, ..info };
-            report::done(sess, &info);
+            report::done(sess, &info, &kernel);
             // A session has one handshake.
             let _ = sess.tls.set(Box::new(info));
             conn.stream = Some(stream);

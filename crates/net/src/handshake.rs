@@ -11,6 +11,7 @@ use rt::Instant;
 use tls::{Handshake, Info, Progress};
 use tokio::sync::Semaphore;
 
+use crate::kernel::{self, KernelTls, KernelUse};
 use crate::sealed::Sealed;
 use crate::{IdleState, IoError, Stream};
 
@@ -70,15 +71,36 @@ pub struct Failed {
 /// See [`HandshakeError`]; the alert that tells the peer is sent.
 pub async fn handshake(
     stream: Stream,
+    handshake: Handshake,
+    received: Vec<u8>,
+    deadline: Option<Instant>,
+) -> Result<(Stream, Info), Failed> {
+    let (stream, info, _) = handshake_giving(stream, handshake, received, deadline, KernelUse::Off).await?;
+    Ok((stream, info))
+}
+
+/// The same; by `wanted` it is the kernel that seals.
+///
+/// # Errors
+/// See [`handshake`].
+pub async fn handshake_giving(
+    stream: Stream,
     mut handshake: Handshake,
     mut received: Vec<u8>,
     deadline: Option<Instant>,
-) -> Result<(Stream, Info), Failed> {
+    wanted: KernelUse,
+) -> Result<(Stream, Info, KernelTls), Failed> {
     if let Err(error) = carry_out(&stream, &mut handshake, &mut received, deadline).await {
         return Err(Failed { error, stream });
     }
-    match handshake.finish() {
-        Ok((traffic, info)) => Ok((Stream::Sealed(Box::new(Sealed::new(stream, traffic, received))), info)),
+    let mut told = KernelTls::Unasked;
+    let give = |key| {
+        let (ability, outcome) = kernel::give(&stream, wanted, &key);
+        told = outcome;
+        ability
+    };
+    match handshake.finish_giving((wanted != KernelUse::Off).then_some(give)) {
+        Ok((traffic, info)) => Ok((Stream::Sealed(Box::new(Sealed::new(stream, traffic, received))), info, told)),
         Err(error) => Err(Failed { error: HandshakeError::Tls(error), stream }),
     }
 }

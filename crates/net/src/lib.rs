@@ -8,6 +8,7 @@
 pub mod address;
 pub mod connect;
 pub mod handshake;
+pub mod kernel;
 pub mod listener;
 #[cfg(any(test, feature = "memory"))]
 pub mod memory;
@@ -20,6 +21,7 @@ pub mod stream;
 pub use address::{Address, AddressText};
 pub use connect::{ConnectError, Target, connect};
 pub use handshake::{HandshakeError, handshake};
+pub use kernel::{KernelTls, KernelUse};
 pub use listener::{Accept, Accepted, Listener};
 pub use resolve::{Endpoint, ResolveError, resolve};
 pub use sealed::WriteFault;

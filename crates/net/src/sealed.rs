@@ -8,10 +8,14 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice, Read};
+use std::os::fd::AsFd;
 use std::task::{Context, Poll, ready};
 
+use sys::ktls;
 use tls::record::{self, MAX_PLAINTEXT, MAX_RECORD};
-use tls::{Leftover, Opened, Traffic};
+use tls::{Leftover, Opened, Traffic, kernel};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
 
 use crate::stream::{IdleState, Stream};
 
@@ -271,14 +275,39 @@ impl Sealed {
     /// it begins in: the next call, which begins with the same plaintext, sends it and reports it.
     pub(crate) fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut state = self.state.borrow_mut();
+        if state.traffic.is_sealed_by_kernel() {
+            drop(state);
+            return self.give(|| self.inner.try_write_vectored(pieces), |sent| *sent);
+        }
         let mut pieces = Pieces::new(pieces);
         let written = self.write(&mut state, &mut pieces);
-        if let Err(error) = &written
-            && !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
-        {
-            state.write_fault = Some(WriteFault::of(error));
-        }
+        state.note_fault(&written);
         written
+    }
+
+    /// The socket, where the kernel seals what is written to it.
+    pub(crate) fn kernel_socket(&self) -> Option<&TcpStream> {
+        self.inner.tcp().filter(|_| self.state.borrow().traffic.is_sealed_by_kernel())
+    }
+
+    /// Sends data that the kernel seals, behind what TLS has to say. `sent`: how many bytes went.
+    pub(crate) fn give<T>(
+        &self,
+        send: impl FnOnce() -> io::Result<T>,
+        sent: impl FnOnce(&T) -> usize,
+    ) -> io::Result<T> {
+        let mut state = self.state.borrow_mut();
+        let given = flush(&self.inner, &mut state).and_then(|()| {
+            let State { traffic, unsent, .. } = &mut *state;
+            traffic.prepare_data(&mut unsent.bytes).map_err(io_error)?;
+            flush(&self.inner, &mut state)?;
+            send()
+        });
+        match &given {
+            Ok(done) => state.traffic.note_given(sent(done)),
+            Err(_) => state.note_fault(&given),
+        }
+        given
     }
 
     fn write(&self, state: &mut State, pieces: &mut Pieces<'_>) -> io::Result<usize> {
@@ -430,11 +459,23 @@ fn next<'a>(
     traffic.open(&mut records[..length], &mut unsent.bytes).map(Some)
 }
 
-/// Sends what was sealed before. `WouldBlock` until all of it is gone.
+/// Sends what was sealed before, or is for the kernel to seal. `WouldBlock` until all of it is gone.
 fn flush(inner: &Stream, state: &mut State) -> io::Result<()> {
     if state.unsent.is_empty() {
         return Ok(());
     }
+    match state.traffic.is_sealed_by_kernel() {
+        true => flush_to_kernel(inner, state)?,
+        false => flush_sealed(inner, state)?,
+    }
+    state.traffic.replies_are_sent();
+    if std::mem::take(&mut state.is_ending) {
+        inner.shutdown_write();
+    }
+    Ok(())
+}
+
+fn flush_sealed(inner: &Stream, state: &mut State) -> io::Result<()> {
     while !state.unsent.is_empty() {
         let sent = inner.try_write(state.unsent.rest())?;
         if sent == 0 {
@@ -446,9 +487,27 @@ fn flush(inner: &Stream, state: &mut State) -> io::Result<()> {
         state.unreported += state.ends.drain(..done).map(|(_, plain)| plain).sum::<usize>();
     }
     state.ends = Vec::new();
-    state.traffic.replies_are_sent();
-    if std::mem::take(&mut state.is_ending) {
-        inner.shutdown_write();
+    Ok(())
+}
+
+/// Record by record; behind one that says so the kernel gets its next key.
+fn flush_to_kernel(inner: &Stream, state: &mut State) -> io::Result<()> {
+    // Without the key that it was to have it seals what nobody can open.
+    if state.write_fault.is_some() {
+        return Err(ErrorKind::BrokenPipe.into());
+    }
+    let socket = inner.tcp().ok_or(ErrorKind::Unsupported)?;
+    while !state.unsent.is_empty() {
+        let (kind, bytes) = kernel::record(state.unsent.rest());
+        socket.try_io(Interest::WRITABLE, || ktls::send_record(socket.as_fd(), kind, bytes))?;
+        let length = kernel::RECORD_HEADER + bytes.len();
+        state.unsent.use_up(length);
+        let next = if kernel::is_key_update(kind) { state.traffic.take_kernel_key() } else { None };
+        if let Some(key) = next {
+            let set = ktls::set_tx_key(socket.as_fd(), key.bytes());
+            state.note_fault(&set);
+            set?;
+        }
     }
     Ok(())
 }
@@ -485,6 +544,16 @@ fn write(inner: &Stream, state: &mut State, pieces: &mut Pieces<'_>, scratch: &m
 }
 
 impl State {
+    /// Keeps why nothing more can be written.
+    fn note_fault<T>(&mut self, written: &io::Result<T>) {
+        if let Err(error) = written
+            && !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+            && self.write_fault.is_none()
+        {
+            self.write_fault = Some(WriteFault::of(error));
+        }
+    }
+
     fn record_length(&mut self) -> usize {
         if self.short == 0 {
             return MAX_PLAINTEXT;

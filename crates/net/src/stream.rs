@@ -59,7 +59,11 @@ pub struct ParkedStream {
 
 /// A stream that the kernel sends from without a copy: see [`Stream::zero_copy`].
 #[derive(Debug)]
-pub struct ZeroCopy<'a>(&'a TcpStream);
+pub struct ZeroCopy<'a> {
+    socket: &'a TcpStream,
+    /// What has a say in it, where the kernel seals.
+    sealed: Option<&'a Sealed>,
+}
 
 /// What waits on an idle connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,11 +183,12 @@ impl Stream {
     }
 
     /// How to send without a copy, where the kernel may take the bytes as they lie in memory: on TCP, and only as long as they
-    /// travel as they are.
+    /// travel as they are, or the kernel seals them.
     pub fn zero_copy(&self) -> Option<ZeroCopy<'_>> {
         match self {
-            Stream::Tcp(s) => Some(ZeroCopy(s)),
-            Stream::Unix(_) | Stream::Sealed(_) => None,
+            Stream::Tcp(socket) => Some(ZeroCopy { socket, sealed: None }),
+            Stream::Sealed(s) => s.kernel_socket().map(|socket| ZeroCopy { socket, sealed: Some(s) }),
+            Stream::Unix(_) => None,
             #[cfg(any(test, feature = "memory"))]
             Stream::Memory(_) => None,
         }
@@ -605,7 +610,7 @@ impl ZeroCopy<'_> {
     /// # Errors
     /// The operating system's word.
     pub fn try_write_begin(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.try_io(Interest::WRITABLE, || splice::begin(self.0.as_fd(), bytes))
+        self.send(|| splice::begin(self.socket.as_fd(), bytes), |sent| *sent)
     }
 
     /// Sends what fits of `loans` without a copy; `more` follows at once. `WouldBlock` when nothing fits.
@@ -613,7 +618,17 @@ impl ZeroCopy<'_> {
     /// # Errors
     /// The operating system's word.
     pub fn try_lend(&self, lender: &mut Splicer, loans: &SpliceRanges<'_>, more: bool) -> io::Result<SpliceOutcome> {
-        self.0.try_io(Interest::WRITABLE, || lender.send(self.0.as_fd(), loans, more))
+        let lend = || lender.send(self.socket.as_fd(), loans, more);
+        self.send(lend, |outcome| if let SpliceOutcome::Bytes(sent) = outcome { *sent } else { 0 })
+    }
+
+    /// `sent`: how many bytes went.
+    fn send<T>(&self, send: impl FnOnce() -> io::Result<T>, sent: impl FnOnce(&T) -> usize) -> io::Result<T> {
+        let send = || self.socket.try_io(Interest::WRITABLE, send);
+        match self.sealed {
+            None => send(),
+            Some(sealed) => sealed.give(send, sent),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod disk;
 pub mod extent;
 pub mod fault;
 pub mod fd;
+pub mod ktls;
 pub mod limits;
 pub mod localtime;
 pub mod map;

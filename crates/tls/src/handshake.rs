@@ -11,8 +11,10 @@ use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{AlertDescription, CommonState, HandshakeKind};
 
 use crate::hello::ClientHello;
-use crate::traffic::Secrets;
-use crate::{Client, Error, ErrorKind, Info, Server, Traffic, Version, record};
+use crate::kernel::KernelTx;
+use crate::seal::Key;
+use crate::traffic::{Secrets, Tx};
+use crate::{Client, Error, ErrorKind, Info, KernelAbility, KernelKey, Server, Traffic, Version, record};
 
 /// What a server may have sent of a message that isn't whole: rustls takes messages of 64 KB, and records of few bytes each add to it.
 const MAX_KEPT: usize = 128 * 1024;
@@ -148,10 +150,21 @@ impl Handshake {
     /// # Errors
     /// A fault of ours.
     pub fn finish(self) -> Result<(Traffic, Info), Error> {
+        self.finish_giving(None::<fn(KernelKey) -> Option<KernelAbility>>)
+    }
+
+    /// The same. `give` gets the key that seals what is sent; where it gives that to a kernel, and says so, nothing is sealed here.
+    ///
+    /// # Errors
+    /// A fault of ours.
+    pub fn finish_giving(
+        self,
+        give: Option<impl FnOnce(KernelKey) -> Option<KernelAbility>>,
+    ) -> Result<(Traffic, Info), Error> {
         if !self.kept.is_empty() {
             return Err(Error::new(ErrorKind::Protocol, "a handshake message begins under the old key"));
         }
-        match self.side {
+        let (info, secrets, next) = match self.side {
             Side::Server(connection, own) => {
                 let info = info_of(&connection, self.sni, Some(own))?;
                 let (secrets, next) = connection.dangerous_into_kernel_connection()?;
@@ -159,7 +172,7 @@ impl Handshake {
                     Version::Tls13 => Secrets::Server(Box::new(next)),
                     Version::Tls12 => Secrets::OldServer,
                 };
-                Ok((Traffic::new(info.version, next, secrets.tx, secrets.rx)?, info))
+                (info, secrets, next)
             }
             Side::Client(connection) => {
                 let info = info_of(&connection, self.sni, None)?;
@@ -168,9 +181,18 @@ impl Handshake {
                     Version::Tls13 => Secrets::Client(Box::new(next)),
                     Version::Tls12 => Secrets::OldClient,
                 };
-                Ok((Traffic::new(info.version, next, secrets.tx, secrets.rx)?, info))
+                (info, secrets, next)
             }
-        }
+        };
+        let ability = match give {
+            Some(give) => give(KernelKey::new(info.version, secrets.tx.0, &secrets.tx.1)?),
+            None => None,
+        };
+        let tx = match ability {
+            Some(ability) => Tx::Kernel(Box::new(KernelTx::new(info.version, ability))),
+            None => Tx::Own(Key::new(info.version, secrets.tx)?),
+        };
+        Ok((Traffic::new(info.version, next, tx, secrets.rx)?, info))
     }
 
     fn max_kept(&self) -> usize {

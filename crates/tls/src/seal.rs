@@ -17,10 +17,10 @@ const TAG: usize = MAX_TAG_LEN;
 const MAX_EXPANSION_13: usize = 256;
 
 /// Most records under one key where the next one costs nothing (RFC 8446 5.5 has 2^24.5 for AES-GCM).
-const MAX_RECORDS: u64 = 1 << 23;
+pub(crate) const MAX_RECORDS: u64 = 1 << 23;
 
 /// Most records under the only key that AES-GCM has in TLS 1.2. ChaCha20-Poly1305 needs no limit.
-const MAX_RECORDS_OLD: u64 = 1 << 24;
+pub(crate) const MAX_RECORDS_OLD: u64 = 1 << 24;
 
 /// A key, and how many records went through it.
 pub(crate) struct Key {

@@ -154,6 +154,17 @@ pub fn connect(
     step: usize,
     unread: &mut Vec<u8>,
 ) -> Result<(Side, Side), Failure> {
+    let (server, client) = shake_hands(server, client, step, unread)?;
+    Ok((server.finish().unwrap(), client.finish().unwrap()))
+}
+
+/// The same up to where both may finish.
+pub fn shake_hands(
+    server: &mut Result<Handshake, Error>,
+    client: &mut Result<Handshake, Error>,
+    step: usize,
+    unread: &mut Vec<u8>,
+) -> Result<(Handshake, Handshake), Failure> {
     let take = |side: &mut Result<Handshake, Error>| {
         std::mem::replace(side, Err(Error::new(ErrorKind::Internal, "taken"))).unwrap()
     };
@@ -174,7 +185,7 @@ pub fn connect(
             (Ok(Progress::Done), Ok(Progress::Done)) => {
                 unread.append(&mut client_reads);
                 unread.append(&mut to_client);
-                return Ok((server.finish().unwrap(), client.finish().unwrap()));
+                return Ok((server, client));
             }
             (Err(_), Err(_)) | (Err(_), Ok(Progress::Done)) | (Ok(Progress::Done), Err(_)) => break,
             _ => {}

@@ -13,6 +13,7 @@ use crate::tickets::{TicketKey, Tickets};
 use crate::{Client, Error, ErrorKind, Handshake, Info, Opened, Progress, Server, ServerOptions, Traffic, Version};
 
 mod against_rustls;
+mod by_kernel;
 
 use crate::testing::{World, connect, handshake};
 

@@ -10,9 +10,10 @@ use rustls::server::ServerConnectionData;
 use rustls::{AlertDescription, ConnectionTrafficSecrets, HandshakeType};
 
 use crate::error::from_alert;
+use crate::kernel::{self, KernelTx};
 use crate::record::Content;
 use crate::seal::Key;
-use crate::{Error, ErrorKind, Version};
+use crate::{Error, ErrorKind, KernelKey, Version};
 
 /// The longest message that is taken after the handshake: tickets are the longest there are.
 const MAX_MESSAGE: usize = 16 * 1024;
@@ -20,13 +21,16 @@ const MAX_MESSAGE: usize = 16 * 1024;
 /// Bytes of a handshake message's type and length.
 const MESSAGE_HEADER: usize = 4;
 
+/// Of a key update that asks for none (RFC 8446 4.6.3).
+const NOT_REQUESTED: u8 = 0;
+
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;
 
 /// A connection after its handshake.
 #[derive(Debug)]
 pub struct Traffic {
-    tx: Key,
+    tx: Tx,
     rx: Key,
     version: Version,
     secrets: Secrets,
@@ -38,6 +42,36 @@ pub struct Traffic {
     /// Either side said that it sends nothing more, or failed.
     peer_closed: bool,
     we_closed: bool,
+}
+
+/// Who seals what is sent.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation a connection, and a step further on the way of each record"
+)]
+pub(crate) enum Tx {
+    Own(Key),
+    Kernel(Box<KernelTx>),
+}
+
+impl Tx {
+    fn is_used_up(&self) -> bool {
+        match self {
+            Tx::Own(key) => key.is_used_up(),
+            Tx::Kernel(kernel) => kernel.is_used_up(),
+        }
+    }
+
+    fn seal(&mut self, content: Content, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
+        match self {
+            Tx::Own(key) => key.seal(content, out, fill),
+            Tx::Kernel(_) => {
+                kernel::put(content, out, fill);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Where the next keys come from, and whose side this is.
@@ -111,11 +145,11 @@ impl Traffic {
     pub(crate) fn new(
         version: Version,
         secrets: Secrets,
-        tx: (u64, ConnectionTrafficSecrets),
+        tx: Tx,
         rx: (u64, ConnectionTrafficSecrets),
     ) -> Result<Self, Error> {
         Ok(Traffic {
-            tx: Key::new(version, tx)?,
+            tx,
             rx: Key::new(version, rx)?,
             version,
             secrets,
@@ -142,7 +176,42 @@ impl Traffic {
 
     /// Bytes that `plain` bytes take in one record.
     pub fn sealed_len(&self, plain: usize) -> usize {
-        self.tx.sealed_len(plain)
+        match &self.tx {
+            Tx::Own(key) => key.sealed_len(plain),
+            Tx::Kernel(_) => plain + kernel::RECORD_HEADER,
+        }
+    }
+
+    /// Whether a kernel seals: it is given data as it is, and what is appended to `out` and `replies` are records for it
+    /// ([`crate::kernel::record`]).
+    pub fn is_sealed_by_kernel(&self) -> bool {
+        matches!(self.tx, Tx::Kernel(_))
+    }
+
+    /// Before data goes: what has to go first is appended to `out`.
+    ///
+    /// # Errors
+    /// We have said that nothing more comes, or the key is used up and there is no other.
+    pub fn prepare_data(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        if self.we_closed {
+            return Err(Error::new(ErrorKind::Closed, "the connection is closed"));
+        }
+        if self.tx.is_used_up() { self.next_tx_key(out) } else { Ok(()) }
+    }
+
+    /// So many bytes of data were given to the kernel in one call.
+    pub fn note_given(&mut self, bytes: usize) {
+        if let Tx::Kernel(kernel) = &mut self.tx {
+            kernel.note_given(bytes);
+        }
+    }
+
+    /// The key that the kernel gets once it has the record that tells of it ([`crate::kernel::is_key_update`]).
+    pub fn take_kernel_key(&mut self) -> Option<KernelKey> {
+        match &mut self.tx {
+            Tx::Own(_) => None,
+            Tx::Kernel(kernel) => kernel.next_keys.pop_front(),
+        }
     }
 
     /// Appends a record of data to `out`. `fill` appends its plaintext, at most [`crate::record::MAX_PLAINTEXT`] bytes.
@@ -150,12 +219,7 @@ impl Traffic {
     /// # Errors
     /// We have said that nothing more comes, or TLS 1.2's only key is used up.
     pub fn seal(&mut self, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
-        if self.we_closed {
-            return Err(Error::new(ErrorKind::Closed, "the connection is closed"));
-        }
-        if self.tx.is_used_up() {
-            self.next_tx_key(out)?;
-        }
+        self.prepare_data(out)?;
         self.tx.seal(Content::Data, out, fill)
     }
 
@@ -313,11 +377,25 @@ impl Traffic {
     }
 
     fn next_tx_key(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
-        let next = self.secrets.next_tx()?;
-        let update = [u8::from(HandshakeType::KeyUpdate), 0, 0, 1, 0];
-        self.tx.seal(Content::Handshake, out, |plain| plain.extend_from_slice(&update))?;
-        self.tx = Key::new(self.version, next)?;
-        Ok(())
+        self.change_tx_key(NOT_REQUESTED, out)
+    }
+
+    /// Seals with the next key from here on, and says so.
+    fn change_tx_key(&mut self, request: u8, out: &mut Vec<u8>) -> Result<(), Error> {
+        let (version, secrets) = (self.version, &mut self.secrets);
+        let update = [u8::from(HandshakeType::KeyUpdate), 0, 0, 1, request];
+        match &mut self.tx {
+            Tx::Own(key) => {
+                let next = secrets.next_tx()?;
+                key.seal(Content::Handshake, out, |plain| plain.extend_from_slice(&update))?;
+                *key = Key::new(version, next)?;
+                Ok(())
+            }
+            Tx::Kernel(kernel) => kernel.change_key(&update, out, || {
+                let (sequence, next) = secrets.next_tx()?;
+                KernelKey::new(version, sequence, &next)
+            }),
+        }
     }
 
     fn send_alert(&mut self, level: u8, code: u8, out: &mut Vec<u8>) {
@@ -388,7 +466,10 @@ impl Traffic {
 
     /// As if so many records had gone each way.
     pub(crate) fn age(&mut self, records: u64) {
-        self.tx.age(records);
+        match &mut self.tx {
+            Tx::Own(key) => key.age(records),
+            Tx::Kernel(kernel) => (0..records).for_each(|_| kernel.note_given(1)),
+        }
         self.rx.age(records);
     }
 }
@@ -400,8 +481,6 @@ impl Traffic {
     /// # Panics
     /// Not TLS 1.3.
     pub fn request_new_keys(&mut self, out: &mut Vec<u8>) {
-        let next = self.secrets.next_tx().unwrap();
-        self.tx.seal(Content::Handshake, out, |plain| plain.extend_from_slice(&[24, 0, 0, 1, 1])).unwrap();
-        self.tx = Key::new(self.version, next).unwrap();
+        self.change_tx_key(1, out).unwrap();
     }
 }

@@ -161,6 +161,10 @@ impl Worker {
         }
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });
+        if start.listeners.iter().any(|listener| listener.transport.is_tls) {
+            // Tried out before there is a client who waits for it.
+            let _ = net::kernel::ability();
+        }
         let listeners = crate::serving::adopt(&start)?;
         let costs = if base::costs::COUNTED { Some(stats.add::<Costs>("COSTS").map_err(text)?) } else { None };
         Ok(Arc::new(Worker {

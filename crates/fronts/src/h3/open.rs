@@ -11,7 +11,7 @@ use engine::sess::Connection as SessConnection;
 use engine::{Engine, ListenerInfo, Sess};
 use http3::Code;
 use net::quic::{Connection, ConnectionError, Incoming, ServerConfig, VarInt};
-use net::{Address, HandshakeError};
+use net::{Address, HandshakeError, KernelTls};
 use rt::Instant;
 use tables::close::SessClose;
 
@@ -83,7 +83,7 @@ pub(super) async fn shake_hands<S>(
 /// Puts down what the handshake agreed on.
 fn note_tls(conn: &Connection, sess: &Sess) {
     let Some(info) = conn.handshake_data().and_then(|data| data.downcast::<tls::Info>().ok()) else { return };
-    report::done(sess, &info);
+    report::done(sess, &info, &KernelTls::Unasked);
     // A session has one handshake.
     let _ = sess.tls.set(info);
 }

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use engine::Sess;
-use net::{HandshakeError, WriteFault};
+use net::{HandshakeError, KernelTls, WriteFault};
 use shm::vsl::{Marker, TxnLog};
 use tables::counters::{Counter, Main};
 use tables::tags::Tag;
@@ -16,7 +16,7 @@ use tls::{ErrorKind, Info, NoCertificate, Reason};
 use super::Failure;
 
 /// A handshake is done: what was agreed on, and who the client is.
-pub(crate) fn done(sess: &Sess, info: &Info) {
+pub(crate) fn done(sess: &Sess, info: &Info, kernel: &KernelTls) {
     let main = sess.engine.main;
     main.tls_handshakes.inc();
     if info.resumed {
@@ -28,6 +28,17 @@ pub(crate) fn done(sess: &Sess, info: &Info) {
         main.tls_client_certs.inc();
         if let Some(certificate) = Certificate::read(leaf) {
             log.put_parts(Tag::Tls, &[b"Client: ", certificate.subject().as_bytes()]);
+        }
+    }
+    match kernel {
+        KernelTls::Unasked => {}
+        KernelTls::Given => {
+            main.tls_kernel.inc();
+            log.put(Tag::Tls, b"Kernel: seals");
+        }
+        KernelTls::Refused(error) => {
+            main.tls_kernel_fail.inc();
+            log.putf(Tag::Tls, format_args!("Kernel: refused: {error}"));
         }
     }
 }

@@ -279,6 +279,8 @@ set! {
     tls_handshakes: Counter Info Integer "" "TLS handshakes with clients";
     tls_resumed: Counter Info Integer "" "... of which took up an earlier session" => "That spares a signature, and in TLS 1.2 the key exchange, too.";
     tls_client_certs: Counter Info Integer "" "... of which with a certificate of the client's";
+    tls_kernel: Counter Info Integer "" "... of which the kernel seals what is sent" => "See the parameter tls_kernel.";
+    tls_kernel_fail: Counter Info Integer "" "... of which the kernel was to seal and refused" => "They are sealed by the worker; a record Tls of the session says why.";
     tls_fail: Counter Info Integer "" "TLS handshakes with clients that failed" => "The log says why in a record TLS of the session. Each is counted once below, too.";
     tls_fail_not_tls: Counter Diag Integer "" "TLS handshakes failed: what came is no TLS" => "Mostly plain HTTP on a port for HTTPS.";
     tls_fail_version: Counter Diag Integer "" "TLS handshakes failed: no version in common";

@@ -51,6 +51,9 @@ pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
         ("vcl_dialect", Value::Text(word)) if word != "auto" && Dialect::from_name(word).is_none() => {
             Err("it is auto, 2.0, 2.1 or 3.0\n".to_owned())
         }
+        ("tls_kernel", Value::Text(word)) if !matches!(word.as_str(), "auto" | "on" | "off") => {
+            Err("it is auto, on or off\n".to_owned())
+        }
         _ => Ok(()),
     }
 }

@@ -415,6 +415,8 @@ params! {
         "How long a client may take from its connection to the end of its TLS handshake; of release 9.";
     tls_ja3: Switch = "off" ["bool"] { Own }
         "Whether JA3 fingerprints of TLS clients are made, for tls.ja3() and tls.ja3_hash(); of release 9. JA4's are always there.";
+    tls_kernel: Text = "off" [""] { Own }
+        "Whether the kernel seals what is sent over TLS (Linux' kTLS), so that bodies reach it as they lie in memory. auto: connections of TLS 1.2, and those of TLS 1.3 where it can change keys (Linux 6.14). on: all that it takes; a client of TLS 1.3 that asks an older kernel for new keys loses its connection. off: none. Where it has no TLS (module tls) records are sealed by the worker, as ever. It holds for connections that begin from then on.";
     tls_signer: Switch = "off" ["bool"] { Own MustRestart }
         "Whether private keys are in a process of their own, which signs what the worker asks it to, and not in the worker. A handshake that isn't resumed takes a little longer. It holds for workers that begin from then on.";
     tls_watch: Seconds = "5.000" ["seconds" min "0.000"] { Own }

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! TLS in the kernel: whether it is there, and the keys of connections that it is to seal. Without it nothing is lost: records are
+//! sealed here then ([`crate::sealed`]).
+//!
+//! Only what is sent goes that way. What comes is opened here, as a peer's alerts and changes of keys have to be understood anyhow.
+
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::OnceLock;
+
+use tls::{KernelAbility, KernelKey, Version};
+
+use crate::Stream;
+
+/// Which connections go to the kernel (`tls_kernel`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelUse {
+    /// None.
+    Off,
+    /// Those that lose nothing by it.
+    Auto,
+    /// Also those whose client can't have the keys changed then.
+    On,
+}
+
+/// What became of a connection.
+#[derive(Debug)]
+pub enum KernelTls {
+    /// It is sealed here.
+    Unasked,
+    /// The kernel seals.
+    Given,
+    /// The kernel was to seal, and doesn't: it is sealed here.
+    Refused(io::Error),
+}
+
+/// The system calls, for tests to have others.
+trait Calls {
+    fn attach(&self, socket: BorrowedFd<'_>) -> io::Result<()>;
+    fn set_key(&self, socket: BorrowedFd<'_>, key: &KernelKey) -> io::Result<()>;
+}
+
+struct Kernel;
+
+impl Calls for Kernel {
+    fn attach(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        sys::ktls::attach(socket)
+    }
+
+    fn set_key(&self, socket: BorrowedFd<'_>, key: &KernelKey) -> io::Result<()> {
+        sys::ktls::set_tx_key(socket, key.bytes())
+    }
+}
+
+impl KernelUse {
+    /// As the parameter says it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "off" => KernelUse::Off,
+            "auto" => KernelUse::Auto,
+            "on" => KernelUse::On,
+            _ => return None,
+        })
+    }
+}
+
+/// What this kernel can do, tried once on a connection of our own; its word for why not.
+///
+/// # Errors
+/// The operating system's word.
+pub fn ability() -> io::Result<KernelAbility> {
+    static ABILITY: OnceLock<Result<KernelAbility, Option<i32>>> = OnceLock::new();
+    let ability = ABILITY.get_or_init(|| try_out().map_err(|error| error.raw_os_error()));
+    ability.map_err(|number| number.map_or(ErrorKind::Unsupported.into(), io::Error::from_raw_os_error))
+}
+
+fn try_out() -> io::Result<KernelAbility> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let ours = TcpStream::connect(listener.local_addr()?)?;
+    let _theirs = listener.accept()?;
+    try_out_with(&Kernel, ours.as_fd())
+}
+
+fn try_out_with(calls: &impl Calls, socket: BorrowedFd<'_>) -> io::Result<KernelAbility> {
+    calls.attach(socket)?;
+    calls.set_key(socket, &KernelKey::of_nobody())?;
+    Ok(KernelAbility { changes_keys: calls.set_key(socket, &KernelKey::of_nobody()).is_ok() })
+}
+
+/// Gives the kernel the key of a stream, if it is to have it.
+pub(crate) fn give(stream: &Stream, wanted: KernelUse, key: &KernelKey) -> (Option<KernelAbility>, KernelTls) {
+    let Stream::Tcp(socket) = stream else { return (None, KernelTls::Unasked) };
+    give_with(&Kernel, socket.as_fd(), wanted, ability(), key)
+}
+
+fn give_with(
+    calls: &impl Calls,
+    socket: BorrowedFd<'_>,
+    wanted: KernelUse,
+    ability: io::Result<KernelAbility>,
+    key: &KernelKey,
+) -> (Option<KernelAbility>, KernelTls) {
+    let given = match (wanted, ability) {
+        (KernelUse::Off, _) | (KernelUse::Auto, Err(_)) => return (None, KernelTls::Unasked),
+        // A client may ask for new keys at any time (RFC 8446 4.6.3): it would lose its connection.
+        (KernelUse::Auto, Ok(ability)) if key.version() == Version::Tls13 && !ability.changes_keys => {
+            return (None, KernelTls::Unasked);
+        }
+        (KernelUse::On, Err(error)) => Err(error),
+        (KernelUse::Auto | KernelUse::On, Ok(ability)) => {
+            calls.attach(socket).and_then(|()| calls.set_key(socket, key)).map(|()| ability)
+        }
+    };
+    match given {
+        Ok(ability) => (Some(ability), KernelTls::Given),
+        Err(error) => (None, KernelTls::Refused(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// Answers each call with the next of these.
+    struct Fake(RefCell<Vec<io::Result<()>>>);
+
+    impl Fake {
+        fn next(&self) -> io::Result<()> {
+            self.0.borrow_mut().remove(0)
+        }
+    }
+
+    impl Calls for Fake {
+        fn attach(&self, _: BorrowedFd<'_>) -> io::Result<()> {
+            self.next()
+        }
+
+        fn set_key(&self, _: BorrowedFd<'_>, _: &KernelKey) -> io::Result<()> {
+            self.next()
+        }
+    }
+
+    fn no() -> io::Result<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn fake<const N: usize>(answers: [io::Result<()>; N]) -> (Fake, UnixStream) {
+        (Fake(RefCell::new(answers.into())), UnixStream::pair().unwrap().0)
+    }
+
+    #[test]
+    fn a_kernel_is_tried_out_by_two_keys() {
+        let check = |answers: [io::Result<()>; 3], wanted: Option<bool>| {
+            let (calls, socket) = fake(answers);
+            assert_eq!(try_out_with(&calls, socket.as_fd()).ok().map(|ability| ability.changes_keys), wanted);
+        };
+        check([no(), Ok(()), Ok(())], None);
+        check([Ok(()), no(), Ok(())], None);
+        check([Ok(()), Ok(()), no()], Some(false));
+        check([Ok(()), Ok(()), Ok(())], Some(true));
+    }
+
+    /// A key of TLS 1.3 offered to a kernel that answers so.
+    fn check(wanted: KernelUse, changes_keys: Option<bool>, answers: [io::Result<()>; 2], outcome: &str) {
+        let (calls, socket) = fake(answers);
+        let ability = changes_keys.map(|changes_keys| KernelAbility { changes_keys });
+        let ability = ability.ok_or_else(|| ErrorKind::Unsupported.into());
+        let (is_given, told) = give_with(&calls, socket.as_fd(), wanted, ability, &KernelKey::of_nobody());
+        assert_eq!((is_given.is_some(), format!("{told:?}").as_str()), (outcome == "Given", outcome));
+    }
+
+    #[test]
+    fn a_connection_is_given_where_that_is_wanted_and_possible() {
+        check(KernelUse::Off, Some(true), [no(), no()], "Unasked");
+        check(KernelUse::Auto, None, [no(), no()], "Unasked");
+        check(KernelUse::Auto, Some(false), [no(), no()], "Unasked");
+        check(KernelUse::Auto, Some(true), [Ok(()), Ok(())], "Given");
+        check(KernelUse::On, Some(false), [Ok(()), Ok(())], "Given");
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_told_and_sealed_here() {
+        check(KernelUse::On, None, [no(), no()], "Refused(Kind(Unsupported))");
+        check(KernelUse::Auto, Some(true), [no(), Ok(())], "Refused(Kind(Unsupported))");
+        check(KernelUse::Auto, Some(true), [Ok(()), no()], "Refused(Kind(Unsupported))");
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a kernel has to know to seal in our place (`struct tls12_crypto_info_*` of linux/tls.h), and records on their way to it.
+//!
+//! A kernel takes data as it is. What else there is to be said waits in the same form as our own records, only in clear: see
+//! [`record`].
+
+use std::collections::VecDeque;
+
+use rustls::ConnectionTrafficSecrets;
+use zeroize::Zeroizing;
+
+use crate::record::{Content, HEADER};
+use crate::seal::{MAX_RECORDS, MAX_RECORDS_OLD};
+use crate::{Error, ErrorKind, Version};
+
+const AES_GCM_128: u16 = 51;
+const AES_GCM_256: u16 = 52;
+const CHACHA20_POLY1305: u16 = 54;
+
+const TLS12: u16 = 0x0303;
+const TLS13: u16 = 0x0304;
+
+/// The longest of the structures: AES-256-GCM's and ChaCha20-Poly1305's.
+const MAX_BYTES: usize = 56;
+
+/// Bytes of a nonce that are the same for all records of AES-GCM.
+const SALT: usize = 4;
+
+/// A key for one direction, as a kernel takes it. It is wiped when it goes.
+#[derive(Clone)]
+pub struct KernelKey(Zeroizing<Vec<u8>>);
+
+/// What a kernel that was given a key can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelAbility {
+    /// It takes another key later on (Linux 6.14).
+    pub changes_keys: bool,
+}
+
+impl KernelKey {
+    /// # Errors
+    /// No kernel knows this cipher.
+    pub(crate) fn new(version: Version, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Result<Self, Error> {
+        let (cipher, key, iv): (u16, &[u8], &[u8]) = match secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (AES_GCM_128, key.as_ref(), iv.as_ref()),
+            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (AES_GCM_256, key.as_ref(), iv.as_ref()),
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (CHACHA20_POLY1305, key.as_ref(), iv.as_ref()),
+            _ => return Err(Error::new(ErrorKind::Internal, "a cipher that isn't known here")),
+        };
+        let nonce: [u8; 12] =
+            iv.try_into().map_err(|_| Error::new(ErrorKind::Internal, "a nonce of another length than 12"))?;
+        Ok(KernelKey::laid_out(version, cipher, key, &nonce, sequence))
+    }
+
+    fn laid_out(version: Version, cipher: u16, key: &[u8], nonce: &[u8; 12], sequence: u64) -> Self {
+        let number: u16 = match version {
+            Version::Tls13 => TLS13,
+            Version::Tls12 => TLS12,
+        };
+        // All at once: growing would leave copies of a key behind.
+        let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES));
+        bytes.extend_from_slice(&number.to_ne_bytes());
+        bytes.extend_from_slice(&cipher.to_ne_bytes());
+        match (cipher, version) {
+            (CHACHA20_POLY1305, _) => bytes.extend_from_slice(nonce),
+            (_, Version::Tls13) => bytes.extend_from_slice(&nonce[SALT..]),
+            (_, Version::Tls12) => bytes.extend_from_slice(&next_explicit(nonce, sequence)),
+        }
+        bytes.extend_from_slice(key);
+        if cipher != CHACHA20_POLY1305 {
+            bytes.extend_from_slice(&nonce[..SALT]);
+        }
+        bytes.extend_from_slice(&sequence.to_be_bytes());
+        KernelKey(bytes)
+    }
+
+    /// For a try: a key of nobody's, for TLS 1.3 and AES-128-GCM.
+    pub fn of_nobody() -> Self {
+        KernelKey::laid_out(Version::Tls13, AES_GCM_128, &[0; 16], &[0; 12], 0)
+    }
+
+    /// As the kernel takes it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Which version of TLS it is for.
+    pub fn version(&self) -> Version {
+        if self.0[..2] == TLS13.to_ne_bytes() { Version::Tls13 } else { Version::Tls12 }
+    }
+}
+
+impl std::fmt::Debug for KernelKey {
+    /// Never what the key is.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KernelKey").field("version", &self.version()).finish_non_exhaustive()
+    }
+}
+
+/// The side of a connection that a kernel seals.
+#[derive(Debug)]
+pub(crate) struct KernelTx {
+    ability: KernelAbility,
+    /// How many records it may have made of what it was given, at most.
+    records: u64,
+    most_records: u64,
+    /// Keys that it is to be given once the messages before them are with it.
+    pub(crate) next_keys: VecDeque<KernelKey>,
+}
+
+impl KernelTx {
+    pub(crate) fn new(version: Version, ability: KernelAbility) -> Self {
+        let most_records = match version {
+            Version::Tls13 => MAX_RECORDS,
+            Version::Tls12 => MAX_RECORDS_OLD,
+        };
+        KernelTx { ability, records: 0, most_records, next_keys: VecDeque::new() }
+    }
+
+    /// So many bytes of data were given to it in one call.
+    pub(crate) fn note_given(&mut self, bytes: usize) {
+        // A record has a page at least, where it isn't the last one of the call.
+        self.records += (bytes / 4096) as u64 + 1;
+    }
+
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.records >= self.most_records
+    }
+
+    /// Appends a message that says that there is a new key, and keeps that for later. `next` makes it.
+    pub(crate) fn change_key(
+        &mut self,
+        message: &[u8],
+        out: &mut Vec<u8>,
+        next: impl FnOnce() -> Result<KernelKey, Error>,
+    ) -> Result<(), Error> {
+        if !self.ability.changes_keys {
+            return Err(Error::new(ErrorKind::Exhausted, "the kernel can't change the key"));
+        }
+        self.next_keys.push_back(next()?);
+        self.records = 0;
+        put(Content::Handshake, out, |out| out.extend_from_slice(message));
+        Ok(())
+    }
+}
+
+/// Where the nonces of AES-GCM in TLS 1.2 begin in the kernel, which counts on from it. Records before were sealed with the
+/// sequence number exclusive-or'ed to the same bytes: this is above all that those can have been, as no nonce may come twice.
+fn next_explicit(nonce: &[u8; 12], sequence: u64) -> [u8; 8] {
+    let mut explicit = [0; 8];
+    explicit.copy_from_slice(&nonce[SALT..]);
+    // Each number below `sequence` changes no other bits than these.
+    let used = sequence.next_power_of_two() - 1;
+    (u64::from_be_bytes(explicit) | used).wrapping_add(1).to_be_bytes()
+}
+
+/// Appends a record that the kernel is to seal: our header, and what it says in clear.
+pub(crate) fn put(content: Content, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[content as u8, 3, 3, 0, 0]);
+    fill(out);
+    let length = u16::try_from(out.len() - start - HEADER).expect("a record has at most 16 KB");
+    out[start + 3..start + HEADER].copy_from_slice(&length.to_be_bytes());
+}
+
+/// The first of records for the kernel: its type, and what it says. `bytes` aren't empty.
+pub fn record(bytes: &[u8]) -> (u8, &[u8]) {
+    let length = usize::from(u16::from_be_bytes([bytes[3], bytes[4]]));
+    (bytes[0], &bytes[HEADER..HEADER + length])
+}
+
+/// Bytes that such a record takes here, beside what it says.
+pub const RECORD_HEADER: usize = HEADER;
+
+/// Whether a new key follows the record of this type: nothing else of a handshake is said by a server after it.
+pub fn is_key_update(kind: u8) -> bool {
+    kind == Content::Handshake as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONCE: [u8; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+
+    /// The structure of linux/tls.h: version and cipher, then these fields; the record's number is the last one.
+    fn check(version: Version, cipher: u16, key: &[u8], fields: &[&[u8]]) {
+        let made = KernelKey::laid_out(version, cipher, key, &NONCE, 0x0102);
+        let number: u16 = if version == Version::Tls13 { 0x0304 } else { 0x0303 };
+        let mut wanted = [number, cipher].map(u16::to_ne_bytes).concat();
+        wanted.extend(fields.concat());
+        wanted.extend([0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!((made.bytes(), made.version()), (&wanted[..], version));
+        assert!(made.bytes().len() <= MAX_BYTES);
+    }
+
+    #[test]
+    fn aes_gcm_has_its_salt_behind_the_key() {
+        check(Version::Tls13, 51, &[7; 16], &[&NONCE[4..], &[7; 16], &NONCE[..4]]);
+        check(Version::Tls13, 52, &[7; 32], &[&NONCE[4..], &[7; 32], &NONCE[..4]]);
+        let next = [5, 6, 7, 8, 9, 10, 12, 0];
+        check(Version::Tls12, 51, &[7; 16], &[&next, &[7; 16], &NONCE[..4]]);
+        check(Version::Tls12, 52, &[7; 32], &[&next, &[7; 32], &NONCE[..4]]);
+    }
+
+    #[test]
+    fn chacha20_has_a_whole_nonce_and_no_salt() {
+        for version in [Version::Tls13, Version::Tls12] {
+            check(version, 54, &[7; 32], &[&NONCE, &[7; 32]]);
+        }
+    }
+
+    #[test]
+    fn a_nonce_of_tls_1_2_never_comes_twice() {
+        for last in 0..=255 {
+            for sequence in 0..20 {
+                let nonce = [0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, last];
+                let ours = |n: u64| u64::from_be_bytes([1, 1, 1, 1, 1, 1, 1, last]) ^ n;
+                let first = u64::from_be_bytes(next_explicit(&nonce, sequence));
+                assert!((0..sequence).all(|n| ours(n) < first && first - ours(n) < 100), "{last} {sequence}");
+            }
+        }
+        assert_eq!(next_explicit(&[255; 12], 1), [0; 8], "it goes on from the beginning");
+    }
+
+    #[test]
+    fn a_record_for_the_kernel_tells_its_type() {
+        let mut out = Vec::new();
+        put(Content::Alert, &mut out, |out| out.extend_from_slice(&[1, 0]));
+        put(Content::Handshake, &mut out, |out| out.extend_from_slice(&[24, 0, 0, 1, 0]));
+        assert_eq!(record(&out), (21, &[1, 0][..]));
+        assert_eq!(record(&out[RECORD_HEADER + 2..]), (22, &[24, 0, 0, 1, 0][..]));
+        assert!(is_key_update(22) && !is_key_update(21));
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        assert_eq!(format!("{:?}", KernelKey::of_nobody()), "KernelKey { version: Tls13, .. }");
+        assert_eq!(KernelKey::of_nobody().bytes().len(), 40);
+    }
+}
