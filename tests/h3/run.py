@@ -329,6 +329,37 @@ async def died(report, bed):
                 report.check((await new.get("/a")).status == 200, f"new connection {n} after a worker's death")
 
 
+async def stopped(report, bed):
+    """The worker is stopped: with `shutdown_grace` what is under way ends well, without it all hear of the end at once."""
+    loop = asyncio.get_running_loop()
+
+    def ask(words):
+        status, text = bed.cli.ask_raw(words)
+        report.check(status == 200, f"{words}: {status} {text}")
+    for grace in (30, 0):
+        await loop.run_in_executor(None, ask, f"param.set shutdown_grace {grace}")
+        async with client.client(bed.quic) as busy, client.client(bed.quic) as idle:
+            Held.event.clear()
+            await idle.get("/a")
+            slow = busy.send("/slow")
+            await asyncio.wait_for(slow.began, client.LIMIT)
+            stop = loop.run_in_executor(None, ask, "stop")
+            ended = await idle.over()
+            report.check(ended.error_code == 0x100, f"grace {grace}: the idle one is closed in order: {ended}")
+            if grace:
+                report.check(not slow.done.done(), "what is under way has time")
+                Held.event.set()
+                done = await asyncio.wait_for(slow.done, client.LIMIT)
+                report.check(done.body == b"halfdone", f"what was under way ends: {done.body}")
+            ended = await busy.over()
+            report.check(ended.error_code == 0x100, f"grace {grace}: the busy one is closed in order: {ended}")
+            Held.event.set()
+            await stop
+        await loop.run_in_executor(None, ask, "start")
+        async with client.client(bed.quic) as new:
+            report.check((await new.get("/a")).status == 200, f"grace {grace}: a new connection after a start")
+
+
 def main():
     o = options(__doc__, group=dict(help="of those asked in raw frames: malformed, frames, cuts, spoilt, floods"), words=dict(nargs="*", default=[]), verbose=dict(action="store_true"))
     report = Report("h3")
@@ -343,11 +374,11 @@ def main():
         with Origin(serve) as origin, Bed(o, leaf, origin, ["-p", "timeout_idle=20"]) as bed:
             announced(report, bed)
             if NO_CLIENT:
-                names = "requests, validated, limited, lossy, websocket, replaced, upgraded, upgraded_twice, died, and what is asked in raw frames"
+                names = "requests, validated, limited, lossy, websocket, replaced, upgraded, upgraded_twice, died, stopped, and what is asked in raw frames"
                 report.note(f"LEFT OUT, as there is no aioquic ({NO_CLIENT}): {names}")
                 return report.close()
             for case in (lambda: requests(report, bed), lambda: validated(report, bed), lambda: limited(report, bed), lambda: lossy(report, bed, o.seed), lambda: websocket.run(report, o, leaf), lambda: replaced(report, bed, authority),
-                         lambda: upgraded(report, bed), lambda: upgraded_twice(report, bed), lambda: died(report, bed)):
+                         lambda: upgraded(report, bed), lambda: upgraded_twice(report, bed), lambda: died(report, bed), lambda: stopped(report, bed)):
                 asyncio.run(case())
         # Floods measure, and take minutes.
         for name in [name for name in JUDGED if o.full or name != "floods"]:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Who is told that this worker takes no new requests on the connections that it has.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::task::Waker;
 
 use base::lock::Mutex;
@@ -14,6 +14,10 @@ pub struct DrainWatch {
     wakers: Mutex<Vec<Waker>>,
     /// HTTP/2 connections whose clients weren't told.
     pub http2_untold: AtomicI64,
+    /// Endpoints of QUIC with clients that weren't told of the end: no kernel does it for them.
+    pub quic_untold: AtomicI64,
+    /// The process ends now, whatever is under way.
+    pub is_over: AtomicBool,
 }
 
 impl DrainWatch {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! How a worker leaves: at a stop it finishes the requests in progress for `shutdown_grace`; with a successor beside it
-//! (`debug.drain`) it stops accepting and waits for its connections to end, each by its own time.
+//! (`debug.drain`) it waits for its connections to end, each by its own time. Either way it stops accepting.
 //!
 //! Every response that is sent from then on tells its client to connect anew; HTTP/2 connections get GOAWAY, also those that sleep.
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
-use std::task::{Poll, Waker};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use engine::Engine;
@@ -24,8 +24,6 @@ pub const LOOK: Duration = Duration::from_millis(20);
 pub struct Drain {
     /// When the connections that are left have had their time.
     until: Mutex<Option<Instant>>,
-    /// Tasks that accept: each is woken to see that it is to stop.
-    acceptors: Mutex<Vec<Waker>>,
     running: std::sync::atomic::AtomicUsize,
 }
 
@@ -52,8 +50,6 @@ impl Drain {
         *self.until.lock() = Some(now.checked_add(limit).unwrap_or(now));
         engine.has_successor.store(true, Ordering::Relaxed);
         engine.begin_drain();
-        let acceptors = std::mem::take(&mut *self.acceptors.lock());
-        acceptors.into_iter().for_each(Waker::wake);
     }
 
     /// Whether a drain is under way.
@@ -82,7 +78,7 @@ impl Acceptor<'_> {
         std::future::poll_fn(|cx| {
             if !*is_known {
                 // A task's waker stays the same, so once is enough.
-                self.0.acceptors.lock().push(cx.waker().clone());
+                engine.drain_watch.add(cx.waker().clone());
                 *is_known = true;
             }
             if engine.draining.load(Ordering::Relaxed) {
@@ -97,13 +93,13 @@ impl Acceptor<'_> {
 /// What a disk has for bringing its last to a good end.
 const DISK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What all HTTP/2 connections have for their first GOAWAY.
+/// What all HTTP/2 connections have for their first GOAWAY, and all of QUIC for their close.
 const GOODBYE: Duration = Duration::from_millis(200);
 
-/// Waits until clients that can be told of the end were told: their GOAWAY is with the kernel.
-fn say_goodbye(engine: &Engine) {
+/// Waits until clients that can be told of the end were told: what says so is with the kernel.
+fn wait_for(untold: &AtomicI64) {
     let until = Instant::now() + GOODBYE;
-    while engine.drain_watch.http2_untold.load(Ordering::Relaxed) > 0 && Instant::now() < until {
+    while untold.load(Ordering::Relaxed) > 0 && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -112,7 +108,7 @@ fn say_goodbye(engine: &Engine) {
 pub fn finish(worker: &Worker) {
     let engine = &worker.engine;
     engine.begin_drain();
-    say_goodbye(engine);
+    wait_for(&engine.drain_watch.http2_untold);
     let grace = engine.params.load().shutdown_grace;
     let until = Instant::now() + grace;
     // Connections without a request don't count: nobody loses anything with them.
@@ -120,6 +116,8 @@ pub fn finish(worker: &Worker) {
     while is_busy() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(10));
     }
+    engine.drain_watch.is_over.store(true, Ordering::Relaxed);
+    wait_for(&engine.drain_watch.quic_untold);
     std::thread::sleep(Duration::from_millis(worker.shutdown_delay_ms.load(Ordering::Relaxed)));
     worker.disks.close(DISK_PATIENCE);
     crate::suspects::clear(&engine.stores, worker.seats.lock().len());

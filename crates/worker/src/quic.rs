@@ -5,7 +5,7 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use cli::handoff::WorkerStart;
@@ -25,8 +25,10 @@ use crate::startup::Worker;
 /// Connections taken in a row before other tasks get their turn.
 const ACCEPT_BATCH: usize = 16;
 
-/// How often a worker that leaves looks whether its sockets are another's.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often a worker that leaves looks whether its sockets are another's, or the process ends.
+const LOOK: Duration = Duration::from_millis(50);
+/// What the last packets of an endpoint have for their way to the kernel.
+const LAST_PACKETS: Duration = Duration::from_millis(20);
 /// RFC 9114 8.1
 const H3_NO_ERROR: u32 = 0x100;
 
@@ -138,6 +140,8 @@ async fn accept(
     mut settings: Settings,
 ) {
     let group = Rc::<h3::Group>::default();
+    let watch = &worker.engine.drain_watch;
+    let _untold = Untold::new(&watch.quic_untold);
     let acceptor = worker.drain.acceptor();
     let mut is_known = false;
     'batches: loop {
@@ -157,11 +161,28 @@ async fn accept(
     settings.is_superseded.store(false, Ordering::Relaxed);
     group.drain();
     while rt::timeout(LOOK, endpoint.wait_idle()).await.is_err() {
-        if settings.is_superseded.load(Ordering::Relaxed) {
-            // What is still under way would take packets from the one that has our sockets now.
+        // What is still under way would take packets from the one that has our sockets now.
+        if settings.is_superseded.load(Ordering::Relaxed) || watch.is_over.load(Ordering::Relaxed) {
             endpoint.close(VarInt::from_u32(H3_NO_ERROR), b"");
+            let _ = rt::timeout(LAST_PACKETS, endpoint.wait_idle()).await;
             return;
         }
+    }
+}
+
+/// Counted as long as it lives.
+struct Untold<'a>(&'a AtomicI64);
+
+impl<'a> Untold<'a> {
+    fn new(count: &'a AtomicI64) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Untold(count)
+    }
+}
+
+impl Drop for Untold<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
