@@ -62,9 +62,13 @@ impl Kind {
     }
 
     /// As [`Kind::may_cost`] where other work on the machine makes threads look for what there is to do more often than the
-    /// requests do: a hit is read and written once, and to look costs a call, or one more that ends it.
+    /// requests do: a hit is read and written once, what is fetched twice, and to look costs a hit a call, or one more that ends it.
     fn may_cost_when_busy(self, costs: &Costs) -> bool {
-        let calls = if costs.transfers <= 2.001 && costs.per_turn <= 2.1 { 0.0 } else { costs.calls };
+        let looks_alone = match self {
+            Kind::Hit => costs.transfers <= 2.001 && costs.per_turn <= 2.1,
+            Kind::Pass | Kind::Miss => costs.transfers <= 4.05,
+        };
+        let calls = if looks_alone { 0.0 } else { costs.calls };
         self.may_cost(&Costs { calls, ..*costs })
     }
 }

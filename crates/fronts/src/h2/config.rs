@@ -49,11 +49,14 @@ fn config(params: &Params, is_sealed: bool) -> Config {
     }
 }
 
+/// More streams of one connection than anybody needs: what each holds adds up.
+const MOST_STREAMS: u32 = 10_000;
+
 /// In clear text just what varnishd announces, whose accounts of sessions count it; with TLS, which it hasn't got, also what came later.
 fn settings(params: &Params, is_sealed: bool) -> Settings {
     Settings {
         header_table_size: bytes(params.h2_header_table_size),
-        max_concurrent_streams: bytes(params.h2_max_concurrent_streams),
+        max_concurrent_streams: bytes(params.h2_max_concurrent_streams).min(MOST_STREAMS),
         initial_window_size: bytes(params.h2_initial_window_size),
         max_frame_size: bytes(params.h2_max_frame_size),
         max_header_list_size: bytes(params.h2_max_header_list_size),

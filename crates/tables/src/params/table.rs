@@ -217,8 +217,8 @@ params! {
         "How many bytes of answers to PING, SETTINGS and the like may wait for a client that doesn't read.";
     h2_limit_window_updates: Count = "1000" ["frames" min "0"] { Own }
         "How many WINDOW_UPDATE frames a connection may have in h2_rapid_reset_period, beyond a few for each DATA frame that it got.";
-    h2_max_concurrent_streams: Count = "100" ["streams" min "0" max "10000"] {}
-        "How many streams a client may have open on a connection. Of new connections; those above are reset with REFUSED_STREAM. A stream that its client has reset counts until its request has ended.";
+    h2_max_concurrent_streams: Count = "100" ["streams" min "0"] {}
+        "How many streams a client may have open on a connection, 10000 at most. Of new connections; those above are reset with REFUSED_STREAM. A stream that its client has reset counts until its request has ended.";
     h2_max_frame_size: Bytes = "16k" ["bytes" min "16k" max "16777215b"] {}
         "The largest frame payload accepted.";
     h2_max_header_list_size: Bytes = "2147483647b" ["bytes" min "0b"] {}
@@ -245,7 +245,7 @@ params! {
         "A QUIC connection whose client gives no sign of life for so long is over. One without a request ends after timeout_idle.";
     h3_limit_control: Count = "100" ["frames" min "0"] { Own }
         "How many GOAWAY and MAX_PUSH_ID frames an HTTP/3 connection may have in h3_reset_period. One more ends it with H3_EXCESSIVE_LOAD, as all these limits do; 0 is no limit.";
-    h3_limit_head_bytes: Bytes = "256k" ["bytes" min "0b"] { Own }
+    h3_limit_head_bytes: Bytes = "0.25M" ["bytes" min "0b"] { Own }
         "How many bytes of heads and trailers that aren't whole the requests of an HTTP/3 connection may hold together. A request beyond is refused, and counts for h3_reset_limit; the only one that isn't whole may have all of http_req_size. 0 is no limit.";
     h3_limit_ignored: Count = "1000" ["frames" min "0"] { Own }
         "How many frames of unknown kinds, DATA frames without data and instructions for QPACK's tables an HTTP/3 connection may have in h3_reset_period.";

@@ -379,7 +379,7 @@ fn an_extended_connect_that_nobody_pipes_is_no_success() {
         };
         let asked = |protocol| section(&fields(protocol));
         // VCL answers all with 200.
-        assert_eq!(client.ask(&asked("websocket")).await, (501, "/chat 127.0.0.1 QUIC".to_owned()));
+        assert_eq!(client.ask(&asked("websocket")).await, (501, "/chat 127.0.0.1 HTTP/3".to_owned()));
         assert_eq!(client.ask(&asked("connect-udp")).await, (501, String::new()));
         assert_eq!(client.ask(&section(&[(":method", "CONNECT"), (":authority", "a")])).await.0, 405);
         for missing in 2..5 {
