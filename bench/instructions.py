@@ -13,6 +13,7 @@ import pathlib
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ import tempfile
 import servers
 
 SHORT, LONG = 480, 2400  # requests
-AT_ONCE = 16             # pipelined
+AT_ONCE = 16             # pipelined, streams
 SHIM = servers.BIN / "valgrind-exec.so"
 ANSWER = re.compile(rb"HTTP/1\.1 200 .*?\r\n\r\n", re.S)
 LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.I)
@@ -31,7 +32,7 @@ class Counted(servers.Ours):
 
     def __init__(self, name, program, origin):
         self.name, self.counts = name, pathlib.Path(tempfile.mkdtemp(prefix="lacquer-counts."))
-        super().__init__(origin, program, more=("-j", "none"), store="64m")
+        super().__init__(origin, program, more=("-j", "none", "-p", "feature=+http2"), store="64m")
 
     def argv(self):
         links = self.counts / "links"
@@ -79,6 +80,48 @@ class Client:
         self.read += got
 
 
+class H2Client:
+    """A connection of HTTP/2 in clear text that asks for one page again and again: after the first request its fields are indices."""
+
+    PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    NAMED = {":authority": 1, ":path": 4, "user-agent": 58, "accept": 19}  # of HPACK's static table
+    FIELDS = {":authority": b"bench.example", "user-agent": b"bench", "accept": b"*/*"}
+
+    def __init__(self, port, path):
+        self.socket, self.read, self.stream = socket.create_connection(("127.0.0.1", port), timeout=60), b"", 1
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        wide = struct.pack(">HI", 4, 1 << 30)  # INITIAL_WINDOW_SIZE
+        self.socket.sendall(self.PREFACE + self.frame(4, 0, 0, wide) + self.frame(8, 0, 0, struct.pack(">I", 1 << 30)))
+        fields = self.FIELDS | {":path": path.encode()}
+        added = b"".join(bytes([0x40 | self.NAMED[name], len(value)]) + value for name, value in fields.items())
+        self.ask_all([b"\x82\x86" + added])
+        # GET, http, and the four of the dynamic table.
+        self.again = b"\x82\x86" + bytes(0x80 | 62 + i for i in reversed(range(len(fields))))
+
+    @staticmethod
+    def frame(kind, flags, stream, payload):
+        return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+    def ask(self, times=1):
+        self.ask_all([self.again] * times)
+
+    def ask_all(self, sections):
+        out = []
+        for section in sections:
+            out.append(self.frame(1, 5, self.stream, section))
+            self.stream += 2
+        self.socket.sendall(b"".join(out))
+        left = len(sections)
+        while left:
+            while len(self.read) < 9 or len(self.read) < (end := 9 + int.from_bytes(self.read[:3])):
+                self.read += self.socket.recv(1 << 18) or sys.exit("the server closed")
+            kind, flags = self.read[3], self.read[4]
+            if kind in (3, 7):
+                sys.exit(f"the server ended it: {self.read[:end]!r}")
+            left -= kind < 2 and flags & 1
+            self.read = self.read[end:]
+
+
 def hits(port, number):
     client = Client(port)
     for _ in range(number):
@@ -96,6 +139,24 @@ def pipelined(port, number):
         client.ask("/c/1024/1", AT_ONCE)
 
 
+def h2_hits(port, number):
+    client = H2Client(port, "/c/1024/1")
+    for _ in range(number):
+        client.ask()
+
+
+def h2_streams(port, number):
+    client = H2Client(port, "/c/1024/1")
+    for _ in range(number // AT_ONCE):
+        client.ask(AT_ONCE)
+
+
+def h2_passes(port, number):
+    client = H2Client(port, "/n/1024/1")
+    for _ in range(number):
+        client.ask()
+
+
 def passes(port, number):
     client = Client(port)
     for _ in range(number):
@@ -108,7 +169,8 @@ def misses(port, number):
         client.ask(f"/c/1024/x{i}")
 
 
-CASES = {"hit": hits, "1conn": connections, "pipelined": pipelined, "pass": passes, "miss": misses}
+CASES = {"hit": hits, "1conn": connections, "pipelined": pipelined, "pass": passes, "miss": misses, "h2": h2_hits, "h2x16": h2_streams,
+         "h2-pass": h2_passes}
 
 
 def counted(name, program, origin, case, number):

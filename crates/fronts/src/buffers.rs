@@ -3,8 +3,10 @@
 
 use crate::output::Output;
 
-/// A buffer that grew beyond this isn't kept.
-const KEEP_BYTES: usize = 32 * 1024;
+/// An input that grew beyond this isn't kept.
+const KEEP_INPUT: usize = 32 * 1024;
+/// Nor an output; many small answers of HTTP/2 that go out together are about half of it.
+const KEEP_OUTPUT: usize = 64 * 1024;
 
 /// What a connection reads into and writes from.
 #[derive(Default)]
@@ -16,7 +18,7 @@ pub(crate) struct Buffers {
 impl Buffers {
     /// Empty, for the next connection.
     pub(crate) fn emptied(mut self) -> Self {
-        if self.input.capacity() > KEEP_BYTES || self.output.kept_bytes() > KEEP_BYTES {
+        if self.input.capacity() > KEEP_INPUT || self.output.kept_bytes() > KEEP_OUTPUT {
             return Self::default();
         }
         self.input.clear();

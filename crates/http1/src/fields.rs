@@ -3,7 +3,7 @@
 
 use memchr::memchr;
 use message::Head;
-use message::chars::{is_blank, is_tchar, is_value_char, trim_end};
+use message::chars::{is_blank, is_tchar, is_value, is_value_char, trim_end};
 
 use crate::scan::LineFeeds;
 use crate::{HeadError, Limits};
@@ -123,8 +123,7 @@ fn is_clean(lines: &[u8]) -> bool {
 
 #[inline]
 fn check_value(text: &[u8]) -> Result<(), HeadError> {
-    // Without an early exit the compiler makes wide steps of it.
-    if text.iter().fold(true, |good, &c| good & is_value_char(c)) {
+    if is_value(text) {
         return Ok(());
     }
     let byte = text.iter().copied().find(|&c| !is_value_char(c)).unwrap_or_default();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Request heads (RFC 9112 3).
 
-use message::chars::{is_blank, is_token, is_value_char};
+use message::chars::{is_blank, is_token, is_value};
 use message::{Head, Version, list, names};
 
 use crate::fields::{self, LineEnds, line_end};
@@ -136,8 +136,7 @@ pub(crate) fn first_line<'a>(
     let end = if lf > begin && input[lf - 1] == b'\r' { lf - 1 } else { lf };
     ends.lone_lf |= line_end(input, end) == 1;
     let line = &input[begin..end];
-    // Without an early exit the compiler makes wide steps of it.
-    if !line.iter().fold(true, |good, &c| good & is_value_char(c)) {
+    if !is_value(line) {
         return Err(HeadError::BadStartLine);
     }
     Ok((line, lf + 1))

@@ -8,7 +8,7 @@ mod build;
 mod malformed;
 mod out;
 
-use message::chars::{is_blank, is_value_char};
+use message::chars::{is_blank, is_name, is_value};
 
 pub use build::{Builder, Kind, Refusal, Section};
 pub use malformed::{FieldFault, Malformed};
@@ -42,7 +42,7 @@ pub(crate) fn is_good_value(value: &[u8]) -> bool {
     if value.first().is_some_and(|&c| is_blank(c)) || value.last().is_some_and(|&c| is_blank(c)) {
         return false;
     }
-    value.iter().fold(true, |good, &c| good & is_value_char(c))
+    is_value(value)
 }
 
 /// Which fields mean something to the protocol.
@@ -77,7 +77,7 @@ impl Class {
     #[inline]
     fn of_any_case(name: &[u8]) -> Class {
         let (known, class) = Class::candidate(name);
-        if name.eq_ignore_ascii_case(known) { class } else { Class::Other }
+        if is_name(name, known) { class } else { Class::Other }
     }
 
     /// The only name that it could be, and what that means.

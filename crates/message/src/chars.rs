@@ -42,6 +42,52 @@ pub fn is_value_char(c: u8) -> bool {
     (c >= 0x20 && c != 0x7f) || c == b'\t'
 }
 
+/// Whether all of `text` may be in a field value. Eight bytes at a time: most values are short, and nearly all are good.
+#[inline]
+pub fn is_value(text: &[u8]) -> bool {
+    /// Whether there is a control character among eight.
+    fn has_control(eight: u64) -> bool {
+        let below_sp = eight.wrapping_sub(each(b' ')) & !eight;
+        let not_del = eight ^ each(0x7f);
+        let is_del = not_del.wrapping_sub(each(1)) & !not_del;
+        (below_sp | is_del) & each(0x80) != 0
+    }
+    eights(text).all(|eight| !has_control(eight)) || text.iter().all(|&c| is_value_char(c))
+}
+
+/// Whether `name`, a token or empty, is `lower` but for the case of its letters. `lower` has lower-case letters, digits, "-" and ":".
+#[inline]
+pub fn is_name(name: &[u8], lower: &[u8]) -> bool {
+    // Of a token's characters this bit changes capitals, and marks into what `lower` hasn't got.
+    name.len() == lower.len() && eights(name).zip(eights(lower)).all(|(a, b)| a | each(0x20) == b | each(0x20))
+}
+
+/// A byte eight times.
+const fn each(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
+}
+
+/// All of `text` in words of eight bytes. The last ones may come twice; a text of less than eight is filled up with SP.
+#[inline]
+fn eights(text: &[u8]) -> impl Iterator<Item = u64> {
+    let (words, rest) = text.as_chunks::<8>();
+    let last = match (rest, text.last_chunk::<8>()) {
+        ([], _) => None,
+        (_, Some(last)) => Some(u64::from_ne_bytes(*last)),
+        (short, None) => Some(short_word(short)),
+    };
+    words.iter().map(|word| u64::from_ne_bytes(*word)).chain(last)
+}
+
+/// Less than eight bytes, as a word.
+#[inline]
+fn short_word(text: &[u8]) -> u64 {
+    if let (Some(first), Some(last)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        return u64::from(u32::from_ne_bytes(*first)) << 32 | u64::from(u32::from_ne_bytes(*last));
+    }
+    text.iter().fold(each(b' '), |word, &c| word << 8 | u64::from(c))
+}
+
 /// `text` without the blanks at its start.
 #[inline]
 pub fn trim_start(mut text: &[u8]) -> &[u8] {
@@ -91,4 +137,42 @@ pub fn exact_number(text: &[u8]) -> Option<u64> {
         }
         n.checked_mul(10)?.checked_add(u64::from(c - b'0'))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_byte_at_every_place() {
+        for len in 0..20 {
+            assert!(is_value(&vec![b'x'; len]) && is_name(&vec![b'X'; len], &vec![b'x'; len]));
+            for (place, c) in (0..len).flat_map(|place| (0..=255).map(move |c| (place, c))) {
+                let mut text = vec![b'x'; len];
+                text[place] = c;
+                assert_eq!(is_value(&text), is_value_char(c), "{text:?}");
+                let is_same = c == b'x' || c == b'X';
+                assert!(!is_tchar(c) || is_name(&text, &vec![b'x'; len]) == is_same, "{text:?}");
+            }
+        }
+        assert!(
+            !is_name(b"age", b"agent") && !is_name(b"agent", b"age") && is_name(b"Accept-Ranges", b"accept-ranges")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn values(text: Vec<u8>) {
+            prop_assert_eq!(is_value(&text), text.iter().all(|&c| is_value_char(c)));
+        }
+
+        #[test]
+        fn names(name in "[!#$%&'*+.^_`|~0-9A-Za-z-]{1,20}", other in "[a-z0-9:-]{1,20}") {
+            let lower = name.to_ascii_lowercase();
+            prop_assert!(is_name(name.as_bytes(), lower.as_bytes()));
+            prop_assert_eq!(is_name(name.as_bytes(), other.as_bytes()), lower == other);
+        }
+    }
 }

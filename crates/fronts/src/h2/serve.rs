@@ -8,7 +8,7 @@
 //! Serving --no stream, nothing to say--> Idle
 //! ```
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::rc::Rc;
@@ -42,6 +42,8 @@ const ROUNDS: usize = 8;
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
+    /// Where requests that came together wait to be begun; empty.
+    static JOBS: Cell<Vec<Job>> = const { Cell::new(Vec::new()) };
 }
 
 /// A connection that is busy.
@@ -159,14 +161,15 @@ impl Serving {
                 }
             }
         }
-        let mut jobs = Vec::new();
+        let mut jobs = JOBS.take();
         let mut input = std::mem::take(&mut self.conn.input);
         self.take_input(&input, &mut jobs);
         input.clear();
         self.conn.input = input;
-        for job in jobs {
+        for job in jobs.drain(..) {
             request::start(job, cx);
         }
+        JOBS.set(jobs);
         Poll::Ready(())
     }
 

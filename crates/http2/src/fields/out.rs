@@ -3,12 +3,12 @@
 
 use std::borrow::Cow;
 
-use message::chars::is_value_char;
+use message::chars::{is_value, is_value_char};
 use message::{Field, Head};
 
 use super::Class;
 
-/// Takes a field: its name (in any case), its value, and the index of the static table that has both in full, or 0.
+/// Takes a field: its name (in any case) and its value.
 pub type Take<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
 
 /// The fields of a request. `:authority` is Host.
@@ -54,7 +54,7 @@ fn fields(head: &Head, is_request: bool, take: &mut Take<'_>) {
 /// What VCL sets may have control characters; a peer must not see one.
 fn value<'a>(field: &Field<'a>) -> Cow<'a, [u8]> {
     let value = field.value();
-    if value.iter().fold(true, |good, &c| good & is_value_char(c)) {
+    if is_value(value) {
         return Cow::Borrowed(value);
     }
     Cow::Owned(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The static table (RFC 7541 Appendix A), and which of its names a field has.
 
+use message::chars::is_name;
+
 /// The index of the first entry that isn't static.
 pub const FIRST_DYNAMIC: u64 = FIELDS.len() as u64 + 1;
 
@@ -121,7 +123,7 @@ pub fn name_index(name: &[u8]) -> u8 {
     let mut place = place_of(name);
     while BY_NAME[place] != 0 {
         let index = BY_NAME[place];
-        if FIELDS[usize::from(index) - 1].0.as_bytes().eq_ignore_ascii_case(name) {
+        if is_name(name, FIELDS[usize::from(index) - 1].0.as_bytes()) {
             return index;
         }
         place = (place + 1) % PLACES;
