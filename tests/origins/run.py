@@ -5,6 +5,7 @@ takes sessions up again; probes, pipes, -b https:// and the modules that reach o
 import os
 import pathlib
 import re
+import signal
 import socket
 import ssl
 import subprocess
@@ -158,8 +159,6 @@ def strange_peers(report, program, bed):
     weak = SealedOrigin(simple(hello), context)
     patient = Origin(lambda s: (held.append(s), s.recv(1), s.recv(70000), s.recv(1)))
     own = f'.certificate = "{bed.client.pem}"; '
-    os.chmod(bed.client.pem, 0o644)
-    os.chmod(bed.client.dir, 0o755)
     peers = {"plain": (plain, ".connect_timeout = 2s; "), "stall": (stall, ".connect_timeout = 0.5s; "), "gone": (gone, ".connect_timeout = 2s; "), "picky": (picky, ""),
              "known": (picky, own), "two": (two, ""), "three": (three, ""), "silent": (silent, ".ssl_sni = 0; "),
              "patient": (patient, ".connect_timeout = 0s; .first_byte_timeout = 0.5s; "), "weak": (weak, ".ssl_verify_peer = 0; "), "weaks": (weak, "")}
@@ -190,7 +189,7 @@ def strange_peers(report, program, bed):
 
 
 def cut(report, program, bed):
-    """Answers that end too early are never whole; one that ends with its connection is, with close_notify or without."""
+    """Answers that end too early are never whole; one that ends with its connection is with close_notify alone."""
     def answer(s):
         while got := head(s, b""):
             path = got[1]
@@ -212,15 +211,94 @@ def cut(report, program, bed):
                 answers = [get(v.address, f"/{name}/keep/{kind}") for _ in range(2)]
                 report.check(all(r.reason for r in answers), f"{name}, {kind}: a cut answer isn't whole: {[str(r) for r in answers]}")
                 report.check(origin.handshakes == before + 2, f"{name}, {kind}: a cut answer isn't kept")
+            before = origin.handshakes
             answers = [get(v.address, f"/{name}/keep/end") for _ in range(2)]
-            report.check(all(r.whole() and len(r.body) == 500 for r in answers), f"{name}: the connection's end is the body's")
-        v.cli.ask("param.set backend_tls_strict_end on")
-        r = get(v.address, "/rude/keep/strict")
-        report.check(bool(r.reason), f"strict: an end without close_notify is a cut: {r}")
-        r = get(v.address, "/orderly/keep/strict")
-        report.check(r.status == 200 and len(r.body) == 500, f"strict: an end in order is one: {r}")
+            if name == "orderly":
+                report.check(all(r.whole() and len(r.body) == 500 for r in answers), f"an end in order is the body's: {[str(r) for r in answers]}")
+                report.check(origin.handshakes == before + 1, "it is kept")
+            else:
+                report.check(all(r.reason for r in answers), f"an end without close_notify is a cut: {[str(r) for r in answers]}")
+                report.check(origin.handshakes == before + 2, "what may be cut isn't kept")
+        v.cli.ask("param.set backend_tls_strict_end off")
+        answers = [get(v.address, "/rude/keep/loose") for _ in range(2)]
+        report.check(all(r.whole() and len(r.body) == 500 for r in answers), "an end without close_notify is one where the parameter says so")
     for o in both.values():
         o.close()
+
+
+def keys(report, program, bed):
+    """A certificate's key is for root alone: the manager reads it, and whoever comes after the first worker has it, too."""
+    # A connection for each request, so that each shows who we are.
+    picky = bed.origin(serve=simple(lambda m, p, f: ("Connection: close\r\n", b"x")), clients=bed.root.cert)
+    closed = bed.dir / "closed"
+    closed.mkdir(mode=0o700)
+    pem = closed / "own.pem"
+    others = bed.between.leaf("other.test", use="client")
+
+    def hold(leaf):
+        pem.write_bytes(leaf.pem.read_bytes())
+        os.chmod(pem, 0o600)
+
+    def subjects():
+        return [dict(x[0] for x in p["subject"]).get("commonName") for p in picky.peers if p]
+
+    def vcl(path=pem):
+        return HEAD + backend("picky", picky.address, f'.certificate = "{path}"; ' + bed.ca()) + choose(["picky"])
+
+    def load(v, name, path=pem):
+        file = bed.dir / f"{name}.vcl"
+        file.write_text(vcl(path))
+        return v.cli.ask_raw(f"vcl.load {name} {file}")
+
+    hold(bed.client)
+    with Varnishd(program, vcl=vcl(), core=True) as v:
+        def answers(who, when):
+            r = get(v.address, "/picky/x")
+            report.check(r.status == 200 and subjects()[-1:] == [who], f"{when}: {who} is shown: {r} {subjects()}")
+
+        answers("client.test", "at first")
+        hold(others)
+        status, said = load(v, "second")
+        report.check(status == 200, f"a second VCL: {status} {said}")
+        v.cli.ask("vcl.use second")
+        answers("other.test", "a VCL that was loaded later has the file of then")
+        v.cli.ask("vcl.use boot")
+        answers("client.test", "the first VCL keeps what it was loaded with")
+        pem.unlink()
+        for n, (path, content, says) in enumerate(((pem, None, "No such file"), (closed, None, "Not a file"), (closed / "text.pem", b"x\n", "no certificate"),
+                                                   (closed / "key.pem", bed.client.key.read_bytes(), "no certificate"),
+                                                   (closed / "mixed.pem", others.key.read_bytes() + bed.client.cert.read_bytes(), "mismatch"))):
+            if content:
+                path.write_bytes(content)
+            status, said = load(v, f"bad{n}", path)
+            text = said.decode() if isinstance(said, bytes) else str(said)
+            report.check(status == 106 and str(path) in text and says in text, f"{path.name} refuses the VCL with its path: {status} {text}")
+        worker = v.worker()
+        os.kill(worker, signal.SIGABRT)
+        report.check(until(LIMIT, lambda: v.worker() not in (None, worker) and "running" in v.cli.ask("status")), "another worker begins")
+        report.check("core dumped" not in v.log(), "a worker with a backend's key leaves no core")
+        answers("client.test", "another worker needs no file")
+        worker = v.worker()
+        v.cli.ask("upgrade")
+        report.check(until(LIMIT, lambda: v.worker() not in (None, worker)), "the upgrade has a new worker")
+        answers("client.test", "nor does an upgrade's")
+        v.cli.ask("vcl.use second")
+        answers("other.test", "the second VCL after an upgrade")
+        v.cli.ask("vcl.discard boot")
+        worker = v.worker()
+        os.kill(worker, signal.SIGKILL)
+        report.check(until(LIMIT, lambda: v.worker() not in (None, worker) and "running" in v.cli.ask("status")), "another worker after the upgrade")
+        answers("other.test", "a worker of the manager after the upgrade")
+        for leaf in (bed.client, others):
+            raw = openssl("pkey", "-in", leaf.key, "-outform", "DER")[-60:][:30]
+            secret = b"".join(leaf.key.read_bytes().splitlines()[1:-1])[:40]
+            found = [f for f in v.n.rglob("*") if f.is_file() and (raw in f.read_bytes() or secret in f.read_bytes().replace(b"\n", b""))]
+            report.check(not found, f"no key in the working directory: {found}")
+            report.check(secret.decode() not in v.log(), "no key in the log")
+    listing = bed.dir / "second.vcl"
+    p = subprocess.run([program, "-C", "-f", str(listing)], capture_output=True, text=True, timeout=LIMIT)
+    report.check(p.returncode == 2 and str(pem) in p.stderr, f"-C looks at it, too: {p.returncode} {p.stderr[-300:]}")
+    picky.close()
 
 
 def sharing(report, program, bed):
@@ -453,7 +531,7 @@ def main():
     # Whom the system trusts.
     os.environ["SSL_CERT_FILE"] = str(bed.root.cert)
     os.environ.pop("SSL_CERT_DIR", None)
-    for part in (good_and_bad, strange_peers, cut, sharing, probes_and_pipes, loading, by_argument, modules):
+    for part in (good_and_bad, strange_peers, cut, keys, sharing, probes_and_pipes, loading, by_argument, modules):
         part(report, o.varnishd, bed)
     return report.close()
 

@@ -103,6 +103,8 @@ pub enum Secret {
     Challenges,
     /// No file: the way to the process that has the keys.
     Signer,
+    /// Certificates and keys that a VCL's backends are to be shown.
+    OriginKeys,
 }
 
 impl Secret {
@@ -113,12 +115,13 @@ impl Secret {
             Self::TicketKeys => b't',
             Self::Challenges => b'c',
             Self::Signer => b's',
+            Self::OriginKeys => b'o',
         }
     }
 
     /// Of that byte.
     pub fn of_letter(letter: u8) -> Option<Secret> {
-        let all = [Self::Certificates, Self::TicketKeys, Self::Challenges, Self::Signer];
+        let all = [Self::Certificates, Self::TicketKeys, Self::Challenges, Self::Signer, Self::OriginKeys];
         all.into_iter().find(|kind| kind.letter() == letter)
     }
 }

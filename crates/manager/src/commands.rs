@@ -3,6 +3,7 @@
 
 use base::clock::Real;
 use cli::Request;
+use cli::handoff::Secret;
 use tables::cli_cmds::{self, Command, CommandId as Id, Filter, ServedBy};
 use tables::json::quote;
 use tables::params::{DebugBit, ParamError, Show};
@@ -10,6 +11,7 @@ use tables::params::{DebugBit, ParamError, Show};
 use crate::checker::{BUNDLE, Outcome, Source};
 use crate::core::Manager;
 use crate::fatal::errno_text;
+use crate::originkeys;
 use crate::reply::{Reply, ReplyExt, Status, json_reply};
 use crate::report::{Severity, print};
 use crate::usage::version_string;
@@ -302,6 +304,12 @@ impl Manager {
 
     /// Adds a checked VCL; on failure its file goes.
     pub(crate) fn add_vcl(&mut self, name: &str, state: VclState, checked: CheckedVcl) -> Reply {
+        if let Some(keys) = &checked.keys
+            && let Err(reason) = self.send_secret(Secret::OriginKeys, keys)
+        {
+            self.remove_vcl(&checked.file);
+            return Reply::new(Status::Cant, reason);
+        }
         let (file, quota, now) = (checked.file.clone(), self.quota(), self.now());
         let reply = self.vcls.load(name, state, checked, quota, now, &mut self.worker);
         if !reply.is_ok() {
@@ -312,20 +320,21 @@ impl Manager {
 
     /// Has a VCL checked and writes its bundle below the workdir. The error is what the CLI answers.
     pub(crate) fn check_and_keep(&self, name: &str, source: Source) -> Result<CheckedVcl, String> {
-        let (labels, bundle, warnings) = match self.check_vcl(source, false) {
-            Outcome::Good(labels, bundle, warnings) => (labels, bundle, warnings),
+        let (good, warnings) = match self.check_vcl(source, false) {
+            Outcome::Good(good, warnings) => (good, warnings),
             Outcome::Bad(text) => return Err(text),
-            Outcome::Listing(..) => unreachable!("no listing was asked for"),
         };
+        let keys = originkeys::read(name, &good.key_files, &self.jail);
+        let keys = keys.map_err(|reason| format!("{reason}\nVCL compilation failed"))?;
         let Real(now) = self.clock.real();
         let dir = std::path::PathBuf::from(format!("vcl_{name}.{now:.6}"));
         let file = dir.join(BUNDLE);
         let write = || {
             workdir::make_subdir(&dir, &self.jail)?;
-            workdir::write_private(&file, &bundle)
+            workdir::write_private(&file, &good.text)
         };
         match write() {
-            Ok(()) => Ok(CheckedVcl { file, labels, warnings }),
+            Ok(()) => Ok(CheckedVcl { file, keys, labels: good.labels, warnings }),
             Err(e) => {
                 workdir::remove_tree(&dir, &self.jail);
                 Err(format!(

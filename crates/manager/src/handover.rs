@@ -30,7 +30,7 @@ pub(crate) fn gather(
     sentinels: Vec<i32>,
     ends: &Ends,
     certificates: Option<&File>,
-    secrets: Option<&OwnedFd>,
+    secrets: &OwnedFd,
 ) -> WorkerStart {
     let (user, group) = manager.jail.worker_names();
     WorkerStart {
@@ -48,7 +48,7 @@ pub(crate) fn gather(
         successor_fd: Some(ends.successor.as_raw_fd()),
         certificates_fd: certificates.map(AsRawFd::as_raw_fd),
         ticket_keys_fd: manager.ticket_keys.file().map(AsRawFd::as_raw_fd),
-        secrets_fd: secrets.map(AsRawFd::as_raw_fd),
+        secrets_fd: Some(secrets.as_raw_fd()),
         quic: manager.quic,
         manager_pid: std::process::id(),
         manager_start: Duration::from_secs_f64(manager.clock.real().0 - manager.now().since(manager.timers.started)),

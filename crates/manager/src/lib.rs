@@ -24,6 +24,7 @@ mod memory;
 mod named;
 pub mod naming;
 mod options;
+mod originkeys;
 mod reply;
 mod report;
 mod serve;

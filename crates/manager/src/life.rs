@@ -84,6 +84,9 @@ impl Manager {
             return self.failed_start(pid, "Child failed on launch", greeting);
         }
         report::stderr("Child launched OK");
+        if let Err(reason) = self.push_origin_keys() {
+            return self.failed_start(pid, "Pushing keys of backends failed", Reply::cant(reason));
+        }
         for line in self.vcls.push_lines() {
             let answer = self.worker.command(&line);
             if !answer.is_ok() {
@@ -141,7 +144,7 @@ impl Manager {
             held_numbers,
             &ends,
             certificates.as_ref(),
-            secrets.as_ref(),
+            &secrets,
         );
         let mut arguments = std::env::args_os();
         let mut spawn = Spawn::new(&self.exe, arguments.next().unwrap_or_else(|| "varnishd".into()))?
@@ -169,7 +172,7 @@ impl Manager {
             spawn = spawn.keep(file.as_fd());
         }
         let secret = certificates.iter().chain(self.ticket_keys.file()).map(AsFd::as_fd);
-        for fd in secret.chain(secrets.iter().map(AsFd::as_fd)) {
+        for fd in secret.chain([secrets.as_fd()]) {
             spawn = spawn.keep(fd);
         }
         let inherited = self.arenas.descriptors().chain(held.iter().map(AsFd::as_fd)).chain(ends.descriptors());

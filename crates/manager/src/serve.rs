@@ -25,6 +25,7 @@ use crate::jail::Jail;
 use crate::listen;
 use crate::memory::Memory;
 use crate::options::{Mode, Options, OrderedArg, ParamArg, VclArg};
+use crate::originkeys;
 use crate::reply::{Reply, ReplyExt};
 use crate::report::{self, Severity, print};
 use crate::session::Kind;
@@ -343,14 +344,17 @@ fn print_vcls(manager: &mut Manager, vcls: &mut VecDeque<(String, Vec<u8>)>) -> 
     let mut status = 0;
     while let Some((name, text)) = vcls.pop_front() {
         match manager.check_vcl(Source::Text(name, text), true) {
-            Outcome::Listing(listing, warnings) => {
-                report::stderr(&format!("{warnings}{}", String::from_utf8_lossy(&listing)));
-            }
+            Outcome::Good(good, warnings) => match originkeys::read("", &good.key_files, &manager.jail) {
+                Ok(_) => report::stderr(&format!("{warnings}{}", String::from_utf8_lossy(&good.text))),
+                Err(reason) => {
+                    report::stderr(&reason);
+                    status = 2;
+                }
+            },
             Outcome::Bad(text) => {
                 report::stderr(&text);
                 status = 2;
             }
-            Outcome::Good(..) => unreachable!("a listing was asked for"),
         }
     }
     status

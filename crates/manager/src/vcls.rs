@@ -7,6 +7,7 @@
 //! state warm, cold ── fixed by vcl.state, vcl.load         label ── always warm, points at one VCL
 //! ```
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -72,6 +73,8 @@ pub struct Prog {
     warm: bool,
     /// The checked sources; none for a label.
     file: Option<PathBuf>,
+    /// What `CheckedVcl::keys` is.
+    keys: Option<File>,
     /// Names this one refers to: a label its VCL, a VCL the labels it returns to.
     uses: Vec<String>,
     /// Since when it could go cold, in monotonic seconds.
@@ -100,6 +103,8 @@ pub struct Quota {
 pub struct CheckedVcl {
     /// The bundle's file, for the worker.
     pub file: PathBuf,
+    /// Certificates and keys that its backends are to be shown.
+    pub keys: Option<File>,
     /// Labels it returns to.
     pub labels: Vec<String>,
     /// What the compiler had to say.
@@ -124,6 +129,11 @@ impl Vcls {
     /// Files that are in use, to remove at exit.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.progs.iter().filter_map(|p| p.file.as_ref())
+    }
+
+    /// Certificates and keys of all that have some.
+    pub fn keys(&self) -> impl Iterator<Item = &File> {
+        self.progs.iter().filter_map(|p| p.keys.as_ref())
     }
 
     fn at(&self, name: &str) -> Option<usize> {
@@ -202,6 +212,7 @@ impl Vcls {
             state,
             warm,
             file: Some(checked.file),
+            keys: checked.keys,
             uses: checked.labels,
             idle_since: None,
         });

@@ -266,7 +266,7 @@ struct LoadEnv<'a> {
 
 impl vrt::Env for LoadEnv<'_> {
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
-        self.backends.create(vcl, vrt::backend_spec(decl, probe).expect("it isn't none"))
+        self.backends.create(vcl, vrt::backend_spec(vcl, decl, probe).expect("it isn't none"))
     }
 
     fn vmods(&self) -> &[&'static Vmod] {

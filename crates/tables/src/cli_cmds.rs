@@ -89,7 +89,7 @@ commands! {
     DebugPanicWorker "debug.panic.worker" "debug.panic.worker" "Make the worker panic." "" 0 Some(0), Worker [debug];
     DebugPersistent "debug.persistent" "debug.persistent [<stevedore> [<cmd>]]" "Stores that outlive the worker; none here." "" 0 Some(2), Worker [debug];
     DebugReqpoolFail "debug.reqpool.fail" "debug.reqpool.fail" "Make requests find no memory, as told by a string of F and _." "" 1 Some(1), Worker [debug];
-    DebugSecrets "debug.secrets" "debug.secrets" "Have the worker take what the manager has sent it beside the CLI: certificates, keys for tickets." "" 0 Some(0), Worker [debug];
+    DebugSecrets "debug.secrets" "debug.secrets" "Have the worker take what the manager has sent it beside the CLI: certificates, keys for tickets, certificates for backends." "" 0 Some(0), Worker [debug];
     DebugShutdownDelay "debug.shutdown.delay" "debug.shutdown.delay" "Delay the end of the worker by some seconds." "" 1 Some(1), Worker [debug];
     DebugSrandom "debug.srandom" "debug.srandom" "Seed the random numbers." "" 0 Some(1), Worker [debug];
     DebugVmod "debug.vmod" "debug.vmod" "Show loaded vmods." "" 0 Some(0), Worker [debug];

@@ -27,10 +27,9 @@ use crate::server::ClientPolicy;
 use crate::settings::Overrides;
 
 mod build;
-mod wire;
 
+use crate::wire::Reader;
 pub use build::{Builder, Material};
-use wire::Reader;
 
 const MAGIC: &[u8; 8] = b"LQTLS\0\0\x02";
 /// The tables, as the head lists them.

@@ -20,6 +20,7 @@ pub mod keyring;
 pub mod leftover;
 pub mod ocsp;
 pub mod origin;
+pub mod origin_keys;
 pub mod over;
 pub mod pem;
 pub mod placeholder;
@@ -41,6 +42,7 @@ mod trust;
 pub mod verify;
 pub mod wanted;
 pub mod websocket;
+mod wire;
 
 pub use bundle::Bundle;
 pub use client::{Client, ClientOptions};

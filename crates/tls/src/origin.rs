@@ -135,7 +135,7 @@ impl OwnCertificate {
     pub fn read_both(certificate: &Path, key: &Path) -> Result<OwnCertificate, String> {
         let contents = pem::read(&file(certificate)?).map_err(|error| of_file(certificate, &error))?;
         let keys = pem::read(&file(key)?).map_err(|error| of_file(key, &error))?;
-        contents.with_keys_of(keys).pair().and_then(OwnCertificate::new).map_err(|error| of_file(key, &error))
+        contents.with_keys_of(keys).pair().and_then(OwnCertificate::from_pair).map_err(|error| of_file(key, &error))
     }
 
     /// Out of a file that has both.
@@ -143,11 +143,14 @@ impl OwnCertificate {
     /// # Errors
     /// One is missing, encrypted or unusable, or they don't belong together.
     pub fn from_pem(file: &[u8]) -> Result<OwnCertificate, PemError> {
-        OwnCertificate::new(pem::read(file)?.pair()?)
+        OwnCertificate::from_pair(pem::read(file)?.pair()?)
     }
 
-    /// The process has a key from here on, which no core may hold.
-    fn new(pair: Pair) -> Result<OwnCertificate, PemError> {
+    /// Of what was read. The process has a key from here on, which no core may hold.
+    ///
+    /// # Errors
+    /// The key is unusable.
+    pub fn from_pair(pair: Pair) -> Result<OwnCertificate, PemError> {
         sys::secret::forbid_core().map_err(|error| PemError::Key(format!("cores can't be forbidden: {error}")))?;
         let mut digest = Context::new(&SHA256);
         for certificate in &pair.chain {

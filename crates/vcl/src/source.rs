@@ -231,6 +231,17 @@ impl SourceBundle {
         out
     }
 
+    /// Files of certificates with keys, which aren't in here.
+    pub fn key_files(&self) -> Vec<String> {
+        let is_one = |(kind, _): &(u8, String)| *kind == TlsFileKind::Certificate.code();
+        let files =
+            self.answers.iter().filter(|(question, _)| is_one(question)).filter_map(|(_, answer)| match answer {
+                Answer::Tls(Ok((path, _))) => Some(path.clone()),
+                _ => None,
+            });
+        files.collect()
+    }
+
     /// What [`SourceBundle::to_bytes`] wrote; `None` when the bytes are damaged.
     pub fn from_bytes(bytes: &[u8]) -> Option<SourceBundle> {
         let mut input = Input(bytes.strip_prefix(MAGIC)?);

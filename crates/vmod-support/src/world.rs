@@ -70,7 +70,7 @@ struct TestEnv {
 
 impl Env for TestEnv {
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
-        self.backends.create(vcl, vrt::backend_spec(decl, probe).expect("it isn't none"))
+        self.backends.create(vcl, vrt::backend_spec(vcl, decl, probe).expect("it isn't none"))
     }
 
     fn vmods(&self) -> &[&'static Vmod] {

@@ -239,7 +239,7 @@ fn declared(call: &Call<'_>, backend: &BackendRef) -> Option<BackendSpec> {
     let program = &call.vcl.program;
     let decl = program.backends.get(call.vcl.backends.iter().position(is_it)?)?;
     let probe = decl.probe.and_then(|id| program.probes.get(id as usize));
-    let mut spec = BackendSpec { hosthdr: decl.host_header.clone(), ..vrt::backend_spec(decl, probe)? };
+    let mut spec = BackendSpec { hosthdr: decl.host_header.clone(), ..vrt::backend_spec(&call.vcl.name, decl, probe)? };
     if let (Some(Ok(origin)), None) = (&mut spec.endpoint.tls, &decl.host_header) {
         origin.name.clear();
     }

@@ -4,16 +4,17 @@
 use std::time::Duration;
 
 use backend::{BackendSpec, Endpoint, ProbeSpec};
-use tls::origin::{Origin, OwnCertificate};
+use tls::origin::Origin;
+use tls::origin_keys;
 use tls::revoked::Revoked;
 use tls::roots::Roots;
 use tls::verify::Verify;
 use vcl::program::{BackendAddress, BackendDecl, ProbeDecl, TlsDecl, TlsFile};
 
-/// The backend that a declaration and its probe describe. `None` for `backend x none;`.
-pub fn backend_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Option<BackendSpec> {
+/// The backend that a declaration of this VCL and its probe describe. `None` for `backend x none;`.
+pub fn backend_spec(vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Option<BackendSpec> {
     let preamble = decl.preamble.as_deref().unwrap_or_default().to_vec();
-    let tls = decl.tls.as_ref().map(|tls| origin(decl, tls));
+    let tls = decl.tls.as_ref().map(|tls| origin(vcl, decl, tls));
     let proto = decl.proto;
     let mut found = Vec::new();
     let (endpoint, hosthdr) = match &decl.address {
@@ -43,11 +44,11 @@ pub fn backend_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Option<Bac
     })
 }
 
-/// With whom TLS is spoken. The checker has looked at the files; a key is read here, since it is in no bundle.
+/// With whom TLS is spoken. The checker has looked at the files; the manager has given the keys, which are in no bundle.
 ///
 /// # Errors
-/// A file isn't any more what it was.
-fn origin(decl: &BackendDecl, tls: &TlsDecl) -> Result<Origin, String> {
+/// A file isn't any more what it was, or no key has come.
+fn origin(vcl: &str, decl: &BackendDecl, tls: &TlsDecl) -> Result<Origin, String> {
     let host = match &decl.address {
         BackendAddress::Inet { host, .. } => host.as_str(),
         BackendAddress::Unix(_) | BackendAddress::None => "",
@@ -60,7 +61,7 @@ fn origin(decl: &BackendDecl, tls: &TlsDecl) -> Result<Origin, String> {
         None => Roots::system(),
     };
     let revoked = tls.crl_file.as_ref().map(|file| Revoked::from_file(&file.text).map_err(|e| of_file(file, &e)));
-    let own = tls.certificate.as_ref().map(|file| OwnCertificate::read(file.path.as_ref()));
+    let own = tls.certificate.as_ref().map(|file| origin_keys::of_this_process().find(vcl, &file.path));
     Ok(Origin {
         name: host_alone(decl.host_header.as_deref().unwrap_or(host)).to_owned(),
         sni: tls.sni,

@@ -114,7 +114,7 @@ pub struct LoadEnv<'a> {
 
 impl vrt::Env for LoadEnv<'_> {
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
-        let spec = vrt::backend_spec(decl, probe).expect("vrt makes no backend of `none`");
+        let spec = vrt::backend_spec(vcl, decl, probe).expect("vrt makes no backend of `none`");
         self.backends.create(vcl, spec)
     }
 

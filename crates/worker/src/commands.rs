@@ -293,7 +293,10 @@ fn vcl_load(worker: &Arc<Worker>, name: &str, file: &str, state: &str) -> Reply 
             }
             Reply::ok(format!("Loaded \"{file}\" as \"{name}\"\n"))
         }
-        Err(reason) => Reply::new(Status::Cant, reason),
+        Err(reason) => {
+            tls::origin_keys::of_this_process().forget(name);
+            Reply::new(Status::Cant, reason)
+        }
     }
 }
 
@@ -438,6 +441,7 @@ fn vcl_discard(worker: &Arc<Worker>, name: &str) -> Reply {
         vrt::loaded::finish(&vcl, &LoadEnv { engine: &worker.engine, backends: &worker.backends, vmods: worker.vmods });
         worker.services.forget(name);
     }
+    tls::origin_keys::of_this_process().forget(name);
     Reply::ok("")
 }
 

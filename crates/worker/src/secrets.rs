@@ -54,7 +54,7 @@ impl Ask for Remote {
 pub struct Secrets {
     /// What connections are served with.
     pub keyring: Arc<Keyring>,
-    /// Where others come; None without a listener for TLS.
+    /// Where others come.
     socket: Option<OwnedFd>,
 }
 
@@ -67,7 +67,7 @@ impl Secrets {
         let inherited = |number: Option<i32>| number.map(sys::fd::inherit).transpose();
         let text = |error: std::io::Error| format!("certificates: {error}");
         let secrets = Secrets { keyring: Arc::default(), socket: inherited(start.secrets_fd).map_err(text)? };
-        if secrets.socket.is_some() {
+        if start.certificates_fd.is_some() || start.ticket_keys_fd.is_some() {
             sys::secret::forbid_core().map_err(text)?;
         }
         if let Some(file) = inherited(start.certificates_fd).map_err(text)? {
@@ -87,7 +87,7 @@ impl Secrets {
     /// # Errors
     /// In words; what there is stays.
     pub fn take(&self) -> Result<(), String> {
-        let socket = self.socket.as_ref().ok_or("this worker has no listener for TLS")?;
+        let socket = self.socket.as_ref().ok_or("the manager has given this worker no way for secrets")?;
         while let Some((letter, file)) = sys::secret::receive(socket).map_err(|error| error.to_string())? {
             let kind = Secret::of_letter(letter).ok_or("the manager sends something unknown")?;
             match kind {
@@ -108,6 +108,7 @@ impl Secrets {
                 let keys = tls::tickets::decode(secret.as_ref()).ok_or("the keys for tickets can't be read")?;
                 self.keyring.replace_ticket_keys(&keys);
             }
+            Secret::OriginKeys => tls::origin_keys::of_this_process().adopt(secret.as_ref())?,
             Secret::Challenges => return Err("there is no ACME client".to_owned()),
             Secret::Signer => return Err("a signer isn't inherited".to_owned()),
         }

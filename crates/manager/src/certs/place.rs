@@ -42,13 +42,10 @@ impl Manager {
     }
 
     /// A socket for a worker that is about to begin: its end.
-    pub(crate) fn secrets_end(&mut self) -> std::io::Result<Option<OwnedFd>> {
-        if !self.certs.is_on() {
-            return Ok(None);
-        }
+    pub(crate) fn secrets_end(&mut self) -> std::io::Result<OwnedFd> {
         let (ours, theirs) = sys::fd::socket_pair()?;
         self.secrets = Some(ours);
-        Ok(Some(theirs))
+        Ok(theirs)
     }
 
     /// Installs or replaces a certificate that comes from no file that was named, in the global scope, at once: what is staged

@@ -103,11 +103,9 @@ fn check(request: &Request, modules: Modules) -> Result<(Vec<u8>, String), Strin
     }
     let mut bundle = recorder.into_bundle();
     bundle.dialect = dialect;
-    let out = match request.listing {
-        true => listing(&bundle),
-        false => Good { labels: compiled.program.labels.clone(), bundle: bundle.to_bytes() }.encode(),
-    };
-    Ok((out, compiled.warnings))
+    let text = if request.listing { listing(&bundle) } else { bundle.to_bytes() };
+    let good = Good { labels: compiled.program.labels, key_files: bundle.key_files(), text };
+    Ok((good.encode(), compiled.warnings))
 }
 
 /// Every source that was read, the one named first first, then the built-in VCL.

@@ -33,10 +33,8 @@ pub struct Checker<'a> {
 /// How a check ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The VCL is good: its labels, its bundle, warnings.
-    Good(Vec<String>, Vec<u8>, String),
-    /// The listing that was asked for, and warnings.
-    Listing(Vec<u8>, String),
+    /// The VCL is good, or its listing was asked for; and warnings.
+    Good(Good, String),
     /// The VCL is bad, or the checker failed: the text for who asked.
     Bad(String),
 }
@@ -46,7 +44,7 @@ impl Checker<'_> {
     pub fn check(&self, request: &Request) -> Outcome {
         match self.run(PROGRAM, &request.encode()) {
             Err(e) => Outcome::Bad(format!("Running VCC-compiler failed: {e}\nVCL compilation failed")),
-            Ok((Exit::Status(0), out, said)) => good(request, out, &said),
+            Ok((Exit::Status(0), out, said)) => good(&out, &said),
             Ok((exit, _, said)) => Outcome::Bad(bad(exit, &said)),
         }
     }
@@ -123,16 +121,13 @@ fn read_some(fd: &OwnedFd, into: &mut Vec<u8>) -> io::Result<bool> {
     Ok(n > 0)
 }
 
-fn good(request: &Request, out: Vec<u8>, said: &[u8]) -> Outcome {
+fn good(out: &[u8], said: &[u8]) -> Outcome {
     let warnings = match said.is_empty() {
         true => String::new(),
         false => with_heading(&String::from_utf8_lossy(said)),
     };
-    if request.listing {
-        return Outcome::Listing(out, warnings);
-    }
-    match Good::decode(&out) {
-        Some(Good { labels, bundle }) => Outcome::Good(labels, bundle, warnings),
+    match Good::decode(out) {
+        Some(good) => Outcome::Good(good, warnings),
         None => Outcome::Bad("Running VCC-compiler failed: garbled output\nVCL compilation failed".into()),
     }
 }

@@ -71,9 +71,13 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
+fn unreadable((name, error): &(String, io::Error)) -> String {
+    format!("Cannot read file '{name}' ({})", errno_text(error))
+}
+
 impl Sources for DiskSources {
     fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
-        self.load(path).map_err(|(name, e)| format!("Cannot read file '{name}' ({})", errno_text(&e)))
+        self.load(path).map_err(|failure| unreadable(&failure))
     }
 
     fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
@@ -113,7 +117,13 @@ impl Sources for DiskSources {
     }
 
     fn tls_file(&self, path: &str, kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
-        let (name, file) = self.read(path)?;
+        let (name, file) = match self.load(path) {
+            // Keys are for root alone, as a rule: the manager reads the file, and says what is wrong with it.
+            Err((name, e)) if kind == TlsFileKind::Certificate && e.kind() == io::ErrorKind::PermissionDenied => {
+                return Ok((name, Vec::new()));
+            }
+            found => found.map_err(|failure| unreadable(&failure))?,
+        };
         // Bundles lie in the working directory: of each file only what is public goes into them.
         let public = match kind {
             TlsFileKind::Authorities => Roots::public_of(&file).map_err(|error| error.to_string()),

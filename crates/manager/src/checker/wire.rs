@@ -102,8 +102,10 @@ impl Request {
 pub struct Good {
     /// Labels that the VCL returns to.
     pub labels: Vec<String>,
-    /// The bundle.
-    pub bundle: Vec<u8>,
+    /// Files of certificates with keys that its backends are to be shown.
+    pub key_files: Vec<String>,
+    /// The bundle, or the listing that was asked for.
+    pub text: Vec<u8>,
 }
 
 impl Good {
@@ -111,14 +113,20 @@ impl Good {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put(&mut out, self.labels.join(" ").as_bytes());
-        put(&mut out, &self.bundle);
+        put(&mut out, &self.text);
+        self.key_files.iter().for_each(|path| put(&mut out, path.as_bytes()));
         out
     }
 
     /// What `encode` wrote; None when it's something else.
     pub fn decode(mut bytes: &[u8]) -> Option<Good> {
         let from = &mut bytes;
-        Some(Good { labels: take_list(from)?, bundle: take(from)?.to_vec() })
+        let (labels, text) = (take_list(from)?, take(from)?.to_vec());
+        let mut key_files = Vec::new();
+        while !from.is_empty() {
+            key_files.push(take_text(from)?);
+        }
+        Some(Good { labels, key_files, text })
     }
 }
 
@@ -137,6 +145,13 @@ mod tests {
             listing: true,
         };
         assert_eq!(Request::decode(&request.encode()), Some(request));
+    }
+
+    #[test]
+    fn what_is_good_survives_the_way() {
+        let good =
+            Good { labels: vec!["l".into()], key_files: vec!["a b".into(), "c".into()], text: b"bundle".to_vec() };
+        assert_eq!(Good::decode(&good.encode()), Some(good));
     }
 
     proptest::proptest! {

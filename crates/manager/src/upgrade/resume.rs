@@ -170,7 +170,8 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
     let write_lock = state.write_lock.map(copy).transpose()?.map(File::from);
     let certs = state.certificates.map(copy).transpose()?.map(File::from);
     let certs = certs.map(Certs::resume).transpose()?.unwrap_or_default();
-    if certs.is_on() {
+    let vcls = Vcls::from_parts(&state.vcls, state.active.clone(), state.booted, now);
+    if certs.is_on() || vcls.as_ref().is_some_and(|vcls| vcls.keys().next().is_some()) {
         // An exec allows them again.
         jail.forbid_cores().map_err(|e| format!("cores can't be forbidden: {}", errno_text(&e)))?;
     }
@@ -190,7 +191,6 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         was_asked: d.was_asked,
         emptied: d.emptied,
     });
-    let vcls = Vcls::from_parts(&state.vcls, state.active.clone(), state.booted, now);
     Ok(Manager {
         exe: Executable::open_self().map_err(|e| format!("my own executable: {}", errno_text(&e)))?,
         worker: Worker::new(jail.clone()),

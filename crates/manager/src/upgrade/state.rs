@@ -14,7 +14,7 @@ use cli::handoff::{Quic, Transport};
 use cli::words::split;
 
 /// What the text begins with; any change of the lines counts the number up.
-const HEAD: &str = "LACQUER-UPGRADE 3";
+const HEAD: &str = "LACQUER-UPGRADE 4";
 
 /// A listener's sockets and what is known of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub struct Vcl {
     pub state: String,
     pub is_warm: bool,
     pub file: Option<PathBuf>,
+    /// Certificates and keys for its backends, in sealed memory.
+    pub keys: Option<i32>,
     pub uses: Vec<String>,
     /// For how many seconds it could have gone cold.
     pub idle: Option<f64>,
@@ -199,6 +201,7 @@ impl State {
                 .chain([&self.certificates, &self.ticket_keys, &self.secrets].into_iter().flatten())
                 .chain(self.signer.iter().map(|(_, fd)| fd)),
         );
+        all.extend(self.vcls.iter().filter_map(|vcl| vcl.keys));
         all.extend(self.workers.iter().flat_map(|w| [w.cli, w.output, w.panic]));
         all.extend(self.pid_files.iter().map(|(_, fd)| fd));
         all.extend(&self.cli_sockets);
@@ -378,6 +381,7 @@ impl Writer {
             flag(vcl.is_warm).into_bytes(),
             vcl.file.as_deref().map(path_bytes).unwrap_or_default().to_vec(),
             optional(vcl.idle).into_bytes(),
+            optional(vcl.keys).into_bytes(),
         ];
         words.extend(vcl.uses.iter().map(|name| name.clone().into_bytes()));
         self.line("vcl", words);
@@ -470,6 +474,7 @@ impl Words<'_> {
             is_warm: self.flag()?,
             file: Some(self.path()?).filter(|path| !path.as_os_str().is_empty()),
             idle: self.optional(seconds_of)?,
+            keys: self.optional(number_of)?,
             uses: self.rest(text_of)?,
         })
     }
@@ -584,7 +589,13 @@ mod tests {
             ticket_file: Some("/etc/a b".into()),
             ticket_due: Some(123.5),
             vcls: vec![
-                Vcl { name: "boot".into(), state: "auto".into(), file: Some("v/b".into()), ..Vcl::default() },
+                Vcl {
+                    name: "boot".into(),
+                    state: "auto".into(),
+                    file: Some("v/b".into()),
+                    keys: Some(31),
+                    ..Vcl::default()
+                },
                 Vcl { name: "l".into(), uses: vec!["boot".into()], idle: Some(1.5), ..Vcl::default() },
             ],
             active: Some("boot".into()),
@@ -608,17 +619,17 @@ mod tests {
     fn it_comes_back() {
         let state = example();
         assert_eq!(State::decode(&state.encode()), Ok(state.clone()));
-        let all = [4, 5, 6, 8, 9, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 27, 28, 30];
+        let all = [4, 5, 6, 8, 9, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 27, 28, 30, 31];
         assert_eq!(state.descriptors().into_iter().collect::<Vec<_>>(), all);
     }
 
     #[test]
     fn another_version_and_unknown_lines_are_refused() {
         let text = |bytes: &[u8]| State::decode(bytes).unwrap_err().to_string();
-        let next = text(b"LACQUER-UPGRADE 4\n");
-        assert_eq!(next, "the running program's state begins with \"LACQUER-UPGRADE 4\", not \"LACQUER-UPGRADE 3\"");
-        assert!(text(b"LACQUER-UPGRADE 3\nnew \"1\"\n").ends_with("can't be read: new \\\"1\\\""));
-        assert!(text(b"LACQUER-UPGRADE 3\nbooted 1 2\n").ends_with("booted 1 2"));
+        let next = text(b"LACQUER-UPGRADE 5\n");
+        assert_eq!(next, "the running program's state begins with \"LACQUER-UPGRADE 5\", not \"LACQUER-UPGRADE 4\"");
+        assert!(text(b"LACQUER-UPGRADE 4\nnew \"1\"\n").ends_with("can't be read: new \\\"1\\\""));
+        assert!(text(b"LACQUER-UPGRADE 4\nbooted 1 2\n").ends_with("booted 1 2"));
     }
 
     proptest! {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The VCLs as one program tells them to the next.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
 use base::clock::Mono;
 
 use super::{Prog, State, Vcls};
@@ -14,6 +17,7 @@ impl Vcls {
             state: prog.state.word().to_owned(),
             is_warm: prog.warm,
             file: prog.file.clone(),
+            keys: prog.keys.as_ref().map(AsRawFd::as_raw_fd),
             uses: prog.uses.clone(),
             idle: prog.idle_since.map(|since| now.since(since)),
         });
@@ -40,6 +44,7 @@ impl Vcls {
                 state,
                 warm: prog.is_warm,
                 file: prog.file.clone(),
+                keys: prog.keys.map(sys::fd::duplicate_inherited).transpose().ok()?.map(File::from),
                 uses: prog.uses.clone(),
                 idle_since: prog.idle.map(|idle| now.plus(-idle)),
             })

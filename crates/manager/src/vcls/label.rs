@@ -42,6 +42,7 @@ impl Vcls {
                     state: State::Label,
                     warm: true,
                     file: None,
+                    keys: None,
                     uses: vec![target.to_string()],
                     idle_since: None,
                 });

@@ -26,7 +26,7 @@ const QUOTA: Quota = Quota { most: 100, handling: 1 };
 
 fn add(vcls: &mut Vcls, name: &str, state: State, labels: &[&str], worker: &mut Yes) {
     let labels = labels.iter().map(|l| l.to_string()).collect();
-    let checked = CheckedVcl { file: format!("vcl_{name}/b").into(), labels, warnings: String::new() };
+    let checked = CheckedVcl { file: format!("vcl_{name}/b").into(), keys: None, labels, warnings: String::new() };
     let reply = vcls.load(name, state, checked, QUOTA, Mono(0.0), worker);
     assert!(reply.is_ok(), "{reply:?}");
 }

@@ -117,8 +117,8 @@ params! {
         "No connection to a backend is tried for this long after one failed for a local reason: no local address or port left, not permitted.";
     backend_remote_error_holddown: Seconds = "0.250" ["seconds" min "0.000"] { Experimental }
         "No connection to a backend is tried for this long after one failed for a remote reason: refused, unreachable.";
-    backend_tls_strict_end: Switch = "off" ["bool"] { Own }
-        "Whether a body that ends with its backend's TLS connection is whole only if the backend ends that in order (close_notify), and not just closes. Many backends don't bother, which Varnish takes. Bodies that have a length or chunks are held to these in any case.";
+    backend_tls_strict_end: Switch = "on" ["bool"] { Own }
+        "Whether a body that ends with its backend's TLS connection is whole only if the backend ends that in order (close_notify), and not just closes: who cuts the connection off can't make a piece of a body look like all of it. Off is for a backend that doesn't bother, as Varnish takes it. Bodies that have a length or chunks are held to these in any case.";
     backend_wait_limit: Count = "0" ["fetches" min "0"] { Own }
         "How many fetches may wait for a connection to a backend that is at its .max_connections, unless the backend says it as .wait_limit. 0 answers at once that it is busy.";
     backend_wait_timeout: Seconds = "0.000" ["seconds" min "0.000"] { Own }

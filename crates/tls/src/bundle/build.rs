@@ -6,11 +6,11 @@ use std::collections::hash_map::Entry as Slot;
 
 use zeroize::Zeroizing;
 
-use super::wire::Writer;
 use super::{DER, ENTRIES, Entry, GLOBAL, HEAD_BYTES, LISTS, List, ListKind, MAGIC, NAMES, SCOPES, Scope, TABLES};
 use crate::pem::KeyForm;
 use crate::server::ClientPolicy;
 use crate::settings::Overrides;
+use crate::wire::Writer;
 
 /// Key, chain and staple, wherever they are.
 pub struct Material<'a> {

@@ -76,7 +76,7 @@ static MODULES: vcl::Modules = vcl::Modules(&[&BLOB.signature, &VTC.signature]);
 
 impl Env for TestEnv {
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
-        self.backends.create(vcl, crate::backend_spec(decl, probe).expect("it isn't none"))
+        self.backends.create(vcl, crate::backend_spec(vcl, decl, probe).expect("it isn't none"))
     }
 
     fn vmods(&self) -> &[&'static Vmod] {

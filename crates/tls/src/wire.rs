@@ -5,7 +5,7 @@ use zeroize::Zeroizing;
 
 /// What is left to be read.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a>(pub &'a [u8]);
+pub(crate) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
 
 /// What has been written. It holds keys: it is wiped when it goes, and its room is asked for once, since what a vector leaves
 /// behind when it grows isn't.
-pub(super) struct Writer(pub Zeroizing<Vec<u8>>);
+pub(crate) struct Writer(pub Zeroizing<Vec<u8>>);
 
 impl Writer {
     pub fn u8(&mut self, value: u8) {
@@ -66,6 +66,11 @@ impl Writer {
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.u32(u32::try_from(bytes.len()).expect("files are shorter than 4 GB"));
         self.0.extend_from_slice(bytes);
+    }
+
+    /// How many of something follow.
+    pub fn count(&mut self, number: usize) {
+        self.u32(u32::try_from(number).expect("nobody has so many"));
     }
 
     pub fn place(&self) -> u64 {
