@@ -19,6 +19,7 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from bed.daemon import Varnishd, workdir
 from bed.http import get
+from bed.origin import Origin
 from bed.report import Report, options, until
 from ca import Ca, Refused
 
@@ -340,6 +341,47 @@ def on_demand(report, program):
             report.check(w.is_served(v, "b.sites.test"), "on demand: kept")
 
 
+def allowed_by_vcl(report, program):
+    """VCL, and whom it asks, allows names: only 204 does. Nobody else can ask so, and a name that was refused isn't asked about again soon."""
+    def app(s):
+        head = s.recv(65536)
+        s.sendall(b"HTTP/1.1 %d Told\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % (204 if b"host=good-" in head else 404))
+
+    with World(program) as w, Origin(app) as origin:
+        vcl = f"""vcl 4.1;
+backend app {{ .host = "{origin.address[0]}"; .port = "{origin.address[1]}"; }}
+sub vcl_recv {{
+    if (local.socket == "acme:demand") {{
+        if (req.http.host ~ "\\.app\\.test$") {{
+            set req.url = "/may?host=" + req.http.host;
+            return (pass);
+        }}
+        if (req.http.host == "a.vcl.test" && req.url == "/.well-known/acme-on-demand") {{ return (synth(204)); }}
+        if (req.http.host == "dead.test") {{ return (fail); }}
+    }}
+    return (synth(200));
+}}
+"""
+        refused = ("b.vcl.test", "bad-1.app.test", "dead.test")
+        words = ["on-demand=vcl", "on-demand=one.test"]
+        with w.server([], *words, vcl=vcl) as v:
+            for name in refused:
+                report.check(not w.is_served(v, name), f"by VCL: {name} at first")
+            for name in ("a.vcl.test", "good-1.app.test", "one.test"):
+                report.check(w.await_served(v, name), f"by VCL: {name}\n{v.log()}")
+            # Each of the first three was asked about before any of these was got.
+            report.check(not any(w.is_served(v, name) for name in refused), "by VCL: what isn't allowed")
+            report.check(get(v.addresses["plain"], "/.well-known/acme-on-demand").status == 200, "by VCL: a client's own question is like any other")
+            log = subprocess.run([str(pathlib.Path(program).parent / "varnishlog"), "-d", "-n", str(v.n), "-g", "session", "-i", "ReqHeader,SessOpen"],
+                                 capture_output=True, text=True, timeout=LIMIT).stdout
+            asked = [log.lower().count(f"host: {name}\n") for name in refused]
+            report.check(asked == [1, 1, 1] and log.count(" acme:demand ") == 5, f"by VCL: each is asked about once: {asked}\n{log}")
+        report.check(sorted(w.ca.names()) == ["a.vcl.test", "good-1.app.test", "one.test"], f"by VCL: orders {w.ca.names()}")
+        w.ca.down = True
+        with w.server([], *words, vcl=VCL) as v:
+            report.check(w.is_served(v, "good-1.app.test"), "by VCL: kept")
+
+
 def by_file(report, program):
     """A block of the file of -A asks for certificates; the CLI shows what there is, and gets another one."""
     with World(program) as w:
@@ -366,7 +408,7 @@ acme = {{
 def main():
     o = options(__doc__)
     report = Report("acme")
-    for part in (both_challenges, kept, by_window, refusals, wrong_clock, away, deaths, upgrade, on_demand, by_file):
+    for part in (both_challenges, kept, by_window, refusals, wrong_clock, away, deaths, upgrade, on_demand, allowed_by_vcl, by_file):
         part(report, o.varnishd)
     renewal(report, o.varnishd, 10 if o.full else 2)
     if o.full:

@@ -57,11 +57,17 @@ pub struct OnDemand {
     names: std::collections::BTreeSet<String>,
     /// With the dot.
     ends: Vec<String>,
+    /// Whether VCL is asked about all others.
+    asks_vcl: bool,
 }
 
 impl OnDemand {
-    /// Adds `name.example` or `*.example`.
+    /// Adds `name.example` or `*.example`, or what VCL allows.
     fn add(&mut self, word: &str) -> Result<(), String> {
+        if word == "vcl" {
+            self.asks_vcl = true;
+            return Ok(());
+        }
         let (end, name) = match word.strip_prefix("*.") {
             Some(end) => (true, end),
             None => (false, word),
@@ -83,9 +89,14 @@ impl OnDemand {
         self.names.contains(name.as_str()) || self.ends.iter().any(|end| name.as_str().ends_with(end.as_str()))
     }
 
+    /// Whether VCL may allow what the list doesn't.
+    pub fn asks_vcl(&self) -> bool {
+        self.asks_vcl
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.ends.is_empty()
+        self.names.is_empty() && self.ends.is_empty() && !self.asks_vcl
     }
 }
 
@@ -276,6 +287,15 @@ mod tests {
         for name in ["b.a.example", "sites.example", "xsites.example", "example"] {
             assert!(!allows(name), "{name}");
         }
+        assert!(!settings.on_demand.asks_vcl());
+    }
+
+    #[test]
+    fn vcl_may_be_asked_for_the_rest() {
+        let on_demand = read("on-demand=vcl,on-demand=a.example").unwrap().on_demand;
+        let allows = |name| on_demand.allows(&Name::parse(name).unwrap());
+        assert!(on_demand.asks_vcl() && allows("a.example") && !allows("b.example") && !allows("vcl"));
+        assert!(!read("on-demand=vcl").unwrap().on_demand.is_empty());
     }
 
     #[test]

@@ -56,8 +56,9 @@ pub(crate) struct Acme {
     /// How often it ended by itself, and when the next one begins.
     deaths: u32,
     restart: Option<Mono>,
-    /// When the worker is asked for names.
+    /// When the worker is asked for names, and what bounds what comes of it.
     demand: Option<Mono>,
+    bounds: demand::Bounds,
 }
 
 impl Acme {
@@ -83,8 +84,10 @@ impl Acme {
             None => None,
         };
         let store = jail.privileged(|| Store::open(&settings.place()))?;
-        // Those that were got on demand before.
-        let kept = jail.privileged(|| store.names()).into_iter().filter(|name| settings.on_demand.allows(name));
+        // Those that were got on demand before. VCL isn't there yet, and allowed these once.
+        let on_demand = &settings.on_demand;
+        let kept = jail.privileged(|| store.names()).into_iter();
+        let kept = kept.filter(|name| on_demand.asks_vcl() || on_demand.allows(name));
         let held = settings.names.iter().cloned().chain(kept.take(MOST_ON_DEMAND)).map(|name| {
             let standing = jail.privileged(|| store.standing(&name));
             (name, Held { until: None, standing })
@@ -102,6 +105,7 @@ impl Acme {
             deaths: 0,
             restart,
             demand: None,
+            bounds: demand::Bounds::default(),
         }))
     }
 

@@ -80,7 +80,7 @@ commands! {
     Ban "ban" "ban <field> <operator> <arg> [&& <field> <oper> <arg> ...]" "Ban objects for which all conditions hold." "" 3 None, Worker [split];
     BanList "ban.list" "ban.list [-j]" "List bans." "Time of the ban, objects that refer to it, C if completed, its conditions." 0 Some(0), Worker [json];
     Banner "banner" "banner" "Show the banner." "" 0 Some(0), Manager [open];
-    DebugAcme "debug.acme" "debug.acme http-01|tls-alpn-01 <name> <token> <answer> | hide <token> | wanted names" "Have the worker answer a question of a certificate authority, or no longer; show for which names certificates are wanted." "" 2 Some(4), Worker [debug];
+    DebugAcme "debug.acme" "debug.acme http-01|tls-alpn-01 <name> <token> <answer> | hide <token> | ask <name> | wanted names|allowed" "Have the worker answer a question of a certificate authority, or no longer; have VCL asked whether a name may have a certificate; show for which names certificates are wanted, and which VCL allows." "" 2 Some(4), Worker [debug];
     DebugDrain "debug.drain" "debug.drain <seconds>" "Have the worker accept no more, and end when its connections have, or after so many seconds." "" 1 Some(1), Worker [debug];
     DebugFragfetch "debug.fragfetch" "debug.fragfetch" "Deliver fetched bodies in pieces of this many bytes." "" 1 Some(1), Worker [debug];
     DebugHandover "debug.handover" "debug.handover begin|commit|end|undo" "Have the worker hand its objects over to the one that takes its place, take them for good, let go of them, or go on without that one." "" 1 Some(1), Worker [debug];

@@ -53,7 +53,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         Id::BackendList => backend_list(worker, request),
         Id::BackendSetHealth => set_health(worker, &arg(0), &arg(1)),
         Id::DebugAcme => {
-            challenge(&request.args().iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>())
+            challenge(worker, &request.args().iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>())
         }
         Id::DebugDrain => drain(worker, &arg(0)),
         Id::DebugHandover => handover(worker, &arg(0)),
@@ -210,7 +210,7 @@ fn fragfetch(worker: &Worker, bytes: &str) -> Reply {
 }
 
 /// A question of a certificate authority that is to be answered, or no longer.
-fn challenge(words: &[std::borrow::Cow<'_, str>]) -> Reply {
+fn challenge(worker: &Worker, words: &[std::borrow::Cow<'_, str>]) -> Reply {
     use sha2::{Digest, Sha256};
     let all = tls::challenge::of_this_process();
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
@@ -223,10 +223,12 @@ fn challenge(words: &[std::borrow::Cow<'_, str>]) -> Reply {
         }
         ["hide", token] => all.remove(token),
         ["wanted", "names"] => return Reply::ok(tls::wanted::of_this_process().take().join("\n")),
+        ["wanted", "allowed"] => return Reply::ok(worker.demand.take_allowed().join("\n")),
+        ["ask", name] => worker.demand.ask(name),
         _ => {
             return Reply::new(
                 Status::Param,
-                "http-01 or tls-alpn-01 with name, token and answer; or hide with a token",
+                "http-01 or tls-alpn-01 with name, token and answer; hide with a token; ask with a name; or wanted names, wanted allowed",
             );
         }
     }

@@ -6,6 +6,7 @@ mod adoption;
 mod backends;
 mod commands;
 pub mod conf;
+mod demand;
 mod disks;
 mod drain;
 mod housekeeping;

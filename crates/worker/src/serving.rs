@@ -158,7 +158,7 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
             engine::serving::begin_thread(number);
             shm::vsl::gather_here();
             tables::counters::begin_tally();
-            if let Err(error) = rt::run_watched(progress, flush_thread_state, serve(worker, share, trim)) {
+            if let Err(error) = rt::run_watched(progress, flush_thread_state, serve(worker, number, share, trim)) {
                 crate::panic::die(&format!("Panic: no runtime for thread {name}: {error}\n"));
             }
         });
@@ -186,7 +186,10 @@ fn by_listener(sockets: Vec<Socket>) -> Vec<(String, Vec<Socket>)> {
     groups
 }
 
-async fn serve(worker: Arc<Worker>, share: Vec<Socket>, trim: Arc<rt::Notify>) {
+async fn serve(worker: Arc<Worker>, number: usize, share: Vec<Socket>, trim: Arc<rt::Notify>) {
+    if number == 0 {
+        rt::spawn(crate::demand::run(worker.clone()));
+    }
     for socket in share {
         if socket.info.is_quic {
             if let Err(error) = crate::quic::listen(&worker, socket) {

@@ -78,6 +78,8 @@ pub struct Worker {
     /// `MEMPOOL.*`
     pub pools: crate::pools::Pools,
     pub accepting: AtomicBool,
+    /// What VCL is asked about certificates.
+    pub demand: crate::demand::Demand,
     /// How it leaves.
     pub drain: crate::drain::Drain,
     /// Certificates and keys for tickets.
@@ -175,6 +177,7 @@ impl Worker {
             vcls,
             listeners: Mutex::new(listeners),
             crowd: Arc::default(),
+            demand: Default::default(),
             memory: crate::memory::Memory::new(start.manager_pid),
             disks,
             pools,

@@ -1,15 +1,63 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Certificates on demand: for names that a list allows, once a client has asked for one. Its handshake fails, or gets another certificate;
-//! a few seconds later there is one.
+//! Certificates on demand: for names that a list allows, or VCL, once a client has asked for one. Its handshake fails, or gets another
+//! certificate; a few seconds later there is one.
+//!
+//! Anybody can ask for any name. So VCL is asked about few names at a time and about each of them seldom, and few orders a minute are begun.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use acme::Name;
+use acme::schedule::draw;
 use acme::talk::{Command, Managed, Standing, line};
+use base::clock::Mono;
 
 use super::{DEMAND_STEP, Held, MOST_ON_DEMAND};
 use crate::core::Manager;
 use crate::reply::ReplyExt;
 use crate::report::{Severity, print};
 use crate::worker::State;
+
+/// About so many names VCL is asked in one step.
+const QUESTIONS_A_STEP: usize = 8;
+/// It isn't asked again about a name for so long.
+const QUESTION_STANDS: Duration = Duration::from_secs(60);
+/// So many names begin to get a certificate within [`MINUTE`].
+const MOST_BEGUN: usize = 20;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What bounds it.
+#[derive(Debug, Default)]
+pub(crate) struct Bounds {
+    /// What VCL was asked about, and until when it isn't asked again.
+    asked: BTreeMap<Name, Mono>,
+    /// When the last names began to get a certificate.
+    begun: Vec<Mono>,
+}
+
+impl Bounds {
+    /// Those of the names that VCL is to be asked about now. They are drawn: who asks for many names keeps nobody else's out.
+    fn choose(&mut self, mut names: Vec<Name>, now: Mono, draw: f64) -> Vec<Name> {
+        self.asked.retain(|_, until| *until > now);
+        names.retain(|name| !self.asked.contains_key(name));
+        // A draw is 1 at most, so that no name is left out.
+        let first = (names.len() as f64 * draw) as usize;
+        names.rotate_left(first);
+        names.truncate(QUESTIONS_A_STEP);
+        self.asked.extend(names.iter().map(|name| (name.clone(), now + QUESTION_STANDS)));
+        names
+    }
+
+    /// Whether another name may begin.
+    fn begin(&mut self, now: Mono) -> bool {
+        self.begun.retain(|at| *at + MINUTE > now);
+        let may = self.begun.len() < MOST_BEGUN;
+        if may {
+            self.begun.push(now);
+        }
+        may
+    }
+}
 
 impl Manager {
     /// Asks the worker which names clients asked for, and has those that are allowed got.
@@ -20,23 +68,48 @@ impl Manager {
         if self.worker.state != State::Running {
             return;
         }
-        let answer = self.worker.command("debug.acme wanted names");
-        if !answer.is_ok() {
-            return;
+        let wanted = self.names_of_worker("debug.acme wanted names");
+        let Some(acme) = &self.acme else { return };
+        let (on_demand, held) = (&acme.settings.on_demand, &acme.held);
+        let new = wanted.into_iter().filter(|name| !held.contains_key(name));
+        let (mut allowed, others): (Vec<Name>, Vec<Name>) = new.partition(|name| on_demand.allows(name));
+        if on_demand.asks_vcl() {
+            allowed.extend(self.allowed_by_vcl());
+            self.ask_vcl(others);
         }
-        let text = answer.text().into_owned();
-        let allowed: Vec<Name> = {
-            let Some(acme) = &self.acme else { return };
-            let names = text.lines().filter_map(|name| Name::parse(name).ok());
-            let is_new = |name: &Name| acme.settings.on_demand.allows(name) && !acme.held.contains_key(name);
-            names.filter(is_new).take(MOST_ON_DEMAND.saturating_sub(acme.held.len())).collect()
-        };
         allowed.into_iter().for_each(|name| self.get_on_demand(name));
     }
 
-    fn get_on_demand(&mut self, name: Name) {
-        print(Severity::Info, &format!("ACME: {name}: a client asks for it"));
+    fn names_of_worker(&mut self, command: &str) -> Vec<Name> {
+        let answer = self.worker.command(command);
+        let text = if answer.is_ok() { answer.text() } else { "".into() };
+        text.lines().filter_map(|name| Name::parse(name).ok()).collect()
+    }
+
+    /// What VCL allows of what it was asked about.
+    fn allowed_by_vcl(&mut self) -> Vec<Name> {
+        let mut allowed = self.names_of_worker("debug.acme wanted allowed");
+        let Some(acme) = &self.acme else { return Vec::new() };
+        allowed.retain(|name| acme.bounds.asked.contains_key(name) && !acme.held.contains_key(name));
+        allowed
+    }
+
+    fn ask_vcl(&mut self, names: Vec<Name>) {
+        let now = self.now();
         let Some(acme) = &mut self.acme else { return };
+        for name in acme.bounds.choose(names, now, draw()) {
+            // Who asks again after a while has VCL asked again, whatever became of this question.
+            let _ = self.worker.command(cli::client::encode(&["debug.acme", "ask", name.as_str()]));
+        }
+    }
+
+    fn get_on_demand(&mut self, name: Name) {
+        let now = self.now();
+        let Some(acme) = &mut self.acme else { return };
+        if acme.held.len() >= MOST_ON_DEMAND || !acme.bounds.begin(now) {
+            return;
+        }
+        print(Severity::Info, &format!("ACME: {name}: a client asks for it"));
         // What has failed before isn't begun anew by who asks again.
         let standing = self.jail.privileged(|| acme.store.standing(&name));
         acme.held.insert(name.clone(), Held { until: None, standing: standing.clone() });
@@ -45,5 +118,39 @@ impl Manager {
             // A process that is gone gets all names again.
             let _ = sys::fd::write_all(&process.socket, &line(&Command::Add(Box::new(managed))));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(numbers: std::ops::Range<usize>) -> Vec<Name> {
+        numbers.map(|n| Name::parse(&format!("n{n:03}.example")).unwrap()).collect()
+    }
+
+    #[test]
+    fn vcl_is_asked_about_few_names_and_about_each_once_a_minute() {
+        let (mut bounds, begin) = (Bounds::default(), Mono(1000.0));
+        assert_eq!(bounds.choose(names(0..100), begin, 0.0), names(0..8));
+        assert_eq!(bounds.choose(names(0..12), begin + DEMAND_STEP, 0.0), names(8..12));
+        assert!(bounds.choose(names(0..12), begin + DEMAND_STEP, 0.0).is_empty());
+        assert_eq!(bounds.choose(names(0..12), begin + QUESTION_STANDS, 0.0), names(0..8));
+        assert!(bounds.choose(Vec::new(), begin, 1.0).is_empty());
+    }
+
+    #[test]
+    fn where_the_first_name_stands_is_drawn() {
+        for (draw, first) in [(0.5, 50), (0.999, 99), (1.0, 0)] {
+            assert_eq!(Bounds::default().choose(names(0..100), Mono(1.0), draw)[..1], names(first..first + 1));
+        }
+    }
+
+    #[test]
+    fn few_names_begin_within_a_minute() {
+        let (mut bounds, begin) = (Bounds::default(), Mono(1000.0));
+        assert!((0..MOST_BEGUN).all(|_| bounds.begin(begin)));
+        assert!(!bounds.begin(begin) && !bounds.begin(begin.plus(59.0)));
+        assert!(bounds.begin(begin + MINUTE));
     }
 }
