@@ -478,6 +478,11 @@ def fleet(report, o, d, ca):
         put(d, "keys", "".join(openssl("rand", "-base64", "80").decode().split()) + "\n")
         one.cli.ask("tls.cert.reload")
         report.check(not resumed(one.address, ca.root, session, "a.example")[0], "tls.cert.reload reads the keys again, too")
+    week = time.time() - 8 * 86400
+    os.utime(d / "keys", (week, week))
+    with Varnishd(o.varnishd, ["-A", str(conf)], vcl=VCL) as v:
+        text = f"Session tickets are sealed with the same key for 8 days: put another first in {d}/keys"
+        report.check(until(LIMIT, lambda: text in v.log()) and v.log().count("with the same key") == 1, f"an old file of keys is reminded of, once: {v.log()}")
 
 
 def hidden(report, o, d, ca):

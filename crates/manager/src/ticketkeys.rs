@@ -17,6 +17,10 @@ use crate::report::{Severity, print};
 
 /// Between changes: a ticket lives as long, so the key of before opens all that are still good.
 pub const ROTATION: Duration = Duration::from_secs(LIFETIME_SECONDS as u64);
+/// A key of a file that has sealed for so many days is reminded of, once a day: who gets it can read what clients sent by TLS 1.2 with sessions
+/// that it sealed.
+const OLD_DAYS: i64 = 7;
+const DAY_SECONDS: i64 = 86_400;
 /// The longest file of keys.
 const LONGEST_FILE: usize = 64 << 10;
 
@@ -34,6 +38,9 @@ pub struct TicketKeys {
     changing: Option<Option<Signature>>,
     /// When the next one is made.
     due: Option<Mono>,
+    /// When the key of the file that seals was new, by the file's time, and when that was said to be long ago: seconds since 1970.
+    sealing_since: Option<i64>,
+    reminded: Option<i64>,
 }
 
 impl TicketKeys {
@@ -45,7 +52,7 @@ impl TicketKeys {
         let mut out = TicketKeys { path: path.map(str::to_owned), ..TicketKeys::default() };
         out.keys = match path {
             Some(path) => {
-                out.seen = jail.privileged(|| signature(path));
+                out.saw(jail.privileged(|| signature(path)));
                 read(path, jail)?
             }
             None => vec![new_key()?],
@@ -84,6 +91,30 @@ impl TicketKeys {
     pub fn due(&self) -> Option<Mono> {
         self.due
     }
+
+    /// These are in use from now on.
+    fn take(&mut self, keys: Vec<TicketKey>, file: Option<File>) {
+        if keys.first() != self.keys.first() {
+            (self.sealing_since, self.reminded) = (None, None);
+        }
+        (self.keys, self.file) = (keys, file);
+    }
+
+    /// What is in use was read when the file was like this. One that has only been touched has no new key.
+    fn saw(&mut self, seen: Option<Signature>) {
+        self.seen = seen;
+        self.sealing_since = self.sealing_since.or(seen.map(Signature::modified));
+    }
+
+    /// How many days the key of the file has sealed, if that is to be said now.
+    fn days_to_tell(&mut self, now: i64) -> Option<i64> {
+        let days = (now - self.sealing_since?) / DAY_SECONDS;
+        let was_said = self.reminded.is_some_and(|at| (at..at + DAY_SECONDS).contains(&now));
+        (days >= OLD_DAYS && !was_said).then(|| {
+            self.reminded = Some(now);
+            days
+        })
+    }
 }
 
 fn read(path: &str, jail: &Jail) -> Result<Vec<TicketKey>, String> {
@@ -118,7 +149,13 @@ impl Manager {
         let Some(path) = self.ticket_keys.path.clone() else { return };
         let jail = self.jail.clone();
         let now = jail.privileged(|| signature(&path));
+        let clock = self.clock.real().0 as i64;
         let ours = &mut self.ticket_keys;
+        if let Some(days) = ours.days_to_tell(clock) {
+            let text =
+                format!("Session tickets are sealed with the same key for {days} days: put another first in {path}");
+            print(Severity::Info, &text);
+        }
         if now == ours.seen {
             ours.changing = None;
             return;
@@ -133,7 +170,7 @@ impl Manager {
         if keys.is_err() {
             ours.seen = now;
         }
-        let done = keys.and_then(|keys| self.use_ticket_keys(keys)).map(|()| self.ticket_keys.seen = now);
+        let done = keys.and_then(|keys| self.use_ticket_keys(keys)).map(|()| self.ticket_keys.saw(now));
         match done {
             Ok(()) => print(Severity::Info, &format!("Keys for session tickets were read again: {path}")),
             Err(reason) => print(Severity::Error, &format!("Keys for session tickets stay as they are: {reason}")),
@@ -151,7 +188,41 @@ impl Manager {
     pub(crate) fn use_ticket_keys(&mut self, keys: Vec<TicketKey>) -> Result<(), String> {
         let file = sealed(&keys)?;
         self.send_secret(Secret::TicketKeys, &file)?;
-        (self.ticket_keys.keys, self.ticket_keys.file) = (keys, Some(file));
+        self.ticket_keys.take(keys, Some(file));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_key_of_a_file_is_reminded_of_once_a_day() {
+        let dir = std::env::temp_dir().join(format!("ticket-keys-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("keys");
+        let file = File::create(&path).unwrap();
+        let written = |day: i64| {
+            let at = std::time::UNIX_EPOCH + Duration::from_secs((day * DAY_SECONDS) as u64);
+            file.set_modified(at).unwrap();
+            signature(&path.to_string_lossy())
+        };
+        let mut keys = TicketKeys::default();
+        let day = |day: f64| (day * DAY_SECONDS as f64) as i64;
+        assert_eq!(keys.days_to_tell(day(1000.0)), None, "no file");
+        let first = vec![new_key().unwrap()];
+        keys.take(first.clone(), None);
+        keys.saw(written(100));
+        let said: Vec<_> = [106.9, 107.0, 107.9, 108.1].map(|at| keys.days_to_tell(day(at))).to_vec();
+        assert_eq!(said, [None, Some(7), None, Some(8)]);
+        keys.take(first, None);
+        keys.saw(written(109));
+        assert_eq!(keys.days_to_tell(day(110.0)), Some(10), "touched, and the same key");
+        keys.take(vec![new_key().unwrap()], None);
+        assert_eq!(keys.days_to_tell(day(120.0)), None, "the file wasn't looked at since");
+        keys.saw(written(110));
+        assert_eq!((keys.days_to_tell(day(110.0)), keys.days_to_tell(day(117.0))), (None, Some(7)));
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -38,6 +38,13 @@ pub struct Staple {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature([i64; 6]);
 
+impl Signature {
+    /// When the file was written last: seconds since 1970.
+    pub fn modified(self) -> i64 {
+        self.0[3]
+    }
+}
+
 /// The files of a certificate. Those that there aren't are empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Paths<'a> {
