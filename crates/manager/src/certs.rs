@@ -7,10 +7,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
+use std::sync::Arc;
 
 use base::clock::Mono;
 use tls::Bundle;
-use tls::bundle::{Builder, Entry, GLOBAL, Material, Scope};
+use tls::bundle::{Entry, GLOBAL, Scope};
 use tls::ocsp::Span;
 use tls::settings::Overrides;
 
@@ -19,15 +20,17 @@ use crate::jail::Jail;
 
 mod commands;
 pub mod config;
+mod draft;
 mod expiry;
 pub mod files;
 mod lists;
 mod place;
 mod watch;
 
+use draft::Draft;
 use files::{Fresh, Paths, Signature};
 use lists::Listed;
-use watch::Watched;
+use watch::{Making, Watched};
 
 /// What a certificate of the ACME client is called: it comes and goes by that client alone.
 pub const ACME: &str = "acme:";
@@ -60,7 +63,7 @@ impl Standing {
 }
 
 /// A certificate.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Row {
     /// What is known of it.
     pub entry: Entry,
@@ -173,8 +176,11 @@ pub struct Certs {
     scopes: Vec<Scope>,
     /// Files about clients' certificates.
     lists: Vec<Listed>,
-    rows: Vec<Row>,
-    current: Option<Current>,
+    /// Shared with drafts: who changes them beside one gets others.
+    rows: Arc<Vec<Row>>,
+    current: Option<Arc<Current>>,
+    /// A bundle that isn't made yet.
+    making: Option<Making>,
     /// The last number of an id that was made up.
     unnamed: u32,
     /// Whose files are looked at next, and which list.
@@ -203,12 +209,16 @@ impl Certs {
     /// # Errors
     /// No memory for it.
     pub fn keyless(&self) -> std::io::Result<Option<File>> {
-        self.current.as_ref().map(Current::keyless).transpose()
+        self.current.as_ref().map(|current| current.keyless()).transpose()
     }
 
     /// The certificates, as they were loaded.
     pub fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    fn rows_mut(&mut self) -> &mut Vec<Row> {
+        Arc::make_mut(&mut self.rows)
     }
 
     /// The name of a scope as lists have it.
@@ -278,11 +288,11 @@ impl Certs {
         self.refuse_taken_ids(&entries)?;
         for mut row in jail.privileged(|| read_all(entries))? {
             row.standing = Standing::Staged;
-            self.rows.push(row);
+            self.rows_mut().push(row);
         }
         let done = if refuses_duplicates { self.refuse_duplicates(before) } else { Ok(()) };
         if done.is_err() {
-            self.rows.truncate(before);
+            self.rows_mut().truncate(before);
         }
         done
     }
@@ -323,7 +333,7 @@ impl Certs {
     /// Marks what has this id to go with the next commit.
     pub fn discard(&mut self, id: &str) -> bool {
         let mut found = false;
-        for row in self.rows.iter_mut().filter(|row| row.entry.id == id) {
+        for row in self.rows_mut().iter_mut().filter(|row| row.entry.id == id) {
             (row.standing, found) = (Standing::Discarded, true);
         }
         found
@@ -331,8 +341,8 @@ impl Certs {
 
     /// Forgets what is staged.
     pub fn roll_back(&mut self) {
-        self.rows.retain(|row| row.place.is_some());
-        self.rows.iter_mut().for_each(|row| row.standing = Standing::Active);
+        self.rows_mut().retain(|row| row.place.is_some());
+        self.rows_mut().iter_mut().for_each(|row| row.standing = Standing::Active);
     }
 
     /// A bundle of what there will be after a commit.
@@ -340,7 +350,7 @@ impl Certs {
     /// # Errors
     /// In words.
     pub fn with_staged(&self) -> Result<Candidate, String> {
-        self.candidate(|row| row.standing != Standing::Discarded)
+        Draft::of(self).with_staged()
     }
 
     /// A bundle of what there is, with what was read again; what is staged stays so.
@@ -348,45 +358,14 @@ impl Certs {
     /// # Errors
     /// In words.
     pub fn without_staged(&self) -> Result<Candidate, String> {
-        self.candidate(|row| {
-            row.standing == Standing::Active || row.standing == Standing::Discarded && row.place.is_some()
-        })
-    }
-
-    fn candidate(&self, is_in: impl Fn(&Row) -> bool) -> Result<Candidate, String> {
-        let mut builder = Builder::new(self.scopes.clone(), self.lists.iter().map(|listed| &listed.list).collect());
-        let (mut places, mut next) = (Vec::with_capacity(self.rows.len()), 0);
-        for row in &self.rows {
-            if !is_in(row) {
-                places.push(None);
-                continue;
-            }
-            let material = self.material(row).ok_or_else(|| format!("{}: its key is lost", row.entry.id))?;
-            builder.add(&row.entry, material);
-            places.push(Some(next));
-            next += 1;
-        }
-        let file = sys::secret::seal("lacquer-certificates", &builder.build());
-        let file = file.map_err(|e| format!("no memory for certificates: {}", errno_text(&e)))?;
-        let current = Current::open(file)?;
-        tls::keyring::check(&current.bundle)?;
-        Ok(Candidate { current, places })
-    }
-
-    fn material<'a>(&'a self, row: &'a Row) -> Option<Material<'a>> {
-        if let Some(Fresh { pair, staple }) = &row.fresh {
-            let chain = pair.chain.iter().map(Vec::as_slice).collect();
-            return Some(Material { form: pair.form, key: &pair.key, chain, ocsp: &staple.answer });
-        }
-        let keyed = self.current.as_ref()?.bundle.keyed(row.place?)?;
-        Some(Material { form: keyed.form, key: keyed.key, chain: keyed.chain, ocsp: keyed.ocsp })
+        Draft::of(self).without_staged()
     }
 
     /// The worker has it, or there is none: it takes the present one's place, and what is in it is active. With `commits` what
     /// was staged is, and what was discarded is gone.
     pub fn accept(&mut self, candidate: Candidate, commits: bool) {
-        (self.current, self.surveyed) = (Some(candidate.current), None);
-        for (row, place) in self.rows.iter_mut().zip(candidate.places) {
+        (self.current, self.surveyed) = (Some(Arc::new(candidate.current)), None);
+        for (row, place) in self.rows_mut().iter_mut().zip(candidate.places) {
             row.place = place;
             if place.is_some() {
                 if row.fresh.take().is_some() {
@@ -399,7 +378,7 @@ impl Certs {
         }
         self.accept_lists();
         if commits {
-            self.rows.retain(|row| row.standing != Standing::Discarded);
+            self.rows_mut().retain(|row| row.standing != Standing::Discarded);
         }
     }
 
@@ -423,7 +402,7 @@ impl Certs {
     }
 
     fn renew(&mut self, at: usize, seen: [Option<Signature>; 3], (fresh, facts): (Fresh, tls::facts::Facts)) {
-        let row = &mut self.rows[at];
+        let row = &mut self.rows_mut()[at];
         row.take(fresh, facts);
         row.watched.saw(seen);
         row.trouble = None;
@@ -432,8 +411,8 @@ impl Certs {
     /// Forgets what was read again and isn't in use: what workers have stands.
     pub fn forget_fresh(&mut self) {
         self.forget_fresh_lists();
-        let Some(current) = &self.current else { return };
-        for row in self.rows.iter_mut().filter(|row| row.fresh.is_some()) {
+        let Some(current) = self.current.clone() else { return };
+        for row in self.rows_mut().iter_mut().filter(|row| row.fresh.is_some()) {
             let Some(place) = row.place else { continue };
             (row.fresh, row.staple_trouble) = (None, None);
             row.watched.doubt();
@@ -461,7 +440,7 @@ impl Certs {
         }
         let lists = current.bundle.lists().ok_or(damaged)?.into_iter().map(Listed::resumed).collect();
         let scopes = current.bundle.scopes().to_vec();
-        Ok(Certs { scopes, lists, rows, current: Some(current), ..Certs::default() })
+        Ok(Certs { scopes, lists, rows: Arc::new(rows), current: Some(Arc::new(current)), ..Certs::default() })
     }
 }
 

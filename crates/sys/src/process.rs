@@ -9,10 +9,38 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
+
+/// Threads that work beside the one that forks.
+static OTHERS: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+
+/// Does work in a thread of its own; what comes of it is received. The next [`Spawn::start`] waits for its end, so the work has to be bounded,
+/// and must not start a process itself.
+///
+/// # Errors
+/// There is no thread for it.
+pub fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<Receiver<T>> {
+    let (sender, receiver) = channel();
+    let thread = std::thread::Builder::new().name("beside".to_owned());
+    // Whoever has lost interest doesn't hear of it.
+    let thread = thread.spawn(move || _ = sender.send(work()))?;
+    let mut others = OTHERS.lock().unwrap_or_else(PoisonError::into_inner);
+    others.retain(|other| !other.is_finished());
+    others.push(thread);
+    Ok(receiver)
+}
+
+fn join_others() {
+    let others = std::mem::take(&mut *OTHERS.lock().unwrap_or_else(PoisonError::into_inner));
+    // One that panicked has ended, too.
+    others.into_iter().for_each(|other| _ = other.join());
+}
 
 /// This program's executable, held open.
 #[derive(Debug)]
@@ -213,8 +241,9 @@ impl<'a> Spawn<'a> {
 
     /// Forks and execs. What fails after the fork makes the child exit with status 127 and a line on its stderr.
     ///
-    /// Call it while the process has one thread.
+    /// Call it while the process has one thread, but for those of [`beside`], for which it waits.
     pub fn start(self) -> io::Result<Child> {
+        join_others();
         // SAFETY: one thread only (contract): no lock can be held by a thread that doesn't exist in the child.
         match unsafe { fork() }? {
             ForkResult::Parent { child } => Child::watch(child),
@@ -464,5 +493,21 @@ mod tests {
         let null = File::create("/dev/null").unwrap();
         let child = Spawn::new(&exe, "x").unwrap().standard(2, null.as_fd()).start().unwrap();
         assert_eq!(child.wait().unwrap(), Exit::Status(127));
+    }
+
+    #[test]
+    fn a_child_is_forked_when_no_work_is_done_beside() {
+        let (go, waits) = channel();
+        let (done, is_done) = channel();
+        let work = beside(move || {
+            let told = waits.recv();
+            done.send(()).map(|()| told)
+        });
+        let exe = Executable::open(Path::new("/bin/true")).unwrap();
+        go.send(7).unwrap();
+        let child = Spawn::new(&exe, "true").unwrap().start().unwrap();
+        is_done.try_recv().expect("the work had ended before the child began");
+        assert_eq!(work.unwrap().recv(), Ok(Ok(Ok(7))));
+        assert_eq!(child.wait().unwrap(), Exit::Status(0));
     }
 }

@@ -92,7 +92,7 @@ impl Certs {
     pub fn survey(&mut self, now: i64) -> Survey {
         let mut out = Survey::default();
         let (mut first, mut unsaid) = (i64::MAX, 0);
-        for row in self.rows.iter_mut().filter(|row| row.standing != Standing::Staged) {
+        for row in self.rows_mut().iter_mut().filter(|row| row.standing != Standing::Staged) {
             out.certificates += 1;
             first = first.min(row.entry.facts.not_after);
             let concern = concern(row, now);
@@ -147,6 +147,8 @@ mod tests {
     use tls::facts::Facts;
     use tls::ocsp::Span;
 
+    use std::sync::Arc;
+
     use super::*;
 
     /// Of that many days, which end so many days from now.
@@ -169,14 +171,14 @@ mod tests {
     fn who_ends_is_named_at_once_and_daily() {
         let mut certs = Certs::default();
         assert_eq!(certs.survey(0), Survey::default());
-        certs.rows = vec![
+        certs.rows = Arc::new(vec![
             row("good", 90, 30),
             row("ends", 90, 13),
             row("short", 6, 2),
             row("early", 90, 95),
             row("old", 90, -2),
-        ];
-        certs.rows.push(Row { standing: Standing::Staged, ..row("staged", 90, 1) });
+        ]);
+        certs.rows_mut().push(Row { standing: Standing::Staged, ..row("staged", 90, 1) });
         let first = certs.survey(0);
         assert_eq!(
             said(&first),
@@ -185,8 +187,8 @@ mod tests {
         assert_eq!((first.certificates, first.expired, first.ending, first.next_end), (5, 1, 1, Duration::ZERO));
         assert_eq!(said(&certs.survey(3600)), "");
         assert_eq!(certs.survey(DAY).lines.len(), 3);
-        certs.rows.pop();
-        certs.rows.pop();
+        certs.rows_mut().pop();
+        certs.rows_mut().pop();
         let next = certs.survey(DAY + 60);
         assert_eq!((said(&next).as_str(), next.next_end.as_secs()), ("short expires in 23 hours; ", DAY as u64 - 60));
         assert_eq!(
@@ -200,7 +202,7 @@ mod tests {
         let mut certs = Certs::default();
         let mut row = row("a", 90, 30);
         (row.entry.staple, row.entry.ocsp_path) = (Span { from: 0, until: DAY }, "/o.der".into());
-        certs.rows = vec![row];
+        certs.rows = Arc::new(vec![row]);
         assert_eq!(said(&certs.survey(DAY - 1)), "");
         assert_eq!(
             said(&certs.survey(DAY)),
@@ -210,7 +212,8 @@ mod tests {
 
     #[test]
     fn many_are_told_of_in_few_lines() {
-        let mut certs = Certs { rows: (0..1000).map(|n| row(&n.to_string(), 90, -1)).collect(), ..Certs::default() };
+        let mut certs =
+            Certs { rows: Arc::new((0..1000).map(|n| row(&n.to_string(), 90, -1)).collect()), ..Certs::default() };
         let survey = certs.survey(0);
         assert_eq!((survey.lines.len(), survey.expired), (MOST_LINES + 1, 1000));
         assert!(said(&survey).ends_with("980 more certificates expire: lacquer tls status; "));

@@ -62,19 +62,19 @@ impl Manager {
         let at = self.certs.rows.iter().position(|row| row.entry.id == id);
         let at = at.unwrap_or_else(|| {
             let entry = Entry { id: id.to_owned(), scope: GLOBAL, ..Entry::default() };
-            self.certs.rows.push(Row::of(entry));
+            self.certs.rows_mut().push(Row::of(entry));
             self.certs.rows.len() - 1
         });
         let batch = self.certs.next_batch();
-        let row = &mut self.certs.rows[at];
+        let row = &mut self.certs.rows_mut()[at];
         let former = (row.fresh.take(), std::mem::replace(&mut row.entry.facts, facts), row.entry.batch);
         (row.fresh, row.entry.batch) = (Some(Fresh { pair, staple: Staple::default() }), batch);
         let done = self.certs.without_staged().and_then(|candidate| self.put_in_place(candidate, false));
         if done.is_err() {
-            let row = &mut self.certs.rows[at];
+            let row = &mut self.certs.rows_mut()[at];
             (row.fresh, row.entry.facts, row.entry.batch) = former;
             if row.place.is_none() && row.fresh.is_none() {
-                self.certs.rows.remove(at);
+                self.certs.rows_mut().remove(at);
             }
         }
         done

@@ -468,7 +468,7 @@ fn many_are_looked_at_as_often_as_few() {
         ..Row::of(Entry { id: n, ..certs.rows[1].entry.clone() })
     };
     let others: Vec<Row> = (0..4000).map(|n: u32| one(format!("a{n}"))).collect();
-    certs.rows.extend(others);
+    certs.rows_mut().extend(others);
     dir.certificate("z.pem", &["new.example"]);
     let looks = (1..).find(|_| !certs.look(watch::STEP, &Jail::None).is_empty());
     // Two are needed. A machine with other things to do may need some more.
@@ -537,4 +537,28 @@ fn files_about_clients_are_watched() {
     let mut resumed = Certs::resume(certs.file().unwrap().try_clone().unwrap()).unwrap();
     let changes: Vec<_> = (0..4).flat_map(|_| resumed.look(before, &Jail::None)).collect();
     assert_eq!(changes.len(), 1, "{changes:?}");
+}
+
+#[test]
+fn a_draft_stays_as_it_is_in_another_thread() {
+    let dir = Dir::new("draft");
+    let a = dir.certificate("a.pem", &["a.example"]);
+    let mut certs = plain(&["a0"]);
+    load(&mut certs, "a", &a).unwrap();
+    commit(&mut certs);
+    dir.certificate("a.pem", &["new.example"]);
+    certs.reread_all(&Jail::None).unwrap();
+    let draft = Draft::of(&certs);
+    let taken = draft.another();
+    let made = sys::process::beside(move || taken.without_staged()).unwrap();
+    load(&mut certs, "b", &dir.certificate("b.pem", &["b.example"])).unwrap();
+    assert!(!draft.is_of(&certs), "something else was staged");
+    let candidate = made.recv().unwrap().unwrap();
+    assert_eq!((candidate.current.bundle.len(), certs.rows().len()), (1, 2));
+    let draft = Draft::of(&certs);
+    let candidate = draft.without_staged().unwrap();
+    assert!(draft.is_of(&certs));
+    drop(draft);
+    certs.accept(candidate, false);
+    assert_eq!(found(&certs, "a0", Some("new.example")), "a");
 }

@@ -3,11 +3,14 @@
 //! A file that is of no use changes nothing: the certificate in use stays, and what is wrong is said in the log, in lists and by a
 //! counter.
 
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
+use super::draft::Draft;
 use super::files::{Fresh, Signature};
-use super::{Certs, Standing, files};
+use super::{Candidate, Certs, Standing, files};
 use crate::core::Manager;
+use crate::fatal::errno_text;
 use crate::jail::Jail;
 use crate::report::{Severity, print};
 
@@ -15,14 +18,23 @@ use crate::report::{Severity, print};
 pub const STEP: Duration = Duration::from_secs(1);
 /// How long a step looks at files, at most: the manager has other things to do. The rest is looked at in the next one.
 const LONGEST_STEP: Duration = Duration::from_millis(50);
-/// Looks between two at the clock.
-const AT_ONCE: usize = 64;
 /// With so many certificates changes are gathered for a while: each time all of them are written anew.
 const MANY: usize = 1000;
 const GATHERED: Duration = Duration::from_secs(5);
 
 /// Looks that are passed over at most after a certificate couldn't be put in place: two to the power of this.
 const MOST_DOUBLINGS: u32 = 6;
+
+/// So many are named in a line.
+const MOST_NAMED: usize = 20;
+
+/// A bundle that a thread puts together, for what was read again.
+#[derive(Debug)]
+pub struct Making {
+    draft: Draft,
+    made: Receiver<Result<Candidate, String>>,
+    read: Vec<String>,
+}
 
 /// What became of a certificate whose files had changed.
 #[derive(Debug, PartialEq, Eq)]
@@ -102,8 +114,9 @@ impl Certs {
         let mut changes = self.look_at_lists(steps, jail);
         jail.privileged(|| {
             let begun = Instant::now();
-            for nth in 0..count {
-                if nth % AT_ONCE == 0 && begun.elapsed() > LONGEST_STEP {
+            for _ in 0..count {
+                // Each time: reading one takes far longer than asking the clock.
+                if begun.elapsed() > LONGEST_STEP {
                     break;
                 }
                 self.next_look = (self.next_look + 1) % self.rows.len();
@@ -114,7 +127,7 @@ impl Certs {
     }
 
     fn look_at(&mut self, at: usize) -> Option<Change> {
-        let row = &mut self.rows[at];
+        let row = &mut self.rows_mut()[at];
         if !row.is_from_files() || row.standing == Standing::Staged {
             return None;
         }
@@ -125,7 +138,7 @@ impl Certs {
         let id = row.entry.id.clone();
         let loaded = files::load(row.paths());
         let is_same = row.watched.is_unsure && loaded.as_ref().is_ok_and(|(fresh, _)| self.is_in_use(at, fresh));
-        let row = &mut self.rows[at];
+        let row = &mut self.rows_mut()[at];
         match loaded {
             Ok((fresh, _)) if is_same => {
                 row.watched.saw(now);
@@ -164,10 +177,18 @@ impl Certs {
         self.regret_lists(&lists, reason);
         self.forget_fresh();
         for at in renewed {
-            let row = &mut self.rows[at];
+            let row = &mut self.rows_mut()[at];
             row.trouble = Some(reason.to_owned());
             row.watched.pass_over();
         }
+    }
+}
+
+/// The first of them, and how many more there are.
+fn some_of(ids: &[String]) -> String {
+    match ids.split_at_checked(MOST_NAMED) {
+        Some((first, [_, ..])) => format!("{}, and {} more", first.join(", "), ids.len() - MOST_NAMED),
+        _ => ids.join(", "),
     }
 }
 
@@ -175,6 +196,11 @@ impl Manager {
     /// Looks whether files of certificates have changed, and puts those in place that have.
     pub(crate) fn watch_certificates(&mut self) {
         self.timers.certificates = self.now() + STEP;
+        if let Some(making) = self.certs.making.take() {
+            // Nothing is looked at meanwhile: it would be another draft.
+            self.tend_making(making);
+            return;
+        }
         self.survey_certificates();
         let interval = self.params.tls_watch;
         if interval.is_zero() {
@@ -205,13 +231,47 @@ impl Manager {
         }
         self.certs.gathered_since = None;
         let read = std::mem::take(&mut self.certs.gathered);
-        match self.certs.without_staged().and_then(|candidate| self.put_in_place(candidate, false)) {
+        if self.certs.rows.len() <= MANY {
+            let made = self.certs.without_staged();
+            self.put_renewed(made, &read);
+            return;
+        }
+        let draft = Draft::of(&self.certs);
+        let taken = draft.another();
+        match sys::process::beside(move || taken.without_staged()) {
+            Ok(made) => self.certs.making = Some(Making { draft, made, read }),
+            Err(error) => self.put_renewed(Err(format!("no thread: {}", errno_text(&error))), &read),
+        }
+    }
+
+    /// Looks whether the bundle is made.
+    fn tend_making(&mut self, making: Making) {
+        let made = match making.made.try_recv() {
+            Err(TryRecvError::Empty) => {
+                self.certs.making = Some(making);
+                return;
+            }
+            Err(TryRecvError::Disconnected) => Err("the certificates couldn't be put together".to_owned()),
+            Ok(made) => made,
+        };
+        let Making { draft, read, .. } = making;
+        if !draft.is_of(&self.certs) {
+            // A command was quicker: the next bundle has what both have changed.
+            (self.certs.gathered, self.certs.gathered_since) = (read, Some(self.clock.mono()));
+            return;
+        }
+        // Before the rows are changed: they needn't be copied then.
+        drop(draft);
+        self.put_renewed(made, &read);
+    }
+
+    /// Puts a bundle in place that has what was read again.
+    fn put_renewed(&mut self, made: Result<Candidate, String>, read: &[String]) {
+        match made.and_then(|candidate| self.put_in_place(candidate, false)) {
             Ok(()) => {
                 self.count(|m| m.counters.certs_renewed.add(read.len() as u64));
-                print(
-                    Severity::Info,
-                    &format!("Certificates were read again, as their files have changed: {}", read.join(", ")),
-                );
+                let text = format!("Certificates were read again, as their files have changed: {}", some_of(read));
+                print(Severity::Info, &text);
             }
             Err(reason) => {
                 self.certs.regret(&reason);
@@ -223,5 +283,18 @@ impl Manager {
     fn certificate_stays(&self, id: &str, reason: &str) {
         self.count(|m| m.counters.certs_refused.inc());
         print(Severity::Error, &format!("Certificate {id} stays as it is, though its files have changed: {reason}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_some_of_many() {
+        let ids = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
+        assert_eq!(some_of(&ids(3)), "0, 1, 2");
+        assert!(some_of(&ids(MOST_NAMED)).ends_with(", 19"));
+        assert!(some_of(&ids(100_000)).ends_with(", 19, and 99980 more"));
     }
 }
