@@ -86,8 +86,9 @@ def configuration(**kw):
 
 
 @contextlib.asynccontextmanager
-async def client(address, **kw):
-    async with connect(*address, configuration=configuration(**kw), create_protocol=Client) as one:
+async def client(address, session_ticket_handler=None, wait_connected=True, **kw):
+    async with connect(*address, configuration=configuration(**kw), create_protocol=Client, session_ticket_handler=session_ticket_handler,
+                       wait_connected=wait_connected) as one:
         yield one
 
 

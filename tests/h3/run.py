@@ -34,6 +34,7 @@ NO_CLIENT = aioquic.missing()
 if not NO_CLIENT:
     import carried
     import client
+    import early
     import floods
     import odd
     import pieces
@@ -374,12 +375,14 @@ def main():
         with Origin(serve) as origin, Bed(o, leaf, origin, ["-p", "timeout_idle=20"]) as bed:
             announced(report, bed)
             if NO_CLIENT:
-                names = "requests, validated, limited, lossy, websocket, replaced, upgraded, upgraded_twice, died, stopped, and what is asked in raw frames"
+                names = "requests, validated, limited, lossy, websocket, replaced, upgraded, upgraded_twice, died, stopped, early, and what is asked in raw frames"
                 report.note(f"LEFT OUT, as there is no aioquic ({NO_CLIENT}): {names}")
                 return report.close()
             for case in (lambda: requests(report, bed), lambda: validated(report, bed), lambda: limited(report, bed), lambda: lossy(report, bed, o.seed), lambda: websocket.run(report, o, leaf), lambda: replaced(report, bed, authority),
                          lambda: upgraded(report, bed), lambda: upgraded_twice(report, bed), lambda: died(report, bed), lambda: stopped(report, bed)):
                 asyncio.run(case())
+        with Origin(early.serve) as origin, Bed(o, leaf, origin, ["-p", "h3_early_data=on"]) as bed:
+            asyncio.run(early.cases(report, bed))
         # Floods measure, and take minutes.
         for name in [name for name in JUDGED if o.full or name != "floods"]:
             judged(report, o, leaf, name)

@@ -9,6 +9,7 @@ pub mod conn_queue;
 pub mod contain;
 pub mod current;
 mod drain;
+pub mod early;
 mod esi;
 pub mod httplog;
 mod interim;

@@ -38,6 +38,15 @@ pub struct Seat {
     pub number: u32,
 }
 
+/// What a connection is begun with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Limits and TLS.
+    pub quic: Arc<ServerConfig>,
+    /// Whether its TLS takes early data.
+    pub takes_early_data: bool,
+}
+
 /// How many handshakes this thread has in progress.
 pub fn half_open() -> u32 {
     crate::handshake::InProgress::count()
@@ -45,19 +54,24 @@ pub fn half_open() -> u32 {
 
 /// Serves one connection to its end. `admit` is asked once its address is known to be its own, and gives it its place in the counts,
 /// which it keeps as long; nothing: there are too many.
-pub async fn serve<S>(
+pub async fn serve<S: 'static>(
     engine: Arc<Engine>,
     listener: Arc<ListenerInfo>,
     group: Rc<Group>,
     seat: Seat,
-    (client, config): (Incoming, Arc<ServerConfig>),
-    admit: impl FnOnce() -> Option<S>,
+    (client, config): (Incoming, Config),
+    admit: impl FnOnce() -> Option<S> + 'static,
 ) {
     let opened = open::shake_hands(&engine, &listener, &group, seat, (client, config), admit).await;
-    let Some((link, _place)) = opened else { return };
+    let Some((link, mut place)) = opened else { return };
     engine.main.h3_sess.inc();
     group.add(&link);
-    let close = live(&link).await;
+    let mut living = pin!(live(&link));
+    let close = poll_fn(|cx| {
+        place.poll(cx);
+        living.as_mut().poll(cx)
+    })
+    .await;
     link.sess.close(close);
 }
 

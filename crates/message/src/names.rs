@@ -29,6 +29,7 @@ names! {
     CONTENT_TYPE = "Content-Type",
     COOKIE = "Cookie",
     DATE = "Date",
+    EARLY_DATA = "Early-Data",
     ETAG = "ETag",
     EXPECT = "Expect",
     EXPIRES = "Expires",

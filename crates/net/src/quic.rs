@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use quinn::{AsyncTimer, AsyncUdpSocket, ConnectionId, ConnectionIdGenerator, EndpointConfig, Runtime, TokioRuntime};
 pub use quinn::{
     ClosedStream, Connecting, Connection, ConnectionError, Endpoint, Incoming, ReadError, RecvStream, SendStream,
-    ServerConfig, StoppedError, VarInt, WriteError,
+    ServerConfig, StoppedError, VarInt, WriteError, ZeroRttAccepted,
 };
 use quinn::{IdleTimeout, TransportConfig};
 use quinn_proto::InvalidCid;

@@ -310,6 +310,7 @@ pub(crate) fn info_of(common: &CommonState, sni: Option<Box<str>>, own_leaf: Opt
         suite: u16::from(suite.suite()),
         group: common.negotiated_key_exchange_group().map_or(0, |group| u16::from(group.name())),
         resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
+        early_data: false,
         sni,
         alpn: common.alpn_protocol().map(Into::into),
         peer_leaf: common.peer_certificates().and_then(<[_]>::first).map(|leaf| leaf.as_ref().into()),

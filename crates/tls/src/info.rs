@@ -46,6 +46,8 @@ pub struct Info {
     pub group: u16,
     /// Whether an earlier session was taken up again.
     pub resumed: bool,
+    /// Whether what the client sends before the handshake's end is taken (early data).
+    pub early_data: bool,
     /// The name that the client asked for.
     pub sni: Option<Box<str>>,
     /// The application protocol.

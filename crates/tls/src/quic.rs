@@ -17,6 +17,7 @@ use rustls::server::{ClientHello as RustlsHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{AlertDescription, ServerConfig};
 
+use crate::early::EarlyData;
 use crate::hello::{ClientHello, Fingerprint, Outline};
 use crate::{Certificates, ClientPolicy, Error, ErrorKind, Info, NoCertificate, Server, handshake, wanted};
 
@@ -32,9 +33,11 @@ pub struct QuicServer {
     /// The listener's name.
     frontend: String,
     /// Whether JA3 is wanted at that moment.
-    wants_ja3: Box<dyn Fn() -> bool + Send + Sync>,
+    wants_ja3: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Has the keys of first packets, which are nobody's.
-    first: QuicServerConfig,
+    first: Arc<QuicServerConfig>,
+    /// Whether early data is taken, and in which sessions.
+    early: Option<EarlyData>,
     suite: Suite,
 }
 
@@ -55,8 +58,23 @@ impl QuicServer {
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(Nobody));
-        let first = QuicServerConfig::with_initial(Arc::new(nobody), suite).map_err(|_| no_suite())?;
-        Ok(QuicServer { certificates, frontend: frontend.to_owned(), wants_ja3: Box::new(wants_ja3), first, suite })
+        let first = Arc::new(QuicServerConfig::with_initial(Arc::new(nobody), suite).map_err(|_| no_suite())?);
+        let (frontend, wants_ja3) = (frontend.to_owned(), Arc::new(wants_ja3));
+        Ok(QuicServer { certificates, frontend, wants_ja3, first, early: None, suite })
+    }
+
+    /// The same, with early data or without.
+    #[must_use]
+    pub fn with_early(&self, early: Option<EarlyData>) -> Self {
+        let (certificates, wants_ja3) = (self.certificates.clone(), self.wants_ja3.clone());
+        QuicServer {
+            certificates,
+            frontend: self.frontend.clone(),
+            wants_ja3,
+            first: self.first.clone(),
+            early,
+            suite: self.suite,
+        }
     }
 
     /// Who we are to a client that asks for that name.
@@ -159,7 +177,9 @@ impl Session {
             NoCertificate::Broken(_) => refuse(AlertDescription::InternalError, error.to_string()),
             _ => refuse(AlertDescription::UnrecognisedName, error.to_string()),
         })?;
-        let connection = ServerConnection::new(own.quic_config().clone(), VERSION, std::mem::take(ours))
+        let early = self.server.early.as_ref().and_then(|early| own.quic_early_config(early));
+        let config = early.unwrap_or_else(|| own.quic_config().clone());
+        let connection = ServerConnection::new(config, VERSION, std::mem::take(ours))
             .map_err(|error| refuse(AlertDescription::ProtocolVersion, error.to_string()))?;
         let (own_leaf, sni) = (own.leaf().clone(), sni.map(Into::into));
         let hello = Outline::new(&hello);
@@ -195,7 +215,8 @@ impl Begun {
     fn info(&self, with_ja3: bool) -> Option<Info> {
         let info = handshake::info_of(&self.connection, self.sni.clone(), Some(self.own_leaf.clone())).ok()?;
         let fingerprint = Some(Box::new(Fingerprint::new(&self.hello, with_ja3)));
-        Some(Info { fingerprint, clients: self.clients, ..info })
+        let early_data = self.connection.zero_rtt_keys().is_some();
+        Some(Info { early_data, fingerprint, clients: self.clients, ..info })
     }
 }
 
@@ -215,11 +236,12 @@ impl crypto::Session for Session {
         None
     }
 
-    /// There is no early data.
     fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
-        None
+        let keys = self.begun()?.connection.zero_rtt_keys()?;
+        Some((Box::new(keys.header), Box::new(keys.packet)))
     }
 
+    /// Asked of clients alone.
     fn early_data_accepted(&self) -> Option<bool> {
         None
     }

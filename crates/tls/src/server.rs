@@ -2,7 +2,7 @@
 //! What a server is to a client that asks for a name: one certificate with the settings it is used under, and who finds it.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::default_provider;
@@ -12,9 +12,10 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{DEFAULT_VERSIONS, ProtocolVersion, SupportedProtocolVersion};
 
 use crate::Error;
+use crate::early::{EarlyData, Place};
 use crate::hello::ClientHello;
 use crate::settings::{ClientVerify, Overrides};
-use crate::tickets::Ticketer;
+use crate::tickets::{Ticketer, Tickets};
 
 /// Finds the certificate for a client, as it is configured at that moment.
 pub trait Certificates: Send + Sync + fmt::Debug {
@@ -127,6 +128,8 @@ pub struct Server {
     without_alpn: Option<Arc<ServerConfig>>,
     /// The same for QUIC, which has one application protocol; made when it is first asked for.
     quic: OnceLock<Arc<ServerConfig>>,
+    /// The same with early data, and whose sessions it has.
+    quic_early: Mutex<Option<(Arc<Place>, Arc<ServerConfig>)>>,
     resumption: Option<Resumption>,
     has_tls13: bool,
     asks_clients: bool,
@@ -164,7 +167,8 @@ impl Server {
         let has_tls13 = options.versions.iter().any(|one| one.version == ProtocolVersion::TLSv1_3);
         let asks_clients = options.client_verifier.offer_client_auth();
         let (config, quic) = (Arc::new(config), OnceLock::new());
-        Ok(Server { leaf, config, without_alpn, quic, resumption, has_tls13, asks_clients, clients: None })
+        let quic_early = Mutex::default();
+        Ok(Server { leaf, config, without_alpn, quic, quic_early, resumption, has_tls13, asks_clients, clients: None })
     }
 
     /// One of a listener whose certificates differ in what they ask of clients: this one asks that.
@@ -194,6 +198,27 @@ impl Server {
             config.alpn_protocols = vec![b"h3".to_vec()];
             Arc::new(config)
         })
+    }
+
+    /// The same where early data is taken. Nothing where no session can be resumed, or clients show certificates: those are looked at anew.
+    pub(crate) fn quic_early_config(&self, early: &EarlyData) -> Option<Arc<ServerConfig>> {
+        let ticketer = &self.resumption.as_ref().filter(|_| !self.asks_clients)?.ticketer;
+        let place = early.place(ticketer.binding());
+        let mut made = self.quic_early.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, config)) = &*made
+            && at.is(&place)
+        {
+            return Some(config.clone());
+        }
+        let (place, mut config) = (Arc::new(place), ServerConfig::clone(self.quic_config()));
+        config.session_storage = place.clone();
+        // Without keys: rustls takes early data only in sessions that it has stored.
+        config.ticketer = Tickets::default().bound_to(b"");
+        // QUIC's own limits hold (RFC 9001 4.6.1).
+        config.max_early_data_size = u32::MAX;
+        let config = Arc::new(config);
+        *made = Some((place, config.clone()));
+        Some(config)
     }
 
     /// For a client that offers these application protocols.

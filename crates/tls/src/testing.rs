@@ -121,6 +121,7 @@ impl World {
             .with_root_certificates(self.authority.roots.clone())
             .with_no_client_auth();
         config.alpn_protocols = vec![alpn.to_vec()];
+        config.enable_early_data = true;
         Arc::new(quinn_proto::crypto::rustls::QuicClientConfig::try_from(config).unwrap())
     }
 

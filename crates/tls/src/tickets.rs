@@ -188,6 +188,11 @@ impl Ticketer {
         Ticketer { makes_new: false, ..self.clone() }
     }
 
+    /// What its tickets are bound to.
+    pub(crate) fn binding(&self) -> &[u8] {
+        &self.binding
+    }
+
     /// Whether the ticket looks like one of the key that new ones are made with, so that its holder needs no other (as with OpenSSL). Anybody
     /// can write that key's name: who does, and is wrong, gets no ticket.
     pub(crate) fn is_fresh(&self, ticket: &[u8]) -> bool {

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use sys::sock::{Name, local_name};
 use sys::udp::{Steering, steer};
 use tables::params::Params;
+use tls::early::{EarlyData, EarlySessions};
 use tls::quic::{QuicKeys, QuicServer};
 
 use crate::serving::{ConnectionSlot, Socket};
@@ -44,12 +45,13 @@ pub fn listen(worker: &Arc<Worker>, socket: Socket) -> Result<(), String> {
     let server = Arc::new(server.map_err(|error| format!("{}: {error}", info.name))?);
     let params = worker.engine.params.load_full();
     let keys = QuicKeys::new(&start.secret);
-    let config = net::quic::config(&server, &keys, &limits(&params));
+    let early = worker.quic.early.clone();
+    let config = configure(&server, &keys, &params, &early);
     let is_superseded = Arc::<AtomicBool>::default();
     let is_alone = worker.quic.is_alone.clone();
     let ids = net::quic::Seat { member, members, life: start.life, is_superseded: is_superseded.clone(), is_alone };
-    let endpoint = net::quic::listen(fd, ids, &keys, config.clone()).map_err(failed)?;
-    let settings = Settings { server, keys, params, config: Arc::new(config), is_superseded };
+    let endpoint = net::quic::listen(fd, ids, &keys, ServerConfig::clone(&config.quic)).map_err(failed)?;
+    let settings = Settings { server, keys, params, config, early, is_superseded };
     rt::spawn(accept(worker.clone(), info, endpoint, seat, settings));
     Ok(())
 }
@@ -63,12 +65,19 @@ pub struct Quic {
     is_alone: Arc<AtomicBool>,
     /// A socket of each group, and how many of them each worker has.
     groups: Mutex<Vec<(OwnedFd, usize)>>,
+    /// Of all its threads, so that each is good once.
+    early: Arc<EarlySessions>,
 }
 
 impl Quic {
     /// As the manager says.
     pub fn new(start: &WorkerStart) -> Self {
-        Quic { start: start.quic, is_alone: Arc::new(start.former_fd.is_none().into()), groups: Mutex::default() }
+        Quic {
+            start: start.quic,
+            is_alone: Arc::new(start.former_fd.is_none().into()),
+            groups: Mutex::default(),
+            early: Arc::default(),
+        }
     }
 
     /// This worker's of the sockets of a listener. From now on new connections come to them.
@@ -108,17 +117,29 @@ struct Settings {
     server: Arc<QuicServer>,
     keys: QuicKeys,
     params: Arc<Params>,
-    config: Arc<ServerConfig>,
+    config: h3::Config,
+    early: Arc<EarlySessions>,
     is_superseded: Arc<AtomicBool>,
 }
 
 impl Settings {
     fn follow(&mut self, params: &Arc<Params>) {
         if !Arc::ptr_eq(params, &self.params) {
-            self.config = Arc::new(net::quic::config(&self.server, &self.keys, &limits(params)));
+            self.config = configure(&self.server, &self.keys, params, &self.early);
             self.params = params.clone();
         }
     }
+}
+
+fn configure(server: &QuicServer, keys: &QuicKeys, params: &Params, early: &Arc<EarlySessions>) -> h3::Config {
+    let limits = limits(params);
+    let early = params.h3_early_data.then(|| EarlyData {
+        sessions: early.clone(),
+        // What clients remember of a session: transport parameters and settings.
+        limits: format!("{limits:?} {}", params.http_req_size),
+    });
+    let (takes_early_data, server) = (early.is_some(), server.with_early(early));
+    h3::Config { quic: Arc::new(net::quic::config(&Arc::new(server), keys, &limits)), takes_early_data }
 }
 
 fn limits(params: &Params) -> Limits {
@@ -216,7 +237,7 @@ fn welcome(
     let config = settings.config.clone();
     rt::spawn(async move {
         let listener = info.clone();
-        let admit = || slot.or_else(|| ConnectionSlot::take(&worker, &listener, peer));
+        let admit = move || slot.or_else(|| ConnectionSlot::take(&worker, &listener, peer));
         h3::serve(engine, info, group, seat, (client, config), admit).await;
     });
 }

@@ -27,7 +27,7 @@ pub(super) const GONE: &str = "client gone";
 impl Bereq {
     /// Awaits `work`; `None` when nobody needs this fetch before it is done. Only the fetch of a pass can be unwanted, and
     /// not when it may change something: what a client sends and doesn't wait for is done all the same, unless it took that back by a reset.
-    pub(super) fn unless_unwanted<T>(&mut self, work: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
+    pub(crate) fn unless_unwanted<T>(&mut self, work: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
         let may_end = self.may_end();
         async move {
             let mut work = pin!(work);
@@ -63,7 +63,10 @@ impl Bereq {
             _ => return Step::Fail("given up in vcl_backend_fetch"),
         }
         self.mark("Fetch");
-        let answered = self.ask_backend().await;
+        let mut answered = self.ask_backend().await;
+        if answered.is_ok() && self.early.is_some() {
+            answered = self.ask_not_too_early().await;
+        }
         let now = self.engine.clock.real();
         self.t_resp = now;
         self.log.timestamp("Beresp", now);
@@ -85,7 +88,7 @@ impl Bereq {
     }
 
     /// Chooses a backend and exchanges heads with it; a stale pooled connection gets one more try.
-    async fn ask_backend(&mut self) -> Result<(), ()> {
+    pub(crate) async fn ask_backend(&mut self) -> Result<(), ()> {
         let Some(backend) = self.find_backend() else { return Err(()) };
         self.count_lost(|this| reach::give_host(&backend, &mut this.head, &mut this.log));
         self.sign(&backend)?;

@@ -41,6 +41,7 @@ use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
 use crate::admission::Slot;
 use crate::current::StepName;
+use crate::early::Handshaking;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::pool;
@@ -116,6 +117,8 @@ pub struct Bereq {
     pub(crate) interims: Option<Interims>,
     /// Who is sent the fields behind the body, if nobody else gets the response.
     pub(crate) trailers: Option<Trailers>,
+    /// The handshake of the client whose early data asked for it.
+    pub(crate) early: Option<Rc<Handshaking>>,
     pub(crate) stale: Option<ObjRef>,
     pub(crate) digest: Digest,
     pub(crate) client_identity: Option<Text>,

@@ -87,6 +87,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         busy: Some(busy),
         interims: req.interims.clone(),
         trailers: req.trailers.clone(),
+        early: req.early.clone(),
         stale,
         digest: req.digest,
         client_identity: req.settings.client_identity.clone(),
@@ -180,6 +181,7 @@ impl Bereq {
                 lost |= BEREQ.append(head, log, names::IF_NONE_MATCH, &[tag]).is_err();
             }
         }
+        self.say_early();
         if lost {
             self.engine.main.losthdr.inc();
         }

@@ -50,6 +50,7 @@ use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
 use crate::admission::Slot;
 use crate::current::StepName;
+use crate::early::Handshaking;
 use crate::httplog::{REQ, RESP};
 use crate::interim::Interims;
 use crate::pool;
@@ -158,6 +159,8 @@ pub struct Req {
     pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
     /// Its place among those in progress; a fragment has none of its own.
     pub slot: Option<Slot>,
+    /// It came by early data, in a handshake that may still go on.
+    pub(crate) early: Option<Rc<Handshaking>>,
     /// Nobody's request: nothing is to be done for it.
     pub(crate) trial: Option<explain::Trial>,
     /// Its VCL has banned or purged something, and nobody has waited yet for that to be kept.
@@ -243,6 +246,7 @@ impl Req {
             task: Privates::default(),
             esi: EsiContext::Client,
             slot: None,
+            early: None,
             trial: None,
             has_invalidated: false,
             _open: crate::current::open(crate::current::TransactionKind::Request),

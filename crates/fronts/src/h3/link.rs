@@ -8,6 +8,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use engine::Sess;
+use engine::early::Handshaking;
 use http3::abuse::Meters;
 use http3::{Abuse, Code, Error, Scope};
 use net::quic::{Connection, ConnectionError, Frames, SendStream, VarInt};
@@ -106,6 +107,8 @@ pub(super) struct Link {
     /// Our control stream, once it is begun.
     pub(super) control: RefCell<Option<SendStream>>,
     pub(super) priorities: Priorities,
+    /// The handshake, where requests came by early data before its end.
+    pub(super) handshaking: Option<Rc<Handshaking>>,
     /// The streams that a client has once: control, QPACK's encoder, its decoder.
     pub(super) has_stream: [Cell<bool>; 3],
     open: Cell<u32>,
@@ -167,13 +170,19 @@ impl Drop for Held {
 }
 
 impl Link {
-    pub(super) fn new(conn: Connection, sess: Rc<Sess>, group: Rc<Group>) -> Rc<Self> {
+    pub(super) fn new(
+        conn: Connection,
+        sess: Rc<Sess>,
+        group: Rc<Group>,
+        handshaking: Option<Rc<Handshaking>>,
+    ) -> Rc<Self> {
         Rc::new(Link {
             conn,
             sess,
             group,
             control: RefCell::default(),
             priorities: Priorities::default(),
+            handshaking,
             has_stream: Default::default(),
             open: Cell::new(0),
             idle_since: Cell::new(Instant::now()),

@@ -2,21 +2,25 @@
 //! How a connection begins: its handshake, and its session.
 //!
 //! Whoever has sent one packet needn't be who its address says, so there is a session, and a record, only once the handshake is done
-//! or has failed in a way that the client's own packets show.
+//! or has failed in a way that the client's own packets show. Early data is taken from who was here before, and a place in the counts is
+//! given at the handshake's end in that case, too.
 
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use engine::early::Handshaking;
 use engine::sess::Connection as SessConnection;
 use engine::{Engine, ListenerInfo, Sess};
 use http3::Code;
-use net::quic::{Connection, ConnectionError, Incoming, ServerConfig, VarInt};
+use net::quic::{Connecting, Connection, ConnectionError, Incoming, VarInt, ZeroRttAccepted};
 use net::{Address, HandshakeError, KernelTls};
 use rt::Instant;
 use tables::close::SessClose;
 
 use super::link::{Group, Link};
-use super::{Seat, VERSION};
+use super::{Config, Seat, VERSION};
 use crate::handshake::{Failure, InProgress, report};
 
 /// QUIC's errors from here to here are TLS's alerts (RFC 9001 4.8).
@@ -26,17 +30,37 @@ const CRYPTO_ERRORS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
 /// TCP have, too.
 const HANDSHAKE_BYTES: usize = 64 * 1024;
 
-/// Carries out the handshake, and has its client admitted, whose address is known by then; nothing where that failed.
-pub(super) async fn shake_hands<S>(
+/// A client's place in the counts, as `admit` gives it once its address is known to be its own.
+pub(super) enum Place<S> {
+    /// Nothing: its connection ends.
+    Known(Option<S>),
+    /// Its early data came first: at the handshake's end, if that is a good one.
+    Awaited(Pin<Box<dyn Future<Output = Option<S>>>>),
+}
+
+impl<S> Place<S> {
+    /// Takes it as soon as it can be had.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
+        if let Place::Awaited(end) = self
+            && let Poll::Ready(place) = end.as_mut().poll(cx)
+        {
+            *self = Place::Known(place);
+        }
+    }
+}
+
+/// Carries out the handshake, and has its client admitted, whose address is known by then; nothing where that failed. Where there is
+/// early data that is left for later, so that it is answered at once.
+pub(super) async fn shake_hands<S: 'static>(
     engine: &Arc<Engine>,
     listener: &Arc<ListenerInfo>,
     group: &Rc<Group>,
     seat: Seat,
-    (client, config): (Incoming, Arc<ServerConfig>),
-    admit: impl FnOnce() -> Option<S>,
-) -> Option<(Rc<Link>, S)> {
+    (client, config): (Incoming, Config),
+    admit: impl FnOnce() -> Option<S> + 'static,
+) -> Option<(Rc<Link>, Place<S>)> {
     let begun = InProgress::begin().and_then(|mut one| one.hold(HANDSHAKE_BYTES).map(|()| one));
-    let Ok(_in_progress) = begun else {
+    let Ok(in_progress) = begun else {
         engine.main.sess_dropped.inc();
         client.refuse();
         return None;
@@ -49,20 +73,23 @@ pub(super) async fn shake_hands<S>(
         let connection = SessConnection { remote, local, number: seat.number, socket: None, peer_ids: None };
         Sess::open(engine, listener, &connection, VERSION)
     };
-    // Most hellos come whole, and are judged at once.
-    let done = match client.accept_with(config) {
-        Ok(client) => rt::timeout_at(deadline, client).await,
-        Err(error) => Ok(Err(error)),
-    };
-    match done {
-        Ok(Ok(conn)) => {
+    match rt::timeout_at(deadline, begin(client, config)).await {
+        Ok(Ok((conn, None))) => {
             let Some(place) = admit() else {
-                conn.close(VarInt::from_u32(Code::ExcessiveLoad.number()), b"Too many connections");
+                refuse(&conn);
                 return None;
             };
             let sess = open();
             note_tls(&conn, &sess);
-            Some((Link::new(conn, sess, group.clone()), place))
+            Some((Link::new(conn, sess, group.clone(), None), Place::Known(Some(place))))
+        }
+        Ok(Ok((conn, Some(end)))) => {
+            let sess = open();
+            note_tls(&conn, &sess);
+            let handshaking = Rc::<Handshaking>::default();
+            let link = Link::new(conn, sess, group.clone(), Some(handshaking.clone()));
+            let early = Early { link: link.clone(), handshaking, end, deadline, _in_progress: in_progress };
+            Some((link, Place::Awaited(Box::pin(early.end(admit)))))
         }
         Ok(Err(error)) => {
             if let Some(failure) = failure(&error) {
@@ -78,6 +105,60 @@ pub(super) async fn shake_hands<S>(
             None
         }
     }
+}
+
+/// A connection whose handshake is done; or one that has early data, and the handshake's end.
+async fn begin(client: Incoming, config: Config) -> Result<(Connection, Option<ZeroRttAccepted>), ConnectionError> {
+    // Most hellos come whole, and are judged at once.
+    let mut client = client.accept_with(config.quic)?;
+    if !config.takes_early_data || !has_early_data(&mut client).await? {
+        return Ok((client.await?, None));
+    }
+    match client.into_0rtt() {
+        Ok((conn, end)) => Ok((conn, Some(end))),
+        Err(client) => Ok((client.await?, None)),
+    }
+}
+
+async fn has_early_data(client: &mut Connecting) -> Result<bool, ConnectionError> {
+    Ok(client.handshake_data().await?.downcast::<tls::Info>().is_ok_and(|info| info.early_data))
+}
+
+/// A connection that serves early data while its handshake goes on, and counts as one in progress until then.
+struct Early {
+    link: Rc<Link>,
+    handshaking: Rc<Handshaking>,
+    end: ZeroRttAccepted,
+    deadline: Instant,
+    _in_progress: InProgress,
+}
+
+impl Early {
+    /// Waits for the handshake's end, has the client admitted, and tells the requests.
+    async fn end<S>(self, admit: impl FnOnce() -> Option<S>) -> Option<S> {
+        let (conn, main) = (&self.link.conn, self.link.sess.engine.main);
+        if rt::timeout_at(self.deadline, self.end).await.is_err() {
+            main.tls_fail_timeout.inc();
+            self.link.end(SessClose::RxBad);
+        }
+        let place = match conn.close_reason() {
+            Some(_) => {
+                main.tls_fail.inc();
+                None
+            }
+            None => admit(),
+        };
+        if place.is_none() {
+            refuse(conn);
+        }
+        self.handshaking.end(place.is_some());
+        place
+    }
+}
+
+/// Too many have come, of that address or in all. Does nothing to a connection that has ended otherwise.
+fn refuse(conn: &Connection) {
+    conn.close(VarInt::from_u32(Code::ExcessiveLoad.number()), b"Too many connections");
 }
 
 /// Puts down what the handshake agreed on.

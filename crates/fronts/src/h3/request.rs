@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use engine::current::StepName;
 use engine::transport::BodyState;
-use engine::{Req, Transport, contain};
+use engine::{Req, Transport, contain, early};
 use http2::fields::Refusal;
 use http3::head::{self, BadHead};
 use http3::{Code, Error, Limits, Scope};
@@ -91,12 +91,31 @@ async fn serve(h3: &mut H3) -> Result<(), NoRequest> {
     req.begin(t_first);
     req.slot = slot;
     match parse(h3, &mut req, section) {
-        Ok(None) => run(h3, &mut req).await,
+        Ok(None) if admit(h3, &mut req).await => run(h3, &mut req).await,
+        Ok(None) => {
+            req.log.put(Tag::Error, b"The handshake failed that it came before");
+            h3.refuse(Code::RequestRejected);
+        }
         Ok(Some(refusal)) => refuse(h3, &mut req, refusal),
         Err(error) => h3.fail(&error),
     }
     end_request(h3, &mut req).await;
     Ok(())
+}
+
+/// A request of early data that isn't safe, or brings a body, waits for the handshake's end (RFC 8470 3): whether that is good.
+async fn admit(h3: &H3, req: &mut Req) -> bool {
+    let Some(handshaking) = h3.link.handshaking.as_ref().filter(|one| h3.is_early() && !one.is_done()) else {
+        return true;
+    };
+    let main = req.engine().main;
+    if early::is_safe(&req.head) && h3.body_state() == BodyState::None {
+        main.early_data_req.inc();
+        req.came_early(handshaking);
+        return true;
+    }
+    main.early_data_wait.inc();
+    poll_fn(|cx| handshaking.poll_end(cx)).await
 }
 
 /// Waits for the request's field section; where it lies in the input.

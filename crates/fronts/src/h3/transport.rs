@@ -138,6 +138,11 @@ impl H3 {
         self.send.id().into()
     }
 
+    /// Whether it came before the handshake's end.
+    pub(super) fn is_early(&self) -> bool {
+        self.recv.is_0rtt()
+    }
+
     pub(super) fn head_is_sent(&self) -> bool {
         self.response.state != State::Nothing
     }

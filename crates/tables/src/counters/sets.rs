@@ -296,6 +296,9 @@ set! {
     acme_answers: Counter Info Integer "wrk" "Questions of a certificate authority answered before VCL (HTTP-01)";
     h3_sess: Counter Info Integer "" "HTTP/3 sessions";
     h3_req: Counter Info Integer "" "... and requests in them";
+    early_data_req: Counter Info Integer "" "... of which answered from early data" => "They came before the client's handshake was done, and were safe (see h3_early_data).";
+    early_data_wait: Counter Info Integer "" "... of which waited for the handshake" => "They came by early data, and were not safe or had a body.";
+    early_data_retry: Counter Info Integer "" "Fetches asked again after a 425" => "An origin didn't want a request of early data; it was asked again after the client's handshake.";
     h3_retries: Counter Info Integer "" "Clients of QUIC asked to show that their address is theirs" => "Too many handshakes were in progress (see h3_retry_threshold).";
     h3_errors: Counter Info Integer "" "HTTP/3 connections ended since the client broke the protocol" => "The log says how in a record Error of the session.";
     h3_reset_flood: Counter Info Integer "" "... of which reset too many requests" => "More than h3_reset_limit.";

@@ -241,6 +241,8 @@ params! {
         "How long a stream may wait for its client to open a window that is shut, before it is reset. Where no stream of the connection can send, the connection ends with ENHANCE_YOUR_CALM. 0 is no limit; idle_send_timeout holds beside it.";
     h3_alt_svc: Seconds = "86400.000" ["seconds" min "0.000"] { Own }
         "How long clients of an https listener may remember that HTTP/3 is spoken at the same port (Alt-Svc). They are told where there is a quic listener, and the response has no Alt-Svc of its own. 0: they aren't told.";
+    h3_early_data: Switch = "off" ["bool"] { Own }
+        "Whether clients of QUIC that come back may send requests before the handshake is done (0-RTT). Those with a safe method (GET, HEAD, OPTIONS) and no body are answered at once, with Early-Data: 1 in VCL and towards the origin; others wait. A session is good for one time, within one worker.";
     h3_idle_timeout: Seconds = "30.000" ["seconds" min "1.000" max "600.000"] { Own }
         "A QUIC connection whose client gives no sign of life for so long is over. One without a request ends after timeout_idle.";
     h3_limit_control: Count = "100" ["frames" min "0"] { Own }

@@ -30,6 +30,7 @@ fn fingerprint(with_ja3: bool) -> Fingerprint {
 
 fn info() -> Info {
     Info {
+        early_data: false,
         version: Version::Tls13,
         suite: 0x1301,
         group: 29,

@@ -244,6 +244,7 @@ impl Req {
         child.log.timestamp("Start", engine.clock.real());
         engine.main.esi_req.inc();
         child.esi = EsiContext::fragment(self.esi.level() + 1, top.clone(), is_gzip);
+        child.early = self.early.clone();
         child.vcl_first = self.vcl_first.clone();
         child.vcl = self.vcl_first.clone().or_else(|| self.vcl.clone());
         if child.ask_for(include, is_gzip, &self.original).is_err() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Facts about sessions over QUIC: server and client in this process, datagrams through the loopback interface.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,12 +15,15 @@ use http3::{Code, Limits, frame, head};
 use message::Head;
 use net::quic::{self, Connection, ConnectionError, Endpoint, RecvStream, SendStream, VarInt};
 use tables::counters::Main;
+use tls::early::EarlyData;
 use tls::quic::{QuicKeys, QuicServer};
 use tls::testing::{NAME, World as Tls};
 
 use super::world::World;
 use crate::h3;
 use crate::handshake::InProgress;
+
+mod early;
 
 /// One that is served, on a socket of its own.
 struct Served {
@@ -29,40 +32,43 @@ struct Served {
     group: Rc<h3::Group>,
     endpoint: Endpoint,
     address: std::net::SocketAddr,
-    config: Arc<quic::ServerConfig>,
+    config: Rc<RefCell<h3::Config>>,
+    server: QuicServer,
+    early: Option<EarlyData>,
     /// How many are asked to be admitted, and how many of them may be.
     admitted: Rc<Cell<(u32, u32)>>,
 }
 
 impl Served {
     fn begin(world: World, tls: Tls) -> Self {
+        Self::early(world, tls, None)
+    }
+
+    fn early(world: World, tls: Tls, early: Option<EarlyData>) -> Self {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = socket.local_addr().unwrap();
         let keys = QuicKeys::new(&[7; 32]);
         let server = QuicServer::new(world.engine.certificates.clone(), "a0", || false).unwrap();
-        let params = world.engine.params.load();
-        let limits = quic::Limits {
-            streams: params.h3_max_concurrent_streams,
-            stream_window: params.h3_stream_window as u32,
-            window: params.h3_window as u32,
-            send_window: params.h3_send_window as u32,
-            idle: params.h3_idle_timeout,
-        };
-        drop(params);
-        let config = quic::config(&Arc::new(server), &keys, &limits);
+        let config = configure(&world, &server, early.clone());
         let seat = quic::Seat { life: 1, is_alone: Default::default(), ..seat() };
-        let endpoint = quic::listen(socket.into(), seat, &keys, config.clone()).unwrap();
-        let served = Served {
-            world,
-            tls,
-            group: Rc::default(),
-            endpoint,
-            address,
-            config: Arc::new(config),
-            admitted: Rc::new(Cell::new((0, u32::MAX))),
-        };
+        let endpoint = quic::listen(socket.into(), seat, &keys, quic::ServerConfig::clone(&config.quic)).unwrap();
+        let (group, config) = (Rc::default(), Rc::new(RefCell::new(config)));
+        let admitted = Rc::new(Cell::new((0, u32::MAX)));
+        let served = Served { world, tls, group, endpoint, address, config, admitted, server, early };
         served.accept();
         served
+    }
+
+    /// Connections from now on.
+    fn become_early(&mut self, early: Option<EarlyData>) {
+        *self.config.borrow_mut() = configure(&self.world, &self.server, early.clone());
+        self.early = early;
+    }
+
+    /// The same with no sessions.
+    fn forget(&mut self) {
+        let limits = self.early.as_ref().unwrap().limits.clone();
+        self.become_early(Some(EarlyData { sessions: Arc::default(), limits }));
     }
 
     fn accept(&self) {
@@ -79,7 +85,8 @@ impl Served {
                     admitted.set((count + 1, most));
                     (count < most).then_some(())
                 };
-                rt::spawn(h3::serve(engine, listener, group, seat, (client, config.clone()), admit));
+                let config = config.borrow().clone();
+                rt::spawn(h3::serve(engine, listener, group, seat, (client, config), admit));
             }
         });
     }
@@ -94,13 +101,22 @@ impl Served {
 
     /// A client that has said its settings.
     async fn connect(&self) -> Client {
-        let conn = self.try_connect(NAME, http3::ALPN).await.unwrap();
-        let mut control = conn.open_uni().await.unwrap();
-        let mut out = Vec::new();
-        http3::control::begin(1 << 20, &mut out);
-        control.write_all(&out).await.unwrap();
-        Client { conn, control }
+        Client::on(self.try_connect(NAME, http3::ALPN).await.unwrap()).await
     }
+}
+
+fn configure(world: &World, server: &QuicServer, early: Option<EarlyData>) -> h3::Config {
+    let params = world.engine.params.load();
+    let limits = quic::Limits {
+        streams: params.h3_max_concurrent_streams,
+        stream_window: params.h3_stream_window as u32,
+        window: params.h3_window as u32,
+        send_window: params.h3_send_window as u32,
+        idle: params.h3_idle_timeout,
+    };
+    let takes_early_data = early.is_some();
+    let server = Arc::new(server.with_early(early));
+    h3::Config { quic: Arc::new(quic::config(&server, &QuicKeys::new(&[7; 32]), &limits)), takes_early_data }
 }
 
 /// The only one of its worker, which is alone.
@@ -155,6 +171,18 @@ fn read(bytes: &[u8]) -> (u16, String) {
 }
 
 impl Client {
+    async fn on(conn: Connection) -> Self {
+        let mut control = conn.open_uni().await.unwrap();
+        let mut out = Vec::new();
+        http3::control::begin(1 << 20, &mut out);
+        control.write_all(&out).await.unwrap();
+        Client { conn, control }
+    }
+
+    fn leave(self) {
+        self.conn.close(VarInt::from_u32(Code::NoError.number()), b"");
+    }
+
     /// Sends a whole request.
     async fn send(&self, request: &[u8]) -> RecvStream {
         let (mut send, recv) = self.conn.open_bi().await.unwrap();

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Early data (RFC 8470): requests that came before their client's handshake was done. Whoever has recorded them could have sent them
+//! again, so only what is safe is done meanwhile, origins are told (`Early-Data: 1`), and one that answers 425 is asked once more, later.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use message::{Head, names};
+use tables::close::SessClose;
+use tables::tags::Tag;
+
+use crate::bereq::Bereq;
+use crate::httplog::BEREQ;
+use crate::req::Req;
+
+/// RFC 8470 5.2
+const TOO_EARLY: u16 = 425;
+
+/// Methods that change nothing (RFC 9110 9.2.1), of those that we know.
+const SAFE: [&[u8]; 3] = [b"GET", b"HEAD", b"OPTIONS"];
+
+/// Whether such a request may be answered from early data: without a body.
+pub fn is_safe(head: &Head) -> bool {
+    SAFE.contains(&head.method())
+}
+
+/// A handshake that goes on while requests of early data are served. Wakes who waits for its end.
+#[derive(Debug, Default)]
+pub struct Handshaking {
+    /// How it ended: whether the client has shown that it is there.
+    end: Cell<Option<bool>>,
+    wakers: RefCell<Vec<Waker>>,
+}
+
+impl Handshaking {
+    /// It is over.
+    pub fn end(&self, is_done: bool) {
+        self.end.set(Some(is_done));
+        self.wakers.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether the client has shown that it is there.
+    pub fn is_done(&self) -> bool {
+        self.end.get() == Some(true)
+    }
+
+    /// Ready at its end.
+    pub fn poll_end(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        if let Some(is_done) = self.end.get() {
+            return Poll::Ready(is_done);
+        }
+        let mut wakers = self.wakers.borrow_mut();
+        if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+            wakers.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl Req {
+    /// It came by early data, and its client's handshake still goes on. One that says so itself has a client before its client, who is to
+    /// hear of a 425.
+    pub fn came_early(&mut self, handshaking: &Rc<Handshaking>) {
+        if self.head.has(names::EARLY_DATA) {
+            return;
+        }
+        if self.head.append(names::EARLY_DATA, b"1").is_err() {
+            self.engine().main.losthdr.inc();
+        }
+        self.early = Some(handshaking.clone());
+    }
+}
+
+impl Bereq {
+    /// Tells the origin of early data, whatever VCL made of the client's field; not if the handshake is done meanwhile.
+    pub(crate) fn say_early(&mut self) {
+        let Some(handshaking) = &self.early else { return };
+        let is_done = handshaking.is_done();
+        let (head, log) = (&mut self.original, &mut self.log);
+        if is_done {
+            self.early = None;
+            BEREQ.unset(head, log, names::EARLY_DATA);
+        } else if BEREQ.force(head, log, names::EARLY_DATA, b"1").is_err() {
+            self.engine.main.losthdr.inc();
+        }
+    }
+
+    /// Asks an origin again that doesn't want early data, once the client's handshake is done; its answer stays as it is if that fails.
+    /// `Err`: the origin didn't answer this time.
+    pub(crate) async fn ask_not_too_early(&mut self) -> Result<(), ()> {
+        if !self.beresp.is_status(TOO_EARLY) {
+            return Ok(());
+        }
+        let Some(handshaking) = self.early.take() else { return Ok(()) };
+        self.log.flush();
+        let ended = self.unless_unwanted(poll_fn(|cx| handshaking.poll_end(cx))).await;
+        if ended != Some(true) {
+            return Ok(());
+        }
+        self.engine.main.early_data_retry.inc();
+        self.end_link(Some(SessClose::RespClose));
+        self.log.put(Tag::Debug, b"425: asked again after the handshake");
+        BEREQ.unset(&mut self.head, &mut self.log, names::EARLY_DATA);
+        BEREQ.unset(&mut self.original, &mut self.log, names::EARLY_DATA);
+        self.ask_backend().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_waits_is_woken_once_it_is_known() {
+        for is_done in [true, false] {
+            let (handshaking, woken) = (Handshaking::default(), Arc::<Woken>::default());
+            let waker = Waker::from(woken.clone());
+            let mut cx = Context::from_waker(&waker);
+            assert!(handshaking.poll_end(&mut cx).is_pending() && handshaking.poll_end(&mut cx).is_pending());
+            assert!(!handshaking.is_done() && !woken.0.load(Ordering::Relaxed));
+            handshaking.end(is_done);
+            assert!(woken.0.load(Ordering::Relaxed));
+            assert_eq!((handshaking.poll_end(&mut cx), handshaking.is_done()), (Poll::Ready(is_done), is_done));
+        }
+    }
+}
