@@ -361,6 +361,23 @@ async def stopped(report, bed):
             report.check((await new.get("/a")).status == 200, f"grace {grace}: a new connection after a start")
 
 
+def crowded(report, bed):
+    """What finds no room while the worker's threads don't read is counted."""
+    room = bed.counter("MAIN.h3_udp_buffer")
+    report.check(room > 0, f"the receive buffer of a socket: {room}")
+    # The kernel counts more than 1,200 octets for each of them.
+    packets, worker = room // 1200 + 1000, bed.worker()
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.connect(bed.quic)
+            for _ in range(packets):
+                s.send(bytes(1200))
+    finally:
+        os.kill(worker, signal.SIGCONT)
+    report.check(until(30, lambda: bed.counter("MAIN.h3_udp_drops") > 0), f"drops by the kernel of {packets} packets are counted")
+
+
 def main():
     o = options(__doc__, group=dict(help="of those asked in raw frames: malformed, frames, cuts, spoilt, floods"), words=dict(nargs="*", default=[]), verbose=dict(action="store_true"))
     report = Report("h3")
@@ -374,6 +391,7 @@ def main():
         refused(report, o)
         with Origin(serve) as origin, Bed(o, leaf, origin, ["-p", "timeout_idle=20"]) as bed:
             announced(report, bed)
+            crowded(report, bed)
             if NO_CLIENT:
                 names = "requests, validated, limited, lossy, websocket, replaced, upgraded, upgraded_twice, died, stopped, early, and what is asked in raw frames"
                 report.note(f"LEFT OUT, as there is no aioquic ({NO_CLIENT}): {names}")

@@ -19,6 +19,9 @@ pub const LARGEST: usize = 65_535;
 /// Distance of two buffers. Not a power of two: then the first bytes of all datagrams would share one line of the cache.
 const STRIDE: usize = 65_536 + 64;
 
+/// The receive buffer that a socket for QUIC asks for, in bytes: what comes while its thread is busy for some milliseconds.
+pub const QUIC_BUFFER: usize = 4 << 20;
+
 /// Binds `members` (at least 1) UDP sockets to one address; port 0 picks a free port, the same for all. The kernel gives
 /// all datagrams of one sender to one member. A single socket refuses to share its address (EADDRINUSE).
 pub fn bind_group(addr: SocketAddr, members: usize) -> io::Result<Vec<OwnedFd>> {
@@ -40,7 +43,7 @@ pub fn bind_group(addr: SocketAddr, members: usize) -> io::Result<Vec<OwnedFd>> 
 }
 
 /// Binds two sets of `members` UDP sockets to one address for QUIC, the first of which gets what comes ([`steer`]). Port 0 picks a
-/// free port.
+/// free port. Their receive buffers are large, past `net.core.rmem_max` if we may.
 pub fn bind_steered(addr: SocketAddr, members: usize) -> io::Result<Vec<OwnedFd>> {
     let bind = |addr: SocketAddr, is_shared: bool| {
         let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, None)?;
@@ -51,6 +54,7 @@ pub fn bind_steered(addr: SocketAddr, members: usize) -> io::Result<Vec<OwnedFd>
             socket.set_reuse_port(true)?;
         }
         socket.bind(&addr.into())?;
+        set_receive_buffer(&socket, QUIC_BUFFER)?;
         Ok::<Socket, io::Error>(socket)
     };
     let first = bind(addr, false)?;

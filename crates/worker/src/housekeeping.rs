@@ -72,6 +72,7 @@ async fn tend(worker: Arc<Worker>) {
         if files_seen.replace(uptime) != Some(uptime) {
             engine.main.open_files.set(sys::limits::open_files().unwrap_or(0));
             engine.main.mem_used.set(worker.memory.meter.read(&engine.stores).bytes());
+            worker.quic.count_drops(engine.main);
         }
         let vcls = worker.vcls.count() as u64;
         engine.main.n_vcl.set(vcls);

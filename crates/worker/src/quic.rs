@@ -2,6 +2,7 @@
 //! A thread's endpoints for QUIC: connections come in, are counted and, where too many are half open, asked to show that their address
 //! is theirs.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use net::Address;
 use net::quic::{Endpoint, Incoming, Limits, ServerConfig, VarInt};
 use parking_lot::Mutex;
 use sys::sock::{Name, local_name};
-use sys::udp::{Steering, steer};
+use sys::udp::{self, Steering, steer};
+use tables::counters::Main;
 use tables::params::Params;
 use tls::early::{EarlyData, EarlySessions};
 use tls::quic::{QuicKeys, QuicServer};
@@ -50,6 +52,7 @@ pub fn listen(worker: &Arc<Worker>, socket: Socket) -> Result<(), String> {
     let is_superseded = Arc::<AtomicBool>::default();
     let is_alone = worker.quic.is_alone.clone();
     let ids = net::quic::Seat { member, members, life: start.life, is_superseded: is_superseded.clone(), is_alone };
+    worker.quic.watch(&fd, worker.engine.main).map_err(failed)?;
     let endpoint = net::quic::listen(fd, ids, &keys, ServerConfig::clone(&config.quic)).map_err(failed)?;
     let settings = Settings { server, keys, params, config, early, is_superseded };
     rt::spawn(accept(worker.clone(), info, endpoint, seat, settings));
@@ -67,6 +70,8 @@ pub struct Quic {
     groups: Mutex<Vec<(OwnedFd, usize)>>,
     /// Of all its threads, so that each is good once.
     early: Arc<EarlySessions>,
+    /// Its sockets, and how many datagrams each had dropped when that was looked at last.
+    watched: Mutex<Vec<(OwnedFd, u32)>>,
 }
 
 impl Quic {
@@ -77,6 +82,26 @@ impl Quic {
             is_alone: Arc::new(start.former_fd.is_none().into()),
             groups: Mutex::default(),
             early: Arc::default(),
+            watched: Mutex::default(),
+        }
+    }
+
+    /// From now on what is dropped at this socket is counted.
+    fn watch(&self, socket: &OwnedFd, main: &Main) -> io::Result<()> {
+        let buffer = udp::receive_buffer(socket)? as u64;
+        let mut watched = self.watched.lock();
+        let smallest = if watched.is_empty() { buffer } else { buffer.min(main.h3_udp_buffer.get()) };
+        main.h3_udp_buffer.set(smallest);
+        watched.push((sys::fd::duplicate(socket.as_fd())?, udp::drops(socket)?));
+        Ok(())
+    }
+
+    /// Counts what the kernel has dropped since the last time.
+    pub fn count_drops(&self, main: &Main) {
+        for (socket, before) in &mut *self.watched.lock() {
+            let now = udp::drops(&*socket).unwrap_or(*before);
+            main.h3_udp_drops.add(now.wrapping_sub(*before).into());
+            *before = now;
         }
     }
 

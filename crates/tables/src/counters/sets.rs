@@ -300,6 +300,8 @@ set! {
     early_data_wait: Counter Info Integer "" "... of which waited for the handshake" => "They came by early data, and were not safe or had a body.";
     early_data_retry: Counter Info Integer "" "Fetches asked again after a 425" => "An origin didn't want a request of early data; it was asked again after the client's handshake.";
     h3_retries: Counter Info Integer "" "Clients of QUIC asked to show that their address is theirs" => "Too many handshakes were in progress (see h3_retry_threshold).";
+    h3_udp_buffer: Gauge Info Bytes "" "Receive buffer of a socket for QUIC" => "The smallest, as the kernel counts: packets and their descriptors. It is granted up to net.core.rmem_max where the manager has no rights (0: there is none).";
+    h3_udp_drops: Counter Info Integer "" "Packets of QUIC that the kernel dropped" => "Nobody had read those before them in time, and the receive buffer was full.";
     h3_errors: Counter Info Integer "" "HTTP/3 connections ended since the client broke the protocol" => "The log says how in a record Error of the session.";
     h3_reset_flood: Counter Info Integer "" "... of which reset too many requests" => "More than h3_reset_limit.";
     h3_heads_refused: Counter Info Integer "" "HTTP/3 requests refused: heads that aren't whole hold too much" => "More than h3_limit_head_bytes.";

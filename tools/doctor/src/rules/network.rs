@@ -241,6 +241,29 @@ pub const RULES: &[Rule] = &[
         },
     },
     Rule {
+        id: "quic-buffer",
+        area: Area::Host,
+        severity: Severity::Warning,
+        what: "The kernel gives sockets for HTTP/3 less room than the server asks for",
+        why: "Packets that come while a thread is busy wait in the receive buffer of its socket. Those that find no room are lost, and their clients \
+              become slow. A server that isn't started by root is given no more than net.core.rmem_max.",
+        remedy: &["sysctl -w net.core.rmem_max=4194304", "(and start the server again: sockets are made at its start)"],
+        evidence: "MAIN.h3_udp_buffer below twice 4 MB, as the kernel counts; MAIN.h3_udp_drops; net.core.rmem_max",
+        look: |facts| {
+            // Varnish has no such sockets.
+            let Ok(room) = facts.server().and_then(|server| server.counter("MAIN.h3_udp_buffer")) else { return SOUND };
+            let lost = facts.server()?.counter("MAIN.h3_udp_drops")?;
+            let most = facts.host.sysctl("net.core.rmem_max").map_or_else(|_| "unknown".into(), binary_bytes);
+            when(room > 0 && room < 2 * sys::udp::QUIC_BUFFER as u64, || {
+                format!(
+                    "a socket has {}, {} packets were lost; net.core.rmem_max is {most}",
+                    binary_bytes(room),
+                    count(lost)
+                )
+            })
+        },
+    },
+    Rule {
         id: "socket-buffers",
         area: Area::Host,
         severity: Severity::Notice,

@@ -118,6 +118,8 @@ const COUNTERS: &[(&str, u64)] = &[
     ("MAIN.ws_backend_overflow", 0),
     ("MAIN.ws_session_overflow", 0),
     ("MAIN.ws_thread_overflow", 0),
+    ("MAIN.h3_udp_buffer", 8 << 20),
+    ("MAIN.h3_udp_drops", 0),
     ("MAIN.losthdr", 0),
     ("MAIN.fetch_failed", 1),
     ("MAIN.s_fetch", 10_000),
@@ -269,6 +271,7 @@ const PLANTS: &[(&str, Plant)] = &[
         b.write("proc/net/tcp", &format!("  sl  local_address rem_address   st\n{lines}"));
     }),
     ("udp-drops", |b| b.edit("proc/net/snmp", "1000 0", "1000 200")),
+    ("quic-buffer", |b| b.count("MAIN.h3_udp_buffer", 425_984)),
     ("socket-buffers", |b| b.edit("proc/sys/net/ipv4/tcp_wmem", "4194304", "131072")),
     ("retransmits", |b| b.edit("proc/net/snmp", "1000000 100", "1000000 50000")),
     ("nic-errors", |b| b.edit("proc/net/dev", "eth0: 9 9000000 0", "eth0: 9 9000000 4000")),
