@@ -445,7 +445,7 @@ impl Busy {
                     when = Mono(when.0.max(shared.overtaken_until().0));
                 }
             }
-            let by_key = shared.tags.attach(oc, &std::mem::take(&mut self.tags), self.tags_began.take());
+            let by_key = shared.tags.attach(oc, &std::mem::take(&mut self.tags), self.tags_began.take(), &shared.bans);
             by_key.apply(oc);
             if let Some((seq, _)) = by_key.soft {
                 when = oc.times().dead_at();

@@ -72,6 +72,8 @@ pub struct Params {
     pub nuke_limit: u32,
     /// Parked requests woken at a time when a fetch came to nothing.
     pub rush_exponent: usize,
+    /// Bytes that the index of tags may take (0: any number).
+    pub tag_space: u64,
     /// Variants an objhead has at most (0: any number).
     pub vary_limit: usize,
     /// From how many variants on an objhead has many.
@@ -93,6 +95,7 @@ impl Default for Params {
             ban_lurker_sleep: 0.010,
             nuke_limit: 50,
             rush_exponent: 3,
+            tag_space: 0,
             vary_limit: 0,
             vary_notice: 10,
             waitinglist_limit: 0,
@@ -244,7 +247,7 @@ impl Cache {
             shards: (0..SHARDS).map(shard).collect(),
             alarm: alarm.clone(),
             bans: Bans::new(main, &clock),
-            tags: Tags::default(),
+            tags: Tags::with_space(params.tag_space),
             main,
             clock,
             heads,
@@ -270,6 +273,7 @@ impl Cache {
     /// Puts new parameters into force.
     pub fn set_params(&self, params: Params) {
         self.0.hot_params.set(&params);
+        self.0.tags.set_space(params.tag_space);
         self.0.params.store(Arc::new(params));
     }
 

@@ -5,18 +5,21 @@
 //! began before it: the object that such a fetch brings answers the requests that waited for it and no later ones (or, after
 //! a soft purge, has no ttl). Off until [`Cache::enable_tags`]: objects stored before that aren't found by key.
 //!
-//! A member of a key knows where its object lists it, and the object where the key does, so that taking out an object costs
-//! the same however many others bear its keys. The lock is a leaf, under the shard's.
+//! What is purged is marked first, which is all that lookups need, and then taken out: so a purge of many objects holds at once,
+//! and the work that follows can wait for others. The lock is a leaf, under the shard's.
+
+mod index;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use base::Mono;
 use base::critical::Lock;
 use storage::journal::Ticket;
 use tables::counters::Xkey;
 
+use self::index::Index;
 use crate::attrs::Times;
 use crate::ban::Bans;
 use crate::busy::Busy;
@@ -29,7 +32,8 @@ use crate::objref::ObjRef;
 const JOURNAL: usize = 1024;
 /// Keys whose purges are held for survivors.
 const HELD: usize = 1 << 16;
-/// Members looked at under one hold of the lock.
+/// Objects marked under one hold of the lock, and those taken out between two looks at other tasks.
+const MARKS: usize = 4096;
 const STRIDE: usize = 128;
 /// An object without any ttl is never found; this much is none to everybody else.
 const NO_TTL: f64 = 1e-6;
@@ -38,20 +42,14 @@ const NO_TTL: f64 = 1e-6;
 pub(crate) struct Tags {
     is_on: AtomicBool,
     counters: OnceLock<&'static Xkey>,
+    /// What the index may take in bytes; 0: any number.
+    space: AtomicU64,
     inner: Lock<Inner>,
 }
 
 #[derive(Default)]
 struct Inner {
-    keys: HashMap<Arc<[u8]>, Key>,
-    /// By the objcore's address, which can't be another's while a member holds it weakly.
-    objects: HashMap<usize, Box<[Link]>>,
-    /// Links of all objects.
-    links: usize,
-    /// What the keys' texts take.
-    text_bytes: usize,
-    /// What the keys' lists of members take.
-    member_bytes: usize,
+    index: Index,
     /// Fetches in progress, by the number known when they began.
     running: BTreeMap<u64, usize>,
     journal: VecDeque<Entry>,
@@ -79,23 +77,6 @@ pub(crate) enum HeldPurge {
     /// It takes the ttl, from that moment on.
     Soft(Mono),
     Hard,
-}
-
-#[derive(Default)]
-struct Key {
-    members: Vec<Member>,
-}
-
-struct Member {
-    oc: Weak<Objcore>,
-    /// Which of the object's links this is.
-    back: u32,
-}
-
-struct Link {
-    key: Arc<[u8]>,
-    /// Where the key has it.
-    at: u32,
 }
 
 struct Entry {
@@ -137,6 +118,11 @@ impl Held {
 }
 
 impl Tags {
+    /// For an index of so many bytes; 0: any number.
+    pub fn with_space(bytes: u64) -> Tags {
+        Tags { space: AtomicU64::new(bytes), ..Tags::default() }
+    }
+
     /// Whether keys are kept at all.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Relaxed)
@@ -145,6 +131,8 @@ impl Tags {
     fn turn_on(&self, counters: &'static Xkey) {
         self.counters.get_or_init(|| counters);
         self.is_on.store(true, Relaxed);
+        // Survivors may have come before.
+        self.count(&self.inner.lock());
     }
 
     /// A fetch begins: the number it must give back with [`Tags::end`] or [`Tags::attach`].
@@ -165,16 +153,16 @@ impl Tags {
     }
 
     /// A fetch has become an object with these keys.
-    pub fn attach(&self, oc: &Arc<Objcore>, keys: &[Box<[u8]>], began: Option<u64>) -> KeyInvalidation {
+    pub fn attach(&self, oc: &Arc<Objcore>, keys: &[Box<[u8]>], began: Option<u64>, bans: &Bans) -> KeyInvalidation {
         if began.is_none() && keys.is_empty() {
             return KeyInvalidation::default();
         }
         let mut inner = self.inner.lock();
         let own = Arc::as_ptr(oc) as usize;
-        let found = began.map_or_else(KeyInvalidation::default, |began| inner.overtaken(keys, began, own));
-        if !keys.is_empty() {
-            inner.insert(oc, keys);
-            self.count(&inner);
+        let mut found = began.map_or_else(KeyInvalidation::default, |began| inner.overtaken(keys, began, own));
+        if !self.list(&mut inner, oc, keys) {
+            // No purge would find it: it answers those that wait for it, as if it were purged now.
+            found.hard = found.hard.or_else(|| Some(bans.next_seq()));
         }
         if let Some(began) = began {
             inner.end(began);
@@ -190,13 +178,33 @@ impl Tags {
         }
         let mut inner = self.inner.lock();
         let held = inner.held_for(keys, began);
-        if held != HeldPurge::Hard {
-            // The VCL that imports the module may come later.
-            self.is_on.store(true, Relaxed);
-            inner.insert(oc, keys);
-            self.count(&inner);
+        // What keeps tags (a parameter, a VCL) may come later.
+        self.is_on.store(true, Relaxed);
+        if held != HeldPurge::Hard && !self.list(&mut inner, oc, keys) {
+            return HeldPurge::Hard;
         }
         held
+    }
+
+    /// Puts an object into the index, if there is room: else it has to go.
+    fn list(&self, inner: &mut Inner, oc: &Arc<Objcore>, keys: &[Box<[u8]>]) -> bool {
+        if keys.is_empty() {
+            return true;
+        }
+        let space = self.space.load(Relaxed);
+        let has_room = space == 0 || (inner.index.footprint().all() as u64) < space;
+        if has_room {
+            inner.index.insert(oc, keys);
+            self.count(inner);
+        } else if let Some(counters) = self.counters.get() {
+            counters.refused.inc();
+        }
+        has_room
+    }
+
+    /// What the index may take in bytes; 0: any number.
+    pub fn set_space(&self, bytes: u64) {
+        self.space.store(bytes, Relaxed);
     }
 
     /// A purge counts for the survivors that are still to come, too.
@@ -245,7 +253,7 @@ impl Tags {
     pub fn detach(&self, oc: &Objcore) {
         if self.is_on() {
             let mut inner = self.inner.lock();
-            if inner.remove(std::ptr::from_ref(oc) as usize) {
+            if inner.index.remove(std::ptr::from_ref(oc) as usize) {
                 self.count(&inner);
             }
         }
@@ -256,22 +264,18 @@ impl Tags {
         if !self.is_on() {
             return Vec::new();
         }
-        let inner = self.inner.lock();
-        let links = inner.objects.get(&(std::ptr::from_ref(oc) as usize));
-        links.map_or_else(Vec::new, |links| links.iter().map(|link| Box::from(&*link.key)).collect())
+        self.inner.lock().index.names_of(std::ptr::from_ref(oc) as usize)
     }
 
     fn count(&self, inner: &Inner) {
         let Some(counters) = self.counters.get() else { return };
-        let of = |count: usize, each: usize| (count * each) as u64;
-        let keys = of(inner.keys.len(), size_of::<Key>() + size_of::<Arc<[u8]>>()) + inner.text_bytes as u64;
-        let objects = of(inner.objects.len(), size_of::<usize>() + size_of::<Box<[Link]>>());
-        counters.g_keys.set(inner.keys.len() as u64);
-        counters.g_hashhead_bytes.set(keys);
-        counters.g_oc_bytes.set(objects);
-        let links = of(inner.links, size_of::<Link>()) + inner.member_bytes as u64;
-        counters.g_ochead_bytes.set(links);
-        counters.g_bytes.set(keys + objects + links);
+        let bytes = inner.index.footprint();
+        counters.g_keys.set(inner.index.tags() as u64);
+        counters.g_references.set(inner.index.references() as u64);
+        counters.g_hashhead_bytes.set(bytes.tags as u64);
+        counters.g_oc_bytes.set(bytes.objects as u64);
+        counters.g_ochead_bytes.set(bytes.references as u64);
+        counters.g_bytes.set(bytes.all() as u64);
     }
 
     /// Puts a purge into the journal: its number.
@@ -295,11 +299,18 @@ impl Tags {
 
     /// Up to [`STRIDE`] objects with that key below place `end`, and where to go on.
     fn some(&self, key: &[u8], end: usize) -> (Vec<Arc<Objcore>>, usize) {
-        let inner = self.inner.lock();
-        let Some(members) = inner.keys.get(key).map(|key| &key.members) else { return (Vec::new(), 0) };
-        let end = end.min(members.len());
-        let begin = end.saturating_sub(STRIDE);
-        (members[begin..end].iter().filter_map(|member| member.oc.upgrade()).collect(), begin)
+        let mut objects = Vec::with_capacity(STRIDE);
+        let begin = self.inner.lock().index.visit(key, end, STRIDE, |oc| objects.push(oc));
+        (objects, begin)
+    }
+
+    /// Marks up to [`MARKS`] objects with that key below place `end` as hit by an invalidation of that number: no later request
+    /// finds them. How many weren't before, and where to go on.
+    fn mark(&self, key: &[u8], end: usize, seq: u64) -> (usize, usize) {
+        let mut count = 0;
+        let mark = |oc: Arc<Objcore>| count += usize::from(oc.state() != State::Dying && oc.overtake(seq));
+        let begin = self.inner.lock().index.visit(key, end, MARKS, mark);
+        (count, begin)
     }
 }
 
@@ -365,57 +376,6 @@ impl Inner {
         }
         found
     }
-
-    fn insert(&mut self, oc: &Arc<Objcore>, keys: &[Box<[u8]>]) {
-        let mut links: Vec<Link> = Vec::with_capacity(keys.len());
-        for name in keys {
-            if links.iter().any(|link| *link.key == **name) {
-                continue;
-            }
-            let name = match self.keys.get_key_value(&**name) {
-                Some((name, _)) => name.clone(),
-                None => {
-                    self.text_bytes += text_bytes(name);
-                    Arc::from(&**name)
-                }
-            };
-            let members = &mut self.keys.entry(name.clone()).or_default().members;
-            self.member_bytes -= list_bytes(members);
-            links.push(Link { key: name, at: members.len() as u32 });
-            members.push(Member { oc: Arc::downgrade(oc), back: links.len() as u32 - 1 });
-            self.member_bytes += list_bytes(members);
-        }
-        self.links += links.len();
-        self.objects.insert(Arc::as_ptr(oc) as usize, links.into());
-    }
-
-    fn remove(&mut self, address: usize) -> bool {
-        let Some(links) = self.objects.remove(&address) else { return false };
-        self.links -= links.len();
-        for link in &links {
-            let members = &mut self.keys.get_mut(&link.key).expect("a link's key exists").members;
-            members.swap_remove(link.at as usize);
-            let moved = members.get(link.at as usize).map(|member| (member.oc.as_ptr() as usize, member.back));
-            if members.is_empty() {
-                self.member_bytes -= list_bytes(members);
-                self.text_bytes -= text_bytes(&link.key);
-                self.keys.remove(&link.key);
-            }
-            if let Some((address, back)) = moved {
-                self.objects.get_mut(&address).expect("a member's object is listed")[back as usize].at = link.at;
-            }
-        }
-        true
-    }
-}
-
-/// A key's text with its two counts of references.
-fn text_bytes(key: &[u8]) -> usize {
-    key.len() + 2 * size_of::<usize>()
-}
-
-fn list_bytes(members: &Vec<Member>) -> usize {
-    members.capacity() * size_of::<Member>()
 }
 
 /// A purge by keys under way: it goes in steps, so that no thread is held by a key with a million objects.
@@ -425,11 +385,30 @@ pub struct TagPurge {
     is_soft: bool,
     now: Mono,
     own: Option<usize>,
-    /// The key that is being worked on, the purge's number, and the place it has come to.
-    at: Option<(Box<[u8]>, u64, usize)>,
+    at: Option<Progress>,
     /// The last entry in the journal.
     last: Option<Ticket>,
     count: usize,
+}
+
+/// The key that is being worked on.
+struct Progress {
+    key: Box<[u8]>,
+    /// The purge's number.
+    seq: u64,
+    stage: Stage,
+    /// The place that was come to.
+    end: usize,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    /// All objects are marked, by a hard purge.
+    Mark,
+    /// What is marked is taken out.
+    TakeOut,
+    /// All objects lose their ttl, by a soft purge.
+    Soften,
 }
 
 impl TagPurge {
@@ -442,29 +421,24 @@ impl TagPurge {
     /// Purges some more; how many objects it reached in all, once it is done.
     pub fn step(&mut self) -> Option<usize> {
         let shared = self.cache.shared().clone();
-        let (key, seq, end) = match self.at.take() {
-            Some(at) => at,
-            None => {
-                let Some(key) = self.keys.pop_front() else { return Some(self.count) };
-                let soft = self.is_soft.then_some(self.now.0);
-                shared.former.tell(|| journal::tag_purge(0, &key, soft));
-                let (seq, ticket) = shared.tags.enter(&shared, &key, self.is_soft.then_some(self.now), self.own);
-                self.last = ticket;
-                (key, seq, usize::MAX)
+        let Some(mut at) = self.at.take().or_else(|| self.begin(&shared)) else { return Some(self.count) };
+        self.work_on(&shared, &mut at);
+        let is_over = match at.stage {
+            Stage::Mark if at.end == 0 => {
+                (at.stage, at.end) = (Stage::TakeOut, usize::MAX);
+                false
             }
+            Stage::Mark => false,
+            Stage::TakeOut | Stage::Soften => at.end == 0,
         };
-        let (objects, begin) = shared.tags.some(&key, end);
-        let purge =
-            |oc: &&Arc<Objcore>| if self.is_soft { shared.soften(oc, self.now) } else { shared.invalidate(oc, seq) };
-        self.count += objects.iter().filter(purge).count();
-        self.at = (begin > 0).then_some((key, seq, begin));
-        if self.at.is_some() {
+        if !is_over {
+            self.at = Some(at);
             return None;
         }
         let log = &shared.bans.log;
         // Survivors that are still to come bear keys, too.
         if !shared.adoption.is_on() {
-            self.last = log.done(seq);
+            self.last = log.done(at.seq);
         }
         if !self.keys.is_empty() {
             return None;
@@ -472,12 +446,45 @@ impl TagPurge {
         log.commit(self.last);
         Some(self.count)
     }
+
+    /// Begins with the next key: from then on the purge counts for fetches in progress.
+    fn begin(&mut self, shared: &Shared) -> Option<Progress> {
+        let key = self.keys.pop_front()?;
+        let soft = self.is_soft.then_some(self.now.0);
+        shared.former.tell(|| journal::tag_purge(0, &key, soft));
+        let (seq, ticket) = shared.tags.enter(shared, &key, self.is_soft.then_some(self.now), self.own);
+        self.last = ticket;
+        let stage = if self.is_soft { Stage::Soften } else { Stage::Mark };
+        Some(Progress { key, seq, stage, end: usize::MAX })
+    }
+
+    fn work_on(&mut self, shared: &Shared, at: &mut Progress) {
+        if at.stage == Stage::Mark {
+            let (marked, end) = shared.tags.mark(&at.key, at.end, at.seq);
+            (self.count, at.end) = (self.count + marked, end);
+            return;
+        }
+        let (objects, end) = shared.tags.some(&at.key, at.end);
+        at.end = end;
+        if at.stage == Stage::Soften {
+            self.count += objects.iter().filter(|oc| shared.soften(oc, self.now)).count();
+            return;
+        }
+        for oc in objects.iter().filter(|oc| oc.is_overtaken()) {
+            shared.invalidate(oc, at.seq);
+        }
+    }
 }
 
 impl Cache {
     /// Keeps keys from now on ([`crate::Busy::set_tags`]) and shows how many there are in `counters`.
     pub fn enable_tags(&self, counters: &'static Xkey) {
         self.shared().tags.turn_on(counters);
+    }
+
+    /// Whether [`Cache::enable_tags`] was called.
+    pub fn counts_tags(&self) -> bool {
+        self.shared().tags.counters.get().is_some()
     }
 
     /// Whether keys are kept: else a fetch needn't look for them.

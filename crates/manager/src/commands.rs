@@ -108,6 +108,7 @@ impl Manager {
             | Id::DebugXid
             | Id::Explain
             | Id::MemoryList
+            | Id::PurgeTag
             | Id::VclProfile
             | Id::VclShow => not_built(&format!("The command {} isn't built yet.", command.name)),
         }

@@ -104,6 +104,7 @@ commands! {
     ParamShow "param.show" "param.show [-l|-j] [<param>|changed]" "Show parameters and their values." "" 0 Some(2), Manager [json];
     Pid "pid" "pid [-j]" "Show the process ids of manager and worker." "" 0 Some(0), Manager [json];
     Ping "ping" "ping [-j] [<timestamp>]" "Keep the connection alive." "" 0 Some(1), Manager [open json];
+    PurgeTag "purge.tag" "purge.tag [-s] <tag> ..." "Purge the objects that bear any of these tags." "Says how many there were. -s: softly, they lose their TTL and keep grace and keep; those that had some are counted." 1 None, Worker [];
     Quit "quit" "quit" "Close the connection." "" 0 Some(0), Manager [open];
     Restarts "restarts" "restarts [-j]" "Show how often the worker ended, when and why." "The last twenty ends, newest first: when, after how many seconds, which process, how; and how many were in the last hour." 0 Some(0), Manager [json];
     Start "start" "start" "Start the worker." "" 0 Some(0), Manager [];

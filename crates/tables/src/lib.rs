@@ -10,6 +10,7 @@ pub mod no_hit;
 pub mod origin_proto;
 pub mod params;
 pub mod stores;
+pub mod tag_fields;
 pub mod tags;
 pub mod ttl_rules;
 pub mod vcltext;

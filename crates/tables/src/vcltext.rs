@@ -216,6 +216,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("beresp.status", "The status of the backend's response."),
     ("beresp.storage", "The store that takes the object."),
     ("beresp.storage_hint", "The name of the store that takes the object; beresp.storage in newer files."),
+    ("beresp.tags", "The tags by which the object can be purged, between blanks: those in the fields that tag_fields names, until they are set."),
     ("beresp.time", "When the backend's response head was complete."),
     ("beresp.transit_buffer", "How many bytes a passed body may be ahead of its client; 0: any number."),
     ("beresp.ttl", "How long the object is fresh. 0 or less: it isn't stored for others."),

@@ -460,6 +460,7 @@ pub enum Var {
     SessTimeoutLinger,
     SessXid,
     BerespTransitBuffer,
+    BerespTags,
     ParamBackendIdleTimeout,
     ParamBackendWaitLimit,
     ParamBackendWaitTimeout,
@@ -672,6 +673,7 @@ pub static VARS: &[VarDef] = &[
     def("sess.xid", Type::String, NameTarget::Scalar(Var::SessXid), BOTH, NONE, NONE, (41, 99)),
     // Of 7.7 and later.
     def("bereq.task_deadline", Type::Duration, NameTarget::Scalar(Var::BereqTaskDeadline), PIPE, PIPE, PIPE, (0, 99)),
+    def("beresp.tags", Type::String, NameTarget::Scalar(Var::BerespTags), BERESP, BERESP, BERESP, (0, 99)),
     def("beresp.transit_buffer", Type::Bytes, NameTarget::Scalar(Var::BerespTransitBuffer), BACKEND_RESPONSE, BACKEND_RESPONSE, NONE, (0, 99)),
     def("param.backend_idle_timeout", Type::Duration, NameTarget::Scalar(Var::ParamBackendIdleTimeout), ALL, NONE, NONE, (0, 99)),
     def("param.backend_wait_limit", Type::Int, NameTarget::Scalar(Var::ParamBackendWaitLimit), ALL, NONE, NONE, (0, 99)),

@@ -51,9 +51,9 @@ impl Services {
         })
     }
 
-    /// A VCL imports xkey or ykey: from now on objects are kept by their keys, and counted.
+    /// The parameter `tag_fields` or a VCL gives tags: from now on objects are kept by them, and counted.
     pub fn enable_tags(&self) {
-        if self.engine.cache.keeps_tags() {
+        if self.engine.cache.counts_tags() {
             return;
         }
         let set = self.stats.add::<Xkey>("XKEY").unwrap_or_else(|error| {

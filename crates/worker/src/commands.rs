@@ -11,7 +11,9 @@ use base::Real;
 use cli::{Reply, Request, Status, reply};
 use tables::cli_cmds::{self, CommandId as Id};
 use tables::params::DebugBit;
+use tables::vclvars::Var;
 use tls::roots::Roots;
+use vcl::program::Op;
 use vcl::{MAIN, Options, SourceBundle, Sources};
 use vrt::LoadedVcl;
 use vrt::vmod::{Need, Vmod};
@@ -81,6 +83,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         Id::VclProfile => vcl_profile(worker, request),
         Id::VclShow => vcl_show(worker, request),
         Id::Explain => explain(worker, request),
+        Id::PurgeTag => purge_tags(worker, request),
         Id::MemoryList => memory_list(worker, request),
         Id::Auth
         | Id::Banner
@@ -329,6 +332,9 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
             Need::KeyFields => worker.engine.keeps_key_fields.store(true, Ordering::Relaxed),
         }
     }
+    if compiled.program.code.iter().any(gives_tags) {
+        worker.services.enable_tags();
+    }
     if has_tls {
         // Files are read here, and on no thread that serves.
         Roots::renew_system();
@@ -336,6 +342,10 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
     let env = LoadEnv { engine: &worker.engine, backends: &worker.backends, vmods: worker.vmods };
     let loaded = rt::run(vrt::loaded::load_waiting(name, compiled.program, &env));
     loaded.map_err(|error| error.to_string())?.map_err(|error| error.0)
+}
+
+fn gives_tags(op: &Op) -> bool {
+    matches!(op, Op::SetVar { var: Var::BerespTags } | Op::SetVarText { var: Var::BerespTags })
 }
 
 /// `1auto` is warm and `auto`.
@@ -469,6 +479,9 @@ fn change_params(
     engine.cache.set_params(conf::cache_params(&params));
     conf::apply_to_process(&params);
     worker.memory.apply(&params);
+    if !params.tag_fields.is_empty() {
+        worker.services.enable_tags();
+    }
     engine.params.store(Arc::new(params));
     Reply::ok("")
 }
@@ -482,6 +495,30 @@ fn ban(worker: &Worker, request: &Request) -> Reply {
             Err(reason) => Reply::new(Status::Cant, format!("The ban holds, but may not outlive a restart: {reason}")),
         },
         Err(error) => Reply::new(Status::Param, error.to_string()),
+    }
+}
+
+/// `purge.tag [-s] TAG...`
+fn purge_tags(worker: &Worker, request: &Request) -> Reply {
+    let is_soft = request.arg(0) == Some("-s");
+    let tags = &request.args()[usize::from(is_soft)..];
+    if tags.is_empty() {
+        return Reply::new(Status::Param, "Which tag?");
+    }
+    let cache = &worker.engine.cache;
+    if !cache.keeps_tags() {
+        return Reply::new(Status::Cant, "No tags are kept: name fields in tag_fields, or give tags by VCL");
+    }
+    let mut purge = cache.purge_tags(tags.iter().map(Vec::as_slice), worker.engine.clock.mono(), is_soft);
+    let count = loop {
+        if let Some(count) = purge.step() {
+            break count;
+        }
+    };
+    let told = format!("{count} object{} purged", if count == 1 { "" } else { "s" });
+    match crate::journal::wait(worker) {
+        Ok(()) => Reply::ok(format!("{told}\n")),
+        Err(reason) => Reply::new(Status::Cant, format!("{told}, which may not outlive a restart: {reason}")),
     }
 }
 

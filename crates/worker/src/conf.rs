@@ -55,6 +55,7 @@ pub fn cache_params(params: &Params) -> cache::Params {
         ban_lurker_sleep: params.ban_lurker_sleep.as_secs_f64(),
         nuke_limit: params.nuke_limit,
         rush_exponent: params.rush_exponent as usize,
+        tag_space: params.tag_space,
         vary_limit: params.vary_limit as usize,
         vary_notice: params.vary_notice as usize,
         waitinglist_limit: params.waitinglist_limit as usize,

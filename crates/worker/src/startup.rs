@@ -162,6 +162,9 @@ impl Worker {
             find_survivors(former, &engine);
         }
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
+        if !start.params.tag_fields.is_empty() {
+            services.enable_tags();
+        }
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });
         if start.listeners.iter().any(|listener| listener.transport.is_tls) {
             // Tried out before there is a client who waits for it.

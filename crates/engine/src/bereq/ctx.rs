@@ -93,6 +93,7 @@ impl Ctx for Bereq {
             Var::BerespGrace => Value::Duration(self.object.times.grace),
             Var::BerespKeep => Value::Duration(self.object.times.keep),
             Var::BerespTtl => Value::Duration(self.object.times.ttl.max(0.0) - self.age()),
+            Var::BerespTags => self.shown_tags().map_or(Value::NULL, Value::text),
             Var::BerespTransitBuffer => {
                 let bytes = self.busy().transit_buffer().unwrap_or(0);
                 Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX))
@@ -143,6 +144,7 @@ impl Ctx for Bereq {
                 let age = self.age();
                 self.set_life(&value, |times, ttl| times.ttl = (ttl + age).max(0.0))?;
             }
+            Var::BerespTags => self.set_tags(vars::text(value)?.as_ref().map_or(b"", |text| text.as_bytes()))?,
             Var::BerespTransitBuffer => {
                 let Value::Bytes(bytes) = value else { return Err(vars::wrong(&value)) };
                 let bytes = u64::try_from(bytes).ok().filter(|bytes| *bytes > 0);
@@ -170,6 +172,7 @@ impl Ctx for Bereq {
 
     fn unset(&mut self, var: Var) -> Result<(), Failure> {
         match var {
+            Var::BerespTags => self.set_tags(b""),
             Var::BereqBody => {
                 if let BereqBody::Lent(lent) = std::mem::replace(&mut self.body, BereqBody::None) {
                     lent.give_back();

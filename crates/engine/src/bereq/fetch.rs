@@ -366,7 +366,7 @@ impl Bereq {
     fn keep_stale_head(&mut self) -> Result<(), ()> {
         let stale = self.stale.clone().expect("a 304 was accepted for an object at hand");
         self.beresp.load_from(stale.head()).map_err(drop)?;
-        let mut keys = self.engine.cache.tags_of(&stale);
+        let mut keys = if self.object.has_own_tags { Vec::new() } else { self.engine.cache.tags_of(&stale) };
         keys.append(&mut self.object.keys);
         // Keys that are others each time would pile up.
         keys.truncate(MAX_TAGS);

@@ -10,8 +10,9 @@ use message::hop::Filter;
 use message::{Codings, names, vary};
 use storage::Store;
 use tables::no_hit::Uncacheable;
+use tables::tag_fields::XKEY;
 use tables::tags::Tag;
-use vrt::Action;
+use vrt::{Action, Ctx, Failure};
 
 use super::Bereq;
 use crate::aux_attrs::AuxAttrs;
@@ -128,15 +129,39 @@ impl Bereq {
         self.log_events();
         done.map_err(drop)?;
         if self.engine.cache.keeps_tags() {
-            let mut keys = std::mem::take(&mut self.object.keys);
-            if self.engine.keeps_key_fields.load(Relaxed) {
-                keys.extend(message::tags::keys(&self.beresp));
-            }
-            self.busy().set_tags(keys);
+            let mut tags = std::mem::take(&mut self.object.keys);
+            self.gather_tags(&mut tags);
+            self.busy().set_tags(tags);
         }
         let (kind, name) = (store.kind().as_str(), store.name());
         self.log.put_parts(Tag::Storage, &[kind.as_bytes(), b" ", name.as_bytes()]);
         Ok(())
+    }
+
+    /// The tags that fields give the object, unless VCL has said which it has.
+    fn gather_tags(&self, tags: &mut Vec<Box<[u8]>>) {
+        if self.object.has_own_tags {
+            return;
+        }
+        message::tags::gather(&self.beresp, &self.params.tag_fields, tags);
+        if self.engine.keeps_key_fields.load(Relaxed) {
+            message::tags::gather(&self.beresp, XKEY, tags);
+        }
+    }
+
+    /// `beresp.tags`: tags between blanks. What ykey gives has names that no field has, and isn't shown.
+    pub(super) fn shown_tags(&self) -> Option<Vec<u8>> {
+        let mut tags: Vec<Box<[u8]>> = self.object.keys.iter().filter(|tag| is_plain(tag)).cloned().collect();
+        self.gather_tags(&mut tags);
+        (!tags.is_empty()).then(|| tags.join(&b' '))
+    }
+
+    /// Sets `beresp.tags`; nothing: the object has none.
+    pub(super) fn set_tags(&mut self, text: &[u8]) -> Result<(), Failure> {
+        self.object.has_own_tags = true;
+        self.object.keys.retain(|tag| !is_plain(tag));
+        let tags: Vec<&[u8]> = message::tags::words(text).filter(|tag| is_plain(tag)).collect();
+        self.add_tags(&tags)
     }
 
     /// What was evicted to make room.
@@ -260,4 +285,9 @@ impl Bereq {
             self.log.put(Tag::ObjHeader, field.line());
         }
     }
+}
+
+/// Whether a field can name that tag: those of modules and of URLs begin with a control character.
+fn is_plain(tag: &[u8]) -> bool {
+    tag.first().is_some_and(|b| *b > b' ')
 }

@@ -133,20 +133,23 @@ pub(crate) struct NewObject {
     pub times: Times,
     /// `times.t_origin` by the wall clock: in VCL age and ttl count from it to the last timestamp, exactly.
     pub t_origin: Real,
-    /// Keys that VCL gave it.
+    /// Tags that VCL gave it.
     pub keys: Vec<Box<[u8]>>,
+    /// They are all that it has: fields give it none.
+    pub has_own_tags: bool,
     /// How much more of the body its store takes in the place of another one.
     pub body_limit: Option<u64>,
 }
 
 impl NewObject {
     pub fn new(now: Real) -> Self {
-        NewObject { times: Times::default(), t_origin: now, keys: Vec::new(), body_limit: None }
+        NewObject { times: Times::default(), t_origin: now, keys: Vec::new(), has_own_tags: false, body_limit: None }
     }
 
     /// For another try; how long it lives will be told by that.
     pub fn reset(&mut self) {
         self.keys.clear();
+        self.has_own_tags = false;
     }
 
     /// Seconds that it lives in all, from its origin.

@@ -458,13 +458,15 @@ set! {
 }
 
 set! {
-    /// Objects by key, there once a VCL imports xkey.
-    Xkey "XKEY" 110 "Keys of objects";
-    g_keys: Gauge Info Integer "" "Number of surrogate keys" => "Keys that objects bear now.";
+    /// Objects by tag, there once tags are kept: `tag_fields`, a VCL that imports xkey or ykey or names beresp.tags.
+    Xkey "XKEY" 110 "Tags (keys) of objects";
+    g_keys: Gauge Info Integer "" "Number of surrogate keys" => "Tags that objects bear now.";
+    g_references: Gauge Info Integer "" "Pairs of a tag and an object";
     g_hashhead_bytes: Gauge Debug Bytes "" "Bytes used by keys";
     g_ochead_bytes: Gauge Debug Bytes "" "Bytes used by links between keys and objects";
     g_oc_bytes: Gauge Debug Bytes "" "Bytes used by objects with keys";
-    g_bytes: Gauge Info Bytes "" "Bytes used for all of it" => "Not part of any store's size. Each key of an object takes about 50 bytes, each different key another 60 and its text.";
+    g_bytes: Gauge Info Bytes "" "Bytes used for all of it" => "Not part of any store's size; tag_space bounds it. A tag of an object takes about 13 bytes, an object with tags 40, each different tag 60 and its text.";
+    refused: Counter Info Integer "" "Objects not kept for want of tag_space" => "Objects whose tags found no room under tag_space: they answered the requests that waited for them, and weren't kept.";
 }
 
 set! {

@@ -54,6 +54,9 @@ pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
         ("tls_kernel", Value::Text(word)) if !matches!(word.as_str(), "auto" | "on" | "off") => {
             Err("it is auto, on or off\n".to_owned())
         }
+        ("tag_fields", Value::Text(list)) if crate::tag_fields::listed(list).any(|field| field.is_none()) => {
+            Err("it lists names of fields, each maybe with =blank, =comma or =both\n".to_owned())
+        }
         _ => Ok(()),
     }
 }
