@@ -20,6 +20,7 @@ from disk.run import LIMIT, Bed
 
 VCL = """vcl 4.1; import purge; import xkey; backend b { .host = "%s"; .port = "%d"; }
 sub vcl_recv {
+    set req.http.host = "site";
     if (req.method == "PURGE") { return (purge); }
     if (req.method == "BAN") { ban("obj.http.x-url == " + req.url); return (synth(200)); }
     if (req.method == "KEY") { set req.http.n = xkey.purge(req.http.x-key); return (synth(200)); }
@@ -39,7 +40,7 @@ class Journaled(Bed):
     """A store that is kept, and all ways to invalidate."""
 
     def start(self, storage="file,@,64m,keep", args=()):
-        self.v = Varnishd(self.program, ["-p", "feature=+no_coredump", *args], vcl=VCL % self.origin.address[:2],
+        self.v = Varnishd(self.program, ["-p", "feature=+no_coredump", "-p", "tag_urls=on", *args], vcl=VCL % self.origin.address[:2],
                           storage=storage.replace("@", str(self.file)))
         self.born = time.monotonic()
         return self.v
@@ -66,6 +67,9 @@ KINDS = {
     "a soft purge": (lambda bed: bed.asked_for("/22", "GET", X_Soft="1").status == 200, ["/22"]),
     "a purge by key": (lambda bed: bed.asked_for("/", "KEY", X_Key="k5").status == 200, [p for p in PATHS if p.endswith("5")]),
     "a soft purge by key": (lambda bed: bed.asked_for("/", "SOFTKEY", X_Key="k6").status == 200, [p for p in PATHS if p.endswith("6")]),
+    "a purge by tag": (lambda bed: bed.v.cli.ask_raw("purge.tag k7")[0] == 200, [p for p in PATHS if p.endswith("7")]),
+    "a purge by URL": (lambda bed: bed.v.cli.ask_raw("purge.url site/38")[0] == 200, ["/38"]),
+    "a purge by prefix": (lambda bed: bed.v.cli.ask_raw("purge.prefix site/4")[0] == 200, [p for p in PATHS if p.startswith("/4")]),
 }
 
 

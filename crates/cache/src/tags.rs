@@ -30,8 +30,9 @@ use crate::objref::ObjRef;
 
 /// Purges that the journal holds; a fetch that began before one which fell out counts as overtaken.
 const JOURNAL: usize = 1024;
-/// Keys whose purges are held for survivors.
+/// Keys whose purges are held for survivors, and prefixes of URLs, each of which every survivor is compared with.
 const HELD: usize = 1 << 16;
+const HELD_PREFIXES: usize = 256;
 /// Objects marked under one hold of the lock, and those taken out between two looks at other tasks.
 const MARKS: usize = 4096;
 const STRIDE: usize = 128;
@@ -57,7 +58,9 @@ struct Inner {
     lost: u64,
     /// Purges that count for what comes into the index later: survivors of a former worker, stored copies.
     held: HashMap<Box<[u8]>, Held>,
-    /// There were more than [`HELD`]: whatever comes, has a key and was fetched before that number counts as purged.
+    /// Those of URLs by prefix.
+    held_prefixes: HashMap<Box<[u8]>, Held>,
+    /// There were more than [`HELD`] or [`HELD_PREFIXES`]: whatever comes, has a key and was fetched before that number counts as purged.
     lost_held: u64,
 }
 
@@ -222,7 +225,7 @@ impl Tags {
     pub fn held_entries(&self) -> Vec<storage::journal::Entry> {
         let inner = self.inner.lock();
         let mut entries = Vec::new();
-        for (key, held) in &inner.held {
+        for (key, held) in inner.held.iter().chain(&inner.held_prefixes) {
             let hard = (held.hard > 0).then_some((held.hard, None));
             let soft = held.soft.map(|(seq, at)| (seq, Some(at.0)));
             for (seq, soft) in hard.into_iter().chain(soft) {
@@ -242,6 +245,7 @@ impl Tags {
             inner.lost_held = 0;
         }
         inner.held.retain(|_, held| held.newest() > least_stored);
+        inner.held_prefixes.retain(|_, held| held.newest() > least_stored);
     }
 
     /// Whether a purge was held for an object with these keys, whose fetch began at that number.
@@ -334,15 +338,19 @@ impl Inner {
     }
 
     fn hold(&mut self, key: &[u8], soft: Option<Mono>, seq: u64, least_stored: impl Fn() -> u64) {
-        if self.held.len() >= HELD && !self.held.contains_key(key) {
+        let (all, most) = match message::tags::prefix(key) {
+            None => (&mut self.held, HELD),
+            Some(_) => (&mut self.held_prefixes, HELD_PREFIXES),
+        };
+        if all.len() >= most && !all.contains_key(key) {
             let least_stored = least_stored();
-            self.held.retain(|_, held| held.newest() > least_stored);
-            if self.held.len() >= HELD {
+            all.retain(|_, held| held.newest() > least_stored);
+            if all.len() >= most {
                 self.lost_held = seq;
                 return;
             }
         }
-        let held = self.held.entry(key.into()).or_default();
+        let held = all.entry(key.into()).or_default();
         match soft {
             None => held.hard = held.hard.max(seq),
             Some(at) => {
@@ -353,7 +361,9 @@ impl Inner {
     }
 
     fn held_for(&self, keys: &[Box<[u8]>], began: u64) -> HeldPurge {
-        let held = || keys.iter().filter_map(|key| self.held.get(key));
+        let is_meant = |purge: &[u8]| keys.iter().any(|key| message::tags::covers(purge, key));
+        let by_prefix = || self.held_prefixes.iter().filter(|(purge, _)| is_meant(purge)).map(|(_, held)| held);
+        let held = || keys.iter().filter_map(|key| self.held.get(key)).chain(by_prefix());
         if began < self.lost_held || held().any(|held| held.hard > began) {
             return HeldPurge::Hard;
         }
@@ -367,7 +377,8 @@ impl Inner {
             found.hard = Some(self.lost);
         }
         let from = self.journal.partition_point(|entry| entry.seq <= began);
-        let counts = |entry: &&Entry| entry.own != Some(own) && keys.iter().any(|key| **key == *entry.key);
+        let is_meant = |entry: &Entry| keys.iter().any(|key| message::tags::covers(&entry.key, key));
+        let counts = |entry: &&Entry| entry.own != Some(own) && is_meant(entry);
         for entry in self.journal.range(from..).filter(counts) {
             match entry.soft {
                 Some(at) => found.soft = Some((entry.seq, at)),

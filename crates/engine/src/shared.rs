@@ -152,16 +152,28 @@ impl Engine {
 
     /// Purges what bears one of these keys, but for what the purging transaction itself fetches. The work is done in steps that let
     /// other tasks of the thread run.
-    pub fn purge_tags(&self, own: Option<&cache::Busy>, keys: &[&[u8]], soft: bool) -> vrt::ctx::Wait<i64> {
+    ///
+    /// # Errors
+    /// As [`Engine::may_invalidate`], or no object has a tag of that kind.
+    pub fn purge_tags(
+        &self,
+        own: Option<&cache::Busy>,
+        keys: &[&[u8]],
+        soft: bool,
+    ) -> Result<vrt::ctx::Wait<i64>, vrt::ctx::Failure> {
+        self.may_invalidate()?;
+        if keys.iter().any(|key| message::tags::is_of_urls(key)) && !self.params.load().tag_urls {
+            return Err(vrt::ctx::Failure::new("purging by URL, host or prefix needs the parameter tag_urls"));
+        }
         let mut purge = self.cache.purge_tags(keys.iter().copied(), self.clock.mono(), soft).by(own);
-        Box::pin(async move {
+        Ok(Box::pin(async move {
             loop {
                 match purge.step() {
                     Some(count) => return count as i64,
                     None => rt::yield_now().await,
                 }
             }
-        })
+        }))
     }
 
     /// A store by its name in VCL.

@@ -108,7 +108,10 @@ impl Manager {
             | Id::DebugXid
             | Id::Explain
             | Id::MemoryList
+            | Id::PurgeHost
+            | Id::PurgePrefix
             | Id::PurgeTag
+            | Id::PurgeUrl
             | Id::VclProfile
             | Id::VclShow => not_built(&format!("The command {} isn't built yet.", command.name)),
         }

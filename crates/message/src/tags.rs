@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Tags of objects in header fields, in any number of fields; what they are is the cache's affair.
+//! Tags of objects: those that header fields name, in any number of fields, and those of the URLs that objects were fetched for,
+//! which begin with a control character, as what a field names never does. What is done by them is the cache's affair.
 
 use tables::tag_fields::{Between, TagField, listed};
 
@@ -17,7 +18,52 @@ fn split(text: &[u8], between: Between) -> impl Iterator<Item = &[u8]> {
         Between::Blanks => matches!(b, b' ' | b'\t'),
         Between::Commas => *b == b',',
     };
-    text.split(is_between).map(<[u8]>::trim_ascii).filter(|word| !word.is_empty())
+    text.split(is_between).map(<[u8]>::trim_ascii).filter(|word| is_plain(word))
+}
+
+/// Whether a field can name that tag: those of modules and of URLs begin with a control character.
+pub fn is_plain(tag: &[u8]) -> bool {
+    tag.first().is_some_and(|b| *b > b' ')
+}
+
+/// What the tag of a URL begins with, and a purge of all URLs that begin so.
+const URL: &[u8] = b"\x01u";
+const PREFIX: &[u8] = b"\x01p";
+
+/// The tag of a URL at a host.
+pub fn of_url(host: &[u8], url: &[u8]) -> Vec<u8> {
+    place(URL, host, url)
+}
+
+/// What purges the tags of all URLs at a host that begin so.
+pub fn of_prefix(host: &[u8], prefix: &[u8]) -> Vec<u8> {
+    place(PREFIX, host, prefix)
+}
+
+/// Whether only the tags of URLs can be meant.
+pub fn is_of_urls(purge: &[u8]) -> bool {
+    purge.starts_with(URL) || purge.starts_with(PREFIX)
+}
+
+/// How the tags go on that a purge by prefix means; `None`: it means one tag.
+pub fn prefix(purge: &[u8]) -> Option<&[u8]> {
+    purge.strip_prefix(PREFIX)
+}
+
+/// Whether a tag is one that a purge by [`prefix`] means.
+pub fn begins_with(tag: &[u8], prefix: &[u8]) -> bool {
+    tag.strip_prefix(URL).is_some_and(|place| place.starts_with(prefix))
+}
+
+/// Whether a purge means that tag.
+pub fn covers(purge: &[u8], tag: &[u8]) -> bool {
+    prefix(purge).map_or(purge == tag, |prefix| begins_with(tag, prefix))
+}
+
+/// Neither host nor URL has a blank. The port that a scheme has anyway is left out.
+fn place(kind: &[u8], host: &[u8], url: &[u8]) -> Vec<u8> {
+    let host = host.strip_suffix(b":80").or_else(|| host.strip_suffix(b":443")).unwrap_or(host);
+    [kind, &host.to_ascii_lowercase(), b" ", url].concat()
 }
 
 /// Puts the tags in those fields of a head, as [`listed`] takes them, behind the others.
@@ -58,6 +104,17 @@ mod tests {
         check("Surrogate-Key, cache-tag", &["s,1", "s2", "t 1", "t2"]);
         check("Surrogate-Key=both", &["s", "1", "s2"]);
         check("", &[]);
+    }
+
+    #[test]
+    fn tags_of_urls() {
+        let tag = of_url(b"Example.COM:80", b"/a/b?c");
+        assert!(!is_plain(&tag) && is_of_urls(&tag));
+        let is_hit = |host: &str, begin: &str| covers(&of_prefix(host.as_bytes(), begin.as_bytes()), &tag);
+        assert!(is_hit("example.com", "/a/") && is_hit("example.com:443", "") && is_hit("example.com", "/a/b?c"));
+        assert!(!is_hit("example.co", "") && !is_hit("example.com", "/b") && !is_hit("example.com:8080", "/a"));
+        assert!(covers(&tag, &tag) && !covers(&of_url(b"example.com", b"/a/b"), &tag));
+        assert!(!covers(&of_prefix(b"", b""), b"word"));
     }
 
     #[test]

@@ -104,7 +104,10 @@ commands! {
     ParamShow "param.show" "param.show [-l|-j] [<param>|changed]" "Show parameters and their values." "" 0 Some(2), Manager [json];
     Pid "pid" "pid [-j]" "Show the process ids of manager and worker." "" 0 Some(0), Manager [json];
     Ping "ping" "ping [-j] [<timestamp>]" "Keep the connection alive." "" 0 Some(1), Manager [open json];
+    PurgeHost "purge.host" "purge.host [-s] <host>" "Purge the objects of all URLs at a host." "Says how many there were. -s: softly, they lose their TTL and keep grace and keep; those that had some are counted. Needs tag_urls." 1 Some(2), Worker [];
+    PurgePrefix "purge.prefix" "purge.prefix [-s] <url>" "Purge the objects of all URLs that begin so." "Says how many there were. -s: softly, they lose their TTL and keep grace and keep; those that had some are counted. Needs tag_urls." 1 Some(2), Worker [];
     PurgeTag "purge.tag" "purge.tag [-s] <tag> ..." "Purge the objects that bear any of these tags." "Says how many there were. -s: softly, they lose their TTL and keep grace and keep; those that had some are counted." 1 None, Worker [];
+    PurgeUrl "purge.url" "purge.url [-s] <url>" "Purge all objects of a URL, as it was asked for." "Says how many there were. -s: softly, they lose their TTL and keep grace and keep; those that had some are counted. Needs tag_urls." 1 Some(2), Worker [];
     Quit "quit" "quit" "Close the connection." "" 0 Some(0), Manager [open];
     Restarts "restarts" "restarts [-j]" "Show how often the worker ended, when and why." "The last twenty ends, newest first: when, after how many seconds, which process, how; and how many were in the last hour." 0 Some(0), Manager [json];
     Start "start" "start" "Start the worker." "" 0 Some(0), Manager [];

@@ -44,6 +44,7 @@ mod statsd;
 mod str;
 mod support;
 mod synthbackend;
+mod tags;
 mod tcp;
 mod tls;
 mod udo;
@@ -61,7 +62,7 @@ vmod_support::modules! {
     accept accept_language aclplus activedns blob bodyaccess cookie cookieplus debug
     directors dynamic edgestash file fileserver geoip geoip2 goto header headerplus http json kvstore math
     netmapper proxy purge querysort querystring re re2 redis reqwest rers s3 saintmode selector statsd
-    standard str synthbackend tcp tls udo unix urlplus utils var vsthrottle vtc xbody xkey ykey
+    standard str synthbackend tags tcp tls udo unix urlplus utils var vsthrottle vtc xbody xkey ykey
 }
 
 #[cfg(test)]

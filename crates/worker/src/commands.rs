@@ -83,7 +83,10 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         Id::VclProfile => vcl_profile(worker, request),
         Id::VclShow => vcl_show(worker, request),
         Id::Explain => explain(worker, request),
+        Id::PurgeHost => purge_urls(worker, request, |host, _| message::tags::of_prefix(host, b"")),
+        Id::PurgePrefix => purge_urls(worker, request, message::tags::of_prefix),
         Id::PurgeTag => purge_tags(worker, request),
+        Id::PurgeUrl => purge_urls(worker, request, message::tags::of_url),
         Id::MemoryList => memory_list(worker, request),
         Id::Auth
         | Id::Banner
@@ -479,7 +482,7 @@ fn change_params(
     engine.cache.set_params(conf::cache_params(&params));
     conf::apply_to_process(&params);
     worker.memory.apply(&params);
-    if !params.tag_fields.is_empty() {
+    if conf::gives_tags(&params) {
         worker.services.enable_tags();
     }
     engine.params.store(Arc::new(params));
@@ -500,16 +503,39 @@ fn ban(worker: &Worker, request: &Request) -> Reply {
 
 /// `purge.tag [-s] TAG...`
 fn purge_tags(worker: &Worker, request: &Request) -> Reply {
-    let is_soft = request.arg(0) == Some("-s");
-    let tags = &request.args()[usize::from(is_soft)..];
-    if tags.is_empty() {
-        return Reply::new(Status::Param, "Which tag?");
-    }
-    let cache = &worker.engine.cache;
-    if !cache.keeps_tags() {
+    if !worker.engine.cache.keeps_tags() {
         return Reply::new(Status::Cant, "No tags are kept: name fields in tag_fields, or give tags by VCL");
     }
-    let mut purge = cache.purge_tags(tags.iter().map(Vec::as_slice), worker.engine.clock.mono(), is_soft);
+    purge(worker, request, |tags| Ok(tags.to_vec()))
+}
+
+/// `purge.url [-s] URL` and its like: `tag` makes of host and path what is to be purged.
+fn purge_urls(worker: &Worker, request: &Request, tag: fn(&[u8], &[u8]) -> Vec<u8>) -> Reply {
+    if !worker.engine.params.load().tag_urls {
+        return Reply::new(Status::Cant, "Objects have no tags of their URLs: switch tag_urls on");
+    }
+    purge(worker, request, |words| {
+        let [url] = words else { return Err("One at a time".to_owned()) };
+        let url = std::str::from_utf8(url).map_err(|_| "Only text can be a URL".to_owned())?;
+        let (host, path) = taken_apart(url)?;
+        let host = host.ok_or("Which host? As in http://host/path, or host/path")?;
+        Ok(vec![tag(host.as_bytes(), path.as_bytes())])
+    })
+}
+
+/// Purges what `tags` makes of the words behind the command and its `-s`.
+fn purge(worker: &Worker, request: &Request, tags: impl FnOnce(&[Vec<u8>]) -> Result<Vec<Vec<u8>>, String>) -> Reply {
+    let is_soft = request.arg(0) == Some("-s");
+    let words = &request.args()[usize::from(is_soft)..];
+    if words.is_empty() {
+        return Reply::new(Status::Param, "Purge what?");
+    }
+    let tags = match tags(words) {
+        Ok(tags) => tags,
+        Err(reason) => return Reply::new(Status::Param, reason),
+    };
+    let engine = &worker.engine;
+    let mut purge = engine.cache.purge_tags(tags.iter().map(Vec::as_slice), engine.clock.mono(), is_soft);
     let count = loop {
         if let Some(count) = purge.step() {
             break count;

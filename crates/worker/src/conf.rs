@@ -44,6 +44,11 @@ pub fn apply_to_process(params: &Params) {
     message::date::take_one_digit_days(params.feature.has(FeatureBit::HttpDatePostel));
 }
 
+/// Whether objects get tags by parameters, whatever VCL says.
+pub fn gives_tags(params: &Params) -> bool {
+    params.tag_urls || !params.tag_fields.is_empty()
+}
+
 /// The parameters of the cache.
 pub fn cache_params(params: &Params) -> cache::Params {
     cache::Params {

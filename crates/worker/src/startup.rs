@@ -162,7 +162,7 @@ impl Worker {
             find_survivors(former, &engine);
         }
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
-        if !start.params.tag_fields.is_empty() {
+        if conf::gives_tags(&start.params) {
             services.enable_tags();
         }
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });

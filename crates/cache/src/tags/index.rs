@@ -132,14 +132,31 @@ impl Index {
         self.objects.at(object).links.iter().map(|link| self.tags.at(link.tag).name.clone()).collect()
     }
 
-    /// Shows up to `most` objects with that tag below place `end`, and says where to go on.
-    pub fn visit(&self, name: &[u8], end: usize, most: usize, mut look: impl FnMut(Arc<Objcore>)) -> usize {
-        let Some(tag) = self.number_of(name) else { return 0 };
+    /// Shows up to `most` objects that a purge means, below place `end`, and says where to go on. For a purge by prefix places are
+    /// numbers of tags, and an object of each is shown.
+    pub fn visit(&self, purge: &[u8], end: usize, most: usize, look: impl FnMut(Arc<Objcore>)) -> usize {
+        if let Some(prefix) = message::tags::prefix(purge) {
+            return self.visit_prefix(prefix, end, most, look);
+        }
+        let Some(tag) = self.number_of(purge) else { return 0 };
         let members = &self.tags.at(tag).members;
         let end = end.min(members.len());
         let begin = end.saturating_sub(most);
-        members[begin..end].iter().filter_map(|object| self.objects.at(*object).oc.upgrade()).for_each(&mut look);
+        self.show(&members[begin..end], look);
         begin
+    }
+
+    fn visit_prefix(&self, prefix: &[u8], end: usize, most: usize, mut look: impl FnMut(Arc<Objcore>)) -> usize {
+        let end = end.min(self.tags.places());
+        let begin = end.saturating_sub(most);
+        let tags = (begin..end).filter_map(|number| self.tags.get(number as u32));
+        tags.filter(|tag| message::tags::begins_with(&tag.name, prefix))
+            .for_each(|tag| self.show(&tag.members, &mut look));
+        begin
+    }
+
+    fn show(&self, members: &[u32], look: impl FnMut(Arc<Objcore>)) {
+        members.iter().filter_map(|object| self.objects.at(*object).oc.upgrade()).for_each(look);
     }
 
     fn number_of(&self, name: &[u8]) -> Option<u32> {

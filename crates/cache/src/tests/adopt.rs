@@ -221,6 +221,21 @@ fn purge_tag(line: &Line, key: &str, soft: bool) -> usize {
 }
 
 #[test]
+fn a_purge_by_prefix_waits_for_survivors() {
+    let line = Line::new();
+    line.kit.cache.enable_tags(Box::leak(Box::default()));
+    for url in ["/a/1", "/b/1"] {
+        let mut busy = busy_of(line.kit.look(url));
+        busy.set_tags(vec![message::tags::of_url(b"h", url.as_bytes()).into()]);
+        line.kit.fill(busy, &Req::new(url), None, line.kit.attrs(100.0, 0.0, 0.0, Flags::NONE), b"x");
+    }
+    let line = line.dead();
+    line.kit.cache.hold_tag_purge(&message::tags::of_prefix(b"h", b"/a/"), None, 2);
+    line.kit.cache.adopt_survivors();
+    assert_eq!((line.kit.verdict("/a/1"), line.kit.verdict("/b/1")), ("miss", "hit"));
+}
+
+#[test]
 fn keys_survive_and_purges_by_key_wait() {
     let xkey = || Box::leak(Box::<Xkey>::default()) as &'static Xkey;
     let line = Line::new();

@@ -229,3 +229,58 @@ fn a_reference_is_small() {
     assert_eq!(references, 50_000);
     assert!(bytes <= 24 * references, "{bytes} bytes, {} a reference", bytes / references);
 }
+
+impl Tagged {
+    fn fill_url(&self, busy: Busy, host: &str, url: &str) {
+        let mut busy = busy;
+        busy.set_tags(vec![message::tags::of_url(host.as_bytes(), url.as_bytes()).into(), b"all".as_slice().into()]);
+        let at = format!("{host}{url}");
+        self.kit.fill(busy, &Req::new(&at), None, self.kit.attrs(100.0, 50.0, 0.0, Flags::NONE), b"x");
+    }
+
+    fn put_url(&self, host: &str, url: &str) {
+        self.fill_url(self.busy(&format!("{host}{url}")), host, url);
+    }
+
+    fn purge_prefix(&self, host: &str, prefix: &str, soft: bool) -> usize {
+        let purge = message::tags::of_prefix(host.as_bytes(), prefix.as_bytes());
+        let mut purge = self.kit.cache.purge_tags([&purge[..]].into_iter(), self.kit.now(), soft);
+        loop {
+            if let Some(count) = purge.step() {
+                return count;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_purge_by_prefix_hits_what_begins_so_and_fetches_that_run() {
+    let t = Tagged::new();
+    for url in ["/a/1", "/a/2", "/b"] {
+        t.put_url("h", url);
+        t.put_url("h.org", url);
+    }
+    let running = ["/a/3", "/c"].map(|url| t.busy(&format!("h{url}")));
+    assert_eq!((t.purge_prefix("h", "/a/", true), t.purge_prefix("h", "/a/", true)), (2, 0));
+    assert_eq!((t.kit.verdict("h/a/1"), t.kit.verdict("h.org/a/1")), ("grace+fetch", "hit"));
+    assert_eq!((t.purge_prefix("h", "/a", false), t.purge_prefix("h", "/a", false)), (2, 0));
+    for (busy, url) in running.into_iter().zip(["/a/3", "/c"]) {
+        t.fill_url(busy, "h", url);
+    }
+    assert_eq!(
+        ["h/a/1", "h/a/3", "h/b", "h/c", "h.org/a/2"].map(|at| t.kit.verdict(at)),
+        ["miss", "miss", "hit", "hit", "hit"]
+    );
+    assert_eq!(t.purge_prefix("h", "", false), 2);
+    assert_eq!(t.purge_prefix("", "", false), 0, "no host is no host, not all of them");
+    assert_eq!(t.purge("all", false), 3);
+}
+
+#[test]
+fn a_prefix_hits_tags_in_all_parts_of_the_index() {
+    let t = Tagged::new();
+    (0..10_000).for_each(|n| t.put_url("h", &format!("/{}/{n}", n % 4)));
+    assert_eq!(t.purge_prefix("h", "/3/", false), 2500);
+    assert_eq!(t.purge_prefix("h", "/", true), 7500);
+    assert_eq!(t.counters.g_references.get(), 15_000);
+}

@@ -283,9 +283,8 @@ impl Ctx for Bereq {
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
-        self.engine.may_invalidate()?;
         self.has_invalidated = true;
-        Ok(self.engine.purge_tags(self.busy.as_ref(), keys, soft))
+        self.engine.purge_tags(self.busy.as_ref(), keys, soft)
     }
 
     fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), Failure> {

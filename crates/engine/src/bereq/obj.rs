@@ -131,6 +131,10 @@ impl Bereq {
         if self.engine.cache.keeps_tags() {
             let mut tags = std::mem::take(&mut self.object.keys);
             self.gather_tags(&mut tags);
+            if self.params.tag_urls {
+                let host = self.original.get(names::HOST).unwrap_or_default();
+                tags.push(message::tags::of_url(host, self.original.url()).into());
+            }
             self.busy().set_tags(tags);
         }
         let (kind, name) = (store.kind().as_str(), store.name());
@@ -151,7 +155,8 @@ impl Bereq {
 
     /// `beresp.tags`: tags between blanks. What ykey gives has names that no field has, and isn't shown.
     pub(super) fn shown_tags(&self) -> Option<Vec<u8>> {
-        let mut tags: Vec<Box<[u8]>> = self.object.keys.iter().filter(|tag| is_plain(tag)).cloned().collect();
+        let mut tags: Vec<Box<[u8]>> =
+            self.object.keys.iter().filter(|tag| message::tags::is_plain(tag)).cloned().collect();
         self.gather_tags(&mut tags);
         (!tags.is_empty()).then(|| tags.join(&b' '))
     }
@@ -159,8 +164,8 @@ impl Bereq {
     /// Sets `beresp.tags`; nothing: the object has none.
     pub(super) fn set_tags(&mut self, text: &[u8]) -> Result<(), Failure> {
         self.object.has_own_tags = true;
-        self.object.keys.retain(|tag| !is_plain(tag));
-        let tags: Vec<&[u8]> = message::tags::words(text).filter(|tag| is_plain(tag)).collect();
+        self.object.keys.retain(|tag| !message::tags::is_plain(tag));
+        let tags: Vec<&[u8]> = message::tags::words(text).collect();
         self.add_tags(&tags)
     }
 
@@ -285,9 +290,4 @@ impl Bereq {
             self.log.put(Tag::ObjHeader, field.line());
         }
     }
-}
-
-/// Whether a field can name that tag: those of modules and of URLs begin with a control character.
-fn is_plain(tag: &[u8]) -> bool {
-    tag.first().is_some_and(|b| *b > b' ')
 }

@@ -269,9 +269,8 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
-        self.engine().may_invalidate()?;
         self.req.has_invalidated = true;
-        Ok(self.engine().purge_tags(self.req.busy.as_ref(), keys, soft))
+        self.engine().purge_tags(self.req.busy.as_ref(), keys, soft)
     }
 
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {

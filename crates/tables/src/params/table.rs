@@ -375,6 +375,8 @@ params! {
         "Fields of a response that name the object's tags, by which it can be purged (purge.tag, VCL). Names between blanks or commas: \"Surrogate-Key Cache-Tag\". Tags are between blanks in Surrogate-Key, between commas in Cache-Tag and Edge-Cache-Tag, between either in others; behind a name =blank, =comma or =both says otherwise. import xkey adds xkey and X-HashTwo. Objects that were stored before have none.";
     tag_space: Bytes = "1G" ["bytes" min "0b"] { Own }
         "What the index of tags may take in memory, beside the stores: about 13 bytes for each tag of an object, 40 for an object, 60 for each different tag and its text. An object whose tags find no room isn't kept (XKEY.refused). 0: no limit.";
+    tag_urls: Switch = "off" ["bool"] { Own }
+        "Objects have a tag of the host and URL that were asked for, too, so that purge.url, purge.host and purge.prefix find them, whatever vcl_hash makes of both. About 90 bytes for each URL and its text, under tag_space. Objects that were stored before have none.";
     tcp_defer_accept: Switch = "on" ["bool"] { Own MustRestart }
         "Take a client's connection only when its first bytes have come, or nothing for a second. A connection per request costs a third less of the system's time; connections that say nothing are seen a second late.";
     tcp_fastopen: Switch = "off" ["bool"] { MustRestart NoEffect }
