@@ -15,6 +15,7 @@ pub mod httplog;
 mod interim;
 mod pool;
 mod random;
+pub mod refreshes;
 pub mod req;
 pub mod reqbody;
 mod response_filters;

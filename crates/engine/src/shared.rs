@@ -20,6 +20,7 @@ use vrt::{LoadedVcl, Value};
 use crate::admission::Admission;
 use crate::drain::DrainWatch;
 use crate::random::Random;
+use crate::refreshes::Refreshes;
 
 /// Waits for what was invalidated to be kept; a text says why it isn't.
 pub type Kept = Pin<Box<dyn Future<Output = Result<(), String>>>>;
@@ -69,6 +70,8 @@ pub struct Engine {
     pub pipes: AtomicI64,
     /// Bodies are stored in pieces of this many bytes (`debug.fragfetch`); 0: as they come.
     pub fragfetch: AtomicUsize,
+    /// Which stale objects are refreshed first.
+    pub refreshes: Refreshes,
     /// A VCL imports xkey: fields give objects keys.
     pub keeps_key_fields: AtomicBool,
     /// Set when the worker is to end: no new request on old connections.

@@ -18,6 +18,7 @@ use super::verdict::Verdict;
 use super::{Req, Step};
 use crate::admission::{self, Pressure};
 use crate::bereq::{self, Mode};
+use crate::refreshes::Refresh;
 use crate::serving::Noted;
 use crate::transport::Transport;
 
@@ -279,11 +280,16 @@ impl Req {
             main.mem_bgfetch.inc();
             return false;
         }
-        let may = limit == 0 || main.n_bgfetch.get() < u64::from(limit);
-        if !may {
-            main.bgfetch_limited.inc();
+        if limit == 0 {
+            return true;
         }
-        may
+        let free = u64::from(limit).saturating_sub(main.n_bgfetch.get());
+        match self.engine().refreshes.ask(&self.digest, free, self.engine().clock.mono()) {
+            Refresh::Begins => return true,
+            Refresh::Limited => main.bgfetch_limited.inc(),
+            Refresh::Deferred => main.bgfetch_deferred.inc(),
+        }
+        false
     }
 
     /// Whether there is no memory for the fetch that comes next. A page that is being made gets its fragments.

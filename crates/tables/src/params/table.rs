@@ -140,7 +140,7 @@ params! {
     between_bytes_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
         "How long a backend may be silent within a response before the fetch fails. VCL can set it for a backend or a fetch. Not for pipes.";
     bgfetch_limit: Count = "1000" ["fetches" min "0"] { Own }
-        "How many stale objects may be refreshed in the background at the same time. Beyond it they are delivered without being refreshed. 0 is no limit.";
+        "How many stale objects may be refreshed in the background at the same time. Beyond it they are delivered without being refreshed, and those that are asked for most are refreshed first. 0 is no limit.";
     cache_status: Switch = "off" ["bool"] { Own }
         "Add a Cache-Status field (RFC 9211) to responses: whether it was a hit, else why not. vcl_deliver sees it and may change it.";
     cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload BuildOptions NoEffect }
