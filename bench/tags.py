@@ -88,7 +88,7 @@ def main():
         def watch():
             with Client(v.address) as c:
                 while not held:
-                    r = c.request("/7")
+                    r = c.request("/7", host="h")
                     if r.get("hits") == "0" or r.get("fresh") == "false":
                         held.append(time.monotonic())
 
