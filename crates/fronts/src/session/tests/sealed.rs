@@ -25,6 +25,20 @@ async fn connected(tls: &Tls, end: End) -> Stream {
     handshake(end.into(), as_client.unwrap(), Vec::new(), soon()).await.unwrap().0
 }
 
+/// A client that has shaken hands without a stream, and its last flight, which is not sent yet.
+async fn shaken_by_hand(tls: &Tls, end: &End) -> (Handshake, Vec<u8>) {
+    let (_, as_client) = tls.both();
+    let (mut as_client, mut out, mut got) = (as_client.unwrap(), Vec::new(), Vec::new());
+    while as_client.advance(&mut got, &mut out).unwrap() == tls::Progress::Waits {
+        end.try_write(&std::mem::take(&mut out)).unwrap();
+        got.resize(8192, 0);
+        end.readable().await.unwrap();
+        let read = end.try_read(&mut got).unwrap();
+        got.truncate(read);
+    }
+    (as_client, out)
+}
+
 async fn exchange(stream: &Stream, request: &str, answer_ends: &str) -> String {
     stream.write_all(request.as_bytes(), soon()).await.unwrap();
     let mut got = Vec::with_capacity(4096);
@@ -152,15 +166,7 @@ fn a_proxy_header_comes_before_the_handshake() {
 fn a_record_that_was_changed_ends_the_session() {
     let tls = Tls::new();
     let main = session(World::with_tls(&[], false, &tls), |end| async move {
-        let (_, as_client) = tls.both();
-        let (mut as_client, mut out, mut got) = (as_client.unwrap(), Vec::new(), Vec::new());
-        while as_client.advance(&mut got, &mut out).unwrap() == tls::Progress::Waits {
-            end.try_write(&std::mem::take(&mut out)).unwrap();
-            got.resize(8192, 0);
-            end.readable().await.unwrap();
-            let read = end.try_read(&mut got).unwrap();
-            got.truncate(read);
-        }
+        let (as_client, mut out) = shaken_by_hand(&tls, &end).await;
         let (mut traffic, _) = as_client.finish().unwrap();
         traffic.seal(&mut out, |plain| plain.extend_from_slice(b"GET / HTTP/1.1\r\n\r\n")).unwrap();
         *out.last_mut().unwrap() ^= 1;
@@ -176,15 +182,7 @@ fn a_record_that_was_changed_ends_the_session() {
 fn who_is_told_what_was_wrong_may_finish_the_sentence() {
     let tls = Tls::new();
     let main = session(World::with_tls(&[], false, &tls), |end| async move {
-        let (_, as_client) = tls.both();
-        let (mut as_client, mut out, mut got) = (as_client.unwrap(), Vec::new(), Vec::new());
-        while as_client.advance(&mut got, &mut out).unwrap() == tls::Progress::Waits {
-            end.try_write(&std::mem::take(&mut out)).unwrap();
-            got.resize(8192, 0);
-            end.readable().await.unwrap();
-            let read = end.try_read(&mut got).unwrap();
-            got.truncate(read);
-        }
+        let (_, mut out) = shaken_by_hand(&tls, &end).await;
         // A record that nobody has sealed, and more behind it: closing on that would be a reset, and the alert lost.
         out.extend_from_slice(&[23, 3, 3, 0, 40]);
         out.resize(out.len() + 50_000, b'x');
