@@ -207,6 +207,19 @@ impl H3 {
         })
     }
 
+    /// Reads a little more than is wanted yet, as a reset comes to readers. QUIC's own wait for a reset is none for a stream with something
+    /// unread: once that was read to its end, the waker would stay until the connection ends.
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Result<(), ReadError> {
+        while !self.is_ended && self.input.len() - self.used < HEAD_READ_BYTES {
+            self.compact();
+            match self.poll_read(cx, HEAD_READ_BYTES) {
+                Poll::Ready(read) => read.map(drop)?,
+                Poll::Pending => break,
+            }
+        }
+        Ok(())
+    }
+
     /// The field section of the request, once it lies in the input; nothing if the client has taken it back.
     pub(super) fn poll_section(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<std::ops::Range<usize>>, Error>> {
         loop {
@@ -500,9 +513,7 @@ impl Transport for H3 {
     }
 
     fn poll_peer_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.is_ended
-            && let Poll::Ready(Ok(Some(_)) | Err(_)) = pin!(self.recv.received_reset()).poll(cx)
-        {
+        if self.poll_ahead(cx).is_err() {
             self.was_reset |= self.link.conn.close_reason().is_none();
             return Poll::Ready(());
         }
