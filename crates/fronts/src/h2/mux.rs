@@ -30,6 +30,9 @@ use crate::output::Output;
 /// The output isn't filled beyond this: what is in it can't be overtaken any more.
 const ROOM: usize = 128 * 1024;
 
+/// So many streams of a connection may wait for a window as long as clients of HTTP/1 may: a page with videos that are paused.
+const PAUSED: usize = 4;
+
 /// Why a request's body broke off, in records of its transaction.
 pub(super) const RESET_TEXT: &str = "stream was reset";
 pub(super) const CLOSED_TEXT: &str = "connection was closed";
@@ -357,8 +360,8 @@ impl State {
         Some(Ok(()))
     }
 
-    /// How long a stream whose window is shut may wait: `h2_window_timeout` and `idle_send_timeout` each time, `send_timeout` in all. One
-    /// that has waited too long is reset.
+    /// How long a stream whose window is shut may wait: `h2_window_timeout` where many wait, and `idle_send_timeout` each time, `send_timeout`
+    /// in all. One that has waited too long is reset.
     pub(super) fn patience(&mut self, place: usize, now: Mono, sess: &Sess) -> Duration {
         let stream = &mut self.streams[place];
         if stream.gone.is_some() || !self.codec.is_blocked(stream.id) {
@@ -386,7 +389,7 @@ impl State {
 
     fn time_left(&mut self, place: usize, shut_since: Mono, now: Mono, sess: &Sess) -> Duration {
         let timeouts = sess.timeouts.get();
-        let window = left(sess.engine.params.load().h2_window_timeout, shut_since, now);
+        let window = self.window_left(sess.engine.params.load().h2_window_timeout, shut_since, now);
         let idle = left(timeouts.idle_send, shut_since, now);
         let all = self.streams[place].download.since.map_or(Duration::MAX, |since| left(timeouts.send, since, now));
         let text = match (window, idle, all) {
@@ -402,6 +405,19 @@ impl State {
         }
         self.reset(place, ErrorCode::Cancel, Gone::TooSlow);
         Duration::ZERO
+    }
+
+    /// What is left of `h2_window_timeout`, which is for connections of which more than [`PAUSED`] streams wait.
+    fn window_left(&self, limit: Duration, shut_since: Mono, now: Mono) -> Duration {
+        match left(limit, shut_since, now) {
+            Duration::ZERO if !self.are_many_shut() => Duration::MAX,
+            left => left,
+        }
+    }
+
+    fn are_many_shut(&self) -> bool {
+        let is_shut = |stream: &&Stream| stream.gone.is_none() && stream.download.shut_since.is_some();
+        self.streams.iter().filter(is_shut).nth(PAUSED).is_some()
     }
 
     /// Whether no stream has a window for what it has to send.

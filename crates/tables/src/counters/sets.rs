@@ -328,7 +328,7 @@ set! {
     h2_abuse_priority: Counter Diag Integer "" "HTTP/2 connections ended: PRIORITY frames";
     h2_abuse_empty_data: Counter Diag Integer "" "HTTP/2 connections ended: DATA frames without data";
     h2_abuse_small_data: Counter Diag Integer "" "HTTP/2 connections ended: DATA frames of a few bytes";
-    h2_abuse_shut_windows: Counter Diag Integer "" "HTTP/2 connections ended: all windows shut for h2_window_timeout";
+    h2_abuse_shut_windows: Counter Diag Integer "" "HTTP/2 connections ended: more than four streams, all windows shut for h2_window_timeout";
     h2_abuse_window_update: Counter Diag Integer "" "HTTP/2 connections ended: WINDOW_UPDATE frames";
     h2_abuse_small_window: Counter Diag Integer "" "HTTP/2 connections ended: windows of a few bytes";
     h2_abuse_ignored: Counter Diag Integer "" "HTTP/2 connections ended: frames that mean nothing";

@@ -238,7 +238,7 @@ params! {
     h2_rxbuf_storage: Text = "Transient" [""] { MustRestart NoEffect }
         "No effect here: request bodies wait in no store, and no longer than their windows allow.";
     h2_window_timeout: Seconds = "5.000" ["seconds" min "0.000"] { Own }
-        "How long a stream may wait for its client to open a window that is shut, before it is reset. Where no stream of the connection can send, the connection ends with ENHANCE_YOUR_CALM. 0 is no limit; idle_send_timeout holds beside it.";
+        "How long a stream may wait for its client to open a window that is shut, before it is reset, where more than four streams of the connection wait so. Where no stream of the connection can send, the connection ends with ENHANCE_YOUR_CALM. 0 is no limit; idle_send_timeout holds beside it, also for fewer streams.";
     h3_alt_svc: Seconds = "86400.000" ["seconds" min "0.000"] { Own }
         "How long clients of an https listener may remember that HTTP/3 is spoken at the same port (Alt-Svc). They are told where there is a quic listener, and the response has no Alt-Svc of its own. 0: they aren't told.";
     h3_early_data: Switch = "off" ["bool"] { Own }
