@@ -26,6 +26,10 @@ SECONDS, AFTERWARDS = 6.0, 4.0  # for the flood; for an end that takes its time,
 MOST_BYTES, MOST_P99_MS = 1 << 20, 250.0
 A_STREAM = 48 << 10  # what a request may take while it is being served, as one of HTTP/1 does; beside MOST_BYTES
 CALM = "ENHANCE_YOUR_CALM"
+HEADING = """| version | attack | units sent | ended by | memory | fetches | left | honest requests - failed, p99 |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+TABLE = {"help": "a file to which the table of floods is added, in Markdown"}  # the option --table
 
 
 @dataclasses.dataclass
@@ -273,6 +277,16 @@ def row(bed, attack):
     return Row(sent, is_over, how, code, peak[0] - before, source.attacked() - fetched, left, said)
 
 
+def tell(bed, version, attack, row):
+    """A row of the table; with --table also in that file, which is begun with the heading."""
+    asked, failed, p99 = row.honest
+    line = f"| {attack.name} | {row.sent} | {row.how} | {row.took / 1e6:+.2f} MB | {row.fetched} | {row.left} | {asked} - {len(failed)}, {p99:.1f} ms |"
+    bed.report.note(line)
+    if bed.o.table:
+        with open(bed.o.table, "a") as out:
+            out.write(HEADING * (not out.tell()) + f"| {version} {line}\n")
+
+
 def judge(bed, attack, row):
     """The checks; `codes` with None among them: nothing has to end it."""
     asked, failed, p99 = row.honest
@@ -297,7 +311,6 @@ def run(bed, words, verbose):
             continue
         with bed.again(args=ARGS, vcl=VCL % bed.origin.address) as own:
             got = row(own, attack)
-            asked, failed, p99 = got.honest
-            own.report.note(f"| {attack.name} | {got.sent} | {got.how} | {got.took / 1e6:+.2f} MB | {got.fetched} | {got.left} | {asked} - {len(failed)}, {p99:.1f} ms |")
+            tell(own, "HTTP/2 over TLS" if own.leaf else "HTTP/2", attack, got)
             judge(own, attack, got)
             own.report.check(own.serves() and own.is_same(), f"{attack.name}: nothing is served afterwards, or by another process")

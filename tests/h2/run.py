@@ -101,7 +101,7 @@ def one(o, report, name, leaf):
 
 def main():
     o = options(__doc__, peer=dict(choices=list(peers.PEERS)), group=dict(choices=[*GROUPS, "h2spec"]), sealed=dict(action="store_true", help="over TLS alone"),
-                words=dict(nargs="*", default=[]), verbose=dict(action="store_true"))
+                words=dict(nargs="*", default=[]), verbose=dict(action="store_true"), table=abuse.TABLE)
     report, files = Report("h2"), workdir()
     if o.peer and not peers.is_here(o.peer):
         sys.exit(f"{o.peer} isn't here")

@@ -13,7 +13,7 @@ import abuse
 from aioquic.quic.connection import QuicConnection
 from bed import h3
 from bed.daemon import pss
-from bed.h3 import CONTROL, DATA, OTHER, PRIORITY_UPDATE, UNKNOWN, frame, headers, settings, varint
+from bed.h3 import CONTROL, DATA, DECODER, ENCODER, GOAWAY, MAX_PUSH_ID, OTHER, PRIORITY_UPDATE, UNKNOWN, frame, headers, settings, varint
 from bed.report import until
 from honest import Honest
 
@@ -185,6 +185,10 @@ ATTACKS = [
     Attack("unknown frames in a request", on_open(frame(UNKNOWN, b"x")), 20_000, (LOAD,)),
     Attack("unknown frames on the control stream", on_stream(CONTROL, frame(UNKNOWN, b"x")), 30_000, (LOAD,), opens=False),
     Attack("PRIORITY_UPDATE", on_stream(CONTROL, lambda n: frame(PRIORITY_UPDATE, varint(n * 4) + b"u=1")), 30_000, (LOAD,), opens=False),
+    Attack("MAX_PUSH_ID", on_stream(CONTROL, lambda n: frame(MAX_PUSH_ID, varint(n))), 30_000, (LOAD,), opens=False),
+    Attack("GOAWAY", on_stream(CONTROL, frame(GOAWAY, varint(0))), 30_000, (LOAD,), opens=False),
+    Attack("tables of no octets", on_stream(ENCODER, b"\x20" * 100), 10_000, (LOAD, "QPACK_ENCODER_STREAM_ERROR"), opens=False),
+    Attack("streams given up that never were", on_stream(DECODER, b"\x7f\x01" * 100), 10_000, (LOAD, "QPACK_DECODER_STREAM_ERROR"), opens=False),
     Attack("streams of an unknown kind", uni(b"x", True), 10_000, (LOAD, "H3_NO_ERROR", None)),
     Attack("streams that never say their kind", uni(b"", False), 1_000, (LOAD, None)),
     Attack("PING", pings, 10_000, (LOAD, None)),
@@ -253,7 +257,6 @@ def run(bed, words, verbose):
         repeated.octets = None
         with bed.again(args=ARGS) as own:
             got = row(own, attack)
-            asked_for, failed, p99 = got.honest
-            own.report.note(f"| {attack.name} | {got.sent} | {got.how} | {got.took / 1e6:+.2f} MB | {got.fetched} | {got.left} | {asked_for} - {len(failed)}, {p99:.1f} ms |")
+            abuse.tell(own, "HTTP/3", attack, got)
             abuse.judge(own, attack, got)
             own.report.check(own.serves() and own.is_same(), f"{attack.name}: nothing is served afterwards, or by another process")

@@ -21,6 +21,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "h2"))  # what is the same in both versions
+import abuse
 from bed.certificates import Authority
 from bed.daemon import Varnishd, workdir
 from bed.origin import Origin, head
@@ -379,7 +380,7 @@ def crowded(report, bed):
 
 
 def main():
-    o = options(__doc__, group=dict(help="of those asked in raw frames: malformed, frames, cuts, spoilt, floods"), words=dict(nargs="*", default=[]), verbose=dict(action="store_true"))
+    o = options(__doc__, group=dict(help="of those asked in raw frames: malformed, frames, cuts, spoilt, floods"), words=dict(nargs="*", default=[]), verbose=dict(action="store_true"), table=abuse.TABLE)
     report = Report("h3")
     files = workdir()
     try:
