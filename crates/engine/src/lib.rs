@@ -11,6 +11,7 @@ pub mod current;
 mod drain;
 pub mod early;
 mod esi;
+pub mod hints;
 pub mod httplog;
 mod interim;
 mod pool;

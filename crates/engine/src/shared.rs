@@ -19,6 +19,7 @@ use vrt::{LoadedVcl, Value};
 
 use crate::admission::Admission;
 use crate::drain::DrainWatch;
+use crate::hints::Hints;
 use crate::random::Random;
 use crate::refreshes::Refreshes;
 
@@ -70,6 +71,8 @@ pub struct Engine {
     pub pipes: AtomicI64,
     /// Bodies are stored in pieces of this many bytes (`debug.fragfetch`); 0: as they come.
     pub fragfetch: AtomicUsize,
+    /// The links of pages.
+    pub hints: Hints,
     /// Which stale objects are refreshed first.
     pub refreshes: Refreshes,
     /// A VCL imports xkey: fields give objects keys.

@@ -96,6 +96,13 @@ pub fn passed(response: &Head, now: Real) -> Freshness {
     }
 }
 
+/// Whether the response says itself how long it may be kept, or that it mayn't be.
+pub fn is_said(response: &Head) -> bool {
+    const SAYS: [&[u8]; 5] = [b"max-age", b"s-maxage", b"no-cache", b"no-store", b"private"];
+    let mut values = response.get_all(names::CACHE_CONTROL.as_bytes());
+    values.any(|value| SAYS.iter().any(|word| crate::list::has(value, word))) || response.has(names::EXPIRES)
+}
+
 /// The ttl that the response itself gives.
 fn explicit_lifetime(response: &Head, life: &mut Freshness, now: Real, defaults: &Defaults) -> Option<f64> {
     if let Some(max_age) = explicit(response) {

@@ -6,6 +6,8 @@ pub mod close;
 pub mod counters;
 pub mod dialects;
 pub mod json;
+pub mod name_list;
+pub mod negative_ttl;
 pub mod no_hit;
 pub mod origin_proto;
 pub mod params;

@@ -152,6 +152,7 @@ impl Worker {
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             fragfetch: AtomicUsize::new(0),
+            hints: Default::default(),
             refreshes: Default::default(),
             keeps_key_fields: AtomicBool::new(false),
             draining: AtomicBool::new(false),

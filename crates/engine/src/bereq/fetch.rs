@@ -11,6 +11,7 @@ use message::freshness::{self, Defaults, Freshness};
 use message::{Head, list, names, range};
 use shm::vsl::num::dec;
 use tables::close::SessClose;
+use tables::negative_ttl;
 use tables::tags::Tag;
 use tables::ttl_rules::TtlRules;
 use vrt::{Action, Method};
@@ -199,8 +200,9 @@ impl Bereq {
                 clock_skew: f64::from(params.clock_skew),
                 rules: TtlRules::for_dialect(self.vcl.program.dialect),
             };
-            let fresh = freshness::freshness(&self.beresp, now, &defaults);
+            let mut fresh = freshness::freshness(&self.beresp, now, &defaults);
             self.log_freshness(&fresh);
+            self.shorten_negative(&mut fresh);
             fresh
         };
         self.object.t_origin = fresh.t_origin;
@@ -210,6 +212,18 @@ impl Bereq {
             grace: fresh.grace,
             keep: fresh.keep,
         };
+    }
+
+    /// What `negative_ttl` says of an answer that says nothing of its own life.
+    fn shorten_negative(&mut self, fresh: &mut Freshness) {
+        let Some(ttl) = negative_ttl::of(&self.params.negative_ttl, self.beresp.status()) else { return };
+        if freshness::is_said(&self.beresp) {
+            return;
+        }
+        (fresh.ttl, fresh.grace, fresh.keep) = (ttl, 0.0, 0.0);
+        let mut record = self.log.record(Tag::Ttl);
+        record.text("STATUS").sp_whole(ttl).sp_whole(0.0).sp_whole(0.0).sp_whole(self.t_resp.0);
+        record.text(" cacheable");
     }
 
     /// `RFC 120 10 0 1000 1000 1000 0 0 cacheable`
@@ -355,6 +369,9 @@ impl Bereq {
             return Step::Error;
         }
         self.judge_star();
+        if self.params.early_hints != "off" && !self.cacheability.is_uncacheable() {
+            self.engine.hints.remember(&self.digest, &self.beresp);
+        }
         self.mark("Process");
         if self.settings.do_esi {
             self.settings.do_stream = false;

@@ -61,6 +61,7 @@ impl Req {
         self.set_resp(names::AGE, &[dec(age as u64).as_bytes()]);
         self.set_resp(names::VIA, &[VIA.as_bytes()]);
         self.announce_h3();
+        self.tell_timing();
         if let Some(status) = self.cache_status(obj) {
             self.set_resp("Cache-Status", &[status.as_bytes()]);
         }

@@ -133,7 +133,9 @@ impl Req {
             false => writeln!(out, "VCL {vcl} ran. Nothing is looked up."),
         };
         if self.head.url() != self.original.url() {
-            let _ = writeln!(out, "VCL made the URL {}.", String::from_utf8_lossy(self.head.url()));
+            let by_params = !(self.params.query_drop.is_empty() && self.params.query_keep.is_empty());
+            let who = if by_params { "Parameters and VCL" } else { "VCL" };
+            let _ = writeln!(out, "{who} made the URL {}.", String::from_utf8_lossy(self.head.url()));
         }
         for ban in &trial.bans {
             let _ = writeln!(out, "VCL would ban {ban}.");

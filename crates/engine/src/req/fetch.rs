@@ -21,7 +21,9 @@ impl Req {
             self.log.put(Tag::Storage, b"malloc Transient");
         }
         self.log.rest();
+        let began = self.engine().clock.mono();
         let arrived = self.hear(&obj, transport).await;
+        self.waited.origin += self.engine().clock.mono().since(began) as f32;
         if lends && !self.body.is_unread() {
             self.end_reading();
         }

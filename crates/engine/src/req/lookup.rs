@@ -116,7 +116,9 @@ impl Req {
             self.log.flush();
             // Who is parked takes nobody's place.
             let had_turn = self.slot.take().is_some();
+            let began = engine.clock.mono();
             let came = self.wait_for(&mut ticket, &mut deadline, transport).await;
+            self.waited.busy += engine.clock.mono().since(began) as f32;
             self.slot = had_turn.then(|| admission::enter_anyway(&sess));
             if tells {
                 self.log.put(Tag::Debug, b"off waiting list");
@@ -318,6 +320,7 @@ impl Req {
             Action::Fetch => {
                 self.engine().main.cache_miss.tally();
                 self.gives_up = false;
+                self.send_hints(stale.as_ref(), transport);
                 Step::Fetch(bereq::start(self, busy, stale, Mode::Normal))
             }
             other => Self::common_step(other),
@@ -333,6 +336,7 @@ impl Req {
                 self.engine().main.s_pass.tally();
                 self.gives_up = matches!(self.head.method(), b"GET" | b"HEAD");
                 let busy = self.engine().cache.private();
+                self.send_hints(None, transport);
                 Step::Fetch(bereq::start(self, busy, None, Mode::Pass))
             }
             other => Self::common_step(other),

@@ -14,10 +14,12 @@
 mod body;
 mod challenge;
 mod ctx;
+mod declared;
 mod deliver;
 mod delivery;
 mod disk;
 mod downstream;
+mod early_hints;
 mod esi;
 pub mod explain;
 mod fetch;
@@ -30,6 +32,7 @@ mod recv;
 mod settings;
 mod slot;
 mod synth;
+mod timing;
 mod transmit;
 mod upload;
 pub(crate) mod verdict;
@@ -63,6 +66,7 @@ use crate::transport::{Acct, Transport};
 use self::ctx::{Lent, ReqCtx};
 use self::esi::EsiContext;
 use self::settings::Settings;
+use self::timing::Waited;
 pub use self::upload::Upload;
 use self::verdict::Verdict;
 use crate::synthetic::SyntheticResponse;
@@ -165,6 +169,8 @@ pub struct Req {
     pub(crate) trial: Option<explain::Trial>,
     /// Its VCL has banned or purged something, and nobody has waited yet for that to be kept.
     pub(crate) has_invalidated: bool,
+    /// What it has waited for.
+    pub(crate) waited: Waited,
     _open: crate::current::OpenTransaction,
 }
 
@@ -249,6 +255,7 @@ impl Req {
             early: None,
             trial: None,
             has_invalidated: false,
+            waited: Waited::default(),
             _open: crate::current::open(crate::current::TransactionKind::Request),
             vcl_first: None,
         }

@@ -149,6 +149,7 @@ impl Req {
         if self.head.collect(names::CACHE_CONTROL).is_err() {
             self.engine().main.losthdr.inc();
         }
+        self.take_out_declared();
         self.settings = Settings::default();
     }
 

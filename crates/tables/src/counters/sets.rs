@@ -241,6 +241,7 @@ set! {
     n_bgfetch: Gauge Info Integer "" "Background fetches running now";
     bgfetch_limited: Counter Info Integer "" "Background fetches not started: bgfetch_limit";
     bgfetch_deferred: Counter Info Integer "" "Background fetches not started: hotter objects wait" => "There was room under bgfetch_limit again, but objects that are asked for more had found none.";
+    early_hints: Counter Info Integer "" "Clients told early what a page will need (103)" => "By the parameter early_hints, while the page was fetched.";
     bans_lookup_max: Gauge Diag Integer "" "Most bans that a lookup found an object untested against";
     bans_lookup_cutoff: Counter Diag Integer "" "Objects killed at lookup: ban_lookup_limit";
     busy_hit: Counter Info Integer "" "Parked requests then answered from the cache";

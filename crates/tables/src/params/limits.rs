@@ -57,6 +57,17 @@ pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
         ("tag_fields", Value::Text(list)) if crate::tag_fields::listed(list).any(|field| field.is_none()) => {
             Err("it lists names of fields, each maybe with =blank, =comma or =both\n".to_owned())
         }
+        ("query_drop" | "query_keep" | "cookie_drop" | "cookie_keep", Value::Text(list))
+            if !crate::name_list::is_valid(list) =>
+        {
+            Err("it lists names between blanks or commas, each maybe with a * at its end\n".to_owned())
+        }
+        ("negative_ttl", Value::Text(list)) if !crate::negative_ttl::is_valid(list) => {
+            Err("it lists entries as 404:10s or 5xx:1s, of statuses from 400 to 599\n".to_owned())
+        }
+        ("early_hints", Value::Text(word)) if !matches!(word.as_str(), "off" | "h2" | "all") => {
+            Err("it is off, h2 or all\n".to_owned())
+        }
         _ => Ok(()),
     }
 }

@@ -157,6 +157,10 @@ params! {
         "How far the clock may jump. Here any jump is borne: lifetimes run on the monotonic clock.";
     connect_timeout: Seconds = "3.500" ["seconds" min "0.000"] {}
         "How long connecting to a backend may take. VCL can set it for a backend or a fetch.";
+    cookie_drop: Text = "" [""] { Own }
+        "Cookies that are taken out of a client's request before vcl_recv: names between blanks or commas, a * at the end of one stands for any rest, as in _ga* _gid _fbp. A Cookie field that loses its last cookie is gone.";
+    cookie_keep: Text = "" [""] { Own }
+        "The only cookies that a client's request keeps, named as in cookie_drop, which may still drop some of them. Empty keeps all.";
     critbit_cooloff: Seconds = "180.000" ["seconds" min "60.000" max "254.000"] { Wizard NoEffect }
         "No effect here: the index has no critbit tree.";
     debug: Debug = "none" [""] {}
@@ -169,6 +173,8 @@ params! {
         "Lifetime of an object when neither the backend nor VCL gives one.";
     disk_timeout: Seconds = "0.500" ["seconds" min "0.001"] { Own }
         "How long a request waits for the disk of a store (-s file, -s persistent) to give back an object before it goes on as a miss (MAIN.home_late). A read that takes a second is given up in any case. A short body is read with its object; of a long one that was found the first piece is read before the response begins, and a piece that takes longer is waited for.";
+    early_hints: Text = "off" [""] { Own }
+        "Whether a client that asks for a page which has to be fetched gets a 103 (Early Hints) meanwhile, with the Link fields (preload, modulepreload, preconnect) that the page had when it was fetched last: off, h2 (over HTTP/2 and HTTP/3), or all (over HTTP/1.1, too, where old clients and programs may take it for the answer).";
     esi_parallel: Count = "1" ["includes" min "1" max "64"] { Own }
         "How many includes of one page, nested ones counted, may be under way at the same time; they are delivered in the page's order. What comes before its turn is kept, at most 256 KB of each. 1 begins each when the one before it is done, as Varnish does.";
     experimental: Experimental = "none" [""] {}
@@ -333,6 +339,8 @@ params! {
         "A client whose request body comes slower than this for a while is disconnected; 0 is off.";
     min_send_rate: Bytes = "0b" ["bytes per second" min "0b"] { Own }
         "A client that takes a response slower than this for a while is disconnected; 0 is off.";
+    negative_ttl: Text = "" [""] { Own }
+        "The ttl of answers with a status of 400 to 599 that don't say themselves how long they may be kept: entries as 404:10s or 5xx:1s, between blanks or commas, of which the first that fits counts. Such an answer has no grace and no keep. VCL can change all of it.";
     nuke_limit: Count = "50" ["allocations" min "0"] { Experimental }
         "How many objects may be evicted to make room for one.";
     pass_abort: Switch = "off" ["bool"] { Own }
@@ -359,10 +367,16 @@ params! {
         "Reuse of fetch structures: least and most kept, and for how many seconds: min_pool, max_pool, max_age.";
     prefer_ipv6: Switch = "off" ["bool"] {}
         "Connect by IPv6 first to backends that have both kinds of address.";
+    query_drop: Text = "" [""] { Own }
+        "Arguments that are taken out of the query of a client's URL before vcl_recv, and so neither make variants nor reach the backend: names between blanks or commas, a * at the end of one stands for any rest, as in utm_* fbclid gclid.";
+    query_keep: Text = "" [""] { Own }
+        "The only arguments that the query of a client's URL keeps, named as in query_drop, which may still drop some of them. Empty keeps all.";
     rush_exponent: Count = "3" ["requests per request" min "2"] { Experimental }
         "How many parked requests are woken when a fetch fails or isn't made after all. One that brings an object wakes all.";
     send_timeout: Seconds = "600.000" ["seconds" min "0.000"] { DelayedEffect }
         "How long sending a response may take in all before the session is closed.";
+    server_timing: Switch = "off" ["bool"] { Own }
+        "Add a Server-Timing field to responses: whether it was a hit, how long it took until the response began, and of that how long the backend and others' fetches were waited for. Browsers show it to who develops the site. vcl_deliver sees it and may change it.";
     shortlived: Seconds = "10.000" ["seconds" min "0.000"] {}
         "Objects with less life than this are kept in Transient.";
     shutdown_grace: Seconds = "0.000" ["seconds" min "0.000"] { Own }

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What parameters take out of a request before VCL sees it: arguments of its query, cookies. Without them nothing is looked at.
+
+use message::{cookies, names, query};
+
+use super::Req;
+use crate::httplog::REQ;
+
+impl Req {
+    /// As `query_keep`, `query_drop`, `cookie_keep` and `cookie_drop` say.
+    pub(super) fn take_out_declared(&mut self) {
+        let params = self.params.clone();
+        if !(params.query_drop.is_empty() && params.query_keep.is_empty()) {
+            self.take_out_arguments(&params.query_keep, &params.query_drop);
+        }
+        if !(params.cookie_drop.is_empty() && params.cookie_keep.is_empty()) {
+            self.take_out_cookies(&params.cookie_keep, &params.cookie_drop);
+        }
+    }
+
+    fn take_out_arguments(&mut self, keep: &str, drop: &str) {
+        let Some(url) = query::filtered(self.head.url(), keep, drop) else { return };
+        if self.head.set_url(&url).is_err() {
+            self.engine().main.losthdr.inc();
+        }
+        self.log.put(REQ.url, self.head.url());
+    }
+
+    fn take_out_cookies(&mut self, keep: &str, drop: &str) {
+        if self.head.count(names::COOKIE) > 1 && self.head.collect_with(names::COOKIE, b"; ").is_err() {
+            self.engine().main.losthdr.inc();
+        }
+        let Some(value) = self.head.get(names::COOKIE) else { return };
+        let Some(value) = cookies::filtered(value, keep, drop) else { return };
+        REQ.unset(&mut self.head, &mut self.log, names::COOKIE);
+        if !value.is_empty() {
+            self.set_req(names::COOKIE, &[&value]);
+        }
+    }
+}
