@@ -18,7 +18,7 @@ STORAGE ?= malloc,256m
 OPTIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deb test check soak bench profile clean cargo packages
+.PHONY: help run build deb test test-programs check soak bench profile clean cargo packages
 
 help:
 	@echo 'make run BACKEND=host:port   build, and cache what that server has (or http[s]://host:port)'
@@ -55,8 +55,13 @@ else
 	@$(BIN)/lacquer demo $(if $(filter-out file,$(origin LISTEN)),-a '$(LISTEN)') -s '$(STORAGE)' $(OPTIONS)
 endif
 
-test: cargo packages build
+# Both at once: most of the one is a link on one core.
+test: cargo packages
+	@$(MAKE) --no-print-directory -j2 build test-programs
 	@CARGO='$(CARGO)' tests/run_all
+
+test-programs: cargo
+	@$(CARGO) test --workspace --no-run --quiet
 
 check: cargo
 	$(CARGO) fmt --all --check
