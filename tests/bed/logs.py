@@ -27,9 +27,17 @@ def has_open(pid, path):
         return False
 
 
+def is_asleep(pid):
+    """Whether it waits, for more of the log once it has that open: between opening it and finding its end nothing waits."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+    except (OSError, IndexError):
+        return False
+
+
 def is_followed(v, *pids):
     """Whether all of these processes come to follow the log: what is asked from then on, they see."""
-    return until(LIMIT, lambda: all(has_open(pid, log_of(v)) for pid in pids))
+    return until(LIMIT, lambda: all(has_open(pid, log_of(v)) and is_asleep(pid) for pid in pids))
 
 
 class Saved:

@@ -209,7 +209,7 @@ fn directory(value: &str) -> Result<String, String> {
     match value {
         "letsencrypt" => Ok(DEFAULT_DIRECTORY.to_owned()),
         "letsencrypt-staging" => Ok("https://acme-staging-v02.api.letsencrypt.org/directory".to_owned()),
-        _ => match crate::http::Target::of(value) {
+        _ => match crate::http::target(value) {
             Ok(_) => Ok(value.to_owned()),
             Err(reason) => Err(format!("directory {value}: {reason}")),
         },

@@ -24,6 +24,7 @@ pub mod serving;
 pub mod sess;
 pub mod shared;
 mod synthetic;
+mod trace;
 mod trailers;
 pub mod transport;
 pub mod vars;

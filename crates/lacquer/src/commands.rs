@@ -88,6 +88,7 @@ pub const COMMANDS: &[Command] = &[
     command("plan", None, "lacquer-plan", "how much load workers can bear, and how much memory", |_, args| {
         lacquer_plan::main(args)
     }),
+    command("trace", None, "lacquer-trace", "requests as traces for a collector of OpenTelemetry", lacquer_trace::main),
     command("vcl", None, "lacquer-vcl", "check VCL files, lay them out, migrate old ones", vcl),
     command("statsd", None, "lacquer-statsd", "a metrics server in the place of node's statsd", |_, args| {
         lacquer_statsd::main(args)

@@ -94,6 +94,7 @@ const PAGES: &[Page] = &[
         "how much load workers can bear, and how much memory it takes",
         Body::Help(lacquer_plan::usage),
     ),
+    ("lacquer-trace", 1, "requests as traces for a collector of OpenTelemetry", Body::Help(lacquer_trace::usage)),
     ("lacquer-vcl", 1, "check VCL files, lay them out, migrate old ones", Body::Help(lacquer_vcl::manual)),
     (
         "lacquer-statsd",

@@ -15,6 +15,7 @@ pub mod output;
 pub mod print;
 pub mod program;
 pub mod query;
+pub mod receiver;
 pub mod record;
 pub mod select;
 pub mod source;

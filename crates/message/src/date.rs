@@ -64,7 +64,7 @@ impl DateCache {
 }
 
 /// Days since 1970-01-01 to year, month, day of the Gregorian calendar.
-fn civil(days: i64) -> (u32, u32, u32) {
+pub fn civil(days: i64) -> (u32, u32, u32) {
     // Years begin in March here, so that the leap day is the last of its year.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);

@@ -22,6 +22,7 @@ pub mod query;
 pub mod range;
 pub mod status;
 pub mod tags;
+pub mod trace_context;
 pub mod vary;
 
 pub use coding::{Coding, Codings};

@@ -86,6 +86,14 @@ pub struct CounterDoc {
     index: usize,
 }
 
+impl CounterDoc {
+    /// One that no workdir has, for tests of those who read them.
+    pub fn new(name: &str, kind: Kind, level: Level, format: Format) -> CounterDoc {
+        let (name, oneliner, docs) = (name.to_owned(), String::new(), String::new());
+        CounterDoc { name, kind, level, format, oneliner, docs, index: 0 }
+    }
+}
+
 /// One counter's value at one moment.
 #[derive(Clone, Debug)]
 pub struct CounterValue {

@@ -3,7 +3,11 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod lines;
+
 use std::io::{self, IsTerminal, Write};
+
+use lines::{Format, Lines};
 
 use logq::getopt::{Opt, OptMatch};
 use logq::output::Output;
@@ -11,7 +15,7 @@ use logq::print::{self, Look, Style};
 use logq::program::{self, Cli, Program};
 use logq::source::{FILE_HEAD, strerror};
 use logq::tool::Failure;
-use logq::{Flow, Select, Sink, Tool, Txn, records};
+use logq::{Flow, Grouping, Select, Sink, Tool, Txn, records};
 
 /// The options, with their help.
 pub const OPTIONS: &[Opt] = &[
@@ -46,7 +50,12 @@ pub const OPTIONS: &[Opt] = &[
 ];
 
 const MORE: &str = "
- --json                    One JSON object per transaction
+ --format <json|ncsa>      A line per request, with its fetches and fragments (-g vxid: per transaction)
+   --names <lacquer|ecs|otel> What the fields of JSON are called (default: lacquer)
+   --show-field <name>     Also the value of this field, which may be a secret: Cookie, Authorization
+   --to <receiver>         Send the lines: tcp:HOST:PORT, unix:PATH, syslog, syslog:HOST[:PORT]
+   --queue <size>          What may wait for the receiver (default: 16m)
+ --json                    One JSON object per transaction, with all its records
  --legacy                  Four columns and tag names as Varnish 3 had them
  --color[=always|never]    Colours (default: on a terminal, unless NO_COLOR is set)
  --optstring               The options in getopt's notation
@@ -55,11 +64,14 @@ Examples:
  varnishlog -g request -q 'RespStatus >= 500'   requests that failed, with their fetches
  varnishlog -b -i BereqURL,Timestamp            how long the backends take
  varnishlog -D -w /var/log/varnish.log          keep the log; read it again with -r
+ varnishlog --format json -D -w access.json     a request a line; SIGHUP opens the file again
 ";
 
 /// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
-    let cli = Cli { options: OPTIONS, long: &["json", "legacy", "color"], valued: &[], more: MORE };
+    let long = &["json", "legacy", "color", "format", "names", "show-field", "to", "queue"];
+    let valued = &["format", "names", "show-field", "to", "queue"];
+    let cli = Cli { options: OPTIONS, long, valued, more: MORE };
     program::main(program, args, &cli, Config::default())
 }
 
@@ -72,6 +84,8 @@ struct Config {
     file: Option<String>,
     style: Option<Style>,
     colour: Option<bool>,
+    lines: Option<Lines>,
+    is_grouped: bool,
 }
 
 impl Program for Config {
@@ -82,6 +96,7 @@ impl Program for Config {
             OptMatch::Short('u', _) => self.unbuffered = true,
             OptMatch::Short('w', file) => self.file = Some(file),
             OptMatch::Short(letter, value) => {
+                self.is_grouped |= letter == 'g';
                 self.tool.option(letter, &value).map_err(Failure::new)?;
             }
             OptMatch::Long(name, value) => match (name.as_str(), value.as_str()) {
@@ -92,6 +107,12 @@ impl Program for Config {
                 }
                 ("color", "" | "always") => self.colour = Some(true),
                 ("color", "never") => self.colour = Some(false),
+                ("format", "json") => self.lines = Some(Lines::new(Format::Json)),
+                ("format", "ncsa") => self.lines = Some(Lines::new(Format::Ncsa)),
+                ("names" | "show-field" | "to" | "queue", value) => match &mut self.lines {
+                    Some(lines) => lines.option(&name, value)?,
+                    None => return Err(Failure::new(format!("--{name} belongs behind --format"))),
+                },
                 _ => return Err(Failure::new(format!("--{name}: Invalid value '{value}'"))),
             },
         }
@@ -99,6 +120,9 @@ impl Program for Config {
     }
 
     fn run(mut self) -> Result<i32, Failure> {
+        if let Some(lines) = self.lines.take() {
+            return self.run_lines(lines);
+        }
         self.tool.check_daemon(self.file.as_deref())?;
         let is_binary = self.file.is_some() && !self.text && self.style.is_none();
         if is_binary {
@@ -114,6 +138,30 @@ impl Program for Config {
         let out = Output::open(self.file, self.append, !self.unbuffered, head).map_err(|e| cannot_open(&e))?;
         let reopens = self.tool.daemon;
         self.tool.run(&mut Log { look, is_binary, reopens, out })?;
+        Ok(0)
+    }
+}
+
+impl Config {
+    fn run_lines(mut self, lines: Lines) -> Result<i32, Failure> {
+        if !lines.has_receiver() {
+            self.tool.check_daemon(self.file.as_deref())?;
+        }
+        if self.style.is_some() || self.text {
+            return Err(Failure::new("--format is a form of its own: leave out -A, --json and --legacy"));
+        }
+        if lines.format == Format::Ncsa && !self.tool.select.backend {
+            // As varnishncsa: clients' requests, fragments if they are asked for.
+            self.tool.select.client = true;
+        }
+        if !self.is_grouped {
+            self.tool.grouping = if lines.format == Format::Json { Grouping::Request } else { Grouping::Vxid };
+        }
+        let (file, append, is_buffered) = (self.file, self.append, !self.unbuffered);
+        let mut sink = lines.open(file.is_some(), || {
+            Output::open(file, append, is_buffered, b"").map_err(|error| cannot_open(&error))
+        })?;
+        self.tool.run(&mut sink)?;
         Ok(0)
     }
 }

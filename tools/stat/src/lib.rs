@@ -5,6 +5,7 @@
 
 mod filter;
 mod once;
+mod statsd;
 mod view;
 mod window;
 
@@ -16,6 +17,7 @@ use logq::program::{self, Cli, Program};
 use logq::source::strerror;
 use logq::tool::{Attach, Failure};
 use shm::reader::Reader;
+use statsd::Statsd;
 use sys::signal;
 
 /// The options, with their help.
@@ -36,12 +38,16 @@ pub const OPTIONS: &[Opt] = &[
 
 const MORE: &str = "
  --xml3                    As -x, in Varnish 3's layout (type, ident and name apart)
+ --statsd <target>         Send the counters to a statsd: HOST[:PORT] or /path/of/socket
+   --interval <time>       So often (default: 10s)
+   --prefix <text>         In front of each name (default: varnish.)
  --optstring               The options in getopt's notation
 
 Examples:
  varnishstat                          follow the counters (h: keys)
  varnishstat -1 -I 'MAIN.cache_*'     hits and misses now
  varnishstat -j -X 'LCK.*'            for programs
+ varnishstat --statsd 127.0.0.1 -X 'LCK.*' -X 'MEMPOOL.*'
 ";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +61,8 @@ enum Mode {
 
 /// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
-    let cli = Cli { options: OPTIONS, long: &["xml3"], valued: &[], more: MORE };
+    let long = &["xml3", "statsd", "interval", "prefix"];
+    let cli = Cli { options: OPTIONS, long, valued: &["statsd", "interval", "prefix"], more: MORE };
     program::main(program, args, &cli, Config::default())
 }
 
@@ -64,7 +71,11 @@ struct Config {
     attach: Attach,
     filter: Filter,
     modes: Vec<Mode>,
+    statsd: Option<Statsd>,
 }
+
+/// Times between two looks at the counters.
+const INTERVALS: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
 
 impl Program for Config {
     fn option(&mut self, option: OptMatch) -> Result<(), Failure> {
@@ -83,13 +94,31 @@ impl Program for Config {
                 None => self.filter.include(&glob),
             },
             OptMatch::Long(name, _) if name == "xml3" => self.modes.push(Mode::Xml3),
+            OptMatch::Long(name, target) if name == "statsd" => {
+                self.statsd = Some(Statsd::new(&target).map_err(Failure::new)?);
+            }
+            OptMatch::Long(name, value) if name == "interval" || name == "prefix" => {
+                let Some(statsd) = &mut self.statsd else {
+                    return Err(Failure::new(format!("--{name} belongs behind --statsd")));
+                };
+                if name == "prefix" {
+                    statsd.prefix = value;
+                    return Ok(());
+                }
+                let seconds = base::text::parse_duration(&value).filter(|seconds| INTERVALS.contains(seconds));
+                let bad = || Failure::new(format!("--interval={value}: write a time from 0.1s to 1h"));
+                statsd.interval = Duration::from_secs_f64(seconds.ok_or_else(bad)?);
+            }
             OptMatch::Short(..) | OptMatch::Long(..) => return Err(Failure::new("unknown option")),
         }
         Ok(())
     }
 
     fn run(self) -> Result<i32, Failure> {
-        let Config { attach, filter, modes } = self;
+        let Config { attach, filter, modes, statsd } = self;
+        if statsd.is_some() && !modes.is_empty() {
+            return Err(Failure::new("--statsd goes with none of -1, -x, -j and -l"));
+        }
         let _ = signal::default(signal::SIGPIPE);
         let sleep = |time: Duration| {
             std::thread::sleep(time);
@@ -99,6 +128,9 @@ impl Program for Config {
         // Of several forms one is given, in this order.
         let order = [Mode::Xml3, Mode::Xml, Mode::Json, Mode::Once, Mode::List];
         let mut reader = Reader::new(&workdir);
+        if let Some(statsd) = statsd {
+            return statsd.run(&mut reader, &filter).map(|()| 0);
+        }
         let Some(mode) = order.into_iter().find(|m| modes.contains(m)) else {
             return view::follow(&mut reader, &workdir, filter)
                 .map(|()| 0)

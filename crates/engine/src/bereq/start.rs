@@ -19,6 +19,7 @@ use crate::interim::Interims;
 use crate::pool;
 use crate::req::Req;
 use crate::synthetic::SyntheticResponse;
+use crate::trace;
 use crate::trailers::Trailers;
 
 /// What a fetch is for.
@@ -141,6 +142,9 @@ impl Bereq {
         let mut lost = hop::filter_request(&req.head, &mut self.original, filter).is_err();
         let (head, log) = (&mut self.original, &mut self.log);
         BEREQ.log_request(head, log);
+        if self.params.traceparent {
+            lost |= !trace::put(head, log, &BEREQ, self.vxid, None);
+        }
         if mode != Mode::Pass {
             if head.method() != b"GET" {
                 lost |= head.set_method("GET").is_err();

@@ -11,6 +11,7 @@ use super::settings::Settings;
 use super::{Req, Step};
 use crate::httplog::REQ;
 use crate::reqbody::ReqBody;
+use crate::trace;
 use crate::transport::Transport;
 
 impl Req {
@@ -137,6 +138,12 @@ impl Req {
 
     /// What each pass through `vcl_recv` starts from; a restart keeps what VCL set before.
     fn prepare(&mut self) {
+        if self.params.traceparent {
+            let ratio = Some(self.params.traceparent_ratio);
+            if !trace::put(&mut self.head, &mut self.log, &REQ, self.vxid, ratio) {
+                self.engine().main.losthdr.inc();
+            }
+        }
         if self.restarts > 0 {
             return;
         }

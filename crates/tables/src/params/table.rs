@@ -443,6 +443,10 @@ params! {
         "Whether private keys are in a process of their own, which signs what the worker asks it to, and not in the worker. A handshake that isn't resumed takes a little longer. It holds for workers that begin from then on.";
     tls_watch: Seconds = "5.000" ["seconds" min "0.000"] { Own }
         "How often the files of each certificate are looked at. One that changed is read and used at once; one that is of no use is reported, and the certificate stays. 0: only tls.cert.reload reads files again.";
+    traceparent: Switch = "off" ["bool"] { Own }
+        "Whether requests belong to traces (W3C Trace Context): the field traceparent of a request continues its client's trace or begins one, and that of a fetch tells the origin who asks it. VCL may read, set and unset it. `lacquer trace` sends what the log says of them to a collector.";
+    traceparent_ratio: Real = "1" ["" min "0" max "1"] { Own }
+        "Of traces that begin here (traceparent) this part is marked to be kept by all who take part.";
     uncacheable_ttl: Seconds = "120.000" ["seconds" min "0.000"] { Own }
         "How long the built-in VCL remembers that an answer is uncacheable; of release 8 and later.";
     upgrade_drain: Seconds = "300.000" ["seconds" min "0.000"] { Own }

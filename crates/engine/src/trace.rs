@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The parameter `traceparent`: requests continue their client's trace or begin one, and origins are told who asks them
+//! (W3C Trace Context). What a transaction's number in its trace is follows from its vxid, so that readers of the log find the same.
+
+use std::hash::{BuildHasher, RandomState};
+
+use base::Vxid;
+use message::Head;
+use message::trace_context::{FIELD, TraceContext};
+use shm::vsl::TxnLog;
+
+use crate::httplog::HeadTags;
+
+thread_local! {
+    /// Keys that the system has drawn.
+    static SEED: RandomState = RandomState::new();
+}
+
+/// Puts into a head what a transaction of this number causes: it goes on with the trace that the head tells of. `begin`: or begins one, of
+/// which this part is to be kept. False: there was no room.
+pub fn put(head: &mut Head, log: &mut TxnLog, kind: &HeadTags, vxid: Vxid, begin: Option<f64>) -> bool {
+    let told = head.get(FIELD).and_then(TraceContext::parse);
+    let Some(cause) = told.or_else(|| begin.map(|ratio| fresh(vxid, ratio))) else { return true };
+    let own = cause.child(u64::from(vxid.log_id())).to_string();
+    kind.force(head, log, FIELD, own.as_bytes()).is_ok()
+}
+
+/// A trace that nobody has begun.
+fn fresh(vxid: Vxid, ratio: f64) -> TraceContext {
+    let draw = |half: u8| SEED.with(|seed| seed.hash_one((vxid.log_id(), half)));
+    let (high, low) = (draw(0), draw(1));
+    let is_kept = ratio >= 1.0 || (low as f64) < ratio * u64::MAX as f64;
+    TraceContext::root(u128::from(high) << 64 | u128::from(low), is_kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::VxidSource;
+
+    #[test]
+    fn traces_differ_and_a_part_is_kept() {
+        let source = VxidSource::new();
+        let drawn: Vec<TraceContext> = (0..1000).map(|_| fresh(source.take(), 0.25)).collect();
+        let kept = drawn.iter().filter(|context| context.is_sampled()).count();
+        assert!((150..350).contains(&kept), "{kept}");
+        let mut traces: Vec<u128> = drawn.iter().map(|context| context.trace).collect();
+        traces.sort_unstable();
+        traces.dedup();
+        assert_eq!(traces.len(), 1000);
+        assert!(!fresh(source.take(), 0.0).is_sampled() && fresh(source.take(), 1.0).is_sampled());
+    }
+}

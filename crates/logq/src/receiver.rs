@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Lines to a receiver elsewhere: over TCP, a unix socket, or as syslog. Whoever follows the log never waits for it: a thread sends, a
+//! queue of bounded bytes lies between, and what it couldn't take is told in its place once there is room again.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Write};
+use std::net::{TcpStream, ToSocketAddrs, UdpSocket};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use base::print;
+
+/// Bytes that wait, where nothing else is asked for.
+pub const QUEUE_BYTES: usize = 16 << 20;
+/// How long a connection may take to come about, and a receiver to take anything.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two tries to connect: doubled each time.
+const RETRIES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// How long what waits may still be sent when the tool ends.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// What one write takes at the most.
+const BATCH_BYTES: usize = 64 << 10;
+/// The syslog of this machine.
+const DEV_LOG: &str = "/dev/log";
+/// Facility daemon, severity info.
+const DAEMON_INFO: u8 = 3 << 3 | 6;
+/// Syslog's port.
+const SYSLOG_PORT: &str = "514";
+
+/// Where lines go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Receiver {
+    /// `tcp:HOST:PORT`: a line after the other.
+    Tcp(String),
+    /// `unix:PATH`: the same over a stream socket.
+    Unix(PathBuf),
+    /// `syslog`: the syslog of this machine, a line a message.
+    LocalSyslog,
+    /// `syslog:HOST[:PORT]`: a syslog elsewhere (RFC 5424 over UDP).
+    Syslog(String),
+}
+
+impl FromStr for Receiver {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Receiver, String> {
+        let bad = || format!("{text}: not a receiver; write tcp:HOST:PORT, unix:PATH, syslog or syslog:HOST[:PORT]");
+        match text.split_once(':') {
+            None if text == "syslog" => Ok(Receiver::LocalSyslog),
+            Some(("tcp", address)) if has_port(address) => Ok(Receiver::Tcp(address.to_owned())),
+            Some(("unix", path)) if !path.is_empty() => Ok(Receiver::Unix(path.into())),
+            Some(("syslog", address)) if has_port(address) => Ok(Receiver::Syslog(address.to_owned())),
+            Some(("syslog", host)) if !host.is_empty() && !host.ends_with(':') => {
+                Ok(Receiver::Syslog(format!("{host}:{SYSLOG_PORT}")))
+            }
+            _ => Err(bad()),
+        }
+    }
+}
+
+/// `HOST:PORT`, an IPv6 address in brackets.
+fn has_port(address: &str) -> bool {
+    let Some((host, port)) = address.rsplit_once(':') else { return false };
+    let is_one_host = !host.contains(':') || host.starts_with('[') && host.ends_with(']');
+    !host.is_empty() && is_one_host && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+impl fmt::Display for Receiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Receiver::Tcp(address) => write!(f, "tcp:{address}"),
+            Receiver::Unix(path) => write!(f, "unix:{}", path.display()),
+            Receiver::LocalSyslog => f.write_str("syslog"),
+            Receiver::Syslog(address) => write!(f, "syslog:{address}"),
+        }
+    }
+}
+
+/// What tells a receiver that lines are missing: their number, and the receiver's name.
+pub type Gap = fn(u64, &Receiver) -> Vec<u8>;
+
+/// Sends lines. Dropped, it sends what waits for [`FAREWELL`] at the most.
+#[derive(Debug)]
+pub struct Sender {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    receiver: Receiver,
+    most: usize,
+    gap: Gap,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    lines: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// Lines that found no room since the last one that did.
+    lost: u64,
+    lost_in_all: u64,
+    /// Until when what waits is sent, once no more lines come.
+    ends: Option<Instant>,
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    fn has_ended(&self) -> bool {
+        self.ends.is_some_and(|ends| self.lines.is_empty() || Instant::now() >= ends)
+    }
+
+    fn put(&mut self, line: Vec<u8>) {
+        self.bytes += line.len();
+        self.lines.push_back(line);
+    }
+
+    /// As many lines as one write takes, or one.
+    fn batch(&mut self, most: usize) -> Vec<Vec<u8>> {
+        let mut bytes = 0;
+        let mut batch = Vec::new();
+        while let Some(line) = self.lines.pop_front_if(|line| batch.is_empty() || bytes + line.len() <= most) {
+            bytes += line.len();
+            batch.push(line);
+        }
+        self.bytes -= bytes;
+        batch
+    }
+
+    /// They weren't sent: they come first again.
+    fn put_back(&mut self, batch: Vec<Vec<u8>>) {
+        for line in batch.into_iter().rev() {
+            self.bytes += line.len();
+            self.lines.push_front(line);
+        }
+    }
+}
+
+impl Sender {
+    /// Begins; `most`: bytes that may wait.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub fn start(receiver: Receiver, most: usize, gap: Gap) -> io::Result<Sender> {
+        let (queue, changed) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { receiver, most, gap, queue, changed });
+        let work = shared.clone();
+        let thread = std::thread::Builder::new().name("receiver".into()).spawn(move || work.send_all())?;
+        Ok(Sender { shared, thread: Some(thread) })
+    }
+
+    /// Takes a line with its newline. One for which there is no room is counted and left out.
+    pub fn send(&self, line: Vec<u8>) {
+        let mut queue = self.shared.queue();
+        if queue.bytes + line.len() > self.shared.most {
+            queue.lost += 1;
+            queue.lost_in_all += 1;
+            return;
+        }
+        if queue.lost > 0 {
+            let lost = std::mem::take(&mut queue.lost);
+            print::err(format_args!("{}: {lost} lines were lost: it didn't take them in time\n", self.shared.receiver));
+            let gap = (self.shared.gap)(lost, &self.shared.receiver);
+            queue.put(gap);
+        }
+        queue.put(line);
+        drop(queue);
+        self.shared.changed.notify_one();
+    }
+
+    /// Lines that found no room.
+    pub fn lost(&self) -> u64 {
+        self.shared.queue().lost_in_all
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.shared.queue().ends = Some(Instant::now() + FAREWELL);
+        self.shared.changed.notify_one();
+        let _ = self.thread.take().map(JoinHandle::join);
+        let queue = self.shared.queue();
+        let unsent = queue.lines.len() as u64 + queue.lost;
+        if unsent > 0 {
+            print::err(format_args!("{}: {unsent} lines were not sent\n", self.shared.receiver));
+        }
+    }
+}
+
+/// A connection, or what stands for one.
+enum Channel {
+    Stream(Box<dyn Write + Send>),
+    LocalSyslog(UnixDatagram),
+    Syslog(UdpSocket),
+}
+
+impl Shared {
+    fn send_all(&self) {
+        let mut pause = RETRIES.0;
+        let mut is_away = false;
+        while self.waits() {
+            let ended = match self.connect() {
+                Ok(channel) => {
+                    if std::mem::take(&mut is_away) {
+                        print::err(format_args!("{}: it is there again\n", self.receiver));
+                    }
+                    pause = RETRIES.0;
+                    self.send_over(channel)
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = ended {
+                if !std::mem::replace(&mut is_away, true) {
+                    print::err(format_args!("{}: {error}; lines wait for it\n", self.receiver));
+                }
+                self.pause(pause);
+                pause = (pause * 2).min(RETRIES.1);
+            }
+        }
+    }
+
+    /// Waits until there is something to send. False: that was all.
+    fn waits(&self) -> bool {
+        let is_idle = |queue: &mut Queue| queue.lines.is_empty() && queue.ends.is_none();
+        let queue = self.changed.wait_while(self.queue(), is_idle).unwrap_or_else(PoisonError::into_inner);
+        !queue.has_ended()
+    }
+
+    fn pause(&self, time: Duration) {
+        let is_on = |queue: &mut Queue| queue.ends.is_none();
+        drop(self.changed.wait_timeout_while(self.queue(), time, is_on));
+        let ends = self.queue().ends;
+        if ends.is_some() {
+            // A last try or two.
+            std::thread::sleep(time.min(FAREWELL / 4));
+        }
+    }
+
+    fn connect(&self) -> io::Result<Channel> {
+        Ok(match &self.receiver {
+            Receiver::Tcp(address) => {
+                let stream = connect_tcp(address)?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                Channel::Stream(Box::new(stream))
+            }
+            Receiver::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                Channel::Stream(Box::new(stream))
+            }
+            Receiver::LocalSyslog => {
+                let socket = UnixDatagram::unbound()?;
+                socket.connect(DEV_LOG)?;
+                socket.set_write_timeout(Some(PATIENCE))?;
+                Channel::LocalSyslog(socket)
+            }
+            Receiver::Syslog(address) => {
+                let to = resolve(address)?;
+                let socket = UdpSocket::bind(if to.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" })?;
+                socket.connect(to)?;
+                Channel::Syslog(socket)
+            }
+        })
+    }
+
+    /// Until there is nothing more, or the receiver is gone.
+    fn send_over(&self, mut channel: Channel) -> io::Result<()> {
+        while self.waits() {
+            let batch = self.queue().batch(BATCH_BYTES);
+            if let Err(error) = channel.write(&batch) {
+                // Of a line that was sent in part the receiver has seen no end: it comes again, whole.
+                self.queue().put_back(batch);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn resolve(address: &str) -> io::Result<std::net::SocketAddr> {
+    address.to_socket_addrs()?.next().ok_or_else(|| io::Error::other("no address is known of it"))
+}
+
+fn connect_tcp(address: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::other("no address is known of it");
+    for to in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&to, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+impl Channel {
+    fn write(&mut self, lines: &[Vec<u8>]) -> io::Result<()> {
+        let pid = std::process::id();
+        match self {
+            Channel::Stream(stream) => stream.write_all(&lines.concat()),
+            Channel::LocalSyslog(socket) => lines.iter().try_for_each(|line| {
+                let head = format!("<{DAEMON_INFO}>lacquer[{pid}]: ");
+                one_message(socket.send(&[head.as_bytes(), line.trim_ascii_end()].concat()))
+            }),
+            Channel::Syslog(socket) => lines.iter().try_for_each(|line| {
+                // The receiver knows when and from where it came.
+                let head = format!("<{DAEMON_INFO}>1 - - lacquer {pid} access - ");
+                one_message(socket.send(&[head.as_bytes(), line.trim_ascii_end()].concat()))
+            }),
+        }
+    }
+}
+
+/// A line that is too long for a datagram is left out: no other try would change that.
+fn one_message(sent: io::Result<usize>) -> io::Result<()> {
+    const EMSGSIZE: i32 = 90;
+    match sent {
+        Err(error) if error.raw_os_error() == Some(EMSGSIZE) => {
+            print::err("syslog: a line was too long for a message and is left out\n");
+            Ok(())
+        }
+        sent => sent.map(|_| ()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn gap(lost: u64, _: &Receiver) -> Vec<u8> {
+        format!("lost {lost}\n").into_bytes()
+    }
+
+    fn lines(listener: &TcpListener, count: usize) -> Vec<String> {
+        let (stream, _) = listener.accept().expect("a connection");
+        BufReader::new(stream).lines().take(count).map(|line| line.expect("a line")).collect()
+    }
+
+    #[test]
+    fn receivers_have_names() {
+        let check = |text: &str, expected: &str| {
+            let shown = text.parse::<Receiver>().map_or_else(|_| "none".to_owned(), |receiver| receiver.to_string());
+            assert_eq!(shown, expected, "{text}");
+        };
+        check("tcp:logs:5170", "tcp:logs:5170");
+        check("tcp:[::1]:5170", "tcp:[::1]:5170");
+        check("unix:/run/l.sock", "unix:/run/l.sock");
+        check("syslog", "syslog");
+        check("syslog:logs", "syslog:logs:514");
+        check("syslog:logs:1514", "syslog:logs:1514");
+        for bad in
+            ["", "tcp:", "tcp:logs", "tcp:logs:0", "tcp:logs:x", "tcp:::1:5", "unix:", "syslog:", "udp:a:1", "/a"]
+        {
+            check(bad, "none");
+        }
+    }
+
+    #[test]
+    fn lines_arrive_in_order() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let receiver = Receiver::Tcp(listener.local_addr().expect("an address").to_string());
+        let sender = Sender::start(receiver, 1 << 20, gap).expect("a thread");
+        (0..100).for_each(|n| sender.send(format!("{n}\n").into_bytes()));
+        let expected: Vec<_> = (0..100).map(|n: u32| n.to_string()).collect();
+        assert_eq!(lines(&listener, 100), expected);
+        assert_eq!(sender.lost(), 0);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_told_in_its_place() {
+        // Nobody listens yet: all waits.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        drop(listener);
+        let sender = Sender::start(Receiver::Tcp(address.to_string()), 20, gap).expect("a thread");
+        (0..10).for_each(|n| sender.send(format!("line {n}\n").into_bytes()));
+        assert_eq!(sender.lost(), 8);
+        let listener = TcpListener::bind(address).expect("the port again");
+        let (stream, _) = listener.accept().expect("a connection");
+        let mut reader = BufReader::new(stream);
+        let mut next = || {
+            let mut line = String::new();
+            reader.read_line(&mut line).expect("a line");
+            line
+        };
+        assert_eq!((next(), next()), ("line 0\n".to_owned(), "line 1\n".to_owned()));
+        sender.send(b"after\n".to_vec());
+        assert_eq!((next(), next()), ("lost 8\n".to_owned(), "after\n".to_owned()));
+    }
+
+    #[test]
+    fn a_line_that_was_not_sent_comes_first_again() {
+        let mut queue = Queue::default();
+        ["a\n", "b\n", "c\n"].iter().for_each(|line| queue.put(line.as_bytes().to_vec()));
+        let batch = queue.batch(4);
+        assert_eq!((batch.len(), queue.bytes), (2, 2));
+        queue.put_back(batch);
+        assert_eq!((queue.batch(100).concat(), queue.bytes), (b"a\nb\nc\n".to_vec(), 0));
+    }
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! From a group's records to [`Transaction`]s.
+
+use logq::{Rec, Txn, TxnType, records};
+use tables::Tag;
+
+use crate::{Bytes, Call, Handling, Kind, Message, Peer, Stamp, Transaction, UnixNs};
+
+/// Deeper ones hang at the last level: whoever walks a tree calls itself.
+const MAX_DEPTH: u32 = 64;
+/// What [`Transaction::no_hit`] is made of.
+const NO_HIT: &str = "lacquer: no hit: ";
+
+/// The transactions of a group that nothing else in it has caused, each with those below it. Sessions and records alone are left out.
+pub fn trees(group: &[Txn<'_>]) -> Vec<Transaction> {
+    let mut roots: Vec<Transaction> = Vec::new();
+    // Those that may have children yet, outermost first, each with its level.
+    let mut open: Vec<(u32, Transaction)> = Vec::new();
+    for txn in group {
+        let Some(transaction) = transaction(txn) else { continue };
+        let level = txn.level.min(MAX_DEPTH);
+        while let Some((_, done)) = open.pop_if(|(above, _)| *above >= level) {
+            close(&mut open, &mut roots, done);
+        }
+        open.push((level, transaction));
+    }
+    while let Some((_, done)) = open.pop() {
+        close(&mut open, &mut roots, done);
+    }
+    roots
+}
+
+fn close(open: &mut [(u32, Transaction)], roots: &mut Vec<Transaction>, done: Transaction) {
+    match open.last_mut() {
+        Some((_, parent)) => parent.children.push(done),
+        None => roots.push(done),
+    }
+}
+
+/// What one transaction says. `None`: it is neither a request nor a fetch.
+fn transaction(txn: &Txn<'_>) -> Option<Transaction> {
+    let kind = match txn.kind {
+        TxnType::Req => Kind::Request,
+        TxnType::Bereq => Kind::Fetch,
+        TxnType::Unknown | TxnType::Sess | TxnType::Raw => return None,
+    };
+    let made =
+        Transaction { vxid: txn.vxid, kind, reason: txn.reason.name(), parent: txn.parent, ..Default::default() };
+    let mut builder = Builder { made, is_settled: false };
+    records(txn.records).for_each(|rec| builder.record(&rec));
+    Some(builder.made)
+}
+
+struct Builder {
+    made: Transaction,
+    /// VCL has its say: of what changes now the client's request shows nothing.
+    is_settled: bool,
+}
+
+fn text(rec: &Rec<'_>) -> String {
+    String::from_utf8_lossy(rec.text()).into_owned()
+}
+
+impl Builder {
+    fn record(&mut self, rec: &Rec<'_>) {
+        let text = text(rec);
+        match rec.tag {
+            Tag::Begin => self.begin(&text),
+            Tag::Timestamp => self.stamp(&text),
+            Tag::ReqStart => self.client(&text),
+            Tag::BackendOpen => self.backend(&text),
+            Tag::ReqAcct | Tag::BereqAcct => self.made.bytes = account(&text),
+            Tag::PipeAcct => self.made.bytes = pipe_account(&text),
+            Tag::VclUse => self.made.vcl = first_word(&text).to_owned(),
+            Tag::VclCall => self.call(&text),
+            Tag::VclReturn => self.returned(&text),
+            Tag::Hit => self.made.handling = Some(Handling::Hit),
+            Tag::VclLog => self.made.notes.push(text),
+            Tag::FetchError | Tag::Error | Tag::VclError => self.made.errors.push(text),
+            Tag::Notice => {
+                if let Some(why) = text.strip_prefix(NO_HIT) {
+                    self.made.no_hit = Some(why.to_owned());
+                }
+            }
+            _ => self.message(rec.tag, text),
+        }
+    }
+
+    fn begin(&mut self, text: &str) {
+        if let Some(parent) = text.split_ascii_whitespace().nth(1).and_then(|vxid| vxid.parse().ok()) {
+            self.made.parent = parent;
+        }
+    }
+
+    /// `Start: 1700000000.123456 0.000000 0.000000`
+    fn stamp(&mut self, text: &str) {
+        let Some((label, rest)) = text.split_once(": ") else { return };
+        if let Some(at) = UnixNs::parse(first_word(rest)) {
+            self.made.stamps.push(Stamp { label: label.to_owned(), at });
+        }
+    }
+
+    /// `127.0.0.1 53522 a0 https`
+    fn client(&mut self, text: &str) {
+        let mut words = text.split_ascii_whitespace();
+        let mut word = || words.next().unwrap_or_default();
+        let (address, port, name) = (word().to_owned(), word().parse().unwrap_or_default(), word().to_owned());
+        self.made.is_tls = word() == "https";
+        self.made.peer = Some(Peer { address, port, name, is_reused: false });
+    }
+
+    /// `28 default 127.0.0.1 8080 127.0.0.1 40000 connect`
+    fn backend(&mut self, text: &str) {
+        let is_reused = text.ends_with(" reuse");
+        let mut words = text.split_ascii_whitespace().skip(1);
+        let mut word = || words.next().unwrap_or_default();
+        let (name, address, port) = (word().to_owned(), word().to_owned(), word().parse().unwrap_or_default());
+        self.made.peer = Some(Peer { address, port, name, is_reused });
+    }
+
+    fn call(&mut self, sub: &str) {
+        self.is_settled = true;
+        self.made.handling = match sub {
+            "MISS" => Some(Handling::Miss),
+            "PASS" => Some(Handling::Pass),
+            "PIPE" => Some(Handling::Pipe),
+            "SYNTH" => Some(Handling::Synth),
+            _ => self.made.handling,
+        };
+        self.made.calls.push(Call { sub: sub.to_ascii_lowercase(), action: String::new() });
+    }
+
+    fn returned(&mut self, action: &str) {
+        if let Some(call) = self.made.calls.last_mut() {
+            call.action = action.to_ascii_lowercase();
+        }
+    }
+
+    /// Records of heads. The client's request is kept as it came, all others as VCL has left them.
+    fn message(&mut self, tag: Tag, text: String) {
+        let request = &mut self.made.request;
+        match tag {
+            Tag::ReqMethod | Tag::ReqUrl | Tag::ReqProtocol | Tag::ReqHeader | Tag::ReqUnset if self.is_settled => {}
+            Tag::ReqMethod | Tag::BereqMethod => request.method = text,
+            Tag::ReqUrl | Tag::BereqUrl => request.url = text,
+            Tag::ReqProtocol | Tag::BereqProtocol => request.protocol = text,
+            Tag::ReqHeader | Tag::BereqHeader => {
+                if let Some(value) = text.strip_prefix("traceparent: ") {
+                    self.made.trace_parents.push(value.to_owned());
+                }
+                add(request, &text);
+            }
+            Tag::ReqUnset | Tag::BereqUnset => remove(request, &text),
+            _ => self.answer(tag, text),
+        }
+    }
+
+    fn answer(&mut self, tag: Tag, text: String) {
+        let response = &mut self.made.response;
+        match tag {
+            // The next answer begins, be it the final one behind an interim one.
+            Tag::RespProtocol | Tag::BerespProtocol => *response = Message { protocol: text, ..Message::default() },
+            Tag::RespStatus | Tag::BerespStatus => response.status = text.parse().unwrap_or_default(),
+            Tag::RespReason | Tag::BerespReason => response.reason = text,
+            Tag::RespHeader | Tag::BerespHeader => add(response, &text),
+            Tag::RespUnset | Tag::BerespUnset => remove(response, &text),
+            _ => {}
+        }
+    }
+}
+
+fn first_word(text: &str) -> &str {
+    text.split_ascii_whitespace().next().unwrap_or_default()
+}
+
+/// `Name: value`
+fn add(message: &mut Message, text: &str) {
+    if let Some((name, value)) = text.split_once(':') {
+        message.fields.push((name.to_owned(), value.trim().to_owned()));
+    }
+}
+
+fn remove(message: &mut Message, text: &str) {
+    if let Some((name, value)) = text.split_once(':') {
+        let value = value.trim();
+        let at = message.fields.iter().position(|(n, v)| n.eq_ignore_ascii_case(name) && v == value);
+        at.into_iter().for_each(|at| drop(message.fields.remove(at)));
+    }
+}
+
+fn numbers(text: &str) -> Option<Vec<u64>> {
+    text.split_ascii_whitespace().map(|word| word.parse().ok()).collect()
+}
+
+/// `head body both head body both`
+fn account(text: &str) -> Option<Bytes> {
+    match numbers(text)?.as_slice() {
+        &[req_head, req_body, _, resp_head, resp_body, ..] => Some(Bytes { req_head, req_body, resp_head, resp_body }),
+        _ => None,
+    }
+}
+
+/// Heads of the client's request and the backend's, bytes piped from the client and to it.
+fn pipe_account(text: &str) -> Option<Bytes> {
+    match numbers(text)?.as_slice() {
+        &[req_head, _, req_body, resp_body, ..] => Some(Bytes { req_head, req_body, resp_head: 0, resp_body }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logq::Reason;
+    use logq::record::make;
+    use proptest::prelude::*;
+    use shm::vsl::Marker;
+
+    use super::*;
+
+    fn bytes(vxid: u32, lines: &str) -> Vec<u8> {
+        let record = |line: &str| {
+            let (tag, text) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+            let tag = Tag::ALL.iter().find(|known| known.name() == tag).copied().expect("a tag");
+            make(tag, vxid, Marker::Client, text.trim().as_bytes())
+        };
+        lines.lines().filter(|line| !line.trim().is_empty()).flat_map(record).collect()
+    }
+
+    fn txn(vxid: u32, level: u32, kind: TxnType, reason: Reason, records: &[u8]) -> Txn<'_> {
+        Txn { vxid, level, parent: 0, kind, reason, records }
+    }
+
+    const CLIENT: &str = "
+        Begin req 1 rxreq
+        Timestamp Start: 1700000000.000100 0.000000 0.000000
+        VCL_use boot
+        ReqStart 192.0.2.1 4711 a0 https
+        ReqMethod GET
+        ReqURL /a?b
+        ReqProtocol HTTP/1.1
+        ReqHeader Host: x
+        ReqHeader Cookie: a=b
+        VCL_call RECV
+        ReqUnset Cookie: a=b
+        ReqURL /a
+        VCL_return hash
+        VCL_call MISS
+        VCL_return fetch
+        RespProtocol HTTP/1.1
+        RespStatus 103
+        RespReason Early Hints
+        RespProtocol HTTP/1.1
+        RespStatus 200
+        RespReason OK
+        RespHeader Age: 0
+        RespHeader X: y
+        RespUnset X: y
+        Notice lacquer: no hit: first-fetch
+        Timestamp Resp: 1700000000.250100 0.250000 0.010000
+        ReqAcct 80 0 80 220 128 348
+        End";
+
+    const FETCH: &str = "
+        Begin bereq 2 fetch
+        Timestamp Start: 1700000000.000200 0.000000 0.000000
+        BereqMethod GET
+        BereqURL /a
+        BackendOpen 28 boot.default 127.0.0.1 8080 127.0.0.1 40000 reuse
+        BerespStatus 503
+        FetchError no backend connection
+        End";
+
+    #[test]
+    fn a_request_has_its_fetch() {
+        let (client, fetch) = (bytes(2, CLIENT), bytes(3, FETCH));
+        let group = [txn(2, 1, TxnType::Req, Reason::Rxreq, &client), txn(3, 2, TxnType::Bereq, Reason::Fetch, &fetch)];
+        let trees = trees(&group);
+        assert_eq!(trees.len(), 1);
+        let request = &trees[0];
+        assert_eq!((request.request.url.as_str(), request.request.field("cookie")), ("/a?b", Some("a=b")));
+        assert_eq!((request.response.status, request.response.fields.len()), (200, 1));
+        assert_eq!((request.handling, request.no_hit.as_deref()), (Some(Handling::Miss), Some("first-fetch")));
+        assert_eq!((request.duration_ns(), request.parent, request.is_tls), (Some(250_000_000), 1, true));
+        assert_eq!(request.bytes.map(|b| (b.req_head, b.resp_body)), Some((80, 128)));
+        assert_eq!(request.calls[0], Call { sub: "recv".into(), action: "hash".into() });
+        let fetch = &request.children[0];
+        let peer = fetch.peer.as_ref().expect("a backend");
+        assert_eq!((peer.name.as_str(), peer.port, peer.is_reused), ("boot.default", 8080, true));
+        assert!(request.has_failed() && fetch.reason == "fetch");
+    }
+
+    #[test]
+    fn siblings_stay_side_by_side() {
+        let empty = bytes(1, "Begin req 1 rxreq");
+        let at = |vxid, level| txn(vxid, level, TxnType::Req, Reason::Esi, &empty);
+        let made = trees(&[at(1, 1), at(2, 2), at(3, 3), at(4, 2), at(5, 1)]);
+        let shape: Vec<_> =
+            made.iter().map(|t| (t.vxid, t.children.iter().map(|c| c.vxid).collect::<Vec<_>>())).collect();
+        assert_eq!(shape, [(1, vec![2, 4]), (5, vec![])]);
+        assert_eq!(made[0].children[0].children[0].vxid, 3);
+    }
+
+    #[test]
+    fn a_session_is_no_request() {
+        let session = bytes(1, "Begin sess 0 HTTP/1");
+        let request = bytes(2, "Begin req 1 rxreq");
+        let group =
+            [txn(1, 1, TxnType::Sess, Reason::Http1, &session), txn(2, 2, TxnType::Req, Reason::Rxreq, &request)];
+        assert_eq!(trees(&group).iter().map(|t| (t.vxid, t.parent)).collect::<Vec<_>>(), [(2, 1)]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_records_can_hurt(records in proptest::collection::vec((0u8..110, "[ -~]{0,40}"), 0..40), level in 0u32..200) {
+            let bytes: Vec<u8> = records
+                .iter()
+                .filter_map(|(tag, text)| Some(make(Tag::from_number(*tag)?, 7, Marker::Client, text.as_bytes())))
+                .flatten()
+                .collect();
+            let group = [txn(7, level, TxnType::Req, Reason::Rxreq, &bytes), txn(8, level, TxnType::Bereq, Reason::Pass, &bytes)];
+            let mut out = String::new();
+            for tree in trees(&group) {
+                for names in crate::json::Names::ALL {
+                    crate::json::line(&mut out, &tree, *names, &crate::Hidden::default());
+                }
+            }
+            for line in out.lines() {
+                prop_assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+            }
+        }
+    }
+}

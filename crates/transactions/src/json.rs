@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A transaction as a line of JSON (docs/json-log.md describes the fields).
+//!
+//! Names are ours, or those of the Elastic Common Schema or of OpenTelemetry's semantic conventions as far as these have one; what they lack
+//! stands below `lacquer`. Bytes that are no UTF-8 are U+FFFD.
+
+mod ecs;
+mod otel;
+mod own;
+mod writer;
+
+use crate::{Hidden, Transaction};
+
+use writer::Writer;
+
+/// The version of the names: it changes when one changes its meaning or goes away.
+pub const VERSION: u32 = 1;
+
+/// Whose names the fields have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Names {
+    /// Ours.
+    #[default]
+    Own,
+    /// The Elastic Common Schema.
+    Ecs,
+    /// OpenTelemetry's semantic conventions.
+    Otel,
+}
+
+impl Names {
+    /// All of them.
+    pub const ALL: &'static [Names] = &[Names::Own, Names::Ecs, Names::Otel];
+
+    /// As an option has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Names::Own => "lacquer",
+            Names::Ecs => "ecs",
+            Names::Otel => "otel",
+        }
+    }
+
+    /// By name.
+    pub fn from_name(name: &str) -> Option<Names> {
+        Names::ALL.iter().copied().find(|names| names.name() == name)
+    }
+}
+
+/// Appends a transaction with those below it, and a newline.
+pub fn line(out: &mut String, transaction: &Transaction, names: Names, hidden: &Hidden) {
+    let mut writer = Writer::new(out);
+    match names {
+        Names::Own => own::write(&mut writer, transaction, hidden),
+        Names::Ecs => ecs::write(&mut writer, transaction, hidden),
+        Names::Otel => otel::write(&mut writer, transaction, hidden),
+    }
+    out.push('\n');
+}
+
+/// Appends that so many lines are missing here, as a line that no request has.
+pub fn gap(out: &mut String, lost: u64, why: &str) {
+    let mut writer = Writer::new(out);
+    writer.object(|w| {
+        w.number("version", VERSION.into());
+        w.text("type", "gap");
+        w.number("lost", lost);
+        w.text("why", why);
+    });
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the log says of a request, as a value: a client's request with its fetches, its restarts and its ESI fragments.
+//!
+//! [`trees`] makes [`Transaction`]s of a group of records (`varnishlog -g`); [`json`] writes them as lines, [`ids`] gives them the
+//! numbers of a trace. All of it comes from peers and may be nonsense: it costs a value, never a crash. Nothing is read or sent here.
+
+pub mod attributes;
+mod build;
+pub mod combined;
+pub mod hidden;
+pub mod ids;
+pub mod json;
+mod time;
+
+pub use build::trees;
+pub use hidden::Hidden;
+
+/// What a transaction is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Kind {
+    /// A request, of a client or of a page that includes it.
+    #[default]
+    Request,
+    /// A request to a backend.
+    Fetch,
+}
+
+impl Kind {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Request => "request",
+            Kind::Fetch => "fetch",
+        }
+    }
+}
+
+/// How a request was answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Handling {
+    /// From the cache.
+    Hit,
+    /// Fetched, and maybe kept.
+    Miss,
+    /// Fetched for this client alone.
+    Pass,
+    /// Bytes to and fro.
+    Pipe,
+    /// By VCL itself.
+    Synth,
+}
+
+impl Handling {
+    /// As varnishncsa calls it (`%{Varnish:handling}x`).
+    pub const fn name(self) -> &'static str {
+        match self {
+            Handling::Hit => "hit",
+            Handling::Miss => "miss",
+            Handling::Pass => "pass",
+            Handling::Pipe => "pipe",
+            Handling::Synth => "synth",
+        }
+    }
+}
+
+/// Nanoseconds since 1970 in UTC.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct UnixNs(pub u64);
+
+impl UnixNs {
+    /// `seconds` with up to nine digits behind the point.
+    pub fn parse(seconds: &str) -> Option<UnixNs> {
+        let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+        let mut digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
+        let below =
+            digits.try_fold(0u64, |n, digit| digit.is_ascii_digit().then(|| n * 10 + u64::from(digit - b'0')))?;
+        whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(below).map(UnixNs)
+    }
+}
+
+/// A record `Timestamp`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    /// Which step has ended: `Start`, `Process`, or VCL's own.
+    pub label: String,
+    /// When.
+    pub at: UnixNs,
+}
+
+/// A request or response.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Message {
+    /// Of a request.
+    pub method: String,
+    /// Of a request.
+    pub url: String,
+    /// Of a response, 0 where there is none.
+    pub status: u16,
+    /// Of a response.
+    pub reason: String,
+    /// `HTTP/1.1`
+    pub protocol: String,
+    /// Name and value, in order.
+    pub fields: Vec<(String, String)>,
+}
+
+impl Message {
+    /// The last value of a field.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().rev().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Who is at the other end: the client of a request, the backend of a fetch.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Peer {
+    /// Its address, or a unix socket's path.
+    pub address: String,
+    /// 0 where it has none.
+    pub port: u16,
+    /// The listener that it came by, or the backend's name in VCL.
+    pub name: String,
+    /// The connection was there before.
+    pub is_reused: bool,
+}
+
+/// Bytes, heads and bodies apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Bytes {
+    /// Of the request's head.
+    pub req_head: u64,
+    /// Of its body.
+    pub req_body: u64,
+    /// Of the response's head.
+    pub resp_head: u64,
+    /// Of its body.
+    pub resp_body: u64,
+}
+
+/// A call of a VCL subroutine, and what it returned.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Call {
+    /// Without `vcl_`, in lower case.
+    pub sub: String,
+    /// In lower case; empty while it hasn't returned.
+    pub action: String,
+}
+
+/// A transaction with those that it caused.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Transaction {
+    /// Its number.
+    pub vxid: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// Why it was begun, as `Begin` says: `rxreq`, `esi`, `restart`, `fetch`, `bgfetch`, `pass`, `pipe`.
+    pub reason: &'static str,
+    /// The transaction that caused it: of a client's request its session. 0 where the log doesn't say.
+    pub parent: u32,
+    /// Its times, in order.
+    pub stamps: Vec<Stamp>,
+    /// The client, or the backend.
+    pub peer: Option<Peer>,
+    /// TLS is spoken with the client.
+    pub is_tls: bool,
+    /// What was asked: of a client as it came in, of a backend as it was sent.
+    pub request: Message,
+    /// What was answered: to a client as it was sent, of a backend as it came in.
+    pub response: Message,
+    /// How a request was answered, once VCL has decided.
+    pub handling: Option<Handling>,
+    /// Why it was no hit (`log_no_hit`).
+    pub no_hit: Option<String>,
+    /// The values of `traceparent` that the request has had before VCL ran, or the fetch when it was sent, in order.
+    pub trace_parents: Vec<String>,
+    /// What was sent and received, once it has ended.
+    pub bytes: Option<Bytes>,
+    /// The VCL that served it.
+    pub vcl: String,
+    /// Calls of subroutines, in order.
+    pub calls: Vec<Call>,
+    /// What `std.log()` has written.
+    pub notes: Vec<String>,
+    /// What went wrong: FetchError, Error, VCL_Error.
+    pub errors: Vec<String>,
+    /// What it caused, in order.
+    pub children: Vec<Transaction>,
+}
+
+impl Transaction {
+    /// When it began.
+    pub fn begin(&self) -> Option<UnixNs> {
+        self.stamps.first().map(|stamp| stamp.at)
+    }
+
+    /// When its last step ended.
+    pub fn end(&self) -> Option<UnixNs> {
+        self.stamps.iter().map(|stamp| stamp.at).max()
+    }
+
+    /// Nanoseconds from begin to end.
+    pub fn duration_ns(&self) -> Option<u64> {
+        Some(self.end()?.0.saturating_sub(self.begin()?.0))
+    }
+
+    /// When a step of this name ended.
+    pub fn stamp(&self, label: &str) -> Option<UnixNs> {
+        self.stamps.iter().find(|stamp| stamp.label == label).map(|stamp| stamp.at)
+    }
+
+    /// It was answered by an error of a server, or something of it failed.
+    pub fn has_failed(&self) -> bool {
+        self.response.status >= 500 || !self.errors.is_empty() || self.children.iter().any(Transaction::has_failed)
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A request and its answer over HTTP/1.1.
+
+use std::io::{self, Read, Write};
+
+use http1::{Decoder, Limits, Progress, Step, parse_response, response_framing};
+use message::{Head, HeadLimits};
+
+use crate::junk;
+
+/// The longest answer.
+pub(crate) const LONGEST_BODY: usize = 1 << 20;
+
+/// A final answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// Status and fields.
+    pub head: Head,
+    /// At most 1 MB.
+    pub body: Vec<u8>,
+}
+
+/// Sends a request and reads the answer.
+///
+/// # Errors
+/// There is none, or it isn't whole.
+pub fn talk(mut stream: impl Read + Write, request: &[u8], is_head: bool) -> io::Result<Answer> {
+    stream.write_all(request)?;
+    stream.flush()?;
+    let limits = Limits::default();
+    let mut head = Head::with_limits(HeadLimits::default());
+    let mut input = Vec::new();
+    loop {
+        match parse_response(&input, &limits, &mut head) {
+            Ok(Progress::Complete(parsed)) => {
+                input.drain(..parsed.consumed);
+                // Interim responses (RFC 9110 15.2) go before.
+                if head.status() >= 200 {
+                    break;
+                }
+            }
+            Ok(Progress::Idle | Progress::Incomplete) => more(&mut stream, &mut input)?,
+            Ok(Progress::Http2Preface) | Err(_) => return Err(junk("an answer that is no HTTP/1")),
+        }
+    }
+    let framing = response_framing(&head, is_head).map_err(|error| junk(error.text()))?;
+    let body = read_body(&mut stream, input, Decoder::response(framing))?;
+    Ok(Answer { head, body })
+}
+
+pub(crate) fn more(stream: &mut impl Read, input: &mut Vec<u8>) -> io::Result<()> {
+    let mut buf = [0; 8192];
+    match stream.read(&mut buf)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        n => {
+            input.extend_from_slice(&buf[..n]);
+            Ok(())
+        }
+    }
+}
+
+fn read_body(stream: &mut impl Read, mut input: Vec<u8>, mut decoder: Decoder) -> io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        match decoder.decode(&input).map_err(|error| junk(error.text()))? {
+            Step::End { .. } => return Ok(body),
+            Step::Data(range) => {
+                body.extend_from_slice(&input[range.clone()]);
+                input.drain(..range.end);
+                if body.len() > LONGEST_BODY {
+                    return Err(junk("an answer of more than 1 MB"));
+                }
+            }
+            Step::More { consumed } => {
+                input.drain(..consumed);
+                match more(stream, &mut input) {
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                        decoder.end_of_input().map_err(|error| junk(error.text()))?;
+                        return Ok(body);
+                    }
+                    read => read?,
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    use crate::in_words;
+
+    /// Reads what is given, takes what is written.
+    struct Fake(Cursor<Vec<u8>>, usize);
+
+    impl Read for Fake {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let piece = self.1.min(buf.len());
+            self.0.read(&mut buf[..piece])
+        }
+    }
+
+    impl Write for Fake {
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            Ok(buf.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn answer(bytes: &[u8], is_head: bool) -> Result<(u16, Vec<u8>), String> {
+        let mut said = None;
+        for piece in [1, 7, 10_000] {
+            let got = talk(Fake(Cursor::new(bytes.to_vec()), piece), b"", is_head)
+                .map(|answer| (answer.head.status(), answer.body))
+                .map_err(|error| in_words(&error));
+            assert!(said.is_none_or(|said| said == got), "cut into pieces of {piece}");
+            said = Some(got);
+        }
+        said.unwrap()
+    }
+
+    #[test]
+    fn answers_are_read_whole_or_not_at_all() {
+        let ok = |status, body: &str| Ok((status, body.as_bytes().to_vec()));
+        assert_eq!(answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", false), ok(200, "hi"));
+        assert_eq!(
+            answer(
+                b"HTTP/1.1 103 X\r\n\r\nHTTP/1.1 201 Made\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+                false
+            ),
+            ok(201, "hi")
+        );
+        assert_eq!(answer(b"HTTP/1.0 200 OK\r\n\r\nhi", false), ok(200, "hi"));
+        assert_eq!(answer(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", true), ok(200, ""));
+        assert_eq!(
+            answer(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi", false),
+            Err("straight insufficient bytes".into())
+        );
+        assert_eq!(answer(b"HTTP/1.1 200 OK\r\n", false), Err("closes before it has answered".into()));
+        assert_eq!(answer(b"SSH-2.0-x\r\n\r\n", false), Err("an answer that is no HTTP/1".into()));
+        let mut long = b"HTTP/1.0 200 OK\r\n\r\n".to_vec();
+        long.resize(LONGEST_BODY + 100, b'x');
+        assert_eq!(
+            talk(Fake(Cursor::new(long), 65_536), b"", false).unwrap_err().to_string(),
+            "an answer of more than 1 MB"
+        );
+    }
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A unary call of gRPC (its HTTP/2 protocol): one message there, one back, and how it ended.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use base::Mono;
+use base::text::printable;
+use http2::{Config, Connection, Event, Scratch, Settings};
+use message::{Head, HeadLimits};
+
+use crate::answer::LONGEST_BODY;
+use crate::{Target, in_words};
+
+/// In front of each message: whether it is packed, and its length.
+const PREFIX: usize = 5;
+const READ_BYTES: usize = 16 << 10;
+
+/// What is called.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// `/package.Service/Method`
+    pub path: &'a str,
+    /// Further fields: names in lower case, and values.
+    pub fields: &'a [(String, String)],
+    /// Encoded.
+    pub message: &'a [u8],
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum GrpcError {
+    /// The connection, or what came over it.
+    Io(io::Error),
+    /// It isn't gRPC that answers, but HTTP with this status.
+    Http(u16),
+    /// The call failed: code and message.
+    Status(u32, String),
+}
+
+impl GrpcError {
+    /// Whether the same call may succeed later (OTLP's specification names the codes).
+    pub fn is_passing(&self) -> bool {
+        const PASSING: [u32; 7] = [1, 4, 8, 10, 11, 14, 15];
+        match self {
+            GrpcError::Io(_) => true,
+            GrpcError::Http(status) => matches!(status, 429 | 502..=504),
+            GrpcError::Status(code, _) => PASSING.contains(code),
+        }
+    }
+}
+
+impl fmt::Display for GrpcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GrpcError::Io(error) => f.write_str(&in_words(error)),
+            GrpcError::Http(status) => write!(f, "answers {status}, not in gRPC"),
+            GrpcError::Status(code, message) => write!(f, "the call failed with code {code}: {}", printable(message)),
+        }
+    }
+}
+
+impl From<io::Error> for GrpcError {
+    fn from(error: io::Error) -> GrpcError {
+        GrpcError::Io(error)
+    }
+}
+
+fn broken(what: &str) -> GrpcError {
+    GrpcError::Io(crate::junk(what))
+}
+
+/// Calls, and gives the answer's message.
+///
+/// # Errors
+/// See [`GrpcError`].
+pub fn call(link: &mut (impl Read + Write), target: &Target, call: &Call<'_>) -> Result<Vec<u8>, GrpcError> {
+    let mut calling = Calling::begin(target, call)?;
+    let (mut input, mut piece) = (Vec::new(), vec![0; READ_BYTES]);
+    loop {
+        calling.send(link)?;
+        if calling.has_ended {
+            return calling.judge();
+        }
+        match link.read(&mut piece)? {
+            0 => return Err(GrpcError::Io(io::ErrorKind::UnexpectedEof.into())),
+            read => input.extend_from_slice(&piece[..read]),
+        }
+        let taken = calling.take(&input)?;
+        input.drain(..taken);
+    }
+}
+
+/// A call under way.
+struct Calling {
+    codec: Connection,
+    stream: u32,
+    begin: Instant,
+    /// What is sent, and how far.
+    body: Vec<u8>,
+    sent: usize,
+    has_said_all: bool,
+    head: Head,
+    scratch: Scratch,
+    http_status: u16,
+    /// What came of messages.
+    answer: Vec<u8>,
+    grpc_status: Option<(u32, String)>,
+    has_ended: bool,
+}
+
+fn request_head(target: &Target, call: &Call<'_>) -> Option<Head> {
+    let mut head = Head::with_limits(HeadLimits::default());
+    head.start_request(b"POST", call.path.as_bytes(), b"HTTP/2.0").ok()?;
+    head.append("Host", target.authority.as_bytes()).ok()?;
+    head.append("content-type", b"application/grpc").ok()?;
+    head.append("te", b"trailers").ok()?;
+    for (name, value) in call.fields {
+        head.append(name, value.as_bytes()).ok()?;
+    }
+    Some(head)
+}
+
+impl Calling {
+    fn begin(target: &Target, call: &Call<'_>) -> Result<Calling, GrpcError> {
+        let settings = Settings { enable_push: false, ..Settings::default() };
+        let mut codec = Connection::client(Arc::new(Config { settings, ..Config::default() }), Mono(0.0));
+        let head = request_head(target, call).ok_or_else(|| broken("a field that can't be sent"))?;
+        let scheme = if target.is_tls { "https" } else { "http" };
+        let stream = codec.open(&head, scheme, false, Mono(0.0)).map_err(|_| broken("no stream can be opened"))?;
+        codec.offer(stream);
+        let length = u32::try_from(call.message.len()).map_err(|_| broken("a message that is too long"))?;
+        let body = [&[0], &length.to_be_bytes()[..], call.message].concat();
+        Ok(Calling {
+            codec,
+            stream,
+            begin: Instant::now(),
+            body,
+            sent: 0,
+            has_said_all: false,
+            head,
+            scratch: Scratch::default(),
+            http_status: 0,
+            answer: Vec::new(),
+            grpc_status: None,
+            has_ended: false,
+        })
+    }
+
+    /// Sends what may go now.
+    fn send(&mut self, link: &mut impl Write) -> io::Result<()> {
+        self.codec.flush();
+        let mut out = self.codec.output().to_vec();
+        self.codec.wrote(out.len());
+        while self.sent < self.body.len()
+            && let Some(grant) = self.codec.next_send()
+        {
+            let len = grant.max.min(self.body.len() - self.sent);
+            let Some(header) = self.codec.send_data(self.stream, len, false) else { break };
+            out.extend_from_slice(&header);
+            out.extend_from_slice(&self.body[self.sent..self.sent + len]);
+            self.sent += len;
+        }
+        if self.sent == self.body.len()
+            && !self.has_said_all
+            && let Some(header) = self.codec.send_data(self.stream, 0, true)
+        {
+            self.has_said_all = true;
+            out.extend_from_slice(&header);
+        }
+        if out.is_empty() {
+            return Ok(());
+        }
+        link.write_all(&out)?;
+        link.flush()
+    }
+
+    /// Takes what came, as far as it is whole: how many bytes.
+    fn take(&mut self, input: &[u8]) -> Result<usize, GrpcError> {
+        let mut at = 0;
+        loop {
+            let now = Mono(self.begin.elapsed().as_secs_f64());
+            let rest = &input[at..];
+            let step = self.codec.receive(rest, now, &mut self.head, &mut self.scratch);
+            at += step.consumed;
+            let is_none = matches!(step.event, Event::None);
+            self.event(step.event, rest)?;
+            if is_none && (at == input.len() || step.consumed == 0) {
+                return Ok(at);
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event, input: &[u8]) -> Result<(), GrpcError> {
+        let stream = self.stream;
+        match event {
+            Event::Head { end, .. } if self.head.status() >= 200 => {
+                self.http_status = self.head.status();
+                self.note_status();
+                self.has_ended |= end;
+            }
+            Event::Trailers { .. } => {
+                self.note_status();
+                self.has_ended = true;
+            }
+            Event::Data { body, end, .. } => self.data(&input[body], end)?,
+            Event::Reset { .. } | Event::Broken { .. } => return Err(broken("the call was reset")),
+            Event::GoAway { .. } if !self.codec.was_processed(stream) => return Err(broken("the server goes away")),
+            Event::Fault(fault) => return Err(broken(fault.text)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn data(&mut self, piece: &[u8], end: bool) -> Result<(), GrpcError> {
+        self.codec.consumed(self.stream, piece.len());
+        if self.answer.len() + piece.len() > LONGEST_BODY {
+            return Err(broken("an answer of more than 1 MB"));
+        }
+        self.answer.extend_from_slice(piece);
+        self.has_ended |= end;
+        Ok(())
+    }
+
+    fn note_status(&mut self) {
+        let text = |name: &str| self.head.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
+        if let Some(code) = text("grpc-status").and_then(|code| code.trim().parse().ok()) {
+            self.grpc_status = Some((code, text("grpc-message").unwrap_or_default()));
+        }
+    }
+
+    fn judge(self) -> Result<Vec<u8>, GrpcError> {
+        match self.grpc_status {
+            Some((0, _)) => message(&self.answer).map(|at| self.answer[at].to_vec()),
+            Some((code, text)) => Err(GrpcError::Status(code, text)),
+            None if self.http_status == 200 => Err(broken("an answer without grpc-status")),
+            None => Err(GrpcError::Http(self.http_status)),
+        }
+    }
+}
+
+/// Where the one message of an answer is.
+fn message(answer: &[u8]) -> Result<Range<usize>, GrpcError> {
+    let &[packed, a, b, c, d, ..] = answer else { return Err(broken("an answer without a message")) };
+    let end = PREFIX + u32::from_be_bytes([a, b, c, d]) as usize;
+    if packed != 0 || end > answer.len() {
+        return Err(broken("a message that is packed or cut"));
+    }
+    Ok(PREFIX..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::ClearText;
+
+    /// Plays a server: takes a call and answers with this status, or with HTTP alone. What it got.
+    fn served(listener: &TcpListener, code: &str) -> Vec<u8> {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut codec = Connection::server(Arc::new(Config::default()), Mono(0.0));
+        let (mut head, mut scratch) = (Head::with_limits(HeadLimits::default()), Scratch::default());
+        let (mut body, mut buffer, mut ended) = (Vec::new(), vec![0; 1 << 16], None);
+        while ended.is_none() {
+            let read = socket.read(&mut buffer).unwrap();
+            assert!(read > 0, "the client has gone");
+            let mut at = 0;
+            loop {
+                let step = codec.receive(&buffer[at..read], Mono(0.0), &mut head, &mut scratch);
+                let piece = &buffer[at..read];
+                at += step.consumed;
+                let is_none = matches!(step.event, Event::None);
+                if let Event::Data { stream, body: range, end } = step.event {
+                    codec.consumed(stream, range.len());
+                    body.extend_from_slice(&piece[range]);
+                    ended = end.then_some(stream);
+                }
+                if is_none && at == read {
+                    break;
+                }
+            }
+            codec.flush();
+            socket.write_all(codec.output()).unwrap();
+            codec.wrote(codec.output().len());
+        }
+        let stream = ended.unwrap();
+        let mut response = Head::with_limits(HeadLimits::default());
+        response.start_response(b"HTTP/2.0", if code.is_empty() { 404 } else { 200 }).unwrap();
+        codec.send_head(stream, &response, code.is_empty());
+        let mut out = codec.output().to_vec();
+        codec.wrote(out.len());
+        if !code.is_empty() {
+            out.extend(codec.send_data(stream, 7, false).unwrap());
+            out.extend(b"\0\0\0\0\x02hi");
+            let mut trailers = Head::with_limits(HeadLimits::default());
+            trailers.append("grpc-status", code.as_bytes()).unwrap();
+            trailers.append("grpc-message", b"why").unwrap();
+            codec.send_trailers(stream, &trailers);
+            out.extend(codec.output());
+        }
+        socket.write_all(&out).unwrap();
+        body
+    }
+
+    fn called(code: &str, message: &[u8]) -> (Result<Vec<u8>, String>, Vec<u8>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| served(&listener, code));
+            let target = Target::parse(&format!("http://{address}/"), ClearText::Anywhere).unwrap();
+            let mut socket = TcpStream::connect(address).unwrap();
+            let what = Call { path: "/a.B/C", fields: &[("x-key".into(), "v".into())], message };
+            (call(&mut socket, &target, &what).map_err(|error| error.to_string()), server.join().unwrap())
+        })
+    }
+
+    #[test]
+    fn a_message_goes_there_and_one_comes_back() {
+        let (answer, got) = called("0", b"hello");
+        assert_eq!((answer, got), (Ok(b"hi".to_vec()), b"\0\0\0\0\x05hello".to_vec()));
+    }
+
+    #[test]
+    fn a_message_larger_than_all_windows_arrives_whole() {
+        let long = vec![7; 300_000];
+        let (answer, got) = called("0", &long);
+        assert_eq!((answer, got.len()), (Ok(b"hi".to_vec()), 300_005));
+        assert!(got[5..].iter().all(|&byte| byte == 7));
+    }
+
+    #[test]
+    fn a_call_that_fails_says_why() {
+        assert_eq!(called("14", b"").0, Err("the call failed with code 14: why".to_owned()));
+        assert_eq!(called("", b"").0, Err("answers 404, not in gRPC".to_owned()));
+        assert!(GrpcError::Status(14, String::new()).is_passing() && !GrpcError::Status(3, String::new()).is_passing());
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A client for the few requests that programs beside the traffic make: to a certificate authority, to a collector of traces. One
+//! connection each, blocking, bounded in time and size.
+
+mod answer;
+mod grpc;
+mod link;
+mod target;
+
+pub use answer::{Answer, talk};
+pub use grpc::{Call, GrpcError, call};
+pub use link::{Link, Timed, connect, in_words};
+pub use target::{ClearText, Target};
+
+use std::io;
+
+pub(crate) fn junk(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A connection that ends by a time, sealed or not.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base::text::printable;
+use tls::Over;
+
+use crate::{Target, junk};
+
+/// For one address.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+
+/// A socket, each use of which ends by a time.
+#[derive(Debug)]
+pub struct Timed {
+    socket: TcpStream,
+    until: Instant,
+}
+
+impl Timed {
+    /// Of a socket that is connected.
+    pub fn new(socket: TcpStream, until: Instant) -> Timed {
+        Timed { socket, until }
+    }
+
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(Some(self.left()?))?;
+        self.socket.read(buf)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(Some(self.left()?))?;
+        self.socket.write(buf)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+/// A connection to a target.
+#[derive(Debug)]
+pub enum Link {
+    /// In clear text.
+    Clear(Timed),
+    /// Over TLS: what ends without the server's word for it is an error.
+    Sealed(Box<Over<Timed>>),
+}
+
+impl Read for Link {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Link::Clear(socket) => socket.read(buf),
+            Link::Sealed(over) => match over.read(buf)? {
+                0 if over.was_cut() => Err(junk("the connection is cut off")),
+                count => Ok(count),
+            },
+        }
+    }
+}
+
+impl Write for Link {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        match self {
+            Link::Clear(socket) => socket.write(buf),
+            Link::Sealed(over) => over.write(buf),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Link::Clear(socket) => socket.flush(),
+            Link::Sealed(over) => over.flush(),
+        }
+    }
+}
+
+/// Connects; all that is done over it ends by `until`.
+///
+/// # Errors
+/// Nobody is there, or the target's name can't be one in TLS.
+pub fn connect(target: &Target, tls: &Arc<tls::Client>, until: Instant) -> io::Result<Link> {
+    let socket = Timed::new(connect_socket(target, until)?, until);
+    if !target.is_tls {
+        return Ok(Link::Clear(socket));
+    }
+    Ok(Link::Sealed(Box::new(Over::client(socket, tls, &target.host).map_err(io::Error::other)?)))
+}
+
+fn connect_socket(target: &Target, until: Instant) -> io::Result<TcpStream> {
+    const MOST: usize = 8;
+    let addresses: Vec<SocketAddr> = (target.host.as_str(), target.port).to_socket_addrs()?.take(MOST).collect();
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "no address");
+    for address in addresses {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        match TcpStream::connect_timeout(&address, left.min(CONNECT_TIME)) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// What went wrong, for people.
+pub fn in_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "does not answer in time".to_owned(),
+        io::ErrorKind::UnexpectedEof => "closes before it has answered".to_owned(),
+        _ => printable(&error.to_string()),
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Messages of the OpenTelemetry protocol, as far as traces need them (opentelemetry-proto 1.x: numbers and types of fields).
+
+use prost::{Message, Oneof};
+use transactions::attributes::Value;
+
+/// `ExportTraceServiceRequest`
+#[derive(Clone, PartialEq, Message)]
+pub struct ExportRequest {
+    /// One: this server.
+    #[prost(message, repeated, tag = "1")]
+    pub resource_spans: Vec<ResourceSpans>,
+}
+
+/// What a collector answers: what it didn't take.
+#[derive(Clone, PartialEq, Message)]
+pub struct ExportResponse {
+    /// Absent when all was taken.
+    #[prost(message, optional, tag = "1")]
+    pub partial_success: Option<PartialSuccess>,
+}
+
+/// See [`ExportResponse`].
+#[derive(Clone, PartialEq, Message)]
+pub struct PartialSuccess {
+    /// How many.
+    #[prost(int64, tag = "1")]
+    pub rejected_spans: i64,
+    /// Why.
+    #[prost(string, tag = "2")]
+    pub error_message: String,
+}
+
+/// Spans of one server.
+#[derive(Clone, PartialEq, Message)]
+pub struct ResourceSpans {
+    /// Who it is.
+    #[prost(message, optional, tag = "1")]
+    pub resource: Option<Resource>,
+    /// Its spans.
+    #[prost(message, repeated, tag = "2")]
+    pub scope_spans: Vec<ScopeSpans>,
+}
+
+/// Who a server is.
+#[derive(Clone, PartialEq, Message)]
+pub struct Resource {
+    /// `service.name` and the like.
+    #[prost(message, repeated, tag = "1")]
+    pub attributes: Vec<KeyValue>,
+}
+
+/// Spans of one program.
+#[derive(Clone, PartialEq, Message)]
+pub struct ScopeSpans {
+    /// Which program.
+    #[prost(message, optional, tag = "1")]
+    pub scope: Option<Scope>,
+    /// The spans.
+    #[prost(message, repeated, tag = "2")]
+    pub spans: Vec<Span>,
+}
+
+/// A program.
+#[derive(Clone, PartialEq, Message)]
+pub struct Scope {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// Its version.
+    #[prost(string, tag = "2")]
+    pub version: String,
+}
+
+/// A step with a beginning and an end.
+#[derive(Clone, PartialEq, Message)]
+pub struct Span {
+    /// 16 bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub trace_id: Vec<u8>,
+    /// 8 bytes.
+    #[prost(bytes = "vec", tag = "2")]
+    pub span_id: Vec<u8>,
+    /// 8 bytes, or none.
+    #[prost(bytes = "vec", tag = "4")]
+    pub parent_span_id: Vec<u8>,
+    /// What it is.
+    #[prost(string, tag = "5")]
+    pub name: String,
+    /// See [`SpanKind`].
+    #[prost(enumeration = "SpanKind", tag = "6")]
+    pub kind: i32,
+    /// Nanoseconds since 1970.
+    #[prost(fixed64, tag = "7")]
+    pub start_time_unix_nano: u64,
+    /// Nanoseconds since 1970.
+    #[prost(fixed64, tag = "8")]
+    pub end_time_unix_nano: u64,
+    /// Facts.
+    #[prost(message, repeated, tag = "9")]
+    pub attributes: Vec<KeyValue>,
+    /// What happened meanwhile.
+    #[prost(message, repeated, tag = "11")]
+    pub events: Vec<Event>,
+    /// How it ended.
+    #[prost(message, optional, tag = "15")]
+    pub status: Option<Status>,
+    /// The lowest bits are those of `traceparent`.
+    #[prost(fixed32, tag = "16")]
+    pub flags: u32,
+}
+
+/// Which side of a request a span is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum SpanKind {
+    /// Not said.
+    Unspecified = 0,
+    /// A step within a server.
+    Internal = 1,
+    /// A request that was answered.
+    Server = 2,
+    /// A request that was made.
+    Client = 3,
+}
+
+/// Something at one time.
+#[derive(Clone, PartialEq, Message)]
+pub struct Event {
+    /// When.
+    #[prost(fixed64, tag = "1")]
+    pub time_unix_nano: u64,
+    /// What.
+    #[prost(string, tag = "2")]
+    pub name: String,
+    /// Facts.
+    #[prost(message, repeated, tag = "3")]
+    pub attributes: Vec<KeyValue>,
+}
+
+/// How a span ended.
+#[derive(Clone, PartialEq, Message)]
+pub struct Status {
+    /// Why it failed.
+    #[prost(string, tag = "2")]
+    pub message: String,
+    /// 2: it failed.
+    #[prost(int32, tag = "3")]
+    pub code: i32,
+}
+
+/// [`Status::code`] of what failed.
+pub const STATUS_ERROR: i32 = 2;
+
+/// A fact.
+#[derive(Clone, PartialEq, Message)]
+pub struct KeyValue {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub key: String,
+    /// Its value.
+    #[prost(message, optional, tag = "2")]
+    pub value: Option<AnyValue>,
+}
+
+/// A value.
+#[derive(Clone, PartialEq, Message)]
+pub struct AnyValue {
+    /// Of one of these types.
+    #[prost(oneof = "AnyValueKind", tags = "1, 2, 3")]
+    pub value: Option<AnyValueKind>,
+}
+
+/// The types that are used here.
+#[derive(Clone, PartialEq, Oneof)]
+pub enum AnyValueKind {
+    /// A text.
+    #[prost(string, tag = "1")]
+    String(String),
+    /// True or false.
+    #[prost(bool, tag = "2")]
+    Bool(bool),
+    /// A number.
+    #[prost(int64, tag = "3")]
+    Int(i64),
+}
+
+/// A fact as it is sent.
+pub fn attribute(key: impl Into<String>, value: Value) -> KeyValue {
+    let value = match value {
+        Value::Text(text) => AnyValueKind::String(text),
+        Value::Number(number) => AnyValueKind::Int(i64::try_from(number).unwrap_or(i64::MAX)),
+        Value::Boolean(value) => AnyValueKind::Bool(value),
+    };
+    KeyValue { key: key.into(), value: Some(AnyValue { value: Some(value) }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_those_of_the_protocol() {
+        // Tag 4 of type 2, tag 7 of type 1, tag 16 of type 5: as the schema's numbers make them.
+        let span =
+            Span { parent_span_id: vec![1; 8], start_time_unix_nano: 1, flags: 1, name: "a".into(), ..Span::default() };
+        let bytes = span.encode_to_vec();
+        let expected: &[u8] =
+            &[0x22, 8, 1, 1, 1, 1, 1, 1, 1, 1, 0x2a, 1, b'a', 0x39, 1, 0, 0, 0, 0, 0, 0, 0, 0x85, 0x01, 1, 0, 0, 0];
+        assert_eq!(bytes, expected);
+    }
+}
