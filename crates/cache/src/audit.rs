@@ -84,7 +84,8 @@ impl Audit {
             State::Stored if oc.with_head_block(|_| ()).is_none() => Err(format!("{oc:?} is stored and has no head")),
             State::Stored => {
                 self.stored += 1;
-                *self.bytes.entry(oc.store()).or_default() += oc.weight();
+                let forms = oc.forms().map_or(0, |forms| forms.charged_bytes());
+                *self.bytes.entry(oc.store()).or_default() += oc.weight() + forms;
                 Ok(())
             }
             State::Dying => Err(format!("{oc:?} is dying and in the index")),

@@ -20,6 +20,7 @@ use crate::digest::Digest;
 use crate::events::Event;
 use crate::evict::Evictor;
 use crate::expire::{Alarm, PendingWake};
+use crate::forms::FormKeeper;
 use crate::heap::Heap;
 use crate::homes::HomeJudge;
 use crate::objcore::{ObjBytes, Objcore, State};
@@ -68,6 +69,8 @@ pub struct Params {
     pub ban_lurker_batch: usize,
     /// Pause between stretches; 0 switches the lurker off.
     pub ban_lurker_sleep: f64,
+    /// Bytes that forms of objects may take (0: none are kept).
+    pub form_space: u64,
     /// Objects evicted for one object at most.
     pub nuke_limit: u32,
     /// Parked requests woken at a time when a fetch came to nothing.
@@ -93,6 +96,7 @@ impl Default for Params {
             ban_lurker_age: 60.0,
             ban_lurker_batch: 8,
             ban_lurker_sleep: 0.010,
+            form_space: 64 << 20,
             nuke_limit: 50,
             rush_exponent: 3,
             tag_space: 0,
@@ -149,6 +153,7 @@ pub(crate) struct Shared {
     pub alarm: Arc<Alarm>,
     pub bans: Bans,
     pub tags: Tags,
+    pub forms: FormKeeper,
     pub main: &'static Main,
     pub clock: Clock,
     pub heads: Box<dyn HeadReader>,
@@ -242,12 +247,14 @@ impl Cache {
         hot_params.set(&params);
         let homes = stores.all().iter().filter(|store| store.home().is_some()).map(|store| store.id()).collect();
         let former = Former::new(stores.clone());
+        let forms = FormKeeper::new(main, stores.all().len(), params.form_space);
         let evictors = stores.all().iter().map(|_| Evictor::new(main)).collect();
         let cache = Cache(Arc::new(Shared {
             shards: (0..SHARDS).map(shard).collect(),
             alarm: alarm.clone(),
             bans: Bans::new(main, &clock),
             tags: Tags::with_space(params.tag_space),
+            forms,
             main,
             clock,
             heads,
@@ -274,6 +281,7 @@ impl Cache {
     pub fn set_params(&self, params: Params) {
         self.0.hot_params.set(&params);
         self.0.tags.set_space(params.tag_space);
+        self.0.forms.set_space(params.form_space);
         self.0.params.store(Arc::new(params));
     }
 
@@ -486,8 +494,11 @@ impl Shared {
         }
     }
 
-    /// Evicts one object for another. False: there is none, or as many have gone as may.
+    /// Evicts one object for another, or a form that is of little use. False: there is none, or as many have gone as may.
     fn nuke(&self, store: &Store, nukes_left: &mut u32, events: &mut Vec<Event>) -> bool {
+        if self.give_up_idle_form(store) {
+            return true;
+        }
         if *nukes_left == 0 {
             self.main.n_lru_limited.inc();
             events.push(Event::NukeLimit);

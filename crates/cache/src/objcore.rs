@@ -20,6 +20,7 @@ use tables::counters::Main;
 use crate::attrs::{Attrs, Flags, PackedFlags, Times, Vary};
 use crate::boc::Boc;
 use crate::digest::Digest;
+use crate::forms::Forms;
 
 /// Where an objcore is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,8 +56,8 @@ pub(crate) struct Objcore {
     /// Number of the first invalidation that overtook it: requests older than that may still have it. 0 = none. With
     /// [`SOFTLY`], it took the object's lives only.
     overtaken: AtomicU64,
-    /// Until there are bytes; of a pass, or a fetch that failed, as long as the objcore.
-    boc: ArcCell<Boc>,
+    /// Until there are bytes; of a pass, or a fetch that failed, as long as the objcore. Then its forms.
+    boc: ArcCell<Boc, Forms>,
     main: &'static Main,
     pub evict_slot: AtomicU32,
     /// The evictor's, under its lock: what decides of the object's rank.
@@ -301,6 +302,17 @@ impl Objcore {
     pub fn drop_boc(&self) {
         assert!(self.bytes.get().is_some(), "an objcore has its bytes or its boc");
         drop(self.boc.take());
+    }
+
+    /// The forms of its body, of a whole one.
+    pub fn forms(&self) -> Option<Arc<Forms>> {
+        self.boc.second()
+    }
+
+    /// From now on it has these forms. The former ones; `None` when it isn't whole, or was never.
+    pub fn set_forms(&self, forms: Forms) -> Option<Option<Arc<Forms>>> {
+        self.bytes.get()?;
+        self.boc.put_second(Some(Arc::new(forms))).ok()
     }
 
     pub fn bytes(&self) -> Option<&ObjBytes> {

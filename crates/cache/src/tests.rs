@@ -4,6 +4,7 @@
 mod adopt;
 mod bans;
 mod fills;
+mod forms;
 mod homes;
 mod journal;
 mod kept;

@@ -3,8 +3,8 @@
 //! cached, the metadata of modules' filters.
 //!
 //! ```text
-//! attributes = ""  |  flags [start last stop plain_bytes] [length why] [length metadata] [program]
-//!                flags: 1 gzip positions (LEB128), 2 program, 4 why it can't be cached, 8 metadata
+//! attributes = ""  |  flags [start last stop plain_bytes] [length why] [length metadata] [plain_bytes] [program]
+//!                flags: 1 gzip positions (LEB128), 2 program, 4 why it can't be cached, 8 metadata, 16 length of a body in br or zstd
 //! metadata = (length name, length bytes) ...
 //! ```
 
@@ -14,12 +14,15 @@ const GZIP: u8 = 1;
 const ESI: u8 = 2;
 const WHY: u8 = 4;
 const METADATA: u8 = 8;
+const PLAIN: u8 = 16;
 
 /// An object's auxiliary attributes, read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AuxAttrs<'a> {
     /// Positions in the stored body, which is gzip.
     pub gzip_bits: Option<GzipBits>,
+    /// What the stored body unpacks to, in bytes, if it is in a coding other than gzip.
+    pub plain_bytes: Option<u64>,
     /// What [`esi::Program::parse`] reads.
     pub program: Option<&'a [u8]>,
     /// Why it can't be cached, in words.
@@ -75,6 +78,9 @@ impl<'a> AuxAttrs<'a> {
         if flags & METADATA != 0 {
             aux_attrs.metadata = Some(Metadata(bytes(&mut rest)?));
         }
+        if flags & PLAIN != 0 {
+            aux_attrs.plain_bytes = Some(number(&mut rest)?);
+        }
         if flags & ESI != 0 {
             aux_attrs.program = Some(rest);
         }
@@ -87,7 +93,8 @@ impl<'a> AuxAttrs<'a> {
         let flags = flag(self.gzip_bits.is_some(), GZIP)
             | flag(self.program.is_some(), ESI)
             | flag(self.reason.is_some(), WHY)
-            | flag(self.metadata.is_some(), METADATA);
+            | flag(self.metadata.is_some(), METADATA)
+            | flag(self.plain_bytes.is_some(), PLAIN);
         if flags == 0 {
             return Vec::new();
         }
@@ -103,6 +110,9 @@ impl<'a> AuxAttrs<'a> {
         }
         if let Some(metadata) = metadata {
             put_bytes(&mut out, metadata);
+        }
+        if let Some(bytes) = self.plain_bytes {
+            put(&mut out, bytes);
         }
         out.extend_from_slice(self.program.unwrap_or_default());
         out
@@ -150,8 +160,10 @@ mod tests {
         let metadata = Metadata::to_bytes(&[("a", b"12".to_vec()), ("bc", Vec::new())]).expect("two of them");
         for reason in [None, Some(&b"set-cookie"[..]), Some(b"")] {
             for metadata in [None, Some(Metadata(&metadata))] {
-                let aux_attrs = AuxAttrs { gzip_bits, program, reason, metadata };
-                assert_eq!(AuxAttrs::read(&aux_attrs.store()), aux_attrs);
+                for plain_bytes in [None, Some(0), Some(u64::MAX)] {
+                    let aux_attrs = AuxAttrs { gzip_bits, plain_bytes, program, reason, metadata };
+                    assert_eq!(AuxAttrs::read(&aux_attrs.store()), aux_attrs);
+                }
             }
         }
         let metadata = Metadata(&metadata);
@@ -171,8 +183,12 @@ mod tests {
     #[test]
     fn a_torn_extra_is_none() {
         let bits = GzipBits { start: 80, last: 300, ..GzipBits::default() };
-        let whole =
-            AuxAttrs { gzip_bits: Some(bits), program: None, reason: Some(b"vcl"), metadata: Some(Metadata(b"12")) };
+        let whole = AuxAttrs {
+            gzip_bits: Some(bits),
+            reason: Some(b"vcl"),
+            metadata: Some(Metadata(b"12")),
+            ..AuxAttrs::default()
+        };
         let stored = whole.store();
         (0..stored.len()).for_each(|n| assert_eq!(AuxAttrs::read(&stored[..n]), AuxAttrs::default(), "{n}"));
         assert_eq!(AuxAttrs::read(&[1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]), AuxAttrs::default());

@@ -34,6 +34,11 @@ impl ResponseFilters {
         &mut self.injected
     }
 
+    /// Whether neither VCL nor a module has a say.
+    pub fn are_default(&self) -> bool {
+        self.listed.is_none() && self.injected.is_empty()
+    }
+
     /// Whether a module's filter works on the body wherever the list names it.
     pub fn go_by_themselves(&self) -> bool {
         self.injected.goes_by_itself()

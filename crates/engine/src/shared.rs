@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{Clock, Mono, Real, VxidSource};
-use filters::FilterName;
+use filters::{FilterName, Packed};
 use shm::vsl::{LogRing, Marker};
 use storage::Stores;
 use tables::counters::{Main, NoHitCounts};
@@ -95,6 +95,12 @@ impl Engine {
                 FilterName::Gzip => self.main.n_gzip.inc(),
                 FilterName::Gunzip => self.main.n_gunzip.inc(),
                 FilterName::TestGunzip => self.main.n_test_gunzip.inc(),
+                FilterName::Pack(Packed::Brotli) => self.main.n_brotli.inc(),
+                FilterName::Unpack(Packed::Brotli) => self.main.n_unbrotli.inc(),
+                FilterName::Check(Packed::Brotli) => self.main.n_test_brotli.inc(),
+                FilterName::Pack(Packed::Zstd) => self.main.n_zstd.inc(),
+                FilterName::Unpack(Packed::Zstd) => self.main.n_unzstd.inc(),
+                FilterName::Check(Packed::Zstd) => self.main.n_test_zstd.inc(),
                 FilterName::Esi | FilterName::EsiGzip | FilterName::Range | FilterName::Injected(_) => {}
             }
         }

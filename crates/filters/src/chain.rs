@@ -147,6 +147,11 @@ impl Chain {
         self.links.last().and_then(|link| link.filter.gzip_bits())
     }
 
+    /// What the stored body unpacks to, in bytes, if it is in a coding other than gzip and no filter changes it after that.
+    pub fn plain_bytes(&self) -> Option<u64> {
+        self.links.last().filter(|link| link.ended).and_then(|link| link.filter.plain_bytes())
+    }
+
     /// The next filter that asks for something, and what.
     pub fn take_subrequests(&mut self) -> Option<(usize, Vec<Subrequest>)> {
         let mut all = self.links.iter_mut().enumerate();

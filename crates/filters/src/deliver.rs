@@ -6,7 +6,7 @@
 use message::Coding;
 
 use crate::fetch::{REWRITTEN, Skipped, no_work, not_found};
-use crate::{Chain, Edit, FilterList, FilterName, Gunzip, InjectedFilters, Multipart, OpenError, Range};
+use crate::{Chain, Edit, FilterList, FilterName, Gunzip, InjectedFilters, Multipart, OpenError, Range, Unpack};
 
 /// What the default of `resp.filters` depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -23,7 +23,9 @@ pub struct DeliverFacts {
 pub fn default_deliver(facts: DeliverFacts) -> FilterList {
     let [plain, with_range, with_esi, with_both] = match facts.undone {
         Some(Coding::Gzip) => [" gunzip", " gunzip range", " esi gunzip", " esi gunzip range"],
-        Some(Coding::Identity | Coding::Brotli | Coding::Zstd) | None => ["", " range", " esi", " esi range"],
+        Some(Coding::Brotli) => [" unbr", " unbr range", " esi unbr", " esi unbr range"],
+        Some(Coding::Zstd) => [" unzstd", " unzstd range", " esi unzstd", " esi unzstd range"],
+        Some(Coding::Identity) | None => ["", " range", " esi", " esi range"],
     };
     let names = match (facts.do_esi, facts.do_range) {
         (false, false) => plain,
@@ -106,6 +108,12 @@ pub fn open_deliver(
                 opened.edits.push(Edit::Unset("Content-Encoding"));
                 opened.body_bytes = if opened.do_esi { None } else { input.plain_bytes };
             }
+            FilterName::Unpack(packed) => {
+                opened.chain.push(Unpack::new(packed));
+                coding = Some(Coding::Identity);
+                opened.edits.push(Edit::Unset("Content-Encoding"));
+                opened.body_bytes = if opened.do_esi { None } else { input.plain_bytes };
+            }
             FilterName::Range => match (input.range)(opened.body_bytes) {
                 RangeVerdict::Whole => {}
                 RangeVerdict::Part(low, high) => {
@@ -118,7 +126,12 @@ pub fn open_deliver(
                 }
                 RangeVerdict::Unsatisfiable => opened.body_bytes = Some(0),
             },
-            FilterName::EsiGzip | FilterName::Gzip | FilterName::TestGunzip | FilterName::Injected(_) => {
+            FilterName::EsiGzip
+            | FilterName::Gzip
+            | FilterName::TestGunzip
+            | FilterName::Pack(_)
+            | FilterName::Check(_)
+            | FilterName::Injected(_) => {
                 let filter = injected.take(name).ok_or_else(|| not_found(name, &names))?;
                 if let Some(reason) = no_work(input.status == 206, coding) {
                     opened.left_out.push((filter.name(), reason));

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use message::Coding;
+
 /// A body isn't what it claims to be, or doesn't have what it should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterError {
@@ -16,6 +18,16 @@ pub enum FilterError {
     TestTruncated,
     /// Compressing failed.
     GzipFailed,
+    /// Not what the coding is, damaged, or of a window that is too large.
+    InvalidCoding(Coding, &'static str),
+    /// Bytes after the end.
+    JunkAfterCoding(Coding),
+    /// The data has no end.
+    CodingTruncated(Coding),
+    /// All coders together hold as much memory as they may.
+    CodingMemory(Coding),
+    /// Packing failed.
+    PackFailed(Coding),
     /// The body ended before the range did: the session closes with RANGE_SHORT.
     RangeShort,
     /// A module's filter gave up.
@@ -35,6 +47,11 @@ impl fmt::Display for FilterError {
             Self::GunzipTruncated => f.write_str("Gunzip error at the very end"),
             Self::TestTruncated => f.write_str("tGunzip failed"),
             Self::GzipFailed => f.write_str("Gzip failed"),
+            Self::InvalidCoding(coding, reason) => write!(f, "Invalid {} data: {reason}", coding.token()),
+            Self::JunkAfterCoding(coding) => write!(f, "Junk after {} data", coding.token()),
+            Self::CodingTruncated(coding) => write!(f, "{} data ends early", coding.token()),
+            Self::CodingMemory(coding) => write!(f, "No memory to unpack {} (coding_memory)", coding.token()),
+            Self::PackFailed(coding) => write!(f, "Packing {} failed", coding.token()),
             Self::RangeShort => f.write_str("Body shorter than its range"),
             Self::Module { name, reason } => write!(f, "{name}: {reason}"),
         }

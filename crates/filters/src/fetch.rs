@@ -3,7 +3,10 @@
 
 use crate::esi_fetch::{Esi, EsiGzip};
 use crate::list::Names;
-use crate::{Chain, Edit, FilterList, FilterName, Gunzip, Gzip, GzipParams, InjectedFilters, OpenError, TestGunzip};
+use crate::{
+    Chain, Check, Edit, FilterList, FilterName, Gunzip, Gzip, GzipParams, InjectedFilters, OpenError, Pack, PackParams,
+    Packed, TestGunzip, Unpack,
+};
 use message::{Coding, Codings};
 
 /// What the default of `beresp.filters` depends on.
@@ -17,6 +20,14 @@ pub struct FetchFacts {
     pub do_gzip: bool,
     /// `beresp.do_gunzip`.
     pub do_gunzip: bool,
+    /// `beresp.do_brotli`.
+    pub do_brotli: bool,
+    /// `beresp.do_unbrotli`.
+    pub do_unbrotli: bool,
+    /// `beresp.do_zstd`.
+    pub do_zstd: bool,
+    /// `beresp.do_unzstd`.
+    pub do_unzstd: bool,
     /// `beresp.do_esi`.
     pub do_esi: bool,
     /// The codings that we make and undo.
@@ -25,29 +36,98 @@ pub struct FetchFacts {
     pub is_worked_on: bool,
 }
 
+impl FetchFacts {
+    /// What VCL wants the body to be stored in, if that is another coding than it comes in.
+    fn target(&self) -> Option<Coding> {
+        let wants = [(self.do_gzip, Coding::Gzip), (self.do_brotli, Coding::Brotli), (self.do_zstd, Coding::Zstd)];
+        // The last one is what packs best.
+        wants.into_iter().rev().find(|(is_wanted, coding)| *is_wanted && self.supported.has(*coding)).map(|(_, it)| it)
+    }
+
+    /// Whether VCL wants a body that comes in that coding unpacked.
+    fn undoes(&self, coding: Coding) -> bool {
+        match coding {
+            Coding::Identity => false,
+            Coding::Gzip => self.do_gunzip && self.supported.has(Coding::Gzip),
+            Coding::Brotli => self.do_unbrotli,
+            Coding::Zstd => self.do_unzstd,
+        }
+    }
+}
+
 /// The default of `beresp.filters`.
 pub fn default_fetch(facts: FetchFacts) -> FilterList {
-    let can_recode = facts.supported.has(Coding::Gzip);
-    let (pack, unpack) = (facts.do_gzip && can_recode, facts.do_gunzip && can_recode);
-    let names = match facts.coding {
-        _ if !facts.has_body => "",
-        Some(Coding::Identity) => match (facts.do_esi, pack) {
-            (true, true) => " esi_gzip",
-            (true, false) => " esi",
-            (false, true) => " gzip",
-            (false, false) => "",
-        },
-        Some(Coding::Gzip) => match (facts.do_esi, unpack) {
-            (true, true) => " gunzip esi",
-            (true, false) => " gunzip esi_gzip",
-            (false, true) => " gunzip",
-            (false, false) if facts.is_worked_on => " gunzip gzip",
-            (false, false) => " testgunzip",
-        },
-        Some(Coding::Brotli | Coding::Zstd) | None if facts.do_esi => " esi",
-        Some(Coding::Brotli | Coding::Zstd) | None => "",
+    let Some(coding) = facts.coding.filter(|_| facts.has_body) else {
+        return if facts.has_body && facts.do_esi { " esi".into() } else { "".into() };
     };
-    names.into()
+    let target = facts.target();
+    if facts.do_esi {
+        return default_esi(facts, coding, target);
+    }
+    match (coding, target) {
+        (Coding::Identity, None) => "".into(),
+        (Coding::Identity, Some(Coding::Gzip)) => " gzip".into(),
+        (_, Some(target)) if target != coding && is_worth(coding, target) => list([undoing(coding), making(target)]),
+        (Coding::Identity, Some(_)) => "".into(),
+        (coding, _) if facts.undoes(coding) => list([undoing(coding), None]),
+        (coding, _) if facts.is_worked_on && can_make(coding, facts.supported) => {
+            list([undoing(coding), making(coding)])
+        }
+        (Coding::Gzip, _) => " testgunzip".into(),
+        // What we don't know how to serve to others is none of our business, as ever.
+        (coding, _) if !facts.supported.has(coding) => "".into(),
+        (coding, _) => list([checking(coding), None]),
+    }
+}
+
+/// Pages are cut at fragments in gzip or in none.
+fn default_esi(facts: FetchFacts, coding: Coding, target: Option<Coding>) -> FilterList {
+    match (coding, target) {
+        (Coding::Identity, Some(_)) => " esi_gzip".into(),
+        (Coding::Identity, None) => " esi".into(),
+        (Coding::Gzip, _) if facts.undoes(coding) => " gunzip esi".into(),
+        (Coding::Gzip, _) => " gunzip esi_gzip".into(),
+        (Coding::Brotli | Coding::Zstd, _) if !facts.supported.has(coding) && !facts.undoes(coding) => " esi".into(),
+        (Coding::Brotli | Coding::Zstd, None) if facts.undoes(coding) => list([undoing(coding), Some(FilterName::Esi)]),
+        (Coding::Brotli | Coding::Zstd, _) => list([undoing(coding), Some(FilterName::EsiGzip)]),
+    }
+}
+
+/// A body in gzip is packed anew where VCL asks for another coding, and one in another coding where VCL asks for gzip alone isn't:
+/// so it is with varnishd, which leaves it alone.
+fn is_worth(coding: Coding, target: Coding) -> bool {
+    coding == Coding::Identity || target != Coding::Gzip
+}
+
+/// Whether what was undone can be made again.
+fn can_make(coding: Coding, supported: Codings) -> bool {
+    coding == Coding::Gzip || supported.has(coding)
+}
+
+fn undoing(coding: Coding) -> Option<FilterName<'static>> {
+    FilterName::undoing(coding)
+}
+
+fn making(coding: Coding) -> Option<FilterName<'static>> {
+    match coding {
+        Coding::Identity => None,
+        Coding::Gzip => Some(FilterName::Gzip),
+        Coding::Brotli => Some(FilterName::Pack(Packed::Brotli)),
+        Coding::Zstd => Some(FilterName::Pack(Packed::Zstd)),
+    }
+}
+
+fn checking(coding: Coding) -> Option<FilterName<'static>> {
+    match coding {
+        Coding::Identity => None,
+        Coding::Gzip => Some(FilterName::TestGunzip),
+        Coding::Brotli => Some(FilterName::Check(Packed::Brotli)),
+        Coding::Zstd => Some(FilterName::Check(Packed::Zstd)),
+    }
+}
+
+fn list(names: [Option<FilterName<'static>>; 2]) -> FilterList {
+    names.into_iter().flatten().collect()
 }
 
 /// What the filters need to know.
@@ -61,6 +141,8 @@ pub struct FetchInput<'a> {
     pub url: &'a [u8],
     /// Of packing.
     pub gzip: GzipParams,
+    /// Of packing in other codings.
+    pub pack: PackParams,
     /// Of ESI.
     pub esi: esi::Features,
 }
@@ -120,6 +202,26 @@ pub fn open_fetch(
                 opened.edits.extend(RECODED);
                 opened.edits.extend([Edit::SetCoding(Coding::Gzip), Edit::VaryAcceptEncoding]);
                 (opened.coding, opened.is_recoded, coding) = (Coding::Gzip, true, Some(Coding::Gzip));
+            }
+            FilterName::Unpack(packed) | FilterName::Check(packed) if is_part || coding != Some(packed.coding()) => {}
+            FilterName::Unpack(packed) => {
+                opened.chain.push(Unpack::new(packed));
+                opened.edits.extend(RECODED);
+                (opened.coding, opened.is_recoded, coding) = (Coding::Identity, true, Some(Coding::Identity));
+            }
+            FilterName::Check(packed) => {
+                opened.chain.push(Check::new(packed));
+                opened.edits.push(Edit::VaryAcceptEncoding);
+                opened.coding = packed.coding();
+            }
+            FilterName::Pack(_) if is_part || coding != Some(Coding::Identity) => {}
+            FilterName::Pack(packed) => {
+                // What is announced is of the body as it comes.
+                let bytes = input.pack.bytes.filter(|_| opened.chain.is_empty());
+                opened.chain.push(Pack::new(packed, PackParams { bytes, ..input.pack }));
+                opened.edits.extend(RECODED);
+                opened.edits.extend([Edit::SetCoding(packed.coding()), Edit::VaryAcceptEncoding]);
+                (opened.coding, opened.is_recoded, coding) = (packed.coding(), true, Some(packed.coding()));
             }
             FilterName::Esi if is_part => return Err(OpenError::Refused { name: "esi", vcl_error: ESI_ON_PART }),
             FilterName::Esi => {

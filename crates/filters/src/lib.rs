@@ -17,6 +17,7 @@
 //! ```
 
 mod chain;
+mod codec;
 mod deliver;
 mod error;
 mod esi_fetch;
@@ -28,6 +29,7 @@ mod injected;
 mod list;
 mod packer;
 mod range;
+mod recode;
 mod room;
 mod scan;
 mod step;
@@ -35,6 +37,7 @@ pub mod stitch;
 mod test_gunzip;
 
 pub use chain::{Acct, Chain};
+pub use codec::{PackParams, Packed, memory_held, memory_refused, set_memory_limit};
 pub use deliver::{DeliverFacts, DeliverInput, DeliverOpened, RangeVerdict, default_deliver, open_deliver};
 pub use error::{FilterError, OpenError};
 pub use fetch::{FetchFacts, FetchInput, FetchOpened, default_fetch, open_fetch};
@@ -43,6 +46,7 @@ pub use gzip::{Gzip, GzipParams};
 pub use injected::{InjectedFilters, Side};
 pub use list::{FilterList, FilterName, Names};
 pub use range::{Multipart, Part, Range};
+pub use recode::{Check, Pack, Unpack};
 pub use room::with_room;
 pub use scan::Scan;
 pub use step::{Edit, Filter, GzipBits, Note, SLICE, State, Step, Stint, Subrequest};

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 
 use message::Coding;
 
+use crate::Packed;
+
 /// A filter by its name. One that joins is a variant here, and the compiler points at what has to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterName<'a> {
@@ -20,18 +22,30 @@ pub enum FilterName<'a> {
     Range,
     /// Checks that gzip can be undone.
     TestGunzip,
+    /// Packs with one of the other codings.
+    Pack(Packed),
+    /// Undoes one of them.
+    Unpack(Packed),
+    /// Checks that one of them can be undone.
+    Check(Packed),
     /// One that a module injected, if there is any of that name.
     Injected(&'a [u8]),
 }
 
 impl<'a> FilterName<'a> {
-    const OURS: [FilterName<'static>; 6] = [
+    const OURS: [FilterName<'static>; 12] = [
         FilterName::Esi,
         FilterName::EsiGzip,
         FilterName::Gunzip,
         FilterName::Gzip,
         FilterName::Range,
         FilterName::TestGunzip,
+        FilterName::Pack(Packed::Brotli),
+        FilterName::Unpack(Packed::Brotli),
+        FilterName::Check(Packed::Brotli),
+        FilterName::Pack(Packed::Zstd),
+        FilterName::Unpack(Packed::Zstd),
+        FilterName::Check(Packed::Zstd),
     ];
 
     /// The name as it is written.
@@ -43,6 +57,12 @@ impl<'a> FilterName<'a> {
             FilterName::Gzip => b"gzip",
             FilterName::Range => b"range",
             FilterName::TestGunzip => b"testgunzip",
+            FilterName::Pack(Packed::Brotli) => b"br",
+            FilterName::Unpack(Packed::Brotli) => b"unbr",
+            FilterName::Check(Packed::Brotli) => b"testbr",
+            FilterName::Pack(Packed::Zstd) => b"zstd",
+            FilterName::Unpack(Packed::Zstd) => b"unzstd",
+            FilterName::Check(Packed::Zstd) => b"testzstd",
             FilterName::Injected(name) => name,
         }
     }
@@ -51,7 +71,9 @@ impl<'a> FilterName<'a> {
     pub const fn undoing(coding: Coding) -> Option<FilterName<'static>> {
         match coding {
             Coding::Gzip => Some(FilterName::Gunzip),
-            Coding::Identity | Coding::Brotli | Coding::Zstd => None,
+            Coding::Brotli => Some(FilterName::Unpack(Packed::Brotli)),
+            Coding::Zstd => Some(FilterName::Unpack(Packed::Zstd)),
+            Coding::Identity => None,
         }
     }
 
@@ -59,11 +81,14 @@ impl<'a> FilterName<'a> {
     pub const fn undone(self) -> Option<Coding> {
         match self {
             FilterName::Gunzip => Some(Coding::Gzip),
+            FilterName::Unpack(packed) => Some(packed.coding()),
             FilterName::Esi
             | FilterName::EsiGzip
             | FilterName::Gzip
             | FilterName::Range
             | FilterName::TestGunzip
+            | FilterName::Pack(_)
+            | FilterName::Check(_)
             | FilterName::Injected(_) => None,
         }
     }

@@ -89,6 +89,11 @@ pub trait Filter: Any {
         None
     }
 
+    /// What the stored body unpacks to, in bytes, once it is through; of a coding other than gzip.
+    fn plain_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// The ESI program of the stored body, once it is through and if there is any.
     fn take_esi(&mut self) -> Option<Vec<u8>> {
         None

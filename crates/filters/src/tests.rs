@@ -86,6 +86,7 @@ fn the_default_of_fetched_bodies() {
                 do_esi: on[2],
                 supported: if on[3] { Codings::GZIP } else { Codings::NONE },
                 is_worked_on: on[4],
+                ..FetchFacts::default()
             };
             assert_eq!(text(&default_fetch(facts)), find(FETCH, name, &on)[0], "{value:?} {on:?}");
             assert!(default_fetch(FetchFacts { has_body: false, ..facts }).is_empty());
@@ -152,6 +153,7 @@ fn fetched(list: &str, content_encoding: Option<&str>, status: u16) -> String {
         coding: Coding::of_content(content_encoding.map(str::as_bytes)),
         url: b"/",
         gzip: GzipParams::default(),
+        pack: crate::PackParams::default(),
         esi: esi::Features::default(),
     };
     match open_fetch(&list.as_bytes().to_vec().into(), input, &mut InjectedFilters::default()) {

@@ -6,7 +6,7 @@
 
 use tables::Params;
 
-use crate::{Head, list, names};
+use crate::{Head, Liked, list, names};
 
 /// How the bytes of a body stand for its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -67,9 +67,24 @@ impl Codings {
     /// `gzip` alone.
     pub const GZIP: Codings = Codings(1 << Coding::Gzip as u8);
 
-    /// The codings that we make and undo ourselves.
+    /// The codings that we make and undo ourselves. Without gzip there are none.
     pub fn supported(params: &Params) -> Self {
-        if params.http_gzip_support { Self::GZIP } else { Self::NONE }
+        if !params.http_gzip_support {
+            return Self::NONE;
+        }
+        Self::GZIP.with_if(params.http_brotli_support, Coding::Brotli).with_if(params.http_zstd_support, Coding::Zstd)
+    }
+
+    /// With that coding, too.
+    pub const fn with(self, coding: Coding) -> Self {
+        match coding {
+            Coding::Identity => self,
+            Coding::Gzip | Coding::Brotli | Coding::Zstd => Codings(self.0 | 1 << coding as u8),
+        }
+    }
+
+    const fn with_if(self, is: bool, coding: Coding) -> Self {
+        if is { self.with(coding) } else { self }
     }
 
     /// Whether the coding is among them.
@@ -77,25 +92,52 @@ impl Codings {
         self.0 & (1 << coding as u8) != 0
     }
 
+    /// Whether we know how to undo the coding of a body that comes by. Of gzip VCL has always been able to.
+    pub const fn can_undo(self, coding: Coding) -> bool {
+        match coding {
+            Coding::Identity | Coding::Gzip => true,
+            Coding::Brotli | Coding::Zstd => self.has(coding),
+        }
+    }
+
     /// Whether there is none.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Which of them backends are asked for.
-    pub fn preferred(self) -> Option<Coding> {
-        Coding::ALL.into_iter().find(|&coding| self.has(coding))
+    /// Whether others than gzip are among them, whose clients say what they prefer.
+    pub const fn are_several(self) -> bool {
+        self.0 & !Self::GZIP.0 != 0
     }
 
-    /// Which of them the client gets: what its Accept-Encoding is reduced to, so that it can't split the cache. `None`: the
-    /// field goes.
-    pub fn preferred_by(self, request: &Head) -> Option<Coding> {
-        Coding::ALL.into_iter().find(|&coding| self.has(coding) && coding.is_accepted_by(request))
+    /// What backends are asked for in Accept-Encoding, what packs best first; `None`: the field stays as it is.
+    pub fn asked_for(self) -> Option<&'static str> {
+        match (self.has(Coding::Gzip), self.has(Coding::Brotli), self.has(Coding::Zstd)) {
+            (false, _, _) => None,
+            (true, false, false) => Some("gzip"),
+            (true, true, false) => Some("br, gzip"),
+            (true, false, true) => Some("zstd, gzip"),
+            (true, true, true) => Some("br, zstd, gzip"),
+        }
     }
 
-    /// Whether a body in that coding has to be unpacked for this client, and can be.
+    /// What the client takes of them, what it likes best first.
+    pub fn liked_by(self, request: &Head) -> Liked {
+        if self.are_several() {
+            return Liked::read(request.get_all(names::ACCEPT_ENCODING.as_bytes()), self);
+        }
+        let takes_gzip = self.has(Coding::Gzip) && Coding::Gzip.is_accepted_by(request);
+        if takes_gzip { Liked::only(Coding::Gzip) } else { Liked::default() }
+    }
+
+    /// Whether a body in that coding, which a filter has made or checked, has to be unpacked for this client. Of gzip a parameter says whether we
+    /// do.
     pub fn is_undone_for(self, coding: Coding, request: &Head) -> bool {
-        self.has(coding) && !coding.is_accepted_by(request)
+        match coding {
+            Coding::Identity => false,
+            Coding::Gzip => self.has(coding) && !coding.is_accepted_by(request),
+            Coding::Brotli | Coding::Zstd => !coding.is_accepted_by(request),
+        }
     }
 }
 
@@ -111,8 +153,12 @@ mod tests {
         head
     }
 
-    fn preferred(accept_encoding: &str) -> Option<Coding> {
-        Codings::GZIP.preferred_by(&request(accept_encoding))
+    fn preferred(accept_encoding: &str) -> Option<String> {
+        text(Codings::GZIP, &request(accept_encoding))
+    }
+
+    fn text(codings: Codings, request: &Head) -> Option<String> {
+        codings.liked_by(request).text().map(|text| String::from_utf8_lossy(&text).into_owned())
     }
 
     #[test]
@@ -131,12 +177,12 @@ mod tests {
     #[test]
     fn accept_encoding_becomes_gzip_or_goes() {
         for yes in ["gzip", "x-gzip", "br, GZIP;q=0.5", "deflate, gzip", "gzip;q=1.0, *;q=0"] {
-            assert_eq!(preferred(yes), Some(Coding::Gzip), "{yes}");
+            assert_eq!(preferred(yes), Some("gzip".to_owned()), "{yes}");
         }
         for no in ["", "br", "gzip;q=0", "gzip;q=0.0", "*", "gzipped"] {
             assert_eq!(preferred(no), None, "{no}");
         }
-        assert_eq!(Codings::NONE.preferred_by(&request("gzip")), None);
+        assert_eq!(text(Codings::NONE, &request("gzip")), None);
     }
 
     #[test]
@@ -144,10 +190,10 @@ mod tests {
         let (plain, both) = (request("br;q=0.1, gzip;q=0"), request("zstd, gzip"));
         let undone =
             |codings: Codings, request: &Head| Coding::ALL.map(|coding| codings.is_undone_for(coding, request));
-        assert_eq!(undone(Codings::GZIP, &plain), [false, true, false, false]);
-        assert_eq!(undone(Codings::GZIP, &Head::new()), [false, true, false, false]);
-        assert_eq!(undone(Codings::GZIP, &both), [false; 4]);
-        assert_eq!(undone(Codings::NONE, &plain), [false; 4]);
+        assert_eq!(undone(Codings::GZIP, &plain), [false, true, false, true]);
+        assert_eq!(undone(Codings::GZIP, &Head::new()), [false, true, true, true]);
+        assert_eq!(undone(Codings::GZIP, &both), [false, false, true, false]);
+        assert_eq!(undone(Codings::NONE, &plain), [false, false, false, true]);
         assert_eq!(Coding::ALL.map(|coding| coding.is_accepted_by(&plain)), [true, false, true, false]);
         assert_eq!(Coding::ALL.map(|coding| coding.is_accepted_by(&both)), [true, true, false, true]);
     }
@@ -156,19 +202,25 @@ mod tests {
     fn a_parameter_says_what_is_supported() {
         let mut params = Params::default();
         assert_eq!(Codings::supported(&params), Codings::GZIP);
+        assert_eq!(Codings::supported(&params).asked_for(), Some("gzip"));
+        params.http_brotli_support = true;
+        assert_eq!(Codings::supported(&params).asked_for(), Some("br, gzip"));
+        params.http_zstd_support = true;
+        assert_eq!(Codings::supported(&params).asked_for(), Some("br, zstd, gzip"));
+        assert_eq!(Codings::GZIP.with(Coding::Zstd).asked_for(), Some("zstd, gzip"));
         params.http_gzip_support = false;
         assert!(Codings::supported(&params).is_empty());
-        assert_eq!([Codings::GZIP, Codings::NONE].map(Codings::preferred), [Some(Coding::Gzip), None]);
+        assert_eq!(Codings::NONE.asked_for(), None);
     }
 
     proptest! {
         #[test]
         fn any_accept_encoding_becomes_gzip_or_goes(value in "(gzip|x-gzip|br|\\*|[;, \t=]|q=|[01](\\.[0-9]{0,3})?|[!-~]){0,9}") {
             let mut head = request(value.trim());
-            if let Some(coding) = Codings::GZIP.preferred_by(&head) {
-                prop_assert_eq!(coding, Coding::Gzip);
-                head.set(names::ACCEPT_ENCODING, coding.token()).unwrap();
-                prop_assert_eq!(Codings::GZIP.preferred_by(&head), Some(coding));
+            if let Some(made) = text(Codings::GZIP, &head) {
+                prop_assert_eq!(&made, "gzip");
+                head.set(names::ACCEPT_ENCODING, &made).unwrap();
+                prop_assert_eq!(text(Codings::GZIP, &head), Some(made));
             }
         }
     }

@@ -15,6 +15,7 @@ pub mod forwarded;
 pub mod freshness;
 pub mod head;
 pub mod hop;
+pub mod liked;
 pub mod links;
 pub mod list;
 pub mod names;
@@ -27,3 +28,4 @@ pub mod vary;
 
 pub use coding::{Coding, Codings};
 pub use head::{Field, Head, HeadLimits, LostHeader, Version};
+pub use liked::Liked;

@@ -9,6 +9,7 @@ mod aclplus;
 mod activedns;
 mod blob;
 mod bodyaccess;
+mod brotli;
 mod cookie;
 mod cookieplus;
 mod debug;
@@ -59,7 +60,7 @@ mod xkey;
 mod ykey;
 
 vmod_support::modules! {
-    accept accept_language aclplus activedns blob bodyaccess cookie cookieplus debug
+    accept accept_language aclplus activedns blob bodyaccess brotli cookie cookieplus debug
     directors dynamic edgestash file fileserver geoip geoip2 goto header headerplus http json kvstore math
     netmapper proxy purge querysort querystring re re2 redis reqwest rers s3 saintmode selector statsd
     standard str synthbackend tags tcp tls udo unix urlplus utils var vsthrottle vtc xbody xkey ykey

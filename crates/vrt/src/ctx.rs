@@ -223,6 +223,12 @@ pub trait Ctx {
         None
     }
 
+    /// Whether this server makes that coding and undoes it, as far as `vcl_init` can know.
+    fn is_coding_made(&mut self, coding: message::Coding) -> bool {
+        let _ = coding;
+        false
+    }
+
     /// The client's socket. `None` where there is no client.
     fn client_socket(&mut self) -> Option<sys::tcp::SocketNumber> {
         None

@@ -271,7 +271,14 @@ impl Machine {
             Var::Bereq => Value::Http(HeadId::Bereq),
             Var::Beresp => Value::Http(HeadId::Beresp),
             Var::Resp => Value::Http(HeadId::Resp),
-            Var::BerespDoEsi | Var::BerespDoGunzip | Var::BerespDoGzip | Var::RespDoEsi => {
+            Var::BerespDoEsi
+            | Var::BerespDoGunzip
+            | Var::BerespDoGzip
+            | Var::BerespDoBrotli
+            | Var::BerespDoUnbrotli
+            | Var::BerespDoZstd
+            | Var::BerespDoUnzstd
+            | Var::RespDoEsi => {
                 ctx.filters_open(var)?;
                 ctx.get(var)
             }

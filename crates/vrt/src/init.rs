@@ -65,6 +65,10 @@ impl Ctx for InitCtx<'_> {
 
     fn hash_data(&mut self, _: Option<&[u8]>) {}
 
+    fn is_coding_made(&mut self, coding: message::Coding) -> bool {
+        message::Codings::supported(&self.params).has(coding)
+    }
+
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
         self.env.ban(spec)
     }

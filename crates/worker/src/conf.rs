@@ -41,6 +41,7 @@ impl cache::Regexes for Patterns {
 pub fn apply_to_process(params: &Params) {
     vrt::regex::set_match_limit(params.pcre2_match_limit);
     vrt::fields::validate_values(params.feature.has(FeatureBit::ValidateHeaders));
+    engine::forms::apply(params);
     message::date::take_one_digit_days(params.feature.has(FeatureBit::HttpDatePostel));
 }
 
@@ -60,6 +61,7 @@ pub fn cache_params(params: &Params) -> cache::Params {
         ban_lurker_sleep: params.ban_lurker_sleep.as_secs_f64(),
         nuke_limit: params.nuke_limit,
         rush_exponent: params.rush_exponent as usize,
+        form_space: params.form_space,
         tag_space: params.tag_space,
         vary_limit: params.vary_limit as usize,
         vary_notice: params.vary_notice as usize,

@@ -71,6 +71,7 @@ async fn tend(worker: Arc<Worker>) {
         engine.main.uptime.set(uptime);
         if files_seen.replace(uptime) != Some(uptime) {
             engine.main.open_files.set(sys::limits::open_files().unwrap_or(0));
+            engine.count_coders();
             engine.main.mem_used.set(worker.memory.meter.read(&engine.stores).bytes());
             worker.quic.count_drops(engine.main);
         }

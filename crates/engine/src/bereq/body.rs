@@ -8,13 +8,14 @@ use std::task::{Context, Poll};
 use backend::{BodyError, BodyStatus, Data};
 use cache::{Flags, ObjRef, ReadError};
 use filters::{
-    Chain, Edit, FetchFacts, FetchInput, FilterList, GzipParams, Note, OpenError, SLICE, Side, State, Stint,
-    default_fetch, open_fetch,
+    Chain, Edit, FetchFacts, FetchInput, FilterList, GzipParams, Note, OpenError, PackParams, SLICE, Side, State,
+    Stint, default_fetch, open_fetch,
 };
 use message::{Coding, Codings, Head, LostHeader, encoding, names};
 use storage::{Buf, StoreId};
 use tables::close::SessClose;
 use tables::tags::Tag;
+use tables::vclvars::Var;
 
 use super::upload::UploadProgress;
 use super::wire::{Limit, WaitOutcome};
@@ -130,7 +131,8 @@ impl Bereq {
 
     /// `beresp.filters` with what modules injected.
     pub(super) fn filter_list(&self) -> FilterList {
-        self.settings.filters.complete_list(Side::Fetch, || self.default_filters(), || self.beresp_coding())
+        let coding = || self.beresp_coding().filter(|&coding| Codings::supported(&self.params).can_undo(coding));
+        self.settings.filters.complete_list(Side::Fetch, || self.default_filters(), coding)
     }
 
     fn beresp_coding(&self) -> Option<Coding> {
@@ -144,10 +146,39 @@ impl Bereq {
             coding: self.beresp_coding(),
             do_gzip: self.settings.do_gzip,
             do_gunzip: self.settings.do_gunzip,
+            do_brotli: self.settings.do_brotli,
+            do_unbrotli: self.settings.do_unbrotli,
+            do_zstd: self.settings.do_zstd,
+            do_unzstd: self.settings.do_unzstd,
             do_esi: self.settings.do_esi,
             supported: Codings::supported(&self.params),
             is_worked_on: self.settings.filters.go_by_themselves(),
         })
+    }
+
+    /// How hard the body is packed, and how long it is.
+    fn pack_params(&self) -> PackParams {
+        let bytes = match self.link.as_ref().map(|link| link.body) {
+            Some(BodyStatus::Length(bytes)) => Some(bytes),
+            Some(BodyStatus::Chunked | BodyStatus::Eof | BodyStatus::None) | None => None,
+        };
+        PackParams { bytes, ..crate::forms::pack_params(&self.params) }
+    }
+
+    /// What VCL wants of a coding that this server may not be set up to make.
+    pub(super) fn set_coding(&mut self, var: Var, is_on: bool) {
+        let supported = Codings::supported(&self.params);
+        let (slot, needed) = match var {
+            Var::BerespDoBrotli => (&mut self.settings.do_brotli, Some((Coding::Brotli, "http_brotli_support"))),
+            Var::BerespDoZstd => (&mut self.settings.do_zstd, Some((Coding::Zstd, "http_zstd_support"))),
+            Var::BerespDoUnbrotli => (&mut self.settings.do_unbrotli, None),
+            _ => (&mut self.settings.do_unzstd, None),
+        };
+        *slot = is_on;
+        if let Some((coding, param)) = needed.filter(|(coding, _)| is_on && !supported.has(*coding)) {
+            let coding = coding.token();
+            self.log.putf(Tag::VclError, format_args!("The body isn't packed in {coding}: {param} is off"));
+        }
     }
 
     /// The filters, what they make of the object, and whether ESI is among them.
@@ -160,6 +191,7 @@ impl Bereq {
                 coding: self.beresp_coding(),
                 url: self.head.url(),
                 gzip: GzipParams { level: self.params.gzip_level as u8, memlevel: self.params.gzip_memlevel as u8 },
+                pack: self.pack_params(),
                 esi: crate::esi::features(&self.params),
             },
             self.settings.filters.injected(),
@@ -180,13 +212,15 @@ impl Bereq {
         let program = chain.take_esi();
         let gzip_bits = chain.gzip_bits().filter(|bits| bits.stop > 0);
         let metadata = Metadata::to_bytes(&chain.take_metadata());
-        if gzip_bits.is_none() && program.is_none() && metadata.is_none() {
+        let plain_bytes = chain.plain_bytes();
+        if gzip_bits.is_none() && plain_bytes.is_none() && program.is_none() && metadata.is_none() {
             // Why it is uncacheable was stored with the head.
             return Ok(());
         }
         let reason = self.cacheability.reason().map(<[u8]>::to_vec);
         let aux_attrs = AuxAttrs {
             gzip_bits,
+            plain_bytes,
             program: program.as_deref(),
             reason: reason.as_deref(),
             metadata: metadata.as_deref().map(Metadata),

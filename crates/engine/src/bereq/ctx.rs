@@ -85,6 +85,10 @@ impl Ctx for Bereq {
             Var::BerespDoEsi => Value::Bool(self.settings.do_esi),
             Var::BerespDoGunzip => Value::Bool(self.settings.do_gunzip),
             Var::BerespDoGzip => Value::Bool(self.settings.do_gzip),
+            Var::BerespDoBrotli => Value::Bool(self.settings.do_brotli),
+            Var::BerespDoUnbrotli => Value::Bool(self.settings.do_unbrotli),
+            Var::BerespDoZstd => Value::Bool(self.settings.do_zstd),
+            Var::BerespDoUnzstd => Value::Bool(self.settings.do_unzstd),
             Var::BerespDoStream => Value::Bool(self.settings.do_stream),
             Var::BerespFilters => match self.settings.filters.list() {
                 Some(listed) => Value::String(Some(listed.clone())),
@@ -127,6 +131,10 @@ impl Ctx for Bereq {
             Var::BereqConnectTimeout => self.limits.connect = Some(vars::seconds(&value)?),
             Var::BereqFirstByteTimeout => self.limits.first_byte = Some(vars::seconds(&value)?),
             Var::BereqBetweenBytesTimeout => self.limits.between_bytes = Some(vars::seconds(&value)?),
+            Var::BerespDoBrotli | Var::BerespDoZstd | Var::BerespDoUnbrotli | Var::BerespDoUnzstd => {
+                self.filters_open(var)?;
+                self.set_coding(var, vars::boolean(&value)?);
+            }
             Var::BerespDoEsi | Var::BerespDoGunzip | Var::BerespDoGzip => {
                 self.filters_open(var)?;
                 let on = vars::boolean(&value)?;

@@ -103,6 +103,10 @@ pub(crate) struct Settings {
     pub do_esi: bool,
     pub do_gzip: bool,
     pub do_gunzip: bool,
+    pub do_brotli: bool,
+    pub do_unbrotli: bool,
+    pub do_zstd: bool,
+    pub do_unzstd: bool,
     pub do_stream: bool,
     /// Where the object is to go, unless it is short-lived or uncacheable; VCL may choose none.
     pub storage: Option<Arc<Store>>,
@@ -115,6 +119,10 @@ impl Settings {
             do_esi: false,
             do_gzip: false,
             do_gunzip: false,
+            do_brotli: false,
+            do_unbrotli: false,
+            do_zstd: false,
+            do_unzstd: false,
             do_stream: true,
             storage: None,
             filters: ResponseFilters::default(),
@@ -189,7 +197,7 @@ mod tests {
         (settings.do_esi, settings.do_gzip, settings.do_stream) = (true, true, false);
         settings.filters.set_list(Some("gzip".into()));
         settings.reset();
-        let Settings { do_esi, do_gzip, do_gunzip, do_stream, storage, filters } = &settings;
+        let Settings { do_esi, do_gzip, do_gunzip, do_stream, storage, filters, .. } = &settings;
         assert_eq!((*do_esi, *do_gzip, *do_gunzip, *do_stream), (false, true, false, true));
         assert!(storage.is_none() && filters.list().is_none());
     }

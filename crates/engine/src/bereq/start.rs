@@ -150,8 +150,8 @@ impl Bereq {
                 lost |= head.set_method("GET").is_err();
                 log.put(Tag::BereqMethod, b"GET");
             }
-            if let Some(coding) = Codings::supported(&self.params).preferred() {
-                lost |= BEREQ.force(head, log, names::ACCEPT_ENCODING, coding.token().as_bytes()).is_err();
+            if let Some(codings) = Codings::supported(&self.params).asked_for() {
+                lost |= BEREQ.force(head, log, names::ACCEPT_ENCODING, codings.as_bytes()).is_err();
             }
         }
         if head.proto() != b"HTTP/1.1" {

@@ -2,7 +2,7 @@
 //! The response's head from an object: `vcl_deliver`, conditional answers.
 
 use cache::ObjRef;
-use message::{Codings, conditional, names};
+use message::{conditional, names};
 use shm::vsl::num::dec;
 use tables::tags::Tag;
 use vrt::{Action, Method};
@@ -65,8 +65,7 @@ impl Req {
         if let Some(status) = self.cache_status(obj) {
             self.set_resp("Cache-Status", &[status.as_bytes()]);
         }
-        let supported = Codings::supported(&self.params);
-        if supported.is_undone_for(obj.flags().coding, &self.head) {
+        if self.may_get_another_form(obj) {
             self.weaken_resp_etag();
         }
         let can_range = self.params.http_range_support && self.resp.is_status(200);

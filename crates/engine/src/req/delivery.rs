@@ -10,17 +10,30 @@ use super::Req;
 impl Req {
     /// `resp.filters` with what modules injected. No `obj`: the body is made here.
     pub(super) fn filter_list(&self, obj: Option<&ObjRef>) -> FilterList {
-        let coding = || Coding::of_content(self.resp.get(names::CONTENT_ENCODING));
+        let made = Codings::supported(&self.params);
+        let coding = || {
+            let says = Coding::of_content(self.resp.get(names::CONTENT_ENCODING));
+            says.filter(|&coding| made.can_undo(coding))
+        };
         self.filters.complete_list(Side::Deliver, || self.default_list(obj), coding)
+    }
+
+    /// The filters that this delivery goes through: a form of the object needs nothing undone.
+    pub(super) fn list_to_run(&self, obj: Option<&ObjRef>) -> FilterList {
+        if self.form.is_some() { self.list_that_undoes(None, false) } else { self.filter_list(obj) }
     }
 
     /// The default of `resp.filters`.
     fn default_list(&self, obj: Option<&ObjRef>) -> FilterList {
         let flags = obj.map_or(Flags::NONE, ObjRef::flags);
         let is_undone = Codings::supported(&self.params).is_undone_for(flags.coding, &self.head);
+        self.list_that_undoes(is_undone.then_some(flags.coding), !self.settings.disable_esi && flags.has_esi)
+    }
+
+    fn list_that_undoes(&self, undone: Option<Coding>, do_esi: bool) -> FilterList {
         default_deliver(DeliverFacts {
-            do_esi: !self.settings.disable_esi && flags.has_esi,
-            undone: is_undone.then_some(flags.coding),
+            do_esi,
+            undone,
             do_range: self.params.http_range_support && self.resp.status() == 200 && self.head.has(names::RANGE),
         })
     }

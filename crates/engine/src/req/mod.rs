@@ -23,6 +23,7 @@ mod early_hints;
 mod esi;
 pub mod explain;
 mod fetch;
+mod form;
 mod lookup;
 mod misdirected;
 mod pipe;
@@ -42,7 +43,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ::backend::Director;
-use ::cache::{Busy, Digest, DigestBuilder, ObjRef, Reader};
+use ::cache::{Busy, Digest, DigestBuilder, Form, ObjRef, Reader};
 use base::{Real, Vxid};
 use message::{Head, HeadLimits, Version};
 use shm::vsl::{Marker, TxnLog, num};
@@ -156,6 +157,8 @@ pub struct Req {
     pub(crate) synthetic: SyntheticResponse,
     /// What happens to the body of the response.
     pub(crate) filters: ResponseFilters,
+    /// The form of the object whose bytes go out, instead of those that are stored.
+    pub(crate) form: Option<Arc<Form>>,
     pub(crate) task: Privates,
     /// The page that it is, or is a fragment of.
     pub(crate) esi: EsiContext,
@@ -249,6 +252,7 @@ impl Req {
             verdict: Verdict::undecided(),
             synthetic: SyntheticResponse::default(),
             filters: ResponseFilters::default(),
+            form: None,
             task: Privates::default(),
             esi: EsiContext::Client,
             slot: None,

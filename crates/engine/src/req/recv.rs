@@ -188,14 +188,14 @@ impl Req {
         Ok(())
     }
 
-    /// Accept-Encoding becomes the one coding that the client gets or nothing, so that it makes few variants.
+    /// Accept-Encoding becomes what the client takes of what is made here, or nothing.
     fn normalise_encoding(&mut self, action: &Action) {
         let supported = Codings::supported(&self.params);
         if supported.is_empty() || matches!(action, Action::Pipe | Action::Pass) {
             return;
         }
-        let kept = if let Some(coding) = supported.preferred_by(&self.head) {
-            REQ.force(&mut self.head, &mut self.log, names::ACCEPT_ENCODING, coding.token().as_bytes())
+        let kept = if let Some(codings) = supported.liked_by(&self.head).text() {
+            REQ.force(&mut self.head, &mut self.log, names::ACCEPT_ENCODING, &codings)
         } else {
             REQ.unset(&mut self.head, &mut self.log, names::ACCEPT_ENCODING);
             Ok(())

@@ -32,7 +32,7 @@ struct Plan {
 }
 
 /// What of the stored body is sent, when nothing else happens to it: then the rest needn't be read.
-enum Window {
+pub(super) enum Window {
     All,
     /// From the first byte up to and with the second.
     Part(u64, u64),
@@ -157,9 +157,11 @@ impl Req {
     }
 
     fn plan(&mut self, obj: Option<&ObjRef>, stored: Option<u64>) -> Result<Plan, ()> {
-        let list = self.filter_list(obj);
+        let stored = self.take_form(obj).or(stored);
+        let list = self.list_to_run(obj);
         self.log.put(Tag::Filters, list.as_bytes());
         log_processors(&mut self.log, &self.params, "VDP_push", list.as_bytes());
+        self.name_form();
         if list.is_empty() {
             return Ok(Plan { chain: Chain::new(), do_esi: false, len: stored, window: Window::All });
         }
@@ -239,6 +241,9 @@ impl Req {
                         self.push(down, Buf::unaccounted(multipart.tail), false, transport).await?;
                     }
                 }
+            }
+            Source::Object(_) if let Some(form) = self.form.take() => {
+                self.send_form(&form, window, down, transport).await?;
             }
             // Boxed: the few pages with ESI shan't make every request's future larger.
             Source::Object(obj) if do_esi => Box::pin(self.send_esi(&obj, down, transport)).await?,
@@ -439,7 +444,9 @@ impl Req {
 /// What the stored body unpacks to, when that is known.
 fn plain_bytes(obj: &ObjRef) -> Option<u64> {
     obj.body_len()?;
-    AuxAttrs::read(obj.aux_attrs()).gzip_bits.map(|bits| bits.plain_bytes).filter(|&plain| plain > 0)
+    let aux_attrs = AuxAttrs::read(obj.aux_attrs());
+    let gzip = aux_attrs.gzip_bits.map(|bits| bits.plain_bytes).filter(|&plain| plain > 0);
+    gzip.or(aux_attrs.plain_bytes)
 }
 
 pub(super) fn close_of(error: SendError) -> SessClose {

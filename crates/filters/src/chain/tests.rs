@@ -151,7 +151,7 @@ proptest! {
             page.extend_from_slice(b"]]><esi:remove>gone</esi:remove>");
         });
         let input = FetchInput {
-            status: 200, coding: Some(Coding::Identity), url: b"/", gzip: GzipParams::default(), esi: esi::Features::default(),
+            status: 200, coding: Some(Coding::Identity), url: b"/", gzip: GzipParams::default(), pack: crate::PackParams::default(), esi: esi::Features::default(),
         };
         let mut opened = open_fetch(&" esi_gzip".into(), input, &mut InjectedFilters::default()).unwrap();
         let stored = run(&mut opened.chain, &page, cut, room).unwrap();
@@ -275,6 +275,7 @@ fn unknown_filters_are_named() {
         coding: Some(Coding::Identity),
         url: b"/",
         gzip: GzipParams::default(),
+        pack: crate::PackParams::default(),
         esi: esi::Features::default(),
     };
     let error = open_fetch(&"gzip  foo bar".into(), input, &mut InjectedFilters::default()).err().unwrap();

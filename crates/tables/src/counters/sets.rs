@@ -334,6 +334,21 @@ set! {
     h2_abuse_small_window: Counter Diag Integer "" "HTTP/2 connections ended: windows of a few bytes";
     h2_abuse_ignored: Counter Diag Integer "" "HTTP/2 connections ended: frames that mean nothing";
     h2_abuse_unread: Counter Diag Integer "" "HTTP/2 connections ended: answers that aren't read";
+    n_form: Gauge Info Integer "" "Forms of stored bodies that are kept" => "A stored body in another coding, or packed harder: see form_space.";
+    form_bytes: Gauge Info Bytes "" "Bytes of them" => "They are in the bytes of their stores, too.";
+    form_made: Counter Info Integer "" "Forms made";
+    form_hit: Counter Info Integer "" "Bodies delivered from a form that was kept";
+    form_evicted: Counter Info Integer "" "Forms given up for others or for objects" => "Those that go with their object aren't counted.";
+    form_refused: Counter Info Integer "" "Forms not kept" => "There was no room for them, or they were no smaller than what was there. The object isn't asked for that form again.";
+    form_work: Counter Info Integer "" "Microseconds of a CPU spent on forms";
+    n_brotli: Counter Info Integer "" "Bodies packed in br";
+    n_unbrotli: Counter Info Integer "" "Bodies unpacked from br";
+    n_test_brotli: Counter Info Integer "" "Bodies in br that were only checked";
+    n_zstd: Counter Info Integer "" "Bodies packed in zstd";
+    n_unzstd: Counter Info Integer "" "Bodies unpacked from zstd";
+    n_test_zstd: Counter Info Integer "" "Bodies in zstd that were only checked";
+    coding_bytes: Gauge Info Bytes "" "Memory of what packs and unpacks br and zstd" => "Looked at once a second; bounded by coding_memory.";
+    coding_refused: Counter Info Integer "" "Bodies not unpacked: coding_memory";
 }
 
 set! {

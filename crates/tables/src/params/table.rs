@@ -141,6 +141,8 @@ params! {
         "How long a backend may be silent within a response before the fetch fails. VCL can set it for a backend or a fetch. Not for pipes.";
     bgfetch_limit: Count = "1000" ["fetches" min "0"] { Own }
         "How many stale objects may be refreshed in the background at the same time. Beyond it they are delivered without being refreshed, and those that are asked for most are refreshed first. 0 is no limit.";
+    brotli_quality: Count = "5" ["" min "0" max "11"] { Own }
+        "How hard a body is packed in br while it is fetched, or when a form in br is first made: beyond 9 a fetch keeps other requests of its thread waiting. What is delivered often is packed again by a thread in the background, as hard as it can be.";
     cache_status: Switch = "off" ["bool"] { Own }
         "Add a Cache-Status field (RFC 9211) to responses: whether it was a hit, else why not. vcl_deliver sees it and may change it.";
     cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload BuildOptions NoEffect }
@@ -155,6 +157,8 @@ params! {
         "How far a backend's clock may be from ours before its Date is not believed.";
     clock_step: Seconds = "1.000" ["seconds" min "0.000"] { NoEffect }
         "How far the clock may jump. Here any jump is borne: lifetimes run on the monotonic clock.";
+    coding_memory: Bytes = "0.25G" ["bytes" min "1M"] { Own }
+        "How much memory windows and tables of br and zstd may take in all transactions together: what unpacks a body beyond that fails (coding_refused). Packing counts and goes on.";
     connect_timeout: Seconds = "3.500" ["seconds" min "0.000"] {}
         "How long connecting to a backend may take. VCL can set it for a backend or a fetch.";
     cookie_drop: Text = "" [""] { Own }
@@ -187,6 +191,8 @@ params! {
         "The largest piece of storage a fetch asks for.";
     first_byte_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
         "How long a backend may take from the request to the first byte of its response. VCL can set it for a backend or a fetch. Not for pipes.";
+    form_space: Bytes = "64M" ["bytes" min "0b"] { Own }
+        "How many bytes forms of stored bodies may take: what a body in gzip, br or zstd unpacks to, or the same packed otherwise, made once it was wanted a few times and kept while it is. They are on their store's account, of which they take a quarter at most, and go with their object or before it. 0: none are kept, each delivery makes its own.";
     gzip_buffer: Bytes = "32k" ["bytes" min "2k"] { Experimental NoEffect }
         "Size of the buffer for compressing and uncompressing on the way.";
     gzip_level: Count = "6" ["" min "0" max "9"] {}
@@ -285,6 +291,8 @@ params! {
         "The same for all requests of a connection together.";
     http1_iovs: Count = "64" ["struct iovec (=16 bytes)" min "5" max "1024"] { Wizard NoEffect }
         "No effect here: gathered writes size themselves.";
+    http_brotli_support: Switch = "off" ["bool"] { Own }
+        "Ask backends for br, store it, make it of what is stored in gzip when clients like it better and want it often, and undo it for clients that don't take it. Accept-Encoding of requests becomes a list of what is made here, by the client's weights. Needs http_gzip_support. Off, br is stored and delivered as backends send it, and beresp.do_brotli does nothing.";
     http_gzip_support: Switch = "on" ["bool"] {}
         "Ask backends for gzip, store it, and uncompress for clients that cannot take it.\nAccept-Encoding of requests becomes \"gzip\" or is removed. Off, beresp.do_gzip and beresp.do_gunzip do nothing.";
     http_interim: Switch = "on" ["bool"] { Own }
@@ -307,6 +315,8 @@ params! {
         "The longest header line of a backend response, continuation lines included.";
     http_resp_size: Bytes = "32k" ["bytes" min "0.25k"] {}
         "The largest head of a backend response.";
+    http_zstd_support: Switch = "off" ["bool"] { Own }
+        "The same as http_brotli_support for zstd.";
     idle_send_timeout: Seconds = "60.000" ["seconds" min "0.000"] { DelayedEffect }
         "How long a client may take nothing of a response before the session is closed; send_timeout may extend it.";
     listen_depth: Count = "1024" ["connections" min "0"] { MustRestart }
@@ -493,4 +503,6 @@ params! {
         "No effect here: threads have no workspace.";
     x_forwarded_proto: Switch = "off" ["bool"] { Own }
         "Whether X-Forwarded-Proto of each request says, before VCL sees it, how it came here: https or http. It is https by TLS of our own, and where a PROXY header tells of TLS or of port 443; what the client wrote in the field is gone. Off leaves the field as it came, so that anybody can write it: believe it then only where all clients are proxies that set it.";
+    zstd_level: Count = "3" ["" min "1" max "19"] { Own }
+        "How hard a body is packed in zstd while it is fetched, or when a form in zstd is first made.";
 }

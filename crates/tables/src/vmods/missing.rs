@@ -30,7 +30,6 @@ const fn known(name: &'static str, what: &'static str, instead: &'static str) ->
 /// In order of name.
 pub const MISSING: &[Missing] = &[
     known("boltsort", "sorts query parameters", "std.querysort or querystring.sort"),
-    known("brotli", "brotli coding (Varnish Enterprise)", "gzip, by beresp.do_gzip"),
     known("cfg", "settings, scripts and remote files", "var.global_set, or an include"),
     known("curl", "requests out of VCL", "http"),
     known("dclass", "device classes by OpenDDR", "regular expressions on req.http.User-Agent"),

@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Forms of objects: a stored body in another coding, kept beside the object while it is asked for.
+//!
+//! A form belongs to its objcore: it is found by whoever has that and freed with it, so what purges, bans, evicts or replaces
+//! an object does so to its forms. Its bytes are in the object's store, on that store's account, and bounded
+//! twice: a share of each store, and [`crate::Params::form_space`] in all. Of forms the one goes that wasn't used since it was last
+//! looked at; and one that nobody has used for a while goes before an object does.
+//!
+//! What is worth a form is told by [`Demand`]; making one needs a [`FormRight`], of which there are few at a time. Nobody here knows how a form is
+//! made.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+use base::Mono;
+use base::critical::Lock;
+use message::Coding;
+use storage::{Buf, Store, StoreId};
+use tables::counters::Main;
+
+use crate::cache::{Cache, Shared};
+use crate::events::Event;
+use crate::objcore::Objcore;
+use crate::objref::ObjRef;
+
+/// Of a store's limit, one part in so many may be forms.
+const SHARE: u64 = 4;
+/// Of what forms may take, one part in so many may be one form.
+const LARGEST: u64 = 4;
+/// Bytes of a form that are put together before they are stored: its blocks.
+const PIECE: usize = 256 << 10;
+/// Forms that may be in the making at a time.
+const MAKERS: usize = 8;
+/// Seconds after which a form that isn't used goes before an object does.
+const IDLE: u32 = 30;
+/// Forms that are looked at to make room for one.
+const LOOKS: usize = 32;
+/// Uses that count, until its next look.
+const MAX_FREQ: u8 = 3;
+/// Deliveries that wanted a form before it is made.
+const DEMAND: u8 = 3;
+
+/// A body in another coding than the stored one, or in the same and packed harder.
+pub struct Form {
+    coding: Coding,
+    is_hard: bool,
+    pieces: Box<[Buf]>,
+    bytes: u64,
+    freq: AtomicU8,
+    uses: AtomicU32,
+    used_at: AtomicU32,
+    _charge: SpaceCharge,
+}
+
+impl Form {
+    /// What it is in.
+    pub fn coding(&self) -> Coding {
+        self.coding
+    }
+
+    /// Whether it is packed as hard as it can be.
+    pub fn is_hard(&self) -> bool {
+        self.is_hard
+    }
+
+    /// Its length.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Its bytes.
+    pub fn pieces(&self) -> &[Buf] {
+        &self.pieces
+    }
+
+    /// How often it was delivered.
+    pub fn uses(&self) -> u32 {
+        self.uses.load(Relaxed)
+    }
+
+    fn note_use(&self, second: u32) {
+        self.uses.store(self.uses().wrapping_add(1), Relaxed);
+        self.used_at.store(second, Relaxed);
+        let freq = self.freq.load(Relaxed);
+        if freq < MAX_FREQ {
+            self.freq.store(freq + 1, Relaxed);
+        }
+    }
+}
+
+impl std::fmt::Debug for Form {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Form({:?}, {} bytes)", self.coding, self.bytes)
+    }
+}
+
+/// The forms of one object; another one takes its place whenever that changes.
+#[derive(Clone, Default)]
+pub(crate) struct Forms {
+    kept: Vec<Arc<Form>>,
+    /// In which codings it is not worth a form, or can't have one: a bit for each, packed as usual and harder.
+    refused: u8,
+}
+
+impl Forms {
+    fn find(&self, coding: Coding) -> Option<&Arc<Form>> {
+        self.kept.iter().find(|form| form.coding == coding)
+    }
+
+    fn refusal(coding: Coding, is_hard: bool) -> u8 {
+        1 << (coding as u8 + if is_hard { Coding::ALL.len() as u8 } else { 0 })
+    }
+
+    /// What their store is charged with.
+    #[cfg(any(test, feature = "audit"))]
+    pub fn charged_bytes(&self) -> u64 {
+        self.kept.iter().flat_map(|form| form.pieces()).map(Buf::charged_bytes).sum()
+    }
+}
+
+/// What forms take of one store's bytes; given back when a form is freed.
+struct SpaceCharge {
+    bytes: u64,
+    of_store: Arc<AtomicU64>,
+    main: &'static Main,
+    is_kept: bool,
+}
+
+impl SpaceCharge {
+    fn add(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.of_store.fetch_add(bytes, Relaxed);
+        self.main.form_bytes.add(bytes);
+    }
+}
+
+impl Drop for SpaceCharge {
+    fn drop(&mut self) {
+        self.of_store.fetch_sub(self.bytes, Relaxed);
+        self.main.form_bytes.untally(self.bytes);
+        if self.is_kept {
+            self.main.n_form.untally(1);
+        }
+    }
+}
+
+/// The forms of all objects.
+pub(crate) struct FormKeeper {
+    /// Bytes that they may take in all; 0: there are none.
+    space: AtomicU64,
+    /// Bytes that they take of each store.
+    held: Vec<Arc<AtomicU64>>,
+    demand: Demand,
+    inner: Lock<Inner>,
+    main: &'static Main,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// All forms, the one that was looked at longest ago first; some that have gone, too.
+    clock: VecDeque<(Weak<Objcore>, Weak<Form>)>,
+    /// What is in the making: objcore by its address (whoever makes a form holds it), coding.
+    making: Vec<(usize, Coding)>,
+}
+
+impl Inner {
+    /// A form takes its turn, and two that have gone lose theirs if they are next: so these are never more than those that are there.
+    fn enter(&mut self, oc: &Arc<Objcore>, form: &Arc<Form>) {
+        self.clock.push_back((Arc::downgrade(oc), Arc::downgrade(form)));
+        for _ in 0..2 {
+            let Some((oc, form)) = self.clock.pop_front() else { return };
+            if form.strong_count() > 0 {
+                self.clock.push_back((oc, form));
+            }
+        }
+    }
+}
+
+impl FormKeeper {
+    pub fn new(main: &'static Main, stores: usize, space: u64) -> Self {
+        Self {
+            space: AtomicU64::new(space),
+            held: (0..stores).map(|_| Arc::default()).collect(),
+            demand: Demand::default(),
+            inner: Lock::default(),
+            main,
+        }
+    }
+
+    pub fn set_space(&self, space: u64) {
+        self.space.store(space, Relaxed);
+    }
+
+    /// Bytes that forms may take of that store.
+    fn bound(&self, store: &Store) -> u64 {
+        let share = store.limit_bytes().map_or(u64::MAX, |limit| limit / SHARE);
+        share.min(self.space.load(Relaxed))
+    }
+
+    fn held_in(&self, store: StoreId) -> u64 {
+        self.held[store as usize].load(Relaxed)
+    }
+
+    fn held(&self) -> u64 {
+        self.held.iter().map(|held| held.load(Relaxed)).sum()
+    }
+
+    /// Whether so many more bytes of that store are forms' to take; others go for them.
+    fn make_way(&self, store: &Store, bytes: u64) -> bool {
+        let bound = self.bound(store);
+        let fits = || {
+            let space = self.space.load(Relaxed);
+            self.held_in(store.id()).saturating_add(bytes) <= bound && self.held().saturating_add(bytes) <= space
+        };
+        if bytes > bound / LARGEST {
+            return false;
+        }
+        for _ in 0..LOOKS {
+            if fits() {
+                return true;
+            }
+            if !self.look_at_one(|form| form.freq.swap(form.freq.load(Relaxed).saturating_sub(1), Relaxed) == 0) {
+                break;
+            }
+        }
+        fits()
+    }
+
+    /// Gives up one form of that store that nobody has used for a while. False: none was found in a few looks.
+    pub fn give_up_idle(&self, store: StoreId, now: Mono) -> bool {
+        let second = second_of(now);
+        let before = self.held_in(store);
+        for _ in 0..4 {
+            if before == 0 || !self.look_at_one(|form| second.saturating_sub(form.used_at.load(Relaxed)) > IDLE) {
+                return false;
+            }
+            if self.held_in(store) < before {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Looks at the form whose turn it is: it goes where `goes` says so. False: there is none.
+    fn look_at_one(&self, goes: impl FnOnce(&Form) -> bool) -> bool {
+        let next = {
+            let mut inner = self.inner.lock();
+            let mut looks = inner.clock.len().min(LOOKS);
+            loop {
+                let Some((oc, form)) = inner.clock.pop_front() else { return false };
+                if let (Some(of), Some(it)) = (oc.upgrade(), form.upgrade()) {
+                    inner.clock.push_back((oc, form));
+                    break (of, it);
+                }
+                looks -= 1;
+                if looks == 0 {
+                    return true;
+                }
+            }
+        };
+        let (oc, form) = next;
+        if goes(&form) && self.change(&oc, |forms| forms.kept.retain(|other| !Arc::ptr_eq(other, &form))) {
+            self.main.form_evicted.inc();
+        }
+        true
+    }
+
+    /// Changes the forms of an object. False: it isn't whole.
+    fn change(&self, oc: &Objcore, change: impl FnOnce(&mut Forms)) -> bool {
+        // One after the other; what they free is freed after the unlock.
+        let (done, _former) = {
+            let _inner = self.inner.lock();
+            let mut forms = oc.forms().as_deref().cloned().unwrap_or_default();
+            change(&mut forms);
+            match oc.set_forms(forms) {
+                Some(former) => (true, former),
+                None => (false, None),
+            }
+        };
+        done
+    }
+
+    fn begin(&self, oc: &Objcore, coding: Coding) -> bool {
+        let address = std::ptr::from_ref(oc).addr();
+        let mut inner = self.inner.lock();
+        let may = inner.making.len() < MAKERS && !inner.making.contains(&(address, coding));
+        if may {
+            inner.making.push((address, coding));
+        }
+        may
+    }
+
+    fn end(&self, oc: &Objcore, coding: Coding) {
+        let address = std::ptr::from_ref(oc).addr();
+        self.inner.lock().making.retain(|making| *making != (address, coding));
+    }
+}
+
+fn second_of(now: Mono) -> u32 {
+    now.0 as u32
+}
+
+impl Cache {
+    /// The form of an object in that coding, if there is one; it is about to be delivered.
+    pub fn form(&self, obj: &ObjRef, coding: Coding, now: Mono) -> Option<Arc<Form>> {
+        let form = obj.objcore().forms()?.find(coding)?.clone();
+        form.note_use(second_of(now));
+        self.shared().main.form_hit.tally();
+        Some(form)
+    }
+
+    /// A delivery could use that form of an object that is whole, and there is none. Once that has happened a few times in a
+    /// while: the right to make it.
+    pub fn wants_form(&self, obj: &ObjRef, coding: Coding) -> Option<FormRight> {
+        let keeper = &self.shared().forms;
+        if keeper.space.load(Relaxed) == 0 || !keeper.demand.note(obj.objcore(), coding) {
+            return None;
+        }
+        self.right_to_form(obj, coding, false)
+    }
+
+    /// As [`Cache::wants_form`], at once, for a form that is packed as hard as it can be.
+    pub fn wants_hard_form(&self, obj: &ObjRef, coding: Coding) -> Option<FormRight> {
+        self.right_to_form(obj, coding, true)
+    }
+
+    fn right_to_form(&self, obj: &ObjRef, coding: Coding, is_hard: bool) -> Option<FormRight> {
+        let keeper = &self.shared().forms;
+        let oc = obj.objcore();
+        let forms = oc.forms();
+        let is_refused = forms.as_ref().is_some_and(|forms| forms.refused & Forms::refusal(coding, is_hard) != 0);
+        let is_there = forms.and_then(|forms| forms.find(coding).map(|form| form.is_hard));
+        if keeper.space.load(Relaxed) == 0
+            || is_refused
+            || is_there.is_some_and(|is_hard_already| is_hard_already || !is_hard)
+            || obj.is_dying()
+            || obj.body_len().is_none()
+            || !keeper.begin(oc, coding)
+        {
+            return None;
+        }
+        let store = self.stores().get(oc.store()).clone();
+        let charge = SpaceCharge {
+            bytes: 0,
+            of_store: keeper.held[store.id() as usize].clone(),
+            main: self.shared().main,
+            is_kept: false,
+        };
+        let (pieces, pending, bytes) = (Vec::new(), Vec::new(), 0);
+        let nukes_left = self.shared().params.load().nuke_limit;
+        Some(FormRight {
+            cache: self.clone(),
+            obj: obj.clone(),
+            coding,
+            is_hard,
+            store,
+            pieces,
+            pending,
+            bytes,
+            charge: Some(charge),
+            nukes_left,
+            events: Vec::new(),
+        })
+    }
+}
+
+/// Why a form isn't kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoForm {
+    /// It is larger than a form may be, or there is no room for it.
+    NoRoom,
+    /// Its object has gone.
+    Gone,
+}
+
+/// The right to make a form of an object, one of few. It ends with [`FormRight::keep`] or [`FormRight::refuse`]; dropped, nothing has happened.
+pub struct FormRight {
+    cache: Cache,
+    obj: ObjRef,
+    coding: Coding,
+    is_hard: bool,
+    store: Arc<Store>,
+    pieces: Vec<Buf>,
+    /// Not stored yet.
+    pending: Vec<u8>,
+    bytes: u64,
+    charge: Option<SpaceCharge>,
+    nukes_left: u32,
+    events: Vec<Event>,
+}
+
+impl FormRight {
+    /// Of which object.
+    pub fn object(&self) -> &ObjRef {
+        &self.obj
+    }
+
+    /// In which coding.
+    pub fn coding(&self) -> Coding {
+        self.coding
+    }
+
+    /// Whether it is to be packed as hard as it can be.
+    pub fn is_hard(&self) -> bool {
+        self.is_hard
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Appends to it.
+    ///
+    /// # Errors
+    /// [`NoForm`]: give it up.
+    pub fn add(&mut self, mut bytes: &[u8]) -> Result<(), NoForm> {
+        self.bytes += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let n = bytes.len().min(PIECE - self.pending.len());
+            self.pending.extend_from_slice(&bytes[..n]);
+            bytes = &bytes[n..];
+            if self.pending.len() == PIECE {
+                self.store_piece()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn store_piece(&mut self) -> Result<(), NoForm> {
+        if self.obj.is_dying() {
+            return Err(NoForm::Gone);
+        }
+        let shared = self.cache.shared();
+        let most = shared.forms.bound(&self.store) / LARGEST;
+        if self.bytes > most || !shared.forms.make_way(&self.store, self.pending.len() as u64) {
+            return Err(NoForm::NoRoom);
+        }
+        let piece = shared
+            .block(&self.store, &[&self.pending], &mut self.nukes_left, &mut self.events)
+            .map_err(|_| NoForm::NoRoom)?;
+        self.charge.as_mut().expect("until it is kept").add(piece.charged_bytes());
+        self.pieces.push(piece);
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// It is whole: keeps it, in the place of one in that coding. With what was evicted for it.
+    pub fn keep(mut self) -> (Result<(), NoForm>, Vec<Event>) {
+        let kept = self.keep_whole();
+        (kept, self.take_events())
+    }
+
+    fn keep_whole(&mut self) -> Result<(), NoForm> {
+        if !self.pending.is_empty() {
+            let stored = self.store_piece();
+            if stored == Err(NoForm::NoRoom) {
+                self.note_refusal();
+            }
+            stored?;
+        }
+        let mut charge = self.charge.take().expect("until it is kept");
+        charge.is_kept = true;
+        charge.main.n_form.add(1);
+        let shared = self.cache.shared();
+        let form = Arc::new(Form {
+            coding: self.coding,
+            is_hard: self.is_hard,
+            pieces: std::mem::take(&mut self.pieces).into(),
+            bytes: self.bytes,
+            freq: AtomicU8::new(1),
+            uses: AtomicU32::new(0),
+            used_at: AtomicU32::new(second_of(shared.now())),
+            _charge: charge,
+        });
+        let oc = self.obj.objcore();
+        let kept = shared.forms.change(oc, |forms| {
+            forms.kept.retain(|other| other.coding != form.coding);
+            forms.kept.push(form.clone());
+        });
+        if !kept {
+            return Err(NoForm::Gone);
+        }
+        shared.forms.inner.lock().enter(oc, &form);
+        shared.main.form_made.inc();
+        Ok(())
+    }
+
+    /// The object is not to be asked for this form again.
+    pub fn refuse(self) {
+        self.note_refusal();
+    }
+
+    fn note_refusal(&self) {
+        let shared = self.cache.shared();
+        shared.main.form_refused.inc();
+        let refusal = Forms::refusal(self.coding, self.is_hard);
+        shared.forms.change(self.obj.objcore(), |forms| forms.refused |= refusal);
+    }
+
+    /// What was evicted to make room.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+}
+
+impl Drop for FormRight {
+    fn drop(&mut self) {
+        self.cache.shared().forms.end(self.obj.objcore(), self.coding);
+    }
+}
+
+impl Shared {
+    /// A form of that store goes for an object, if nobody has used it for a while.
+    pub fn give_up_idle_form(&self, store: &Store) -> bool {
+        self.forms.held_in(store.id()) > 0 && self.forms.give_up_idle(store.id(), self.now())
+    }
+}
+
+/// How often which form was wanted of late: counts in few places, so that some may stand for several.
+struct Demand {
+    counts: Box<[AtomicU8]>,
+    /// Until all counts are halved.
+    left: AtomicU32,
+}
+
+/// Places.
+const PLACES: usize = 1 << 12;
+
+impl Default for Demand {
+    fn default() -> Self {
+        Self { counts: (0..PLACES).map(|_| AtomicU8::new(0)).collect(), left: AtomicU32::new(PLACES as u32) }
+    }
+}
+
+impl Demand {
+    /// Whether it was wanted often enough; then it begins anew.
+    fn note(&self, oc: &Objcore, coding: Coding) -> bool {
+        // Objcores are at multiples of eight: the codings have room between them.
+        let which = std::ptr::from_ref(oc).addr() as u64 + coding as u64;
+        let hash = which.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let count = &self.counts[hash as usize % PLACES];
+        let wanted = count.load(Relaxed) + 1;
+        // Threads may lose one of another's: it is wanted a little longer.
+        count.store(if wanted >= DEMAND { 0 } else { wanted }, Relaxed);
+        self.grow_old();
+        wanted >= DEMAND
+    }
+
+    fn grow_old(&self) {
+        let left = self.left.load(Relaxed);
+        self.left.store(left.wrapping_sub(1), Relaxed);
+        if left == 0 {
+            self.left.store(PLACES as u32, Relaxed);
+            self.counts.iter().for_each(|count| count.store(count.load(Relaxed) / 2, Relaxed));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Makes forms of stored bodies, in the background: what is delivered unpacked again and again is unpacked once, what many clients
+//! like better in another coding is packed in that.
+//!
+//! A form is unpacked by a task of the thread whose delivery wanted it, in the same bounded steps as a delivery. What is to be packed
+//! goes to `packer`. `cache::forms` says when a form is worth it, and what it may take.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use cache::{Event, FormRight, NoForm};
+use filters::{Chain, FilterName, PackParams, Packed, State, Step, Stint, Unpack};
+use message::Coding;
+use shm::vsl::Marker;
+use storage::Buf;
+use tables::params::Params;
+use tables::tags::Tag;
+
+use crate::contain::{Panic, contained};
+use crate::packer;
+use crate::shared::Engine;
+
+/// The shortest body that is packed.
+const LEAST_BYTES: u64 = 128;
+/// The longest one, stored: the packer shan't be one object's for long.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// Why a form didn't come to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// There is no use in trying again.
+    Refused,
+    /// Its object has gone, or its body can't be read now.
+    Gone,
+}
+
+impl From<NoForm> for Failure {
+    fn from(reason: NoForm) -> Self {
+        match reason {
+            NoForm::NoRoom => Failure::Refused,
+            NoForm::Gone => Failure::Gone,
+        }
+    }
+}
+
+/// Tells coders what the parameters say.
+pub fn apply(params: &Params) {
+    filters::set_memory_limit(params.coding_memory);
+}
+
+/// How hard to pack, by the parameters.
+pub(crate) fn pack_params(params: &Params) -> PackParams {
+    PackParams { brotli_quality: params.brotli_quality as u8, zstd_level: params.zstd_level as u8, bytes: None }
+}
+
+/// What undoes a coding; `None` where there is nothing to undo.
+pub(crate) fn undoing(coding: Coding) -> Option<Chain> {
+    let mut chain = Chain::new();
+    match coding {
+        Coding::Identity => return None,
+        Coding::Gzip => chain.push(filters::Gunzip::deliver()),
+        Coding::Brotli => chain.push(Unpack::new(Packed::Brotli)),
+        Coding::Zstd => chain.push(Unpack::new(Packed::Zstd)),
+    }
+    Some(chain)
+}
+
+impl Engine {
+    /// Once a second: what coders hold.
+    pub fn count_coders(&self) {
+        self.main.coding_bytes.set(filters::memory_held());
+        self.main.coding_refused.set(filters::memory_refused());
+    }
+
+    /// Begins to make the form that `right` is for.
+    pub(crate) fn make_form(self: &Arc<Self>, right: FormRight) {
+        let engine = self.clone();
+        rt::spawn(async move {
+            let mut right = right;
+            if right.coding() != Coding::Identity {
+                return engine.pack(right).await;
+            }
+            let made = contained(pin!(engine.unpack(&mut right))).await;
+            engine.end_form(right, made);
+        });
+    }
+
+    /// The form is made, or won't be.
+    pub(crate) fn end_form(&self, mut right: FormRight, made: Result<Result<(), Failure>, Panic>) {
+        self.log_evicted(&right.take_events());
+        match made {
+            Ok(Ok(())) if right.bytes() > 0 => {
+                let (_kept, events) = right.keep();
+                self.log_evicted(&events);
+            }
+            Ok(Ok(()) | Err(Failure::Refused)) => right.refuse(),
+            Ok(Err(Failure::Gone)) => {}
+            Err(Panic) => {
+                self.main.req_panic.inc();
+                right.refuse();
+            }
+        }
+    }
+
+    fn log_evicted(&self, events: &[Event]) {
+        for event in events {
+            self.log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{event}"));
+        }
+    }
+
+    /// The body as it is without its coding.
+    async fn unpack(&self, right: &mut FormRight) -> Result<(), Failure> {
+        let mut chain = undoing(right.object().flags().coding).ok_or(Failure::Refused)?;
+        let mut reader = right.object().reader(0);
+        let mut stint = Stint::default();
+        loop {
+            let piece = reader.next().await.map_err(|_| Failure::Gone)?;
+            let (mut bytes, is_last) = (piece.as_deref().unwrap_or_default(), piece.is_none());
+            loop {
+                let step = self.step(&mut chain, bytes, is_last, right)?;
+                bytes = &bytes[step.consumed..];
+                match step.state {
+                    State::End => return Ok(()),
+                    State::Hungry => break,
+                    State::More if stint.is_over(&step) => rt::yield_now().await,
+                    State::More => {}
+                }
+            }
+        }
+    }
+
+    /// One step of the filters, and what they made.
+    pub(crate) fn step(
+        &self,
+        chain: &mut Chain,
+        bytes: &[u8],
+        is_last: bool,
+        right: &mut FormRight,
+    ) -> Result<Step, Failure> {
+        let began = Instant::now();
+        let stepped = filters::with_room(|room| {
+            let step = chain.step(bytes, is_last, room).map_err(|_| Failure::Refused)?;
+            right.add(&room[..step.produced])?;
+            Ok(step)
+        });
+        self.main.form_work.add(began.elapsed().as_micros() as u64);
+        stepped
+    }
+
+    /// Hands the body over to who packs.
+    async fn pack(self: &Arc<Self>, right: FormRight) {
+        let bytes = right.object().body_len().unwrap_or(0);
+        if !(LEAST_BYTES..=MOST_BYTES).contains(&bytes) {
+            return right.refuse();
+        }
+        let mut reader = right.object().reader(0);
+        let mut pieces: Vec<Buf> = Vec::new();
+        loop {
+            match reader.next().await {
+                Ok(Some(piece)) => pieces.push(piece),
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        packer::pack(packer::Job { engine: self.clone(), right, pieces });
+    }
+
+    /// Counts the filters that a form goes through.
+    pub(crate) fn count_form(&self, chain: &Chain) {
+        debug_assert!(chain.names().all(|name| FilterName::from(name.as_bytes()) != FilterName::Range), "a whole body");
+        self.count_gzip(chain);
+    }
+}

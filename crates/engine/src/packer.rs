@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Packs bodies in a thread of its own, which has the least share of the processor and rests as long as it has worked: packing hard
+//! takes a second for a megabyte, and no request waits for it.
+//!
+//! Its queue is bounded. A body for which there is no room isn't packed now; it is asked for again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use cache::FormRight;
+use filters::{Chain, Gzip, GzipParams, Pack, PackParams, Packed, State};
+use message::Coding;
+use storage::Buf;
+
+use crate::contain::Panic;
+use crate::forms::{Failure, pack_params, undoing};
+use crate::shared::Engine;
+
+/// Bodies that wait.
+const QUEUE: usize = 16;
+/// A form in another coding is to be smaller than what is stored by one part in so many.
+const GAIN: u64 = 50;
+
+/// A body to be packed.
+pub(crate) struct Job {
+    pub engine: Arc<Engine>,
+    pub right: FormRight,
+    /// As it is stored.
+    pub pieces: Vec<Buf>,
+}
+
+/// Has a body packed, if there is room for it.
+pub(crate) fn pack(job: Job) {
+    static QUEUE_IN: OnceLock<Option<SyncSender<Job>>> = OnceLock::new();
+    let begin = || {
+        let (jobs_in, jobs) = sync_channel(QUEUE);
+        let thread = std::thread::Builder::new().name("packer".into()).spawn(move || work(&jobs));
+        thread.ok().map(|_| jobs_in)
+    };
+    if let Some(queue) = QUEUE_IN.get_or_init(begin) {
+        let _ = queue.try_send(job);
+    }
+}
+
+fn work(jobs: &Receiver<Job>) {
+    sys::limits::take_least_share();
+    while let Ok(Job { engine, mut right, pieces }) = jobs.recv() {
+        let began = Instant::now();
+        let made = {
+            let _contained = base::critical::contain();
+            catch_unwind(AssertUnwindSafe(|| run(&engine, &mut right, &pieces)))
+        };
+        engine.end_form(right, made.map_err(|_| Panic));
+        drop(pieces);
+        tables::counters::flush();
+        std::thread::sleep(began.elapsed());
+    }
+}
+
+/// Packs a body.
+fn run(engine: &Engine, right: &mut FormRight, pieces: &[Buf]) -> Result<(), Failure> {
+    let stored: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+    let plain = unpacked(engine, right.object().flags().coding, pieces)?;
+    let params = engine.params.load();
+    let pack = if right.is_hard() { PackParams::HARD } else { pack_params(&params) };
+    let pack = PackParams { bytes: Some(plain.len() as u64), ..pack };
+    let level = if right.is_hard() { 9 } else { params.gzip_level as u8 };
+    let mut chain = Chain::new();
+    let most = match right.coding() {
+        Coding::Identity => return Err(Failure::Refused),
+        // For those that take nothing else.
+        Coding::Gzip => {
+            chain.push(Gzip::new(GzipParams { level, memlevel: params.gzip_memlevel as u8 }));
+            plain.len() as u64
+        }
+        Coding::Brotli => {
+            chain.push(Pack::new(Packed::Brotli, pack));
+            stored - stored / GAIN
+        }
+        Coding::Zstd => {
+            chain.push(Pack::new(Packed::Zstd, pack));
+            stored - stored / GAIN
+        }
+    };
+    engine.count_form(&chain);
+    let mut rest = &plain[..];
+    loop {
+        let step = engine.step(&mut chain, rest, true, right)?;
+        rest = &rest[step.consumed..];
+        if right.bytes() > most || right.object().is_dying() {
+            return Err(Failure::Refused);
+        }
+        if step.state == State::End {
+            return Ok(());
+        }
+    }
+}
+
+/// The longest body that is packed, unpacked.
+const MOST_PLAIN: usize = 64 << 20;
+
+/// The whole body without its coding: one at a time in this thread.
+fn unpacked(engine: &Engine, coding: Coding, pieces: &[Buf]) -> Result<Vec<u8>, Failure> {
+    let began = Instant::now();
+    let mut chain = undoing(coding).ok_or(Failure::Refused)?;
+    let mut plain = Vec::new();
+    let mut ended = false;
+    for (at, piece) in pieces.iter().enumerate() {
+        let (mut rest, is_last) = (&piece[..], at + 1 == pieces.len());
+        loop {
+            let step = filters::with_room(|room| {
+                let step = chain.step(rest, is_last, room)?;
+                plain.extend_from_slice(&room[..step.produced]);
+                Ok::<_, filters::FilterError>(step)
+            });
+            let step = step.map_err(|_| Failure::Refused)?;
+            rest = &rest[step.consumed..];
+            if plain.len() > MOST_PLAIN {
+                return Err(Failure::Refused);
+            }
+            match step.state {
+                State::More => {}
+                State::Hungry => break,
+                State::End => {
+                    ended = true;
+                    break;
+                }
+            }
+        }
+    }
+    engine.main.form_work.add(began.elapsed().as_micros() as u64);
+    if ended { Ok(plain) } else { Err(Failure::Refused) }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Which form of an object's body goes out: the stored one, through filters that undo its coding where the client doesn't take
+//! that, or one that is kept beside it (`cache::forms`), as it is.
+//!
+//! VCL sees the stored head and the filters that would run, whatever is kept. A form is used where VCL and its modules have
+//! left the filters alone.
+
+use cache::{Form, ObjRef};
+use filters::Multipart;
+use message::{Coding, Codings, names};
+use storage::Buf;
+
+use super::Req;
+use super::downstream::Downstream;
+use super::transmit::{DeliveryFailure, Window};
+use crate::httplog::RESP;
+use crate::transport::Transport;
+
+/// A form is packed as hard as it can be once it was delivered as often.
+const HARD_USES: u32 = 100;
+
+impl Req {
+    /// Whether this client may get other bytes than those that are stored, so that a strong ETag isn't theirs.
+    pub(super) fn may_get_another_form(&self, obj: &ObjRef) -> bool {
+        let (stored, made) = (obj.flags().coding, Codings::supported(&self.params));
+        let is_undone = made.is_undone_for(stored, &self.head);
+        is_undone
+            || stored != Coding::Identity && made.are_several() && !obj.flags().is_passed() && {
+                let liked = made.liked_by(&self.head);
+                liked.codings().next() != Some(stored)
+            }
+    }
+
+    /// Decides, once VCL has run, whether a form goes out; its length then. One that is missed is made, if it is missed often.
+    pub(super) fn take_form(&mut self, obj: Option<&ObjRef>) -> Option<u64> {
+        self.form = None;
+        let obj = obj.filter(|obj| obj.flags().coding != Coding::Identity && self.may_have_form(obj))?;
+        let made = Codings::supported(&self.params);
+        let is_undone = made.is_undone_for(obj.flags().coding, &self.head);
+        if made.are_several() {
+            self.take_liked_form(obj, made, is_undone);
+        } else if is_undone {
+            self.find_form(obj, Coding::Identity);
+        }
+        self.form.as_ref().map(|form| form.bytes())
+    }
+
+    /// Whether nothing happens to the body but for its coding.
+    fn may_have_form(&self, obj: &ObjRef) -> bool {
+        let flags = obj.flags();
+        let does_esi = flags.has_esi && !self.settings.disable_esi;
+        let has_body = !matches!(self.resp.status() % 1000, 204 | 206 | 304);
+        let is_plain = has_body && !flags.is_passed() && !does_esi && self.filters.are_default();
+        is_plain && obj.body_len().is_some_and(|bytes| bytes > 0)
+    }
+
+    /// Of all forms there are the one that the client likes best.
+    fn take_liked_form(&mut self, obj: &ObjRef, made: Codings, is_undone: bool) {
+        let stored = obj.flags().coding;
+        let liked = made.liked_by(&self.head);
+        // Parts are cut of what stays as it is: a form may be packed anew at any time.
+        let is_whole = !self.head.has(names::RANGE);
+        for coding in liked.codings().filter(|&coding| is_whole || coding == stored || coding == Coding::Identity) {
+            match coding {
+                Coding::Identity => break,
+                _ if coding == stored => return self.take_harder(obj, is_whole),
+                Coding::Gzip | Coding::Brotli | Coding::Zstd => {}
+            }
+            if self.find_form(obj, coding) {
+                return self.pack_harder(obj);
+            }
+        }
+        let likes_plain = liked.codings().next() == Some(Coding::Identity);
+        if is_undone || likes_plain {
+            self.find_form(obj, Coding::Identity);
+        }
+    }
+
+    /// What is stored is what the client gets, or the same packed harder, if it was packed here.
+    fn take_harder(&mut self, obj: &ObjRef, is_whole: bool) {
+        if !obj.flags().is_recoded || !is_whole {
+            return;
+        }
+        let cache = &self.engine().cache;
+        let (coding, now) = (obj.flags().coding, self.engine().mono_of(self.t_req));
+        let form = cache.form(obj, coding, now);
+        if form.is_none()
+            && obj.hits() % HARD_USES == HARD_USES - 1
+            && let Some(right) = cache.wants_hard_form(obj, coding)
+        {
+            self.engine().make_form(right);
+        }
+        self.form = form;
+    }
+
+    /// A form that is delivered often is packed again.
+    fn pack_harder(&self, obj: &ObjRef) {
+        if let Some(form) = &self.form
+            && !form.is_hard()
+            && form.uses() % HARD_USES == 0
+            && let Some(right) = self.engine().cache.wants_hard_form(obj, form.coding())
+        {
+            self.engine().make_form(right);
+        }
+    }
+
+    /// The form in that coding goes out, if it is there; else it is missed.
+    fn find_form(&mut self, obj: &ObjRef, coding: Coding) -> bool {
+        let engine = self.engine();
+        let form = engine.cache.form(obj, coding, engine.mono_of(self.t_req));
+        if form.is_none()
+            && self.head.method() == b"GET"
+            && let Some(right) = engine.cache.wants_form(obj, coding)
+        {
+            engine.make_form(right);
+        }
+        self.form = form;
+        self.form.is_some()
+    }
+
+    /// The head says what the form is in.
+    pub(super) fn name_form(&mut self) {
+        let Some(coding) = self.form.as_ref().map(|form| form.coding()) else { return };
+        match coding {
+            Coding::Identity => RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_ENCODING),
+            Coding::Gzip | Coding::Brotli | Coding::Zstd => {
+                let token = coding.token().as_bytes();
+                if RESP.force(&mut self.resp, &mut self.log, names::CONTENT_ENCODING, token).is_err() {
+                    self.engine().main.losthdr.inc();
+                }
+            }
+        }
+    }
+
+    /// Sends a form, or what of it is asked for.
+    pub(super) async fn send_form(
+        &mut self,
+        form: &Form,
+        window: Window,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), DeliveryFailure> {
+        match window {
+            Window::All => self.send_pieces(form, 0, form.bytes(), down, transport).await,
+            Window::Part(low, high) => self.send_pieces(form, low, high + 1, down, transport).await,
+            Window::Parts(multipart) => {
+                let Multipart { parts, tail } = *multipart;
+                for part in parts {
+                    self.push(down, Buf::unaccounted(part.head), false, transport).await?;
+                    self.send_pieces(form, part.low, part.high + 1, down, transport).await?;
+                }
+                self.push(down, Buf::unaccounted(tail), false, transport).await
+            }
+        }
+    }
+
+    /// Sends its bytes from `start` up to `end`.
+    async fn send_pieces(
+        &mut self,
+        form: &Form,
+        start: u64,
+        end: u64,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), DeliveryFailure> {
+        let mut at = 0;
+        for piece in form.pieces() {
+            let len = piece.len() as u64;
+            let (from, to) = (start.clamp(at, at + len) - at, end.clamp(at, at + len) - at);
+            at += len;
+            if from < to {
+                self.push(down, piece.slice(from as usize..to as usize), false, transport).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Coders and decoders of `br` and `zstd`, a bounded step at a time. (Gzip's are our own or zlib's, see `inflate` and `packer`.)
+//!
+//! A decoder takes any bytes: what isn't the coding, or wants a larger window than clients have, is an error. What all
+//! coders together hold in the way of windows and tables is counted ([`memory_held`]) and bounded ([`set_memory_limit`]):
+//! at the bound a decoder fails, whatever its stream says of itself. How much it makes at a step is bounded by the room it is given.
+
+mod brotli;
+mod memory;
+mod zstd;
+
+use message::Coding;
+
+use crate::FilterError;
+
+pub use memory::{held as memory_held, refused as memory_refused, set_limit as set_memory_limit};
+
+/// What one call did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub consumed: usize,
+    pub produced: usize,
+}
+
+/// Undoes a coding.
+pub(crate) trait Decoder {
+    /// Takes from `input` and writes to `out`, which isn't empty, until one is used up or the end is reached. Nothing done
+    /// means that it wants more input.
+    fn run(&mut self, input: &[u8], out: &mut [u8]) -> Result<Progress, FilterError>;
+
+    /// Whether the input so far may be all of it.
+    fn may_end(&self) -> bool;
+
+    /// Whether more input would be junk.
+    fn is_ended(&self) -> bool;
+}
+
+/// Makes a coding.
+pub(crate) trait Encoder {
+    /// Takes from `input` and writes to `out`, which isn't empty. `is_last`: nothing follows `input`; then it is to be called until
+    /// the end.
+    fn run(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Progress, FilterError>;
+
+    /// Whether all of it is written.
+    fn is_ended(&self) -> bool;
+}
+
+/// How hard to pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackParams {
+    /// `brotli_quality`, 0 to 11.
+    pub brotli_quality: u8,
+    /// `zstd_level`, 1 to 19.
+    pub zstd_level: u8,
+    /// Bytes that are to be packed, where that is known.
+    pub bytes: Option<u64>,
+}
+
+impl Default for PackParams {
+    fn default() -> Self {
+        Self { brotli_quality: 5, zstd_level: 3, bytes: None }
+    }
+}
+
+impl PackParams {
+    /// As hard as is worth it for what is sent often.
+    pub const HARD: PackParams = PackParams { brotli_quality: 11, zstd_level: 19, bytes: None };
+    /// Largest window in bits: no more than any client has for both codings, and little enough for many bodies at once.
+    const WINDOW: u32 = 19;
+    const LEAST_WINDOW: u32 = 16;
+
+    /// Bits of a window for as many bytes.
+    fn window(&self) -> u32 {
+        let needed = self.bytes.map_or(Self::WINDOW, |bytes| u64::BITS - bytes.saturating_sub(1).leading_zeros());
+        needed.clamp(Self::LEAST_WINDOW, Self::WINDOW)
+    }
+}
+
+/// The codings of this module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packed {
+    /// `br`
+    Brotli,
+    /// `zstd`
+    Zstd,
+}
+
+impl Packed {
+    /// As a coding.
+    pub const fn coding(self) -> Coding {
+        match self {
+            Packed::Brotli => Coding::Brotli,
+            Packed::Zstd => Coding::Zstd,
+        }
+    }
+
+    pub(crate) fn decoder(self) -> Box<dyn Decoder> {
+        match self {
+            Packed::Brotli => Box::new(brotli::Unpacker::new()),
+            Packed::Zstd => Box::new(zstd::Unpacker::new()),
+        }
+    }
+
+    pub(crate) fn encoder(self, params: PackParams) -> Box<dyn Encoder> {
+        match self {
+            Packed::Brotli => Box::new(brotli::Packer::new(params)),
+            Packed::Zstd => Box::new(zstd::Packer::new(params)),
+        }
+    }
+}

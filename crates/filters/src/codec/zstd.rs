@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `zstd` (RFC 8878), by the library of its authors.
+//!
+//! Windows of more than 8 MB are refused (RFC 9659): no client takes them either. A body may be several frames.
+
+use message::Coding;
+use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, get_error_name, zstd_sys::ZSTD_EndDirective};
+
+use super::memory::Held;
+use super::{Decoder, Encoder, PackParams, Progress};
+use crate::FilterError;
+
+/// Bits of the largest window.
+const WINDOW: u32 = 23;
+
+pub(super) struct Unpacker {
+    state: DCtx<'static>,
+    held: Held,
+    /// Within a frame, or before the first.
+    is_within: bool,
+}
+
+impl Unpacker {
+    pub fn new() -> Self {
+        let mut state = DCtx::create();
+        let set = state.set_parameter(DParameter::WindowLogMax(WINDOW));
+        debug_assert!(set.is_ok(), "a window that there is");
+        Self { state, held: Held::default(), is_within: true }
+    }
+}
+
+fn failed(code: usize) -> FilterError {
+    FilterError::InvalidCoding(Coding::Zstd, get_error_name(code))
+}
+
+impl Decoder for Unpacker {
+    fn run(&mut self, input: &[u8], out: &mut [u8]) -> Result<Progress, FilterError> {
+        if input.is_empty() && !self.is_within {
+            return Ok(Progress::default());
+        }
+        let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(out));
+        let left = self.state.decompress_stream(&mut to, &mut from).map_err(failed)?;
+        let progress = Progress { consumed: from.pos(), produced: to.pos() };
+        if progress != Progress::default() {
+            self.is_within = left > 0;
+        }
+        if !self.held.set(self.state.sizeof() as u64) {
+            return Err(FilterError::CodingMemory(Coding::Zstd));
+        }
+        Ok(progress)
+    }
+
+    fn may_end(&self) -> bool {
+        !self.is_within
+    }
+
+    fn is_ended(&self) -> bool {
+        // Another frame may follow.
+        false
+    }
+}
+
+pub(super) struct Packer {
+    params: PackParams,
+    /// From the first bytes on.
+    state: Option<CCtx<'static>>,
+    held: Held,
+    is_ended: bool,
+}
+
+impl Packer {
+    pub fn new(params: PackParams) -> Self {
+        Self { params, state: None, held: Held::default(), is_ended: false }
+    }
+
+    fn begin(&self) -> Result<CCtx<'static>, FilterError> {
+        let mut state = CCtx::try_create().ok_or(FilterError::PackFailed(Coding::Zstd))?;
+        let parameters = [
+            CParameter::CompressionLevel(i32::from(self.params.zstd_level.clamp(1, 19))),
+            CParameter::WindowLog(self.params.window()),
+            // Neither gzip's clients nor ours were ever told of anything that this finds: TCP, TLS and the length have checks of their own.
+            CParameter::ChecksumFlag(false),
+        ];
+        for parameter in parameters {
+            state.set_parameter(parameter).map_err(|_| FilterError::PackFailed(Coding::Zstd))?;
+        }
+        Ok(state)
+    }
+}
+
+impl Encoder for Packer {
+    fn run(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Progress, FilterError> {
+        if input.is_empty() && !is_last {
+            return Ok(Progress::default());
+        }
+        let mut state = match self.state.take() {
+            Some(state) => state,
+            None => self.begin()?,
+        };
+        let operation = if is_last { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
+        let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(out));
+        let left =
+            state.compress_stream2(&mut to, &mut from, operation).map_err(|_| FilterError::PackFailed(Coding::Zstd))?;
+        self.is_ended = is_last && left == 0;
+        self.held.set_anyway(state.sizeof() as u64);
+        self.state = Some(state);
+        Ok(Progress { consumed: from.pos(), produced: to.pos() })
+    }
+
+    fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+}

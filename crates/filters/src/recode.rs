@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `br`, `unbr`, `testbr`, `zstd`, `unzstd`, `testzstd`: pack a body, unpack it, or only see whether that can be done.
+
+use message::Coding;
+
+use crate::codec::{Decoder, Encoder, PackParams, Packed};
+use crate::{Filter, FilterError, SLICE, State, Step};
+
+/// Packs into `br` or `zstd`.
+pub struct Pack {
+    packed: Packed,
+    encoder: Box<dyn Encoder>,
+    plain_bytes: u64,
+}
+
+impl Pack {
+    /// Nothing packed yet.
+    pub fn new(packed: Packed, params: PackParams) -> Self {
+        Self { packed, encoder: packed.encoder(params), plain_bytes: 0 }
+    }
+}
+
+impl Filter for Pack {
+    fn name(&self) -> &'static str {
+        match self.packed {
+            Packed::Brotli => "br",
+            Packed::Zstd => "zstd",
+        }
+    }
+
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+        let slice = &input[..input.len().min(SLICE)];
+        let room = out.len().min(SLICE);
+        let ends = is_last && slice.len() == input.len();
+        let did = self.encoder.run(slice, ends, &mut out[..room])?;
+        self.plain_bytes += did.consumed as u64;
+        let state = if ends && self.encoder.is_ended() {
+            State::End
+        } else if ends || did.consumed < input.len() || did.produced == room {
+            State::More
+        } else {
+            State::Hungry
+        };
+        Ok(Step { consumed: did.consumed, produced: did.produced, state })
+    }
+
+    fn plain_bytes(&self) -> Option<u64> {
+        Some(self.plain_bytes)
+    }
+}
+
+/// Unpacks.
+pub struct Unpack {
+    packed: Packed,
+    decoder: Box<dyn Decoder>,
+}
+
+impl Unpack {
+    /// Nothing unpacked yet.
+    pub fn new(packed: Packed) -> Self {
+        Self { packed, decoder: packed.decoder() }
+    }
+}
+
+impl Filter for Unpack {
+    fn name(&self) -> &'static str {
+        match self.packed {
+            Packed::Brotli => "unbr",
+            Packed::Zstd => "unzstd",
+        }
+    }
+
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+        let slice = &input[..input.len().min(SLICE)];
+        let room = out.len().min(SLICE);
+        let did = self.decoder.run(slice, &mut out[..room])?;
+        let state =
+            state_of(self.packed.coding(), &*self.decoder, input.len() - did.consumed, is_last, did.produced == room)?;
+        Ok(Step { consumed: did.consumed, produced: did.produced, state })
+    }
+}
+
+/// Where a decoder is that has left `rest` bytes of its input. `is_full`: it has filled the room it had, and may have more.
+fn state_of(
+    coding: Coding,
+    decoder: &dyn Decoder,
+    rest: usize,
+    is_last: bool,
+    is_full: bool,
+) -> Result<State, FilterError> {
+    if decoder.is_ended() && rest > 0 {
+        return Err(FilterError::JunkAfterCoding(coding));
+    }
+    if is_full && !decoder.is_ended() || rest > 0 {
+        return Ok(State::More);
+    }
+    match is_last {
+        true if decoder.may_end() => Ok(State::End),
+        true => Err(FilterError::CodingTruncated(coding)),
+        false => Ok(State::Hungry),
+    }
+}
+
+/// Lets a body through and sees whether it can be unpacked, so that no client is sent half of one.
+pub struct Check {
+    packed: Packed,
+    decoder: Box<dyn Decoder>,
+    scratch: Box<[u8]>,
+    plain_bytes: u64,
+}
+
+impl Check {
+    /// Nothing checked yet.
+    pub fn new(packed: Packed) -> Self {
+        let scratch = vec![0; SLICE].into_boxed_slice();
+        Self { packed, decoder: packed.decoder(), scratch, plain_bytes: 0 }
+    }
+}
+
+impl Filter for Check {
+    fn name(&self) -> &'static str {
+        match self.packed {
+            Packed::Brotli => "testbr",
+            Packed::Zstd => "testzstd",
+        }
+    }
+
+    fn keeps_body(&self) -> bool {
+        true
+    }
+
+    /// Out goes what the decoder has taken: a step is bounded by what it makes, too.
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+        let slice = &input[..input.len().min(SLICE).min(out.len())];
+        let did = self.decoder.run(slice, &mut self.scratch)?;
+        self.plain_bytes += did.produced as u64;
+        out[..did.consumed].copy_from_slice(&slice[..did.consumed]);
+        let (rest, is_full) = (input.len() - did.consumed, did.produced == self.scratch.len());
+        let state = state_of(self.packed.coding(), &*self.decoder, rest, is_last, is_full)?;
+        Ok(Step { consumed: did.consumed, produced: did.consumed, state })
+    }
+
+    fn plain_bytes(&self) -> Option<u64> {
+        Some(self.plain_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;
