@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{Mono, Vxid};
 
-use crate::attrs::{Reuse, Vary};
+use crate::attrs::{Reuse, Times, Vary};
 use crate::ban::BanOutcome;
 use crate::boc::Boc;
 use crate::busy::Busy;
@@ -35,8 +35,39 @@ pub struct LookupOptions {
     pub max_ttl: Option<f64>,
     /// `req.grace`, seconds; only a value of 0 or more limits.
     pub max_grace: Option<f64>,
+    /// The request takes nothing older than so many seconds; 0: nothing without a validation (RFC 9111 5.2.1).
+    pub max_age: Option<f64>,
+    /// It wants what is fresh for so many seconds more.
+    pub min_fresh: Option<f64>,
     /// [`LookupTrace::marker`] is wanted.
     pub tells: bool,
+}
+
+impl LookupOptions {
+    /// Until when an object is fresh for this request.
+    pub fn fresh_until(&self, times: &Times) -> Mono {
+        self.wished(times, times.fresh_until(self.max_ttl))
+    }
+
+    /// Whether what isn't fresh may be revalidated: so it is with what is too old for a request that said how old it may be, but
+    /// not with what is for `req.ttl`.
+    pub fn is_stale(&self, times: &Times, now: Mono) -> bool {
+        self.wished(times, times.fresh_until(None)).0 <= now.0
+    }
+
+    /// Whether it may be served while a new one is fetched. Who says what is fresh enough takes nothing else.
+    pub fn is_in_grace(&self, times: &Times, now: Mono) -> bool {
+        self.max_age.is_none() && self.min_fresh.is_none() && times.grace_until(self.max_ttl, self.max_grace).0 >= now.0
+    }
+
+    fn wished(&self, times: &Times, fresh_until: Mono) -> Mono {
+        let until = fresh_until.plus(-self.min_fresh.unwrap_or(0.0));
+        match self.max_age {
+            Some(age) if age > 0.0 => Mono(until.0.min(times.t_origin.plus(age).0)),
+            Some(_) => Mono(f64::NEG_INFINITY),
+            None => until,
+        }
+    }
 }
 
 /// The verdict.
@@ -374,16 +405,25 @@ impl Cache {
             scan.unchecked = Some(oc.clone());
             return ControlFlow::Break(());
         }
-        if overtaken == Invalidation::Later || times.fresh_until(options.max_ttl).0 > query.now.0 {
+        if overtaken == Invalidation::Later || Self::is_fresh(oc, &times, query) {
             scan.hit = Some(oc.clone());
             return ControlFlow::Break(());
         }
-        let is_stale = times.fresh_until(None).0 <= query.now.0;
+        let is_stale = options.is_stale(&times, query.now);
         scan.is_over_max_age |= !is_stale;
         if is_stale && scan.stale.as_ref().is_none_or(|other| times.t_origin.0 > other.times().t_origin.0) {
             scan.stale = Some(oc.clone());
         }
         ControlFlow::Continue(())
+    }
+
+    /// Whether it is fresh for the request. What says "don't cache" is so for as long as it says.
+    fn is_fresh(oc: &Objcore, times: &Times, query: &Query<'_>) -> bool {
+        let until = match oc.flags().is_uncacheable() {
+            true => times.fresh_until(query.options.max_ttl),
+            false => query.options.fresh_until(times),
+        };
+        until.0 > query.now.0
     }
 
     /// Turns what was seen into a verdict; also answers whom to wake after the unlock.
@@ -437,8 +477,7 @@ impl Cache {
             trace.tombstone = shared.tombstones.cause(query.digest, query.now);
         }
         let in_grace = |oc: &Objcore| {
-            base::failpoint::fault("grace beyond its end")
-                || oc.times().grace_until(options.max_ttl, options.max_grace).0 >= query.now.0
+            base::failpoint::fault("grace beyond its end") || options.is_in_grace(&oc.times(), query.now)
         };
         let lookup = match (scan.stale, scan.is_busy) {
             (Some(oc), true) if in_grace(&oc) => Lookup::Grace { stale: hit_on(oc), busy: None },

@@ -78,6 +78,12 @@ impl ObjRef {
         self.oc.hits()
     }
 
+    /// Notes a delivery of what a lookup gave for validation.
+    pub fn note_hit(&self) {
+        self.oc.count_hit();
+        self.oc.touch();
+    }
+
     /// What survives of it in its store's arena, once it is whole.
     pub fn record(&self) -> Option<RecordId> {
         self.oc.record()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! HTTP messages as data: ordered, case-keeping header lists; dates, Cache-Control, codings, ranges, conditionals, Vary, freshness.
+//! HTTP messages as data: ordered, case-keeping header lists; dates, Cache-Control, codings, ranges, conditionals, Vary, freshness,
+//! and caching by the letter of RFC 9111.
 //!
 //! Nothing here knows a socket or a clock: times come in as [`base::clock::Real`].
 
@@ -21,6 +22,7 @@ pub mod list;
 pub mod names;
 pub mod query;
 pub mod range;
+pub mod rfc9111;
 pub mod status;
 pub mod tags;
 pub mod trace_context;

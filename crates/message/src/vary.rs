@@ -81,7 +81,7 @@ pub fn rekey(key: &[u8], request: &Head, supported: Codings, out: &mut Vec<u8>) 
     }
 }
 
-fn write_entry(name: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), VaryError> {
+pub(crate) fn write_entry(name: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), VaryError> {
     if name.len() > MAX_NAME {
         return Err(VaryError::NameTooLong);
     }
@@ -97,7 +97,7 @@ fn write_entry(name: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(
 }
 
 /// Whatever the client takes, we make of the object.
-fn is_ignored(name: &[u8], supported: Codings) -> bool {
+pub(crate) fn is_ignored(name: &[u8], supported: Codings) -> bool {
     !supported.is_empty() && name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes())
 }
 

@@ -69,6 +69,8 @@ reasons! {
     Vary vary "vary" "vary-miss" "Only variants for other request fields are there";
     Waitinglist waitinglist "waitinglist" "" "It is being fetched, and no more requests may wait for it, or not so long";
     IgnoreBusy ignore_busy "hash-ignore-busy" "request" "It is being fetched, and VCL set req.hash_ignore_busy";
+    RequestDirective request_directive "request-directive" "request" "The client's Cache-Control wants something newer than what was there (feature rfc9111)";
+    OnlyIfCached only_if_cached "only-if-cached" "" "The client's Cache-Control forbids to ask the origin, and nothing there would do (feature rfc9111): 504";
 }
 
 macro_rules! uncacheable {
@@ -105,6 +107,8 @@ uncacheable! {
     Vary "vary-star" "Vary: * means that no other request may have it";
     BadVary "bad-vary" "its Vary can't be read";
     NoRoom "no-room" "all memory of its store, which is on a disk, was in use";
+    Authorization "authorization" "the request had Authorization, and the answer doesn't say that others may have it (feature rfc9111)";
+    Status "status" "its status isn't cacheable without freshness of its own, or would have to be understood (feature rfc9111)";
 }
 
 #[cfg(test)]

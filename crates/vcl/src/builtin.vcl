@@ -38,7 +38,8 @@ sub vcl_req_method {
     }
     # What we don't know may be anything: leave it to the two ends.
     if (req.method != "GET" && req.method != "HEAD" && req.method != "PUT" && req.method != "POST" &&
-        req.method != "TRACE" && req.method != "OPTIONS" && req.method != "DELETE" && req.method != "PATCH") {
+        req.method != "TRACE" && req.method != "OPTIONS" && req.method != "DELETE" && req.method != "PATCH" &&
+        !req.rfc9111) {
         return (pipe);
     }
     # Only these are answered from the cache.
@@ -48,15 +49,15 @@ sub vcl_req_method {
 }
 
 sub vcl_req_authorization {
-    # The answer may be for this user alone.
-    if (req.http.Authorization) {
+    # The answer may be for this user alone. RFC 9111 3.5: it tells.
+    if (req.http.Authorization && !req.rfc9111) {
         return (pass);
     }
 }
 
 sub vcl_req_cookie {
-    # The same.
-    if (req.http.Cookie) {
+    # The same. By RFC 9111 a cookie is a field like others: Cache-Control and Vary tell.
+    if (req.http.Cookie && !req.rfc9111) {
         return (pass);
     }
 }
@@ -168,7 +169,8 @@ sub vcl_backend_response {
 
 sub vcl_builtin_backend_response {
     call vcl_beresp_range;
-    if (bereq.uncacheable) {
+    # By RFC 9111 what is not to be stored was found out before: beresp.ttl is not above 0s.
+    if (bereq.uncacheable || bereq.rfc9111) {
         return (deliver);
     }
     call vcl_beresp_stale;

@@ -348,7 +348,12 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
 }
 
 fn gives_tags(op: &Op) -> bool {
-    matches!(op, Op::SetVar { var: Var::BerespTags } | Op::SetVarText { var: Var::BerespTags })
+    // By RFC 9111 there are cache groups.
+    matches!(
+        op,
+        Op::SetVar { var: Var::BerespTags | Var::ReqRfc9111 | Var::BereqRfc9111 }
+            | Op::SetVarText { var: Var::BerespTags }
+    )
 }
 
 /// `1auto` is warm and `auto`.

@@ -47,7 +47,7 @@ pub fn apply_to_process(params: &Params) {
 
 /// Whether objects get tags by parameters, whatever VCL says.
 pub fn gives_tags(params: &Params) -> bool {
-    params.tag_urls || !params.tag_fields.is_empty()
+    params.tag_urls || !params.tag_fields.is_empty() || params.feature.has(FeatureBit::Rfc9111)
 }
 
 /// The parameters of the cache.

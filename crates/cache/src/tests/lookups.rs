@@ -33,6 +33,39 @@ fn a_life_goes_fresh_grace_keep_gone() {
 }
 
 #[test]
+fn a_request_may_say_what_is_fresh_enough() {
+    let kit = Kit::new();
+    kit.put_as(&Req::new("/"), None, kit.attrs(10.0, 5.0, 60.0, Flags::NONE), b"x");
+    kit.pass(4.0);
+    let check = |max_age: Option<f64>, min_fresh: Option<f64>, is_hit: bool| {
+        let lookup = kit.look_with(&Req::new("/"), &LookupOptions { max_age, min_fresh, ..LookupOptions::default() });
+        match lookup {
+            Lookup::Hit(_) => assert!(is_hit, "{max_age:?} {min_fresh:?}"),
+            Lookup::MissStale { .. } => assert!(!is_hit, "{max_age:?} {min_fresh:?}"),
+            other => panic!("{other:?}"),
+        }
+    };
+    check(None, None, true);
+    check(Some(5.0), Some(5.0), true);
+    check(Some(4.0), None, false);
+    check(Some(0.0), None, false);
+    check(None, Some(6.0), false);
+    // In its grace it is nothing to who has a wish.
+    kit.pass(7.0);
+    check(Some(20.0), None, false);
+    check(None, Some(0.0), false);
+    assert!(matches!(kit.look("/"), Lookup::Grace { .. }));
+}
+
+#[test]
+fn a_marker_is_nothing_to_be_fresh_enough() {
+    let kit = Kit::new();
+    kit.put_as(&Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::HIT_FOR_PASS), b"");
+    let wish = LookupOptions { max_age: Some(0.0), ..LookupOptions::default() };
+    assert!(matches!(kit.look_with(&Req::new("/"), &wish), Lookup::HitForPass { .. }));
+}
+
+#[test]
 fn at_most_one_background_fetch() {
     let kit = Kit::new();
     kit.put_as(&Req::new("/"), None, kit.attrs(1.0, 60.0, 0.0, Flags::NONE), b"x");

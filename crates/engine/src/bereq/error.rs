@@ -2,6 +2,7 @@
 //! An object made here because the backend gave none: `vcl_backend_error`.
 
 use cache::{Flags, Times};
+use message::rfc9111::StaleCause;
 use message::{Head, date, names};
 use tables::tags::Tag;
 use vrt::{Action, Method};
@@ -30,7 +31,14 @@ impl Bereq {
         let action = self.vcl(Method::BackendError).await;
         self.note_uncacheable(&action);
         match action {
-            Action::Deliver => {}
+            Action::Deliver => {
+                if self.rfc9111
+                    && !self.error_is_asked_for
+                    && let Some(step) = self.stale_instead(StaleCause::Disconnected)
+                {
+                    return step;
+                }
+            }
             Action::Retry if self.may_retry() => return Step::Retry,
             Action::Retry => {
                 self.log.put(Tag::VclError, b"Too many retries, failing");

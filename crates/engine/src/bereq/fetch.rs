@@ -64,6 +64,7 @@ impl Bereq {
             _ => return Step::Fail("given up in vcl_backend_fetch"),
         }
         self.mark("Fetch");
+        self.t_sent = self.log.last();
         let mut answered = self.ask_backend().await;
         if answered.is_ok() && self.early.is_some() {
             answered = self.ask_not_too_early().await;
@@ -78,6 +79,9 @@ impl Bereq {
             return Step::Error;
         }
         BERESP.log_response(&self.beresp, &mut self.log);
+        if self.rfc9111 {
+            self.invalidate().await;
+        }
         if let Err(step) = self.judge() {
             return step;
         }
@@ -188,6 +192,9 @@ impl Bereq {
 
     /// How long it is good for, as its fields say.
     pub(super) fn take_lives(&mut self) {
+        if self.rfc9111 && !self.cacheability.is_uncacheable() {
+            return self.take_rfc9111_lives();
+        }
         let now = self.t_resp;
         let fresh = if self.cacheability.is_uncacheable() {
             freshness::passed(&self.beresp, now)
@@ -215,7 +222,7 @@ impl Bereq {
     }
 
     /// What `negative_ttl` says of an answer that says nothing of its own life.
-    fn shorten_negative(&mut self, fresh: &mut Freshness) {
+    pub(super) fn shorten_negative(&mut self, fresh: &mut Freshness) {
         let Some(ttl) = negative_ttl::of(&self.params.negative_ttl, self.beresp.status()) else { return };
         if freshness::is_said(&self.beresp) {
             return;
@@ -227,7 +234,7 @@ impl Bereq {
     }
 
     /// `RFC 120 10 0 1000 1000 1000 0 0 cacheable`
-    fn log_freshness(&mut self, fresh: &Freshness) {
+    pub(super) fn log_freshness(&mut self, fresh: &Freshness) {
         let now = self.t_resp.0;
         let mut record = self.log.record(Tag::Ttl);
         record.text("RFC").sp_whole(fresh.ttl).sp_whole(fresh.grace).sp_whole(fresh.keep).sp_whole(now);
@@ -269,6 +276,10 @@ impl Bereq {
         BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
         BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
         self.count_lost(|this| this.merge(old));
+        if self.rfc9111 {
+            // What the 304 doesn't say the stored head does (RFC 9111 3.2).
+            self.take_lives();
+        }
     }
 
     /// vcl_backend_refresh says which head the object has from now on. `Err` is the step to go to instead.
@@ -360,6 +371,11 @@ impl Bereq {
             return Step::Error;
         }
         match action {
+            Action::Deliver if self.rfc9111 => {
+                if let Some(step) = self.keep_to_rfc9111() {
+                    return step;
+                }
+            }
             Action::Deliver => {}
             Action::Pass => self.pass_from_now_on(),
             Action::PassFor(_) => self.pass_from_now_on(),

@@ -18,6 +18,7 @@ mod parts;
 pub mod pipe;
 mod reach;
 mod relay;
+mod rfc9111;
 mod start;
 mod stream_pipe;
 mod task;
@@ -138,7 +139,13 @@ pub struct Bereq {
     pub(crate) backend: Option<Arc<Backend>>,
     pub(crate) link: Option<OriginExchange>,
     pub(crate) limits: TimeLimits,
+    /// When the head was sent, or was about to be.
+    pub(crate) t_sent: Real,
     pub(crate) t_resp: Real,
+    /// `bereq.rfc9111`: that RFC says what becomes of the response.
+    pub(crate) rfc9111: bool,
+    /// What it has against storing the response, unless VCL says otherwise.
+    pub(crate) refusal: Option<::message::rfc9111::Refusal>,
     pub(crate) object: NewObject,
     pub(crate) settings: Settings,
     /// What a 304 has made of it.

@@ -131,6 +131,9 @@ impl Bereq {
         if self.engine.cache.keeps_tags() {
             let mut tags = std::mem::take(&mut self.object.keys);
             self.gather_tags(&mut tags);
+            if self.rfc9111 {
+                self.gather_groups(&mut tags);
+            }
             if self.params.tag_urls {
                 let host = self.original.get(names::HOST).unwrap_or_default();
                 tags.push(message::tags::of_url(host, self.original.url()).into());
@@ -201,7 +204,9 @@ impl Bereq {
             | Uncacheable::SetCookie
             | Uncacheable::Vary
             | Uncacheable::BadVary
-            | Uncacheable::NoRoom => None,
+            | Uncacheable::NoRoom
+            | Uncacheable::Authorization
+            | Uncacheable::Status => None,
         };
         let mut text = Vec::with_capacity(WHY_BYTES);
         text.extend_from_slice(cause.word().as_bytes());
@@ -248,6 +253,9 @@ impl Bereq {
         if self.busy().is_private() {
             return None;
         }
+        if self.rfc9111 {
+            return self.normalised_variant();
+        }
         match vary::key(&self.beresp, &self.head) {
             Ok(None) => None,
             Ok(Some(key)) => {
@@ -257,13 +265,17 @@ impl Bereq {
                 Some((spec, values))
             }
             Err(error) => {
-                self.log.put(Tag::Error, error.text().as_bytes());
-                self.log.put(Tag::Error, b"Illegal 'Vary' header from backend, making this a pass.");
-                self.cacheability.refuse();
-                self.cacheability.set_reason(Uncacheable::BadVary.word().as_bytes());
+                self.refuse_vary(error);
                 None
             }
         }
+    }
+
+    pub(super) fn refuse_vary(&mut self, error: vary::VaryError) {
+        self.log.put(Tag::Error, error.text().as_bytes());
+        self.log.put(Tag::Error, b"Illegal 'Vary' header from backend, making this a pass.");
+        self.cacheability.refuse();
+        self.cacheability.set_reason(Uncacheable::BadVary.word().as_bytes());
     }
 
     /// The store that VCL or its turn has given, or Transient; `None` when VCL chose none.

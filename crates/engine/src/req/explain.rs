@@ -10,14 +10,13 @@ use std::task::{Context, Poll};
 
 use ::cache::{LookupOptions, LookupTrace, Reuse, VariantSummary, Variants};
 use base::{Mono, Vxid};
-use message::{Codings, Head, HeadLimits, names};
+use message::{Head, HeadLimits, names};
 use net::Address;
 use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
 use tables::no_hit::{NoHit, Uncacheable};
 
-use super::lookup::LookupRequest;
 use super::reason::{Reason, mismatch, reason_of};
 use super::{Req, Step};
 use crate::aux_attrs::AuxAttrs;
@@ -160,7 +159,7 @@ impl Req {
         let engine = self.engine();
         let now = engine.mono_of(self.t_req);
         let options = self.lookup_options();
-        let asked = LookupRequest::new(&self.head, Codings::supported(&self.params));
+        let asked = self.lookup_request();
         let peek = engine.cache.peek(&self.digest, &asked, now);
         let verdict = self.judge(&peek, &options, now);
         match peek.count {
@@ -229,6 +228,10 @@ impl Req {
         }
         let mut seen = LookupTrace::default();
         let (mut stale, mut is_busy) = (None::<&VariantSummary>, false);
+        let fresh_until = |found: &VariantSummary| match found.flags.is_uncacheable() {
+            true => found.times.fresh_until(options.max_ttl),
+            false => options.fresh_until(&found.times),
+        };
         for found in &peek.variants {
             let is_ours = found.is_selected || options.ignore_vary;
             if found.is_busy {
@@ -241,9 +244,9 @@ impl Req {
                 seen.other = seen.other.take().or(vary);
             } else if let Some(ban) = &found.ban {
                 seen.banned = Some(ban.clone());
-            } else if found.times.fresh_until(options.max_ttl).0 > now.0 {
-                return fresh(found, found.times.fresh_until(options.max_ttl).since(now));
-            } else if found.times.fresh_until(None).0 > now.0 {
+            } else if fresh_until(found).0 > now.0 {
+                return fresh(found, fresh_until(found).since(now));
+            } else if !options.is_stale(&found.times, now) {
                 seen.is_over_max_age = true;
             } else if stale.is_none_or(|other| found.times.t_origin.0 > other.times.t_origin.0) {
                 stale = Some(found);
@@ -252,7 +255,7 @@ impl Req {
         if let Some(found) = stale.filter(|found| found.flags.is_uncacheable()) {
             return fresh(found, found.times.fresh_until(options.max_ttl).since(now));
         }
-        let in_grace = |found: &&VariantSummary| found.times.grace_until(options.max_ttl, options.max_grace).0 >= now.0;
+        let in_grace = |found: &&VariantSummary| options.is_in_grace(&found.times, now);
         if let Some(found) = stale.filter(in_grace) {
             let how =
                 if is_busy { "somebody fetches a new one already" } else { "a new one would be fetched meanwhile" };

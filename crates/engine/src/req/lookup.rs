@@ -26,22 +26,24 @@ use crate::transport::Transport;
 pub(crate) struct LookupRequest<'a> {
     head: &'a Head,
     supported: Codings,
-}
-
-impl<'a> LookupRequest<'a> {
-    pub fn new(head: &'a Head, supported: Codings) -> Self {
-        LookupRequest { head, supported }
-    }
+    /// What Vary names is compared by RFC 9111.
+    is_normalised: bool,
 }
 
 impl cache::Request for LookupRequest<'_> {
     fn vary_values(&self, spec: &[u8], out: &mut Vec<u8>) {
-        message::vary::rekey(spec, self.head, self.supported, out);
+        match self.is_normalised {
+            true => message::rfc9111::values(spec, self.head, self.supported, out),
+            false => message::vary::rekey(spec, self.head, self.supported, out),
+        }
     }
 
     fn vary_matches(&self, spec: &[u8], values: &[u8]) -> bool {
         let _ = spec;
-        message::vary::matches(values, self.head, self.supported)
+        match self.is_normalised {
+            true => message::rfc9111::matches(values, self.head, self.supported),
+            false => message::vary::matches(values, self.head, self.supported),
+        }
     }
 
     fn url(&self) -> &[u8] {
@@ -54,15 +56,16 @@ impl cache::Request for LookupRequest<'_> {
 }
 
 impl Req {
-    fn lookup_request(&self) -> LookupRequest<'_> {
-        LookupRequest::new(&self.head, Codings::supported(&self.params))
+    pub(super) fn lookup_request(&self) -> LookupRequest<'_> {
+        let supported = Codings::supported(&self.params);
+        LookupRequest { head: &self.head, supported, is_normalised: self.settings.rfc9111 }
     }
 
     /// What VCL asks of the lookup.
     pub(super) fn lookup_options(&self) -> LookupOptions {
         let asked = self.settings.lookup;
         let always_miss = asked.always_miss || self.engine().is_recalled();
-        LookupOptions { tells: self.tells_reason(), always_miss, ..asked }
+        self.with_directives(LookupOptions { tells: self.tells_reason(), always_miss, ..asked })
     }
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> Step {
@@ -159,7 +162,7 @@ impl Req {
             Lookup::HitForPass { xid, ttl_left } => {
                 self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitpass.tally();
-                Step::Pass
+                self.unless_only_cached().unwrap_or(Step::Pass)
             }
             Lookup::Refused => {
                 self.synthetic.ask(503, None);
@@ -202,11 +205,16 @@ impl Req {
 
     fn missed(&mut self, busy: Busy, stale: Option<ObjRef>) -> Step {
         self.busy = Some(busy);
+        if self.settings.rfc9111
+            && let Some(step) = self.instead_of_fetch(stale.as_ref())
+        {
+            return step;
+        }
         Step::Miss(stale)
     }
 
     /// Logs the hit.
-    fn found(&mut self, obj: ObjRef) -> Step {
+    pub(super) fn found(&mut self, obj: ObjRef) -> Step {
         let times = obj.times();
         let left = times.t_origin.plus(times.ttl).since(self.engine().mono_of(self.t_req));
         // The log names the announced length only while the object is still being fetched.

@@ -30,6 +30,7 @@ mod pipe;
 mod range;
 mod reason;
 mod recv;
+mod rfc9111;
 mod settings;
 mod slot;
 mod synth;

@@ -115,6 +115,14 @@ impl Reason {
             return Reason::new(NoHit::RequestTtl, format!("{:.3}", options.max_ttl.unwrap_or_default()));
         }
         if let Some(times) = trace.stale {
+            if times.fresh_until(None).0 > now.0 {
+                let age = options.max_age.map(|age| format!("max-age {age:.0}"));
+                let more = options.min_fresh.map(|more| format!("min-fresh {more:.0}"));
+                return Reason::new(
+                    NoHit::RequestDirective,
+                    [age, more].into_iter().flatten().collect::<Vec<_>>().join(", "),
+                );
+            }
             let over = now.since(times.grace_until(options.max_ttl, options.max_grace)).max(0.0);
             let grace = options.max_grace.filter(|&max| max >= 0.0 && max < times.grace);
             let grace = grace.map_or_else(|| format!("grace {:.0}", times.grace), |max| format!("req.grace {max:.0}"));

@@ -4,6 +4,7 @@
 use http1::Expect;
 use message::{Codings, Version, names};
 use tables::close::SessClose;
+use tables::params::FeatureBit;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
@@ -157,7 +158,7 @@ impl Req {
             self.engine().main.losthdr.inc();
         }
         self.take_out_declared();
-        self.settings = Settings::default();
+        self.settings = Settings { rfc9111: self.params.feature.has(FeatureBit::Rfc9111), ..Settings::default() };
     }
 
     /// Adds the client to X-Forwarded-For.

@@ -13,6 +13,8 @@ use vrt::value::Text;
 pub(crate) struct Settings {
     /// `req.hash_always_miss`, `req.hash_ignore_*`, `req.ttl`, `req.grace`.
     pub lookup: LookupOptions,
+    /// `req.rfc9111`
+    pub rfc9111: bool,
     /// `req.esi` or `resp.do_esi` is false.
     pub disable_esi: bool,
     /// `req.backend_hint`, once it is set.

@@ -84,6 +84,11 @@ impl Verdict {
         }
     }
 
+    /// The client takes what is stale.
+    pub fn take_stale(&mut self) {
+        *self = Verdict::Hit { in_grace: true };
+    }
+
     /// `vcl_hit` wants a fresh object.
     pub fn refetch(&mut self) {
         *self = Verdict::Refetch;

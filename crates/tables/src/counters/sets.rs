@@ -349,6 +349,8 @@ set! {
     n_test_zstd: Counter Info Integer "" "Bodies in zstd that were only checked";
     coding_bytes: Gauge Info Bytes "" "Memory of what packs and unpacks br and zstd" => "Looked at once a second; bounded by coding_memory.";
     coding_refused: Counter Info Integer "" "Bodies not unpacked: coding_memory";
+    rfc9111_stale: Counter Info Integer "wrk" "Fetches that failed, and the stale object was served" => "By stale-if-error, or as the origin was out of reach (feature rfc9111).";
+    rfc9111_invalidated: Counter Info Integer "" "Objects invalidated by unsafe requests" => "By their own URL, Location, Content-Location and Cache-Group-Invalidation (feature rfc9111).";
 }
 
 set! {

@@ -38,6 +38,11 @@ pub fn reasons(spec: &Spec) -> (Option<&'static str>, Option<&'static str>) {
     }
 }
 
+/// Of a field, or nothing between two commas.
+fn is_field_name(word: &str) -> bool {
+    word.bytes().all(|c| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c))
+}
+
 /// What can't be told by a least and a greatest value.
 pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
     match (spec.name, value) {
@@ -61,6 +66,9 @@ pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
             if !crate::name_list::is_valid(list) =>
         {
             Err("it lists names between blanks or commas, each maybe with a * at its end\n".to_owned())
+        }
+        ("rfc9111_targeted", Value::Text(list)) if !list.split([' ', ',', '\t']).all(is_field_name) => {
+            Err("it lists names of fields between blanks or commas\n".to_owned())
         }
         ("negative_ttl", Value::Text(list)) if !crate::negative_ttl::is_valid(list) => {
             Err("it lists entries as 404:10s or 5xx:1s, of statuses from 400 to 599\n".to_owned())

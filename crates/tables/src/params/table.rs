@@ -381,6 +381,14 @@ params! {
         "Arguments that are taken out of the query of a client's URL before vcl_recv, and so neither make variants nor reach the backend: names between blanks or commas, a * at the end of one stands for any rest, as in utm_* fbclid gclid.";
     query_keep: Text = "" [""] { Own }
         "The only arguments that the query of a client's URL keeps, named as in query_drop, which may still drop some of them. Empty keeps all.";
+    rfc9111_heuristic: Count = "10" ["percent" min "0" max "100"] { Own }
+        "With feature=+rfc9111 (or req.rfc9111): how much of the time since its last change a response is fresh that says nothing about that itself. 0: none is.";
+    rfc9111_heuristic_max: Seconds = "86400.000" ["seconds" min "0.000"] { Own }
+        "The longest freshness that rfc9111_heuristic may give.";
+    rfc9111_keep: Seconds = "3600.000" ["seconds" min "0.000"] { Own ObjSticky }
+        "With feature=+rfc9111 (or req.rfc9111): how long an object that is stale is kept, in the place of default_keep: to be revalidated, for stale-if-error, and for times when the origin is out of reach.";
+    rfc9111_targeted: Text = "CDN-Cache-Control" [""] { Own }
+        "With feature=+rfc9111 (or req.rfc9111): fields of a response that count in the place of Cache-Control and Expires (RFC 9213), the first that is there, between blanks or commas: \"Lacquer-Cache-Control CDN-Cache-Control\".";
     rush_exponent: Count = "3" ["requests per request" min "2"] { Experimental }
         "How many parked requests are woken when a fetch fails or isn't made after all. One that brings an object wakes all.";
     send_timeout: Seconds = "600.000" ["seconds" min "0.000"] { DelayedEffect }

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The backend side by RFC 9111 (`bereq.rfc9111`): lives of a response, what isn't stored, the stale object in the place of an
+//! error, what a successful unsafe request invalidates. What is decided is in `message::rfc9111`; VCL comes after it and may
+//! change all of it.
+
+use cache::{Purge, Times};
+use message::freshness::Freshness;
+use message::rfc9111::{self, ExchangeTimes, Refusal, ResponseDirectives, Rules, StaleCause, Storing};
+use message::{Codings, Head, names};
+use tables::close::SessClose;
+use tables::no_hit::Uncacheable;
+use tables::tags::Tag;
+
+use super::{Bereq, Mode, Step};
+
+/// The ttl of what is to be validated each time: nothing without any is found at all.
+const MOMENT: f64 = 1e-6;
+/// How long who waits for a fetch that failed shares the stale object, in seconds.
+const SHARED: f64 = 1.0;
+
+impl Bereq {
+    /// How long it is good for (RFC 9111 3, 4.2). What isn't to be stored has no ttl, and VCL may give it one.
+    pub(super) fn take_rfc9111_lives(&mut self) {
+        let params = &self.params;
+        // Who says nothing about caching may not have thought of it: what may be one user's is nobody's guess.
+        let may_guess = !self.original.has(names::COOKIE) && !self.beresp.has(names::SET_COOKIE);
+        let rules = Rules {
+            targeted: &params.rfc9111_targeted,
+            heuristic_part: f64::from(params.rfc9111_heuristic) / 100.0,
+            heuristic_most: params.rfc9111_heuristic_max.as_secs_f64(),
+            may_guess,
+        };
+        // The client's, if VCL sends it on; a backend's signer may have one of its own.
+        let is_authorized = self.original.has(names::AUTHORIZATION) && self.head.has(names::AUTHORIZATION);
+        let times = ExchangeTimes { sent: self.t_sent, received: self.t_resp };
+        let storing = rfc9111::judge(&self.beresp, is_authorized, times, &rules);
+        let (age, ttl, grace, keep) = match storing {
+            Storing::Store(lives) => (lives.age, lives.ttl.max(MOMENT), lives.grace, params.rfc9111_keep.as_secs_f64()),
+            Storing::Refuse(_) => (rfc9111::initial_age(&self.beresp, times), -1.0, 0.0, 0.0),
+        };
+        let directives = ResponseDirectives::from_head(&self.beresp, rules.targeted);
+        let date = |name| self.beresp.get(name).and_then(rfc9111::lenient_date).map_or(0.0, |time| time.0);
+        let mut fresh = Freshness {
+            t_origin: self.t_resp.plus(-age),
+            ttl,
+            grace,
+            keep,
+            date: date(names::DATE),
+            expires: date(names::EXPIRES),
+            max_age: directives.s_maxage.or(directives.max_age).unwrap_or(0),
+        };
+        self.refusal = match storing {
+            Storing::Store(_) => None,
+            Storing::Refuse(refusal) => Some(refusal),
+        };
+        self.log_freshness(&fresh);
+        self.object.t_origin = fresh.t_origin;
+        if matches!(self.refusal, None | Some(Refusal::Useless | Refusal::Status)) && !directives.is_targeted {
+            // What the operator has said for this status.
+            self.shorten_negative(&mut fresh);
+        }
+        let Freshness { t_origin, ttl, grace, keep, .. } = fresh;
+        self.object.times = Times { t_origin: self.engine.mono_of(t_origin), ttl, grace, keep };
+    }
+
+    /// What VCL left as it was: a stale object in the place of a server's error, and what isn't stored becomes hit-for-miss.
+    pub(super) fn keep_to_rfc9111(&mut self) -> Option<Step> {
+        if let Some(cause) = StaleCause::of_status(self.beresp.status()) {
+            if self.mode == Mode::Background {
+                // The stale object is served in its grace; this would take its place.
+                self.end_error();
+                return Some(Step::Fail("an error from the backend, and the stale object stays"));
+            }
+            if let Some(step) = self.stale_instead(cause) {
+                return Some(step);
+            }
+            if self.refusal.is_some() && self.stale.take().is_some() {
+                // What is stale may be of use when the origin is out of reach.
+                return None;
+            }
+        }
+        let refusal = self.refusal.filter(|_| !self.cacheability.is_uncacheable() && self.object.times.ttl <= 0.0)?;
+        self.cacheability.refuse();
+        let age = self.engine.clock.mono().since(self.object.times.t_origin).max(0.0);
+        let ttl = age + self.params.uncacheable_ttl.as_secs_f64();
+        self.object.times = Times { ttl, grace: 0.0, keep: 0.0, ..self.object.times };
+        let word = match refusal {
+            Refusal::NoStore | Refusal::Private => Uncacheable::CacheControl,
+            Refusal::Authorization => Uncacheable::Authorization,
+            Refusal::Vary => Uncacheable::Vary,
+            Refusal::Status => Uncacheable::Status,
+            Refusal::Useless => Uncacheable::Stale,
+        };
+        self.cacheability.set_reason(word.word().as_bytes());
+        None
+    }
+
+    /// The stale object that may be served since the backend failed (RFC 9111 4.2.4, RFC 5861 4): the step to it.
+    pub(super) fn stale_instead(&mut self, cause: StaleCause) -> Option<Step> {
+        let stale = self.stale.clone().filter(|stale| !stale.is_dying() && !stale.flags().is_passed())?;
+        if self.cacheability.is_uncacheable() {
+            return None;
+        }
+        let mut old = Head::with_limits(self.beresp.limits());
+        old.load_from(stale.head()).ok()?;
+        let (now, times) = (self.engine.clock.mono(), stale.times());
+        let directives = ResponseDirectives::from_head(&old, &self.params.rfc9111_targeted);
+        let staleness = now.since(times.fresh_until(None));
+        if now.0 >= times.dead_at().0 || !rfc9111::may_serve_stale(&directives, cause, staleness) {
+            return None;
+        }
+        self.end_error();
+        self.engine.main.rfc9111_stale.inc();
+        if self.mode == Mode::Background {
+            return Some(Step::Fail("the backend failed, and the stale object stays"));
+        }
+        self.log.put(Tag::Notice, b"lacquer: the backend failed: the stale object is served");
+        self.adopt_stale(old, directives.stale_if_error.is_none());
+        Some(Step::Conditional)
+    }
+
+    /// The backend's answer isn't wanted: its connection ends, unless that was all of it.
+    fn end_error(&mut self) {
+        let has_body = self.has_body();
+        self.end_link(has_body.then_some(SessClose::RespClose));
+    }
+
+    /// The stale object once more, as a 304 would leave it, with the lives that it has.
+    fn adopt_stale(&mut self, old: Head, is_shared: bool) {
+        let stale = self.stale.clone().expect("it was found to be of use");
+        let mut times = stale.times();
+        if is_shared && self.busy().has_waiters() {
+            // Who waits would find it stale and go to the same backend, one after the other. Its end stays where it is.
+            let more = self.engine.clock.mono().plus(SHARED).since(times.fresh_until(None));
+            let more = more.clamp(0.0, times.grace + times.keep);
+            let of_grace = more.min(times.grace);
+            times = Times {
+                ttl: times.ttl + more,
+                grace: times.grace - of_grace,
+                keep: times.keep - (more - of_grace),
+                ..times
+            };
+        }
+        self.beresp.copy_from(&old);
+        self.object.keys = self.engine.cache.tags_of(&stale);
+        self.object.has_own_tags = true;
+        self.object.t_origin = self.engine.real_of(times.t_origin);
+        self.object.times = times;
+        self.settings.do_esi = false;
+        self.settings.storage = Some(self.engine.stores.get(stale.store()).clone());
+        self.revalidated = Some(super::parts::Revalidation { old_head: None, keeps_head: true });
+    }
+
+    /// A successful answer to an unsafe request invalidates its target (RFC 9111 4.4) and the groups that it names (RFC 9875 3).
+    /// The URLs that it names are `Req`'s, who can hash them.
+    pub(super) async fn invalidate(&mut self) {
+        let is_success = matches!(self.beresp.status() % 1000, 200..400);
+        if self.mode != Mode::Pass || !is_success || rfc9111::is_safe(self.head.method()) {
+            return;
+        }
+        if let Err(refusal) = self.engine.may_invalidate() {
+            self.log.put(Tag::VclError, refusal.0.as_bytes());
+            return;
+        }
+        let now = self.engine.clock.mono();
+        let count = self.engine.purge(None, &self.digest, now, Purge::HARD);
+        self.engine.main.rfc9111_invalidated.add(count as u64);
+        self.has_invalidated = true;
+        let host = self.original.get(names::HOST).unwrap_or_default();
+        let groups = rfc9111::invalidated_group_tags(&self.beresp, host);
+        if groups.is_empty() || !self.engine.cache.keeps_tags() {
+            return;
+        }
+        let groups: Vec<&[u8]> = groups.iter().map(|group| &group[..]).collect();
+        match self.engine.purge_tags(None, &groups, false) {
+            Ok(purge) => {
+                let count = purge.await;
+                self.engine.main.rfc9111_invalidated.add(count.unsigned_abs());
+            }
+            Err(refusal) => self.log.put(Tag::VclError, refusal.0.as_bytes()),
+        }
+    }
+
+    /// The groups that the response names (RFC 9875 2).
+    pub(super) fn gather_groups(&self, tags: &mut Vec<Box<[u8]>>) {
+        let host = self.original.get(names::HOST).unwrap_or_default();
+        tags.extend(rfc9111::group_tags(&self.beresp, host));
+    }
+
+    /// As [`Bereq::variant`], with what may be normalised.
+    pub(super) fn normalised_variant(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
+        match rfc9111::key(&self.beresp, &self.head) {
+            Ok(None) => None,
+            Ok(Some(spec)) => {
+                let mut values = Vec::new();
+                rfc9111::values(&spec, &self.head, Codings::supported(&self.params), &mut values);
+                Some((spec, values))
+            }
+            Err(error) => {
+                self.refuse_vary(error);
+                None
+            }
+        }
+    }
+}

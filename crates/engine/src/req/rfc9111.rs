@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The client side by RFC 9111 (`req.rfc9111`): directives of the request, fields that aren't sent again, URLs that a successful
+//! unsafe request invalidates beside its own.
+
+use cache::{LookupOptions, ObjRef, Purge};
+use message::rfc9111::{self, RequestDirectives, ResponseDirectives, StaleCause};
+use message::{Head, list, names};
+use tables::no_hit::NoHit;
+use tables::tags::Tag;
+use vrt::{Action, Method};
+
+use super::reason::Reason;
+use super::verdict::{FoundKind, Verdict};
+use super::{Req, Step};
+use crate::httplog::RESP;
+use crate::transport::Transport;
+
+impl Req {
+    /// Cache-Control as VCL left it: who doesn't want clients to decide takes the field away.
+    fn directives(&self) -> RequestDirectives {
+        match self.settings.rfc9111 && self.head.has(names::CACHE_CONTROL) {
+            true => RequestDirectives::from_head(&self.head),
+            false => RequestDirectives::default(),
+        }
+    }
+
+    /// What the request wants of the lookup.
+    pub(super) fn with_directives(&self, options: LookupOptions) -> LookupOptions {
+        let asked = self.directives();
+        LookupOptions {
+            max_age: if asked.no_cache { Some(0.0) } else { asked.max_age.map(f64::from) },
+            min_fresh: asked.min_fresh.map(f64::from),
+            ..options
+        }
+    }
+
+    /// What the request's directives make of a miss, whose right to fetch is in `busy`. `None`: it fetches.
+    pub(super) fn instead_of_fetch(&mut self, stale: Option<&ObjRef>) -> Option<Step> {
+        let asked = self.directives();
+        if let Some(stale) = stale.filter(|stale| self.takes_stale(stale, &asked)) {
+            drop(self.busy.take());
+            self.verdict.take_stale();
+            stale.note_hit();
+            return Some(self.found(stale.clone()));
+        }
+        if let Some(step) = self.unless_only_cached() {
+            return Some(step);
+        }
+        if asked.no_store {
+            drop(self.busy.take());
+            return Some(Step::Pass);
+        }
+        None
+    }
+
+    /// Whether the client takes what is stale (RFC 9111 5.2.1.2).
+    fn takes_stale(&self, stale: &ObjRef, asked: &RequestDirectives) -> bool {
+        let Some(most) = asked.max_stale.filter(|_| !asked.no_cache && asked.min_fresh.is_none()) else { return false };
+        let (now, times) = (self.engine().mono_of(self.t_req), stale.times());
+        let is_young = asked.max_age.is_none_or(|age| now.since(times.t_origin) <= f64::from(age));
+        let mut head = Head::with_limits(self.resp.limits());
+        if !is_young || stale.is_in_home_alone() || head.load_from(stale.head()).is_err() {
+            return false;
+        }
+        let directives = ResponseDirectives::from_head(&head, &self.params.rfc9111_targeted);
+        let staleness = now.since(times.fresh_until(None));
+        rfc9111::may_serve_stale(&directives, StaleCause::MaxStale(most), staleness)
+    }
+
+    /// 504 where the origin would be asked and mustn't be (5.2.1.7).
+    pub(super) fn unless_only_cached(&mut self) -> Option<Step> {
+        if !self.directives().only_if_cached {
+            return None;
+        }
+        drop(self.busy.take());
+        self.verdict = Verdict::no_hit(Reason::new(NoHit::OnlyIfCached, ""));
+        self.synthetic.ask(504, None);
+        Some(Step::Synth)
+    }
+
+    /// Before `vcl_deliver`: what a stored response mustn't send again, and what an unsafe request has changed.
+    pub(super) async fn deliver_by_rfc9111(&mut self, obj: &ObjRef, transport: &mut dyn Transport) {
+        if self.verdict.found() == FoundKind::Hit {
+            self.leave_unshared_out();
+        } else if obj.flags().is_private && !rfc9111::is_safe(self.head.method()) {
+            // Boxed: it is rare.
+            Box::pin(self.invalidate_locations(transport)).await;
+        }
+    }
+
+    /// `no-cache="names"`: those need a validation, the rest doesn't (5.2.2.4).
+    fn leave_unshared_out(&mut self) {
+        let names_some = |field: &str| self.resp.get(field).is_some_and(|value| list::has(value, b"no-cache"));
+        let targeted = self.params.rfc9111_targeted.split([' ', ',']).filter(|name| !name.is_empty());
+        if !names_some(names::CACHE_CONTROL) && !targeted.into_iter().any(names_some) {
+            return;
+        }
+        let directives = ResponseDirectives::from_head(&self.resp, &self.params.rfc9111_targeted);
+        for name in directives.unshared_fields() {
+            if let Ok(name) = std::str::from_utf8(name) {
+                RESP.unset(&mut self.resp, &mut self.log, name);
+            }
+        }
+    }
+
+    /// Purges what Location and Content-Location of a successful answer name, as `vcl_hash` hashes it.
+    async fn invalidate_locations(&mut self, transport: &mut dyn Transport) {
+        if !matches!(self.resp.status() % 1000, 200..400) {
+            return;
+        }
+        let host = self.head.get(names::HOST).unwrap_or_default();
+        let targets = rfc9111::locations(&self.resp, host, self.head.url());
+        if targets.is_empty() {
+            return;
+        }
+        if let Err(refusal) = self.engine().may_invalidate() {
+            self.log.put(Tag::VclError, refusal.0.as_bytes());
+            return;
+        }
+        let (own_url, own_digest) = (self.head.url().to_vec(), self.digest);
+        for target in targets {
+            if self.head.set_url(&target).is_err() {
+                self.engine().main.losthdr.inc();
+                continue;
+            }
+            let action = self.vcl(Method::Hash, transport).await;
+            let digest = self.hasher.finish();
+            if action == Action::Fail {
+                continue;
+            }
+            let now = self.engine().clock.mono();
+            let count = self.engine().purge(None, &digest, now, Purge::HARD);
+            self.engine().main.rfc9111_invalidated.add(count as u64);
+            self.has_invalidated = true;
+        }
+        if self.head.set_url(&own_url).is_err() {
+            self.engine().main.losthdr.inc();
+        }
+        self.digest = own_digest;
+    }
+}

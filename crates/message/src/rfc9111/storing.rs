@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Whether a response to a GET may be stored (RFC 9111 3), and which lives it has then.
+
+use super::lifetime::is_heuristic;
+use super::{ExchangeTimes, Lifetime, ResponseDirectives, initial_age, lifetime};
+use crate::{Head, names, vary};
+
+/// What an operator decides of what the RFC leaves to caches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rules<'a> {
+    /// Names of fields that are asked before Cache-Control (RFC 9213).
+    pub targeted: &'a str,
+    /// A response without explicit freshness is fresh for this part of the time since its last change.
+    pub heuristic_part: f64,
+    /// But for no more than so many seconds.
+    pub heuristic_most: f64,
+    /// Freshness may be guessed at all. Not for what may be one user's.
+    pub may_guess: bool,
+}
+
+impl Default for Rules<'_> {
+    fn default() -> Self {
+        Rules { targeted: "", heuristic_part: 0.1, heuristic_most: 86_400.0, may_guess: true }
+    }
+}
+
+/// Why a response isn't stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// `no-store`
+    NoStore,
+    /// `private`
+    Private,
+    /// The request had Authorization, and the response doesn't say that others may have it (3.5).
+    Authorization,
+    /// Vary: no request would match.
+    Vary,
+    /// A status whose meaning would have to be understood, and isn't.
+    Status,
+    /// Neither fresh nor to be validated: nobody would ever get it.
+    Useless,
+}
+
+/// Lives of a response that may be stored, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lives {
+    /// How old it is by now.
+    pub age: f64,
+    /// How old it may become and be fresh; 0: it is to be validated each time.
+    pub ttl: f64,
+    /// How long it may then be served while a new one is fetched.
+    pub grace: f64,
+    /// Whether it can be validated.
+    pub has_validator: bool,
+}
+
+/// See [`judge`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Storing {
+    /// It may be stored.
+    Store(Lives),
+    /// It mustn't, or needn't.
+    Refuse(Refusal),
+}
+
+/// Judges a response to a GET. `is_authorized`: the client's request had Authorization.
+pub fn judge(response: &Head, is_authorized: bool, times: ExchangeTimes, rules: &Rules<'_>) -> Storing {
+    let directives = ResponseDirectives::from_head(response, rules.targeted);
+    let status = response.status() % 1000;
+    let lifetime = lifetime(response, &directives, times.received, rules);
+    if let Some(refusal) = refusal(response, status, &directives, is_authorized, lifetime) {
+        return Storing::Refuse(refusal);
+    }
+    let age = initial_age(response, times);
+    let has_validator = status == 200 && (response.has(names::ETAG) || response.has(names::LAST_MODIFIED));
+    let ttl = if directives.must_validate() { 0.0 } else { lifetime.seconds() };
+    // Nothing stale may be served behind these; s-maxage alone allows what the response says itself (RFC 5861 3).
+    let grace = if directives.forbids_stale() { 0.0 } else { directives.stale_while_revalidate.map_or(0.0, f64::from) };
+    let is_of_use = has_validator || ttl + grace > age || directives.stale_if_error.is_some();
+    if !is_of_use {
+        return Storing::Refuse(Refusal::Useless);
+    }
+    Storing::Store(Lives { age, ttl, grace, has_validator })
+}
+
+fn refusal(
+    response: &Head,
+    status: u16,
+    directives: &ResponseDirectives,
+    is_authorized: bool,
+    lifetime: Lifetime,
+) -> Option<Refusal> {
+    let is_understood = is_understood(status);
+    // Parts aren't put together here.
+    if matches!(status, 206 | 304) || (directives.must_understand && !is_understood) {
+        return Some(Refusal::Status);
+    }
+    if directives.no_store && !directives.must_understand {
+        return Some(Refusal::NoStore);
+    }
+    if directives.is_private(response) {
+        return Some(Refusal::Private);
+    }
+    let is_for_others = directives.public || directives.s_maxage.is_some() || directives.must_revalidate;
+    if is_authorized && !is_for_others {
+        return Some(Refusal::Authorization);
+    }
+    if vary::is_star(response) {
+        return Some(Refusal::Vary);
+    }
+    let may_be_stored = directives.public || matches!(lifetime, Lifetime::Explicit(_)) || is_heuristic(status);
+    (!may_be_stored).then_some(Refusal::Status)
+}
+
+/// Statuses whose caching needs nothing that isn't built: those that HTTP defines, but for parts.
+fn is_understood(status: u16) -> bool {
+    matches!(status, 200..=205 | 300..=303 | 305 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 500..=505)
+}
+
+#[cfg(test)]
+mod tests {
+    use base::clock::Real;
+
+    use super::*;
+
+    const NOW: Real = Real(784_111_777.0); // Sun, 06 Nov 1994 08:49:37 GMT
+
+    fn judged(status: u16, lines: &[&str], is_authorized: bool) -> Storing {
+        let mut head = Head::new();
+        head.start_response(b"HTTP/1.1", status).unwrap();
+        lines.iter().for_each(|line| head.append_line(line.as_bytes()).unwrap());
+        let times = ExchangeTimes { sent: NOW, received: NOW };
+        judge(&head, is_authorized, times, &Rules { targeted: "CDN-Cache-Control", ..Rules::default() })
+    }
+
+    fn check(status: u16, lines: &[&str], want: Result<(f64, f64), Refusal>) {
+        let got = match judged(status, lines, false) {
+            Storing::Store(lives) => Ok((lives.ttl, lives.grace)),
+            Storing::Refuse(refusal) => Err(refusal),
+        };
+        assert_eq!(got, want, "{status} {lines:?}");
+    }
+
+    #[test]
+    fn explicit_freshness_makes_any_final_status_storable() {
+        for status in [200, 201, 299, 302, 403, 429, 500, 503, 599] {
+            check(status, &["Cache-Control: max-age=5"], Ok((5.0, 0.0)));
+        }
+        check(206, &["Cache-Control: max-age=5"], Err(Refusal::Status));
+        check(201, &["ETag: \"a\""], Err(Refusal::Status));
+        check(200, &["ETag: \"a\""], Ok((0.0, 0.0)));
+        check(404, &[], Err(Refusal::Useless));
+        check(404, &["ETag: \"a\""], Err(Refusal::Useless));
+    }
+
+    #[test]
+    fn what_forbids_storing() {
+        check(200, &["Cache-Control: max-age=5, no-store"], Err(Refusal::NoStore));
+        check(200, &["Cache-Control: max-age=5, private"], Err(Refusal::Private));
+        check(200, &["Cache-Control: max-age=5, private=\"a\"", "A: 1"], Err(Refusal::Private));
+        check(200, &["Cache-Control: max-age=5, private=\"a\"", "B: 1"], Ok((5.0, 0.0)));
+        check(200, &["Cache-Control: max-age=5", "Vary: a", "Vary: b, *"], Err(Refusal::Vary));
+        check(200, &["Cache-Control: max-age=5, private", "CDN-Cache-Control: max-age=9"], Ok((9.0, 0.0)));
+    }
+
+    #[test]
+    fn must_understand_overrides_no_store_where_it_is_understood() {
+        check(200, &["Cache-Control: max-age=5, no-store, must-understand"], Ok((5.0, 0.0)));
+        check(599, &["Cache-Control: max-age=5, must-understand"], Err(Refusal::Status));
+        check(599, &["Cache-Control: max-age=5, no-store, must-understand"], Err(Refusal::Status));
+    }
+
+    #[test]
+    fn an_answer_to_authorization_says_itself_that_it_is_for_others() {
+        let of = |directive: &str| judged(200, &[&format!("Cache-Control: max-age=5, {directive}")], true);
+        for directive in ["public", "s-maxage=5", "must-revalidate"] {
+            assert!(matches!(of(directive), Storing::Store(_)), "{directive}");
+        }
+        for directive in ["x", "proxy-revalidate", "no-cache"] {
+            assert_eq!(of(directive), Storing::Refuse(Refusal::Authorization), "{directive}");
+        }
+    }
+
+    #[test]
+    fn grace_is_what_the_response_grants() {
+        let swr = |more: &str| format!("Cache-Control: max-age=5, stale-while-revalidate=9{more}");
+        check(200, &[&swr("")], Ok((5.0, 9.0)));
+        check(200, &[&swr(", s-maxage=7")], Ok((7.0, 9.0)));
+        for more in [", must-revalidate", ", proxy-revalidate"] {
+            check(200, &[&swr(more)], Ok((5.0, 0.0)));
+        }
+        check(200, &[&swr(", no-cache"), "ETag: \"a\""], Ok((0.0, 0.0)));
+        check(200, &[&swr(", no-cache")], Err(Refusal::Useless));
+        check(200, &["Age: 10", &swr("")], Ok((5.0, 9.0)));
+        check(200, &["Age: 20", &swr("")], Err(Refusal::Useless));
+    }
+}
