@@ -15,6 +15,8 @@ PROFILE := $(CURDIR)/bench/lacquer.profdata
 # Where `make run` listens, its storage, and further options for varnishd (or, without BACKEND and VCL, for the demo).
 LISTEN ?= 127.0.0.1:6081
 STORAGE ?= malloc,256m
+# Where the page of `lacquer watch` is.
+WATCH ?= 127.0.0.1:6085
 OPTIONS ?=
 
 .DEFAULT_GOAL := help
@@ -23,7 +25,7 @@ OPTIONS ?=
 help:
 	@echo 'make run BACKEND=host:port   build, and cache what that server has (or http[s]://host:port)'
 	@echo '         VCL=file                instead of BACKEND; with neither a demo'
-	@echo '         LISTEN=$(LISTEN) STORAGE=$(STORAGE) OPTIONS="further options of varnishd"'
+	@echo '         LISTEN=$(LISTEN) STORAGE=$(STORAGE) WATCH=$(WATCH) OPTIONS="further options of varnishd"'
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
 	@echo 'make deb                     dist/lacquer_*.deb, which takes the place of the package varnish'
 	@echo 'make test                    everything that fits 30 minutes on two cores'
@@ -50,7 +52,7 @@ deb: build
 
 run: build
 ifneq ($(BACKEND)$(VCL),)
-	@scripts/run-cache $(BIN)/varnishd '$(LISTEN)' -s '$(STORAGE)' $(if $(VCL),-f '$(VCL)',-b '$(BACKEND)') $(OPTIONS)
+	@WATCH='$(WATCH)' scripts/run-cache $(BIN)/varnishd '$(LISTEN)' -s '$(STORAGE)' $(if $(VCL),-f '$(VCL)',-b '$(BACKEND)') $(OPTIONS)
 else
 	@$(BIN)/lacquer demo $(if $(filter-out file,$(origin LISTEN)),-a '$(LISTEN)') -s '$(STORAGE)' $(OPTIONS)
 endif

@@ -67,6 +67,9 @@ pub const COMMANDS: &[Command] = &[
         "go on as the program that is installed now, without a pause",
         |_, args| lacquer_adm::upgrade::main(args),
     ),
+    command("watch", None, "lacquer-watch", "a page, metrics and health of a running server", |_, args| {
+        lacquer_watch::main(args)
+    }),
     command("replay", None, "lacquer-replay", "send a log's requests to a server and measure it", |_, args| {
         lacquer_replay::main(args)
     }),

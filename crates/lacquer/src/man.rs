@@ -78,6 +78,12 @@ const PAGES: &[Page] = &[
         Body::Prose(include_str!("man/lacquer-upgrade.txt")),
     ),
     (
+        "lacquer-watch",
+        1,
+        "a page, metrics and health of a running server",
+        Body::Help(|| lacquer_watch::USAGE.to_owned()),
+    ),
+    (
         "lacquer-replay",
         1,
         "send a log's requests to a server and measure it",

@@ -106,6 +106,8 @@ pub struct Manager {
     pub(crate) upgrade: crate::upgrade::Upgrade,
     /// Certificates that are got by ACME, if there are to be any.
     pub(crate) acme: Option<Acme>,
+    /// What shows this server on a page, if that was asked for.
+    pub(crate) watcher: crate::watch::Watcher,
 }
 
 /// When things are due.
@@ -154,6 +156,7 @@ enum Event {
     Dying,
     Naming,
     Acme,
+    Watch,
     Signer,
     CliSocket(usize),
     Session(usize),
@@ -222,6 +225,7 @@ impl Manager {
                     Event::Leaving => self.tend_leaving(),
                     Event::Naming => self.tend_naming(),
                     Event::Acme => self.tend_acme(),
+                    Event::Watch => self.tend_watch(),
                     Event::Signer => self.tend_signers(),
                     Event::Dying => self.bury_dying(Duration::ZERO),
                     Event::CliSocket(at) => self.on_connection(at),
@@ -237,6 +241,7 @@ impl Manager {
         }
         self.ending = true;
         self.end_acme();
+        self.end_watch();
         print(Severity::Info, "manager stopping child");
         self.stop_worker();
         self.bury_dying(LONGEST_DYING);
@@ -267,6 +272,10 @@ impl Manager {
         if let Some(fd) = self.acme_descriptor() {
             wants.push((fd, Interest::Read));
             events.push(Event::Acme);
+        }
+        if let Some(fd) = self.watcher.descriptor() {
+            wants.push((fd, Interest::Read));
+            events.push(Event::Watch);
         }
         for fd in self.signers.descriptors() {
             wants.push((fd, Interest::Read));
@@ -300,7 +309,8 @@ impl Manager {
         let master = self.masters.as_ref().and_then(Masters::due);
         let (leaving, naming) = (self.leaving_due(), self.naming.due());
         let (keys, acme, signer) = (self.ticket_keys.due(), self.acme_due(), self.signers.due());
-        let others = [t.ping, Some(t.cooling), t.restart, t.dying, master, leaving, naming, keys, acme, signer]
+        let watch = self.watcher.due();
+        let others = [t.ping, Some(t.cooling), t.restart, t.dying, master, leaving, naming, keys, acme, signer, watch]
             .into_iter()
             .flatten();
         others.fold(t.uptime, |first, due| if due < first { due } else { first })
@@ -348,6 +358,9 @@ impl Manager {
         self.begin_naming();
         if self.acme_due().is_some_and(|due| due <= now) {
             self.on_acme_timer();
+        }
+        if self.watcher.due().is_some_and(|due| due <= now) {
+            self.begin_watch();
         }
         if let Some(socket) = self.masters.as_mut().and_then(|masters| masters.poll(now)) {
             let identity = clitcp::identity("master", &socket);
@@ -432,6 +445,7 @@ impl Manager {
 impl Drop for Manager {
     fn drop(&mut self) {
         self.end_acme();
+        self.end_watch();
         self.end_leaving();
         if self.worker.pid().is_some() {
             let _ = self.worker.reap();

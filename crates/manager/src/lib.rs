@@ -37,6 +37,7 @@ mod ticketkeys;
 pub mod upgrade;
 pub mod usage;
 mod vcls;
+pub mod watch;
 mod workdir;
 mod worker;
 

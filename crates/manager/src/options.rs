@@ -87,6 +87,8 @@ pub struct Options {
     pub waiter: Option<String>,
     /// --acme, each
     pub acme: Vec<String>,
+    /// --watch
+    pub watch: Option<String>,
 }
 
 /// The outcome of reading a command line.
@@ -173,10 +175,10 @@ pub fn parse(program: &str, args: &[String]) -> Result<Request, Fatal> {
     if args.len() == 1 && args[0] == "--optstring" {
         return Ok(Request::Print("optstring".into()));
     }
-    let (args, acme) = &with_long(args);
-    let acme = acme.clone();
+    let LongOptions { args, acme, watch } = &with_long(args);
+    let (acme, watch) = (acme.clone(), watch.clone());
     let mut getopt = Getopt { args, next: 0, bundle: Vec::new(), only_operands: false, program };
-    let (mut options, mut flags) = (Options { acme, ..Options::default() }, Flags::default());
+    let (mut options, mut flags) = (Options { acme, watch, ..Options::default() }, Flags::default());
     let mut operand = None;
     let mut first = true;
     while let Some(item) = getopt.step()? {
@@ -198,10 +200,18 @@ pub fn parse(program: &str, args: &[String]) -> Result<Request, Fatal> {
     check(options, flags)
 }
 
-/// The long options that we have: `--vcl-dialect=2.1` or `--vcl-dialect 2.1` as the parameter that it is, and the values of
-/// `--acme`, likewise.
-fn with_long(args: &[String]) -> (Vec<String>, Vec<String>) {
-    let (mut out, mut acme) = (Vec::new(), Vec::new());
+/// The long options that we have, and what stays for getopt.
+struct LongOptions {
+    /// With `--vcl-dialect=2.1` or `--vcl-dialect 2.1` as the parameter that it is.
+    args: Vec<String>,
+    /// The values of `--acme`.
+    acme: Vec<String>,
+    /// That of `--watch`; the last one counts.
+    watch: Option<String>,
+}
+
+fn with_long(args: &[String]) -> LongOptions {
+    let (mut out, mut acme, mut watch) = (Vec::new(), Vec::new(), None);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         if arg == "--" {
@@ -218,11 +228,13 @@ fn with_long(args: &[String]) -> (Vec<String>, Vec<String>) {
             out.extend(["-p".to_owned(), format!("vcl_dialect={value}")]);
         } else if let Some(value) = value_of("--acme") {
             acme.push(value.to_owned());
+        } else if let Some(value) = value_of("--watch") {
+            watch = Some(value.to_owned());
         } else {
             out.push(arg.clone());
         }
     }
-    (out, acme)
+    LongOptions { args: out, acme, watch }
 }
 
 fn version(first: bool, count: usize) -> Result<Request, Fatal> {

@@ -153,6 +153,13 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
                 .or_else(|reason| argument(format!("ACME: {reason}")))?
         }
     };
+    let watch = match options.mode {
+        Mode::PrintVcl => Vec::new(),
+        Mode::Daemon | Mode::Foreground | Mode::Debug => {
+            let words = options.watch.as_deref().map(crate::watch::words).transpose();
+            words.or_else(|reason| argument(format!("--watch {reason}")))?.unwrap_or_default()
+        }
+    };
     let (certs, ticket_keys) = certificates(todo.tls.as_ref(), &listeners, &params, &jail, clock.mono())?;
     let quic = quic(&listeners)?;
     let identity = options.identity.clone().filter(|i| !i.is_empty()).unwrap_or_else(sys::process::host_name);
@@ -198,6 +205,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         ending: false,
         upgrade: Default::default(),
         acme,
+        watcher: crate::watch::Watcher::new(watch),
         clock,
     };
     manager.params_changed();
@@ -521,6 +529,7 @@ fn begin(
         let _ = sys::fd::null_standard(0);
     }
     manager.begin_acme();
+    manager.begin_watch();
     Ok(manager.run(signals))
 }
 

@@ -104,8 +104,10 @@ impl Manager {
         print(Severity::Info, &format!("Upgrade from {} to {next_version}", state.writer));
         let file = state_file(&text).map_err(said)?;
         self.end_acme();
+        self.end_watch();
         let failed = self.jail.privileged(|| exec(&next, &state, &file, None)).to_string();
         self.begin_acme();
+        self.begin_watch();
         Err(failed)
     }
 }

@@ -33,6 +33,8 @@ const ROWS: &[(&str, &str)] = &[
     ("-P file", "Pid file; repeatable"),
     ("-i identity", "Name of this instance"),
     ("-I clifile", "CLI commands to run at the start"),
+    ("--watch address:port[,setting...]", "Show this server on a page there, with metrics and health"),
+    ("   [,any-port][,token-file=<f>]", "See lacquer-watch; 127.0.0.1:6085 is usual"),
     ("Tuning options", ""),
     ("-t TTL", "Default TTL (parameter default_ttl)"),
     ("-p param=value", "Set a parameter; repeatable"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The cache in front, a child process: `varnishd -d`, whose CLI is our pipe. Its end of input is its order to stop.
 
-use crate::options::{DEFAULT_ADDRESS, Options};
+use crate::options::{DEFAULT_ADDRESS, Options, WATCH_ADDRESS};
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -28,6 +28,7 @@ pub struct Cache {
     said: Arc<Mutex<VecDeque<String>>>,
     directory: Directory,
     address: SocketAddr,
+    page: Option<SocketAddr>,
 }
 
 impl Cache {
@@ -38,10 +39,17 @@ impl Cache {
             Some(p) => p.clone(),
             None => std::env::current_exe().map_err(|e| format!("this program's own file: {e}"))?,
         };
-        let listen = options.listen.clone().unwrap_or_else(free_address);
+        let listen = options.listen.clone().unwrap_or_else(|| free_address(DEFAULT_ADDRESS));
+        // Another program may not know these.
+        let page = options.varnishd.is_none().then(page_address).flatten();
+        let watching = page
+            .iter()
+            .flat_map(|page| ["--watch".to_owned(), format!("{page},show-vcl"), "-plog_no_hit=on".to_owned()]);
+        let watching: Vec<String> = watching.collect();
         let mut child = Command::new(&program)
             .arg0("varnishd")
             .args(["-d", "-a", &listen, "-s", &options.storage])
+            .args(&watching)
             .arg("-n")
             .arg(directory.n())
             // The VCL comes by the CLI: root's jail might not be able to read a file of ours.
@@ -61,7 +69,7 @@ impl Cache {
             return Err("no pipes to the cache".into());
         };
         let (input, output) = (Some(input), BufReader::new(output));
-        let mut cache = Cache { child, input, output, said, directory, address: origin };
+        let mut cache = Cache { child, input, output, said, directory, address: origin, page };
         match cache.serve(&vcl_text(origin)) {
             Ok(address) => cache.address = address,
             Err(e) => {
@@ -75,6 +83,11 @@ impl Cache {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where its page is.
+    pub fn page(&self) -> Option<SocketAddr> {
+        self.page
     }
 
     /// Its working directory, for the tools' `-n`.
@@ -179,10 +192,16 @@ fn keep_lines(from: impl Read, said: &Mutex<VecDeque<String>>) {
     }
 }
 
-/// The usual port, or any when that is taken.
-fn free_address() -> String {
-    match TcpListener::bind(DEFAULT_ADDRESS) {
-        Ok(_) => DEFAULT_ADDRESS.into(),
+/// Where the page is: at the usual address, or at another port when that is taken.
+fn page_address() -> Option<SocketAddr> {
+    let bound = TcpListener::bind(WATCH_ADDRESS).or_else(|_| TcpListener::bind("127.0.0.1:0"));
+    bound.and_then(|listener| listener.local_addr()).ok()
+}
+
+/// The usual address, or one with another port when that is taken.
+fn free_address(usual: &str) -> String {
+    match TcpListener::bind(usual) {
+        Ok(_) => usual.into(),
         Err(_) => "127.0.0.1:0".into(),
     }
 }

@@ -60,7 +60,7 @@ fn run(options: &options::Options) -> Result<(), String> {
     let mut cache = cache::Cache::start(options, origin.address())?;
     let load = load::Load::start(cache.address(), options.load);
     let mut status = status::Status::new(&cache.directory());
-    let welcome = welcome::text(&origin.address(), &cache.address(), &cache.directory());
+    let welcome = welcome::text(&origin.address(), &cache.address(), cache.page().as_ref(), &cache.directory());
     let mut is_read = print::is_read(welcome);
     // The first reading has nothing to compare with.
     let _ = status.line(&[], 0);

@@ -21,6 +21,9 @@ Starts a built-in origin and the cache in front of it, and prints each second wh
 /// Where the cache listens when nothing else is said and the port is free.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:6081";
 
+/// Where its page is, unless the port is taken.
+pub const WATCH_ADDRESS: &str = "127.0.0.1:6085";
+
 const DEFAULT_RATE: u32 = 200;
 const MAX_RATE: u32 = 100_000;
 

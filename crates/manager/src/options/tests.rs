@@ -51,6 +51,13 @@ fn a_dialect_is_a_parameter() {
 }
 
 #[test]
+fn watching_is_asked_for_once() {
+    assert_eq!(serve("-d --watch 127.0.0.1:1 --watch=:2,any-port").watch.as_deref(), Some(":2,any-port"));
+    assert_eq!(serve("-d").watch, None);
+    assert!(read("-d --watch").is_err());
+}
+
+#[test]
 fn names_for_acme_come_in_lists() {
     assert_eq!(serve("-d --acme a.example,b.example --acme=c.example").acme, ["a.example,b.example", "c.example"]);
     assert!(read("-d --acme").is_err());

@@ -230,6 +230,9 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         ending: false,
         upgrade: Upgrade { program: state.program.clone(), relay, ..Upgrade::default() },
         acme: acme(options, &jail)?,
+        watcher: crate::watch::Watcher::new(
+            options.watch.as_deref().map(crate::watch::words).transpose()?.unwrap_or_default(),
+        ),
         jail,
         clock,
     })
@@ -367,6 +370,7 @@ impl Manager {
         self.upgrade.is_taking_over = false;
         self.limit_leaving();
         self.begin_acme();
+        self.begin_watch();
         if let Some(at) = state.sessions.iter().position(|session| session.asks) {
             self.answer_session(at, reply);
         }

@@ -101,6 +101,23 @@ fn a_reader_follows_round_the_ring_and_notices_when_it_is_overtaken() {
 }
 
 #[test]
+fn what_a_reader_has_no_time_for_is_left_out_up_to_the_segment_being_written() {
+    let f = Fixture::new("skip");
+    let mut ring = Ring::open(&f.dir, StartAt::Now).unwrap();
+    assert!(!ring.skip_ahead(), "the segment that is read is the one that is written");
+    for i in 0..2000 {
+        f.one(1, &format!("{i} {}", "z".repeat(150)));
+    }
+    assert!(ring.skip_ahead());
+    let (left, end) = texts(&mut ring);
+    let first: usize = left[0].split(' ').next().unwrap().parse().unwrap();
+    // A segment has 128 KB, of which a record takes 164 bytes or so.
+    assert_eq!((left.len(), end), (2000 - first, "end"));
+    assert!((1..900).contains(&left.len()), "{}", left.len());
+    assert!(!ring.skip_ahead());
+}
+
+#[test]
 fn a_log_that_is_gone_is_abandoned() {
     let mut f = Fixture::new("gone");
     let mut ring = Ring::open(&f.dir, StartAt::Now).unwrap();

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `--watch`: a process of this program shows the server on a page (`lacquer watch`). The manager starts it, starts it again when it dies, and
+//! ends it with itself; it reads shared memory as any tool does and is told nothing.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::ToSocketAddrs;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use base::clock::Mono;
+use sys::process::{Child, Exit, Spawn};
+use sys::signal::SIGKILL;
+
+use crate::core::Manager;
+use crate::fatal::errno_text;
+use crate::jail::Role;
+use crate::report::{Severity, print};
+
+/// The program name under which this executable watches.
+pub const PROGRAM: &str = "lacquer-watch";
+
+/// How long until one that died is followed by the next: at first, and at most. One that lived for the latter begins at the first again.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// The longest line that is heard.
+const LINE: usize = 1000;
+/// The longest secret.
+const SECRET_BYTES: u64 = 64 << 10;
+/// The exit status of wrong words: the next one would say the same.
+const USAGE: i32 = 2;
+
+/// What the option's value stands for as words of `lacquer watch`.
+///
+/// # Errors
+/// It makes no sense, or would show everything to everybody.
+pub(crate) fn words(value: &str) -> Result<Vec<String>, String> {
+    let mut parts = value.split(',');
+    let address = parts.next().unwrap_or_default();
+    let mut out = vec!["-a".to_owned(), address.to_owned()];
+    let mut has_token = false;
+    for part in parts {
+        match part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value))) {
+            ("token-file", Some(file)) if file.starts_with('/') => {
+                has_token = true;
+                out.push(format!("--token-file={file}"));
+            }
+            ("token-file", _) => return Err("token-file wants the absolute name of a file".to_owned()),
+            ("show-header", Some(name)) => out.push(format!("--show-header={name}")),
+            ("metrics", Some(names @ ("own" | "exporter"))) => out.push(format!("--metrics={names}")),
+            ("ready", Some(what)) => out.push(format!("--ready={what}")),
+            (flag @ ("any-port" | "control" | "no-cli" | "show-vcl"), None) => out.push(format!("--{flag}")),
+            _ => {
+                return Err(format!(
+                    "no setting {part} (there are token-file=, show-header=, metrics=, ready=, any-port, control, no-cli, show-vcl)"
+                ));
+            }
+        }
+    }
+    let local = match address.strip_prefix(':') {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => address.to_owned(),
+    };
+    let addresses: Vec<_> = local.to_socket_addrs().map_err(|_| format!("{address}: no address:port"))?.collect();
+    if !has_token && !addresses.iter().all(|address| address.ip().is_loopback()) {
+        return Err(format!("{address}: others than this machine could see everything; token-file=FILE says who may"));
+    }
+    if !has_token && out.iter().any(|word| word == "--control") {
+        return Err("control needs token-file=FILE: without a token everybody on this machine could change the server"
+            .to_owned());
+    }
+    Ok(out)
+}
+
+/// One that runs.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    /// It ends when this closes.
+    _life: OwnedFd,
+    said: OwnedFd,
+    line: Vec<u8>,
+    begun: Mono,
+}
+
+/// The watcher, if there is to be one.
+#[derive(Debug, Default)]
+pub(crate) struct Watcher {
+    words: Vec<String>,
+    process: Option<Process>,
+    restart: Option<Mono>,
+    pause: Duration,
+}
+
+impl Watcher {
+    /// With these words; none: there is none.
+    pub fn new(words: Vec<String>) -> Watcher {
+        Watcher { words, process: None, restart: None, pause: FIRST_PAUSE }
+    }
+
+    /// What to wait for.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.process.as_ref().map(|process| process.said.as_fd())
+    }
+
+    /// When the next one begins.
+    pub fn due(&self) -> Option<Mono> {
+        self.restart
+    }
+}
+
+impl Manager {
+    /// Starts it, if there is to be one.
+    pub(crate) fn begin_watch(&mut self) {
+        self.watcher.restart = None;
+        if self.watcher.words.is_empty() || self.watcher.process.is_some() {
+            return;
+        }
+        match self.try_begin_watch() {
+            Ok(process) => self.watcher.process = Some(process),
+            Err(error) => {
+                print(Severity::Error, &format!("watch: not started: {}", errno_text(&error)));
+                self.pause_watch();
+            }
+        }
+    }
+
+    fn try_begin_watch(&self) -> io::Result<Process> {
+        let (its_life, life) = sys::fd::pipe()?;
+        let (said, its_output) = sys::fd::pipe()?;
+        let secret = self.secret_for_watch()?;
+        // It may not be allowed to walk to the workdir, which is where it begins.
+        let mut spawn = Spawn::new(&self.exe, PROGRAM)?
+            .arg("-n")?
+            .arg("/proc/self/cwd")?
+            .arg(format!("--child={}", self.workdir.display()))?
+            .standard(0, its_life.as_fd())
+            .standard(1, its_output.as_fd())
+            .standard(2, its_output.as_fd())
+            .credentials(self.jail.credentials(Role::Checker))
+            .no_core()
+            .new_group();
+        for word in &self.watcher.words {
+            spawn = spawn.arg(word)?;
+        }
+        if let Some(secret) = &secret {
+            spawn = spawn.arg("-S")?.arg(format!("/proc/self/fd/{}", secret.as_raw_fd()))?.keep(secret.as_fd());
+        }
+        let child = self.jail.privileged(|| spawn.start())?;
+        Ok(Process { child, _life: life, said, line: Vec::new(), begun: self.now() })
+    }
+
+    /// The CLI's secret, which it may not read itself: as a file in memory, unless it is to ask nothing.
+    fn secret_for_watch(&self) -> io::Result<Option<File>> {
+        let Some(path) = self.secret.as_ref().filter(|_| !self.watcher.words.iter().any(|word| word == "--no-cli"))
+        else {
+            return Ok(None);
+        };
+        let mut text = Vec::new();
+        let read = self.jail.privileged(|| File::open(path)?.take(SECRET_BYTES).read_to_end(&mut text));
+        if read.is_err() {
+            // It says so itself where it matters.
+            return Ok(None);
+        }
+        let mut file = sys::fd::memfd("lacquer watch")?;
+        file.write_all(&text)?;
+        Ok(Some(file))
+    }
+
+    /// Ends it.
+    pub(crate) fn end_watch(&mut self) {
+        self.watcher.restart = None;
+        if let Some(process) = self.watcher.process.take() {
+            let _ = self.jail.privileged(|| process.child.kill(SIGKILL));
+            let _ = process.child.wait();
+        }
+    }
+
+    fn pause_watch(&mut self) {
+        self.watcher.restart = Some(self.now() + self.watcher.pause);
+        self.watcher.pause = (self.watcher.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    /// Takes what it says, and notices its end.
+    pub(crate) fn tend_watch(&mut self) {
+        let Some(process) = &mut self.watcher.process else { return };
+        let mut buf = [0; 4096];
+        match sys::fd::read(&process.said, &mut buf) {
+            Ok(n @ 1..) => {
+                for byte in &buf[..n] {
+                    match byte {
+                        b'\n' => {
+                            let line = String::from_utf8_lossy(&process.line).into_owned();
+                            print(Severity::Info, &line);
+                            process.line.clear();
+                        }
+                        _ if process.line.len() < LINE => process.line.push(*byte),
+                        _ => {}
+                    }
+                }
+            }
+            Ok(0) => self.bury_watch(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted || error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => self.bury_watch(),
+        }
+    }
+
+    fn bury_watch(&mut self) {
+        let Some(process) = self.watcher.process.take() else { return };
+        let _ = self.jail.privileged(|| process.child.kill(SIGKILL));
+        let exit = process.child.wait();
+        if matches!(exit, Ok(Exit::Status(USAGE))) {
+            print(Severity::Error, "watch: it can't be started so, and isn't tried again");
+            return;
+        }
+        if self.now().since(process.begun) >= LONGEST_PAUSE.as_secs_f64() {
+            self.watcher.pause = FIRST_PAUSE;
+        }
+        print(
+            Severity::Error,
+            &format!("watch: it has ended; the next one begins in {} s", self.watcher.pause.as_secs()),
+        );
+        self.pause_watch();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(value: &str, expected: &str) {
+        assert_eq!(words(value).map_or_else(|e| e, |words| words.join(" ")), expected, "{value}");
+    }
+
+    #[test]
+    fn an_address_and_settings() {
+        check("127.0.0.1:6085", "-a 127.0.0.1:6085");
+        check(
+            "127.0.0.1:6085,any-port,show-vcl,show-header=Cookie",
+            "-a 127.0.0.1:6085 --any-port --show-vcl --show-header=Cookie",
+        );
+        check(
+            "0.0.0.0:80,token-file=/t,control,metrics=exporter",
+            "-a 0.0.0.0:80 --token-file=/t --control --metrics=exporter",
+        );
+        check(":6085,ready=backend=a", "-a :6085 --ready=backend=a");
+    }
+
+    #[test]
+    fn what_would_show_everything_to_everybody_is_refused() {
+        check(
+            "0.0.0.0:6085",
+            "0.0.0.0:6085: others than this machine could see everything; token-file=FILE says who may",
+        );
+        check(
+            "127.0.0.1:1,control",
+            "control needs token-file=FILE: without a token everybody on this machine could change the server",
+        );
+        check("nonsense", "nonsense: no address:port");
+        check("127.0.0.1:1,token-file=t", "token-file wants the absolute name of a file");
+        assert!(words("127.0.0.1:1,x").unwrap_err().starts_with("no setting x (there are token-file="));
+    }
+}

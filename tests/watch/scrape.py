@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Metrics: judged by promtool, compared with the exporter's, scraped by Prometheus, whose percentiles are compared with the client's own."""
+import json
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+
+from bed.daemon import Varnishd, die_with_parent, workdir
+from bed.http import Client
+from bed.origin import Origin, simple
+from bed.report import ROOT, until
+
+PATHS = "/usr/bin:/usr/sbin"
+PROMETHEUS, PROMTOOL, EXPORTER, VARNISHSTAT, GENUINE = (
+    shutil.which(name, path=PATHS) for name in ("prometheus", "promtool", "prometheus-varnish-exporter", "varnishstat", "varnishd"))
+RULES = ROOT / "packaging/files/usr/share/lacquer/prometheus/alerts.yml"
+RULE_TESTS = pathlib.Path(__file__).resolve().parent / "alerts.test.yml"
+VCL = """vcl 4.1;
+backend default { .host = "%s"; .port = "%d"; }
+backend other { .host = "127.0.0.1"; .port = "1"; .probe = { .interval = 1s; } }
+sub vcl_recv { if (req.url ~ "^/other") { set req.backend_hint = other; } if (req.url ~ "^/pass") { return (pass); } }
+"""
+# The upper ends of the histograms' buckets, as latency.rs has them.
+BOUNDS = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1]
+
+
+def samples(text):
+    """Metrics of the text format: name with labels in order, and value."""
+    out = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            bare, _, labels = name.partition("{")
+            out[bare + "{" + ",".join(sorted(re.findall(r'\w+="(?:[^"\\]|\\.)*"', labels))) + "}"] = float(value)
+    return out
+
+
+def answer(_method, path, _fields):
+    if path.startswith("/pass"):
+        time.sleep(0.004)
+    return "Cache-Control: max-age=600\r\n", b"y" * 3000
+
+
+def formats(report, o, Watch, ask):
+    known = {}
+    for name, program in (("ours", o.varnishd), ("varnishd", GENUINE)):
+        if not program:
+            report.note("no Debian varnishd here")
+            continue
+        with Origin(simple(answer)) as origin, Varnishd(program, vcl=VCL % origin.address) as v, Watch(o.lacquer, v.n) as w:
+            with Client(v.address) as c:
+                for n in range(30):
+                    c.request(["/a", "/b", "/pass", "/other/x", "/c?\"\\"][n % 5])
+            page = lambda query="", accept="*/*": ask(w.address, f"/metrics{query}", fields=[("Accept", accept)])
+            done = until(10, lambda: samples(page().body.decode()).get("lacquer_requests_total{}") == 30)
+            report.check(done, f"{name}: 30 requests in {page().body.decode()[:300]}")
+            own = page().body.decode()
+            count = lambda text, handling: sum(n for key, n in samples(text).items()
+                                               if key.startswith("lacquer_request_duration_seconds_count") and f'handling="{handling}"' in key)
+            counts = lambda: tuple(count(page().body.decode(), handling) for handling in ("hit", "miss", "pass"))
+            # Each path was asked six times; what one backend doesn't answer isn't a hit.
+            report.check(until(5, lambda: (counts()[0], counts()[2]) == (15, 6)), f"{name}: histograms have {counts()} hits, misses, passes")
+            judged(report, f"{name}, own names", own)
+            known = samples(own) if name == "ours" else known
+            modern = page(accept="application/openmetrics-text;version=1.0.0").body.decode()
+            report.check(modern.endswith("# EOF\n") and "# TYPE lacquer_requests counter\n# " not in modern.split("# EOF")[0][-30:] and
+                         "# UNIT lacquer_request_duration_seconds seconds" in modern, f"{name}: OpenMetrics: {modern[-200:]}")
+            report.check(len({line.split()[2] for line in modern.splitlines() if line.startswith("# TYPE")}) ==
+                         sum(line.startswith("# TYPE") for line in modern.splitlines()), f"{name}: families are told once")
+            exporter(report, name, v, page)
+    p = subprocess.run([PROMTOOL, "check", "rules", RULES], capture_output=True, text=True)
+    report.check(p.returncode == 0, f"promtool check rules: {p.stdout}{p.stderr}")
+    p = subprocess.run([PROMTOOL, "test", "rules", RULE_TESTS], capture_output=True, text=True, cwd=ROOT)
+    report.check(p.returncode == 0, f"promtool test rules: {p.stdout}{p.stderr}")
+    dashboard(report, known)
+
+
+def judged(report, name, text):
+    p = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True)
+    report.check(p.returncode == 0, f"{name}: promtool check metrics: {p.stdout[:1500]}{p.stderr[:1500]}")
+
+
+def exporter(report, name, v, page):
+    """The names of the exporter, and its values, but for what moves by being looked at."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    p = subprocess.Popen([EXPORTER, "-n", str(v.n), "-varnishstat-path", VARNISHSTAT, "-web.listen-address", f"127.0.0.1:{port}"],
+                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+
+    def theirs():
+        try:
+            return samples(urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode())
+        except OSError:
+            return None
+
+    try:
+        want = until(20, theirs, 0.1) or {}
+    finally:
+        p.terminate()
+        p.wait()
+    want = {key: value for key, value in want.items() if key.startswith("varnish_") and not key.startswith(("varnish_version", "varnish_exporter"))}
+    moves = re.compile(r"uptime|lock_|lck_|mempool|happy|backend_up|_shm_|_summs|mem_used|open_files|unhealthy|heartbeat|hcb|_busy_|certs_next")
+    got = samples(page("?names=exporter").body.decode())
+    missing = [key for key in want if key not in got]
+    report.check(len(want) > 200 and missing == [], f"{name}: names that the exporter has and we don't ({len(want)}): {missing[:10]}")
+    wrong = [(key, value, got[key]) for key, value in want.items() if key in got and got[key] != value and not moves.search(key)]
+    report.check(wrong == [], f"{name}: other values than the exporter's: {wrong[:10]}")
+    report.check([key for key in got if key not in want and not key.startswith("varnish_up")] == [],
+                 f"{name}: names that the exporter hasn't: {[key for key in got if key not in want][:10]}")
+
+
+def dashboard(report, known):
+    """Each query of the dashboard that is shipped names metrics that there are."""
+    file = ROOT / "packaging/files/usr/share/lacquer/grafana/watch.json"
+    names = {key.partition("{")[0] for key in known}
+    queries = [t["expr"] for panel in json.loads(file.read_text())["panels"] for t in panel.get("targets", [])]
+    report.check(len(queries) > 10, f"{file.name}: {len(queries)} queries")
+    for query in queries:
+        unknown = [n for n in re.findall(r"lacquer_\w+", query) if n not in names]
+        report.check(unknown == [], f"{file.name}: {query}: there is no {unknown}")
+
+
+def prometheus(report, o, Watch, ask):
+    seconds = 60 if o.full else 5
+    directory = workdir()
+    with Origin(simple(answer)) as origin, Varnishd(o.varnishd, vcl=VCL % origin.address) as v, Watch(o.lacquer, v.n) as w:
+        config = directory / "prometheus.yml"
+        config.write_text(f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: ['{RULES}']\nscrape_configs:\n- job_name: lacquer\n"
+                          f"  static_configs: [{{targets: ['{w.address[0]}:{w.address[1]}']}}]\n")
+        p = subprocess.Popen([PROMETHEUS, f"--config.file={config}", f"--storage.tsdb.path={directory}/data", "--web.listen-address=127.0.0.1:0"],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(directory / "log", "w"), preexec_fn=die_with_parent)
+        try:
+            where = until(30, lambda: re.search(r'"Listening on" address=127.0.0.1:(\d+)', (directory / "log").read_text()))
+
+            def query(what):
+                address = f"http://127.0.0.1:{where[1]}/api/v1/query?" + urllib.parse.urlencode({"query": what})
+                try:
+                    return json.loads(urllib.request.urlopen(address, timeout=10).read())["data"]["result"]
+                except OSError:
+                    return []  # it isn't ready yet
+
+            report.check(until(20, lambda: [r["value"][1] for r in query("up")] == ["1"]), f"Prometheus scrapes: {query('up')}")
+            value = lambda what: float(query(what)[0]["value"][1]) if query(what) else None
+            # The bucket counts before the load are what is taken off.
+            until(10, lambda: value("lacquer_up") == 1)
+            times, begun = {"hit": [], "pass": []}, time.monotonic()
+            with Client(v.address) as c:
+                c.request("/a")
+                while time.monotonic() - begun < seconds:
+                    for kind, path in (("hit", "/a"), ("pass", "/pass")):
+                        sent = time.monotonic()
+                        c.request(path)
+                        times[kind].append(time.monotonic() - sent)
+                    time.sleep(0.005)
+            for kind, all_of in times.items():
+                counted = until(15, lambda: value(f'sum(lacquer_request_duration_seconds_count{{handling="{kind}"}})') == len(all_of))
+                report.check(counted, f"{kind}: {len(all_of)} were sent, Prometheus has {query('lacquer_request_duration_seconds_count')}")
+                for share in (0.5, 0.9):
+                    theirs = value(f'histogram_quantile({share}, sum by (le) (lacquer_request_duration_seconds_bucket{{handling="{kind}"}}))')
+                    ours = sorted(all_of)[int(len(all_of) * share)]
+                    # The client's time has its own part in it, so it may lie a bucket higher; the hit's is mostly that.
+                    apart = bucket(ours) - bucket(theirs or 0)
+                    limit = 1 if kind == "pass" else 4
+                    report.check(theirs is not None and -1 <= apart <= limit, f"{kind}, {share}: Prometheus {theirs}, the client {ours}")
+            report.check(value("count(up == 1)") == 1 and value("min_over_time(up[1m])") == 1, "no scrape failed")
+            rules = json.loads(urllib.request.urlopen(f"http://127.0.0.1:{where[1]}/api/v1/rules", timeout=10).read())
+            health = {r["name"]: r["health"] for g in rules["data"]["groups"] for r in g["rules"]}
+            report.check(health and set(health.values()) == {"ok"}, f"rules: {health}")
+        finally:
+            p.terminate()
+            p.wait(30)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def bucket(seconds):
+    return sum(bound < seconds for bound in BOUNDS)

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer watch` alone, for measurements of it (bench/watch.py).
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    std::process::exit(lacquer_watch::main(&args));
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Who may see and do what.
+//!
+//! On this machine's own addresses everybody who can connect may look, but only by a name that is this machine's own: a page of the web can
+//! make a browser connect to any name that it controls, and is kept out by that. With a token everybody needs it, as `Authorization: Bearer`
+//! or by logging in, which gives a cookie that lasts as long as this process. What changes the server also needs to come from our own page.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use message::Head;
+
+/// The shortest token.
+const SHORTEST: usize = 16;
+/// The longest one.
+const LONGEST: u64 = 4096;
+/// The cookie of those who have logged in.
+pub const COOKIE: &str = "lacquer_watch";
+/// So many may be logged in; the first ones have to do so again.
+const MAX_LOGINS: usize = 1000;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Access {
+    token: Option<Vec<u8>>,
+    logins: Mutex<VecDeque<String>>,
+    /// What our own page sends with what changes something.
+    pub page_key: String,
+}
+
+/// What a request may.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Go on.
+    Granted,
+    /// Log in first.
+    NeedsToken,
+    /// It came by a name that isn't ours.
+    WrongHost,
+}
+
+fn random() -> io::Result<String> {
+    let mut bytes = [0; 24];
+    getrandom::fill(&mut bytes).map_err(|e| io::Error::other(e.to_string()))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+impl Access {
+    /// With the token of that file, if any.
+    ///
+    /// # Errors
+    /// The file can't be read, or what is in it is no token.
+    pub fn new(token_file: Option<&Path>) -> Result<Access, String> {
+        let token = token_file.map(read_token).transpose()?;
+        let page_key = random().map_err(|e| format!("no random numbers: {e}"))?;
+        Ok(Access { token, logins: Mutex::default(), page_key })
+    }
+
+    /// Whether there is a token.
+    pub fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// May this be answered?
+    pub fn judge(&self, head: &Head) -> Verdict {
+        match &self.token {
+            None if is_own_name(head.get("host").unwrap_or_default()) => Verdict::Granted,
+            None => Verdict::WrongHost,
+            Some(token) => {
+                let given = head.get("authorization").and_then(|value| {
+                    let (scheme, rest) = value.split_at_checked(7)?;
+                    scheme.eq_ignore_ascii_case(b"bearer ").then(|| rest.trim_ascii())
+                });
+                let has_token = given.is_some_and(|given| equal(given, token));
+                if has_token || self.is_logged_in(head) { Verdict::Granted } else { Verdict::NeedsToken }
+            }
+        }
+    }
+
+    /// Whether a request that changes something comes from our own page.
+    pub fn is_from_our_page(&self, head: &Head) -> bool {
+        let host = head.get("host").unwrap_or_default();
+        let is_same = |value: &[u8]| {
+            let rest = value.strip_prefix(b"http://").or_else(|| value.strip_prefix(b"https://"));
+            rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host))
+        };
+        let origin = head.get("origin").is_some_and(is_same);
+        let site = head.get("sec-fetch-site").is_none_or(|value| value == b"same-origin");
+        let key = head.get("x-watch-key").is_some_and(|given| equal(given, self.page_key.as_bytes()));
+        origin && site && key
+    }
+
+    /// Takes a token that was typed in: the cookie for it.
+    pub fn log_in(&self, given: &[u8]) -> Option<String> {
+        self.token.as_ref().filter(|token| equal(given.trim_ascii(), token))?;
+        let login = random().ok()?;
+        let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        if logins.len() == MAX_LOGINS {
+            logins.pop_front();
+        }
+        logins.push_back(login.clone());
+        Some(login)
+    }
+
+    fn is_logged_in(&self, head: &Head) -> bool {
+        let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        let cookies = head.get_all(b"cookie").flat_map(|line| line.split(|b| *b == b';'));
+        let mut ours =
+            cookies.filter_map(|cookie| cookie.trim_ascii().strip_prefix(COOKIE.as_bytes())?.strip_prefix(b"="));
+        ours.any(|given| logins.iter().any(|login| equal(given, login.as_bytes())))
+    }
+}
+
+fn read_token(path: &Path) -> Result<Vec<u8>, String> {
+    use std::io::Read;
+    let mut text = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
+    read.map_err(|e| format!("--token-file {}: {e}", path.display()))?;
+    let token = text.trim_ascii().to_vec();
+    match token.len() {
+        n if n < SHORTEST => {
+            Err(format!("--token-file {}: a token has at least {SHORTEST} characters", path.display()))
+        }
+        _ if !token.iter().all(u8::is_ascii_graphic) => {
+            Err(format!("--token-file {}: a token is of letters, digits and signs", path.display()))
+        }
+        _ => Ok(token),
+    }
+}
+
+/// Compares in a time that depends on the length alone.
+fn equal(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |different, (a, b)| std::hint::black_box(different | (a ^ b))) == 0
+}
+
+/// `localhost`, or an address: nobody can make these stand for something else.
+fn is_own_name(host: &[u8]) -> bool {
+    let Ok(host) = std::str::from_utf8(host) else { return false };
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(name, _)| name),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(fields: &[(&str, &str)]) -> Head {
+        let mut head = Head::new();
+        fields.iter().for_each(|(name, value)| head.append(name, value).unwrap());
+        head
+    }
+
+    fn with_token() -> Access {
+        Access { token: Some(b"0123456789abcdef".to_vec()), logins: Mutex::default(), page_key: "key".to_owned() }
+    }
+
+    #[test]
+    fn names_of_others_are_refused_where_there_is_no_token() {
+        let access = Access::new(None).unwrap();
+        for host in ["127.0.0.1:6085", "localhost", "LOCALHOST:1", "[::1]:6085", "[::1]", "10.0.0.1"] {
+            assert_eq!(access.judge(&head(&[("Host", host)])), Verdict::Granted, "{host}");
+        }
+        for host in ["evil.test", "localhost.evil.test:6085", "", "127.0.0.1.evil.test"] {
+            assert_eq!(access.judge(&head(&[("Host", host)])), Verdict::WrongHost, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_needed_where_there_is_one() {
+        let access = with_token();
+        let judge = |fields: &[(&str, &str)]| access.judge(&head(fields));
+        assert_eq!(judge(&[("Host", "127.0.0.1")]), Verdict::NeedsToken);
+        assert_eq!(judge(&[("Authorization", "Bearer 0123456789abcdef")]), Verdict::Granted);
+        assert_eq!(judge(&[("Authorization", "Bearer 0123456789abcdeg")]), Verdict::NeedsToken);
+        assert_eq!(judge(&[("Authorization", "Basic 0123456789abcdef")]), Verdict::NeedsToken);
+        assert_eq!(access.log_in(b"wrong"), None);
+        let cookie = access.log_in(b" 0123456789abcdef\n").unwrap();
+        assert_eq!(judge(&[("Cookie", &format!("a=b; {COOKIE}={cookie}"))]), Verdict::Granted);
+        assert_eq!(judge(&[("Cookie", &format!("{COOKIE}={cookie}0"))]), Verdict::NeedsToken);
+        assert_eq!(judge(&[("Cookie", &format!("{COOKIE}="))]), Verdict::NeedsToken);
+    }
+
+    #[test]
+    fn what_changes_something_comes_from_our_page() {
+        let access = with_token();
+        let is_ours = |fields: &[(&str, &str)]| access.is_from_our_page(&head(fields));
+        let good = [("Host", "a:1"), ("Origin", "http://a:1"), ("X-Watch-Key", "key")];
+        assert!(is_ours(&good));
+        assert!(!is_ours(&good[..2]) && !is_ours(&[good[0], good[2]]));
+        assert!(!is_ours(&[("Host", "a:1"), ("Origin", "http://b:1"), ("X-Watch-Key", "key")]));
+        assert!(!is_ours(&[good[0], good[1], good[2], ("Sec-Fetch-Site", "cross-site")]));
+    }
+
+    #[test]
+    fn tokens_are_long_enough() {
+        let file = std::env::temp_dir().join(format!("watch-token-{}", std::process::id()));
+        std::fs::write(&file, "short\n").unwrap();
+        assert!(Access::new(Some(&file)).unwrap_err().contains("at least 16 characters"));
+        std::fs::write(&file, "0123456789abcdef\n").unwrap();
+        assert!(Access::new(Some(&file)).unwrap().has_token());
+        std::fs::remove_file(&file).unwrap();
+        assert!(Access::new(Some(&file)).unwrap_err().contains("No such file"));
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What is asked of the server's CLI: questions by anybody who may look, changes only where `--control` allows them.
+//!
+//! Each is made here of checked words; nothing that comes from a browser is a command.
+
+use std::path::Path;
+use std::time::Duration;
+
+use admin::{Connection, Door, is_good};
+use serde_json::{Value, json};
+
+use crate::redact::Redaction;
+use crate::state::Shared;
+use crate::text::shown;
+
+/// How long the CLI may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest word.
+const MAX_WORD: usize = 4096;
+/// Most fields of a request that is explained.
+const MAX_FIELDS: usize = 50;
+
+/// A question or an order.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Ask {
+    /// What would become of this request.
+    Explain {
+        /// Of the request.
+        method: String,
+        /// With its host.
+        url: String,
+        /// Further lines of its head.
+        fields: Vec<String>,
+    },
+    /// The VCLs.
+    Vcls,
+    /// The bans.
+    Bans,
+    /// What the lines of the VCL in use cost, as far as it was counted.
+    Profile,
+    /// To begin or end to count that.
+    SetProfile(bool),
+    /// To ban by an expression.
+    Ban(String),
+    /// To ban an URL of a host.
+    Purge {
+        /// Which one.
+        host: String,
+        /// Of it.
+        url: String,
+    },
+    /// To use a VCL that is loaded.
+    UseVcl(String),
+}
+
+impl Ask {
+    /// Reads what the page sends.
+    ///
+    /// # Errors
+    /// It makes no sense.
+    pub fn read(what: &str, body: &Value) -> Result<Ask, String> {
+        let word = |name: &str| {
+            let text = body.get(name).and_then(Value::as_str).unwrap_or_default().trim();
+            match text {
+                "" => Err(format!("{name} is missing")),
+                _ if text.len() > MAX_WORD => Err(format!("{name} is too long")),
+                _ if text.chars().any(char::is_control) => Err(format!("{name} has a control character")),
+                _ => Ok(text.to_owned()),
+            }
+        };
+        Ok(match what {
+            "explain" => {
+                let lines = body.get("fields").and_then(Value::as_str).unwrap_or_default();
+                let fields: Vec<String> =
+                    lines.lines().map(str::trim).filter(|l| !l.is_empty()).map(str::to_owned).collect();
+                if fields.len() > MAX_FIELDS
+                    || fields.iter().any(|f| f.len() > MAX_WORD || f.chars().any(char::is_control))
+                {
+                    return Err("too many or too long fields".to_owned());
+                }
+                let method = word("method").unwrap_or_else(|_| "GET".to_owned());
+                if !method.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_') {
+                    return Err("that is no method".to_owned());
+                }
+                Ask::Explain { method, url: option_free(word("url")?)?, fields }
+            }
+            "vcls" => Ask::Vcls,
+            "bans" => Ask::Bans,
+            "profile" => Ask::Profile,
+            "set-profile" => Ask::SetProfile(body.get("on").and_then(Value::as_bool).ok_or("on is missing")?),
+            "ban" => Ask::Ban(option_free(word("expression")?)?),
+            "purge" => Ask::Purge { host: word("host")?, url: word("url")? },
+            "use-vcl" => Ask::UseVcl(option_free(word("name")?)?),
+            _ => return Err("there is nothing of that name".to_owned()),
+        })
+    }
+
+    /// Whether it changes something.
+    pub fn is_change(&self) -> bool {
+        match self {
+            Ask::Explain { .. } | Ask::Vcls | Ask::Bans | Ask::Profile => false,
+            Ask::SetProfile(_) | Ask::Ban(_) | Ask::Purge { .. } | Ask::UseVcl(_) => true,
+        }
+    }
+
+    /// Whether it shows the source of VCL, which may hold what not everybody on this machine is to read.
+    pub fn shows_source(&self) -> bool {
+        matches!(self, Ask::Profile)
+    }
+
+    /// The CLI's words.
+    fn command(&self) -> Vec<String> {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        match self {
+            Ask::Explain { method, url, fields } => {
+                let mut out = words(&["explain", "-m", method, url]);
+                out.extend(fields.iter().cloned());
+                out
+            }
+            Ask::Vcls => words(&["vcl.list", "-j"]),
+            Ask::Bans => words(&["ban.list", "-j"]),
+            Ask::Profile => words(&["vcl.profile", "-j", "show"]),
+            Ask::SetProfile(on) => words(&["vcl.profile", if *on { "on" } else { "off" }]),
+            // The CLI wants the parts of the expression as words; a quoted text is one.
+            Ask::Ban(expression) => std::iter::once("ban".to_owned()).chain(split(expression)).collect(),
+            Ask::Purge { host, url } => words(&["ban", "req.http.host", "==", host, "&&", "req.url", "==", url]),
+            Ask::UseVcl(name) => words(&["vcl.use", name]),
+        }
+    }
+}
+
+/// A word that isn't taken for an option.
+fn option_free(word: String) -> Result<String, String> {
+    if word.starts_with('-') { Err("that begins with a -".to_owned()) } else { Ok(word) }
+}
+
+/// Words, of which those in double quotes may have spaces.
+fn split(text: &str) -> Vec<String> {
+    let (mut out, mut word, mut is_quoted, mut is_word) = (Vec::new(), String::new(), false, false);
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => {
+                is_quoted = !is_quoted;
+                is_word = true;
+            }
+            '\\' if is_quoted => match chars.next() {
+                Some(next @ ('"' | '\\')) => word.push(next),
+                Some(next) => word.extend(['\\', next]),
+                None => {}
+            },
+            c if c.is_whitespace() && !is_quoted => {
+                if is_word {
+                    out.push(std::mem::take(&mut word));
+                }
+                is_word = false;
+            }
+            _ => {
+                word.push(c);
+                is_word = true;
+            }
+        }
+    }
+    if is_word {
+        out.push(word);
+    }
+    out
+}
+
+/// Where the CLI is and what it wants, as far as we may use it.
+///
+/// # Errors
+/// Why it can't be asked.
+fn connect(shared: &Shared) -> Result<Connection, String> {
+    let door = Door::of(&shared.workdir).ok_or("the server has no CLI, or doesn't run")?;
+    let secret = shared.options.secret.clone().or(door.secret);
+    if let Some(path) = &secret {
+        std::fs::File::open(Path::new(path)).map_err(|e| format!("the CLI's secret can't be read: {path}: {e}"))?;
+    }
+    let mut failure = "the server's CLI has no address".to_owned();
+    for address in &door.addresses {
+        match Connection::open(address, secret.as_deref(), Some(PATIENCE)) {
+            Ok(connection) => return Ok(connection),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// Asks, and waits for the answer: JSON with `ok`, and `text` or `data`.
+pub fn ask(shared: &Shared, ask: &Ask) -> Value {
+    match try_ask(shared, ask) {
+        Ok(value) => value,
+        Err(reason) => json!({ "ok": false, "text": reason }),
+    }
+}
+
+fn try_ask(shared: &Shared, ask: &Ask) -> Result<Value, String> {
+    let mut connection = connect(shared)?;
+    let mut answer = send(shared, &mut connection, ask)?;
+    if *ask == Ask::Profile
+        && let Some(profile) = answer["data"].as_array_mut().and_then(Vec::pop)
+    {
+        // Before it stand a version, the command and the time, as in all JSON of the CLI.
+        answer["data"] = profile;
+    }
+    // A profile is drawn over the source that it is of.
+    let vcl = answer.pointer("/data/vcl").and_then(Value::as_str).map(str::to_owned);
+    match (ask, vcl) {
+        (Ask::Profile, Some(vcl)) => {
+            let command = cli::client::encode(&["vcl.show", "-v", &vcl]);
+            let reply = connection.ask(&command).map_err(|_| "the server's CLI broke off".to_owned())?;
+            answer["sources"] = sources(&reply.text());
+            Ok(answer)
+        }
+        _ => Ok(answer),
+    }
+}
+
+/// What `vcl.show -v` shows, source by source: a name and lines. Each begins with `// VCL.SHOW <number> <bytes> <name>`.
+fn sources(text: &str) -> Value {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let Some((line, after)) = rest.strip_prefix("// VCL.SHOW ").and_then(|rest| rest.split_once('\n')) {
+        let mut words = line.splitn(3, ' ');
+        let bytes = words.nth(1).and_then(|word| word.parse::<usize>().ok()).unwrap_or(0);
+        let Some(source) = after.get(..bytes) else { break };
+        let name = words.next().unwrap_or_default();
+        let lines: Vec<String> = source.lines().map(|line| shown(line.replace('\t', "    ").as_bytes())).collect();
+        out.push(json!({ "name": shown(name.as_bytes()), "lines": lines }));
+        rest = after[bytes..].trim_start_matches('\n');
+    }
+    Value::Array(out)
+}
+
+fn send(shared: &Shared, connection: &mut Connection, ask: &Ask) -> Result<Value, String> {
+    let reply =
+        connection.ask(&cli::client::encode(&ask.command())).map_err(|_| "the server's CLI broke off".to_owned())?;
+    let text = reply.text();
+    let text = Redaction::new(&shared.options.show_headers).clean_text(&text);
+    let lines: Vec<String> = text.lines().map(|line| shown(line.replace('\t', "    ").as_bytes())).collect();
+    let data = serde_json::from_str::<Value>(&text).ok();
+    Ok(match data {
+        Some(data) if is_good(reply.status) => json!({ "ok": true, "data": data }),
+        _ => json!({ "ok": is_good(reply.status), "text": lines.join("\n").trim_end() }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(what: &str, body: Value, expected: &str) {
+        let got = match Ask::read(what, &body) {
+            Ok(ask) => format!("{} {}", if ask.is_change() { "change" } else { "look" }, ask.command().join("|")),
+            Err(error) => error,
+        };
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn what_the_page_sends_becomes_words_of_the_cli() {
+        check(
+            "explain",
+            json!({"url": "http://a/b", "fields": "Cookie: x\n\nA: b"}),
+            "look explain|-m|GET|http://a/b|Cookie: x|A: b",
+        );
+        check("vcls", json!({}), "look vcl.list|-j");
+        check(
+            "ban",
+            json!({"expression": "req.url ~ \"^/a b\\\\d\" && obj.status == 404"}),
+            "change ban|req.url|~|^/a b\\d|&&|obj.status|==|404",
+        );
+        check(
+            "purge",
+            json!({"host": "a.test", "url": "/x y"}),
+            "change ban|req.http.host|==|a.test|&&|req.url|==|/x y",
+        );
+        check("set-profile", json!({"on": true}), "change vcl.profile|on");
+        check("use-vcl", json!({"name": "boot"}), "change vcl.use|boot");
+    }
+
+    #[test]
+    fn sources_of_a_vcl_are_told_apart() {
+        let text = "// VCL.SHOW 0 9 /etc/a b.vcl\nvcl 4.1;\n\n// VCL.SHOW 1 4 Builtin\n\ta;\n";
+        assert_eq!(
+            sources(text),
+            json!([{"name": "/etc/a b.vcl", "lines": ["vcl 4.1;"]}, {"name": "Builtin", "lines": ["    a;"]}])
+        );
+        assert_eq!(sources("// VCL.SHOW 0 900 x\ncut"), json!([]));
+    }
+
+    #[test]
+    fn nothing_else_goes_through() {
+        check("explain", json!({"url": "-n"}), "that begins with a -");
+        check("explain", json!({"url": "/a\nstop"}), "url has a control character");
+        check("explain", json!({"url": "/a", "method": "GET stop"}), "that is no method");
+        check("purge", json!({"host": "a"}), "url is missing");
+        check("stop", json!({}), "there is nothing of that name");
+        check("use-vcl", json!({"name": "x".repeat(5000)}), "name is too long");
+    }
+}

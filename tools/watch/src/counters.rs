@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The counters of one moment, sorted for what looks at them; and what backends and the manager counted over reloads of VCL and deaths of
+//! workers: sums that only grow.
+
+use std::collections::{BTreeMap, HashMap};
+
+use shm::reader::CounterValue;
+use tables::counters::Kind;
+
+/// Backends that are told apart; further ones are left out of what is kept, and counted.
+pub const MAX_BACKENDS: usize = 1000;
+
+/// A set of counters besides `MAIN` and `MGT`.
+pub type Set<'a> = HashMap<&'a str, u64>;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Counters<'a> {
+    /// Of the worker.
+    pub main: Set<'a>,
+    /// Of the manager.
+    pub mgt: Set<'a>,
+    /// Why requests were no hits.
+    pub no_hit: Vec<(&'a str, u64)>,
+    /// Stores by name, with what kind of set they have.
+    pub stores: BTreeMap<&'a str, (&'a str, Set<'a>)>,
+    /// Backends: VCL and name.
+    pub backends: BTreeMap<(&'a str, &'a str), Set<'a>>,
+}
+
+impl<'a> Counters<'a> {
+    /// Sorts what was read.
+    pub fn new(readings: &'a [CounterValue]) -> Counters<'a> {
+        let mut out = Counters::default();
+        for reading in readings {
+            let (name, value) = (reading.about.name.as_str(), reading.value);
+            match reading.set.split_once('.') {
+                None if &*reading.set == "MAIN" => {
+                    out.main.insert(name, value);
+                }
+                None if &*reading.set == "MGT" => {
+                    out.mgt.insert(name, value);
+                }
+                None if &*reading.set == "NOHIT" => out.no_hit.push((name, value)),
+                Some(("VBE", rest)) => {
+                    let Some(key) = rest.split_once('.') else { continue };
+                    if out.backends.len() < MAX_BACKENDS || out.backends.contains_key(&key) {
+                        out.backends.entry(key).or_default().insert(name, value);
+                    }
+                }
+                Some((kind @ ("SMA" | "SMF" | "SMU" | "DISK" | "MSE"), store)) => {
+                    let entry = out.stores.entry(store).or_insert((kind, Set::default()));
+                    // A store on a disk has two sets; the disk's own says how the disk does.
+                    if entry.0 == "DISK" {
+                        entry.0 = kind;
+                    }
+                    entry.1.entry(name).or_insert(value);
+                }
+                _ => {}
+            }
+        }
+        out
+    }
+
+    /// A counter of the worker; 0: there is none.
+    pub fn main(&self, name: &str) -> u64 {
+        self.main.get(name).copied().unwrap_or(0)
+    }
+
+    /// One of the manager.
+    pub fn mgt(&self, name: &str) -> u64 {
+        self.mgt.get(name).copied().unwrap_or(0)
+    }
+}
+
+/// What a counter that only grows grew by; one that went back began anew.
+pub fn grown(before: u64, now: u64) -> u64 {
+    if now >= before { now - before } else { now }
+}
+
+/// Sums for each backend's name over all VCLs that have it, and had it.
+#[derive(Debug, Default)]
+pub struct BackendSums {
+    /// By VCL, backend and counter: what was read last.
+    last: HashMap<(String, String, String), u64>,
+    /// By backend and counter.
+    sums: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+impl BackendSums {
+    /// Takes what was read now.
+    pub fn add(&mut self, readings: &[CounterValue]) {
+        let mut now = HashMap::with_capacity(self.last.len());
+        for reading in readings.iter().filter(|reading| reading.about.kind == Kind::Counter) {
+            let Some((vcl, backend)) = reading.set.strip_prefix("VBE.").and_then(|rest| rest.split_once('.')) else {
+                continue;
+            };
+            if self.sums.len() >= MAX_BACKENDS && !self.sums.contains_key(backend) {
+                continue;
+            }
+            let key = (vcl.to_owned(), backend.to_owned(), reading.about.name.clone());
+            let grown = grown(self.last.get(&key).copied().unwrap_or(0), reading.value);
+            let sums = self.sums.entry(backend.to_owned()).or_default();
+            *sums.entry(reading.about.name.clone()).or_default() += grown;
+            now.insert(key, reading.value);
+        }
+        self.last = now;
+    }
+
+    /// By backend and counter.
+    pub fn sums(&self) -> &BTreeMap<String, BTreeMap<String, u64>> {
+        &self.sums
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use std::sync::Arc;
+
+    use shm::reader::Reader;
+    use shm::vsm::{Home, SegmentSet};
+
+    use super::*;
+
+    /// Counters as a reader gives them: sets of the tables with these values.
+    pub fn readings(values: &[(&str, &str, u64)]) -> Vec<CounterValue> {
+        use tables::counters::{Main, Mgt, NoHitCounts, Set as _, Sma, Vbe};
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("watch-counters-{}-{n}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let manager = SegmentSet::create(&dir, Home::Manager, 1, None).unwrap();
+        fn put<S: tables::counters::Set>(manager: &SegmentSet, set: &str, values: &[(&str, &str, u64)]) {
+            let made = shm::vsc::Stats::new(manager).add::<S>(set).unwrap();
+            for (_, name, value) in values.iter().filter(|(of, ..)| *of == set) {
+                let at = S::ELEMS.iter().position(|elem| elem.name == *name).unwrap_or_else(|| panic!("{name}"));
+                made.counter(at).unwrap().set(*value);
+            }
+            std::mem::forget(made);
+        }
+        let mut sets: Vec<&str> = values.iter().map(|(set, ..)| *set).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        for set in sets {
+            match set.split('.').next().unwrap() {
+                Main::NAME => put::<Main>(&manager, set, values),
+                Mgt::NAME => put::<Mgt>(&manager, set, values),
+                NoHitCounts::NAME => put::<NoHitCounts>(&manager, set, values),
+                Sma::NAME => put::<Sma>(&manager, set, values),
+                Vbe::NAME => put::<Vbe>(&manager, set, values),
+                other => panic!("{other}"),
+            }
+        }
+        let out = Reader::new(&dir).read().unwrap();
+        let _ = std::fs::remove_dir_all(&dir);
+        out.into_iter().map(|r| CounterValue { set: Arc::clone(&r.set), ..r }).collect()
+    }
+
+    #[test]
+    fn sets_are_sorted() {
+        let all = readings(&[
+            ("MAIN", "client_req", 7),
+            ("MGT", "child_start", 2),
+            ("NOHIT", "expired", 3),
+            ("SMA.s0", "g_bytes", 9),
+            ("VBE.boot.a.b", "req", 4),
+            ("VBE.boot.a.b", "beresp_bodybytes", 100),
+        ]);
+        let counters = Counters::new(&all);
+        assert_eq!((counters.main("client_req"), counters.mgt("child_start"), counters.main("nope")), (7, 2, 0));
+        assert!(counters.no_hit.contains(&("expired", 3)));
+        assert_eq!(counters.stores["s0"].1["g_bytes"], 9);
+        assert_eq!(counters.backends[&("boot", "a.b")]["req"], 4);
+        assert_eq!(counters.backends[&("boot", "a.b")]["beresp_bodybytes"], 100);
+    }
+
+    #[test]
+    fn a_backend_counts_on_when_its_vcl_is_loaded_again() {
+        let mut sums = BackendSums::default();
+        let of = |sums: &BackendSums| sums.sums()["a"]["req"];
+        sums.add(&readings(&[("VBE.boot.a", "req", 10)]));
+        assert_eq!(of(&sums), 10);
+        sums.add(&readings(&[("VBE.boot.a", "req", 12), ("VBE.reload_1.a", "req", 5)]));
+        assert_eq!(of(&sums), 17);
+        sums.add(&readings(&[("VBE.reload_1.a", "req", 6)]));
+        assert_eq!(of(&sums), 18);
+        // Another worker counts from nothing.
+        sums.add(&readings(&[("VBE.reload_1.a", "req", 2)]));
+        assert_eq!(of(&sums), 20);
+    }
+}

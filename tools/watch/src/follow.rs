@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The thread that reads: the log in small steps within a budget, the counters once a second.
+//!
+//! A log that is faster than the budget is read in part: from the beginning of each of the ring's segments as far as the budget goes, so that
+//! what is read is as good as drawn by lot. How much that is of all is known, since the counters say how many requests there were.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use logq::group::{Grouper, TxnFilter};
+use logq::{Grouping, record};
+use shm::reader::log::{Ring, StartAt, Step};
+use shm::reader::{CounterValue, Reader, status};
+use tables::Tag;
+
+use crate::counters::{Counters, grown};
+use crate::document;
+use crate::history::Point;
+use crate::state::{Health, Shared, State, now};
+use crate::text::shown;
+use crate::transaction::{self, Handling, Transaction, word};
+
+/// Between two looks at the log while somebody looks at the page; while nobody does.
+const WATCHED_STEP: Duration = Duration::from_millis(50);
+const IDLE_STEP: Duration = Duration::from_millis(250);
+/// Bytes of the log a second, likewise. A request takes 2 KB or so, and reading it some microseconds.
+const WATCHED_BYTES: f64 = 6e6;
+const IDLE_BYTES: f64 = 1.5e6;
+/// Between two tries to open a log that isn't there.
+const RETRY: Duration = Duration::from_secs(1);
+/// The share of the log that is read is measured over about so many seconds.
+const SHARE_SECONDS: f64 = 5.0;
+/// Between two events of one kind that may come again and again.
+const QUIET: Duration = Duration::from_secs(60);
+/// Transactions that come in parts and wait for the rest.
+const PARTS: usize = 500;
+/// Backends whose probes are remembered.
+const MAX_HEALTH: usize = 1000;
+
+/// How many bytes may be read.
+#[derive(Debug)]
+struct Budget {
+    left: f64,
+    at: Instant,
+}
+
+impl Budget {
+    fn refill(&mut self, per_second: f64, now: Instant) {
+        let seconds = now.saturating_duration_since(self.at).as_secs_f64().min(1.0);
+        self.at = now;
+        // What wasn't used in a second is gone.
+        self.left = (self.left + seconds * per_second).min(per_second);
+    }
+}
+
+/// Reads until the process ends.
+pub fn run(shared: &Shared) {
+    let mut follower = Follower::new(shared);
+    loop {
+        let now = Instant::now();
+        follower.log(now);
+        if now >= follower.next_second {
+            follower.second(now);
+        }
+        let step = if shared.is_watched() || shared.live().is_followed() { WATCHED_STEP } else { IDLE_STEP };
+        std::thread::sleep(step.min(follower.next_second.saturating_duration_since(Instant::now())));
+    }
+}
+
+struct Follower<'a> {
+    shared: &'a Shared,
+    reader: Reader,
+    ring: Option<Box<Ring>>,
+    next_open: Instant,
+    /// Transactions that didn't come in one piece.
+    parts: Grouper,
+    budget: Budget,
+    /// The budget ended before the log did.
+    is_behind: bool,
+    next_second: Instant,
+    /// When the last second was ended.
+    second_at: Instant,
+    last: Vec<CounterValue>,
+    /// Requests that were read and that there were, of late.
+    read_requests: f64,
+    all_requests: f64,
+    last_skip: Option<Instant>,
+    told_overrun: Option<Instant>,
+    skips: u64,
+    bytes: u64,
+}
+
+fn parts() -> Grouper {
+    let wanted = TxnFilter { backend: true, client: true, esi: true, limit: PARTS, timeout: Duration::from_secs(60) };
+    Grouper::new(Grouping::Vxid, wanted)
+}
+
+impl<'a> Follower<'a> {
+    fn new(shared: &'a Shared) -> Follower<'a> {
+        let now = Instant::now();
+        Follower {
+            shared,
+            reader: Reader::new(&shared.workdir),
+            ring: None,
+            next_open: now,
+            parts: parts(),
+            budget: Budget { left: IDLE_BYTES, at: now },
+            is_behind: false,
+            next_second: now,
+            second_at: now,
+            last: Vec::new(),
+            read_requests: 0.0,
+            all_requests: 0.0,
+            last_skip: None,
+            told_overrun: None,
+            skips: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Reads as much of the log as there is, or as may be.
+    fn log(&mut self, moment: Instant) {
+        let watched = self.shared.is_watched() || self.shared.live().is_followed();
+        self.budget.refill(if watched { WATCHED_BYTES } else { IDLE_BYTES }, moment);
+        let Some(mut ring) = self.ring.take().or_else(|| self.open(moment)) else { return };
+        if self.is_behind && ring.skip_ahead() {
+            self.gap(moment);
+        }
+        self.is_behind = false;
+        let shared = self.shared;
+        let mut state = shared.state();
+        let mut live = shared.live();
+        let has_followers = live.is_followed();
+        let mut last_start = 0.0;
+        let lost = loop {
+            if self.budget.left <= 0.0 {
+                self.is_behind = true;
+                break None;
+            }
+            match ring.step() {
+                Step::Records(bytes) => {
+                    self.budget.left -= bytes.len() as f64;
+                    self.bytes += bytes.len() as u64;
+                    if has_followers {
+                        live.feed(bytes, moment);
+                    }
+                    last_start = take(&mut state, &mut self.parts, bytes, moment).unwrap_or(last_start);
+                }
+                Step::End | Step::Eof => break None,
+                Step::Abandoned => break Some(false),
+                Step::Overrun => break Some(true),
+            }
+        };
+        live.tick(moment);
+        if last_start > 0.0 {
+            let real =
+                std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |t| t.as_secs_f64());
+            state.log.late_ms = ((real - last_start) * 1000.0).max(0.0);
+        }
+        if let Some(is_overrun) = lost {
+            state.log.overruns += u64::from(is_overrun);
+            live.gap();
+            self.parts = parts();
+            self.last_skip = Some(moment);
+            if is_overrun && self.told_overrun.is_none_or(|at| moment.duration_since(at) > QUIET) {
+                self.told_overrun = Some(moment);
+                state.tell(now(), "log", "the log was faster than it could be read: some requests are missing");
+            }
+            // Where the writer is by now there is something to read again.
+            if is_overrun && ring.skip_ahead() {
+                self.ring = Some(ring);
+                return;
+            }
+            state.log.is_open = false;
+            self.next_open = moment;
+            return;
+        }
+        self.ring = Some(ring);
+    }
+
+    fn open(&mut self, moment: Instant) -> Option<Box<Ring>> {
+        if moment < self.next_open {
+            return None;
+        }
+        self.next_open = moment + RETRY;
+        let ring = Ring::open(&self.shared.workdir, StartAt::Now).ok()?;
+        let mut state = self.shared.state();
+        state.log.is_open = true;
+        state.log.reopened += 1;
+        Some(Box::new(ring))
+    }
+
+    /// Something was left out on purpose.
+    fn gap(&mut self, moment: Instant) {
+        self.skips += 1;
+        self.last_skip = Some(moment);
+        self.parts = parts();
+        self.shared.live().gap();
+    }
+
+    /// Ends a second.
+    fn second(&mut self, moment: Instant) {
+        let elapsed = moment.saturating_duration_since(self.second_at).as_secs_f64();
+        self.second_at = moment;
+        while self.next_second <= moment {
+            self.next_second += Duration::from_secs(1);
+        }
+        let read = self.reader.read();
+        let who = status(&self.shared.workdir);
+        let at = now();
+        let mut state = self.shared.state();
+        let (readings, problem) = match read {
+            Ok(readings) => (readings, None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
+        if state.status.manager.is_some() && who.manager.is_none() {
+            state.tell(at, "worker", "the server has ended, or its working directory is gone");
+        }
+        if who.worker != state.status.worker {
+            match (state.status.worker, who.worker) {
+                (Some(_), None) => state.tell(at, "worker", "the worker has ended"),
+                (_, Some((pid, _))) if !self.last.is_empty() => {
+                    state.tell(at, "worker", format!("a worker runs: process {pid}"))
+                }
+                _ => {}
+            }
+        }
+        state.status = who;
+        state.problem = problem;
+        state.backends.add(&readings);
+        self.notice(&mut state, &readings, at);
+        self.add_point(&mut state, &readings, at, elapsed, moment);
+        self.last.clone_from(&readings);
+        state.readings = Arc::new(readings);
+        state.read_at = Some(moment);
+        (state.log.skips, state.log.bytes) = (self.skips, self.bytes);
+        if self.shared.is_watched() {
+            let text = format!("event: second\ndata: {}\n\n", document::second(self.shared, &state));
+            drop(state);
+            // Nobody may look any more.
+            let _ = self.shared.seconds.send(text.into());
+        }
+    }
+
+    fn add_point(&mut self, state: &mut State, readings: &[CounterValue], at: u64, elapsed: f64, moment: Instant) {
+        let (now, before) = (Counters::new(readings), Counters::new(&self.last));
+        let is_first = self.last.is_empty();
+        let of = |name: &str| if is_first { 0.0 } else { grown(before.main(name), now.main(name)) as f64 };
+        let per_second = |n: f64| if elapsed > 0.05 { n / elapsed } else { 0.0 };
+        let second = state.tally.end_second();
+        let requests = of("client_req");
+        let fade = 1.0 - 1.0 / SHARE_SECONDS;
+        self.read_requests = self.read_requests * fade + second.requests as f64;
+        self.all_requests = self.all_requests * fade + requests;
+        let is_sampled = self.last_skip.is_some_and(|at| moment.duration_since(at) < Duration::from_secs(10));
+        let share = if is_sampled && self.all_requests > 0.0 {
+            (self.read_requests / self.all_requests).clamp(0.0001, 1.0)
+        } else {
+            1.0
+        };
+        (state.log.share, state.log.is_sampled) = (share, is_sampled);
+        let times = [Handling::Hit, Handling::Miss, Handling::Pass].map(|h| second.times[h.index()].percentiles());
+        let fetched = if is_first { 0 } else { fetched_bytes(&now, &before) };
+        let answers = ["cache_hit", "cache_miss", "s_pass", "s_pipe", "s_synth"].map(|name| per_second(of(name)));
+        let point = Point {
+            at,
+            requests: per_second(requests),
+            answers,
+            bytes: per_second(of("s_resp_bodybytes")),
+            fetched: per_second(fetched as f64),
+            errors: per_second(second.errors as f64 / share),
+            times,
+            share,
+        };
+        state.rates = rates(&now, &before, is_first, elapsed);
+        if state.history.add(point) {
+            let times = state.tally.end_minute();
+            state.history.end_minute(times);
+        }
+    }
+
+    /// Says what the counters tell of deaths and VCLs.
+    fn notice(&self, state: &mut State, readings: &[CounterValue], at: u64) {
+        if self.last.is_empty() || readings.is_empty() {
+            return;
+        }
+        let (now, before) = (Counters::new(readings), Counters::new(&self.last));
+        for (name, text) in [
+            ("child_panic", "a worker has panicked"),
+            ("child_died", "a worker died of a signal"),
+            ("child_exit", "a worker ended by itself"),
+            ("child_stop", "a worker was stopped"),
+            ("child_dump", "a worker left a core"),
+        ] {
+            if now.mgt(name) > before.mgt(name) {
+                state.tell(at, "worker", text);
+            }
+        }
+        if state.status.worker.is_some() && now.main("n_vcl") != before.main("n_vcl") && !before.main.is_empty() {
+            state.tell(at, "vcl", format!("VCLs loaded: {}, there were {}", now.main("n_vcl"), before.main("n_vcl")));
+        }
+    }
+}
+
+fn fetched_bytes(now: &Counters<'_>, before: &Counters<'_>) -> u64 {
+    let of =
+        |set: Option<&crate::counters::Set<'_>>| set.and_then(|set| set.get("beresp_bodybytes")).copied().unwrap_or(0);
+    now.backends.iter().map(|(key, set)| grown(of(before.backends.get(key)), of(Some(set)))).sum()
+}
+
+/// What grew by how much a second: of the worker, of reasons, and of backends by `VCL.backend counter`.
+fn rates(
+    now: &Counters<'_>,
+    before: &Counters<'_>,
+    is_first: bool,
+    elapsed: f64,
+) -> std::collections::BTreeMap<String, f64> {
+    let mut out = std::collections::BTreeMap::new();
+    if is_first || elapsed < 0.05 {
+        return out;
+    }
+    let mut put = |name: String, before: u64, now: u64| {
+        let n = grown(before, now);
+        if n > 0 {
+            out.insert(name, n as f64 / elapsed);
+        }
+    };
+    for (name, value) in &now.main {
+        put(format!("MAIN.{name}"), before.main(name), *value);
+    }
+    for ((name, value), (_, old)) in now.no_hit.iter().zip(&before.no_hit) {
+        put(format!("NOHIT.{name}"), *old, *value);
+    }
+    for (key, set) in &now.backends {
+        let old = before.backends.get(key);
+        for name in ["req", "fail", "beresp_bodybytes"] {
+            let of = |set: Option<&crate::counters::Set<'_>>| set.and_then(|set| set.get(name)).copied().unwrap_or(0);
+            put(format!("{}.{} {name}", key.0, key.1), of(old), of(Some(set)));
+        }
+    }
+    out
+}
+
+/// Takes records of one transaction, or of none: when the last request among them began.
+fn take(state: &mut State, parts: &mut Grouper, bytes: &[u8], moment: Instant) -> Option<f64> {
+    let (first, _) = record::split(bytes)?;
+    if let Some(rec) = first.filter(|rec| rec.vxid == 0) {
+        if rec.tag == Tag::BackendHealth {
+            health(state, rec.text());
+        }
+        return None;
+    }
+    if transaction::is_whole(bytes) {
+        return add(state, bytes);
+    }
+    parts.feed(bytes, moment);
+    let mut last = None;
+    while let Some(start) = parts.take(|group| group.iter().filter_map(|txn| add(state, txn.records)).next_back()) {
+        last = start.flatten().or(last);
+    }
+    last
+}
+
+fn add(state: &mut State, records: &[u8]) -> Option<f64> {
+    let transaction = transaction::read(records)?;
+    state.tally.add(&transaction);
+    match transaction {
+        Transaction::Request(request) => Some(request.start).filter(|start| *start > 0.0),
+        Transaction::Fetch(_) => None,
+    }
+}
+
+/// `- default Went sick 4---X--- 2 3 8 0.000000 0.000000 "..."`, where a VCL's name may stand first.
+fn health(state: &mut State, text: &[u8]) {
+    let name = shown(word(text, 1));
+    let is_well = match word(text, 3) {
+        b"healthy" => true,
+        b"sick" => false,
+        _ => return,
+    };
+    let known = state.health.get(&name).copied();
+    if known.is_some_and(|known| known.is_well == is_well) || (known.is_none() && state.health.len() >= MAX_HEALTH) {
+        return;
+    }
+    let at = now();
+    state.health.insert(name.clone(), Health { is_well, since: at });
+    if known.is_some() || word(text, 2) != b"Still" {
+        let what = if is_well { "is well again" } else { "went sick" };
+        state.tell(at, "backend", format!("backend {name} {what}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use logq::record::make;
+    use shm::vsl::Marker;
+
+    use super::*;
+
+    #[test]
+    fn a_budget_fills_with_time_and_never_beyond_a_second() {
+        let begun = Instant::now();
+        let mut budget = Budget { left: 0.0, at: begun };
+        budget.refill(1000.0, begun + Duration::from_millis(250));
+        assert_eq!(budget.left, 250.0);
+        budget.refill(1000.0, begun + Duration::from_secs(60));
+        assert_eq!(budget.left, 1000.0);
+        budget.left = -500.0;
+        budget.refill(1000.0, begun + Duration::from_millis(60_100));
+        assert_eq!(budget.left.round(), -400.0);
+    }
+
+    #[test]
+    fn a_transaction_in_parts_is_added_once_it_is_whole() {
+        let mut state = State::default();
+        let mut waiting = parts();
+        let rec = |tag, text: &str| make(tag, 8, Marker::Client, text.as_bytes());
+        let first = [rec(Tag::Begin, "req 7 rxreq"), rec(Tag::ReqMethod, "GET"), rec(Tag::ReqUrl, "/a")].concat();
+        let second = [rec(Tag::VclCall, "HIT"), rec(Tag::RespStatus, "200"), rec(Tag::End, "")].concat();
+        take(&mut state, &mut waiting, &first, Instant::now());
+        assert_eq!(state.tally.transactions, 0);
+        take(&mut state, &mut waiting, &second, Instant::now());
+        assert_eq!((state.tally.transactions, state.tally.client_requests), (1, 1));
+        take(&mut state, &mut waiting, &[first, second].concat(), Instant::now());
+        assert_eq!(state.tally.transactions, 2);
+    }
+
+    #[test]
+    fn probes_are_events_when_they_change_something() {
+        let mut state = State::default();
+        for text in [
+            "- a Still healthy 4---X-RH 3",
+            "- a Went sick 4---X-R- 2",
+            "- a Still sick 4",
+            "- a Back healthy 4",
+            "- b Nonsense",
+        ] {
+            health(&mut state, text.as_bytes());
+        }
+        let told: Vec<_> = state.events.iter().map(|event| event.text.as_str()).collect();
+        assert_eq!(told, ["backend a went sick", "backend a is well again"]);
+        assert!(state.health["a"].is_well && state.health.len() == 1);
+    }
+}

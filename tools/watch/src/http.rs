@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Connections of browsers and scrapers: HTTP/1.1 with small bounds, a task for each. What is asked for is decided in [`crate::routes`].
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use http1::{Framing, Limits, Progress};
+use message::{Head, HeadLimits};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Semaphore, broadcast, mpsc};
+
+use crate::routes::{self, Answer, Context};
+
+/// Connections at a time; the next ones wait in the kernel's queue.
+const MAX_CONNECTIONS: usize = 4000;
+/// The longest head of a request, and body.
+const HEAD_BYTES: usize = 16 << 10;
+const BODY_BYTES: u64 = 64 << 10;
+/// How long a request may take to come in, or an idle connection lasts; and a write until the other side takes it.
+const READ_PATIENCE: Duration = Duration::from_secs(30);
+const WRITE_PATIENCE: Duration = Duration::from_secs(20);
+/// Bytes of the kernel's for a connection, which doubles it.
+const SEND_BUFFER: usize = 16 << 10;
+/// After an error of accept (no descriptors left, say).
+const PAUSE: Duration = Duration::from_millis(100);
+/// An empty comment is sent so often, so that a viewer who has gone is noticed.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// A request.
+#[derive(Debug)]
+pub struct Request {
+    /// Its head.
+    pub head: Head,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+/// An answer in one piece.
+#[derive(Debug)]
+pub struct Response {
+    /// Its status.
+    pub status: u16,
+    /// What its body is.
+    pub content_type: &'static str,
+    /// Further lines of its head.
+    pub fields: Vec<(&'static str, String)>,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// One of this status and kind.
+    pub fn new(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Response {
+        Response { status, content_type, fields: Vec::new(), body: body.into() }
+    }
+
+    /// A line of text.
+    pub fn text(status: u16, text: &str) -> Response {
+        Response::new(status, "text/plain; charset=utf-8", format!("{text}\n"))
+    }
+
+    /// JSON.
+    pub fn json(status: u16, value: &serde_json::Value) -> Response {
+        Response::new(status, "application/json", value.to_string())
+    }
+
+    /// With a further line of the head.
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Response {
+        self.fields.push((name, value.into()));
+        self
+    }
+}
+
+/// What stands in each head: nothing is loaded from elsewhere, nothing is framed, nothing is kept by anybody.
+const SAFETY: &str = "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+     form-action 'self'; base-uri 'none'; frame-ancestors 'none'\r\n\
+     X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n\
+     Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\nCache-Control: no-store\r\n";
+
+/// Accepts for ever.
+pub async fn serve(listener: TcpListener, context: Rc<Context>) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let context = Rc::clone(&context);
+                rt::spawn(async move {
+                    // The other side went away, or was too slow.
+                    let _ = connection(stream, &context).await;
+                    drop(place);
+                });
+            }
+            Err(_) => rt::sleep(PAUSE).await,
+        }
+    }
+}
+
+async fn connection(mut stream: TcpStream, context: &Rc<Context>) -> io::Result<()> {
+    let _ = stream.set_nodelay(true);
+    // What the kernel holds for those who don't read.
+    let _ = socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
+    let mut input = Vec::new();
+    loop {
+        let request = match tokio::time::timeout(READ_PATIENCE, request(&mut stream, &mut input)).await {
+            Err(_) | Ok(Ok(None)) => return Ok(()),
+            Ok(Err(BadRequest::Io(error))) => return Err(error),
+            Ok(Err(BadRequest::Status(status, text))) => {
+                return write(&mut stream, &head(&Response::text(status, text), false, true)).await;
+            }
+            Ok(Ok(Some(request))) => request,
+        };
+        let is_head = request.head.method() == b"HEAD";
+        let goes_on = !request.head.get("connection").is_some_and(|value| value.eq_ignore_ascii_case(b"close"))
+            && request.head.version() == message::Version::HTTP11;
+        match routes::answer(context, &request).await {
+            Answer::Whole(response) => {
+                write(&mut stream, &head(&response, goes_on, !is_head)).await?;
+                if !goes_on {
+                    return Ok(());
+                }
+            }
+            Answer::Seconds(seconds) => return events(stream, context, seconds).await,
+            Answer::Lines(lines) => return follow(stream, lines).await,
+        }
+    }
+}
+
+/// Why a request can't be answered as it wants.
+enum BadRequest {
+    Status(u16, &'static str),
+    Io(io::Error),
+}
+
+/// The next request; None: the connection has ended.
+async fn request(stream: &mut TcpStream, input: &mut Vec<u8>) -> Result<Option<Request>, BadRequest> {
+    let limits = Limits { head_bytes: HEAD_BYTES, ..Limits::default() };
+    let mut head = Head::with_limits(HeadLimits::default());
+    let parsed = loop {
+        head.clear();
+        match http1::parse_request(input, &limits, &mut head) {
+            Ok(Progress::Complete(parsed)) => break parsed,
+            Ok(Progress::Idle | Progress::Incomplete) => {}
+            Ok(Progress::Http2Preface) => return Err(BadRequest::Status(505, "HTTP/1.1 is spoken here")),
+            Err(_) => return Err(BadRequest::Status(400, "that is no request")),
+        }
+        if !more(stream, input).await? {
+            return Ok(None);
+        }
+    };
+    let length = match parsed.framing {
+        Framing::None => 0,
+        Framing::Length(length) if length <= BODY_BYTES => length as usize,
+        Framing::Length(_) => return Err(BadRequest::Status(413, "that is too much")),
+        Framing::Chunked | Framing::Eof => return Err(BadRequest::Status(411, "how long is it?")),
+    };
+    let whole = parsed.consumed + length;
+    while input.len() < whole {
+        if !more(stream, input).await? {
+            return Ok(None);
+        }
+    }
+    let body = input[parsed.consumed..whole].to_vec();
+    input.drain(..whole);
+    Ok(Some(Request { head, body }))
+}
+
+async fn more(stream: &mut TcpStream, input: &mut Vec<u8>) -> Result<bool, BadRequest> {
+    input.reserve(4096);
+    let read = stream.read_buf(input).await.map_err(BadRequest::Io)?;
+    Ok(read > 0)
+}
+
+fn head(response: &Response, goes_on: bool, with_body: bool) -> Vec<u8> {
+    let reason = String::from_utf8_lossy(message::status::reason(response.status).as_bytes()).into_owned();
+    let mut text = format!("HTTP/1.1 {} {reason}\r\n", response.status);
+    text.push_str(&format!("Content-Type: {}\r\nContent-Length: {}\r\n", response.content_type, response.body.len()));
+    response.fields.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
+    text.push_str(SAFETY);
+    text.push_str(if goes_on { "\r\n" } else { "Connection: close\r\n\r\n" });
+    let mut out = text.into_bytes();
+    if with_body {
+        out.extend(&response.body);
+    }
+    out
+}
+
+async fn write(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
+    match tokio::time::timeout(WRITE_PATIENCE, stream.write_all(bytes)).await {
+        Ok(written) => written,
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+fn stream_head(content_type: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n{SAFETY}Connection: close\r\n\r\n")
+}
+
+/// A viewer; counted while it lives.
+struct Viewer<'a>(&'a Context);
+
+impl<'a> Viewer<'a> {
+    fn new(context: &'a Context) -> Viewer<'a> {
+        context.shared.viewers.fetch_add(1, Ordering::Relaxed);
+        Viewer(context)
+    }
+}
+
+impl Drop for Viewer<'_> {
+    fn drop(&mut self) {
+        self.0.shared.viewers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Sends each second to a viewer until that goes. One that is too slow loses seconds, and is told how many.
+async fn events(
+    mut stream: TcpStream,
+    context: &Context,
+    mut seconds: broadcast::Receiver<Arc<str>>,
+) -> io::Result<()> {
+    let _viewer = Viewer::new(context);
+    write(&mut stream, format!("{}retry: 2000\n\n", stream_head("text/event-stream")).as_bytes()).await?;
+    let (mut reader, mut writer) = stream.split();
+    let mut ignored = [0; 256];
+    loop {
+        let text: Arc<str> = tokio::select! {
+            second = seconds.recv() => match second {
+                Ok(second) => second,
+                Err(RecvError::Lagged(n)) => {
+                    context.shared.lost.fetch_add(usize::try_from(n).unwrap_or(usize::MAX), Ordering::Relaxed);
+                    format!("event: lost\ndata: {n}\n\n").into()
+                }
+                Err(RecvError::Closed) => return Ok(()),
+            },
+            read = reader.read(&mut ignored) => match read {
+                // What a viewer says has no meaning.
+                Ok(1..) => continue,
+                _ => return Ok(()),
+            },
+            () = rt::sleep(KEEP_ALIVE) => ":\n\n".into(),
+        };
+        match tokio::time::timeout(WRITE_PATIENCE, writer.write_all(text.as_bytes())).await {
+            Ok(written) => written?,
+            Err(_) => return Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+/// Sends lines of JSON until one of both sides goes.
+async fn follow(mut stream: TcpStream, mut lines: mpsc::Receiver<Arc<str>>) -> io::Result<()> {
+    write(&mut stream, format!("{}{{}}\n", stream_head("application/x-ndjson")).as_bytes()).await?;
+    let (mut reader, mut writer) = stream.split();
+    let mut ignored = [0; 256];
+    loop {
+        let text = tokio::select! {
+            line = lines.recv() => match line {
+                Some(line) => format!("{line}\n"),
+                None => return Ok(()),
+            },
+            read = reader.read(&mut ignored) => match read {
+                Ok(1..) => continue,
+                _ => return Ok(()),
+            },
+            () = rt::sleep(KEEP_ALIVE) => "{}\n".to_owned(),
+        };
+        match tokio::time::timeout(WRITE_PATIENCE, writer.write_all(text.as_bytes())).await {
+            Ok(written) => written?,
+            Err(_) => return Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer watch`: a page, metrics and health of a running server, ours or a genuine varnishd.
+//!
+//! One thread reads shared memory ([`follow`]) and adds up ([`tally`], [`history`]); another serves what is known ([`http`], [`routes`]).
+//! Neither is ever waited for by the server.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod access;
+mod control;
+mod counters;
+mod document;
+mod follow;
+mod health;
+mod history;
+mod http;
+mod latency;
+mod live;
+mod metrics;
+mod options;
+mod redact;
+mod routes;
+mod state;
+mod tally;
+mod text;
+mod transaction;
+
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::print;
+use shm::reader::Reader;
+use sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
+use tokio::sync::{Semaphore, mpsc};
+
+use access::Access;
+use options::{Invocation, Options};
+use routes::Context;
+use state::Shared;
+
+pub use options::{DEFAULT_ADDRESS, USAGE};
+
+/// Descriptors that are asked for: a thousand viewers and more.
+const OPEN_FILES: u64 = 8192;
+/// What a server that starts this reads on standard output, before the address.
+pub const LISTENS: &str = "watch: ";
+
+/// Runs it until SIGINT, SIGTERM or SIGHUP, or until the server that started it has gone: the exit status.
+///
+/// Must be called before the process has started a thread: it blocks signals for all threads to come.
+pub fn main(args: &[String]) -> i32 {
+    let options = match Options::parse(args) {
+        Ok(Invocation::Run(options)) => *options,
+        Ok(Invocation::Help) => {
+            print::out(USAGE);
+            return 0;
+        }
+        Err(error) => {
+            print::err(format_args!("lacquer watch: {error}\n"));
+            return 2;
+        }
+    };
+    match run(options) {
+        Ok(()) => 0,
+        Err(error) => {
+            print::err(format_args!("lacquer watch: {error}\n"));
+            1
+        }
+    }
+}
+
+fn run(options: Options) -> Result<(), String> {
+    let access = Access::new(options.token_file.as_deref())?;
+    let listener = listen(&options)?;
+    let address = listener.local_addr().map_err(|e| e.to_string())?;
+    let signals = Signals::new(&[SIGINT, SIGTERM, SIGHUP]).map_err(|e| format!("signals: {e}"))?;
+    // As many as the system grants.
+    let _ = sys::limits::raise_open_files(OPEN_FILES);
+    let is_child = options.is_child;
+    let workdir = Reader::workdir_of(options.name.as_deref());
+    print::out(format_args!("{LISTENS}http://{address}/\n"));
+    let shared = Arc::new(Shared::new(options, workdir));
+    let reading = Arc::clone(&shared);
+    std::thread::Builder::new()
+        .name("watch-read".to_owned())
+        .spawn(move || follow::run(&reading))
+        .map_err(|e| format!("a thread: {e}"))?;
+    let context =
+        Context { shared, access, asks: Semaphore::new(routes::MAX_ASKS), pages: Semaphore::new(routes::MAX_PAGES) };
+    let (ends, mut ended) = mpsc::unbounded_channel();
+    wait_for_end(signals, is_child, &ends).map_err(|e| format!("a thread: {e}"))?;
+    let served = rt::run(async move {
+        listener.set_nonblocking(true)?;
+        rt::spawn(http::serve(tokio::net::TcpListener::from_std(listener)?, Rc::new(context)));
+        ended.recv().await;
+        Ok::<(), io::Error>(())
+    });
+    served.and_then(|inner| inner).map_err(|e| e.to_string())
+}
+
+/// Tells when a signal comes, or when the server that started this has gone.
+fn wait_for_end(mut signals: Signals, is_child: bool, ends: &mpsc::UnboundedSender<()>) -> io::Result<()> {
+    let end = ends.clone();
+    let wait = move || {
+        while sys::fd::wait(&signals, sys::fd::Interest::Read, None).is_ok() {
+            if matches!(signals.take(), Ok(Some(_))) && end.send(()).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("watch-signals".to_owned()).spawn(wait)?;
+    if is_child {
+        let end = ends.clone();
+        let wait = move || {
+            let mut byte = [0];
+            // It never writes.
+            while matches!(io::stdin().read(&mut byte), Ok(1..)) {}
+            let _ = end.send(());
+        };
+        std::thread::Builder::new().name("watch-parent".to_owned()).spawn(wait)?;
+    }
+    Ok(())
+}
+
+fn listen(options: &Options) -> Result<TcpListener, String> {
+    let addresses = options.addresses()?;
+    match TcpListener::bind(&addresses[..]) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && options.any_port => {
+            let any: Vec<SocketAddr> = addresses.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
+            print::err(format_args!("lacquer watch: {} is taken, another port is used\n", options.listen));
+            TcpListener::bind(&any[..]).map_err(|e| format!("{}: {e}", options.listen))
+        }
+        bound => bound.map_err(|e| format!("{}: {e}", options.listen)),
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The words after `lacquer watch`.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use base::args::{Arg, Args};
+
+use crate::metrics::Naming;
+
+/// Where it listens unless an option says another.
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:6085";
+
+/// What `lacquer watch --help` prints.
+pub const USAGE: &str = "\
+Usage: lacquer watch [options]
+
+One place to look at a running server, Lacquer or Varnish 7: a page for browsers, metrics for Prometheus, health for load
+balancers. It reads the server's shared memory and never slows it. The server starts it by itself with --watch ADDRESS.
+
+ -n <dir>              The server's working directory, as varnishd's -n
+ -a <address:port>     Where to listen (default: 127.0.0.1:6085). An address that isn't this machine's alone needs
+                       --token-file
+ --any-port            Where the port is taken, listen on a free one, and say so
+ --token-file <file>   Who wants to see anything must have the token in this file: in a browser by logging in, else as
+                       `Authorization: Bearer TOKEN`. At least 16 characters
+ --control             Purges, bans and VCL changes from the page, by the server's CLI; needs --token-file
+ --no-cli              Don't ask the server's CLI anything: no explain, no lists of VCLs and bans
+ -S <file>             The CLI's secret (default: as the server tells)
+ --show-header <name>  Show the values of this field, which are hidden otherwise: Cookie, Set-Cookie, Authorization and
+                       their like; may be repeated
+ --show-vcl            Show the source of VCL with its profile to everybody who may look, without a token, too
+ --metrics <names>     own (default), or exporter: the names of prometheus_varnish_exporter. /metrics?names=... says it
+                       for one request
+ --ready <what>        When /readyz says yes: vcl (default): one can be used; backend: and one is well;
+                       backend=NAME[,NAME...]: and one of these is
+ -h, --help            This text
+
+Paths: / the page, /metrics, /healthz, /readyz.
+
+Examples:
+ lacquer watch -n /var/lib/varnish/site
+ lacquer watch -a 0.0.0.0:6085 --token-file /etc/varnish/watch-token --ready backend
+";
+
+/// What `/readyz` looks at besides the processes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Ready {
+    /// That a VCL can be used.
+    #[default]
+    Vcl,
+    /// And that a backend is well.
+    AnyBackend,
+    /// And that one of these is.
+    Backends(Vec<String>),
+}
+
+/// How it is to run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Options {
+    /// -n
+    pub name: Option<String>,
+    /// -a
+    pub listen: String,
+    /// --any-port
+    pub any_port: bool,
+    /// --token-file
+    pub token_file: Option<PathBuf>,
+    /// --control
+    pub control: bool,
+    /// Not --no-cli.
+    pub cli: bool,
+    /// -S
+    pub secret: Option<String>,
+    /// --show-header, each
+    pub show_headers: Vec<String>,
+    /// --show-vcl
+    pub show_vcl: bool,
+    /// --metrics
+    pub naming: Naming,
+    /// --ready
+    pub ready: Ready,
+    /// The server has started it: it ends with its standard input.
+    pub is_child: bool,
+    /// The workdir's name, where `name` is only the way to it.
+    pub shown_workdir: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            name: None,
+            listen: DEFAULT_ADDRESS.to_owned(),
+            any_port: false,
+            token_file: None,
+            control: false,
+            cli: true,
+            secret: None,
+            show_headers: Vec::new(),
+            show_vcl: false,
+            naming: Naming::Own,
+            ready: Ready::Vcl,
+            is_child: false,
+            shown_workdir: None,
+        }
+    }
+}
+
+/// What the words ask for.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Invocation {
+    /// To run.
+    Run(Box<Options>),
+    /// To print the usage.
+    Help,
+}
+
+impl Options {
+    /// Reads the words; an error is one line that names the wrong one.
+    pub fn parse(args: &[String]) -> Result<Invocation, String> {
+        let mut o = Options::default();
+        let mut words = Args::new(args);
+        while let Some(word) = words.next()? {
+            match word {
+                Arg::Help => return Ok(Invocation::Help),
+                Arg::Option("-n") => o.name = Some(words.value()?.to_owned()),
+                Arg::Option("-a") => o.listen = words.value()?.to_owned(),
+                Arg::Option("--any-port") => o.any_port = true,
+                Arg::Option("--token-file") => o.token_file = Some(words.value()?.into()),
+                Arg::Option("--control") => o.control = true,
+                Arg::Option("--no-cli") => o.cli = false,
+                Arg::Option("-S") => o.secret = Some(words.value()?.to_owned()),
+                Arg::Option("--show-header") => o.show_headers.push(words.value()?.to_owned()),
+                Arg::Option("--show-vcl") => o.show_vcl = true,
+                Arg::Option("--metrics") => {
+                    o.naming = words.one_of(&[("own", Naming::Own), ("exporter", Naming::Exporter)])?;
+                }
+                Arg::Option("--ready") => o.ready = words.parsed("vcl, backend or backend=NAME,...", ready)?,
+                Arg::Option("--child") => {
+                    o.is_child = true;
+                    o.shown_workdir = words.joined_value().map(PathBuf::from);
+                }
+                Arg::Option(_) => return Err(words.unknown()),
+                Arg::Word(word) => return Err(format!("what is {word}? (--help shows the usage)")),
+            }
+        }
+        o.check()?;
+        Ok(Invocation::Run(Box::new(o)))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.control && self.token_file.is_none() {
+            return Err(
+                "--control needs --token-file: without a token everybody on this machine could change the server"
+                    .to_owned(),
+            );
+        }
+        if self.control && !self.cli {
+            return Err("--control needs the CLI, and --no-cli is without".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The addresses to listen on.
+    ///
+    /// # Errors
+    /// It is none, or one that needs a token and there is none.
+    pub fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
+        let text = match self.listen.strip_prefix(':') {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => self.listen.clone(),
+        };
+        let all: Vec<SocketAddr> =
+            text.to_socket_addrs().map_err(|_| format!("-a {}: no address:port", self.listen))?.collect();
+        match all.iter().find(|address| !address.ip().is_loopback()) {
+            _ if all.is_empty() => Err(format!("-a {}: no address:port", self.listen)),
+            Some(address) if self.token_file.is_none() => Err(format!(
+                "-a {}: others than this machine could see everything at {}; --token-file FILE says who may, or listen on 127.0.0.1",
+                self.listen,
+                address.ip()
+            )),
+            _ => Ok(all),
+        }
+    }
+}
+
+fn ready(text: &str) -> Option<Ready> {
+    match text {
+        "vcl" => Some(Ready::Vcl),
+        "backend" => Some(Ready::AnyBackend),
+        _ => {
+            let names: Vec<String> = text.strip_prefix("backend=")?.split(',').map(str::to_owned).collect();
+            (!names.iter().any(String::is_empty)).then_some(Ready::Backends(names))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: &str) {
+        let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let got = match Options::parse(&args) {
+            Ok(Invocation::Help) => "help".to_owned(),
+            Ok(Invocation::Run(o)) => match o.addresses() {
+                Ok(all) => format!("{} {:?} {:?} {}", all[0], o.ready, o.naming, o.show_headers.join(",")),
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        assert_eq!(got.trim_end(), expected, "{line}");
+    }
+
+    #[test]
+    fn words() {
+        check("", "127.0.0.1:6085 Vcl Own");
+        check("-a :81 --metrics exporter --ready backend", "127.0.0.1:81 AnyBackend Exporter");
+        check(
+            "--ready backend=a,b --show-header Cookie --show-header=x",
+            "127.0.0.1:6085 Backends([\"a\", \"b\"]) Own Cookie,x",
+        );
+        check("--help", "help");
+        check("-x", "no option -x (--help shows the usage)");
+        check("-a nonsense", "-a nonsense: no address:port");
+    }
+
+    #[test]
+    fn what_would_be_unsafe_is_refused() {
+        check(
+            "-a 0.0.0.0:6085",
+            "-a 0.0.0.0:6085: others than this machine could see everything at 0.0.0.0; --token-file FILE says who may, or listen on 127.0.0.1",
+        );
+        check("-a 0.0.0.0:6085 --token-file /t", "0.0.0.0:6085 Vcl Own");
+        check(
+            "--control",
+            "--control needs --token-file: without a token everybody on this machine could change the server",
+        );
+        check("--control --token-file /t --no-cli", "--control needs the CLI, and --no-cli is without");
+    }
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What is never shown unless it was asked for by name: cookies, credentials, and where VCL has put them elsewhere.
+//!
+//! It is taken out of records before anything looks at them, filters included: a filter can't be used to guess what is hidden.
+
+use logq::record::{self, Rec, make};
+use tables::Tag;
+
+use crate::transaction::value_of;
+
+/// Fields whose values are hidden.
+const HIDDEN: [&str; 14] = [
+    "authorization",
+    "proxy-authorization",
+    "authentication-info",
+    "proxy-authentication-info",
+    "cookie",
+    "cookie2",
+    "set-cookie",
+    "set-cookie2",
+    "x-api-key",
+    "api-key",
+    "x-auth-token",
+    "x-csrf-token",
+    "x-amz-security-token",
+    "x-vault-token",
+];
+/// Stands for what is hidden.
+pub const MARK: &[u8] = b"(hidden)";
+/// Shorter values aren't looked for elsewhere: they would blot out ordinary words.
+const SHORTEST: usize = 6;
+/// So many values of a group are looked for elsewhere.
+const MOST_VALUES: usize = 64;
+
+/// Which fields are hidden.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Redaction {
+    names: Vec<&'static str>,
+}
+
+impl Redaction {
+    /// All but those named.
+    pub fn new(shown: &[String]) -> Redaction {
+        let is_shown = |name: &str| shown.iter().any(|s| s.eq_ignore_ascii_case(name));
+        Redaction { names: HIDDEN.into_iter().filter(|name| !is_shown(name)).collect() }
+    }
+
+    /// The fields that are hidden.
+    pub fn names(&self) -> &[&'static str] {
+        &self.names
+    }
+
+    /// The values to be hidden in these records, wherever they appear.
+    pub fn secrets(&self, records: &[u8], into: &mut Vec<Vec<u8>>) {
+        for rec in record::records(records).filter(|rec| is_field(rec.tag)) {
+            let Some(value) = self.hidden_value(rec.text()) else { continue };
+            for part in parts(value) {
+                if part.len() >= SHORTEST && into.len() < MOST_VALUES && !into.iter().any(|known| known == part) {
+                    into.push(part.to_vec());
+                }
+            }
+        }
+    }
+
+    /// The records without them. `secrets` are those of all that belongs together.
+    pub fn apply(&self, records: &[u8], secrets: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(records.len());
+        for rec in record::records(records) {
+            match self.without(&rec, secrets) {
+                Some(text) => out.extend(make(rec.tag, rec.vxid, rec.marker, &text)),
+                None => out.extend(rec.bytes),
+            }
+        }
+        out
+    }
+
+    /// The text of a record without what is hidden; None: it has nothing of that.
+    fn without(&self, rec: &Rec<'_>, secrets: &[Vec<u8>]) -> Option<Vec<u8>> {
+        let text = rec.text();
+        if is_field(rec.tag)
+            && let Some(value) = self.hidden_value(text)
+        {
+            let name = &text[..text.len().saturating_sub(value.len())];
+            let name = name.split_inclusive(|b| *b == b':').next().unwrap_or(name);
+            return Some([name, b" ", MARK].concat());
+        }
+        if is_raw(rec.tag) && !self.names.is_empty() {
+            return Some(MARK.to_vec());
+        }
+        let mut out = match rec.tag {
+            Tag::Notice => self.without_varied(text),
+            _ => None,
+        };
+        for secret in secrets {
+            let now = out.as_deref().unwrap_or(text);
+            if let Some(cleaned) = replace(now, secret) {
+                out = Some(cleaned);
+            }
+        }
+        out
+    }
+
+    /// Why a variant was none quotes the field of two requests: `vary: Cookie: "a" here, "b" there`.
+    fn without_varied(&self, text: &[u8]) -> Option<Vec<u8>> {
+        const VARY: &[u8] = b"vary: ";
+        let at = text.windows(VARY.len()).position(|window| window == VARY)? + VARY.len();
+        let name = self.names.iter().find(|name| value_of(&text[at..], name.as_bytes()).is_some())?;
+        Some([&text[..at + name.len()], b": ", MARK].concat())
+    }
+
+    /// A text for people, without the values of hidden fields: in each line, from the name of one of them on.
+    pub fn clean_text(&self, text: &str) -> String {
+        let clean = |line: &str| {
+            let lower = line.to_ascii_lowercase();
+            let found =
+                self.names.iter().filter_map(|name| Some(lower.find(&format!("{name}: "))? + name.len() + 2)).min();
+            match found {
+                Some(at) => format!("{}{}", &line[..at], String::from_utf8_lossy(MARK)),
+                None => line.to_owned(),
+            }
+        };
+        text.lines().map(clean).collect::<Vec<_>>().join("\n")
+    }
+
+    fn hidden_value<'a>(&self, line: &'a [u8]) -> Option<&'a [u8]> {
+        self.names.iter().find_map(|name| value_of(line, name.as_bytes()))
+    }
+}
+
+/// Whether a record is a field line.
+fn is_field(tag: Tag) -> bool {
+    use Tag::*;
+    matches!(
+        tag,
+        ReqHeader
+            | ReqUnset
+            | ReqLost
+            | RespHeader
+            | RespUnset
+            | RespLost
+            | BereqHeader
+            | BereqUnset
+            | BereqLost
+            | BerespHeader
+            | BerespUnset
+            | BerespLost
+            | ObjHeader
+            | ObjUnset
+            | ObjLost
+            | LostHeader
+    )
+}
+
+/// Whether a record has bytes of the connection as they came, or texts that may hold any field.
+fn is_raw(tag: Tag) -> bool {
+    matches!(
+        tag,
+        Tag::HttpGarbage | Tag::BogoHeader | Tag::H2RxHdr | Tag::H2RxBody | Tag::H2TxHdr | Tag::H2TxBody | Tag::Hash
+    )
+}
+
+/// What of a value is a secret by itself: the credentials after their scheme, the values of cookies.
+fn parts(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let words = value.split(|b| b" ;,".contains(b)).map(|word| match word.iter().position(|b| *b == b'=') {
+        // A name and its value; what ends with `=` is padding.
+        Some(at) if at + 1 < word.len() && !word[at..].iter().all(|b| *b == b'=') => &word[at + 1..],
+        _ => word,
+    });
+    std::iter::once(value).chain(words)
+}
+
+fn replace(text: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
+    let find = |text: &[u8]| text.windows(secret.len()).position(|window| window == secret);
+    let mut at = find(text)?;
+    let (mut out, mut rest) = (Vec::new(), text);
+    loop {
+        out.extend(&rest[..at]);
+        out.extend(MARK);
+        rest = &rest[at + secret.len()..];
+        match find(rest) {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    out.extend(rest);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use shm::vsl::Marker;
+
+    use super::*;
+
+    fn shown(hidden: &Redaction, records: &[(Tag, &str)]) -> Vec<String> {
+        let bytes: Vec<u8> =
+            records.iter().flat_map(|(tag, text)| make(*tag, 1, Marker::Client, text.as_bytes())).collect();
+        let mut secrets = Vec::new();
+        hidden.secrets(&bytes, &mut secrets);
+        let out = hidden.apply(&bytes, &secrets);
+        record::records(&out).map(|rec| String::from_utf8_lossy(rec.text()).into_owned()).collect()
+    }
+
+    #[test]
+    fn cookies_and_credentials_are_hidden_wherever_vcl_puts_them() {
+        let hidden = Redaction::new(&[]);
+        let got = shown(
+            &hidden,
+            &[
+                (Tag::ReqHeader, "Cookie: sid=0123456789abcdef; lang=de"),
+                (Tag::ReqHeader, "authorization: Bearer s3cr3tt0ken=="),
+                (Tag::ReqHeader, "X-User: 0123456789abcdef"),
+                (Tag::VclLog, "who: s3cr3tt0ken== and s3cr3tt0ken=="),
+                (Tag::RespHeader, "Set-Cookie: a=zzzzzzzz; Path=/"),
+                (Tag::HttpGarbage, "GET / HTTP/1.1%0d%0aCookie: x"),
+                (Tag::ReqUrl, "/lang/de"),
+            ],
+        );
+        assert_eq!(
+            got,
+            [
+                "Cookie: (hidden)",
+                "authorization: (hidden)",
+                "X-User: (hidden)",
+                "who: (hidden) and (hidden)",
+                "Set-Cookie: (hidden)",
+                "(hidden)",
+                "/lang/de"
+            ]
+        );
+    }
+
+    #[test]
+    fn fields_of_other_requests_are_hidden_too() {
+        let hidden = Redaction::new(&[]);
+        let notice = "lacquer: no hit: vary: Cookie: \"sid=0123456789\" here, \"sid=9876543210\" there";
+        assert_eq!(shown(&hidden, &[(Tag::Notice, notice)]), ["lacquer: no hit: vary: Cookie: (hidden)"]);
+        assert_eq!(shown(&hidden, &[(Tag::Notice, "vary: X-A: \"1\" here")]), ["vary: X-A: \"1\" here"]);
+        assert_eq!(
+            hidden.clean_text("miss\n no variant: Cookie: \"x\" here\nend"),
+            "miss\n no variant: Cookie: (hidden)\nend"
+        );
+    }
+
+    #[test]
+    fn who_asks_by_name_sees_it() {
+        let hidden = Redaction::new(&["Cookie".to_owned()]);
+        let got = shown(
+            &hidden,
+            &[(Tag::ReqHeader, "Cookie: sid=0123456789"), (Tag::ReqHeader, "Authorization: Basic YTpi")],
+        );
+        assert_eq!(got, ["Cookie: sid=0123456789", "Authorization: (hidden)"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_of_a_cookie_is_left(value in "[a-z0-9]{6,40}", before in "[a-z /]{0,20}", name in "[Cc]ookie|[aA]UTHORIZATION|[sS]et-Cookie") {
+            let field = format!("{name}: k={value}");
+            let other = format!("X: {before}{value}");
+            let got = shown(&Redaction::new(&[]), &[(Tag::ReqHeader, &field), (Tag::RespHeader, &other), (Tag::VclLog, &value)]);
+            prop_assert!(got.iter().all(|text| !text.contains(&value)), "{:?}", got);
+        }
+    }
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Paths and what is behind them.
+
+use std::sync::Arc;
+
+use message::Head;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, broadcast, mpsc};
+
+use crate::access::{Access, COOKIE, Verdict};
+use crate::control::{self, Ask};
+use crate::http::{Request, Response};
+use crate::live::FollowError;
+use crate::metrics::{self, Format, Naming};
+use crate::state::Shared;
+use crate::{document, health};
+
+/// Questions to the CLI at a time.
+pub const MAX_ASKS: usize = 4;
+/// Pages of metrics that are written at a time; others wait.
+pub const MAX_PAGES: usize = 4;
+
+/// What answering takes.
+#[derive(Debug)]
+pub struct Context {
+    /// What is known.
+    pub shared: Arc<Shared>,
+    /// Who may.
+    pub access: Access,
+    /// Places of those who ask the CLI.
+    pub asks: Semaphore,
+    /// Places of those whose metrics are written.
+    pub pages: Semaphore,
+}
+
+/// What comes of a request.
+#[derive(Debug)]
+pub enum Answer {
+    /// An answer.
+    Whole(Response),
+    /// What happens each second, from now on.
+    Seconds(broadcast::Receiver<Arc<str>>),
+    /// The list of requests, from now on.
+    Lines(mpsc::Receiver<Arc<str>>),
+}
+
+impl From<Response> for Answer {
+    fn from(response: Response) -> Answer {
+        Answer::Whole(response)
+    }
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const PAGE: &str = include_str!("page/index.html");
+const LOGIN: &str = include_str!("page/login.html");
+const STYLE: &str = include_str!("page/watch.css");
+const SCRIPT: &str = include_str!("page/watch.js");
+const ICON: &str = include_str!("page/icon.svg");
+
+/// Answers.
+pub async fn answer(context: &Context, request: &Request) -> Answer {
+    let url = String::from_utf8_lossy(request.head.url()).into_owned();
+    let (path, query) = url.split_once('?').unwrap_or((&url, ""));
+    match request.head.method() {
+        b"GET" | b"HEAD" => get(context, &request.head, path, query).await,
+        b"POST" => post(context, request, path).await.into(),
+        _ => Response::text(405, "GET, HEAD and POST are spoken here").with("Allow", "GET, HEAD, POST").into(),
+    }
+}
+
+async fn get(context: &Context, head: &Head, path: &str, query: &str) -> Answer {
+    let verdict = context.access.judge(head);
+    match (path, verdict) {
+        (_, Verdict::WrongHost) => {
+            let text =
+                "Ask by address, or as localhost: other names are answered only where there is a token (--token-file)";
+            return Response::text(421, text).into();
+        }
+        // The same for everybody.
+        ("/watch.css", _) => return Response::new(200, "text/css; charset=utf-8", STYLE).into(),
+        ("/watch.js", _) => return Response::new(200, "text/javascript; charset=utf-8", SCRIPT).into(),
+        ("/icon.svg", _) => return Response::new(200, "image/svg+xml", ICON).into(),
+        // Load balancers ask without a token; they are told no reasons then.
+        ("/healthz", _) => return verdict_of(&health::alive(&context.shared), verdict).into(),
+        ("/readyz", _) => return verdict_of(&health::ready(&context.shared), verdict).into(),
+        ("/", Verdict::NeedsToken) => return Response::new(401, HTML, LOGIN).into(),
+        (_, Verdict::NeedsToken) => {
+            return Response::text(401, "A token is needed: Authorization: Bearer TOKEN")
+                .with("WWW-Authenticate", "Bearer")
+                .into();
+        }
+        (_, Verdict::Granted) => {}
+    }
+    match path {
+        "/" => Response::new(200, HTML, PAGE).into(),
+        "/metrics" => metrics(context, head, query).await.into(),
+        "/api/state" => state(context).into(),
+        "/api/seconds" => Answer::Seconds(context.shared.seconds.subscribe()),
+        "/api/live" => match context.shared.live().follow(&value(query, "q").unwrap_or_default()) {
+            Ok(lines) => Answer::Lines(lines),
+            Err(FollowError::Query(text)) => Response::text(400, &text).into(),
+            Err(FollowError::TooMany) => Response::text(503, "too many follow the list of requests").into(),
+        },
+        "/api/request" => {
+            let number = value(query, "id").and_then(|id| id.parse().ok()).unwrap_or(0);
+            let found = context.shared.live().open(number);
+            match found {
+                Some(found) => Response::json(200, &found).into(),
+                None => Response::json(404, &json!({ "text": "its records aren't here any more" })).into(),
+            }
+        }
+        _ => Response::text(404, "There is nothing here: / is the page").into(),
+    }
+}
+
+fn verdict_of(verdict: &health::Verdict, access: Verdict) -> Response {
+    let status = if verdict.is_good { 200 } else { 503 };
+    match access {
+        Verdict::Granted => Response::json(status, &verdict.json()),
+        Verdict::NeedsToken | Verdict::WrongHost => Response::json(status, &json!({ "status": verdict.word() })),
+    }
+}
+
+async fn metrics(context: &Context, head: &Head, query: &str) -> Response {
+    let naming = match value(query, "names").as_deref() {
+        None => context.shared.options.naming,
+        Some("own") => Naming::Own,
+        Some("exporter") => Naming::Exporter,
+        Some(_) => return Response::text(400, "names is own or exporter"),
+    };
+    let format = Format::of_accept(head.get("accept").unwrap_or_default());
+    let Ok(_place) = context.pages.acquire().await else { return Response::text(500, "that failed") };
+    let shared = Arc::clone(&context.shared);
+    // With thousands of backends this takes a while.
+    match tokio::task::spawn_blocking(move || metrics::page(&shared, naming, format)).await {
+        Ok((content_type, text)) => Response::new(200, content_type, text),
+        Err(_) => Response::text(500, "that failed"),
+    }
+}
+
+fn state(context: &Context) -> Response {
+    let shared = &context.shared;
+    let options = &shared.options;
+    let state = shared.state();
+    let about = json!({
+        "workdir": options.shown_workdir.as_ref().unwrap_or(&shared.workdir).display().to_string(),
+        "name": shm::reader::manager_arg(&shared.workdir, "-i").unwrap_or_default(),
+        "cli": options.cli, "control": options.control, "source": may_see_source(context), "key": context.access.page_key,
+        "token": context.access.has_token(), "hidden": crate::redact::Redaction::new(&options.show_headers).names(),
+    });
+    let body = json!({ "about": about, "history": state.history.json(), "second": document::second(shared, &state) });
+    drop(state);
+    Response::json(200, &body)
+}
+
+fn may_see_source(context: &Context) -> bool {
+    context.shared.options.cli && (context.access.has_token() || context.shared.options.show_vcl)
+}
+
+async fn post(context: &Context, request: &Request, path: &str) -> Response {
+    if path == "/login" {
+        return log_in(context, &request.body).await;
+    }
+    match context.access.judge(&request.head) {
+        Verdict::Granted => {}
+        Verdict::NeedsToken => return Response::json(401, &json!({ "ok": false, "text": "a token is needed" })),
+        Verdict::WrongHost => return Response::json(421, &json!({ "ok": false, "text": "ask by address" })),
+    }
+    let Some(what) = path.strip_prefix("/api/ask/") else { return Response::text(404, "There is nothing here") };
+    if !context.access.is_from_our_page(&request.head) {
+        return Response::json(403, &json!({ "ok": false, "text": "this has to come from the page itself" }));
+    }
+    let body = serde_json::from_slice::<Value>(&request.body).unwrap_or_default();
+    let ask = match Ask::read(what, &body) {
+        Ok(ask) => ask,
+        Err(text) => return Response::json(400, &json!({ "ok": false, "text": text })),
+    };
+    let refused = match () {
+        () if !context.shared.options.cli => Some("the CLI isn't asked: started with --no-cli"),
+        () if ask.is_change() && !context.shared.options.control => {
+            Some("this changes the server: start with --control to allow it")
+        }
+        () if ask.shows_source() && !may_see_source(context) => {
+            Some("this shows the source of the VCL: start with --token-file, or with --show-vcl")
+        }
+        () => None,
+    };
+    if let Some(text) = refused {
+        return Response::json(403, &json!({ "ok": false, "text": text }));
+    }
+    let Ok(_place) = context.asks.try_acquire() else {
+        return Response::json(503, &json!({ "ok": false, "text": "others are asking; try again" }));
+    };
+    let shared = Arc::clone(&context.shared);
+    match tokio::task::spawn_blocking(move || control::ask(&shared, &ask)).await {
+        Ok(answer) => Response::json(200, &answer),
+        Err(_) => Response::json(500, &json!({ "ok": false, "text": "that failed" })),
+    }
+}
+
+/// How long a wrong token takes.
+const WRONG_TOKEN: std::time::Duration = std::time::Duration::from_secs(1);
+
+async fn log_in(context: &Context, body: &[u8]) -> Response {
+    let form = String::from_utf8_lossy(body).into_owned();
+    let given = value(&form, "token").unwrap_or_default();
+    match context.access.log_in(given.as_bytes()) {
+        Some(login) => {
+            let cookie = format!("{COOKIE}={login}; HttpOnly; SameSite=Strict; Path=/");
+            Response::text(303, "Go on").with("Set-Cookie", cookie).with("Location", "/")
+        }
+        None => {
+            rt::sleep(WRONG_TOKEN).await;
+            Response::new(401, HTML, LOGIN)
+        }
+    }
+}
+
+/// A value of `a=b&c=d`, decoded.
+fn value(query: &str, name: &str) -> Option<String> {
+    let raw = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
+    let mut out = Vec::with_capacity(raw.len());
+    let mut bytes = raw.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'+' => out.push(b' '),
+            b'%' => {
+                let hex: Vec<u8> = bytes.by_ref().take(2).collect();
+                out.push(u8::from_str_radix(std::str::from_utf8(&hex).ok()?, 16).ok()?);
+            }
+            _ => out.push(byte),
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_queries() {
+        let v = |query, name| value(query, name);
+        assert_eq!(v("q=ReqURL+~+%22%5E%2Fa%22&x=1", "q"), Some("ReqURL ~ \"^/a\"".to_owned()));
+        assert_eq!(
+            (v("xq=1", "q"), v("q=%zz", "q"), v("q=%f", "q"), v("q=%ff", "q")),
+            (None, None, Some("\u{f}".to_owned()), None)
+        );
+        assert_eq!(v("q=", "q"), Some(String::new()));
+    }
+
+    #[test]
+    fn the_page_is_small_and_loads_nothing_from_elsewhere() {
+        let all = [PAGE, LOGIN, STYLE, SCRIPT];
+        assert!(all.iter().map(|text| text.len()).sum::<usize>() < 200 << 10);
+        // The namespace of SVG is a name, no address that is asked.
+        let names = |text: &str| text.replace("http://www.w3.org/2000/svg", "");
+        assert!(all.iter().all(|text| !names(text).contains("http://") && !text.contains("https://")));
+        assert!(!PAGE.contains("style=") && !PAGE.contains(" onclick") && !PAGE.contains("<script>"));
+        assert!(
+            !SCRIPT.contains("innerHTML")
+                && !SCRIPT.contains("insertAdjacentHTML")
+                && !SCRIPT.contains("document.write")
+        );
+    }
+}

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What transactions of the log add up to: latency for ever (for Prometheus), for the last second and minute (for the page), the URLs that
+//! are asked for most and cost most, and what was no hit and why. All of it in bounded memory.
+
+use std::collections::BTreeMap;
+
+use accesslog::{Hitters, Measure, Ranking};
+
+use crate::latency::{Buckets, Window};
+use crate::transaction::{Fetch, Handling, Request, Transaction, pattern};
+
+/// VCLs that latency is told apart by; further ones are one.
+pub const MAX_VCLS: usize = 16;
+/// Backends that latency is told apart by; further ones are one.
+pub const MAX_BACKENDS: usize = 200;
+/// What stands for those beyond the bounds.
+pub const OTHERS: &str = "(other)";
+/// Memory of each table.
+const TABLE_BYTES: usize = 256 << 10;
+/// What tables show has faded to a half after so many seconds.
+const HALF_LIFE_SECONDS: f64 = 30.0;
+/// The longest reason in a table.
+const MAX_REASON: usize = 160;
+/// Backends' percentiles are those of one to two such stretches.
+const BACKEND_SECONDS: u64 = 15;
+
+/// Names with numbers, bounded.
+#[derive(Debug)]
+pub struct Names {
+    most: usize,
+    all: Vec<String>,
+}
+
+impl Names {
+    /// None yet; at most so many.
+    pub fn new(most: usize) -> Names {
+        Names { most, all: vec![OTHERS.to_owned()] }
+    }
+
+    /// The number of a name; 0 is that of all others.
+    pub fn number(&mut self, name: &[u8]) -> u16 {
+        if let Some(at) = self.all.iter().position(|known| known.as_bytes() == name) {
+            return at as u16;
+        }
+        if self.all.len() > self.most || name.is_empty() {
+            return 0;
+        }
+        self.all.push(String::from_utf8_lossy(name).into_owned());
+        (self.all.len() - 1) as u16
+    }
+
+    /// The name of a number.
+    pub fn name(&self, number: u16) -> &str {
+        self.all.get(usize::from(number)).map_or(OTHERS, String::as_str)
+    }
+}
+
+/// The name of a VCL as it stays over reloads: `reload_20261127_060000_1234` is `reload`.
+pub fn stable_vcl(name: &[u8]) -> &[u8] {
+    const RELOAD: &[u8] = b"reload";
+    match name.strip_prefix(RELOAD) {
+        Some(rest) if !rest.is_empty() && rest.iter().all(|b| b.is_ascii_digit() || *b == b'_') => RELOAD,
+        _ => name,
+    }
+}
+
+/// Latency of requests of one kind.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RequestTimes {
+    /// Until the answer's head was ready.
+    pub first_byte: Buckets,
+    /// Until its last byte was handed over.
+    pub duration: Buckets,
+    /// Bytes of bodies.
+    pub bytes: u64,
+}
+
+/// What requests are told apart by: how they were answered, the hundreds of the status, the number of the VCL.
+pub type RequestKind = (Handling, u8, u16);
+
+/// A backend of late.
+#[derive(Debug, Default)]
+pub struct BackendTimes {
+    now: Window,
+    before: Window,
+    /// Fetches that failed since the beginning.
+    pub failed: u64,
+}
+
+impl BackendTimes {
+    /// Milliseconds of the percentiles until the answer's head was there.
+    pub fn percentiles(&self) -> Option<[f32; 3]> {
+        let mut both = Window::default();
+        both.append(&self.now);
+        both.append(&self.before);
+        both.percentiles()
+    }
+}
+
+/// What happened since the last [`Tally::end_second`].
+#[derive(Debug, Default)]
+pub struct Second {
+    /// Requests that were read.
+    pub requests: u64,
+    /// Of those, answered with 500 or above.
+    pub errors: u64,
+    /// Times until the answer's head was ready, by [`Handling`].
+    pub times: [Window; 5],
+}
+
+/// See the module.
+pub struct Tally {
+    /// Latency of requests, since the beginning.
+    pub requests: BTreeMap<RequestKind, RequestTimes>,
+    /// Latency of fetches, since the beginning: by the backend's number and the hundreds of the status.
+    pub fetches: BTreeMap<(u16, u8), Buckets>,
+    /// Of VCLs.
+    pub vcls: Names,
+    /// Of backends.
+    pub backends: Names,
+    /// Transactions read since the beginning.
+    pub transactions: u64,
+    /// Requests of clients read since the beginning.
+    pub client_requests: u64,
+    /// Backends of late, by number.
+    pub backend_times: BTreeMap<u16, BackendTimes>,
+    second: Second,
+    minute: [Window; 3],
+    seconds: u64,
+    hot: Hitters,
+    dear: Hitters,
+    why: Hitters,
+    stores: Hitters,
+}
+
+impl std::fmt::Debug for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tally").field("transactions", &self.transactions).finish_non_exhaustive()
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        let table = |measure| Hitters::new(measure, TABLE_BYTES, false);
+        Tally {
+            requests: BTreeMap::new(),
+            fetches: BTreeMap::new(),
+            vcls: Names::new(MAX_VCLS),
+            backends: Names::new(MAX_BACKENDS),
+            transactions: 0,
+            client_requests: 0,
+            backend_times: BTreeMap::new(),
+            second: Second::default(),
+            minute: Default::default(),
+            seconds: 0,
+            hot: table(Measure::Requests),
+            dear: table(Measure::BackendTime),
+            why: table(Measure::Requests),
+            stores: table(Measure::Bytes),
+        }
+    }
+}
+
+/// Lines of a table, each with what its numbers have to be multiplied with to be those of a second.
+pub type Table = (Ranking, f64);
+
+impl Tally {
+    /// Adds a transaction.
+    pub fn add(&mut self, transaction: &Transaction<'_>) {
+        self.transactions += 1;
+        match transaction {
+            Transaction::Request(request) => self.add_request(request),
+            Transaction::Fetch(fetch) => self.add_fetch(fetch),
+        }
+    }
+
+    fn add_request(&mut self, r: &Request<'_>) {
+        self.client_requests += u64::from(r.is_first);
+        self.second.requests += u64::from(r.is_first);
+        // What it went on as is added.
+        if r.is_restarted || r.is_fragment {
+            return;
+        }
+        self.second.errors += u64::from(r.status >= 500);
+        let kind = (r.handling, class(r.status), self.vcls.number(stable_vcl(r.vcl)));
+        let times = self.requests.entry(kind).or_default();
+        times.bytes += r.bytes;
+        if let Some(seconds) = r.first_byte {
+            times.first_byte.add(seconds);
+            self.second.times[r.handling.index()].add(seconds);
+        }
+        if let Some(seconds) = r.duration.or(r.first_byte) {
+            times.duration.add(seconds);
+        }
+        let sums = accesslog::Sums {
+            requests: 1.0,
+            bytes: r.bytes as f64,
+            hits: f64::from(u8::from(r.handling == Handling::Hit)),
+            misses: f64::from(u8::from(matches!(r.handling, Handling::Miss | Handling::Pass | Handling::Pipe))),
+            backend_seconds: r.backend_seconds,
+        };
+        let mut key = [r.host, r.url].concat();
+        self.hot.add(&key, &sums, None);
+        if sums.backend_seconds > 0.0 {
+            self.dear.add(&key, &sums, None);
+        }
+        if r.handling != Handling::Hit || r.why.is_some() {
+            key.clear();
+            key.extend(r.why.map_or_else(|| r.handling.word().as_bytes().to_vec(), reason));
+            key.truncate(MAX_REASON);
+            key.push(b'\t');
+            key.extend(r.host);
+            key.extend(pattern(r.url));
+            self.why.add(&key, &sums, None);
+        }
+    }
+
+    fn add_fetch(&mut self, f: &Fetch<'_>) {
+        let backend = self.backends.number(f.backend);
+        if let Some(seconds) = f.first_byte {
+            self.fetches.entry((backend, class(f.status))).or_default().add(seconds);
+        }
+        let times = self.backend_times.entry(backend).or_default();
+        times.failed += u64::from(f.error.is_some());
+        if let Some(seconds) = f.first_byte {
+            times.now.add(seconds);
+        }
+        if !f.store.is_empty() {
+            let key = [f.store, b"\t", &pattern(f.url)].concat();
+            let sums = accesslog::Sums { requests: 1.0, bytes: f.bytes as f64, ..accesslog::Sums::default() };
+            self.stores.add(&key, &sums, None);
+        }
+    }
+
+    /// Ends a second: what happened in it.
+    pub fn end_second(&mut self) -> Second {
+        self.seconds += 1;
+        let factor = fade_factor();
+        for table in [&mut self.hot, &mut self.dear, &mut self.why, &mut self.stores] {
+            table.fade(factor);
+        }
+        if self.seconds.is_multiple_of(BACKEND_SECONDS) {
+            for times in self.backend_times.values_mut() {
+                times.before = std::mem::take(&mut times.now);
+            }
+        }
+        let second = std::mem::take(&mut self.second);
+        for (minute, times) in self.minute.iter_mut().zip(&second.times) {
+            minute.append(times);
+        }
+        second
+    }
+
+    /// Ends a minute: percentiles of hits, misses and passes in it.
+    pub fn end_minute(&mut self) -> [Option<[f32; 3]>; 3] {
+        let out = [0, 1, 2].map(|n: usize| self.minute[n].percentiles());
+        self.minute.iter_mut().for_each(Window::clear);
+        out
+    }
+
+    /// URLs by requests.
+    pub fn hot(&self, most: usize) -> Table {
+        (self.hot.top(most), 1.0 / fade_factor() - 1.0)
+    }
+
+    /// URLs by the time of backends.
+    pub fn dear(&self, most: usize) -> Table {
+        (self.dear.top(most), 1.0 / fade_factor() - 1.0)
+    }
+
+    /// Reasons and URLs of a kind, with a tab between them.
+    pub fn why(&self, most: usize) -> Table {
+        (self.why.top(most), 1.0 / fade_factor() - 1.0)
+    }
+
+    /// Stores and URLs of a kind, with a tab between them, by bytes that were fetched into them.
+    pub fn stores(&self, most: usize) -> Table {
+        (self.stores.top(most), 1.0 / fade_factor() - 1.0)
+    }
+}
+
+/// A reason as one of its kind: with its place in VCL or its ban, and without what is different each time, or is somebody's: values of
+/// fields, times, transactions.
+fn reason(text: &[u8]) -> Vec<u8> {
+    let colon = text.iter().position(|b| *b == b':').unwrap_or(text.len());
+    let (word, detail) = (&text[..colon], text.get(colon + 1..).unwrap_or_default().trim_ascii());
+    let first = detail.split(|b| *b == b';').next().unwrap_or(detail);
+    let place = |part: &[u8]| {
+        let digits = part.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+        digits > 0 && part.len() > digits && part[part.len() - digits - 1] == b':'
+    };
+    let kept = match word {
+        // The field's name; what follows is its values.
+        b"vary" => first.split(|b| *b == b':').next().unwrap_or_default(),
+        b"banned" => first,
+        _ if place(first) => first,
+        _ => b"",
+    };
+    if kept.is_empty() { word.to_vec() } else { [word, b": ", kept].concat() }
+}
+
+/// What comes at a steady rate adds up to this rate times f / (1 - f), after each fading.
+fn fade_factor() -> f64 {
+    0.5f64.powf(1.0 / HALF_LIFE_SECONDS)
+}
+
+fn class(status: u16) -> u8 {
+    u8::try_from(status / 100).unwrap_or(0).min(9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(handling: Handling, status: u16, url: &'static str, seconds: f64) -> Request<'static> {
+        Request {
+            is_first: true,
+            is_fragment: false,
+            is_restarted: false,
+            handling,
+            status,
+            method: b"GET",
+            url: url.as_bytes(),
+            host: b"a.test",
+            vcl: b"reload_20261127_060000_77",
+            why: None,
+            start: 0.0,
+            first_byte: Some(seconds),
+            duration: Some(seconds * 2.0),
+            bytes: 10,
+            backend_seconds: if handling == Handling::Miss { seconds } else { 0.0 },
+        }
+    }
+
+    #[test]
+    fn a_request_counts_once_where_it_belongs() {
+        let mut tally = Tally::default();
+        for _ in 0..3 {
+            tally.add(&Transaction::Request(request(Handling::Hit, 200, "/a", 0.0001)));
+        }
+        tally.add(&Transaction::Request(request(Handling::Miss, 503, "/b/17?x", 0.2)));
+        tally.add(&Transaction::Request(Request { is_restarted: true, ..request(Handling::Miss, 0, "/c", 0.2) }));
+        let counts: Vec<_> = tally.requests.iter().map(|(k, t)| (k.0.word(), k.1, t.first_byte.count())).collect();
+        assert_eq!(counts, [("hit", 2, 3), ("miss", 5, 1)]);
+        assert_eq!((tally.client_requests, tally.transactions), (5, 5));
+        assert_eq!(tally.vcls.name(tally.requests.keys().next().unwrap().2), "reload");
+        let second = tally.end_second();
+        assert_eq!((second.requests, second.errors), (5, 1));
+        assert!(second.times[0].percentiles().unwrap()[0] < 0.11);
+        let key = |table: &Table| String::from_utf8_lossy(&table.0.rows[0].key).into_owned();
+        assert_eq!(key(&tally.hot(1)), "a.test/a");
+        assert_eq!(key(&tally.dear(1)), "a.test/b/17?x");
+        assert_eq!(key(&tally.why(1)), "miss\ta.test/b/#?");
+        assert!(tally.end_minute()[1].unwrap()[2] > 190.0);
+        assert_eq!(tally.end_minute(), [None; 3]);
+    }
+
+    #[test]
+    fn a_steady_rate_is_shown_as_it_is() {
+        let mut tally = Tally::default();
+        for _ in 0..400 {
+            for _ in 0..10 {
+                tally.add(&Transaction::Request(request(Handling::Hit, 200, "/a", 0.001)));
+            }
+            tally.end_second();
+        }
+        let (ranking, factor) = tally.hot(1);
+        assert!(
+            (ranking.rows[0].sums.requests * factor - 10.0).abs() < 0.1,
+            "{}",
+            ranking.rows[0].sums.requests * factor
+        );
+    }
+
+    #[test]
+    fn reasons_are_kinds() {
+        let told = |text: &str| String::from_utf8(reason(text.as_bytes())).unwrap();
+        assert_eq!(told("pass: vcl_recv /etc/a.vcl:4"), "pass: vcl_recv /etc/a.vcl:4");
+        assert_eq!(told("synth: 410, vcl_recv /etc/a.vcl:5"), "synth: 410, vcl_recv /etc/a.vcl:5");
+        assert_eq!(
+            told("hit-for-miss: vcl vcl_backend_response a.vcl:8; for 3599 s more; by 4382"),
+            "hit-for-miss: vcl vcl_backend_response a.vcl:8"
+        );
+        assert_eq!(told("expired: 3.1 s ago, ttl 10, grace 10"), "expired");
+        assert_eq!(told("vary: Cookie: \"sid=1\" here, \"sid=2\" there"), "vary: Cookie");
+        assert_eq!(told("banned: obj.http.x == y"), "banned: obj.http.x == y");
+        assert_eq!([told("first-fetch"), told("evicted: 3 s ago"), told("")], ["first-fetch", "evicted", ""]);
+    }
+
+    #[test]
+    fn names_are_bounded() {
+        let mut names = Names::new(2);
+        assert_eq!([&b"a"[..], b"b", b"c", b"a", b""].map(|name| names.number(name)), [1, 2, 0, 1, 0]);
+        assert_eq!((names.name(2), names.name(0), names.name(9)), ("b", OTHERS, OTHERS));
+        assert_eq!(stable_vcl(b"reload_1_2"), b"reload");
+        assert_eq!(
+            [stable_vcl(b"reloaded"), stable_vcl(b"boot"), stable_vcl(b"reload")],
+            [&b"reloaded"[..], b"boot", b"reload"]
+        );
+    }
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What one transaction's records say, as far as it is added up: read in one pass, nothing is copied.
+//!
+//! Records come from clients and origins: what isn't as it should be is left out.
+
+use logq::record::{self, Rec};
+use tables::Tag;
+
+/// How a request was answered.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Handling {
+    /// From the cache.
+    Hit,
+    /// By a fetch that was to be cached.
+    Miss,
+    /// By a fetch for this request alone.
+    Pass,
+    /// By bytes both ways.
+    Pipe,
+    /// By VCL itself, or not at all.
+    Synth,
+}
+
+impl Handling {
+    /// Its name in metrics and on the page.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Handling::Hit => "hit",
+            Handling::Miss => "miss",
+            Handling::Pass => "pass",
+            Handling::Pipe => "pipe",
+            Handling::Synth => "synth",
+        }
+    }
+
+    /// Its place in lists of all of them.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// A client's request, a fragment's, or what a restart made of one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Request<'a> {
+    /// A client sent it; not a fragment, not a restart.
+    pub is_first: bool,
+    /// Another request's answer asked for it (ESI).
+    pub is_fragment: bool,
+    /// It went on as another transaction.
+    pub is_restarted: bool,
+    /// How it was answered.
+    pub handling: Handling,
+    /// The answer's; 0 of a pipe or a request that was given up.
+    pub status: u16,
+    /// As the client sent it.
+    pub method: &'a [u8],
+    /// As the client sent it.
+    pub url: &'a [u8],
+    /// As the client sent it.
+    pub host: &'a [u8],
+    /// The VCL, or the label that led to it.
+    pub vcl: &'a [u8],
+    /// Why it was no hit, with the place in VCL, where the server logs that (`log_no_hit`).
+    pub why: Option<&'a [u8]>,
+    /// When it came in: seconds since 1970.
+    pub start: f64,
+    /// Seconds until the answer's head was ready.
+    pub first_byte: Option<f64>,
+    /// Seconds until the answer's last byte was handed over.
+    pub duration: Option<f64>,
+    /// Bytes of the answer's body.
+    pub bytes: u64,
+    /// Seconds that it waited for a backend.
+    pub backend_seconds: f64,
+}
+
+/// A fetch.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Fetch<'a> {
+    /// The backend; empty: none was reached.
+    pub backend: &'a [u8],
+    /// The answer's.
+    pub status: u16,
+    /// What was asked for.
+    pub url: &'a [u8],
+    /// The VCL, or the label that led to it.
+    pub vcl: &'a [u8],
+    /// The store that holds the answer.
+    pub store: &'a [u8],
+    /// Why it failed.
+    pub error: Option<&'a [u8]>,
+    /// Seconds until the answer's head was there.
+    pub first_byte: Option<f64>,
+    /// Seconds until its last byte was there.
+    pub duration: Option<f64>,
+    /// Bytes of the answer's body.
+    pub bytes: u64,
+}
+
+/// A transaction of either kind.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Transaction<'a> {
+    /// Of a request.
+    Request(Request<'a>),
+    /// Of a fetch.
+    Fetch(Fetch<'a>),
+}
+
+/// What stands before a reason in the log.
+const NO_HIT: &[u8] = b"lacquer: no hit: ";
+
+/// Whether these records are one whole transaction.
+pub fn is_whole(records: &[u8]) -> bool {
+    let mut all = record::records(records);
+    all.next().is_some_and(|first| first.tag == Tag::Begin) && all.last().is_some_and(|last| last.tag == Tag::End)
+}
+
+/// Reads it; None: a session, or nothing that makes sense.
+pub fn read(records: &[u8]) -> Option<Transaction<'_>> {
+    let mut all = record::records(records);
+    let begin = all.next().filter(|rec| rec.tag == Tag::Begin)?;
+    match word(begin.text(), 0) {
+        b"req" => request(all, word(begin.text(), 2)).map(Transaction::Request),
+        b"bereq" => Some(Transaction::Fetch(fetch(all))),
+        _ => None,
+    }
+}
+
+fn request<'a>(all: impl Iterator<Item = Rec<'a>>, reason: &[u8]) -> Option<Request<'a>> {
+    let mut out = Request {
+        is_first: reason == b"rxreq",
+        is_fragment: reason == b"esi",
+        is_restarted: false,
+        handling: Handling::Synth,
+        status: 0,
+        method: b"",
+        url: b"",
+        host: b"",
+        vcl: b"",
+        why: None,
+        start: 0.0,
+        first_byte: None,
+        duration: None,
+        bytes: 0,
+        backend_seconds: 0.0,
+    };
+    let mut is_clients = true;
+    for rec in all {
+        let text = rec.text();
+        match rec.tag {
+            Tag::Timestamp => match stamp(text) {
+                (b"Start", at, ..) => out.start = at.unwrap_or(0.0),
+                (b"Process" | b"Pipe", _, since, _) => out.first_byte = since,
+                (b"Resp" | b"PipeSess", _, since, _) => out.duration = since,
+                (b"Fetch", _, _, last) => out.backend_seconds += last.unwrap_or(0.0),
+                _ => {}
+            },
+            Tag::ReqMethod if out.method.is_empty() => out.method = text,
+            Tag::ReqUrl if out.url.is_empty() => out.url = text,
+            Tag::ReqHeader if is_clients && out.host.is_empty() => out.host = value_of(text, b"host").unwrap_or(b""),
+            Tag::VclUse => out.vcl = vcl(text),
+            Tag::VclCall => {
+                is_clients = false;
+                out.handling = match text {
+                    b"HIT" => Handling::Hit,
+                    b"MISS" => Handling::Miss,
+                    b"PASS" => Handling::Pass,
+                    b"PIPE" => Handling::Pipe,
+                    _ => out.handling,
+                }
+            }
+            Tag::VclReturn if text == b"restart" => out.is_restarted = true,
+            Tag::RespStatus => out.status = number(text).unwrap_or(0),
+            Tag::Notice if text.starts_with(NO_HIT) => out.why = Some(&text[NO_HIT.len()..]),
+            Tag::ReqAcct => out.bytes = number(word(text, 4)).unwrap_or(0),
+            Tag::PipeAcct => out.bytes = number(word(text, 3)).unwrap_or(0),
+            _ => {}
+        }
+    }
+    (!out.method.is_empty()).then_some(out)
+}
+
+fn fetch<'a>(all: impl Iterator<Item = Rec<'a>>) -> Fetch<'a> {
+    let mut out = Fetch {
+        backend: b"",
+        status: 0,
+        url: b"",
+        vcl: b"",
+        store: b"",
+        error: None,
+        first_byte: None,
+        duration: None,
+        bytes: 0,
+    };
+    for rec in all {
+        let text = rec.text();
+        match rec.tag {
+            Tag::Timestamp => match stamp(text) {
+                (b"Beresp", _, since, _) => out.first_byte = since,
+                (b"BerespBody" | b"Error", _, since, _) => out.duration = since,
+                _ => {}
+            },
+            Tag::BackendOpen => out.backend = word(text, 1),
+            Tag::BereqUrl => out.url = text,
+            Tag::VclUse => out.vcl = vcl(text),
+            Tag::BerespStatus => out.status = number(text).unwrap_or(0),
+            Tag::Storage => out.store = word(text, 1),
+            Tag::FetchError => out.error = Some(text),
+            Tag::BereqAcct => out.bytes = number(word(text, 4)).unwrap_or(0),
+            _ => {}
+        }
+    }
+    // An answer whose head is all of it.
+    out.duration = out.duration.or(out.first_byte);
+    out
+}
+
+/// `name`, or `name via label`: the label is what stays the same.
+fn vcl(text: &[u8]) -> &[u8] {
+    match word(text, 1) {
+        b"via" => word(text, 2),
+        _ => word(text, 0),
+    }
+}
+
+/// A word of a record, from 0; empty: there is none.
+pub fn word(text: &[u8], n: usize) -> &[u8] {
+    text.split(|b| *b == b' ').filter(|word| !word.is_empty()).nth(n).unwrap_or(b"")
+}
+
+fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// `Process: 1700000000.123456 0.000282 0.000021`: its name, the time, seconds since the start, and since the one before.
+fn stamp(text: &[u8]) -> (&[u8], Option<f64>, Option<f64>, Option<f64>) {
+    let name = word(text, 0);
+    let seconds = |n| number::<f64>(word(text, n)).filter(|s| s.is_finite() && *s >= 0.0);
+    (name.strip_suffix(b":").unwrap_or(name), seconds(1), seconds(2), seconds(3))
+}
+
+/// The value of a field line with this name.
+pub fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (first, rest) = line.split_at_checked(name.len())?;
+    if !first.eq_ignore_ascii_case(name) {
+        return None;
+    }
+    rest.strip_prefix(b":").map(<[u8]>::trim_ascii)
+}
+
+/// A URL as one of its kind: the query is `?`, parts that are numbers or look like ids are `#`, and no more than six parts are told apart.
+pub fn pattern(url: &[u8]) -> Vec<u8> {
+    /// Parts of a path.
+    const PARTS: usize = 6;
+    let (path, has_query) = match url.iter().position(|b| *b == b'?') {
+        Some(at) => (&url[..at], true),
+        None => (url, false),
+    };
+    let mut out = Vec::with_capacity(path.len().min(128));
+    for (n, part) in path.split(|b| *b == b'/').enumerate() {
+        if n > 0 {
+            out.push(b'/');
+        }
+        if n > PARTS {
+            out.extend(b"...");
+            break;
+        }
+        if is_id(part) { out.push(b'#') } else { out.extend(&part[..part.len().min(40)]) }
+    }
+    if has_query {
+        out.push(b'?');
+    }
+    out
+}
+
+fn is_id(part: &[u8]) -> bool {
+    let stem = part.split(|b| *b == b'.').next().unwrap_or(part);
+    let digits = stem.iter().filter(|b| b.is_ascii_digit()).count();
+    let is_hex = stem.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
+    (digits > 0 && digits == stem.len())
+        || (stem.len() >= 8 && digits >= 2 && is_hex)
+        || (digits >= 6 && digits * 2 > stem.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use logq::record::make;
+    use proptest::prelude::*;
+    use shm::vsl::Marker;
+
+    use super::*;
+
+    pub fn transaction(records: &[(Tag, &str)]) -> Vec<u8> {
+        records.iter().flat_map(|(tag, text)| make(*tag, 7, Marker::Client, text.as_bytes())).collect()
+    }
+
+    #[test]
+    fn a_request_is_what_the_client_sent_and_what_became_of_it() {
+        let bytes = transaction(&[
+            (Tag::Begin, "req 6 rxreq"),
+            (Tag::Timestamp, "Start: 1700000000.5 0.000000 0.000000"),
+            (Tag::VclUse, "reload_1 via www"),
+            (Tag::ReqMethod, "GET"),
+            (Tag::ReqUrl, "/a?b"),
+            (Tag::ReqHeader, "Host: x.test"),
+            (Tag::VclCall, "RECV"),
+            (Tag::ReqUrl, "/rewritten"),
+            (Tag::ReqHeader, "Host: y.test"),
+            (Tag::VclCall, "MISS"),
+            (Tag::Notice, "lacquer: no hit: expired 3s ago"),
+            (Tag::Timestamp, "Fetch: 1700000000.6 0.100000 0.090000"),
+            (Tag::RespStatus, "200"),
+            (Tag::VclCall, "DELIVER"),
+            (Tag::Timestamp, "Process: 1700000000.6 0.110000 0.010000"),
+            (Tag::Timestamp, "Resp: 1700000000.7 0.200000 0.090000"),
+            (Tag::ReqAcct, "35 0 35 246 1000 1246"),
+            (Tag::End, ""),
+        ]);
+        assert!(is_whole(&bytes));
+        let Some(Transaction::Request(r)) = read(&bytes) else { panic!() };
+        assert_eq!((r.method, r.url, r.host, r.vcl), (&b"GET"[..], &b"/a?b"[..], &b"x.test"[..], &b"www"[..]));
+        assert_eq!((r.handling, r.status, r.bytes, r.is_first), (Handling::Miss, 200, 1000, true));
+        assert_eq!((r.first_byte, r.duration, r.backend_seconds), (Some(0.11), Some(0.2), 0.09));
+        assert_eq!(r.why, Some(&b"expired 3s ago"[..]));
+    }
+
+    #[test]
+    fn a_fetch_names_its_backend_and_store() {
+        let bytes = transaction(&[
+            (Tag::Begin, "bereq 6 fetch"),
+            (Tag::VclUse, "boot"),
+            (Tag::BereqUrl, "/a"),
+            (Tag::BackendOpen, "24 default 127.0.0.1 8080 127.0.0.1 41234 connect"),
+            (Tag::Timestamp, "Beresp: 1700000000.6 0.010000 0.010000"),
+            (Tag::BerespStatus, "404"),
+            (Tag::Storage, "malloc s0"),
+            (Tag::Timestamp, "BerespBody: 1700000000.6 0.020000 0.010000"),
+            (Tag::BereqAcct, "100 0 100 200 3000 3200"),
+            (Tag::End, ""),
+        ]);
+        let Some(Transaction::Fetch(f)) = read(&bytes) else { panic!() };
+        assert_eq!((f.backend, f.store, f.status, f.bytes), (&b"default"[..], &b"s0"[..], 404, 3000));
+        assert_eq!((f.first_byte, f.duration), (Some(0.01), Some(0.02)));
+    }
+
+    #[test]
+    fn urls_of_a_kind_look_the_same() {
+        let p = |url: &str| String::from_utf8(pattern(url.as_bytes())).unwrap();
+        assert_eq!(p("/news/2023/11/04/4711.html?page=2"), "/news/#/#/#/#?");
+        assert_eq!(p("/a/0d9f3c7e-1111-4222-8333-abcdefabcdef/b"), "/a/#/b");
+        assert_eq!(p("/img/photo1.jpg"), "/img/photo1.jpg");
+        assert_eq!(p("/1/2/3/4/5/6/7/8"), "/#/#/#/#/#/#/...");
+        assert_eq!(p(""), "");
+    }
+
+    proptest! {
+        #[test]
+        fn no_records_can_hurt(bytes in proptest::collection::vec(any::<u8>(), 0..200), url in ".{0,80}") {
+            let mut whole = make(Tag::Begin, 1, Marker::Client, b"req 1 rxreq");
+            whole.extend(&bytes);
+            let _ = read(&whole);
+            let _ = read(&bytes);
+            let _ = is_whole(&bytes);
+            prop_assert!(pattern(url.as_bytes()).len() <= url.len() + 400);
+        }
+    }
+}
