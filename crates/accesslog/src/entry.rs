@@ -176,6 +176,33 @@ pub struct Entry<'a> {
     pub duration: Option<Duration>,
     /// How long backends worked for it; nothing for a hit.
     pub backend_time: Option<Duration>,
+    /// The classes that it or its parts needed a worker of, where the server has some.
+    pub classes: Vec<ClassUse<'a>>,
+}
+
+/// What became of a request, or a part of one, in its class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClassUse<'a> {
+    /// Name of the class.
+    pub name: Cow<'a, [u8]>,
+    /// How long it waited for a worker and how long it held one; nothing if it was refused.
+    pub times: Option<(Duration, Duration)>,
+}
+
+impl<'a> ClassUse<'a> {
+    /// Of the records in which Lacquer tells it: `lacquer: class: NAME WAITED SERVICE`, `class NAME: full`.
+    pub fn read(text: &'a [u8]) -> Option<ClassUse<'a>> {
+        if let Some(rest) = text.strip_prefix(b"lacquer: class: ") {
+            let mut words = rest.split(|b| *b == b' ');
+            let name = words.next().filter(|name| !name.is_empty())?;
+            let mut time = || Duration::try_from_secs_f64(std::str::from_utf8(words.next()?).ok()?.parse().ok()?).ok();
+            let times = (time()?, time()?);
+            return Some(ClassUse { name: Cow::Borrowed(name), times: Some(times) });
+        }
+        let rest = text.strip_prefix(b"class ")?;
+        let name = rest.strip_suffix(b": full").or_else(|| rest.strip_suffix(b": late"))?;
+        (!name.contains(&b' ')).then_some(ClassUse { name: Cow::Borrowed(name), times: None })
+    }
 }
 
 impl<'a> Entry<'a> {
@@ -296,6 +323,27 @@ mod tests {
         assert_eq!(url("*"), "None * false");
         for bad in ["", "a", "/a b", "/\0", "http:///x", "ftp://a/"] {
             assert_eq!(url(bad), "BadTarget", "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_records_say_of_classes() {
+        let read = |text: &'static str| {
+            ClassUse::read(text.as_bytes()).map(|it| (String::from_utf8_lossy(&it.name).into_owned(), it.times))
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(read("lacquer: class: dear 0.500000 1.250000"), Some(("dear".into(), Some((ms(500), ms(1250))))));
+        assert_eq!(read("class dear: full"), Some(("dear".into(), None)));
+        assert_eq!(read("class dear: late"), Some(("dear".into(), None)));
+        for text in [
+            "lacquer: class: dear 0.5",
+            "lacquer: class: ",
+            "lacquer: no hit: x",
+            "class dear",
+            "class a b: full",
+            "lacquer: class: a -1 1",
+        ] {
+            assert_eq!(read(text), None, "{text}");
         }
     }
 }

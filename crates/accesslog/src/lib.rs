@@ -22,7 +22,7 @@ mod vsl;
 
 pub use by::{Bits, By, Keys};
 pub use clock::Clock;
-pub use entry::{Entry, Field, Handling, Skip, Stamp};
+pub use entry::{ClassUse, Entry, Field, Handling, Skip, Stamp};
 pub use format::LogFormat;
 pub use gather::{Gathered, Gathering, Moment, progress};
 pub use hitters::{Hitter, Hitters, Measure, Ranking, Sums};

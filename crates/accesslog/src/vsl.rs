@@ -11,7 +11,7 @@ use logq::{Grouping, Reason, Txn, TxnType, record};
 use shm::reader::log::{Ring, StartAt, Step};
 use tables::Tag;
 
-use crate::entry::{Entry, Handling, Skip, Stamp};
+use crate::entry::{ClassUse, Entry, Handling, Skip, Stamp};
 
 /// The word of ReqAcct that counts the answer's body.
 const BODY_SENT: usize = 4;
@@ -77,6 +77,10 @@ pub fn of_group<'a>(group: &[Txn<'a>]) -> Option<Result<Entry<'a>, Skip>> {
     let mut times = fetches.map(|txn| seconds_between(txn, txn).unwrap_or_default()).peekable();
     if times.peek().is_some() {
         entry.backend_time = Some(times.fold(Duration::ZERO, Duration::saturating_add));
+    }
+    for txn in group {
+        let told = record::records(txn.records).filter(|rec| matches!(rec.tag, Tag::Notice | Tag::Error));
+        entry.classes.extend(told.filter_map(|rec| ClassUse::read(rec.text())));
     }
     Some(Ok(entry))
 }

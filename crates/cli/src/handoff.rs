@@ -14,7 +14,7 @@ use crate::client::quote;
 use crate::words::split;
 
 /// Version of the form; any change counts it up.
-const VERSION: u32 = 10;
+const VERSION: u32 = 11;
 /// What the message begins with.
 const MAGIC: &str = "LACQUER-HANDOFF";
 /// The longest message.
@@ -206,6 +206,8 @@ pub struct WorkerStart {
     pub secrets_fd: Option<i32>,
     /// What it is to clients of QUIC, if there is a listener for it.
     pub quic: Option<Quic>,
+    /// What tokens of waiting rooms are signed by.
+    pub class_key: [u8; 32],
     /// Process id of the manager; a worker whose parent is another drains and exits.
     pub manager_pid: u32,
     /// When the manager started, since 1970.
@@ -241,6 +243,7 @@ impl Default for WorkerStart {
             ticket_keys_fd: None,
             secrets_fd: None,
             quic: None,
+            class_key: [0; 32],
             manager_pid: 0,
             manager_start: Duration::ZERO,
             user: None,
@@ -334,6 +337,7 @@ impl WorkerStart {
         if let Some(quic) = &self.quic {
             put(&mut body, "quic", &quic.words().each_ref().map(Vec::as_slice));
         }
+        put(&mut body, "class_key", &[&self.class_key]);
         for fd in &self.sentinel_fds {
             put(&mut body, "sentinel_fd", &[fd.to_string().as_bytes()]);
         }
@@ -411,6 +415,7 @@ impl WorkerStart {
             b"ticket_keys_fd" => one.and_then(number).map(|n| self.ticket_keys_fd = Some(n)),
             b"secrets_fd" => one.and_then(number).map(|n| self.secrets_fd = Some(n)),
             b"quic" => Quic::read(values).map(|quic| self.quic = Some(quic)),
+            b"class_key" => one.and_then(|key| key.try_into().ok()).map(|key| self.class_key = key),
             b"manager_pid" => one.and_then(number).map(|n| self.manager_pid = n),
             b"manager_start" => one.and_then(number).map(|n| self.manager_start = Duration::from_nanos(n)),
             b"user" => one.and_then(text).map(|t| self.user = Some(t)),
@@ -601,6 +606,7 @@ mod tests {
             certificates_fd: Some(17),
             ticket_keys_fd: Some(18),
             quic: Some(Quic { secret: [0x20; 32], life: 7, set: 1, former: Some(6) }),
+            class_key: [b'\n'; 32],
             secrets_fd: Some(19),
             manager_pid: 77,
             manager_start: Duration::new(1, 5),

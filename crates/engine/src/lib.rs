@@ -5,6 +5,7 @@ pub mod admission;
 mod aux_attrs;
 pub mod bereq;
 pub mod choice;
+pub mod classes;
 pub mod conn_queue;
 pub mod contain;
 pub mod current;

@@ -18,6 +18,7 @@ use vrt::ctx::StoreProperty;
 use vrt::{LoadedVcl, Value};
 
 use crate::admission::Admission;
+use crate::classes::Classes;
 use crate::drain::DrainWatch;
 use crate::hints::Hints;
 use crate::random::Random;
@@ -65,6 +66,8 @@ pub struct Engine {
     pub hostname: String,
     /// How many transactions may be in progress.
     pub admission: Admission,
+    /// Which requests that need a backend may go on.
+    pub classes: Classes,
     /// Sessions open now.
     pub sessions: AtomicI64,
     /// Pipes open now.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! An answer that is made here: to a client (`vcl_synth`), or in the place of a backend's (`vcl_backend_error`).
 
+use crate::classes::Refusal;
+
 /// What asks for it says status and reason; then VCL writes the body.
 #[derive(Debug, Default)]
 pub(crate) struct SyntheticResponse {
@@ -8,6 +10,7 @@ pub(crate) struct SyntheticResponse {
     reason: Option<Vec<u8>>,
     body: Vec<u8>,
     later: bool,
+    refusal: Option<Box<Refusal>>,
 }
 
 impl SyntheticResponse {
@@ -20,6 +23,17 @@ impl SyntheticResponse {
     pub fn ask_for_later(&mut self, status: u16) {
         self.ask(status, None);
         self.later = true;
+    }
+
+    /// A class has no worker and no chair for the request.
+    pub fn ask_refusal(&mut self, refusal: Refusal) {
+        self.ask(503, None);
+        self.refusal = Some(Box::new(refusal));
+    }
+
+    /// What such an answer says.
+    pub fn take_refusal(&mut self) -> Option<Box<Refusal>> {
+        self.refusal.take()
     }
 
     /// Whether it says so.

@@ -100,6 +100,8 @@ pub struct Manager {
     pub(crate) restarts: u32,
     /// What the present worker is to clients of QUIC, if there is a listener for it.
     pub(crate) quic: Option<cli::handoff::Quic>,
+    /// What tokens of waiting rooms are signed by, whichever worker made them.
+    pub(crate) class_key: [u8; 32],
     pub(crate) remove_workdir: bool,
     /// On the way out: nothing is made ready for another worker.
     pub(crate) ending: bool,

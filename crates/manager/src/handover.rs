@@ -50,6 +50,7 @@ pub(crate) fn gather(
         ticket_keys_fd: manager.ticket_keys.file().map(AsRawFd::as_raw_fd),
         secrets_fd: Some(secrets.as_raw_fd()),
         quic: manager.quic,
+        class_key: manager.class_key,
         manager_pid: std::process::id(),
         manager_start: Duration::from_secs_f64(manager.clock.real().0 - manager.now().since(manager.timers.started)),
         user,

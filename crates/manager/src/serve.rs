@@ -162,6 +162,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
     };
     let (certs, ticket_keys) = certificates(todo.tls.as_ref(), &listeners, &params, &jail, clock.mono())?;
     let quic = quic(&listeners)?;
+    let class_key = random()?;
     let identity = options.identity.clone().filter(|i| !i.is_empty()).unwrap_or_else(sys::process::host_name);
     let vident = format!("{},-j{}{}", platform(), jail.name(), stores.idents());
     let now = clock.mono();
@@ -201,6 +202,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         timers: Timers::new(now),
         restarts: 0,
         quic,
+        class_key,
         remove_workdir,
         ending: false,
         upgrade: Default::default(),
@@ -253,9 +255,14 @@ fn quic(listeners: &[listen::Listener]) -> Result<Option<Quic>, Fatal> {
     if !listeners.iter().any(|listener| listener.transport.is_quic) {
         return Ok(None);
     }
+    Ok(Some(Quic::new(random()?)))
+}
+
+/// A key that nobody can guess.
+fn random() -> Result<[u8; 32], Fatal> {
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).or_else(|e| argument(format!("No random numbers: {e}")))?;
-    Ok(Some(Quic::new(secret)))
+    Ok(secret)
 }
 
 fn platform() -> String {

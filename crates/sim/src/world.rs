@@ -133,6 +133,7 @@ impl World {
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             fragfetch: AtomicUsize::new(0),
+            classes: Default::default(),
             hints: Default::default(),
             refreshes: Default::default(),
             keeps_key_fields: AtomicBool::new(false),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What is declared once: parameters, counters, log tags, CLI commands, close reasons, kinds of stores, VCL variables, vmod signatures.
 
+pub mod classes;
 pub mod cli_cmds;
 pub mod close;
 pub mod counters;

@@ -297,6 +297,8 @@ const VARIABLES: &[(&str, &str)] = &[
     ("req.proto", "The protocol version of the request."),
     ("req.rfc9111", "Whether this request is answered by RFC 9111 where Varnish differs: feature=+rfc9111, until it is set."),
     ("req.restarts", "How often this request has been restarted."),
+    ("req.class", "The class of the request, of those that the parameter classes declares: it counts if the request needs a backend. Empty is none."),
+    ("req.class_state", "What became of the request in its class: served, full (there was no chair), late (it waited for too long), or empty."),
     ("req.storage", "The store for the request's body, should it be kept."),
     ("req.time", "When the request came in, or was restarted."),
     ("req.transport", "How the request came: HTTP/1 or HTTP/2."),

@@ -488,6 +488,8 @@ pub enum Var {
     ParamTimeoutIdle,
     ParamUncacheableTtl,
     ObjStaleIsValid,
+    ReqClass,
+    ReqClassState,
 }
 
 impl Var {
@@ -685,6 +687,8 @@ pub static VARS: &[VarDef] = &[
     def("sess.xid", Type::String, NameTarget::Scalar(Var::SessXid), BOTH, NONE, NONE, (41, 99)),
     // Of 7.7 and later.
     def("bereq.task_deadline", Type::Duration, NameTarget::Scalar(Var::BereqTaskDeadline), PIPE, PIPE, PIPE, (0, 99)),
+    def("req.class", Type::String, NameTarget::Scalar(Var::ReqClass), CLIENT, CLIENT, NONE, (0, 99)),
+    def("req.class_state", Type::String, NameTarget::Scalar(Var::ReqClassState), CLIENT, NONE, NONE, (0, 99)),
     def("beresp.tags", Type::String, NameTarget::Scalar(Var::BerespTags), BERESP, BERESP, BERESP, (0, 99)),
     def("beresp.transit_buffer", Type::Bytes, NameTarget::Scalar(Var::BerespTransitBuffer), BACKEND_RESPONSE, BACKEND_RESPONSE, NONE, (0, 99)),
     def("param.backend_idle_timeout", Type::Duration, NameTarget::Scalar(Var::ParamBackendIdleTimeout), ALL, NONE, NONE, (0, 99)),

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use shm::vsc::{CounterSet, Stats};
 use shm::vsl::{Marker, TxnLog};
 use tables::Params;
-use tables::counters::{Main, Vbe, Xkey};
+use tables::counters::{ClassCounters, Main, Vbe, Xkey};
 use tables::tags::Tag;
 use vcl::program::{BackendDecl, ProbeDecl};
 use vrt::vmod::Vmod;
@@ -62,6 +62,16 @@ impl Services {
         });
         // As MAIN, it lives as long as the process.
         self.engine.cache.enable_tags(Box::leak(Box::new(set)));
+    }
+
+    /// The classes that parameters declare, with counters for those that are new.
+    pub fn declare_classes(&self, params: &Params) {
+        self.engine.classes.apply(params, |class| {
+            self.stats.add::<ClassCounters>(&format!("CLASS.{class}")).unwrap_or_else(|error| {
+                eprintln!("counters CLASS.{class}: {error}");
+                CounterSet::private()
+            })
+        });
     }
 
     /// A VCL is gone: its file goes with the last backend.

@@ -484,6 +484,7 @@ fn change_params(
     }
     engine.log.apply(&params);
     engine.admission.apply(&params);
+    worker.services.declare_classes(&params);
     engine.cache.set_params(conf::cache_params(&params));
     conf::apply_to_process(&params);
     worker.memory.apply(&params);

@@ -152,6 +152,7 @@ impl Worker {
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             fragfetch: AtomicUsize::new(0),
+            classes: engine::classes::Classes::new(start.class_key, clock.real()),
             hints: Default::default(),
             refreshes: Default::default(),
             keeps_key_fields: AtomicBool::new(false),
@@ -164,6 +165,7 @@ impl Worker {
             find_survivors(former, &engine);
         }
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
+        services.declare_classes(&start.params);
         if conf::gives_tags(&start.params) {
             services.enable_tags();
         }

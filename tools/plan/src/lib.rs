@@ -50,7 +50,9 @@ fn measured(options: &Options) -> Result<Measured, String> {
             let all = classes.iter().map(|class| class.rate).sum();
             Ok(Measured { classes: classes.clone(), requests: options.requests.unwrap_or(all), remarks: Vec::new() })
         }
-        Source::Log(gathering) => measured::classes(Gathering::clone(gathering), options.of, options.split),
+        Source::Log(gathering) => {
+            measured::classes(Gathering::clone(gathering), options.of, options.split, options.in_class.as_deref())
+        }
         Source::Counters { workdir, duration } => counters::classes(workdir, *duration),
     }
 }

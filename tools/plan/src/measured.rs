@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use accesslog::{Clock, Entry, Gathering};
+use accesslog::{ClassUse, Clock, Entry, Gathering};
 
 use crate::options::{Class, Of};
 
@@ -19,9 +19,14 @@ pub struct Measured {
     pub remarks: Vec<String>,
 }
 
+/// So many classes of a server are told apart: more than one may have.
+const MAX_CLASSES: usize = 64;
+
 /// Times of one class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
+    /// Those who were refused, and so have no time of service.
+    refused: f64,
     count: f64,
     sum: f64,
     squares: f64,
@@ -29,8 +34,9 @@ struct Times {
 
 #[derive(Default)]
 struct Tally {
-    /// Short ones, long ones.
+    /// Short ones, long ones; those of each class of the server, by name.
     times: [Times; 2],
+    by_class: BTreeMap<String, Times>,
     /// How many came, by minute.
     minutes: BTreeMap<i64, u64>,
     /// All requests, with a time of service or not.
@@ -43,9 +49,21 @@ struct Tally {
     too_many: u64,
 }
 
+impl Times {
+    fn add(&mut self, seconds: f64) {
+        self.count += 1.0;
+        self.sum += seconds;
+        self.squares += seconds * seconds;
+    }
+}
+
 impl Tally {
-    fn add(&mut self, entry: &Entry<'_>, of: Of, split: Option<f64>) {
+    fn add(&mut self, entry: &Entry<'_>, of: Of, split: Option<f64>, only: Option<&str>) {
         self.requests += 1;
+        if of == Of::Fetches && (!entry.classes.is_empty() || only.is_some()) {
+            let uses = entry.classes.iter().filter(|it| only.is_none_or(|only| *it.name == *only.as_bytes()));
+            return uses.for_each(|it| self.add_of_class(entry, it));
+        }
         let service = match of {
             Of::Requests => entry.duration,
             // A hit is no work of a backend.
@@ -59,10 +77,25 @@ impl Tally {
             self.without_service += 1;
             return;
         };
-        let times = &mut self.times[usize::from(split.is_some_and(|split| seconds > split))];
-        times.count += 1.0;
-        times.sum += seconds;
-        times.squares += seconds * seconds;
+        self.times[usize::from(split.is_some_and(|split| seconds > split))].add(seconds);
+        self.add_arrival(entry);
+    }
+
+    fn add_of_class(&mut self, entry: &Entry<'_>, it: &ClassUse<'_>) {
+        let name = String::from_utf8_lossy(&it.name).into_owned();
+        if self.by_class.len() >= MAX_CLASSES && !self.by_class.contains_key(&name) {
+            self.without_service += 1;
+            return;
+        }
+        let times = self.by_class.entry(name).or_default();
+        match it.times {
+            Some((_, service)) => times.add(service.as_secs_f64()),
+            None => times.refused += 1.0,
+        }
+        self.add_arrival(entry);
+    }
+
+    fn add_arrival(&mut self, entry: &Entry<'_>) {
         let Some(time) = entry.time.map(|time| time.ns) else {
             self.without_time_of_day += 1;
             return;
@@ -95,16 +128,20 @@ impl Tally {
 ///
 /// # Errors
 /// The log has no times.
-pub fn classes(gathering: Gathering, of: Of, split: Option<f64>) -> Result<Measured, String> {
-    let gathered = gathering.run::<Tally>(move |tally, entry| tally.add(entry, of, split))?;
+pub fn classes(gathering: Gathering, of: Of, split: Option<f64>, only: Option<&str>) -> Result<Measured, String> {
+    let only = only.map(str::to_owned);
+    let gathered = gathering.run::<Tally>(move |tally, entry| tally.add(entry, of, split, only.as_deref()))?;
     let tally = &gathered.result;
     let what = match of {
         Of::Fetches => "fetches",
         Of::Requests => "requests",
     };
-    let counted: f64 = tally.times.iter().map(|times| times.count).sum();
+    let all = || tally.times.iter().chain(tally.by_class.values());
+    let served: f64 = all().map(|times| times.count).sum();
+    // Who was refused came, too.
+    let counted: f64 = all().map(|times| times.count + times.refused).sum();
     let mut remarks = gathered.remarks();
-    if counted == 0.0 {
+    if served == 0.0 {
         remarks.insert(0, format!("no {what} with their times in it (--log-format names them; a varnishlog has them)"));
         return Err(remarks.join("; "));
     }
@@ -117,12 +154,23 @@ pub fn classes(gathering: Gathering, of: Of, split: Option<f64>) -> Result<Measu
     ];
     remarks.extend(left_out.iter().filter(|(n, _)| *n > 0).map(|(n, text)| format!("{n} requests {text}")));
     let names = if split.is_some() { ["short", "long"] } else { [what, ""] };
+    let refused: f64 = all().map(|times| times.refused).sum();
+    if refused > 0.0 {
+        remarks.push(format!("{refused} that were refused by their class are among those who came"));
+    }
     let class = |(name, times): (&str, &Times)| {
         let service = (times.sum / times.count).max(1e-6);
         let variance = (times.squares / times.count - service * service).max(0.0);
-        Class { name: name.into(), rate: rate * times.count / counted, service, cv2: variance / (service * service) }
+        Class {
+            name: name.into(),
+            rate: rate * (times.count + times.refused) / counted,
+            service,
+            cv2: variance / (service * service),
+        }
     };
-    let classes = names.into_iter().zip(&tally.times).filter(|(_, times)| times.count > 0.0).map(class).collect();
+    let own = tally.by_class.iter().map(|(name, times)| (name.as_str(), times));
+    let classes =
+        names.into_iter().zip(&tally.times).chain(own).filter(|(_, times)| times.count > 0.0).map(class).collect();
     Ok(Measured { classes, requests: rate * tally.requests as f64 / counted, remarks })
 }
 
@@ -139,8 +187,25 @@ mod tests {
             let wrong = if second == 5 { 1_000_000 } else { 0 };
             let time = Some(Stamp { ns: (1_700_000_000 + second + wrong) * 1_000_000_000, is_whole_second: true });
             let duration = Some(Duration::from_millis(1));
-            tally.add(&Entry { time, duration, ..Entry::default() }, Of::Requests, None);
+            tally.add(&Entry { time, duration, ..Entry::default() }, Of::Requests, None, None);
         }
         assert_eq!((tally.rate(), tally.clock.doubted), (Some(10.0 / 9.0), 1));
+    }
+
+    #[test]
+    fn classes_of_a_server_are_told_apart() {
+        let mut tally = Tally::default();
+        let entry = |second: i64, text: &'static str| {
+            let time = Some(Stamp { ns: (1_700_000_000 + second) * 1_000_000_000, is_whole_second: true });
+            Entry { time, classes: vec![ClassUse::read(text.as_bytes()).unwrap()], ..Entry::default() }
+        };
+        for second in 0..11 {
+            tally.add(&entry(second, "lacquer: class: dear 0.1 2.0"), Of::Fetches, None, None);
+            tally.add(&entry(second, "class dear: full"), Of::Fetches, None, None);
+            tally.add(&entry(second, "lacquer: class: cheap 0 0.1"), Of::Fetches, None, Some("dear"));
+        }
+        let dear = tally.by_class["dear"];
+        assert_eq!((dear.count, dear.refused, dear.sum, tally.by_class.len()), (11.0, 11.0, 22.0, 1));
+        assert_eq!(tally.rate(), Some(2.2));
     }
 }

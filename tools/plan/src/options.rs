@@ -27,6 +27,8 @@ What comes
  -n DIR               The log of the server with that working directory (--live: of the usual one), until Ctrl-C or -d
  --counters           In place of its log its counters: connections to backends and requests over them (with -n, --live)
  --of fetches|requests  What is served: fetches from backends, or all requests by their whole time (default fetches)
+ --in-class NAME      Fetches of this class of the server alone, those who were refused counted with those who came. Without it all
+                      are taken, each class by its name
  --split TIME         Fetches that take longer are a class of their own
  --log-format FORMAT  How lines look, as Apache's LogFormat; else they tell themselves
  --rate RATE          Arrivals: 250, 250/s, 12/h
@@ -100,6 +102,8 @@ pub struct Options {
     pub of: Of,
     /// Seconds above which a fetch is of another class.
     pub split: Option<f64>,
+    /// Name of a class of the server: only its fetches.
+    pub in_class: Option<String>,
     pub workers: u64,
     pub chairs: Option<u64>,
     /// Seconds; none: the mean service time.
@@ -151,6 +155,7 @@ pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
         source: Source::Told(Vec::new()),
         of: Of::default(),
         split: None,
+        in_class: None,
         workers: 0,
         chairs: None,
         wait: None,
@@ -178,6 +183,7 @@ pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
             "--class" => parts.classes.push(args.parsed("NAME:RATE:TIME[:CV], as bread:2/h:20m", class)?),
             "--of" => options.of = args.one_of(&[("fetches", Of::Fetches), ("requests", Of::Requests)])?,
             "--split" => options.split = Some(args.time(TIMES)?.as_secs_f64()),
+            "--in-class" => options.in_class = Some(args.value()?.to_owned()),
             "--workers" => parts.workers = Some(args.number(1..=MAX_WORKERS)?),
             "--chairs" => options.chairs = Some(args.number(0..=crate::queue::MAX_PLACES)?),
             "--wait" => options.wait = Some(args.time(Duration::ZERO..=*TIMES.end())?.as_secs_f64()),
@@ -202,6 +208,9 @@ pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
         );
     }
     options.source = source(parts)?;
+    if options.in_class.is_some() && (options.of == Of::Requests || !matches!(options.source, Source::Log(_))) {
+        return Err("--in-class needs a log, and fetches: requests and counters have no classes".into());
+    }
     if options.requests.is_some() && (options.simulated.is_none() || !matches!(options.source, Source::Told(_))) {
         return Err("--requests needs --simulated, and --rate or --class: a log and counters tell it".into());
     }

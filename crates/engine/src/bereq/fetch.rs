@@ -69,6 +69,9 @@ impl Bereq {
         if answered.is_ok() && self.early.is_some() {
             answered = self.ask_not_too_early().await;
         }
+        if let Some(place) = &self.place {
+            place.answered();
+        }
         let now = self.engine.clock.real();
         self.t_resp = now;
         self.log.timestamp("Beresp", now);

@@ -41,6 +41,7 @@ use vrt::value::Text;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
 use crate::admission::Slot;
+use crate::classes::Place;
 use crate::current::StepName;
 use crate::early::Handshaking;
 use crate::httplog::BEREQ;
@@ -132,6 +133,8 @@ pub struct Bereq {
     /// What its request's lookup had found.
     pub(crate) found: FoundKind,
     pub(crate) cacheability: Cacheability,
+    /// The worker of a class that it holds until it ends.
+    pub(crate) place: Option<Box<Place>>,
     /// Its place among those in progress.
     pub(crate) _slot: Slot,
     pub(crate) _open: crate::current::OpenTransaction,
@@ -188,6 +191,7 @@ impl Bereq {
         self.fail("fetch given up");
         self.end_link(Some(SessClose::RxJunk));
         self.task.clear();
+        self.leave_class();
         let acct = self.acct;
         self.log
             .record(Tag::BereqAcct)
@@ -203,6 +207,14 @@ impl Bereq {
         self.machine.take().into_iter().for_each(pool::leave_machine);
         if self.mode == Mode::Background {
             self.engine.main.n_bgfetch.dec();
+        }
+    }
+
+    /// Its worker is free again, for the next one of the class.
+    fn leave_class(&mut self) {
+        let Some(place) = self.place.take() else { return };
+        if let Some((class, waited, service)) = place.account() {
+            self.log.putf(Tag::Notice, format_args!("lacquer: class: {class} {waited:.6} {service:.6}"));
         }
     }
 

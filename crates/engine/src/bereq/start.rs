@@ -100,6 +100,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         can_be_reset: req.head.version() > Version::HTTP11,
         found: req.verdict.found(),
         _open: crate::current::open(crate::current::TransactionKind::Fetch),
+        place: req.place.take(),
         _slot: admission::enter_anyway(&req.sess),
         director: req.director(),
         backend: None,

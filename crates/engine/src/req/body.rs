@@ -41,6 +41,16 @@ impl Req {
     ) -> Option<F::Output> {
         // Others may have use for what isn't a pass: only a client that said so is gone then.
         let is_asked = self.gives_up && self.params.pass_abort;
+        self.drive_while_there(transport, is_asked, wait).await
+    }
+
+    /// As [`Req::drive_for_client`]; with `is_asked` a client that has closed its end is gone, too.
+    pub(super) async fn drive_while_there<F: Future>(
+        &mut self,
+        transport: &mut dyn Transport,
+        is_asked: bool,
+        wait: F,
+    ) -> Option<F::Output> {
         self.continue_if_due(transport);
         let body = self.body.clone();
         let mut wait = pin!(wait);

@@ -12,7 +12,7 @@ use shm::vsl::TxnLog;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Method, Var};
 use vrt::ctx::{StoreProperty, Wait};
-use vrt::value::BackendRef;
+use vrt::value::{BackendRef, Text};
 use vrt::{Ctx, Failure, Privates, Value};
 
 use super::Req;
@@ -81,6 +81,8 @@ impl Ctx for ReqCtx<'_> {
             Var::ReqBackendHint => Value::Backend(req.director()),
             Var::ReqCanGzip => Value::Bool(message::Coding::Gzip.is_accepted_by(&req.head)),
             Var::ReqEsi => Value::Bool(!req.settings.disable_esi),
+            Var::ReqClass => Value::String(Some(req.settings.class.clone().unwrap_or_else(|| Text::from("")))),
+            Var::ReqClassState => Value::text(req.class_state.word()),
             Var::ReqEsiLevel => Value::Int(i64::from(req.esi.level())),
             Var::ReqGrace => Value::Duration(req.settings.lookup.max_grace.unwrap_or(-1.0)),
             Var::ReqTtl => Value::Duration(req.settings.lookup.max_ttl.unwrap_or(-1.0)),
@@ -141,6 +143,7 @@ impl Ctx for ReqCtx<'_> {
             Var::ReqHashAlwaysMiss => req.settings.lookup.always_miss = vars::boolean(&value)?,
             Var::ReqHashIgnoreBusy => req.settings.lookup.ignore_busy = vars::boolean(&value)?,
             Var::ReqHashIgnoreVary => req.settings.lookup.ignore_vary = vars::boolean(&value)?,
+            Var::ReqClass => req.settings.class = vars::text(value)?,
             Var::ReqStorage => req.settings.storage = vars::text(value)?,
             Var::ReqRfc9111 => req.settings.rfc9111 = vars::boolean(&value)?,
             Var::ClientIdentity => req.settings.client_identity = vars::text(value)?,

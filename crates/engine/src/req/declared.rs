@@ -4,14 +4,26 @@
 use message::{cookies, names, query};
 
 use super::Req;
+use super::class::COOKIE_PREFIX;
 use crate::httplog::REQ;
 
+/// The cookies of waiting rooms.
+const PLACE_COOKIES: &str = "lacquer-place-*";
+
 impl Req {
+    fn has_place_cookie(&self) -> bool {
+        let mut values = self.head.get_all(names::COOKIE.as_bytes());
+        values.any(|value| value.windows(COOKIE_PREFIX.len()).any(|part| part == COOKIE_PREFIX.as_bytes()))
+    }
+
     /// As `query_keep`, `query_drop`, `cookie_keep` and `cookie_drop` say.
     pub(super) fn take_out_declared(&mut self) {
         let params = self.params.clone();
         if !(params.query_drop.is_empty() && params.query_keep.is_empty()) {
             self.take_out_arguments(&params.query_keep, &params.query_drop);
+        }
+        if self.engine().classes.is_on() && self.has_place_cookie() {
+            self.take_out_cookies("", PLACE_COOKIES);
         }
         if !(params.cookie_drop.is_empty() && params.cookie_keep.is_empty()) {
             self.take_out_cookies(&params.cookie_keep, &params.cookie_drop);

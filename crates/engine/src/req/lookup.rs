@@ -249,7 +249,7 @@ impl Req {
         }
         match action {
             Action::Deliver => {
-                if let Some(busy) = busy.filter(|_| self.may_refresh()) {
+                if let Some(busy) = busy.filter(|_| self.may_refresh() && self.may_take_place()) {
                     main.s_fetch.inc();
                     main.s_bgfetch.inc();
                     let fresh = bereq::start(self, busy, Some(obj.clone()), Mode::Background);
@@ -328,6 +328,9 @@ impl Req {
             Action::Fetch => {
                 self.engine().main.cache_miss.tally();
                 self.gives_up = false;
+                if let Err(step) = self.take_place(transport).await {
+                    return step;
+                }
                 self.send_hints(stale.as_ref(), transport);
                 Step::Fetch(bereq::start(self, busy, stale, Mode::Normal))
             }
@@ -343,6 +346,9 @@ impl Req {
             Action::Fetch => {
                 self.engine().main.s_pass.tally();
                 self.gives_up = matches!(self.head.method(), b"GET" | b"HEAD");
+                if let Err(step) = self.take_place(transport).await {
+                    return step;
+                }
                 let busy = self.engine().cache.private();
                 self.send_hints(None, transport);
                 Step::Fetch(bereq::start(self, busy, None, Mode::Pass))

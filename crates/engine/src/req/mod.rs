@@ -13,6 +13,7 @@
 
 mod body;
 mod challenge;
+mod class;
 mod ctx;
 mod declared;
 mod deliver;
@@ -54,6 +55,7 @@ use tables::tags::Tag;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
 use crate::admission::Slot;
+use crate::classes::Place;
 use crate::current::StepName;
 use crate::early::Handshaking;
 use crate::httplog::{REQ, RESP};
@@ -65,6 +67,7 @@ use crate::sess::Sess;
 use crate::shared::Engine;
 use crate::transport::{Acct, Transport};
 
+use self::class::ClassState;
 use self::ctx::{Lent, ReqCtx};
 use self::esi::EsiContext;
 use self::settings::Settings;
@@ -173,6 +176,9 @@ pub struct Req {
     pub(crate) trial: Option<explain::Trial>,
     /// Its VCL has banned or purged something, and nobody has waited yet for that to be kept.
     pub(crate) has_invalidated: bool,
+    /// A worker of its class, for the fetch that comes next.
+    pub(crate) place: Option<Box<Place>>,
+    pub(crate) class_state: ClassState,
     /// What it has waited for.
     pub(crate) waited: Waited,
     _open: crate::current::OpenTransaction,
@@ -260,6 +266,8 @@ impl Req {
             early: None,
             trial: None,
             has_invalidated: false,
+            place: None,
+            class_state: ClassState::None,
             waited: Waited::default(),
             _open: crate::current::open(crate::current::TransactionKind::Request),
             vcl_first: None,

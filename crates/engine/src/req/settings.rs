@@ -21,6 +21,8 @@ pub(crate) struct Settings {
     pub backend_hint: Option<Option<Arc<dyn Director>>>,
     /// `req.storage`
     pub storage: Option<Text>,
+    /// `req.class`
+    pub class: Option<Text>,
     /// `client.identity`
     pub client_identity: Option<Text>,
 }

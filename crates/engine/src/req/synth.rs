@@ -19,6 +19,10 @@ impl Req {
         if self.synthetic.take_later() {
             self.set_resp(names::RETRY_AFTER, &[super::slot::RETRY_AFTER]);
         }
+        let refusal = self.synthetic.take_refusal();
+        if let Some(refusal) = &refusal {
+            self.tell_refusal(refusal);
+        }
         self.filters.reset();
         self.t_resp.set(None);
         let action = self.vcl(Method::Synth, transport).await;
@@ -33,6 +37,9 @@ impl Req {
                 return Step::Done;
             }
             _ => {}
+        }
+        if let Some(refusal) = &refusal {
+            self.replace_builtin_refusal(refusal);
         }
         let body = self.synthetic.take_body();
         RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);

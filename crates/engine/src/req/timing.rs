@@ -16,6 +16,8 @@ pub(crate) struct Waited {
     pub busy: f32,
     /// For its own fetch, until the head was there.
     pub origin: f32,
+    /// For a worker of its class.
+    pub class: f32,
 }
 
 impl Req {
@@ -39,7 +41,7 @@ fn format_timing(verdict: &Verdict, total: f64, waited: Waited) -> String {
         Verdict::NoHit { .. } | Verdict::Refetch => "miss",
     };
     let mut text = format!("cache;desc={what};dur={:.1}", total.max(0.0) * 1e3);
-    for (name, seconds) in [("origin", waited.origin), ("busy", waited.busy)] {
+    for (name, seconds) in [("origin", waited.origin), ("busy", waited.busy), ("class", waited.class)] {
         if seconds > 0.0 {
             let _ = write!(text, ", {name};dur={:.1}", seconds * 1e3);
         }
@@ -60,7 +62,7 @@ mod tests {
         let text = |verdict, waited| format_timing(&verdict, 0.012_34, waited);
         assert_eq!(text(Verdict::Hit { in_grace: false }, Waited::default()), "cache;desc=hit;dur=12.3");
         assert_eq!(text(Verdict::Hit { in_grace: true }, Waited::default()), "cache;desc=stale;dur=12.3");
-        let waited = Waited { origin: 0.01, busy: 0.002 };
+        let waited = Waited { origin: 0.01, busy: 0.002, class: 0.0 };
         assert_eq!(text(no_hit(NoHit::FirstFetch), waited), "cache;desc=miss;dur=12.3, origin;dur=10.0, busy;dur=2.0");
         assert_eq!(text(no_hit(NoHit::Pass), Waited::default()), "cache;desc=pass;dur=12.3");
     }

@@ -76,6 +76,7 @@ impl Manager {
             recent_deaths: recent.map(|at| at.0).collect(),
             restarts: self.restarts,
             quic: self.quic,
+            class_key: self.class_key,
             exit_status: self.exit_status,
             secret: self.secret.clone(),
             secret_is_ours: self.secret_is_ours,

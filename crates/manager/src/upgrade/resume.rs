@@ -226,6 +226,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         timers: Timers { started: now.plus(-state.uptime), ..Timers::new(now) },
         restarts: state.restarts,
         quic: state.quic,
+        class_key: state.class_key,
         remove_workdir: false,
         ending: false,
         upgrade: Upgrade { program: state.program.clone(), relay, ..Upgrade::default() },

@@ -14,7 +14,7 @@ use cli::handoff::{Quic, Transport};
 use cli::words::split;
 
 /// What the text begins with; any change of the lines counts the number up.
-const HEAD: &str = "LACQUER-UPGRADE 4";
+const HEAD: &str = "LACQUER-UPGRADE 5";
 
 /// A listener's sockets and what is known of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -157,6 +157,8 @@ pub struct State {
     pub restarts: u32,
     /// What the present worker is to clients of QUIC, if there is a listener for it.
     pub quic: Option<Quic>,
+    /// What tokens of waiting rooms are signed by.
+    pub class_key: [u8; 32],
     pub exit_status: i32,
     pub secret: Option<PathBuf>,
     pub secret_is_ours: bool,
@@ -261,6 +263,7 @@ impl State {
         if let Some(quic) = &self.quic {
             out.line("quic", quic.words());
         }
+        out.line("class_key", [&self.class_key]);
         out.line("exit_status", [number(self.exit_status)]);
         self.secret.iter().for_each(|path| out.line("secret", [path_bytes(path)]));
         out.line("secret_is_ours", [flag(self.secret_is_ours)]);
@@ -334,6 +337,9 @@ impl State {
             b"total_deaths" => self.total_deaths = take.number()?,
             b"recent_deaths" => self.recent_deaths = take.rest(seconds_of)?,
             b"restarts" => self.restarts = take.number()?,
+            b"class_key" => {
+                self.class_key = take.rest(|word| Some(word.to_vec()))?.first()?.as_slice().try_into().ok()?
+            }
             b"quic" => self.quic = Some(Quic::read(&take.rest(|word| Some(word.to_vec()))?)?),
             b"exit_status" => self.exit_status = take.number()?,
             b"secret" => self.secret = Some(take.path()?),
@@ -610,6 +616,7 @@ mod tests {
             cli_sockets: vec![6],
             masters: vec!["127.0.0.1:1".into()],
             quic: Some(Quic { secret: [b'"'; 32], life: 7, set: 1, former: None }),
+            class_key: [b' '; 32],
             sessions: vec![OpenSession { kind: "telnet".into(), input: 30, asks: true, ..OpenSession::default() }],
             ..State::default()
         }
@@ -626,10 +633,10 @@ mod tests {
     #[test]
     fn another_version_and_unknown_lines_are_refused() {
         let text = |bytes: &[u8]| State::decode(bytes).unwrap_err().to_string();
-        let next = text(b"LACQUER-UPGRADE 5\n");
-        assert_eq!(next, "the running program's state begins with \"LACQUER-UPGRADE 5\", not \"LACQUER-UPGRADE 4\"");
-        assert!(text(b"LACQUER-UPGRADE 4\nnew \"1\"\n").ends_with("can't be read: new \\\"1\\\""));
-        assert!(text(b"LACQUER-UPGRADE 4\nbooted 1 2\n").ends_with("booted 1 2"));
+        let next = text(b"LACQUER-UPGRADE 6\n");
+        assert_eq!(next, "the running program's state begins with \"LACQUER-UPGRADE 6\", not \"LACQUER-UPGRADE 5\"");
+        assert!(text(b"LACQUER-UPGRADE 5\nnew \"1\"\n").ends_with("can't be read: new \\\"1\\\""));
+        assert!(text(b"LACQUER-UPGRADE 5\nbooted 1 2\n").ends_with("booted 1 2"));
     }
 
     proptest! {

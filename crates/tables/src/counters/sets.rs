@@ -477,6 +477,25 @@ set! {
 }
 
 set! {
+    /// One class of requests that need a backend (the parameter `classes`).
+    ClassCounters "CLASS" 62 "Class of requests";
+    busy: Gauge Info Integer "" "Workers taken" => "Fetches in progress.";
+    waiting: Gauge Info Integer "" "Requests in chairs";
+    room: Gauge Info Integer "" "Visitors with a place in the waiting room";
+    served: Counter Info Integer "" "Requests that got a worker";
+    waited: Counter Info Integer "" "... of which waited in a chair";
+    returned: Counter Info Integer "" "... of which came by their token, or to a chair by it";
+    ended: Counter Info Integer "" "Fetches ended";
+    refused: Counter Info Integer "" "Requests refused: no chair";
+    late: Counter Info Integer "" "Requests refused: longer than patience";
+    gone: Counter Info Integer "" "Requests whose client left its chair";
+    deferred: Counter Info Integer "" "Refreshes not begun: no worker" => "The stale object was delivered without.";
+    forged: Counter Info Integer "" "Tokens that weren't good" => "Not ours, changed, or too old.";
+    wait_us: Counter Info Integer "" "Microseconds waited in chairs" => "By those who got a worker; waited counts them.";
+    service_us: Counter Info Integer "" "Microseconds that workers were held" => "By the fetches that ended counts.";
+}
+
+set! {
     /// Objects by tag, there once tags are kept: `tag_fields`, a VCL that imports xkey or ykey or names beresp.tags.
     Xkey "XKEY" 110 "Tags (keys) of objects";
     g_keys: Gauge Info Integer "" "Number of surrogate keys" => "Tags that objects bear now.";

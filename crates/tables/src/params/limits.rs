@@ -70,6 +70,10 @@ pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
         ("rfc9111_targeted", Value::Text(list)) if !list.split([' ', ',', '\t']).all(is_field_name) => {
             Err("it lists names of fields between blanks or commas\n".to_owned())
         }
+        ("classes", Value::Text(text)) => match crate::classes::parse(text) {
+            Ok(_) => Ok(()),
+            Err(reason) => Err(format!("{reason}\n")),
+        },
         ("negative_ttl", Value::Text(list)) if !crate::negative_ttl::is_valid(list) => {
             Err("it lists entries as 404:10s or 5xx:1s, of statuses from 400 to 599\n".to_owned())
         }

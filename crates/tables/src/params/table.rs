@@ -149,6 +149,10 @@ params! {
         "No effect here: VCL is not compiled through C.";
     cc_warnings: Text = "-Wall -Werror" [""] { MustReload BuildOptions NoEffect }
         "No effect here: VCL is not compiled through C.";
+    class_workers: Count = "0" ["fetches" min "0"] { Own }
+        "How many fetches of all classes together may be with backends at a time. Where they compete, who waits in the class that has least for its share comes first. 0 is no limit but the classes' own.";
+    classes: Text = "" [""] { Own }
+        "Classes of requests that need a backend, as in dear:workers=4,chairs=50,patience=10s; default:workers=100. Of each so many fetches (workers) may be with backends at a time, and so many more (chairs, 10 times workers) may wait, in their order and no longer than patience (10s); all others are answered 503 with Retry-After. VCL names a request's class (req.class); else it is the one whose option above=TIME says what backends take for its like, or the one called default, if there are such. share=N is its weight under class_workers. With page=on browsers get a page that comes back by itself, and keep their place in a waiting room of room=N (10000).";
     cli_limit: Bytes = "48k" ["bytes" min "128b" max "99999999b"] {}
         "The largest CLI reply. A longer one is cut and has status 201 instead of 200; one in JSON (-j) is not cut.";
     cli_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}

@@ -1,0 +1,634 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Classes of requests that need a backend (the parameter `classes`): each has so many workers, so many chairs for who waits for one, in the
+//! order in which they came, and a patience. Who finds no chair is refused, and may keep a place in the waiting room (`room`) until he comes again.
+//!
+//! A worker is held by a fetch, from before it begins until it has ended: who waits for somebody else's fetch of the same object, a hit, a stale
+//! object that is delivered while it is refreshed, hold none. A refresh takes a worker that is free, and else isn't begun. A request in a
+//! chair holds no slot among the transactions (`admission`). All of it is under one lock that no hit takes.
+
+mod cost;
+mod room;
+mod token;
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
+
+use base::lock::Mutex;
+use base::{Mono, Real};
+use shm::vsc::CounterSet;
+use tables::classes::{ClassSpec, DEFAULT, parse};
+use tables::counters::ClassCounters;
+use tables::params::Params;
+
+use crate::sess::Sess;
+
+pub use cost::CostKey;
+use cost::Costs;
+use room::Room;
+use token::Tokens;
+
+/// Seconds of service that are reckoned with before any was seen.
+const FIRST_GUESS: f64 = 1.0;
+/// A fetch counts so much for the mean service of its class.
+const SERVICE_WEIGHT: f64 = 1.0 / 16.0;
+/// What Retry-After says at most, in seconds.
+const MAX_RETRY: f64 = 3600.0;
+/// Seconds after which a waiting page comes again, at least and at most.
+const PAGE_SECONDS: (f64, f64) = (2.0, 30.0);
+/// A visitor has gone who is so many times later than his page should have come again,
+const MISSED_TIMES: f64 = 3.0;
+/// and so many seconds.
+const MISSED_SECONDS: f64 = 5.0;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Classes {
+    is_on: AtomicBool,
+    state: Mutex<State>,
+    costs: Costs,
+    tokens: Tokens,
+    /// Tells places of one millisecond apart.
+    serial: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    classes: Vec<Class>,
+    next_id: u32,
+    /// How many workers all classes have together; 0: no limit but their own.
+    workers: u32,
+    busy: u32,
+}
+
+struct Class {
+    id: u32,
+    spec: ClassSpec,
+    name: Arc<str>,
+    /// It is declared no more: it goes with its last fetch.
+    is_retired: bool,
+    counters: CounterSet<ClassCounters>,
+    busy: u32,
+    queue: VecDeque<Arc<Waiter>>,
+    room: Room,
+    /// Mean seconds that a fetch holds a worker.
+    service: f64,
+}
+
+/// A request in a chair.
+#[derive(Debug, Default)]
+struct Waiter(Mutex<Chair>);
+
+#[derive(Debug, Default)]
+enum Chair {
+    #[default]
+    New,
+    Waiting(Waker),
+    /// A worker is free for it, and is counted as taken.
+    Called,
+    Left,
+}
+
+/// Which class a request is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// None.
+    Free,
+    /// This one.
+    Class(u32),
+    /// VCL named one that isn't declared.
+    Unknown,
+}
+
+/// Whether a fetch may begin.
+#[derive(Debug)]
+pub enum Entry {
+    /// At once.
+    Now(Place),
+    /// Later: await it, as long as its class has patience.
+    Later(PlaceWait),
+    /// No.
+    Refused(Refusal),
+}
+
+/// What a request is told that gets no worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// Name of the class.
+    pub class: Arc<str>,
+    /// It has waited, and for too long.
+    pub is_late: bool,
+    /// Seconds after which it may do better.
+    pub retry_after: u32,
+    /// The token that keeps its place in the waiting room.
+    pub token: Option<String>,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Visitor<'a> {
+    /// The token that came with the request.
+    pub token: Option<&'a [u8]>,
+    /// Whether it would show a waiting page.
+    pub takes_page: bool,
+}
+
+impl Default for Classes {
+    fn default() -> Self {
+        Classes::new([0; 32], Real(0.0))
+    }
+}
+
+impl Classes {
+    /// Tokens are signed by this key. `born`: when this worker began.
+    pub fn new(key: [u8; 32], born: Real) -> Self {
+        Classes {
+            is_on: AtomicBool::new(false),
+            state: Mutex::default(),
+            costs: Costs::default(),
+            tokens: Tokens::new(key, born),
+            serial: AtomicU64::new(0),
+        }
+    }
+
+    /// New parameters are in force. `counters` makes those of a class that is new.
+    pub fn apply(&self, params: &Params, counters: impl Fn(&str) -> CounterSet<ClassCounters>) {
+        // The parameter was checked when it was set.
+        let specs = parse(&params.classes).unwrap_or_default();
+        self.costs.set_on(specs.iter().any(|spec| spec.above.is_some()));
+        self.is_on.store(!specs.is_empty(), Relaxed);
+        let called = {
+            let mut state = self.state.lock();
+            state.workers = params.class_workers;
+            state.declare(specs, counters);
+            state.call_next()
+        };
+        called.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether there are any.
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Relaxed)
+    }
+
+    /// What costs of a request's like are remembered by.
+    pub fn cost_key(&self, host: &[u8], url: &[u8]) -> CostKey {
+        self.costs.key(host, url)
+    }
+
+    /// The class of a request: the one that VCL names, the one for what it costs, or the one for all others.
+    pub fn choose(&self, named: Option<&[u8]>, key: CostKey) -> Choice {
+        let cost = if named.is_none() { self.costs.of(key) } else { None };
+        let state = self.state.lock();
+        let by_name = |name: &[u8]| state.declared().find(|class| class.spec.name.as_bytes() == name);
+        let class = match named {
+            Some(b"") => return Choice::Free,
+            Some(name) => match by_name(name) {
+                Some(class) => Some(class),
+                None => return Choice::Unknown,
+            },
+            None => {
+                let fits = |class: &&Class| class.spec.above.zip(cost).is_some_and(|(above, cost)| cost >= above);
+                let above = |class: &Class| class.spec.above.unwrap_or_default();
+                let dearest = state.declared().filter(fits).max_by(|a, b| above(a).total_cmp(&above(b)));
+                dearest.or_else(|| by_name(DEFAULT.as_bytes()))
+            }
+        };
+        class.map_or(Choice::Free, |class| Choice::Class(class.id))
+    }
+
+    /// Its name.
+    pub fn name_of(&self, class: u32) -> Option<Arc<str>> {
+        self.state.lock().class(class).map(|class| class.name.clone())
+    }
+
+    fn new_key(&self, now: Real) -> u64 {
+        token::key(now, self.serial.fetch_add(1, Relaxed))
+    }
+}
+
+/// A worker for a fetch of this class, a chair, or neither.
+pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -> Entry {
+    let (classes, now) = (&sess.engine.classes, sess.engine.clock.real());
+    let mut state = classes.state.lock();
+    let common = state.common_free();
+    let Some(class) = state.declared_class(class) else { return Entry::Now(Place::free(sess, cost)) };
+    let key = visitor.token.and_then(|token| {
+        let key = classes.tokens.read(&class.spec.name, token, now);
+        if key.is_none() {
+            class.counters.forged.inc();
+        }
+        key.filter(|&key| class.room.has(key) || (classes.tokens.is_former(key) && class.room.may_restore(key)))
+    });
+    let (workers, chairs) = class.free(common);
+    let free = workers + chairs;
+    if class.room.ahead_of(key, free as usize, now) >= free as usize {
+        class.counters.refused.inc();
+        let key = key.unwrap_or_else(|| classes.new_key(now));
+        return Entry::Refused(class.refuse(key, visitor.takes_page, &classes.tokens, now));
+    }
+    if let Some(key) = key {
+        class.room.admit(key);
+        class.counters.returned.inc();
+        class.counters.room.set(class.room.len() as u64);
+    }
+    if class.queue.is_empty() && workers > 0 {
+        class.begin();
+        let place = Place::new(sess, class, cost, 0.0);
+        state.busy += 1;
+        return Entry::Now(place);
+    }
+    let place = Arc::<Waiter>::default();
+    class.queue.push_back(place.clone());
+    class.counters.waiting.set(class.queue.len() as u64);
+    let patience = class.spec.patience;
+    let began = sess.engine.clock.mono();
+    let (id, name) = (class.id, class.name.clone());
+    Entry::Later(PlaceWait { sess: sess.clone(), place, class: id, name, cost, began, since: now, key, patience })
+}
+
+/// A worker of the class, if one is free now, for a fetch that nobody waits for.
+pub fn enter_if_free(sess: &Rc<Sess>, class: u32, cost: CostKey) -> Option<Place> {
+    let mut state = sess.engine.classes.state.lock();
+    let common = state.common_free();
+    let Some(class) = state.declared_class(class) else { return Some(Place::free(sess, cost)) };
+    if !class.queue.is_empty() || class.free(common).0 == 0 {
+        class.counters.deferred.inc();
+        return None;
+    }
+    class.begin();
+    let place = Place::new(sess, class, cost, 0.0);
+    state.busy += 1;
+    Some(place)
+}
+
+impl State {
+    fn declared(&self) -> impl Iterator<Item = &Class> {
+        self.classes.iter().filter(|class| !class.is_retired)
+    }
+
+    fn class(&mut self, id: u32) -> Option<&mut Class> {
+        self.classes.iter_mut().find(|class| class.id == id)
+    }
+
+    fn declared_class(&mut self, id: u32) -> Option<&mut Class> {
+        self.class(id).filter(|class| !class.is_retired)
+    }
+
+    /// Workers that all classes together have left.
+    fn common_free(&self) -> u32 {
+        if self.workers == 0 { u32::MAX } else { self.workers.saturating_sub(self.busy) }
+    }
+
+    fn declare(&mut self, specs: Vec<ClassSpec>, counters: impl Fn(&str) -> CounterSet<ClassCounters>) {
+        for class in self.classes.iter_mut().filter(|class| !class.is_retired) {
+            class.is_retired = !specs.iter().any(|spec| spec.name == class.spec.name);
+        }
+        for spec in specs {
+            match self.classes.iter_mut().find(|class| !class.is_retired && class.spec.name == spec.name) {
+                Some(class) => class.spec = spec,
+                None => {
+                    let counters = counters(&spec.name);
+                    self.classes.push(Class::new(self.next_id, spec, counters));
+                    self.next_id = self.next_id.wrapping_add(1);
+                }
+            }
+        }
+        self.forget_retired();
+    }
+
+    fn forget_retired(&mut self) {
+        self.classes.retain(|class| !class.is_retired || class.busy > 0 || !class.queue.is_empty());
+    }
+
+    /// Calls those in the chairs for whom there are workers: where classes compete, for the one that has least for its share.
+    fn call_next(&mut self) -> Vec<Waker> {
+        let mut called = Vec::new();
+        loop {
+            let is_full = self.common_free() == 0;
+            let ready = self.classes.iter_mut().filter(|class| {
+                // Whoever waits in a class that is gone goes on without one.
+                !class.queue.is_empty() && (class.is_retired || (!is_full && class.busy < class.spec.workers))
+            });
+            let least = ready.min_by(|a, b| a.load().total_cmp(&b.load()));
+            let Some(class) = least else { return called };
+            let Some(place) = class.queue.pop_front() else { return called };
+            class.counters.waiting.set(class.queue.len() as u64);
+            let before = std::mem::replace(&mut *place.0.lock(), Chair::Called);
+            match before {
+                Chair::Left => *place.0.lock() = Chair::Left,
+                Chair::New | Chair::Called => {
+                    class.begin();
+                    self.busy += 1;
+                }
+                Chair::Waiting(waker) => {
+                    class.begin();
+                    self.busy += 1;
+                    called.push(waker);
+                }
+            }
+        }
+    }
+
+    /// A worker is free again.
+    fn leave(&mut self, id: u32, service: Option<f64>) -> Vec<Waker> {
+        self.busy = self.busy.saturating_sub(1);
+        if let Some(class) = self.class(id) {
+            class.end(service);
+        }
+        let called = self.call_next();
+        self.forget_retired();
+        called
+    }
+}
+
+impl Class {
+    fn new(id: u32, spec: ClassSpec, counters: CounterSet<ClassCounters>) -> Self {
+        let name = Arc::from(spec.name.as_str());
+        let (queue, room) = (VecDeque::new(), Room::default());
+        Class { id, spec, name, is_retired: false, counters, busy: 0, queue, room, service: 0.0 }
+    }
+
+    /// Workers for its share.
+    fn load(&self) -> f64 {
+        f64::from(self.busy) / f64::from(self.spec.share.max(1))
+    }
+
+    /// Workers and chairs that are free.
+    fn free(&self, common: u32) -> (u32, u32) {
+        let workers = self.spec.workers.saturating_sub(self.busy).min(common);
+        (workers, self.spec.chairs.saturating_sub(self.queue.len() as u32))
+    }
+
+    fn begin(&mut self) {
+        self.busy += 1;
+        self.counters.busy.set(u64::from(self.busy));
+        self.counters.served.inc();
+    }
+
+    fn end(&mut self, service: Option<f64>) {
+        self.busy = self.busy.saturating_sub(1);
+        self.counters.busy.set(u64::from(self.busy));
+        let Some(service) = service else { return };
+        let weight = if self.service == 0.0 { 1.0 } else { SERVICE_WEIGHT };
+        self.service += (service - self.service) * weight;
+        self.counters.ended.inc();
+        self.counters.service_us.add((service.max(0.0) * 1e6) as u64);
+    }
+
+    /// Seconds until somebody who comes now would have a worker, more or less.
+    fn expected_wait(&self) -> f64 {
+        let service = if self.service > 0.0 { self.service } else { FIRST_GUESS };
+        let before = self.queue.len() + self.room.len() + 1;
+        service * before as f64 / f64::from(self.spec.workers.max(1))
+    }
+
+    /// There is no worker and no chair, or none any more, for `key` in the order of those who came.
+    fn refuse(&mut self, key: u64, takes_page: bool, tokens: &Tokens, now: Real) -> Refusal {
+        let wait = self.expected_wait();
+        let (least, most) = PAGE_SECONDS;
+        let comes = (wait / 4.0).clamp(least, most).ceil();
+        let until = now.0 + (comes * MISSED_TIMES).max(comes + MISSED_SECONDS);
+        let has_place = takes_page && self.spec.page && self.room.keep(key, until, self.spec.room as usize, now);
+        self.counters.room.set(self.room.len() as u64);
+        let seconds = if has_place { comes } else { wait.clamp(1.0, MAX_RETRY).ceil() };
+        Refusal {
+            class: self.name.clone(),
+            is_late: false,
+            retry_after: seconds as u32,
+            token: has_place.then(|| tokens.write(&self.spec.name, key)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Class {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Class({}, {} busy, {} wait)", self.name, self.busy, self.queue.len())
+    }
+}
+
+/// A worker of a class, held by a fetch; or nothing but the measure of what it costs.
+pub struct Place {
+    sess: Rc<Sess>,
+    class: Option<(u32, Arc<str>)>,
+    cost: CostKey,
+    began: Mono,
+    waited: f64,
+}
+
+impl Place {
+    fn new(sess: &Rc<Sess>, class: &Class, cost: CostKey, waited: f64) -> Self {
+        let class = Some((class.id, class.name.clone()));
+        Place { sess: sess.clone(), class, cost, began: sess.engine.clock.mono(), waited }
+    }
+
+    /// Of a fetch without a class.
+    pub fn free(sess: &Rc<Sess>, cost: CostKey) -> Self {
+        Place { sess: sess.clone(), class: None, cost, began: sess.engine.clock.mono(), waited: 0.0 }
+    }
+
+    /// Seconds that its request sat in a chair.
+    pub fn waited(&self) -> f64 {
+        self.waited
+    }
+
+    /// The backend has answered: that is what it costs.
+    pub fn answered(&self) {
+        let engine = &self.sess.engine;
+        engine.classes.costs.learn(self.cost, engine.clock.mono().since(self.began));
+    }
+
+    /// Name of the class, seconds waited, seconds of service so far.
+    pub fn account(&self) -> Option<(&str, f64, f64)> {
+        let (_, name) = self.class.as_ref()?;
+        Some((name, self.waited, self.sess.engine.clock.mono().since(self.began)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Some((class, _)) = self.class else { return };
+        let engine = &self.sess.engine;
+        let service = engine.clock.mono().since(self.began);
+        let called = engine.classes.state.lock().leave(class, Some(service));
+        called.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Place({:?})", self.class)
+    }
+}
+
+/// A chair.
+pub struct PlaceWait {
+    sess: Rc<Sess>,
+    place: Arc<Waiter>,
+    class: u32,
+    name: Arc<str>,
+    cost: CostKey,
+    began: Mono,
+    since: Real,
+    /// The place that it had in the waiting room.
+    key: Option<u64>,
+    /// Seconds that it may be waited for.
+    pub patience: f64,
+}
+
+impl PlaceWait {
+    /// It was waited for too long: as [`Entry::Refused`], of who came when this one did.
+    pub fn give_up(self, takes_page: bool) -> Refusal {
+        let (sess, id, name) = (self.sess.clone(), self.class, self.name.clone());
+        let (key, since) = (self.key, self.since);
+        drop(self);
+        let (classes, now) = (&sess.engine.classes, sess.engine.clock.real());
+        let key = key.unwrap_or_else(|| classes.new_key(since));
+        let mut state = classes.state.lock();
+        let Some(class) = state.class(id) else {
+            return Refusal { class: name, is_late: true, retry_after: 1, token: None };
+        };
+        class.counters.late.inc();
+        Refusal { is_late: true, ..class.refuse(key, takes_page, &classes.tokens, now) }
+    }
+
+    /// Its client went away. Maybe to come again: a reload is that, too. Then it has the place in the room that it had.
+    pub fn leave(self) {
+        let now = self.sess.engine.clock.real();
+        let mut state = self.sess.engine.classes.state.lock();
+        let Some(class) = state.class(self.class) else { return };
+        class.counters.gone.inc();
+        if let Some(key) = self.key {
+            class.room.keep(key, now.0 + PAGE_SECONDS.1, class.spec.room as usize, now);
+            class.counters.room.set(class.room.len() as u64);
+        }
+    }
+}
+
+impl Future for PlaceWait {
+    type Output = Place;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Place> {
+        {
+            let mut chair = self.place.0.lock();
+            if !matches!(*chair, Chair::Called) {
+                *chair = Chair::Waiting(cx.waker().clone());
+                return Poll::Pending;
+            }
+            *chair = Chair::Left;
+        }
+        let engine = &self.sess.engine;
+        let began = engine.clock.mono();
+        let waited = began.since(self.began).max(0.0);
+        if let Some(class) = engine.classes.state.lock().class(self.class) {
+            class.counters.waited.inc();
+            class.counters.wait_us.add((waited * 1e6) as u64);
+        }
+        let class = Some((self.class, self.name.clone()));
+        Poll::Ready(Place { sess: self.sess.clone(), class, cost: self.cost, began, waited })
+    }
+}
+
+impl Drop for PlaceWait {
+    fn drop(&mut self) {
+        let before = std::mem::replace(&mut *self.place.0.lock(), Chair::Left);
+        let classes = &self.sess.engine.classes;
+        let called = match before {
+            Chair::Called => classes.state.lock().leave(self.class, None),
+            Chair::New | Chair::Waiting(_) => {
+                let mut state = classes.state.lock();
+                if let Some(class) = state.class(self.class) {
+                    class.queue.retain(|place| !Arc::ptr_eq(place, &self.place));
+                    class.counters.waiting.set(class.queue.len() as u64);
+                }
+                state.forget_retired();
+                Vec::new()
+            }
+            Chair::Left => Vec::new(),
+        };
+        called.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl std::fmt::Debug for PlaceWait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PlaceWait({})", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn declared(text: &str, workers: u32) -> State {
+        let mut state = State { workers, ..State::default() };
+        state.declare(parse(text).unwrap(), |_| CounterSet::private());
+        state
+    }
+
+    fn sit(state: &mut State, class: usize, count: usize) -> Vec<Arc<Waiter>> {
+        let waiters: Vec<_> = (0..count).map(|_| Arc::<Waiter>::default()).collect();
+        state.classes[class].queue.extend(waiters.iter().cloned());
+        waiters
+    }
+
+    fn busy(state: &State) -> Vec<u32> {
+        state.classes.iter().map(|class| class.busy).collect()
+    }
+
+    fn is_called(waiter: &Waiter) -> bool {
+        matches!(*waiter.0.lock(), Chair::Called)
+    }
+
+    #[test]
+    fn a_class_has_its_workers_and_calls_in_order() {
+        let mut state = declared("a:workers=2; b:workers=1", 0);
+        let (first, _) = (sit(&mut state, 0, 5), sit(&mut state, 1, 5));
+        state.call_next();
+        assert_eq!((busy(&state), state.busy), (vec![2, 1], 3));
+        assert_eq!(first.iter().map(|waiter| is_called(waiter)).collect::<Vec<_>>(), [true, true, false, false, false]);
+        state.leave(state.classes[0].id, Some(0.5));
+        assert_eq!((busy(&state), is_called(&first[2])), (vec![2, 1], true));
+        assert_eq!(state.classes[0].service, 0.5);
+    }
+
+    #[test]
+    fn shares_count_where_classes_compete() {
+        let mut state = declared("a:workers=100; b:workers=100,share=3", 8);
+        let _seated = (sit(&mut state, 0, 50), sit(&mut state, 1, 50));
+        state.call_next();
+        assert_eq!(busy(&state), [2, 6]);
+        // What one class doesn't use is the other's.
+        let mut state = declared("a:workers=100; b:workers=100,share=3", 8);
+        let _seated = sit(&mut state, 0, 50);
+        state.call_next();
+        assert_eq!(busy(&state), [8, 0]);
+    }
+
+    #[test]
+    fn who_sits_in_a_class_that_is_declared_no_more_goes_on() {
+        let mut state = declared("a:workers=1; b:workers=1", 0);
+        let waiters = sit(&mut state, 0, 3);
+        state.call_next();
+        let (id, of_b) = (state.classes[0].id, state.classes[1].id);
+        state.declare(parse("b:workers=7").unwrap(), |_| CounterSet::private());
+        state.call_next();
+        assert!(waiters.iter().all(|waiter| is_called(waiter)));
+        (0..3).for_each(|_| drop(state.leave(id, None)));
+        let left: Vec<_> = state.classes.iter().map(|class| (class.id, class.spec.workers)).collect();
+        assert_eq!((left, state.busy), (vec![(of_b, 7)], 0));
+    }
+
+    #[test]
+    fn who_has_left_is_passed_over() {
+        let mut state = declared("a:workers=1", 0);
+        let waiters = sit(&mut state, 0, 2);
+        *waiters[0].0.lock() = Chair::Left;
+        state.call_next();
+        assert_eq!((busy(&state), is_called(&waiters[1])), (vec![1], true));
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Tokens of the waiting room: a place, signed by the manager's key together with the name of its class (HMAC-SHA-256, 128 bits of it). A place
+//! is when its visitor came first, in milliseconds, and a number that tells apart those of one millisecond.
+//!
+//! A token says nothing that its owner couldn't know, and gives nothing but that place, for one time: the room knows who is in it. Only tokens of before
+//! this worker's birth are believed without that, so that a worker's death costs nobody his place.
+
+use base::Real;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// Bits of a place that tell apart those of one millisecond.
+const SERIAL_BITS: u32 = 20;
+/// A token is good for so long after its visitor came first.
+const LIFETIME_SECONDS: f64 = 6.0 * 3600.0;
+const KEY_BYTES: usize = 8;
+const MAC_BYTES: usize = 16;
+
+/// A place in the order of those who came.
+pub(super) fn key(came: Real, serial: u64) -> u64 {
+    ((came.0 * 1e3).max(0.0) as u64) << SERIAL_BITS | (serial & ((1 << SERIAL_BITS) - 1))
+}
+
+fn seconds(key: u64) -> f64 {
+    (key >> SERIAL_BITS) as f64 / 1e3
+}
+
+/// Makes and reads them.
+pub(super) struct Tokens {
+    secret: [u8; 32],
+    born: Real,
+}
+
+impl Tokens {
+    pub fn new(secret: [u8; 32], born: Real) -> Self {
+        Tokens { secret, born }
+    }
+
+    fn mac(&self, class: &str, key: u64) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.secret).expect("HMAC takes keys of any length");
+        mac.update(b"lacquer waiting room\0");
+        mac.update(class.as_bytes());
+        mac.update(&[0]);
+        mac.update(&key.to_be_bytes());
+        mac
+    }
+
+    /// The token for a place, as hex.
+    pub fn write(&self, class: &str, key: u64) -> String {
+        let mac = self.mac(class, key).finalize().into_bytes();
+        key.to_be_bytes().iter().chain(&mac[..MAC_BYTES]).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The place that a token is for, if it is one of ours and still good.
+    pub fn read(&self, class: &str, token: &[u8], now: Real) -> Option<u64> {
+        let bytes = from_hex(token)?;
+        let (key, mac) = bytes.split_first_chunk::<KEY_BYTES>()?;
+        let key = u64::from_be_bytes(*key);
+        if mac.len() != MAC_BYTES || self.mac(class, key).verify_truncated_left(mac).is_err() {
+            return None;
+        }
+        (seconds(key) + LIFETIME_SECONDS >= now.0).then_some(key)
+    }
+
+    /// Whether the place is of before this worker's birth.
+    pub fn is_former(&self, key: u64) -> bool {
+        seconds(key) < self.born.0
+    }
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tokens")
+    }
+}
+
+fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
+    if text.len() != 2 * (KEY_BYTES + MAC_BYTES) {
+        return None;
+    }
+    let digit = |c: u8| char::from(c).to_digit(16);
+    text.chunks_exact(2).map(|pair| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: Real = Real(1_800_000_000.0);
+
+    fn tokens() -> Tokens {
+        Tokens::new([7; 32], Real(1_800_000_000.5))
+    }
+
+    #[test]
+    fn a_token_is_for_one_class_and_expires() {
+        let (tokens, key) = (tokens(), key(NOW, 5));
+        let token = tokens.write("dear", key);
+        let read = |class, now| tokens.read(class, token.as_bytes(), now);
+        assert_eq!((read("dear", NOW), read("dea", NOW), token.len()), (Some(key), None, 48));
+        assert_eq!(read("dear", NOW.plus(LIFETIME_SECONDS)), Some(key));
+        assert_eq!(read("dear", NOW.plus(LIFETIME_SECONDS + 1.0)), None);
+        assert_eq!(Tokens::new([8; 32], NOW).read("dear", token.as_bytes(), NOW), None, "another key");
+        assert!(tokens.is_former(key) && !tokens.is_former(super::key(NOW.plus(0.5), 0)));
+    }
+
+    #[test]
+    fn places_are_in_the_order_of_time() {
+        assert!(key(NOW, 9) < key(NOW, 10) && key(NOW, u64::MAX) < key(NOW.plus(0.001), 0));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_but_a_token_is_one(at in 0..48usize, to in "[0-9a-fA-F]", text in "[0-9a-f]{0,60}") {
+            let (tokens, key) = (tokens(), key(NOW, 1));
+            let mut token = tokens.write("dear", key);
+            let changes = !token[at..=at].eq_ignore_ascii_case(&to);
+            token.replace_range(at..=at, &to);
+            prop_assert_eq!(tokens.read("dear", token.as_bytes(), NOW), (!changes).then_some(key));
+            prop_assert_eq!(tokens.read("dear", text.as_bytes(), NOW), None);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A request that needs a backend gets a worker of its class, waits for one in a chair, or is refused (`crate::classes`).
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use message::{list, names};
+use tables::no_hit::NoHit;
+use tables::tags::Tag;
+
+use super::reason::Reason;
+use super::verdict::Verdict;
+use super::{Req, Step};
+use crate::admission;
+use crate::classes::{self, Choice, CostKey, Entry, Place, PlaceWait, Refusal, Visitor};
+use crate::httplog::RESP;
+use crate::transport::Transport;
+
+/// Cookies of the waiting room begin so; behind it is the name of a class.
+pub(super) const COOKIE_PREFIX: &str = "lacquer-place-";
+
+/// What became of a request in its class (`req.class_state`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ClassState {
+    /// It needed no worker, or has no class.
+    #[default]
+    None,
+    /// It got one.
+    Served,
+    /// There was no chair.
+    Full,
+    /// It waited for too long.
+    Late,
+}
+
+impl ClassState {
+    pub fn word(self) -> &'static str {
+        match self {
+            ClassState::None => "",
+            ClassState::Served => "served",
+            ClassState::Full => "full",
+            ClassState::Late => "late",
+        }
+    }
+}
+
+impl Req {
+    /// Before a fetch: `Err` is the step to go to instead.
+    pub(super) async fn take_place(&mut self, transport: &mut dyn Transport) -> Result<(), Step> {
+        if !self.engine().classes.is_on() {
+            return Ok(());
+        }
+        let (class, cost) = self.choose_class();
+        let Some(class) = class else {
+            self.place = Some(Box::new(Place::free(&self.sess, cost)));
+            return Ok(());
+        };
+        let takes_page = self.takes_page();
+        let token = if takes_page { self.place_token(class) } else { None };
+        match classes::enter(&self.sess, class, cost, Visitor { token: token.as_deref(), takes_page }) {
+            Entry::Now(place) => self.take(place),
+            Entry::Later(wait) => return Box::pin(self.sit(wait, takes_page, transport)).await,
+            Entry::Refused(refusal) => return Err(self.refuse_class(refusal)),
+        }
+        Ok(())
+    }
+
+    /// For a fetch that nobody waits for: whether it may begin.
+    pub(super) fn may_take_place(&mut self) -> bool {
+        if !self.engine().classes.is_on() {
+            return true;
+        }
+        let (class, cost) = self.choose_class();
+        let place = match class {
+            Some(class) => classes::enter_if_free(&self.sess, class, cost),
+            None => Some(Place::free(&self.sess, cost)),
+        };
+        self.place = place.map(Box::new);
+        self.place.is_some()
+    }
+
+    fn choose_class(&mut self) -> (Option<u32>, CostKey) {
+        let classes = &self.sess.engine.classes;
+        let cost = classes.cost_key(self.head.get(names::HOST).unwrap_or_default(), self.head.url());
+        let named = self.settings.class.as_ref().map(|name| name.as_bytes());
+        let choice = match classes.choose(named, cost) {
+            Choice::Unknown => {
+                let name = String::from_utf8_lossy(named.unwrap_or_default()).into_owned();
+                let other = classes.choose(None, cost);
+                self.log.putf(Tag::VclError, format_args!("req.class: no class {name} is declared"));
+                other
+            }
+            choice => choice,
+        };
+        match choice {
+            Choice::Class(class) => (Some(class), cost),
+            Choice::Free | Choice::Unknown => (None, cost),
+        }
+    }
+
+    fn take(&mut self, place: Place) {
+        self.class_state = ClassState::Served;
+        self.place = Some(Box::new(place));
+    }
+
+    /// Waits in a chair. It holds no slot meanwhile, so that others go on; a client that goes leaves the chair at once.
+    async fn sit(&mut self, wait: PlaceWait, takes_page: bool, transport: &mut dyn Transport) -> Result<(), Step> {
+        self.log.flush();
+        let had_slot = self.slot.take().is_some();
+        let patience = Duration::from_secs_f64(wait.patience);
+        let mut wait = wait;
+        let mut deadline = rt::Deadline::until(rt::Instant::now() + patience);
+        let arrives = poll_fn(|cx| match Pin::new(&mut wait).poll(cx) {
+            Poll::Ready(place) => Poll::Ready(Some(place)),
+            Poll::Pending => deadline.poll(cx).map(|()| None),
+        });
+        let ended = self.drive_while_there(transport, true, arrives).await;
+        self.slot = had_slot.then(|| admission::enter_anyway(&self.sess));
+        match ended {
+            Some(Some(place)) => {
+                self.waited.class += place.waited() as f32;
+                self.take(place);
+                self.mark("Class");
+                Ok(())
+            }
+            Some(None) => {
+                self.mark("Class");
+                Err(self.refuse_class(wait.give_up(takes_page)))
+            }
+            None => {
+                wait.leave();
+                self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "the client is gone"));
+                Err(self.end_reset())
+            }
+        }
+    }
+
+    /// 503, and when to come again.
+    fn refuse_class(&mut self, refusal: Refusal) -> Step {
+        self.class_state = if refusal.is_late { ClassState::Late } else { ClassState::Full };
+        let text = format!("class {}: {}", refusal.class, self.class_state.word());
+        self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, text.as_str()));
+        self.log.put(Tag::Error, text.as_bytes());
+        self.synthetic.ask_refusal(refusal);
+        Step::Synth
+    }
+
+    /// Whether its client would show a page: a browser that was told to go there.
+    fn takes_page(&self) -> bool {
+        let accepts = self.original.get(names::ACCEPT).is_some_and(|accept| list::has(accept, b"text/html"));
+        accepts && matches!(self.original.method(), b"GET" | b"HEAD") && !self.esi.is_fragment()
+    }
+
+    /// The token for this class that came with the request, as it came: parameters and VCL may have taken the cookie away.
+    fn place_token(&self, class: u32) -> Option<Vec<u8>> {
+        let name = format!("{COOKIE_PREFIX}{}", self.engine().classes.name_of(class)?);
+        let pairs = self.original.get_all(names::COOKIE.as_bytes()).flat_map(|value| value.split(|b| *b == b';'));
+        let value =
+            pairs.map(<[u8]>::trim_ascii).find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+        value.map(<[u8]>::to_vec)
+    }
+
+    /// The fields of the answer to who was refused, before VCL.
+    pub(super) fn tell_refusal(&mut self, refusal: &Refusal) {
+        let seconds = refusal.retry_after.to_string();
+        self.set_resp(names::RETRY_AFTER, &[seconds.as_bytes()]);
+        self.set_resp(names::CACHE_CONTROL, &[b"no-store"]);
+        let Some(token) = &refusal.token else { return };
+        self.set_resp("Refresh", &[seconds.as_bytes()]);
+        // It is of no use once its visitor could have come again and hasn't.
+        let age = u64::from(refusal.retry_after) * 3 + 60;
+        let cookie = format!("{COOKIE_PREFIX}{}={token}; Path=/; Max-Age={age}; HttpOnly; SameSite=Lax", refusal.class);
+        self.set_resp(names::SET_COOKIE, &[cookie.as_bytes()]);
+    }
+
+    /// After VCL: where the built-in one has made the answer, which says the same to everybody, this one knows more.
+    pub(super) fn replace_builtin_refusal(&mut self, refusal: &Refusal) {
+        let is_builtin = self.machine.as_ref().and_then(|machine| machine.ended_at()).is_some_and(|at| at.is_builtin());
+        if !is_builtin {
+            return;
+        }
+        let seconds = refusal.retry_after.to_string();
+        if RESP.force(&mut self.resp, &mut self.log, names::RETRY_AFTER, seconds.as_bytes()).is_err() {
+            self.engine().main.losthdr.inc();
+        }
+        if refusal.token.is_some() {
+            self.synthetic.write(waiting_page(refusal.retry_after).as_bytes(), false);
+        }
+    }
+}
+
+fn waiting_page(seconds: u32) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"refresh\" content=\"{seconds}\">\n\
+         <meta name=\"robots\" content=\"noindex\">\n<title>Please wait</title>\n</head>\n<body>\n<h1>Please wait</h1>\n\
+         <p>Many others are here just now. Your place in the queue is kept, and this page comes back by itself in {seconds} seconds.</p>\n\
+         </body>\n</html>\n"
+    )
+}
