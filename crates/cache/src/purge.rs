@@ -149,6 +149,23 @@ impl Cache {
         }
     }
 
+    /// Takes what is stored under `digest` out of memory, if anything is: nobody looks for it any more. Unlike a purge it hits
+    /// nothing that is being fetched or is in a home alone, and no later worker hears of it.
+    pub fn drop_stored(&self, digest: &Digest) -> usize {
+        let shared = self.shared();
+        let objcs = shared.shard(digest).lock().heads.objcs(digest).to_vec();
+        objcs.iter().filter(|oc| shared.kill(oc, Cause::Purged)).count()
+    }
+
+    /// The auxiliary attributes of what is stored under `digest`, as far as there are any.
+    pub fn aux_attrs_under(&self, digest: &Digest) -> Vec<Vec<u8>> {
+        let shared = self.shared();
+        let objcs = shared.shard(digest).lock().heads.objcs(digest).to_vec();
+        let stored = objcs.iter().filter(|oc| oc.state() == State::Stored);
+        let attrs = stored.filter_map(|oc| oc.with_head_block(|block| block.aux_attrs().to_vec()));
+        attrs.filter(|attrs| !attrs.is_empty()).collect()
+    }
+
     /// Takes one object out of the cache: it was replaced, or found broken. Who reads it reads on.
     pub fn kill(&self, obj: &ObjRef) {
         self.shared().kill(obj.objcore(), Cause::Replaced);

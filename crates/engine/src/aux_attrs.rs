@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What is stored beside an object's head: where the gzip blocks of its body are, its ESI program, why it can't be
-//! cached, the metadata of modules' filters.
+//! cached, the metadata of modules' filters, the slices of its body or which slice it is.
 //!
 //! ```text
-//! attributes = ""  |  flags [start last stop plain_bytes] [length why] [length metadata] [plain_bytes] [program]
-//!                flags: 1 gzip positions (LEB128), 2 program, 4 why it can't be cached, 8 metadata, 16 length of a body in br or zstd
+//! attributes = ""  |  flags [start last stop plain_bytes] [length why] [length metadata] [plain_bytes] [length slices]
+//!                [length slice] [program]
+//!                flags: 1 gzip positions (LEB128), 2 program, 4 why it can't be cached, 8 metadata, 16 length of a body in br or zstd,
+//!                32 slices, 64 slice
 //! metadata = (length name, length bytes) ...
 //! ```
 
@@ -15,6 +17,8 @@ const ESI: u8 = 2;
 const WHY: u8 = 4;
 const METADATA: u8 = 8;
 const PLAIN: u8 = 16;
+const SLICES: u8 = 32;
+const SLICE: u8 = 64;
 
 /// An object's auxiliary attributes, read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +33,10 @@ pub(crate) struct AuxAttrs<'a> {
     pub reason: Option<&'a [u8]>,
     /// What filters found out about the body.
     pub metadata: Option<Metadata<'a>>,
+    /// It has no body of its own, but slices ([`crate::slices::SliceSet`]).
+    pub slices: Option<&'a [u8]>,
+    /// Which slice it is.
+    pub slice: Option<&'a [u8]>,
 }
 
 /// Names of filters and what each found out about the body.
@@ -81,6 +89,12 @@ impl<'a> AuxAttrs<'a> {
         if flags & PLAIN != 0 {
             aux_attrs.plain_bytes = Some(number(&mut rest)?);
         }
+        if flags & SLICES != 0 {
+            aux_attrs.slices = Some(bytes(&mut rest)?);
+        }
+        if flags & SLICE != 0 {
+            aux_attrs.slice = Some(bytes(&mut rest)?);
+        }
         if flags & ESI != 0 {
             aux_attrs.program = Some(rest);
         }
@@ -94,26 +108,25 @@ impl<'a> AuxAttrs<'a> {
             | flag(self.program.is_some(), ESI)
             | flag(self.reason.is_some(), WHY)
             | flag(self.metadata.is_some(), METADATA)
-            | flag(self.plain_bytes.is_some(), PLAIN);
+            | flag(self.plain_bytes.is_some(), PLAIN)
+            | flag(self.slices.is_some(), SLICES)
+            | flag(self.slice.is_some(), SLICE);
         if flags == 0 {
             return Vec::new();
         }
         let metadata = self.metadata.map(|metadata| metadata.0);
-        let bytes = [self.program, self.reason, metadata].into_iter().flatten().map(<[u8]>::len).sum::<usize>();
+        let parts = [self.program, self.reason, metadata, self.slices, self.slice];
+        let bytes = parts.into_iter().flatten().map(<[u8]>::len).sum::<usize>();
         let mut out = Vec::with_capacity(48 + bytes);
         out.push(flags);
         if let Some(bits) = self.gzip_bits {
             [bits.start, bits.last, bits.stop, bits.plain_bytes].into_iter().for_each(|n| put(&mut out, n));
         }
-        if let Some(reason) = self.reason {
-            put_bytes(&mut out, reason);
-        }
-        if let Some(metadata) = metadata {
-            put_bytes(&mut out, metadata);
-        }
+        [self.reason, metadata].into_iter().flatten().for_each(|bytes| put_bytes(&mut out, bytes));
         if let Some(bytes) = self.plain_bytes {
             put(&mut out, bytes);
         }
+        [self.slices, self.slice].into_iter().flatten().for_each(|bytes| put_bytes(&mut out, bytes));
         out.extend_from_slice(self.program.unwrap_or_default());
         out
     }
@@ -161,7 +174,12 @@ mod tests {
         for reason in [None, Some(&b"set-cookie"[..]), Some(b"")] {
             for metadata in [None, Some(Metadata(&metadata))] {
                 for plain_bytes in [None, Some(0), Some(u64::MAX)] {
-                    let aux_attrs = AuxAttrs { gzip_bits, plain_bytes, program, reason, metadata };
+                    let plain = AuxAttrs { gzip_bits, plain_bytes, program, reason, metadata, ..AuxAttrs::default() };
+                    let slices = AuxAttrs { slices: Some(b"set"), ..plain };
+                    let slice = AuxAttrs { slice: Some(b"3"), ..plain };
+                    assert_eq!(AuxAttrs::read(&slices.store()), slices);
+                    assert_eq!(AuxAttrs::read(&slice.store()), slice);
+                    let aux_attrs = plain;
                     assert_eq!(AuxAttrs::read(&aux_attrs.store()), aux_attrs);
                 }
             }
@@ -187,6 +205,7 @@ mod tests {
             gzip_bits: Some(bits),
             reason: Some(b"vcl"),
             metadata: Some(Metadata(b"12")),
+            slices: Some(b"set"),
             ..AuxAttrs::default()
         };
         let stored = whole.store();

@@ -26,6 +26,7 @@ mod response_filters;
 pub mod serving;
 pub mod sess;
 pub mod shared;
+mod slices;
 mod synthetic;
 mod trace;
 mod trailers;

@@ -23,6 +23,7 @@ use crate::drain::DrainWatch;
 use crate::hints::Hints;
 use crate::random::Random;
 use crate::refreshes::Refreshes;
+use crate::slices;
 
 /// Waits for what was invalidated to be kept; a text says why it isn't.
 pub type Kept = Pin<Box<dyn Future<Output = Result<(), String>>>>;
@@ -150,9 +151,15 @@ impl Engine {
 
     /// Purges all variants of a hash, as [`cache::Cache::purge_for`], and says in the log what went. How many there were.
     pub fn purge(&self, own: Option<&cache::Busy>, digest: &cache::Digest, now: Mono, purge: cache::Purge) -> usize {
-        self.cache.purge_for(own, digest, now, purge, &mut |gone| {
+        // What may be revalidated keeps its slices.
+        let sets = if purge == cache::Purge::HARD { self.cache.aux_attrs_under(digest) } else { Vec::new() };
+        let count = self.cache.purge_for(own, digest, now, purge, &mut |gone| {
             self.log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{gone}"));
-        })
+        });
+        for set in sets.iter().filter_map(|attrs| slices::SliceSet::read(attrs)) {
+            slices::free(&self.cache, *digest, set);
+        }
+        count
     }
 
     /// What has been banned and purged, if it isn't kept yet: ends once it is. Nobody may be told of it before.

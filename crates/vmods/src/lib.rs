@@ -40,6 +40,7 @@ mod rers;
 mod s3;
 mod saintmode;
 mod selector;
+mod slicer;
 mod standard;
 mod statsd;
 mod str;
@@ -62,8 +63,8 @@ mod ykey;
 vmod_support::modules! {
     accept accept_language aclplus activedns blob bodyaccess brotli cookie cookieplus debug
     directors dynamic edgestash file fileserver geoip geoip2 goto header headerplus http json kvstore math
-    netmapper proxy purge querysort querystring re re2 redis reqwest rers s3 saintmode selector statsd
-    standard str synthbackend tags tcp tls udo unix urlplus utils var vsthrottle vtc xbody xkey ykey
+    netmapper proxy purge querysort querystring re re2 redis reqwest rers s3 saintmode selector slicer
+    statsd standard str synthbackend tags tcp tls udo unix urlplus utils var vsthrottle vtc xbody xkey ykey
 }
 
 #[cfg(test)]

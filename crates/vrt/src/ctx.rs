@@ -205,6 +205,14 @@ pub trait Ctx {
         false
     }
 
+    /// `slicer.enable()`: the object is to be kept in slices; whether it can be.
+    ///
+    /// # Errors
+    /// VCL fails with that text (called in the wrong place).
+    fn slice(&mut self) -> Result<bool, Failure> {
+        Err(Failure::new("slicer.enable() is for vcl_backend_fetch and vcl_backend_response"))
+    }
+
     /// The request's body as `std.cache_req_body` kept it, piece by piece. False: it isn't kept.
     fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
         let _ = piece;

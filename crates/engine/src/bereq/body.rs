@@ -17,6 +17,7 @@ use tables::close::SessClose;
 use tables::tags::Tag;
 use tables::vclvars::Var;
 
+use super::slice::Slicing;
 use super::upload::UploadProgress;
 use super::wire::{Limit, WaitOutcome};
 use super::{Bereq, OriginExchange, Step};
@@ -57,13 +58,24 @@ impl Bereq {
             self.fetch_error("No backend connection (rollback?)");
             return Step::Error;
         };
-        let status = link.body;
+        let received = link.body;
+        let mut status = received;
+        if matches!(self.slicing, Slicing::New(..) | Slicing::Slice(_)) {
+            status = match self.open_slice() {
+                Ok(Some(_)) if received == BodyStatus::None => return Step::Error,
+                Ok(Some(status)) => status,
+                Ok(None) => return Step::Done,
+                Err(step) => return step,
+            };
+        }
         let mut chain = Chain::new();
         let mut flags = Flags::NONE;
         let mut is_esi = false;
         if status == BodyStatus::None {
             BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
             self.settings.do_stream = false;
+            self.log.put(Tag::Filters, b"");
+        } else if self.is_slice() {
             self.log.put(Tag::Filters, b"");
         } else {
             match self.open_filters() {
@@ -224,6 +236,7 @@ impl Bereq {
             program: program.as_deref(),
             reason: reason.as_deref(),
             metadata: metadata.as_deref().map(Metadata),
+            ..AuxAttrs::default()
         };
         self.put_aux_attrs(&aux_attrs.store(), program.is_some())
     }
@@ -287,11 +300,18 @@ impl Bereq {
 
     async fn pump(&mut self, link: &mut OriginExchange, chain: &mut Chain) -> Result<(), BodyFailure> {
         let (mut stint, mut sliced) = (Stint::default(), 0);
+        let of_whole = matches!(link.body, BodyStatus::Length(len) if self.slice_left.is_some_and(|left| left < len));
         loop {
             match self.next_data(link).await? {
                 Data::Piece => {
-                    self.keep(chain, link.conn.data(), false, &mut stint).await?;
-                    sliced += link.conn.data().len();
+                    let received = link.conn.data().len();
+                    let (taken, is_over) = self.take_of_slice(received, of_whole)?;
+                    self.keep(chain, &link.conn.data()[..taken], false, &mut stint).await?;
+                    if is_over {
+                        link.close.get_or_insert(SessClose::RespClose);
+                        return Ok(());
+                    }
+                    sliced += received;
                     if sliced > SLICE * 8 {
                         sliced = 0;
                         rt::yield_now().await;
@@ -301,6 +321,7 @@ impl Bereq {
                 Data::End { close } => {
                     link.close = link.close.or(close);
                     self.leave_trailers(link);
+                    self.end_of_slice()?;
                     // What the filters still hold goes to storage.
                     return if chain.is_empty() { Ok(()) } else { self.keep(chain, &[], true, &mut stint).await };
                 }
@@ -483,9 +504,7 @@ impl Bereq {
         // The exchange has compared what came with what was announced, and filters change the length.
         let finished = busy.finish(None);
         self.mark("BerespBody");
-        if let Some(stale) = self.stale.take() {
-            self.engine.cache.kill(&stale);
-        }
+        self.replace_stale();
         match finished {
             Ok(length) => {
                 self.log.record(Tag::Length).num(length);

@@ -64,6 +64,8 @@ impl Ctx for Bereq {
                     timeouts(self).map_or(self.params.between_bytes_timeout, |limits| limits.between_bytes);
                 seconds(self.limits.between_bytes, of_backend)
             }
+            Var::BereqDoSlice | Var::BerespDoSlice => Value::Bool(self.slice_settings.do_slice),
+            Var::BereqSliceSize => Value::Bytes(self.slice_size().cast_signed()),
             Var::BereqHash => Value::Blob(Some(Blob::new(self.digest.0))),
             Var::BereqIsBgfetch => Value::Bool(self.mode == Mode::Background),
             Var::BereqIsHitmiss => Value::Bool(self.found == FoundKind::HitForMiss),
@@ -146,6 +148,11 @@ impl Ctx for Bereq {
                     _ => self.settings.do_gzip = on,
                 }
             }
+            Var::BereqDoSlice | Var::BerespDoSlice => self.slice_settings.do_slice = vars::boolean(&value)?,
+            Var::BereqSliceSize => {
+                let Value::Bytes(bytes) = value else { return Err(vars::wrong(&value)) };
+                self.set_slice_size(bytes)?;
+            }
             Var::BerespDoStream => self.settings.do_stream = vars::boolean(&value)?,
             Var::BerespFilters => self.settings.filters.set_list(vars::text(value)?),
             Var::BerespGrace => self.set_life(&value, |times, grace| times.grace = grace.max(0.0))?,
@@ -227,6 +234,10 @@ impl Ctx for Bereq {
 
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {
         Some(self.settings.filters.injected())
+    }
+
+    fn slice(&mut self) -> Result<bool, Failure> {
+        Ok(self.enable_slices())
     }
 
     fn fast_304(&mut self) -> Result<(), Failure> {

@@ -7,11 +7,16 @@ use message::{Head, date, names};
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
+use super::slice::Slicing;
 use super::{Bereq, Step};
 use crate::httplog::BERESP;
 
 impl Bereq {
     pub(super) async fn make_error(&mut self) -> Step {
+        if self.is_slice() {
+            return Step::Fail("no slice");
+        }
+        self.slicing = Slicing::Refused;
         if !self.error_is_asked_for {
             self.engine.main.fetch_failed.inc();
         }

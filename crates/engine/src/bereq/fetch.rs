@@ -63,6 +63,7 @@ impl Bereq {
             }
             _ => return Step::Fail("given up in vcl_backend_fetch"),
         }
+        self.ask_for_slice();
         self.mark("Fetch");
         self.t_sent = self.log.last();
         let mut answered = self.ask_backend().await;
@@ -174,6 +175,7 @@ impl Bereq {
 
     /// What the answer means: times, and a 304 made whole. `Err` is the step to go to instead of VCL.
     fn judge(&mut self) -> Result<(), Step> {
+        self.judge_slice()?;
         let now = self.t_resp;
         if !self.beresp.has(names::DATE) {
             let date = message::date::format(now);
@@ -358,6 +360,7 @@ impl Bereq {
     }
 
     async fn after_response(&mut self) -> Step {
+        self.preset_do_slice();
         let action = self.vcl(Method::BackendResponse).await;
         self.note_uncacheable(&action);
         if let Some(link) = &mut self.link
@@ -388,6 +391,9 @@ impl Bereq {
             return Step::Error;
         }
         self.judge_star();
+        if let Err(step) = self.settle_slices() {
+            return step;
+        }
         if self.params.early_hints != "off" && !self.cacheability.is_uncacheable() {
             self.engine.hints.remember(&self.digest, &self.beresp);
         }

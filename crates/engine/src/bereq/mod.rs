@@ -19,6 +19,7 @@ pub mod pipe;
 mod reach;
 mod relay;
 mod rfc9111;
+pub(crate) mod slice;
 mod start;
 mod stream_pipe;
 mod task;
@@ -52,9 +53,12 @@ use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
 
+use crate::slices;
 use crate::synthetic::SyntheticResponse;
 use crate::trailers::Trailers;
 use parts::{Cacheability, NewObject, Revalidation, Settings, TimeLimits};
+use slice::{SliceSettings, Slicing};
+pub(crate) use start::start_slice;
 pub use start::{Mode, start};
 use upload::Upload;
 
@@ -151,6 +155,11 @@ pub struct Bereq {
     pub(crate) refusal: Option<::message::rfc9111::Refusal>,
     pub(crate) object: NewObject,
     pub(crate) settings: Settings,
+    /// How far it is one of slices.
+    pub(crate) slicing: Slicing,
+    pub(crate) slice_settings: SliceSettings,
+    /// Bytes of its slice that are still to come.
+    pub(crate) slice_left: Option<u64>,
     /// What a 304 has made of it.
     pub(crate) revalidated: Option<Revalidation>,
     pub(crate) retries: u32,
@@ -293,6 +302,7 @@ impl Bereq {
         self.made = SyntheticResponse::default();
         self.error_is_asked_for = false;
         self.object.reset();
+        self.begin_slicing();
         let next = self.engine.vxids.take();
         self.log.putf(Tag::Link, format_args!("bereq {next} retry"));
         self.log.put(Tag::End, b"");
@@ -308,6 +318,9 @@ impl Bereq {
 
     fn fail(&mut self, reason: &'static str) -> Step {
         if let Some(busy) = self.busy.take() {
+            if self.is_slice() && reason != slices::CHANGED {
+                self.engine.main.slice_fail.inc();
+            }
             busy.fail(FetchFailed(reason));
         }
         Step::Done

@@ -15,6 +15,7 @@ use tables::tags::Tag;
 use vrt::{Action, Ctx, Failure};
 
 use super::Bereq;
+use super::slice::Slicing;
 use crate::aux_attrs::AuxAttrs;
 use crate::httplog::OBJ;
 
@@ -97,6 +98,7 @@ impl Bereq {
     /// Bytes of the body that will be stored, as far as they are known by now.
     fn body_to_store(&self) -> u64 {
         match &self.stale {
+            _ if matches!(self.slicing, Slicing::New(..)) => 0,
             Some(stale) if self.revalidated.is_some() => stale.body_len().unwrap_or(0),
             _ => self.announced().unwrap_or(0),
         }
@@ -124,7 +126,9 @@ impl Bereq {
         let vary = variant.map(|(spec, values)| Vary { spec, values });
         let is_marker = self.cacheability.is_uncacheable() && self.object.times.ttl > 0.0 && !self.busy().is_private();
         let reason = self.cacheability.reason().filter(|_| is_marker);
-        let aux_attrs = AuxAttrs { reason, ..AuxAttrs::default() }.store();
+        let (slices, slice) = self.slice_attrs();
+        let aux_attrs = AuxAttrs { reason, slices: slices.as_deref(), slice: slice.as_deref(), ..AuxAttrs::default() };
+        let aux_attrs = aux_attrs.store();
         let done = self.busy().set_head_and_aux_attrs(store, head, vary, &attrs, &aux_attrs);
         self.log_events();
         done.map_err(drop)?;
@@ -250,7 +254,7 @@ impl Bereq {
 
     /// The names in Vary, and the values that this fetch had for them. A Vary that can't be read makes a pass of it.
     fn variant(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
-        if self.busy().is_private() {
+        if self.busy().is_private() || self.is_slice() {
             return None;
         }
         if self.rfc9111 {

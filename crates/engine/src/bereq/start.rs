@@ -12,12 +12,14 @@ use tables::tags::Tag;
 use vrt::Privates;
 
 use super::parts::{Cacheability, NewObject, Settings, TimeLimits};
+use super::slice::{SliceOf, SliceSettings, Slicing};
 use super::{Bereq, BereqBody, task};
 use crate::admission;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::pool;
 use crate::req::Req;
+use crate::slices::SliceSet;
 use crate::synthetic::SyntheticResponse;
 use crate::trace;
 use crate::trailers::Trailers;
@@ -51,6 +53,18 @@ pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Ob
     if mode == Mode::Background {
         req.engine().main.n_bgfetch.inc();
     }
+    task::run(Box::new(bereq));
+    object
+}
+
+/// As [`start`], for one slice of an object, into `busy`.
+pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf) -> ObjRef {
+    let object = busy.object();
+    let mut bereq = make(req, busy, None, Mode::Normal);
+    // They are of the head, and it has none by now.
+    (req.interims, req.trailers) = (None, None);
+    (bereq.interims, bereq.trailers) = (None, None);
+    bereq.ask_for_slice_of(slice);
     task::run(Box::new(bereq));
     object
 }
@@ -112,6 +126,9 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         refusal: None,
         object: NewObject::new(now),
         settings: Settings::new(),
+        slicing: Slicing::Off,
+        slice_settings: SliceSettings::new(req, mode),
+        slice_left: None,
         revalidated: None,
         retries: 0,
         made: SyntheticResponse::default(),
@@ -122,6 +139,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         engine,
     };
     bereq.make_head(req, mode);
+    bereq.begin_slicing();
     bereq
 }
 
@@ -198,5 +216,6 @@ impl Bereq {
 }
 
 fn may_revalidate(stale: &ObjRef) -> bool {
-    stale.flags().reuse == Reuse::HitOrRevalidate && stale.body_len() != Some(0)
+    let has_body = || stale.body_len() != Some(0) || SliceSet::of(stale).is_some();
+    stale.flags().reuse == Reuse::HitOrRevalidate && has_body()
 }

@@ -11,6 +11,7 @@ use super::ctx::Lent;
 use super::verdict::FoundKind;
 use super::{Req, Source, Step};
 use crate::httplog::RESP;
+use crate::slices::SliceSet;
 use crate::transport::Transport;
 
 /// What we call ourselves in Via: tests and scripts compare it, so it is varnishd's.
@@ -18,6 +19,13 @@ pub(crate) const VIA: &str = "1.1 varnish (Varnish/7.1)";
 
 impl Req {
     pub(super) async fn deliver(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> Step {
+        self.sliced = None;
+        if let Some(set) = SliceSet::of(&obj)
+            // Boxed: the many that have no slices shan't have a larger future.
+            && let Some(step) = Box::pin(self.begin_slices(set, &obj, transport)).await
+        {
+            return step;
+        }
         if self.start_deliver(&obj).is_err() {
             self.synthetic.ask(500, None);
             return Step::Synth;

@@ -22,7 +22,11 @@ use super::{Req, Step};
 use crate::aux_attrs::AuxAttrs;
 use crate::sess::{Connection, ListenerInfo, Sess};
 use crate::shared::Engine;
+use crate::slices::SliceSet;
 use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
+
+/// So many slices of an object are looked for.
+const SLICES_COUNTED: u64 = 4096;
 
 /// A request that nobody made.
 #[derive(Clone, Debug)]
@@ -199,8 +203,10 @@ impl Req {
             facts.push(format!("{kind}{}", uncacheable_reason(&found.aux_attrs)));
         } else if !found.is_busy {
             facts.push(format!("{} hit{}", found.hits, if found.hits == 1 { "" } else { "s" }));
-            if let Some(bytes) = found.body_bytes {
-                facts.push(format!("{bytes} bytes"));
+            match (SliceSet::read(&found.aux_attrs), found.body_bytes) {
+                (Some(set), _) => facts.push(self.describe_slices(&set)),
+                (None, Some(bytes)) => facts.push(format!("{bytes} bytes")),
+                (None, None) => {}
             }
         }
         if let Some((_, values)) = &found.vary {
@@ -219,6 +225,16 @@ impl Req {
         }
         let xid = if found.xid == Vxid::NONE { String::new() } else { format!("{}: ", found.xid) };
         let _ = writeln!(out, "  {xid}{}", facts.join("; "));
+    }
+
+    /// `3 of 2000 slices of 1048576 bytes are in memory, 2097152000 bytes in all`
+    fn describe_slices(&self, set: &SliceSet) -> String {
+        let cache = &self.engine().cache;
+        let (count, size, total) = (set.count(), set.size(), set.total);
+        let is_there = |index: &u64| !cache.aux_attrs_under(&set.digest(&self.digest, *index)).is_empty();
+        let found = (0..count.min(SLICES_COUNTED)).filter(is_there).count();
+        let more = if count > SLICES_COUNTED { format!(" of the first {SLICES_COUNTED}") } else { String::new() };
+        format!("{found}{more} of {count} slices of {size} bytes are in memory, {total} bytes in all")
     }
 
     /// As a lookup decides, but for what only doing it would show.

@@ -30,6 +30,13 @@ pub(crate) struct LookupRequest<'a> {
     is_normalised: bool,
 }
 
+impl<'a> LookupRequest<'a> {
+    /// By what Varnish compares.
+    pub fn new(head: &'a Head, supported: Codings) -> Self {
+        LookupRequest { head, supported, is_normalised: false }
+    }
+}
+
 impl cache::Request for LookupRequest<'_> {
     fn vary_values(&self, spec: &[u8], out: &mut Vec<u8>) {
         match self.is_normalised {
@@ -185,7 +192,7 @@ impl Req {
 
     /// Waits until the ticket is called; `false` when that takes longer than a request may be parked, all waits together; `None`
     /// when the client has reset its request.
-    async fn wait_for(
+    pub(super) async fn wait_for(
         &mut self,
         ticket: &mut Ticket,
         deadline: &mut Option<rt::Deadline>,

@@ -25,7 +25,7 @@ mod esi;
 pub mod explain;
 mod fetch;
 mod form;
-mod lookup;
+pub(crate) mod lookup;
 mod misdirected;
 mod pipe;
 mod range;
@@ -33,6 +33,7 @@ mod reason;
 mod recv;
 mod rfc9111;
 mod settings;
+mod slices;
 mod slot;
 mod synth;
 mod timing;
@@ -153,6 +154,10 @@ pub struct Req {
     /// The head of the object that VCL was lent, once VCL has looked at it.
     pub(crate) obj_head: Option<Head>,
     pub(crate) digest: Digest,
+    /// How the object's slices are delivered, if it has any.
+    pub(crate) sliced: Option<Box<slices::SlicedDelivery>>,
+    /// How often the answer was begun anew, as the object had changed.
+    pub(crate) begun_anew: u32,
     pub(crate) restarts: u32,
     pub(crate) is_piped: bool,
     pub(crate) settings: Settings,
@@ -253,6 +258,8 @@ impl Req {
             noted: Noted::default(),
             obj_head: None,
             digest: Digest([0; 32]),
+            sliced: None,
+            begun_anew: 0,
             restarts: 0,
             is_piped: false,
             settings: Settings::default(),
@@ -316,6 +323,7 @@ impl Req {
             };
         }
         self.first_reader = None;
+        self.sliced = None;
         self.noted.end(&self.engine().stores);
     }
 

@@ -63,7 +63,10 @@ impl Req {
         }
         let clen = http1::framing::content_length(&self.resp, true).ok().flatten();
         let stored = match &source {
-            Source::Object(obj) => obj.body_len().or(clen),
+            Source::Object(obj) => match &self.sliced {
+                Some(sliced) => Some(sliced.total()),
+                None => obj.body_len().or(clen),
+            },
             Source::Made(body) => Some(body.len() as u64),
         };
         let to_head = self.original.method() == b"HEAD";
@@ -246,22 +249,23 @@ impl Req {
                 self.send_form(&form, window, down, transport).await?;
             }
             // Boxed: the few pages with ESI shan't make every request's future larger.
+            Source::Object(_) if self.sliced.is_some() => Box::pin(self.send_slices(window, down, transport)).await?,
             Source::Object(obj) if do_esi => Box::pin(self.send_esi(&obj, down, transport)).await?,
             Source::Object(obj) => match window {
                 Window::All => {
-                    let reader = self.reader_of(obj, 0);
-                    self.send_object(reader, None, down, transport).await?;
+                    let mut reader = self.reader_of(obj, 0);
+                    self.send_object(&mut reader, None, down, transport).await?;
                 }
                 Window::Part(low, high) => {
-                    let reader = self.reader_of(obj, low);
-                    self.send_object(reader, Some(high - low + 1), down, transport).await?;
+                    let mut reader = self.reader_of(obj, low);
+                    self.send_object(&mut reader, Some(high - low + 1), down, transport).await?;
                 }
                 Window::Parts(multipart) => {
                     for part in multipart.parts {
                         self.push(down, Buf::unaccounted(part.head), false, transport).await?;
                         let bytes = part.high - part.low + 1;
-                        let reader = self.reader_of(obj.clone(), part.low);
-                        self.send_object(reader, Some(bytes), down, transport).await?;
+                        let mut reader = self.reader_of(obj.clone(), part.low);
+                        self.send_object(&mut reader, Some(bytes), down, transport).await?;
                     }
                     self.push(down, Buf::unaccounted(multipart.tail), false, transport).await?;
                 }
@@ -273,9 +277,9 @@ impl Req {
         self.push(down, Buf::unaccounted(Vec::new()), true, transport).await.map(drop)
     }
 
-    async fn send_object(
+    pub(super) async fn send_object(
         &mut self,
-        mut reader: Reader,
+        reader: &mut Reader,
         bytes: Option<u64>,
         down: &mut Downstream,
         transport: &mut dyn Transport,
@@ -283,7 +287,7 @@ impl Req {
         let mut left = bytes.unwrap_or(u64::MAX);
         reader.stop_at(reader.offset().saturating_add(left));
         while left > 0 {
-            let mut piece = match self.next_piece(&mut reader, transport).await {
+            let mut piece = match self.next_piece(reader, transport).await {
                 Ok(Some(piece)) => piece,
                 // A range that ends early ends with `RangeShort`, whatever cut it.
                 Ok(None) => break,

@@ -139,7 +139,11 @@ impl Req {
         }
         let times = obj.times();
         let ttl = times.fresh_until(None).since(self.engine().mono_of(self.t_req)).floor();
-        let Some(reason) = self.verdict.reason() else { return Some(format!("Lacquer; hit; ttl={ttl:.0}")) };
+        let Some(reason) = self.verdict.reason() else {
+            let is_partial = self.sliced.as_ref().is_some_and(|sliced| sliced.is_partly_fetched());
+            let word = if is_partial { "fwd=partial; stored" } else { "hit" };
+            return Some(format!("Lacquer; {word}; ttl={ttl:.0}"));
+        };
         let flags = obj.flags();
         let is_stored = !flags.is_passed() && times.ttl > 0.0;
         let stored = if is_stored { format!("; stored; ttl={ttl:.0}") } else { String::new() };

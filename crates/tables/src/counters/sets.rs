@@ -299,6 +299,14 @@ set! {
     h3_sess: Counter Info Integer "" "HTTP/3 sessions";
     h3_req: Counter Info Integer "" "... and requests in them";
     early_data_req: Counter Info Integer "" "... of which answered from early data" => "They came before the client's handshake was done, and were safe (see h3_early_data).";
+    slice_objects: Counter Info Integer "" "Objects stored to be kept in slices" => "Each is a head without a body; its slices are objects of their own, fetched when they are asked for.";
+    slice_hit: Counter Info Integer "" "Slices delivered that were in the cache" => "Or on their way into it.";
+    slice_fetch: Counter Info Integer "" "Slices fetched" => "With those that came with the object's head.";
+    slice_fail: Counter Info Integer "" "... of which failed" => "The backend gave none, or broke off. Changed objects count below.";
+    slice_changed: Counter Info Integer "" "Objects in slices given up: changed at the backend" => "A slice came with another validator or length, or without being a part: the object is fetched anew with the next request.";
+    slice_again: Counter Info Integer "" "Answers begun anew: the object had changed";
+    slice_cut: Counter Info Integer "" "Answers broken off: a slice couldn't be had" => "The answer had begun, and mustn't be mixed from two versions: its client sees that it isn't whole.";
+    slice_refused: Counter Info Integer "" "Responses not kept in slices, though asked to be" => "A Notice in the fetch's log says why.";
     early_data_wait: Counter Info Integer "" "... of which waited for the handshake" => "They came by early data, and were not safe or had a body.";
     early_data_retry: Counter Info Integer "" "Fetches asked again after a 425" => "An origin didn't want a request of early data; it was asked again after the client's handshake.";
     h3_retries: Counter Info Integer "" "Clients of QUIC asked to show that their address is theirs" => "Too many handshakes were in progress (see h3_retry_threshold).";

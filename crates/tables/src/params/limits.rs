@@ -53,6 +53,9 @@ pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
         ("memory_limit", Value::BytesOrAuto(limit)) if limit.bytes().is_some_and(|n| n > 0 && n < MEMORY_LEAST) => {
             Err("it is 0 (no limit), auto, or at least 32M\n".to_owned())
         }
+        ("slice_size", Value::Bytes(bytes)) if !bytes.is_power_of_two() => {
+            Err("it is a power of two: 512k, 1M, 2M\n".to_owned())
+        }
         ("vcl_dialect", Value::Text(word)) if word != "auto" && Dialect::from_name(word).is_none() => {
             Err("it is auto, 2.0, 2.1 or 3.0\n".to_owned())
         }

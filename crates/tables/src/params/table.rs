@@ -405,6 +405,12 @@ params! {
         "How long a worker that is told to stop finishes requests in progress; 0 stops at once.";
     sigsegv_handler: Switch = "on" ["bool"] { MustRestart NoEffect }
         "Report where the worker crashed before it dies.";
+    slice_ahead: Count = "1" ["slices" min "0" max "16"] { Own }
+        "How many slices are fetched ahead of the one that a client is sent, within what it asked for. More makes a whole response from a distant backend faster, and each client may have so many slices fetched that it then doesn't take.";
+    slice_min: Bytes = "0b" ["bytes" min "0b"] { Own }
+        "Objects of so many bytes or more are kept in slices, if the backend's answer has Accept-Ranges: bytes, Content-Length and a validator: then a range fetches what it needs alone. 0: only those that VCL says (beresp.do_slice). An object of one slice is stored whole.";
+    slice_size: Bytes = "1M" ["bytes" min "64k" max "64M"] { Own }
+        "Bytes in a slice, a power of two; VCL can set it for a fetch (bereq.slice_size). An object keeps the size that it was stored with.";
     syslog_cli_traffic: Switch = "on" ["bool"] {}
         "Write CLI commands and replies to syslog.";
     tag_fields: Text = "" [""] { Own }

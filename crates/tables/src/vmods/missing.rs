@@ -52,7 +52,6 @@ pub const MISSING: &[Missing] = &[
     known("rewrite", "rules in a file (Varnish Enterprise)", "regsub, or re2.set"),
     known("rtstatus", "a page of counters", "varnishstat -j"),
     known("shield", "closes connections", "`return (synth(403))` with Connection: close"),
-    known("slicer", "byte ranges cached apart", "the parameter http_range_support"),
     known("softpurge", "soft purges", "purge.soft"),
     known("tbf", "token buckets", "vsthrottle"),
     known("threescale", "3scale's API keys", "a backend that checks them"),

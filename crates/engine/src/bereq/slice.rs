@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Fetching objects that are kept in slices (`crate::slices`): the head with the first slice that is wanted, or one slice.
+//!
+//! ```text
+//! Off --bereq.do_slice--> Asked --206--> New --head stored--> Slice        the same fetch goes on with its first slice
+//!  \--200, beresp.do_slice-------------> New --head stored--> Slice | done
+//!  |    Asked --200, 304--> Off                the origin doesn't do parts, or the old object is still good
+//!  |    Asked, New ---------> Refused          not by parts: it is asked again for the whole
+//!  \--started for one slice--> Slice
+//! ```
+
+use backend::BodyStatus;
+use cache::{Busy, Flags, Lookup, LookupOptions, ObjRef};
+use message::range::{self, ByteRange, ContentRange, Slice, content_range};
+use message::{Codings, names};
+use shm::vsl::num::dec;
+use tables::close::SessClose;
+use tables::tags::Tag;
+use vrt::Failure;
+
+use super::body::BodyFailure;
+use super::parts::Cacheability;
+use super::{Bereq, BereqBody, Mode, Step};
+use crate::httplog::{BEREQ, BERESP};
+use crate::req::Req;
+use crate::req::lookup::LookupRequest;
+use crate::req::verdict::FoundKind;
+use crate::slices::{self, CHANGED, Mismatch, SliceSet, Validator, slice_at};
+
+/// Sizes that a slice may have, as powers of two: what the parameter allows, too.
+const SIZES_LOG2: std::ops::RangeInclusive<u32> = 16..=26;
+
+/// How far the fetch is one of slices: see the module.
+#[derive(Debug, Default)]
+pub(crate) enum Slicing {
+    #[default]
+    Off,
+    /// The slice of that index was asked for, of an object nothing is known of.
+    Asked(u64),
+    /// A new object with these slices; the response has this one of them.
+    New(SliceSet, Option<u64>),
+    /// One slice of an object whose head is in the cache.
+    Slice(SliceOf),
+    /// Not by parts, whatever is asked.
+    Refused,
+}
+
+/// One slice of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct SliceOf {
+    pub set: SliceSet,
+    pub index: u64,
+    /// The object.
+    pub head: ObjRef,
+}
+
+/// What VCL says of slices, and what it is told.
+#[derive(Debug)]
+pub(crate) struct SliceSettings {
+    /// `bereq.do_slice`, then `beresp.do_slice`.
+    pub do_slice: bool,
+    size_log2: u8,
+    /// The first byte that the client wants, as far as that can be told.
+    wanted: u64,
+    /// The request's fields ask for a slice.
+    is_asked: bool,
+}
+
+impl SliceSettings {
+    /// For a fetch on behalf of `req`.
+    pub fn new(req: &Req, mode: Mode) -> Self {
+        let wanted = match req.head.get(names::RANGE).map(range::parse_one) {
+            Some(Ok(ByteRange::From { low, .. })) if mode == Mode::Normal => low,
+            Some(_) | None => 0,
+        };
+        SliceSettings {
+            do_slice: false,
+            size_log2: req.params.slice_size.trailing_zeros() as u8,
+            wanted,
+            is_asked: false,
+        }
+    }
+}
+
+impl Bereq {
+    /// `bereq.slice_size`.
+    pub(super) fn slice_size(&self) -> u64 {
+        1 << self.slice_settings.size_log2
+    }
+
+    /// Sets `bereq.slice_size`.
+    pub(super) fn set_slice_size(&mut self, bytes: i64) -> Result<(), Failure> {
+        let log2 = bytes.cast_unsigned().trailing_zeros();
+        if bytes.cast_unsigned().is_power_of_two() && SIZES_LOG2.contains(&log2) {
+            self.slice_settings.size_log2 = log2 as u8;
+            return Ok(());
+        }
+        Err(Failure::new("bereq.slice_size is a power of two from 64KB to 64MB"))
+    }
+
+    /// `slicer.enable()`: in vcl_backend_response when there is a response.
+    pub(super) fn enable_slices(&mut self) -> bool {
+        let can = match &self.slicing {
+            Slicing::New(..) | Slicing::Slice(_) => true,
+            Slicing::Off if self.link.is_some() => self.whole_to_slice().is_ok(),
+            Slicing::Off => self.may_slice(),
+            Slicing::Asked(_) | Slicing::Refused => false,
+        };
+        self.slice_settings.do_slice |= can;
+        can
+    }
+
+    /// Whether the object of this fetch may be one of slices, as far as the request goes.
+    fn may_slice(&self) -> bool {
+        let is_marked = matches!(self.found, FoundKind::HitForMiss | FoundKind::HitForPass);
+        matches!(self.body, BereqBody::None)
+            && self.no_retry.is_none()
+            && self.mode != Mode::Pass
+            && !(is_marked || self.cacheability.is_uncacheable() || self.busy.as_ref().is_some_and(Busy::is_private))
+            && self.head.method() == b"GET"
+    }
+
+    /// The request's fields for a slice. Of an object in the cache they are there before VCL runs.
+    pub(super) fn ask_for_slice(&mut self) {
+        if !(matches!(self.slicing, Slicing::Off) && self.slice_settings.do_slice && self.may_slice()) {
+            return;
+        }
+        let index = self.slice_settings.wanted >> self.slice_settings.size_log2;
+        self.slicing = Slicing::Asked(index);
+        self.slice_settings.is_asked = true;
+        self.put_range(slice_at(index, self.slice_settings.size_log2, None));
+    }
+
+    /// Whether `bereq.do_slice` is true unless VCL says otherwise: the object that is refreshed is one of slices.
+    fn is_of_slices(&self) -> bool {
+        self.stale.as_ref().is_some_and(|stale| SliceSet::of(stale).is_some())
+    }
+
+    /// For a first or another try.
+    pub(super) fn begin_slicing(&mut self) {
+        match self.slicing {
+            Slicing::Slice(_) => return,
+            Slicing::Off | Slicing::Refused if !self.slice_settings.is_asked => {}
+            Slicing::Off | Slicing::Refused | Slicing::Asked(_) | Slicing::New(..) => {
+                BEREQ.unset(&mut self.head, &mut self.log, names::RANGE);
+                BEREQ.unset(&mut self.head, &mut self.log, names::X_VARNISH);
+                if let Some(own) = self.original.get(names::ACCEPT_ENCODING).map(<[u8]>::to_vec) {
+                    self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::ACCEPT_ENCODING, &own));
+                }
+                self.slice_settings.is_asked = false;
+            }
+        }
+        if !matches!(self.slicing, Slicing::Refused) {
+            self.slicing = Slicing::Off;
+        }
+        self.slice_settings.do_slice = self.is_of_slices();
+    }
+
+    /// Asks for the slice of an object in the cache, and for nothing of another version.
+    pub(super) fn ask_for_slice_of(&mut self, slice: SliceOf) {
+        std::mem::swap(&mut self.head, &mut self.original);
+        self.put_range(slice.set.place(slice.index));
+        self.count_lost(|this| {
+            BEREQ.force(&mut this.head, &mut this.log, names::IF_RANGE, slice.set.validator.if_range())
+        });
+        std::mem::swap(&mut self.head, &mut self.original);
+        self.head.copy_from(&self.original);
+        self.slicing = Slicing::Slice(slice);
+    }
+
+    fn put_range(&mut self, slice: Slice) {
+        let range = format!("bytes={}-{}", slice.low, slice.high);
+        self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::RANGE, range.as_bytes()));
+        // Parts of a coded body are of that coding, which the origin may make anew each time.
+        if !Codings::supported(&self.params).is_empty() {
+            self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::ACCEPT_ENCODING, b"identity"));
+        }
+    }
+
+    /// Looks at the response to a request for a slice. What VCL sees is the response for the whole. `Err` is the step to go to
+    /// in its place.
+    pub(super) fn judge_slice(&mut self) -> Result<(), Step> {
+        match &self.slicing {
+            Slicing::Off | Slicing::New(..) | Slicing::Refused => Ok(()),
+            Slicing::Asked(index) => self.judge_first(*index),
+            Slicing::Slice(slice) => {
+                let (checked, total) = (slice.set.check(&self.beresp, slice.index), slice.set.total);
+                let bytes = slice.set.place(slice.index).bytes();
+                match checked {
+                    Ok(()) if self.announced().is_some_and(|announced| announced != bytes) => Ok(()),
+                    Ok(()) => {
+                        self.show_whole(total);
+                        Ok(())
+                    }
+                    Err(Mismatch::Changed) => Err(self.give_up_changed()),
+                    // VCL may try again.
+                    Err(Mismatch::Failed) => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn judge_first(&mut self, index: u64) -> Result<(), Step> {
+        match self.beresp.status() {
+            206 => {}
+            // The client asked for more than there is.
+            416 if index > 0 => {
+                self.slice_settings.wanted = 0;
+                let has_body = self.has_body();
+                self.end_link(has_body.then_some(SessClose::RespClose));
+                return Err(Step::Retry);
+            }
+            416 => return Err(self.refuse_slices("the backend has no such range")),
+            200 => {
+                self.note_refused("the backend gives no ranges");
+                self.slicing = Slicing::Refused;
+                return Ok(());
+            }
+            _ => {
+                self.slicing = Slicing::Off;
+                return Ok(());
+            }
+        }
+        let size_log2 = self.slice_settings.size_log2;
+        let total = match content_range(&self.beresp) {
+            Ok(Some(ContentRange { slice: Some(slice), complete: Some(total) }))
+                if slice == slice_at(index, size_log2, Some(total))
+                    && self.announced().is_none_or(|n| n == slice.bytes()) =>
+            {
+                total
+            }
+            _ => return Err(self.refuse_slices("Content-Range isn't what was asked for")),
+        };
+        if self.beresp.has(names::CONTENT_ENCODING) {
+            return Err(self.refuse_slices("it has a Content-Encoding"));
+        }
+        if index == 0 && total <= 1 << size_log2 {
+            // It came whole.
+            self.slicing = Slicing::Off;
+            self.show_whole(total);
+            return Ok(());
+        }
+        match Validator::of(&self.beresp) {
+            Ok(validator) => {
+                let set = SliceSet::new(total, size_log2, validator, self.vxid.0);
+                self.slicing = Slicing::New(set, Some(index));
+                self.show_whole(total);
+                Ok(())
+            }
+            Err(reason) => Err(self.refuse_slices(reason)),
+        }
+    }
+
+    /// Makes the head of a part that of the whole.
+    fn show_whole(&mut self, total: u64) {
+        if self.beresp.set_status(200).is_err() || self.beresp.set_reason(b"OK").is_err() {
+            self.engine.main.losthdr.inc();
+        }
+        BERESP.log_status(&self.beresp, &mut self.log);
+        BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_RANGE);
+        self.count_lost(|this| {
+            BERESP.force(&mut this.beresp, &mut this.log, names::CONTENT_LENGTH, dec(total).as_bytes())
+        });
+    }
+
+    /// Asks again, for the whole.
+    fn refuse_slices(&mut self, reason: &str) -> Step {
+        self.note_refused(reason);
+        self.slicing = Slicing::Refused;
+        // The whole is judged anew, and remembered as uncacheable if it is so.
+        self.cacheability = Cacheability::cacheable();
+        let has_body = self.has_body();
+        self.end_link(has_body.then_some(SessClose::RespClose));
+        Step::Retry
+    }
+
+    fn note_refused(&mut self, reason: &str) {
+        self.engine.main.slice_refused.inc();
+        self.log.putf(Tag::Notice, format_args!("lacquer: not in slices: {reason}"));
+    }
+
+    /// The object isn't that of which slices are in the cache: nobody shall be given those any more.
+    fn give_up_changed(&mut self) -> Step {
+        if let Slicing::Slice(slice) = &self.slicing
+            && !slice.head.is_dying()
+        {
+            self.engine.cache.kill(&slice.head);
+            slices::free(&self.engine.cache, self.digest, slice.set.clone());
+            self.engine.main.slice_changed.inc();
+        }
+        self.log.put2(Tag::Error, b"slice: ", CHANGED.as_bytes());
+        let has_body = self.has_body();
+        self.end_link(has_body.then_some(SessClose::RespClose));
+        Step::Fail(CHANGED)
+    }
+
+    /// Whether the response for a whole object may become slices; why not.
+    fn whole_to_slice(&self) -> Result<(u64, Validator), &'static str> {
+        let announced = match self.link.as_ref().map(|link| link.body) {
+            Some(BodyStatus::Length(bytes)) => bytes,
+            _ => return Err("its length isn't announced"),
+        };
+        let ranges = self.beresp.get(names::ACCEPT_RANGES).unwrap_or_default();
+        if !self.beresp.is_status(200) {
+            return Err("its status isn't 200");
+        }
+        if !ranges.eq_ignore_ascii_case(b"bytes") {
+            return Err("the backend doesn't say Accept-Ranges: bytes");
+        }
+        if self.beresp.has(names::CONTENT_ENCODING) {
+            return Err("it has a Content-Encoding");
+        }
+        if announced <= self.slice_size() {
+            return Err("it is one slice");
+        }
+        Ok((announced, Validator::of(&self.beresp)?))
+    }
+
+    /// Before vcl_backend_response: what `beresp.do_slice` is.
+    pub(super) fn preset_do_slice(&mut self) {
+        let min = self.params.slice_min;
+        self.slice_settings.do_slice = match &self.slicing {
+            Slicing::New(..) => true,
+            Slicing::Off => {
+                let is_long = |bytes| min > 0 && bytes >= min;
+                self.may_slice() && self.announced().is_some_and(is_long) && self.whole_to_slice().is_ok()
+            }
+            Slicing::Asked(_) | Slicing::Slice(_) | Slicing::Refused => false,
+        };
+    }
+
+    /// After vcl_backend_response: whether it is slices now. `Err` is the step to go to.
+    pub(super) fn settle_slices(&mut self) -> Result<(), Step> {
+        let is_wanted = self.slice_settings.do_slice;
+        match &self.slicing {
+            Slicing::Asked(_) | Slicing::Refused => Ok(()),
+            Slicing::Off if !is_wanted || !self.may_slice() || self.revalidated.is_some() => Ok(()),
+            Slicing::Off => {
+                match self.why_not_now().map_or_else(|| self.whole_to_slice(), Err) {
+                    Ok((total, validator)) => {
+                        let set = SliceSet::new(total, self.slice_settings.size_log2, validator, self.vxid.0);
+                        let first = (self.slice_settings.wanted < set.size()).then_some(0);
+                        self.slicing = Slicing::New(set, first);
+                    }
+                    Err(reason) => self.note_refused(reason),
+                }
+                Ok(())
+            }
+            Slicing::New(..) if !is_wanted => Err(self.refuse_slices("VCL has set beresp.do_slice to false")),
+            Slicing::New(..) => match self.why_not_now() {
+                Some(reason) => Err(self.refuse_slices(reason)),
+                None => Ok(()),
+            },
+            Slicing::Slice(_) if self.beresp.is_status(200) => Ok(()),
+            Slicing::Slice(_) => {
+                self.end_link(Some(SessClose::RespClose));
+                Err(Step::Fail("no slice from the backend"))
+            }
+        }
+    }
+
+    /// What VCL has said that slices don't go with.
+    fn why_not_now(&self) -> Option<&'static str> {
+        if self.cacheability.is_uncacheable() {
+            return Some("it is uncacheable");
+        }
+        if self.object.times.ttl + self.object.times.grace <= 0.0 {
+            return Some("it has no life");
+        }
+        if !self.filter_list().is_empty() {
+            return Some("filters change the body");
+        }
+        (!self.beresp.is_status(200)).then_some("its status isn't 200")
+    }
+
+    /// Goes over to the body of a slice: stores the head of a new object first. `None`: there is no more to fetch. `Err` is the
+    /// step to go to.
+    pub(super) fn open_slice(&mut self) -> Result<Option<BodyStatus>, Step> {
+        if let Slicing::New(set, index) = &self.slicing {
+            let (set, index) = (set.clone(), *index);
+            if !self.store_slices(set, index)? {
+                return Ok(None);
+            }
+        }
+        let Slicing::Slice(slice) = &self.slicing else { unreachable!("asked of fetches of slices") };
+        let (place, total) = (slice.set.place(slice.index), slice.set.total);
+        self.object.times = slices::lives(slice.head.times());
+        // What the object is was said when its head was fetched.
+        self.cacheability = Cacheability::cacheable();
+        self.engine.main.slice_fetch.inc();
+        if self.beresp.set_status(206).is_err() {
+            self.engine.main.losthdr.inc();
+        }
+        let range = place.content_range(Some(total));
+        self.count_lost(|this| {
+            BERESP.force(&mut this.beresp, &mut this.log, names::CONTENT_LENGTH, dec(place.bytes()).as_bytes())?;
+            BERESP.force(&mut this.beresp, &mut this.log, names::CONTENT_RANGE, range.as_bytes())
+        });
+        self.slice_left = Some(place.bytes());
+        Ok(Some(BodyStatus::Length(place.bytes())))
+    }
+
+    /// How many of the next `len` bytes of the response are the slice's, and whether they are its last. Of the response for a whole
+    /// object, `of_whole`, no more is wanted; any other mustn't have more.
+    pub(super) fn take_of_slice(&mut self, len: usize, of_whole: bool) -> Result<(usize, bool), BodyFailure> {
+        let Some(left) = &mut self.slice_left else { return Ok((len, false)) };
+        let taken = usize::try_from(*left).map_or(len, |left| left.min(len));
+        if taken < len && !of_whole {
+            self.fetch_error("more than Content-Range says");
+            return Err(BodyFailure::Logged);
+        }
+        *left -= taken as u64;
+        Ok((taken, of_whole && *left == 0))
+    }
+
+    /// The response has come to its end.
+    pub(super) fn end_of_slice(&mut self) -> Result<(), BodyFailure> {
+        if self.slice_left.is_some_and(|left| left > 0) {
+            self.fetch_error("less than Content-Range says");
+            return Err(BodyFailure::Logged);
+        }
+        Ok(())
+    }
+
+    /// Stores a head, and turns to its first slice; false: there is none to be had from this response.
+    fn store_slices(&mut self, set: SliceSet, index: Option<u64>) -> Result<bool, Step> {
+        // Before anybody can find the head, who would fetch the slice, too.
+        let first = index.map(|index| (index, self.claim(&set, index)));
+        let (storage, keys) = (self.settings.storage.clone(), self.object.keys.clone());
+        if self.store_head(Flags::NONE).is_err() {
+            self.end_link(Some(SessClose::RxBody));
+            return Err(Step::Error);
+        }
+        (self.settings.storage, self.object.keys) = (storage, keys);
+        let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
+        let head = busy.object();
+        let _ = busy.finish(None);
+        self.replace_stale();
+        self.engine.main.slice_objects.inc();
+        let (count, size) = (set.count(), set.size());
+        self.log.putf(Tag::Notice, format_args!("lacquer: in {count} slices of {size} bytes"));
+        let Some((index, busy)) = first else {
+            self.end_link(Some(SessClose::RespClose));
+            return Ok(false);
+        };
+        self.busy = Some(busy);
+        self.slicing = Slicing::Slice(SliceOf { set, index, head });
+        Ok(true)
+    }
+
+    /// The new object is whole: the stale one goes, and its slices, unless they are the new one's.
+    pub(super) fn replace_stale(&mut self) {
+        let Some(stale) = self.stale.take() else { return };
+        self.engine.cache.kill(&stale);
+        if self.revalidated.is_none()
+            && let Some(set) = SliceSet::of(&stale)
+        {
+            slices::free(&self.engine.cache, self.digest, set);
+        }
+    }
+
+    /// The right to fetch a slice that nobody can know of.
+    fn claim(&self, set: &SliceSet, index: u64) -> Busy {
+        let request = LookupRequest::new(&self.head, Codings::supported(&self.params));
+        let options = LookupOptions { always_miss: true, ..LookupOptions::default() };
+        let now = self.engine.clock.mono();
+        match self.engine.cache.lookup(&set.digest(&self.digest, index), &request, now, &options).lookup {
+            Lookup::Miss(busy) => busy,
+            other => unreachable!("a lookup that always misses gives {other:?}"),
+        }
+    }
+
+    /// Whether it fetches one slice by now.
+    pub(super) fn is_slice(&self) -> bool {
+        matches!(self.slicing, Slicing::Slice(_))
+    }
+
+    /// What is stored beside the head: the slices, or which slice it is.
+    pub(super) fn slice_attrs(&self) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+        match &self.slicing {
+            Slicing::New(set, _) => (Some(set.store()), None),
+            Slicing::Slice(slice) => (None, Some(slice.set.mark(slice.index))),
+            Slicing::Off | Slicing::Asked(_) | Slicing::Refused => (None, None),
+        }
+    }
+}

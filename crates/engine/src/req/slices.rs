@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Delivery of an object that is kept in slices (`crate::slices`): finds or fetches those that the client asked for, one after
+//! the other, with a few ahead. The first is at hand before the response begins, so that what has changed is begun anew
+//! and what can't be had is 503; later the answer is cut: it is never mixed from two versions.
+
+use std::collections::VecDeque;
+
+use cache::{Busy, Digest, FetchFailed, Lookup, LookupOptions, ObjRef};
+use message::range::{self, Selection};
+use message::{conditional, names};
+use storage::Buf;
+use tables::close::SessClose;
+use tables::tags::Tag;
+
+use super::downstream::Downstream;
+use super::transmit::{DeliveryFailure, Window};
+use super::{Req, Step};
+use crate::bereq::slice::SliceOf;
+use crate::bereq::start_slice;
+use crate::slices::{CHANGED, SliceSet};
+use crate::transport::Transport;
+
+/// How often an answer may be begun anew because the object had changed, and how often one slice is fetched for one answer.
+const TRIES: u32 = 3;
+
+/// How often one slice is looked for while others' fetches of it fail.
+const LOOKS: u32 = 16;
+
+/// A delivery of slices.
+pub(crate) struct SlicedDelivery {
+    set: SliceSet,
+    /// The object's.
+    digest: Digest,
+    head: ObjRef,
+    /// Slices that were found or are being fetched ahead of their turn, in order.
+    ahead: VecDeque<(u64, ObjRef)>,
+    hits: u64,
+    fetched: u64,
+}
+
+/// Why there is no slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoSlice {
+    /// The object is another one by now.
+    Changed,
+    /// The origin doesn't give it.
+    Failed,
+    /// The client is gone.
+    Gone,
+}
+
+impl SlicedDelivery {
+    /// Bytes of the whole object.
+    pub fn total(&self) -> u64 {
+        self.set.total
+    }
+
+    /// Whether its first slice had to be fetched.
+    pub fn is_partly_fetched(&self) -> bool {
+        self.fetched > 0
+    }
+
+    /// The slice, if it was begun ahead of its turn; those before it are of no use any more.
+    fn take_ahead(&mut self, index: u64) -> Option<ObjRef> {
+        while let Some((at, obj)) = self.ahead.pop_front() {
+            if at == index {
+                return Some(obj);
+            }
+        }
+        None
+    }
+}
+
+impl Req {
+    /// Prepares the delivery of an object with these slices. A step: where to go in place of the delivery.
+    pub(super) async fn begin_slices(
+        &mut self,
+        set: SliceSet,
+        obj: &ObjRef,
+        transport: &mut dyn Transport,
+    ) -> Option<Step> {
+        self.sliced = Some(Box::new(SlicedDelivery {
+            set,
+            digest: self.digest,
+            head: obj.clone(),
+            ahead: VecDeque::new(),
+            hits: 0,
+            fetched: 0,
+        }));
+        let first = self.first_slice(obj)?;
+        match self.slice(first, true, transport).await {
+            Ok(slice) => {
+                self.sliced.as_mut()?.ahead.push_back((first, slice));
+                None
+            }
+            Err(NoSlice::Gone) => Some(self.end_reset()),
+            Err(NoSlice::Changed) if self.begun_anew < TRIES => {
+                self.begun_anew += 1;
+                self.sliced = None;
+                self.engine().main.slice_again.inc();
+                self.log.put(Tag::Notice, b"lacquer: the object has changed, begun anew");
+                Some(Step::Lookup)
+            }
+            Err(NoSlice::Changed | NoSlice::Failed) => {
+                self.sliced = None;
+                self.log.put(Tag::Error, b"no slice of the object can be had");
+                self.synthetic.ask(503, None);
+                Some(Step::Synth)
+            }
+        }
+    }
+
+    /// The slice that the response begins with, as far as that can be said before VCL has had its say.
+    fn first_slice(&self, obj: &ObjRef) -> Option<u64> {
+        let sliced = self.sliced.as_ref()?;
+        let is_conditional = self.head.has(names::IF_NONE_MATCH) || self.head.has(names::IF_MODIFIED_SINCE);
+        if self.head.method() != b"GET" || (is_conditional && !self.esi.is_fragment()) {
+            return None;
+        }
+        let holds = || {
+            let mut head = message::Head::with_limits(self.resp.limits());
+            head.load_from(obj.head()).is_ok() && conditional::if_range_holds(&self.head, &head)
+        };
+        let asked = self.head.get(names::RANGE).filter(|_| self.params.http_range_support && holds());
+        let Some(asked) = asked else { return Some(0) };
+        let byte = match range::select(asked, sliced.total(), self.params.http_range_parts as usize) {
+            Ok(Selection::One(slice)) => slice.low,
+            Ok(Selection::Many(slices)) => slices.first()?.low,
+            Ok(Selection::Whole) => 0,
+            // 416
+            Err(_) => return None,
+        };
+        Some(sliced.set.index_of(byte))
+    }
+
+    /// Sends the body, or what of it was asked for.
+    pub(super) async fn send_slices(
+        &mut self,
+        window: Window,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), DeliveryFailure> {
+        let total = self.sliced.as_ref().map_or(0, |sliced| sliced.total());
+        let sent = match window {
+            Window::All => self.send_span(0, total - 1, down, transport).await,
+            Window::Part(low, high) => self.send_span(low, high, down, transport).await,
+            Window::Parts(multipart) => self.send_parts(*multipart, down, transport).await,
+        };
+        if sent == Err(DeliveryFailure::Fetch) {
+            self.engine().main.slice_cut.inc();
+        }
+        if let Some(SlicedDelivery { hits, fetched, .. }) = self.sliced.as_deref() {
+            self.log.putf(Tag::Notice, format_args!("lacquer: slices: {hits} found, {fetched} fetched"));
+        }
+        sent
+    }
+
+    async fn send_parts(
+        &mut self,
+        multipart: filters::Multipart,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), DeliveryFailure> {
+        for part in multipart.parts {
+            self.push(down, Buf::unaccounted(part.head), false, transport).await?;
+            self.send_span(part.low, part.high, down, transport).await?;
+        }
+        self.push(down, Buf::unaccounted(multipart.tail), false, transport).await
+    }
+
+    /// Sends the bytes from `low` up to and with `high`.
+    async fn send_span(
+        &mut self,
+        low: u64,
+        high: u64,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), DeliveryFailure> {
+        let (mut at, mut tries) = (low, 0);
+        while at <= high {
+            let (index, place, last) = {
+                let set = &self.sliced.as_ref().ok_or(DeliveryFailure::Fetch)?.set;
+                (set.index_of(at), set.place(set.index_of(at)), set.index_of(high))
+            };
+            let slice = self.slice(index, false, transport).await.map_err(|no| match no {
+                NoSlice::Changed | NoSlice::Failed => DeliveryFailure::Fetch,
+                NoSlice::Gone => DeliveryFailure::GONE,
+            })?;
+            self.fetch_ahead(index, last);
+            let (start, end) = (at - place.low, high.min(place.high) + 1 - place.low);
+            let mut reader = slice.into_reader(start);
+            match self.send_object(&mut reader, Some(end - start), down, transport).await {
+                Ok(()) => {
+                    at = place.low + end;
+                    tries = 0;
+                }
+                // Its fetch broke off, or its store lost it: the rest is of the same version, if it can be had at all.
+                Err(DeliveryFailure::Client(SessClose::RangeShort)) if tries < TRIES => {
+                    at = place.low + reader.offset();
+                    tries += 1;
+                }
+                Err(DeliveryFailure::Client(SessClose::RangeShort)) => return Err(DeliveryFailure::Fetch),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to fetch the slices behind `index`, as far as `last` and as many as `slice_ahead` says.
+    fn fetch_ahead(&mut self, index: u64, last: u64) {
+        let most = u64::from(self.params.slice_ahead);
+        for next in index + 1..=last.min(index + most) {
+            let Some(sliced) = &self.sliced else { return };
+            if sliced.ahead.iter().any(|(at, _)| *at == next) {
+                continue;
+            }
+            let found = match self.look_for(next).lookup {
+                Lookup::Hit(obj) | Lookup::Grace { stale: obj, .. } => self.found_slice(obj),
+                Lookup::Miss(busy) | Lookup::MissStale { busy, .. } | Lookup::HitForMiss { busy, .. } => {
+                    self.fetch_slice(busy, next)
+                }
+                // When its turn has come, it is waited for.
+                Lookup::HitForPass { .. }
+                | Lookup::Wait(_)
+                | Lookup::Loading(_)
+                | Lookup::Unfinished(_)
+                | Lookup::Refused => return,
+            };
+            if let Some(sliced) = &mut self.sliced {
+                sliced.ahead.push_back((next, found));
+            }
+        }
+    }
+
+    fn look_for(&self, index: u64) -> cache::LookupOutcome {
+        let sliced = self.sliced.as_ref().expect("slices are looked for while they are delivered");
+        let digest = sliced.set.digest(&sliced.digest, index);
+        let now = self.engine().clock.mono();
+        self.engine().cache.lookup(&digest, &self.lookup_request(), now, &LookupOptions::default())
+    }
+
+    fn found_slice(&mut self, obj: ObjRef) -> ObjRef {
+        self.engine().main.slice_hit.inc();
+        self.sliced.iter_mut().for_each(|sliced| sliced.hits += 1);
+        obj
+    }
+
+    fn fetch_slice(&mut self, busy: Busy, index: u64) -> ObjRef {
+        let sliced = self.sliced.as_mut().expect("slices are fetched while they are delivered");
+        sliced.fetched += 1;
+        let slice = SliceOf { set: sliced.set.clone(), index, head: sliced.head.clone() };
+        start_slice(self, busy, slice)
+    }
+
+    /// The slice, as soon as its body begins to come. `is_first`: nothing was sent yet.
+    async fn slice(&mut self, index: u64, is_first: bool, transport: &mut dyn Transport) -> Result<ObjRef, NoSlice> {
+        let mut fetches = 0;
+        if let Some(obj) = self.sliced.as_mut().and_then(|sliced| sliced.take_ahead(index)) {
+            match self.slice_head(obj, index, transport).await {
+                Err(NoSlice::Failed) => fetches = 1,
+                other => return other,
+            }
+        }
+        for _ in 0..LOOKS {
+            let Some(obj) = self.find_slice(index, &mut fetches, is_first, transport).await? else { continue };
+            match self.slice_head(obj, index, transport).await {
+                // Its fetch may have been another one's, who had no patience with its origin.
+                Err(NoSlice::Failed) if fetches < TRIES => {}
+                other => return other,
+            }
+        }
+        Err(NoSlice::Failed)
+    }
+
+    /// One look for a slice, with what follows from it; nothing when it is to be looked for again.
+    async fn find_slice(
+        &mut self,
+        index: u64,
+        fetches: &mut u32,
+        is_first: bool,
+        transport: &mut dyn Transport,
+    ) -> Result<Option<ObjRef>, NoSlice> {
+        let mut outcome = self.look_for(index);
+        let (mut deadline, mut disk_deadline) = (None, None);
+        loop {
+            let engine = self.engine().clone();
+            let options = LookupOptions::default();
+            outcome = match outcome.lookup {
+                Lookup::Hit(obj) | Lookup::Grace { stale: obj, .. } => return Ok(Some(self.found_slice(obj))),
+                Lookup::Miss(busy) | Lookup::MissStale { busy, .. } | Lookup::HitForMiss { busy, .. } => {
+                    let is_gone = self.sliced.as_ref().is_none_or(|sliced| sliced.head.is_dying());
+                    if is_first && is_gone {
+                        // Somebody has found out, or invalidated it: what is there now is what the client gets.
+                        return Err(NoSlice::Changed);
+                    }
+                    *fetches += 1;
+                    return Ok(Some(self.fetch_slice(busy, index)));
+                }
+                Lookup::HitForPass { .. } | Lookup::Refused => return Err(NoSlice::Failed),
+                Lookup::Wait(mut ticket) => {
+                    self.log.flush();
+                    match self.wait_for(&mut ticket, &mut deadline, transport).await {
+                        Some(true) => {}
+                        Some(false) => return Err(NoSlice::Failed),
+                        None => return Err(NoSlice::Gone),
+                    }
+                    engine.cache.resume(ticket, &self.lookup_request(), engine.clock.mono(), &options)
+                }
+                Lookup::Unfinished(mut ticket) => {
+                    self.drive(transport, &mut ticket).await;
+                    engine.cache.resume(ticket, &self.lookup_request(), engine.clock.mono(), &options)
+                }
+                Lookup::Loading(mut loading) => {
+                    self.read_back(&mut loading, &mut disk_deadline, transport).await;
+                    engine.cache.look_on(loading, &self.lookup_request(), engine.clock.mono(), &options)
+                }
+            };
+        }
+    }
+
+    /// Waits until the slice's head is there.
+    async fn slice_head(&mut self, obj: ObjRef, index: u64, transport: &mut dyn Transport) -> Result<ObjRef, NoSlice> {
+        match self.drive_for_client(transport, obj.headers()).await {
+            None => return Err(NoSlice::Gone),
+            Some(Err(FetchFailed(CHANGED))) => return Err(NoSlice::Changed),
+            Some(Err(FetchFailed(_))) => return Err(NoSlice::Failed),
+            Some(Ok(())) => {}
+        }
+        let is_it = self.sliced.as_ref().is_some_and(|sliced| sliced.set.is_slice(&obj, index));
+        debug_assert!(is_it, "a digest of a slice has led to something else");
+        if is_it { Ok(obj) } else { Err(NoSlice::Failed) }
+    }
+}
