@@ -285,6 +285,7 @@ def overload(report, program, full, seed):
         try:
             alone = await through("classes", v.address, None)
             await asyncio.sleep(0.5)
+            most = bed.most
             counts = {name: v.counter(f"CLASS.dear.{name}") for name in ("served", "ended", "refused", "late", "waited", "wait_us", "service_us", "busy", "waiting")}
             writer.terminate()
             writer.wait()
@@ -294,16 +295,16 @@ def overload(report, program, full, seed):
             v.close()
         if full:
             await others(report, bed, address, through, alone)
-        return results, counts, planned
+        return results, counts, planned, most
 
-    results, counts, planned = asyncio.run(run())
+    results, counts, planned, most = asyncio.run(run())
     ours = results[0]
     report.check(ours["cheap"] == 1.0, f"every cheap request is served: {ours['cheap']}")
     # The queue is filled and emptied within a short run, too.
     least = 0.95 if full else 0.9
     report.check(ours["goodput"] >= least, f"goodput {ours['goodput']:.3f}")
     report.check(counts["busy"] == counts["waiting"] == 0 and counts["ended"] == counts["served"], f"all is accounted: {counts}")
-    report.check(counts["refused"] > 0 and bed.most <= 16 + 100, f"who finds no chair is refused: {counts}, {bed.most} at the origin")
+    report.check(counts["refused"] > 0 and most <= 16 + 100, f"who finds no chair is refused: {counts}, {most} at the origin")
     if full:
         report.check(ours["ratio"] <= 1.5, f"p99 of the cheap ones is {ours['ratio']:.2f} of theirs alone")
     model(report, bed, counts, planned, full)
@@ -334,7 +335,7 @@ def model(report, bed, counts, planned, full):
                 f"refused {now['refused_percent'] / 100:.3f}")
     report.check(told["name"] == "dear" and abs(told["service_seconds"] / service - 1) < 0.1, f"it has the class's service time: {told}")
     # A short run has a queue that fills, and one that empties.
-    near = 0.05 if full else 0.2
+    near = 0.08 if full else 0.2
     report.check(abs(now["refused_percent"] / 100 - refused) <= near, f"as many are refused as the model says: {refused:.3f}, {now}")
     # The model scales what is waited by how much services vary, which is too little where the queue is always full.
     report.check(abs(now["wait_seconds"] - waited) <= 0.6 * waited, f"they wait about as long: {waited:.2f}, {now}")

@@ -333,11 +333,11 @@ impl Req {
         let busy = self.busy.take().expect("set before each such step; VCL can't take it");
         match action {
             Action::Fetch => {
-                self.engine().main.cache_miss.tally();
                 self.gives_up = false;
                 if let Err(step) = self.take_place(transport).await {
                     return step;
                 }
+                self.engine().main.cache_miss.tally();
                 self.send_hints(stale.as_ref(), transport);
                 Step::Fetch(bereq::start(self, busy, stale, Mode::Normal))
             }
@@ -351,11 +351,11 @@ impl Req {
         }
         match self.vcl(Method::Pass, transport).await {
             Action::Fetch => {
-                self.engine().main.s_pass.tally();
                 self.gives_up = matches!(self.head.method(), b"GET" | b"HEAD");
                 if let Err(step) = self.take_place(transport).await {
                     return step;
                 }
+                self.engine().main.s_pass.tally();
                 let busy = self.engine().cache.private();
                 self.send_hints(None, transport);
                 Step::Fetch(bereq::start(self, busy, None, Mode::Pass))
