@@ -34,7 +34,7 @@ const JOURNAL: usize = 1024;
 const HELD: usize = 1 << 16;
 const HELD_PREFIXES: usize = 256;
 /// Objects marked under one hold of the lock, and those taken out between two looks at other tasks.
-const MARKS: usize = 4096;
+const MARKS: usize = 1024;
 const STRIDE: usize = 128;
 /// An object without any ttl is never found; this much is none to everybody else.
 const NO_TTL: f64 = 1e-6;

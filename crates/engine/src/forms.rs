@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cache::{Event, FormRight, NoForm};
-use filters::{Chain, FilterName, PackParams, Packed, State, Step, Stint, Unpack};
+use filters::{Chain, FilterName, PackParams, Packed, State, Step, Unpack};
 use message::Coding;
 use shm::vsl::Marker;
 use storage::Buf;
@@ -113,7 +113,6 @@ impl Engine {
     async fn unpack(&self, right: &mut FormRight) -> Result<(), Failure> {
         let mut chain = undoing(right.object().flags().coding).ok_or(Failure::Refused)?;
         let mut reader = right.object().reader(0);
-        let mut stint = Stint::default();
         loop {
             let piece = reader.next().await.map_err(|_| Failure::Gone)?;
             let (mut bytes, is_last) = (piece.as_deref().unwrap_or_default(), piece.is_none());
@@ -123,7 +122,7 @@ impl Engine {
                 match step.state {
                     State::End => return Ok(()),
                     State::Hungry => break,
-                    State::More if stint.is_over(&step) => rt::yield_now().await,
+                    State::More if rt::spend(step.micros()) => rt::give_way().await,
                     State::More => {}
                 }
             }

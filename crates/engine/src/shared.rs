@@ -192,7 +192,7 @@ impl Engine {
             loop {
                 match purge.step() {
                     Some(count) => return count as i64,
-                    None => rt::yield_now().await,
+                    None => rt::spent(100).await,
                 }
             }
         }))

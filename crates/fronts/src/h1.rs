@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 
 use engine::current::StepName;
-use engine::transport::BodyState;
+use engine::transport::{BodyState, Transport};
 use engine::{Req, contain};
 use http1::{Framing, HeadError, Progress, Scan, parse_found_request};
 use shm::vsl::Marker;
@@ -29,6 +29,9 @@ use transport::H1;
 
 /// What VCL calls it (`req.transport`).
 pub(crate) const VERSION: &str = "HTTP/1";
+
+/// What a request is charged with, beside what is long about it: about a hit.
+const REQUEST_MICROS: u32 = 10;
 
 thread_local! {
     static RUNNERS: Runners<Box<Conn>, (Box<Conn>, Outcome)> = const { Runners::new() };
@@ -68,7 +71,14 @@ async fn requests(h1: &mut H1) -> Outcome {
             return Outcome::End(SessClose::ReqHttp20, CloseState { is_sending: true, ..h1.close_state() });
         }
         match request(h1, arrived).await {
-            Next::Request => {}
+            Next::Request => {
+                if h1.has_input()
+                    && rt::spend(REQUEST_MICROS)
+                    && let Err(close) = let_others_go_first(h1).await
+                {
+                    return Outcome::End(close, h1.close_state());
+                }
+            }
             Next::End(close) => {
                 let mut state = h1.close_state();
                 // Such a client goes on sending until it has read that it shouldn't.
@@ -78,6 +88,15 @@ async fn requests(h1: &mut H1) -> Outcome {
             Next::Upgrade(upgraded) => return upgrade(h1, upgraded).await,
         }
     }
+}
+
+/// Requests that came together are many at hand: after some of them others have their turn, once the answers are out. A client that
+/// doesn't read is heard no further.
+async fn let_others_go_first(h1: &mut H1) -> Result<(), SessClose> {
+    poll_fn(|cx| h1.poll_flush(cx, 0)).await.map_err(|_| SessClose::RemClose)?;
+    h1.conn.sess.engine.main.pipelined_stints.tally();
+    rt::give_way().await;
+    Ok(())
 }
 
 /// What follows a request.
@@ -99,7 +118,7 @@ fn log_prior_knowledge(h1: &H1) {
 /// Tells the client that its request is answered as HTTP/2.
 async fn upgrade(h1: &mut H1, upgraded: Box<Upgraded>) -> Outcome {
     h1.send_raw(SWITCHING);
-    match poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await {
+    match poll_fn(|cx| h1.poll_flush(cx, 0)).await {
         Ok(()) => Outcome::Http2(Some(upgraded)),
         Err(_) => Outcome::End(SessClose::RemClose, h1.close_state()),
     }
@@ -135,7 +154,7 @@ async fn request(h1: &mut H1, arrived: NextRequest) -> Next {
         }
         Some(close) => close,
     };
-    let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
+    let _ = poll_fn(|cx| h1.poll_flush(cx, 0)).await;
     Next::End(end)
 }
 
@@ -162,7 +181,7 @@ fn begin_upgrade(h1: &mut H1, req: Req) -> Result<Box<Upgraded>, SessClose> {
 /// What the client still sends of the body mustn't be taken for the next request: it is read, or the connection ends.
 async fn end_request_body(h1: &mut H1, req: &mut Req) {
     req.body.give_up();
-    match engine::Transport::body_state(h1) {
+    match h1.body_state() {
         BodyState::None | BodyState::Done => {}
         // The client was never told to send it, and may do so or not: what comes next can't be told apart.
         BodyState::Unread if req.body.is_expected() => req.close = Some(SessClose::RespClose),

@@ -9,13 +9,14 @@ mod progress;
 mod readable;
 #[cfg(feature = "sim")]
 pub mod sim;
+mod stint;
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub use deadline::Deadline;
@@ -24,6 +25,7 @@ pub use progress::{Progress, Watch};
 pub use readable::Readable;
 #[cfg(feature = "sim")]
 pub use sim::JoinHandle;
+pub use stint::{GiveWay, Observer, give_way, observe_steps, spend, spend_bytes, spent, time_steps};
 #[cfg(not(feature = "sim"))]
 pub use tokio::task::JoinHandle;
 pub use tokio::time::{Instant, Sleep, sleep, sleep_until};
@@ -41,6 +43,7 @@ pub fn run<F: Future>(main: F) -> std::io::Result<F::Output> {
     RUNS.set(false);
     drop(local);
     deadline::forget_timers();
+    stint::forget_line();
     Ok(output)
 }
 
@@ -71,6 +74,7 @@ pub fn run_watched<F: Future>(progress: Arc<Progress>, settle: fn(), main: F) ->
     drop(local);
     settle();
     deadline::forget_timers();
+    stint::forget_line();
     Ok(output)
 }
 
@@ -110,13 +114,29 @@ pub fn home() -> u64 {
 /// Spawns a task on this thread's runtime.
 #[cfg(not(feature = "sim"))]
 pub fn spawn<F: Future<Output = ()> + 'static>(task: F) -> JoinHandle<()> {
-    tokio::task::spawn_local(task)
+    tokio::task::spawn_local(Turns { task })
 }
 
 /// Spawns a task on this thread's runtime, or in its simulation.
 #[cfg(feature = "sim")]
 pub fn spawn<F: Future<Output = ()> + 'static>(task: F) -> JoinHandle<()> {
-    sim::spawn(task).unwrap_or_else(|task| JoinHandle::Real(tokio::task::spawn_local(task)))
+    sim::spawn(task).unwrap_or_else(|task| JoinHandle::Real(tokio::task::spawn_local(Turns { task })))
+}
+
+pin_project_lite::pin_project! {
+    /// A task, each of whose turns is a stint's ([`stint`]).
+    struct Turns<F> {
+        #[pin]
+        task: F,
+    }
+}
+
+impl<F: Future> Future for Turns<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        stint::turn(|| self.project().task.poll(cx))
+    }
 }
 
 /// Runs a blocking call on the runtime's bounded pool.

@@ -265,6 +265,7 @@ impl Tasks {
             slots[id].as_mut().and_then(|slot| Some((slot.task.take()?, slot.waker.clone())))
         };
         let Some((mut task, waker)) = taken else { return };
+        crate::stint::begin();
         let is_done = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
         let mut slots = self.slots.borrow_mut();
         let dropped = match &mut slots[id] {

@@ -2,6 +2,7 @@
 //! How much of the machine this process may use: CPU affinity, cgroup quota.
 
 use std::fs;
+use std::time::Duration;
 
 /// CPUs that affinity and the cgroup's quota leave us, rounded up, at least 1.
 pub fn usable() -> usize {
@@ -10,6 +11,11 @@ pub fn usable() -> usize {
         .unwrap_or(1);
     let by_quota = quota().map_or(usize::MAX, |cpus| (cpus.ceil() as usize).max(1));
     by_affinity.min(by_quota).max(1)
+}
+
+/// CPU time that this thread has used. It stands while the thread waits, be it for a CPU. Zero when the kernel doesn't say.
+pub fn thread_time() -> Duration {
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 fn quota() -> Option<f64> {

@@ -137,12 +137,14 @@ impl Machine {
             }
             Op::TestRegex { index } => {
                 let value = self.pop();
+                self.charge_match(bytes(&value).len());
                 self.flag = is_match(&vcl.regexes[index as usize], bytes(&value))?;
             }
             Op::TestRegexValue => {
                 let regex = self.pop();
                 let value = self.pop();
                 let Value::Regex(regex) = regex else { return Err(Failure::new("no REGEX to match with")) };
+                self.charge_match(bytes(&value).len());
                 self.flag = is_match(&regex, bytes(&value))?;
             }
             Op::TestAcl => self.test_acl(ctx)?,
@@ -322,6 +324,7 @@ impl Machine {
         let subject = self.pop();
         let Value::Regex(regex) = regex else { return Err(Failure::new("no REGEX to match with")) };
         self.open_text();
+        self.charge_match(bytes(&subject).len());
         let done = regex.sub(bytes(&subject), bytes(&with), all, &mut self.text);
         let result = self.take_text();
         let replaced = done.map_err(|e| Failure::from(format!("regsub: Regexp matching returned {}", e.code())))?;

@@ -194,6 +194,7 @@ impl Machine {
         let subject = &vcl.program.subjects[usize::from(number)];
         let (mut known, sieve) = (self.known[usize::from(number)], &vcl.sieves[usize::from(number)]);
         let bit = 1u64 << test;
+        let mut matched = None;
         let ask = |value: Option<&[u8]>| -> Result<SubjectFacts, Failure> {
             if known.answers.asked == 0 {
                 known = sieve.first(value);
@@ -210,6 +211,7 @@ impl Machine {
                 let TestOf::Match(index) = subject.tests[usize::from(test)] else {
                     unreachable!("the sieve answers all tests but patterns")
                 };
+                matched = Some(value.unwrap_or_default().len());
                 if is_match(&vcl.regexes[index as usize], value.unwrap_or_default())? {
                     known.answers.holds |= bit;
                 }
@@ -226,6 +228,7 @@ impl Machine {
             SubjectOf::Var(var) => with_text(var, self, ctx, ask)?,
         };
         self.known[usize::from(number)] = known;
+        matched.into_iter().for_each(|bytes| self.charge_match(bytes));
         Ok(known.answers.holds & bit != 0)
     }
 

@@ -93,7 +93,11 @@ pub enum Outcome {
 }
 
 /// Ops that one [`Machine::run`] executes at most.
-const BUDGET: u32 = 20_000;
+const BUDGET: u32 = 4_000;
+/// What matching a pattern counts beside the subject's length: in ops.
+const MATCH_OPS: u32 = 25;
+/// Bytes of a subject that are matched in the time of an op.
+const MATCHED_AN_OP: usize = 8;
 /// Ops that one subroutine of the machine may execute in all. VCL has no loops, but calls can fan out without end.
 const MAX_OPS: u64 = 50_000_000;
 /// Bytes of text that may be under construction at once.
@@ -126,6 +130,8 @@ pub struct Machine {
     pub(crate) uncacheable_at: Option<(u32, Option<u32>)>,
     state: State,
     ops: u64,
+    /// What the last op counts beyond one, of the budget.
+    charged: u32,
 }
 
 /// A place in VCL, as people are told of it.
@@ -192,6 +198,7 @@ impl Machine {
         self.known.resize(vcl.program.subjects.len(), SubjectFacts::default());
         self.method = Some(method);
         self.uncacheable_at = None;
+        self.charged = 0;
         self.state = State::Started;
     }
 
@@ -248,6 +255,11 @@ impl Machine {
         })
     }
 
+    /// The op that runs matches so many bytes against a pattern.
+    pub(crate) fn charge_match(&mut self, bytes: usize) {
+        self.charged += MATCH_OPS + (bytes / MATCHED_AN_OP).min(BUDGET as usize) as u32;
+    }
+
     /// Notes that `beresp.uncacheable` is set here.
     pub(crate) fn note_uncacheable(&mut self) {
         self.uncacheable_at = Some((self.pc, self.calls.last().map(|back| back - 1)));
@@ -293,7 +305,9 @@ impl Machine {
         let code = if self.stepwise { &program.code } else { &program.lean };
         // Most of what runs only says where to go on: that needs neither memory nor a detour by way of a `Next`.
         let (mut pc, mut flag) = (self.pc, self.flag);
-        for _ in 0..BUDGET {
+        let (mut left, mut ran) = (BUDGET, 0u32);
+        while left > 0 {
+            (left, ran) = (left - 1, ran + 1);
             let at = pc;
             match code[at as usize] {
                 Op::Jump { to } => pc = to,
@@ -341,7 +355,12 @@ impl Machine {
                 op => {
                     (self.pc, self.flag) = (at, flag);
                     match self.step(op, vcl, ctx) {
-                        Ok(Next::Op) => (flag, pc) = (self.flag, at + 1),
+                        Ok(Next::Op) => {
+                            (flag, pc) = (self.flag, at + 1);
+                            if self.charged > 0 {
+                                left = left.saturating_sub(std::mem::take(&mut self.charged));
+                            }
+                        }
                         Ok(Next::End(action)) => {
                             watch.ran(at, at);
                             return self.end(action, ctx);
@@ -359,7 +378,7 @@ impl Machine {
             watch.ran(at, pc);
         }
         (self.pc, self.flag) = (pc, flag);
-        self.ops += u64::from(BUDGET);
+        self.ops += u64::from(ran);
         if self.ops > MAX_OPS {
             return self.fail(Failure::new("VCL ran too many steps"), ctx);
         }

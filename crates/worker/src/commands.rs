@@ -487,6 +487,7 @@ fn change_params(
     worker.services.declare_classes(&params);
     engine.cache.set_params(conf::cache_params(&params));
     conf::apply_to_process(&params);
+    crate::steps::apply(&params);
     worker.memory.apply(&params);
     if conf::gives_tags(&params) {
         worker.services.enable_tags();

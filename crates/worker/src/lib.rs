@@ -20,6 +20,7 @@ mod relay;
 mod secrets;
 mod serving;
 mod startup;
+mod steps;
 mod succession;
 mod suspects;
 mod vcls;

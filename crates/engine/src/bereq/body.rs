@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use backend::{BodyError, BodyStatus, Data};
 use cache::{Flags, ObjRef, ReadError};
 use filters::{
-    Chain, Edit, FetchFacts, FetchInput, FilterList, GzipParams, Note, OpenError, PackParams, SLICE, Side, State,
-    Stint, default_fetch, open_fetch,
+    Chain, Edit, FetchFacts, FetchInput, FilterList, GzipParams, Note, OpenError, PackParams, Side, State,
+    default_fetch, open_fetch,
 };
 use message::{Coding, Codings, Head, LostHeader, encoding, names};
 use storage::{Buf, StoreId};
@@ -299,22 +299,20 @@ impl Bereq {
     }
 
     async fn pump(&mut self, link: &mut OriginExchange, chain: &mut Chain) -> Result<(), BodyFailure> {
-        let (mut stint, mut sliced) = (Stint::default(), 0);
         let of_whole = matches!(link.body, BodyStatus::Length(len) if self.slice_left.is_some_and(|left| left < len));
         loop {
             match self.next_data(link).await? {
                 Data::Piece => {
                     let received = link.conn.data().len();
                     let (taken, is_over) = self.take_of_slice(received, of_whole)?;
-                    self.keep(chain, &link.conn.data()[..taken], false, &mut stint).await?;
+                    self.keep(chain, &link.conn.data()[..taken], false).await?;
                     if is_over {
                         link.close.get_or_insert(SessClose::RespClose);
                         return Ok(());
                     }
-                    sliced += received;
-                    if sliced > SLICE * 8 {
-                        sliced = 0;
-                        rt::yield_now().await;
+                    // It is read from the origin, and copied.
+                    if rt::spend_bytes(2 * received) {
+                        rt::give_way().await;
                     }
                 }
                 Data::Part => {}
@@ -323,7 +321,7 @@ impl Bereq {
                     self.leave_trailers(link);
                     self.end_of_slice()?;
                     // What the filters still hold goes to storage.
-                    return if chain.is_empty() { Ok(()) } else { self.keep(chain, &[], true, &mut stint).await };
+                    return if chain.is_empty() { Ok(()) } else { self.keep(chain, &[], true).await };
                 }
             }
         }
@@ -386,13 +384,7 @@ impl Bereq {
 
     /// Sends data through the filters into storage. The bytes of the body that come last are published by
     /// [`Bereq::end_body`], when the connection is back in its pool.
-    async fn keep(
-        &mut self,
-        chain: &mut Chain,
-        mut data: &[u8],
-        is_last: bool,
-        stint: &mut Stint,
-    ) -> Result<(), BodyFailure> {
+    async fn keep(&mut self, chain: &mut Chain, mut data: &[u8], is_last: bool) -> Result<(), BodyFailure> {
         if chain.is_empty() {
             return self.append(data);
         }
@@ -411,9 +403,7 @@ impl Bereq {
             if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
                 return Err(BodyFailure::Unwanted);
             }
-            if stint.is_over(&step) {
-                rt::yield_now().await;
-            }
+            rt::spent(step.micros()).await;
         }
     }
 
@@ -537,7 +527,7 @@ impl Bereq {
         let mut reader = stale.reader(0);
         loop {
             // A long body is at hand at once: the thread has others to serve, and a passed one's reader must keep up.
-            rt::yield_now().await;
+            rt::give_way().await;
             if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
                 return self.end_body().await;
             }

@@ -239,7 +239,7 @@ impl Bereq {
                     self.log.flush();
                     machine.resume(wait.await);
                 }
-                Outcome::OutOfBudget => rt::yield_now().await,
+                Outcome::OutOfBudget => rt::give_way().await,
                 Outcome::Failed(_) => break Action::Fail,
             }
         };

@@ -87,6 +87,7 @@ impl Req {
             let mut ticket = match outcome.lookup {
                 Lookup::Wait(ticket) => ticket,
                 Lookup::Unfinished(mut ticket) => {
+                    self.drive(transport, rt::give_way()).await;
                     self.drive(transport, &mut ticket).await;
                     outcome = engine.cache.resume(ticket, &self.lookup_request(), now, &options);
                     continue;

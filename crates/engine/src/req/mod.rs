@@ -423,7 +423,7 @@ impl Req {
                     }
                     machine.resume(value);
                 }
-                Outcome::OutOfBudget => rt::yield_now().await,
+                Outcome::OutOfBudget => rt::give_way().await,
                 Outcome::Failed(_) => break Action::Fail,
             }
         };

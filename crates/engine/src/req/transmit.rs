@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use base::Vxid;
 use cache::{ObjRef, ReadError, Reader};
-use filters::{Chain, DeliverInput, Edit, Multipart, Note, RangeVerdict, State, Stint, open_deliver};
+use filters::{Chain, DeliverInput, Edit, Multipart, Note, RangeVerdict, State, open_deliver};
 use message::{Coding, names};
 use shm::vsl::num::dec;
 use storage::Buf;
@@ -22,6 +22,12 @@ use crate::transport::{BodyLen, SendError, Transport};
 
 /// How much may be queued for the client before the delivery waits for it.
 pub(super) const QUEUE_BYTES: usize = 256 * 1024;
+
+/// How much of what filters made: it is in no store.
+const MADE_BYTES: usize = 64 * 1024;
+
+/// What a part of a response with many is charged with beside its bytes.
+const PART_MICROS: u32 = 2;
 
 /// What is to be sent.
 struct Plan {
@@ -238,6 +244,9 @@ impl Req {
                     Window::Part(low, high) => self.push(down, cut(low, high), false, transport).await?,
                     Window::Parts(multipart) => {
                         for part in multipart.parts {
+                            if rt::spend(PART_MICROS) {
+                                self.let_others_go_first(transport).await?;
+                            }
                             self.push(down, Buf::unaccounted(part.head), false, transport).await?;
                             self.push(down, cut(part.low, part.high), false, transport).await?;
                         }
@@ -262,6 +271,9 @@ impl Req {
                 }
                 Window::Parts(multipart) => {
                     for part in multipart.parts {
+                        if rt::spend(PART_MICROS) {
+                            self.let_others_go_first(transport).await?;
+                        }
                         self.push(down, Buf::unaccounted(part.head), false, transport).await?;
                         let bytes = part.high - part.low + 1;
                         let mut reader = self.reader_of(obj.clone(), part.low);
@@ -393,22 +405,37 @@ impl Req {
         transport: &mut dyn Transport,
     ) -> Result<(), DeliveryFailure> {
         if down.is_immediate() {
+            // Who reads as fast as we write would have the thread to itself.
+            if rt::spend_bytes(piece.len()) {
+                self.let_others_go_first(transport).await?;
+            }
             down.pass(piece, transport);
             return self.flush_some(transport).await;
         }
-        let mut stint = Stint::default();
         loop {
             let step = match down.step(&mut piece, is_last, transport) {
                 Ok(step) => step,
                 Err(error) => return Err(self.broken_body(down, &error)),
             };
-            self.flush_some(transport).await?;
+            if transport.queued() >= MADE_BYTES {
+                self.flush_to(MADE_BYTES / 4, transport).await?;
+            }
             match step.state {
                 State::End | State::Hungry => return Ok(()),
-                State::More if stint.is_over(&step) => rt::yield_now().await,
+                State::More if rt::spend(step.micros()) => self.let_others_go_first(transport).await?,
                 State::More => {}
             }
         }
+    }
+
+    /// Its stint is over: others have their turn. What is queued goes out before.
+    pub(super) async fn let_others_go_first(&mut self, transport: &mut dyn Transport) -> Result<(), DeliveryFailure> {
+        let flushed = poll_fn(|cx| Poll::Ready(transport.poll_flush(cx, 0))).await;
+        if let Poll::Ready(Err(error)) = flushed {
+            return Err(DeliveryFailure::Client(close_of(error)));
+        }
+        rt::give_way().await;
+        Ok(())
     }
 
     /// Why the body can't go on, logged in the filter's own words where it has some.
@@ -430,10 +457,15 @@ impl Req {
         if transport.queued() < QUEUE_BYTES {
             return Ok(());
         }
+        self.flush_to(QUEUE_BYTES / 4, transport).await
+    }
+
+    /// Waits until no more than `keep` bytes are queued.
+    async fn flush_to(&mut self, keep: usize, transport: &mut dyn Transport) -> Result<(), DeliveryFailure> {
         let (body, log) = (self.body.clone(), &mut self.log);
         poll_fn(|cx| {
             let _ = body.poll_pump(cx, transport);
-            let flushed = transport.poll_flush(cx, QUEUE_BYTES / 4);
+            let flushed = transport.poll_flush(cx, keep);
             if flushed.is_pending() {
                 // A client that doesn't read mustn't hold the buffer of the records.
                 log.rest();

@@ -9,8 +9,10 @@
 //! ```
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
 use std::io::ErrorKind;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -39,6 +41,10 @@ const READ_BYTES: usize = 16 * 1024;
 const HELD_BYTES: usize = 256 * 1024;
 /// So often it reads before others have their turn.
 const ROUNDS: usize = 8;
+/// What a request is charged with, beside what is long about it.
+const REQUEST_MICROS: u32 = 10;
+/// Room for so many requests that wait is kept.
+const WAITING_KEPT: usize = 16;
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
@@ -64,6 +70,10 @@ pub(super) struct Serving {
     is_told: bool,
     /// Something came that means anything.
     was_active: bool,
+    /// Requests that came, and are begun once others have had their turn.
+    waiting: VecDeque<Job>,
+    /// It lets others go first.
+    turn: Option<rt::GiveWay>,
 }
 
 impl Serving {
@@ -90,6 +100,8 @@ impl Serving {
             is_shut: false,
             is_told: false,
             was_active: false,
+            waiting: VecDeque::new(),
+            turn: None,
         }
     }
 
@@ -120,20 +132,30 @@ impl Serving {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         for _ in 0..ROUNDS {
+            let has_turn = self.poll_turn(cx).is_ready();
             let is_held = self.is_held();
-            let has_read = !is_held && self.poll_read(cx).is_ready();
+            let has_read = has_turn && !is_held && self.poll_read(cx).is_ready();
             self.drain_if_due(cx);
             self.is_shut |= self.mux.with(|state| state.is_ended);
             self.write(cx);
             if let Some(outcome) = self.outcome(has_read) {
                 return Poll::Ready(outcome);
             }
-            if !has_read && (!is_held || self.is_held()) {
+            if !has_read && (!has_turn || !is_held || self.is_held()) {
                 return Poll::Pending;
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Ready once others have had their turn, if they were let go first.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(turn) = &mut self.turn {
+            std::task::ready!(Pin::new(turn).poll(cx));
+            self.turn = None;
+        }
+        Poll::Ready(())
     }
 
     /// Whether it still listens to the client.
@@ -148,6 +170,10 @@ impl Serving {
 
     /// Takes what has come. Pending: nothing has, or nobody listens.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.waiting.is_empty() {
+            self.begin_waiting(cx);
+            return Poll::Ready(());
+        }
         if !self.listens() {
             return Poll::Pending;
         }
@@ -166,11 +192,24 @@ impl Serving {
         self.take_input(&input, &mut jobs);
         input.clear();
         self.conn.input = input;
-        for job in jobs.drain(..) {
-            request::start(job, cx);
-        }
+        self.waiting.extend(jobs.drain(..));
         JOBS.set(jobs);
+        self.begin_waiting(cx);
         Poll::Ready(())
+    }
+
+    /// Begins requests that have come, for a stint.
+    fn begin_waiting(&mut self, cx: &mut Context<'_>) {
+        while let Some(job) = self.waiting.pop_front() {
+            request::start(job, cx);
+            if rt::spend(REQUEST_MICROS) {
+                self.turn = Some(rt::give_way());
+                return;
+            }
+        }
+        if self.waiting.capacity() > WAITING_KEPT {
+            self.waiting = VecDeque::new();
+        }
     }
 
     /// Nothing goes out any more.

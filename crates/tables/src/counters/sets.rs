@@ -359,6 +359,13 @@ set! {
     coding_refused: Counter Info Integer "" "Bodies not unpacked: coding_memory";
     rfc9111_stale: Counter Info Integer "wrk" "Fetches that failed, and the stale object was served" => "By stale-if-error, or as the origin was out of reach (feature rfc9111).";
     rfc9111_invalidated: Counter Info Integer "" "Objects invalidated by unsafe requests" => "By their own URL, Location, Content-Location and Cache-Group-Invalidation (feature rfc9111).";
+    fetch_passed_on: Counter Info Integer "" "Fetches whose body found no room in its store" => "It goes to the one client that waits for it, as fast as that reads, and isn't kept.";
+    fetch_squeezed: Counter Info Integer "" "Times a fetch was held to its client's pace by a full store" => "What is passed on goes by way of Transient, which has a limit and had no room.";
+    longest_step: Gauge Info Integer "" "Longest step of a serving thread, in microseconds" => "CPU time of one turn of a task, of those that were timed (step_timing), since that was last set: so long the thread's other clients waited.";
+    steps_timed: Counter Info Integer "" "Steps of serving threads timed" => "One in step_timing.";
+    steps_long: Counter Info Integer "" "... of which took over 500 microseconds";
+    stints: Counter Info Integer "" "Times a task let others go first" => "It had worked for about 200 microseconds, and had more to do.";
+    pipelined_stints: Counter Info Integer "" "... of which a connection with more requests at hand";
 }
 
 set! {

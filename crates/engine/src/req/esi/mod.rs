@@ -187,6 +187,10 @@ impl Req {
         })
         .await
         .map_err(|error| DeliveryFailure::Client(super::transmit::close_of(error)))?;
+        // However deep: all of a page's fragments run within its own task, and are charged to it.
+        if rt::spend(FRAGMENT_MICROS) {
+            self.let_others_go_first(transport).await?;
+        }
         let mut child = self.child(include, top, page.is_gzip);
         let mut nested = ChildTransport::new(down, transport);
         let ran = {
@@ -287,6 +291,8 @@ impl Req {
 
 /// So much may be queued before an include looks whether the client still reads.
 const NOTICE_BYTES: usize = 16 * 1024;
+/// What a fragment from the cache is charged with, beside its bytes.
+const FRAGMENT_MICROS: u32 = 10;
 
 impl StoredPage {
     fn skip(&mut self, bytes: u64) {

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Work is charged to the task that does it. One that has used up its stint goes behind those that haven't: they line up, and of all of
+//! them on a thread one goes on at a time, after everything else that is ready has had its turn. So what others wait for is one stint,
+//! however many have long work to do.
+//!
+//! The longest steps are found by sampling: of so many turns of tasks one is timed by the thread's own clock, which stands while the
+//! thread has no CPU.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// How much a task may do in a row, in about microseconds of an optimised build.
+const STINT: u32 = 200;
+
+/// Turns of others in which a task that was called should have gone on.
+const PATIENCE: u32 = 1000;
+
+/// One turn in so many is timed; 0: none.
+static EVERY: AtomicU32 = AtomicU32::new(0);
+static OBSERVER: OnceLock<Observer> = OnceLock::new();
+
+/// Who is told what serving threads do. Each is called by the thread that did it.
+#[derive(Clone, Copy, Debug)]
+pub struct Observer {
+    /// A step, one turn of a task, was timed: so much of the CPU it took.
+    pub timed: fn(Duration),
+    /// A task had used up its stint.
+    pub gave_way: fn(),
+}
+
+thread_local! {
+    static LINE: Line = const { Line::new() };
+    /// Turns since one was timed.
+    static TURNS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The tasks of a thread that have used up their stint.
+struct Line {
+    /// A turn of a task that was spawned here is going on.
+    is_turn: Cell<bool>,
+    /// What was charged since it began.
+    spent: Cell<u32>,
+    waiting: RefCell<VecDeque<Rc<Place>>>,
+    /// One of them was called, and its turn isn't over.
+    is_called: Cell<bool>,
+    /// That one's turn is going on.
+    is_its_turn: Cell<bool>,
+    /// Turns of others since it was called.
+    unanswered: Cell<u32>,
+}
+
+/// A place in the line.
+struct Place {
+    state: Cell<PlaceState>,
+    waker: RefCell<Waker>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PlaceState {
+    Waiting,
+    Called,
+    /// Its task is gone, or goes on.
+    Left,
+}
+
+/// Charges the running task for work of about so many microseconds. True: it has used up its stint and should [`give_way`].
+pub fn spend(micros: u32) -> bool {
+    LINE.with(|line| {
+        let spent = line.spent.get().saturating_add(micros);
+        line.spent.set(spent);
+        spent >= STINT
+    })
+}
+
+/// Charges the running task for bytes that were moved.
+pub fn spend_bytes(bytes: usize) -> bool {
+    const BYTES_A_MICRO: usize = 8192;
+    spend((bytes / BYTES_A_MICRO).min(STINT as usize) as u32)
+}
+
+/// Charges the running task, and lets others go first if its stint is over.
+pub async fn spent(micros: u32) {
+    if spend(micros) {
+        give_way().await;
+    }
+}
+
+/// Lets all others of this thread go first: those that have used up their stint, too, are before us.
+pub fn give_way() -> GiveWay {
+    GiveWay(Way::New)
+}
+
+/// Times one turn in `every`, beginning now; 0: none.
+pub fn time_steps(every: u32) {
+    EVERY.store(every, Relaxed);
+}
+
+/// Says who is told; once in a process.
+pub fn observe_steps(observer: Observer) {
+    let _ = OBSERVER.set(observer);
+}
+
+/// A turn of a simulation's begins: nothing is spent of its stint.
+#[cfg(feature = "sim")]
+pub(crate) fn begin() {
+    LINE.with(|line| line.spent.set(0));
+}
+
+/// One turn of a task.
+pub(crate) fn turn<T>(poll: impl FnOnce() -> T) -> T {
+    LINE.with(|line| {
+        line.spent.set(0);
+        line.is_turn.set(true);
+    });
+    let _turn = Turn;
+    let every = EVERY.load(Relaxed);
+    if every == 0 {
+        return poll();
+    }
+    let turns = TURNS.get() + 1;
+    if turns < every {
+        TURNS.set(turns);
+        return poll();
+    }
+    TURNS.set(0);
+    timed(poll)
+}
+
+#[cold]
+fn timed<T>(poll: impl FnOnce() -> T) -> T {
+    let begin = sys::cpu::thread_time();
+    let polled = poll();
+    let took = sys::cpu::thread_time().saturating_sub(begin);
+    if let Some(observer) = OBSERVER.get() {
+        (observer.timed)(took);
+    }
+    polled
+}
+
+/// Ends a turn, also one that panics.
+struct Turn;
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        LINE.with(|line| {
+            line.is_turn.set(false);
+            if line.is_its_turn.replace(false) || (line.is_called.get() && line.is_unanswered()) {
+                line.is_called.set(false);
+                line.call();
+            }
+        });
+    }
+}
+
+impl Line {
+    const fn new() -> Self {
+        Line {
+            is_turn: Cell::new(false),
+            spent: Cell::new(0),
+            waiting: RefCell::new(VecDeque::new()),
+            is_called: Cell::new(false),
+            is_its_turn: Cell::new(false),
+            unanswered: Cell::new(0),
+        }
+    }
+
+    /// The running task goes to the line's end.
+    fn enter(&self, cx: &Context<'_>) -> Way {
+        if !self.is_turn.get() || is_simulated() {
+            cx.waker().wake_by_ref();
+            return Way::Alone;
+        }
+        let state = Cell::new(PlaceState::Waiting);
+        let place = Rc::new(Place { state, waker: RefCell::new(cx.waker().clone()) });
+        self.waiting.borrow_mut().push_back(place.clone());
+        self.call();
+        Way::Line(place)
+    }
+
+    /// One more turn of somebody else: whether the one that was called does something else by now, and holds up the line.
+    fn is_unanswered(&self) -> bool {
+        self.unanswered.set(self.unanswered.get() + 1);
+        self.unanswered.get() > PATIENCE
+    }
+
+    /// Calls the first, unless one was called already: it is woken when the runtime has looked for events.
+    fn call(&self) {
+        if self.is_called.get() {
+            return;
+        }
+        let Some(first) = self.waiting.borrow_mut().pop_front() else { return };
+        first.state.set(PlaceState::Called);
+        self.is_called.set(true);
+        self.unanswered.set(0);
+        let waker = first.waker.borrow().clone();
+        let later = pin!(tokio::task::yield_now());
+        if later.poll(&mut Context::from_waker(&waker)).is_ready() {
+            waker.wake();
+        }
+    }
+}
+
+fn is_simulated() -> bool {
+    #[cfg(feature = "sim")]
+    return crate::sim::is_on();
+    #[cfg(not(feature = "sim"))]
+    return false;
+}
+
+/// See [`give_way`].
+#[must_use = "a future does nothing by itself"]
+pub struct GiveWay(Way);
+
+enum Way {
+    New,
+    /// In the thread's line.
+    Line(Rc<Place>),
+    /// Of no task that was spawned here, or in a simulation, which draws who goes on.
+    Alone,
+}
+
+impl Future for GiveWay {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        LINE.with(|line| match &self.0 {
+            Way::New => {
+                if let Some(observer) = OBSERVER.get() {
+                    (observer.gave_way)();
+                }
+                self.0 = line.enter(cx);
+                Poll::Pending
+            }
+            Way::Line(place) if place.state.get() == PlaceState::Waiting => {
+                place.waker.borrow_mut().clone_from(cx.waker());
+                Poll::Pending
+            }
+            Way::Line(place) => {
+                if place.state.replace(PlaceState::Left) == PlaceState::Called {
+                    line.is_its_turn.set(true);
+                    line.spent.set(0);
+                }
+                Poll::Ready(())
+            }
+            Way::Alone => {
+                line.spent.set(0);
+                Poll::Ready(())
+            }
+        })
+    }
+}
+
+impl Drop for GiveWay {
+    fn drop(&mut self) {
+        let Way::Line(place) = &self.0 else { return };
+        // With the thread its line goes, too.
+        let _ = LINE.try_with(|line| match place.state.replace(PlaceState::Left) {
+            PlaceState::Left => {}
+            PlaceState::Waiting => line.waiting.borrow_mut().retain(|other| !Rc::ptr_eq(other, place)),
+            PlaceState::Called => {
+                line.is_called.set(false);
+                line.call();
+            }
+        });
+    }
+}
+
+/// What a runtime leaves behind for the next one on its thread.
+pub(crate) fn forget_line() {
+    LINE.with(|line| {
+        line.waiting.take();
+        line.is_called.set(false);
+        line.is_its_turn.set(false);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    /// What tasks did, in order.
+    type Told = Rc<RefCell<Vec<&'static str>>>;
+
+    /// A task with work for so many stints.
+    fn long(told: &Told, name: &'static str, stints: usize) -> crate::JoinHandle<()> {
+        let told = told.clone();
+        crate::spawn(async move {
+            for _ in 0..stints {
+                told.borrow_mut().push(name);
+                assert!(spend(STINT));
+                give_way().await;
+            }
+        })
+    }
+
+    fn order(told: &Told) -> String {
+        told.borrow().concat()
+    }
+
+    #[test]
+    fn of_all_that_have_long_work_one_goes_on_while_others_have_their_turn() {
+        crate::run(async {
+            let told = Told::default();
+            let ends: Vec<_> = ["a", "b", "c"].map(|name| long(&told, name, 3)).into();
+            let quick = told.clone();
+            let quick = crate::spawn(async move {
+                for _ in 0..8 {
+                    quick.borrow_mut().push(".");
+                    crate::yield_now().await;
+                }
+            });
+            for end in ends {
+                end.await.unwrap();
+            }
+            quick.await.unwrap();
+            let order = order(&told);
+            assert_eq!(order.replace('.', ""), "abcabcabc");
+            // Each had its first stint; from then on one has its turn in each round, before the quick one or after it.
+            let later = order.split_once('.').unwrap().1;
+            let quick = &later[..later.rfind('.').unwrap()];
+            assert!(quick.split('.').all(|between| between.len() <= 2), "{order}");
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn who_is_called_and_ends_or_waits_for_something_else_lets_the_next_one_go_on() {
+        crate::run(async {
+            let told = Told::default();
+            let waits = told.clone();
+            let never = crate::spawn(async move {
+                give_way().await;
+                waits.borrow_mut().push("w");
+                std::future::pending().await
+            });
+            long(&told, "a", 2).await.unwrap();
+            assert_eq!(order(&told), "awa");
+            never.abort();
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn who_is_gone_holds_up_nobody() {
+        crate::run(async {
+            let told = Told::default();
+            // Called, and dropped before its turn; then one that waits behind another.
+            for aborted in 1..=2 {
+                let ends: Vec<_> = (0..3).map(|_| long(&told, "x", 1)).collect();
+                crate::yield_now().await;
+                ends[aborted - 1].abort();
+                let after = long(&told, "a", 2);
+                after.await.unwrap();
+            }
+            assert_eq!(order(&told).replace('x', ""), "aaaa");
+            LINE.with(|line| assert!(line.waiting.borrow().is_empty() && !line.is_called.get()));
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn who_is_called_and_does_something_else_holds_up_nobody() {
+        crate::run(async {
+            let told = Told::default();
+            let (away, is_away) = tokio::sync::oneshot::channel::<()>();
+            let absent = crate::spawn(async move {
+                let mut turn = give_way();
+                poll_fn(|cx| {
+                    assert!(Pin::new(&mut turn).poll(cx).is_pending());
+                    Poll::Ready(())
+                })
+                .await;
+                let _ = is_away.await;
+                turn.await;
+            });
+            crate::yield_now().await;
+            let quick = crate::spawn(async {
+                for _ in 0..2 * PATIENCE {
+                    crate::yield_now().await;
+                }
+            });
+            long(&told, "a", 2).await.unwrap();
+            assert_eq!(order(&told), "aa");
+            away.send(()).unwrap();
+            absent.await.unwrap();
+            quick.abort();
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_turn_begins_with_nothing_spent() {
+        crate::run(async {
+            let task = crate::spawn(async {
+                assert!(!spend(STINT - 1));
+                assert!(spend(1));
+                give_way().await;
+                assert!(!spend(STINT - 1));
+                spent(1).await;
+                assert!(!spend_bytes(8192 * (STINT as usize - 1)));
+            });
+            task.await.unwrap();
+            // What is no task of ours goes on as well.
+            give_way().await;
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn turns_are_timed_by_the_threads_own_clock() {
+        thread_local! {
+            static LONGEST: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+        }
+        observe_steps(Observer { timed: |took| LONGEST.set(LONGEST.get().max(took)), gave_way: || {} });
+        time_steps(1);
+        crate::run(async {
+            let task = crate::spawn(async {
+                let begin = sys::cpu::thread_time();
+                while sys::cpu::thread_time() - begin < Duration::from_millis(2) {}
+                poll_fn(|_| Poll::Ready(())).await;
+            });
+            task.await.unwrap();
+        })
+        .unwrap();
+        time_steps(0);
+        assert!(LONGEST.get() >= Duration::from_millis(2));
+    }
+}
