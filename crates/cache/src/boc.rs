@@ -82,6 +82,8 @@ pub(crate) struct Boc {
     transit: AtomicBool,
     /// Whoever reads it does so here to the end, also once it is whole.
     stays: AtomicBool,
+    /// Its store is full: what comes of a transit body is of nobody's account, and no more comes before that is taken.
+    squeezed: AtomicBool,
     clients: AtomicU32,
     /// Set after the first of them is counted.
     had_client: AtomicBool,
@@ -175,6 +177,7 @@ impl Boc {
             fetched: AtomicU64::new(0),
             transit: AtomicBool::new(transit),
             stays: AtomicBool::new(false),
+            squeezed: AtomicBool::new(false),
             clients: AtomicU32::new(0),
             had_client: AtomicBool::new(false),
             inner: Lock::new(inner),
@@ -353,6 +356,15 @@ impl Boc {
         !self.is_transit() && !self.stays.load(Relaxed)
     }
 
+    /// Whether the store of a transit body is full. `true`: it wasn't so before.
+    pub fn set_squeezed(&self, is_squeezed: bool) -> bool {
+        is_squeezed != self.is_squeezed() && !self.squeezed.swap(is_squeezed, Relaxed)
+    }
+
+    pub fn is_squeezed(&self) -> bool {
+        self.squeezed.load(Relaxed)
+    }
+
     /// Handles of clients.
     pub fn clients(&self) -> u32 {
         self.clients.load(Acquire)
@@ -418,7 +430,8 @@ impl Boc {
         }
         // A range begins where the body hasn't come to yet.
         let ahead = inner.body.len().saturating_sub(inner.consumed);
-        let is_full = self.clients.load(Acquire) > 0 && inner.room.is_some_and(|room| ahead >= room.max(1));
+        let room = if self.is_squeezed() { Some(1) } else { inner.room };
+        let is_full = self.clients.load(Acquire) > 0 && room.is_some_and(|room| ahead >= room.max(1));
         if !is_full {
             return Poll::Ready(Ok(()));
         }

@@ -178,7 +178,11 @@ impl Busy {
         let shared = self.cache.shared();
         let vary = vary.filter(|vary| !vary.spec.is_empty()).unwrap_or(Vary { spec: &[], values: &[] });
         let parts = [head, vary.spec, vary.values, aux_attrs];
-        let buf = shared.block(store, &parts, &mut self.nukes_left, &mut self.events)?;
+        let buf = match shared.block(store, &parts, &mut self.nukes_left, &mut self.events) {
+            // One of a pass lives as long as its client waits, as a request's own head does.
+            Err(_) if self.is_private => Buf::unaccounted(parts.concat()),
+            stored => stored?,
+        };
         let [head, spec, values, aux] = parts.map(|part| part.len() as u32);
         let head_block = HeadBlock { buf, lengths: HeadLengths { head, spec, values, aux } };
         self.boc.describe(attrs);

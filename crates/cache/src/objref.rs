@@ -20,6 +20,11 @@ pub struct ObjRef {
 }
 
 impl ObjRef {
+    /// Whether it is passed on by way of a store that is full: what of it waits for the client is of nobody's account.
+    pub fn is_squeezed(&self) -> bool {
+        self.boc.as_ref().is_some_and(|boc| boc.is_squeezed())
+    }
+
     pub(crate) fn new(oc: Arc<Objcore>) -> Self {
         let boc = oc.boc();
         Self::with(oc, boc)

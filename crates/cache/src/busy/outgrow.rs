@@ -7,7 +7,9 @@
 //!
 //! When the home can't take it (a disk that fails, stands still, is being read in, or is too small), a body that fits into
 //! memory stays there. One that doesn't is passed on to its only reader and not kept, and without exactly one reader its
-//! fetch fails, as it does in a store without a home. At its end nothing more has to fit: then any number of readers get it.
+//! fetch fails. So it is in a store without a home. At its end nothing more has to fit: then any number of readers get it.
+//!
+//! What is passed on, as what is passed, goes by way of Transient. When that is full, too, the origin waits for the reader, piece by piece.
 
 use std::task::{Context, Poll, Waker};
 
@@ -66,13 +68,16 @@ impl Busy {
     /// A block for more of the body. Where its store has no room left the body lets go of what it can, or is passed on.
     pub(super) fn body_block(&mut self, part: &[u8]) -> Result<Buf, NoSpace> {
         let full = match self.own_block(part) {
-            Ok(buf) => return Ok(buf),
+            Ok(buf) => {
+                self.boc.set_squeezed(false);
+                return Ok(buf);
+            }
             Err(full) => full,
         };
-        let filling = self.filling.as_mut().expect("the head is stored before the body");
-        if filling.store.home().is_none() || self.boc.is_transit() {
-            return Err(full);
+        if self.boc.is_transit() {
+            return Ok(self.squeezed(part));
         }
+        let filling = self.filling.as_mut().expect("the head is stored before the body");
         if let Some(writing) = &mut filling.writing {
             let _ = let_go(&self.boc, &mut **writing, &mut Context::from_waker(Waker::noop()), 0);
             self.short_blocks = 0;
@@ -80,7 +85,19 @@ impl Busy {
                 return Ok(buf);
             }
         }
-        if self.pass_on() { self.own_block(part) } else { Err(full) }
+        if !self.pass_on() {
+            return Err(full);
+        }
+        Ok(self.own_block(part).unwrap_or_else(|_| self.squeezed(part)))
+    }
+
+    /// Bytes of nobody's account, on their way to a reader whose store is full: its origin is held up until it has taken them, and so
+    /// they are few ([`Boc::poll_room`]).
+    fn squeezed(&self, part: &[u8]) -> Buf {
+        if self.boc.set_squeezed(true) {
+            self.cache.shared().main.fetch_squeezed.inc();
+        }
+        Buf::unaccounted(part.to_vec())
     }
 
     fn own_block(&mut self, part: &[u8]) -> Result<Buf, NoSpace> {
@@ -110,6 +127,7 @@ impl Busy {
             return false;
         }
         self.boc.pass_on(shared.hot_params.transit_buffer());
+        shared.main.fetch_passed_on.inc();
         let transient = shared.stores().transient().clone();
         self.filling.as_mut().expect("it is published").passed_in = Some(transient);
         true

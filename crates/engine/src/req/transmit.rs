@@ -26,6 +26,9 @@ pub(super) const QUEUE_BYTES: usize = 256 * 1024;
 /// How much of what filters made: it is in no store.
 const MADE_BYTES: usize = 64 * 1024;
 
+/// How much where what waits for the client is in no store.
+const SQUEEZED_BYTES: usize = 16 * 1024;
+
 /// What a part of a response with many is charged with beside its bytes.
 const PART_MICROS: u32 = 2;
 
@@ -312,6 +315,9 @@ impl Req {
             left -= piece.len() as u64;
             self.noted.again(&self.engine().stores);
             self.push(down, piece, false, transport).await?;
+            if reader.object().is_squeezed() {
+                self.flush_to(SQUEEZED_BYTES, transport).await?;
+            }
         }
         if bytes.is_some() && left > 0 {
             return Err(DeliveryFailure::Client(SessClose::RangeShort));
