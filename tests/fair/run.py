@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Fairness: no client takes a thread, no reader takes the memory.
+
+While others attack, an honest client's waits and the memory of all processes are looked at. Reduced: each attack for a second or two by
+eight attackers, judged by counts: the longest step of a serving thread, how often tasks let others go first. --full: each attack by 1, 8
+and 64 attackers, before ours and before another varnishd (--beside), and readers that don't read: a table of the honest client's 99th
+percentile and longest wait, of peak memory, and of memory five seconds later. WORDs choose attacks by what their names contain.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import attacks
+import memory
+import table
+from bed.daemon import Varnishd
+from bed.http import Client
+from bed.origin import Origin
+from bed.report import ROOT, Report, options
+
+ARGS = ["-p", "http_req_hdr_len=32k", "-p", "http_req_size=64k", "-p", "vsl_mask=-ReqHeader"]
+OURS = ["-p", "http_range_parts=1000"]
+ATTACKERS = 8
+SECONDS = 1.0
+STEP = 500  # microseconds of CPU that a step of a serving thread may take
+# What isn't optimised takes so much longer.
+DEBUG_BUILD = 25
+# Pipelined requests of one connection in a row, before others have their turn.
+IN_A_ROW = 25
+
+
+def build(to):
+    """The attackers and, for the table, the honest client."""
+    here = pathlib.Path(__file__).resolve().parent
+    for source, name in ((here / "attack.c", "attack"), (ROOT / "bench/c/lg.c", "lg")):
+        subprocess.run(["cc", "-O2", "-w", "-o", to / name, source, "-lm"], check=True)
+
+
+def started(program, origin, extra, storage="malloc,256m"):
+    return Varnishd(program, [*ARGS, *extra], vcl=attacks.vcl(origin), storage=storage)
+
+
+def attack(tools, server, text, how, n, seconds):
+    """Attackers as a process that ends by itself."""
+    file = tools / "text"
+    file.write_bytes(text)
+    host, port = server.address
+    return subprocess.Popen([tools / "attack", host, str(port), str(n), str(seconds), how, file], stdout=subprocess.DEVNULL)
+
+
+def counters(server, *names):
+    return {name: server.counter(f"MAIN.{name}") for name in names}
+
+
+def counts(o, report, tools, chosen):
+    """Each attack for a moment, judged by counts."""
+    scale = DEBUG_BUILD if "/debug/" in os.path.realpath(o.varnishd) else 1
+    names = ("steps_timed", "steps_long", "stints", "pipelined_stints", "client_req")
+    with Origin(attacks.serve(attacks.Bodies())) as origin, started(o.varnishd, origin, [*OURS, "-p", "step_timing=1"]) as server:
+        attacks.ask(server, ["/honest"])
+        for this in chosen:
+            if this.prepare:
+                this.prepare(server)
+            server.cli.ask("param.set step_timing 0")
+            server.cli.ask("param.set step_timing 1")
+            before = counters(server, *names)
+            p = attack(tools, server, this.text, this.how, ATTACKERS, SECONDS)
+            asked = honest(server, p)
+            after = counters(server, *names, "longest_step")
+            did = {name: after[name] - before[name] for name in names}
+            report.check(asked["failed"] == 0 and asked["ok"] > 0, f"{this.name}: honest requests: {asked}")
+            report.note(f"{this.name}: longest step {after['longest_step']} us, {did['steps_long']} of {did['steps_timed']} over {STEP} us, "
+                        f"{did['stints']} stints, {did['client_req']} requests; honest: {asked['ok']}, longest {asked['worst'] * 1000:.0f} ms")
+            # A step may be held up by what it doesn't know (a page that isn't there, the other end of a loopback); many aren't.
+            long = did["steps_long"] if scale == 1 else 0
+            report.check(long * 500 <= did["steps_timed"], f"{this.name}: {long} of {did['steps_timed']} steps took over {STEP} us")
+            report.check(after["longest_step"] <= 4 * STEP * scale, f"{this.name}: a step of {after['longest_step']} us")
+            if this.name.startswith("pipelined"):
+                in_a_row = did["client_req"] / (did["pipelined_stints"] + 1)
+                report.check(in_a_row <= IN_A_ROW, f"{this.name}: {in_a_row:.1f} requests in a row")
+
+
+def honest(server, attackers):
+    """Asks for a page in a row as long as the attackers live."""
+    did = {"ok": 0, "failed": 0, "worst": 0.0}
+    with Client(server.address, timeout=20, keep=False) as c:
+        while attackers.poll() is None:
+            begin = time.monotonic()
+            ok = c.request("/honest").whole()
+            did["worst"] = max(did["worst"], time.monotonic() - begin)
+            did["ok" if ok else "failed"] += 1
+            if not ok:
+                break
+    attackers.wait()
+    return did
+
+
+def main():
+    o = options(__doc__, beside={"default": shutil.which("varnishd", path="/usr/sbin") or "", "help": "another varnishd for the table; \"\": none"},
+                only={"choices": ["attacks", "memory"], "help": "one half alone"}, seconds={"type": float, "default": 2.5, "help": "of each row of the table"},
+                table={"help": "a file for the table"},
+                words={"nargs": "*", "default": [], "metavar": "WORD", "help": "attacks and cases by what their names contain"})
+    report = Report("fair")
+    chosen = [a for a in attacks.all_attacks(o.full) if not o.words or any(w in a.name for w in o.words)]
+    with tempfile.TemporaryDirectory() as d:
+        tools = pathlib.Path(d)
+        build(tools)
+        if o.full:
+            table.run(o, report, tools, chosen)
+        else:
+            if o.only != "memory":
+                counts(o, report, tools, chosen)
+            if o.only != "attacks":
+                memory.counts(o, report)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
