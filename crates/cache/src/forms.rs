@@ -406,6 +406,11 @@ impl FormRight {
         self.is_hard
     }
 
+    /// Whether a form of so many bytes may be kept at all.
+    pub fn may_be(&self, bytes: u64) -> bool {
+        bytes <= self.cache.shared().forms.bound(&self.store) / LARGEST
+    }
+
     /// Bytes so far.
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -115,6 +115,9 @@ fn forms_keep_to_their_share_and_the_one_that_is_not_used_goes() {
     assert_eq!(kit.verdict("/1"), "hit", "objects stay");
     // Larger than one may be.
     let obj = hit_of(kit.look("/39"));
+    let right = wanted(&kit, &obj, Coding::Zstd).unwrap();
+    assert!(right.may_be(1 << 16) && !right.may_be((1 << 16) + 1));
+    drop(right);
     assert_eq!(make(&kit, &obj, Coding::Brotli, &[b'y'; 70_000]), Err(NoForm::NoRoom));
     assert!(wanted(&kit, &obj, Coding::Brotli).is_none());
 }

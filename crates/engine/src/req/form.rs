@@ -12,7 +12,7 @@ use storage::Buf;
 
 use super::Req;
 use super::downstream::Downstream;
-use super::transmit::{DeliveryFailure, Window};
+use super::transmit::{DeliveryFailure, Window, plain_bytes};
 use crate::httplog::RESP;
 use crate::transport::Transport;
 
@@ -112,7 +112,12 @@ impl Req {
             && self.head.method() == b"GET"
             && let Some(right) = engine.cache.wants_form(obj, coding)
         {
-            engine.make_form(right);
+            // What is known to be too long, as a bomb is, isn't even begun: others would go for its beginning.
+            let plain = plain_bytes(obj).filter(|_| coding == Coding::Identity);
+            match plain.is_none_or(|bytes| right.may_be(bytes)) {
+                true => engine.make_form(right),
+                false => right.refuse(),
+            }
         }
         self.form = form;
         self.form.is_some()

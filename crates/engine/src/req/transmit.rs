@@ -484,7 +484,7 @@ impl Req {
 }
 
 /// What the stored body unpacks to, when that is known.
-fn plain_bytes(obj: &ObjRef) -> Option<u64> {
+pub(super) fn plain_bytes(obj: &ObjRef) -> Option<u64> {
     obj.body_len()?;
     let aux_attrs = AuxAttrs::read(obj.aux_attrs());
     let gzip = aux_attrs.gzip_bits.map(|bits| bits.plain_bytes).filter(|&plain| plain > 0);
