@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use backend::{BodyError, BodyStatus, Data};
-use cache::{Flags, ObjRef, ReadError};
+use cache::{Flags, ObjRef, ReadError, Unwanted};
 use filters::{
     Chain, Edit, FetchFacts, FetchInput, FilterList, GzipParams, Note, OpenError, PackParams, Side, State,
     default_fetch, open_fetch,
@@ -376,10 +376,20 @@ impl Bereq {
                 // A piece a turn: others have this thread, too.
                 cx.waker().wake_by_ref();
             }
-            self.busy().poll_room(cx)
+            self.poll_room(cx)
         })
         .await
         .is_ok()
+    }
+
+    /// Ready when readers have taken enough of what came before; with an error when nobody wants more.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unwanted>> {
+        let polled = self.busy().poll_room(cx);
+        if polled.is_pending() {
+            // Readers may take as long as they like: others need the buffer of the records more.
+            self.log.rest();
+        }
+        polled
     }
 
     /// Sends data through the filters into storage. The bytes of the body that come last are published by
@@ -400,7 +410,7 @@ impl Bereq {
                 State::Hungry => return Ok(()),
                 State::More => {}
             }
-            if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
+            if poll_fn(|cx| self.poll_room(cx)).await.is_err() {
                 return Err(BodyFailure::Unwanted);
             }
             rt::spent(step.micros()).await;
@@ -528,7 +538,7 @@ impl Bereq {
         loop {
             // A long body is at hand at once: the thread has others to serve, and a passed one's reader must keep up.
             rt::give_way().await;
-            if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
+            if poll_fn(|cx| self.poll_room(cx)).await.is_err() {
                 return self.end_body().await;
             }
             match reader.next().await {

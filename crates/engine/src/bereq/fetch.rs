@@ -166,6 +166,7 @@ impl Bereq {
     async fn connect(&mut self, backend: &Backend, opts: ConnectOpts<'_>) -> Result<Conn, ()> {
         let ends = crate::vars::proxy_ends(&self.sess);
         let opts = ConnectOpts { connect_timeout: self.limits.connect(), ends, ..opts };
+        self.log.rest();
         let Some(connected) = self.unless_unwanted(backend.connect(&opts)).await else {
             self.fetch_error(GONE);
             return Err(());

@@ -140,6 +140,8 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
     };
     bereq.make_head(req, mode);
     bereq.begin_slicing();
+    // It isn't its turn yet, and many may be made before it is.
+    bereq.log.rest();
     bereq
 }
 

@@ -98,6 +98,8 @@ impl Bereq {
             if let Poll::Ready(done) = poll(cx, &mut self.beresp) {
                 return Poll::Ready(WaitOutcome::Done(done));
             }
+            // Many wait, few write: the buffer of the records is for those.
+            self.log.rest();
             let deadline = deadline.get_or_insert_with(|| Deadline::after(self.time_limit(limit)));
             if deadline.as_mut().is_some_and(|deadline| deadline.poll(cx).is_ready()) {
                 return Poll::Ready(WaitOutcome::TimedOut);
@@ -196,11 +198,14 @@ impl Bereq {
     /// The next piece of the body, unless the backend answers before.
     async fn next_piece(&mut self, body: &mut Pieces) -> NextPiece {
         loop {
-            let Bereq { link, beresp, .. } = self;
+            let Bereq { link, beresp, log, .. } = self;
             let OriginExchange { conn, .. } = link.as_mut().expect("an exchange has a connection");
             let next = poll_fn(|cx| match body.poll_next(cx) {
                 Poll::Ready(piece) => Poll::Ready(Ok(piece)),
-                Poll::Pending => conn.poll_answer(cx, beresp).map(Err),
+                Poll::Pending => {
+                    log.rest();
+                    conn.poll_answer(cx, beresp).map(Err)
+                }
             });
             match next.await {
                 Ok(Ok(Some(piece))) => return NextPiece::Piece(piece),
@@ -253,6 +258,7 @@ impl Bereq {
             if let Poll::Ready(sent) = conn.poll_send(cx, beresp) {
                 return Poll::Ready(Some(sent));
             }
+            self.log.rest();
             let deadline = deadline.get_or_insert_with(|| Deadline::after(self.time_limit(Limit::BetweenBytes)));
             deadline.as_mut().map_or(Poll::Pending, |deadline| deadline.poll(cx).map(|()| None))
         })

@@ -23,6 +23,7 @@ impl Req {
             if let Poll::Ready(done) = wait.as_mut().poll(cx) {
                 return Poll::Ready(done);
             }
+            self.log.rest();
             // Neither a client that doesn't read nor a body's end is this wait's business.
             let _ = transport.poll_flush(cx, 0);
             if body.exists() && body.poll_pump(cx, transport).is_ready() {
@@ -58,6 +59,7 @@ impl Req {
             if let Poll::Ready(done) = wait.as_mut().poll(cx) {
                 return Poll::Ready(Some(done));
             }
+            self.log.rest();
             if let Poll::Ready(Err(_)) = transport.poll_flush(cx, 0)
                 && is_asked
             {
@@ -139,6 +141,10 @@ impl Req {
                 let _ = transport.poll_flush(cx, 0);
                 match transport.poll_body(cx) {
                     Poll::Pending if !waits => Poll::Ready(Err(BodyError::GivenUp)),
+                    Poll::Pending => {
+                        self.log.rest();
+                        Poll::Pending
+                    }
                     piece => piece,
                 }
             })

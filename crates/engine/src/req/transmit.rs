@@ -8,6 +8,7 @@ use base::Vxid;
 use cache::{ObjRef, ReadError, Reader};
 use filters::{Chain, DeliverInput, Edit, Multipart, Note, RangeVerdict, State, open_deliver};
 use message::{Coding, names};
+use shm::vsl::TxnLog;
 use shm::vsl::num::dec;
 use storage::Buf;
 use tables::close::SessClose;
@@ -145,7 +146,7 @@ impl Req {
         }
         if !self.esi.is_fragment()
             && !transport.has_input()
-            && let Err(error) = poll_fn(|cx| transport.poll_flush(cx, 0)).await
+            && let Err(error) = poll_fn(|cx| resting(transport.poll_flush(cx, 0), &mut self.log)).await
         {
             self.close.get_or_insert(close_of(error));
         }
@@ -376,6 +377,7 @@ impl Req {
                 return Poll::Ready(next.map_err(|error| self.broken_object(error, reader.object())));
             }
             let _ = body.poll_pump(cx, transport);
+            self.log.rest();
             match transport.poll_flush(cx, 0) {
                 Poll::Ready(Err(error)) => Poll::Ready(Err(DeliveryFailure::Client(close_of(error)))),
                 Poll::Ready(Ok(())) | Poll::Pending if self.gives_up => {
@@ -471,16 +473,19 @@ impl Req {
         let (body, log) = (self.body.clone(), &mut self.log);
         poll_fn(|cx| {
             let _ = body.poll_pump(cx, transport);
-            let flushed = transport.poll_flush(cx, keep);
-            if flushed.is_pending() {
-                // A client that doesn't read mustn't hold the buffer of the records.
-                log.rest();
-            }
-            flushed
+            resting(transport.poll_flush(cx, keep), log)
         })
         .await
         .map_err(|error| DeliveryFailure::Client(close_of(error)))
     }
+}
+
+/// What was polled. A client that doesn't read mustn't hold the buffer of the records.
+fn resting<T>(polled: Poll<T>, log: &mut TxnLog) -> Poll<T> {
+    if polled.is_pending() {
+        log.rest();
+    }
+    polled
 }
 
 /// What the stored body unpacks to, when that is known.
