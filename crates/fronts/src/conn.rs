@@ -25,6 +25,8 @@ pub(crate) struct Conn {
     pub(crate) h2: Option<Rc<Mux>>,
     /// What was read; without memory while it is idle.
     pub(crate) input: Vec<u8>,
+    /// A request has come on it.
+    pub(crate) has_asked: bool,
     /// What it waited for before its request was read.
     pub(crate) slot: Option<engine::admission::Slot>,
     /// Since when it waits for a request.
@@ -44,7 +46,8 @@ pub(crate) struct CloseState {
 
 impl Conn {
     pub(crate) fn new(stream: Stream, sess: Rc<Sess>) -> Self {
-        Conn { stream: Some(stream), sess, h2: None, input: Vec::new(), slot: None, idle_since: Instant::now() }
+        let (stream, input, idle_since) = (Some(stream), Vec::new(), Instant::now());
+        Conn { stream, sess, h2: None, input, has_asked: false, slot: None, idle_since }
     }
 
     pub(crate) fn stream(&self) -> &Stream {

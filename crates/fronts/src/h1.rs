@@ -70,6 +70,9 @@ async fn requests(h1: &mut H1) -> Outcome {
             // As varnishd: it closes and says nothing.
             return Outcome::End(SessClose::ReqHttp20, CloseState { is_sending: true, ..h1.close_state() });
         }
+        if is_bad_preface(h1, &arrived) {
+            return Outcome::End(SessClose::RxJunk, CloseState { is_sending: true, ..h1.close_state() });
+        }
         match request(h1, arrived).await {
             Next::Request => {
                 if h1.has_input()
@@ -115,6 +118,21 @@ fn log_prior_knowledge(h1: &H1) {
     log.write_one(Tag::Debug, base::Vxid::NONE, Marker::None, b"H2 Prior Knowledge Upgrade");
 }
 
+/// Whether a connection begins with something that belongs to no version of HTTP, where its client may speak HTTP/2: a preface that isn't
+/// valid, which ends it (RFC 9113 3.4). An answer in HTTP/1 would be none to its peer. A line that names HTTP gets one.
+fn is_bad_preface(h1: &H1, arrived: &NextRequest) -> bool {
+    if h1.conn.has_asked || !arrived.params.feature.has(FeatureBit::Http2) || h1.conn.sess.tls.get().is_some() {
+        return false;
+    }
+    let head = &h1.conn.input[h1.used..h1.used + arrived.head_bytes];
+    let is_bad = http1::is_bad_preface(&head[arrived.scan.begin()..]);
+    if is_bad {
+        let (sess, line) = (&h1.conn.sess, head.trim_ascii().split(|&byte| byte == b'\n').next().unwrap_or_default());
+        sess.engine.log.write_one(Tag::HttpGarbage, sess.vxid, Marker::Client, line.trim_ascii_end());
+    }
+    is_bad
+}
+
 /// Tells the client that its request is answered as HTTP/2.
 async fn upgrade(h1: &mut H1, upgraded: Box<Upgraded>) -> Outcome {
     h1.send_raw(SWITCHING);
@@ -126,7 +144,7 @@ async fn upgrade(h1: &mut H1, upgraded: Box<Upgraded>) -> Outcome {
 
 /// Runs a request.
 async fn request(h1: &mut H1, arrived: NextRequest) -> Next {
-    h1.was_busy = true;
+    (h1.was_busy, h1.conn.has_asked) = (true, true);
     let NextRequest { head_bytes, scan, t_first, t_req, params, is_http2_preface: _ } = arrived;
     let mut req = Req::with_new_id(&h1.conn.sess, params, t_req);
     req.begin(t_first);

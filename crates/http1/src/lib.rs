@@ -17,7 +17,7 @@ pub mod scan;
 pub use body::{BodyError, ChunkHeader, Decoder, LAST_CHUNK, Step, Truncation};
 pub use error::{HeadError, Reaction};
 pub use framing::{Expect, Framing, FramingError, expect, request_framing, response_framing};
-pub use request::{HTTP2_PREFACE, parse_found_request, parse_request};
+pub use request::{HTTP2_PREFACE, is_bad_preface, parse_found_request, parse_request};
 pub use response::parse_response;
 pub use scan::Scan;
 

@@ -13,6 +13,9 @@ const MAX_EMPTY_LINES: usize = 16;
 /// What a client of HTTP/2 with prior knowledge sends first (RFC 9113 3.4).
 pub const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// Its first part, which looks like a whole head.
+const PRI_BYTES: usize = 18;
+
 /// Parses a request head from the start of `input` into `head` (cleared first). Call again with more bytes while it says
 /// [`Progress::Incomplete`]; a connection that trickles should ask [`Scan`] first, which doesn't start over.
 /// An absolute request target is taken apart: its authority replaces Host.
@@ -68,6 +71,15 @@ fn http2_preface(input: &[u8]) -> Option<Progress> {
     } else {
         None
     }
+}
+
+/// Whether a head begins with a line that names no version of HTTP, or as the preface of HTTP/2 without being it.
+pub fn is_bad_preface(head: &[u8]) -> bool {
+    let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii_end();
+    let version = line.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
+    let is_http = version.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"HTTP/"));
+    let words = line.split(|&byte| byte == b' ').count();
+    head.starts_with(&HTTP2_PREFACE[..PRI_BYTES]) || words == 3 && !is_http
 }
 
 /// What a scan saw of the head at the start of `input`, and where that ends, once it is whole.
@@ -173,4 +185,23 @@ fn is_endless(head: &Head) -> bool {
         && (head.method() == b"POST" || head.method() == b"PUT")
         && !head.has(names::CONTENT_LENGTH)
         && !head.get(names::CONNECTION).is_some_and(|v| list::is(v, b"keep-alive"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_no_version_of_http_is_a_bad_preface() {
+        let check = |head: &str, want| assert_eq!(is_bad_preface(head.as_bytes()), want, "{head:?}");
+        check("INVALID CONNECTION PREFACE\r\n\r\n", true);
+        check("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", true);
+        check("PRI * HTTP/2.0\r\nHost: a\r\n\r\n", false);
+        check("GET / HTTP/1.1\r\n\r\n", false);
+        check("GET / HTTP/7.3\n\n", false);
+        check("GET / http/1.1\r\n\r\n", false);
+        check("GET /\r\n\r\n", false);
+        check("GET / a b HTTP/1.1\r\n\r\n", false);
+        check("", false);
+    }
 }
