@@ -132,7 +132,8 @@ class Served:
     def _judge(self, fields):
         names = [name for name, _ in fields]
         pseudo = [name for name in names if name.startswith(":")]
-        if sorted(pseudo) != [":authority", ":method", ":path", ":scheme"] or names[:4] != pseudo:
+        due = [":authority", ":method", ":path", ":scheme"]
+        if sorted(pseudo) not in (due, sorted([*due, ":protocol"])) or names[:len(pseudo)] != pseudo:
             self.origin.fault(f"pseudo-header fields {names}")
         if "host" in names or [v for n, v in fields if n == "te" and v != "trailers"]:
             self.origin.fault(f"fields {fields}")

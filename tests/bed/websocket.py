@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""WebSockets of streams (RFC 8441, RFC 9220): the VCL that pipes them, an origin that knows those of HTTP/1, what a client asks with."""
+"""WebSockets of streams (RFC 8441, RFC 9220): the VCL that pipes them, an origin that knows those of HTTP/1, one that has streams itself, what a
+client asks with."""
 import base64
 import hashlib
 import socket
 import struct
 import threading
 
+from .h2 import ENABLE_CONNECT_PROTOCOL
+from .h2origin import Behaviour, Ended
 from .origin import head
 
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 VCL = """vcl 4.1;
-backend default { .host = "%s"; .port = "%d"; }
+backend default { .host = "%s"; .port = "%d"; %s }
 sub vcl_recv {
     if (req.url ~ "^/pass") { return (pass); }
     if (req.url ~ "^/hash") { return (hash); }
@@ -27,7 +30,8 @@ sub vcl_pipe {
 
 
 class Sockets:
-    """The origin: what a path says becomes of the handshake and of the bytes behind it."""
+    """The origin of HTTP/1: what a path says becomes of the handshake and of the bytes behind it."""
+    more = ""  # in its declaration
 
     def __init__(self):
         self.asked, self.ends, self.taken, self.go_on = [], [], 0, threading.Event()
@@ -70,6 +74,12 @@ class Sockets:
             self._to_the_end(s)
         return None
 
+    def is_good(self, asked):
+        """Whether the request is the one that is due."""
+        method, path, fields = asked
+        said = (method, fields.get("upgrade"), fields.get("connection"), fields.get("sec-websocket-version"))
+        return said == ("GET", "websocket", "upgrade", "13") and fields.get("sec-websocket-key") not in (None, "client") and "content-length" not in fields
+
     def _to_the_end(self, s):
         try:
             while d := s.recv(65536):
@@ -77,6 +87,62 @@ class Sockets:
             self.ends.append("end")
         except ConnectionError:
             self.ends.append("reset")
+
+
+class StreamSockets(Behaviour):
+    """The same by HTTP/2. `go_on.set()` grants what was held back."""
+    more = '.proto = "h2";'
+
+    def __init__(self, announces=True):
+        super().__init__(asks={ENABLE_CONNECT_PROTOCOL: 1} if announces else {})
+        self.asked, self.ends, self.taken, self.go_on, self.held = [], [], 0, self, []
+
+    def set(self):
+        held, self.held = self.held, None
+        for connection, at, count in held:
+            connection.grant(at, count)
+
+    def head(self, connection, at, own):
+        super().head(connection, at, own)
+        path, fields = own.get(":path"), [("sec-websocket-protocol", "chat")]
+        self.asked.append((own.get(":method"), path, dict(own.fields)))
+        if own.get(":protocol") is None:
+            return
+        if path == "/refused":
+            connection.answer(at, 403, [("x-why", "so")], b"not you")
+        elif path == "/gone":
+            raise Ended
+        elif path == "/wrong":
+            connection.answer(at, 101, fields, ends=False)
+        elif path == "/cut":
+            connection.answer(at, 200, fields, ends=False)
+            connection.reset(at, 2)
+        elif path != "/silent":
+            body = b"first" if path == "/first" else bytes(int(path[6:])) if path.startswith("/push/") else b""
+            connection.answer(at, 200, fields, body, ends=path == "/half" or path.startswith("/push/"))
+
+    def data(self, connection, at, own, octets):
+        self.taken += len(octets)
+        if own.get(":path") == "/slow" and self.held is not None:
+            return self.held.append((connection, at, len(octets)))
+        super().data(connection, at, own, octets)
+        if own.get(":path") in ("/echo", "/first"):
+            connection.more(at, octets)
+
+    def complete(self, connection, at, own):
+        if own.get(":protocol") is None:
+            return super().complete(connection, at, own)
+        self.ends.append("end")
+        if own.get(":path") in ("/echo", "/first"):
+            connection.more(at, b"bye", ends=True)
+
+    def gone(self, connection, at):
+        self.ends.append("reset")
+
+    def is_good(self, asked):
+        method, path, fields = asked
+        said = (method, fields.get(":protocol"), fields.get(":scheme"), fields.get(":authority"), fields.get("sec-websocket-version"))
+        return said == ("CONNECT", "websocket", "http", "bed.test", "13") and not {"upgrade", "connection", "sec-websocket-key", "content-length"} & set(fields)
 
 
 def connect(path, protocol="websocket", more=(), leave=()):

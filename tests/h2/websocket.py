@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Extended CONNECT (RFC 8441): a WebSocket of a stream becomes a pipe, by the VCL that operators have for HTTP/1, to an origin that knows only that."""
+"""Extended CONNECT (RFC 8441): a WebSocket of a stream becomes a pipe, by the VCL that operators have for HTTP/1, to an origin that knows only that, to
+one that takes streams, and to such that might and don't."""
 from bed import h2
+from bed.h2origin import clear
 from bed.origin import Origin
 from bed.report import until
-from bed.websocket import VCL, Sockets, connect
+from bed.sealed import SealedOrigin, server_context
+from bed.websocket import VCL, Sockets, StreamSockets, connect
 
 MB = 1 << 20
 CASES = {}
@@ -42,9 +45,7 @@ def bytes_go_both_ways_and_ends_too(bed, c):
             return f"{n}: {own}"
     c.upload(at, b"", ends=True)
     c.wait(lambda: own.end, 5)
-    method, path, fields = bed.source.asked[-1]
-    wrong = (method, path, fields.get("upgrade"), fields.get("connection"), fields.get("sec-websocket-version")) != ("GET", "/echo", "websocket", "upgrade", "13")
-    if wrong or fields.get("sec-websocket-key") in (None, "client") or "content-length" in fields:
+    if bed.source.asked[-1][1] != "/echo" or not bed.source.is_good(bed.source.asked[-1]):
         return f"the origin was asked {bed.source.asked[-1]}"
     return (own.end, bytes(own.body)) != ("complete", b"hello" * 3 + b"bye") and f"{own} {bytes(own.body)!r}"
 
@@ -170,19 +171,50 @@ def the_time_for_all_ends_it(bed, c):
         bed.server.cli.ask("param.reset pipe_task_deadline")
 
 
-def run(bed, words, verbose):
-    source = Sockets()
-    with Origin(source.serve) as origin, bed.again(vcl=VCL % origin.address) as own:
+def is_asked(words, name):
+    return not words or any(word in name for word in words)
+
+
+def judge(own, name, fn, verbose):
+    try:
+        with h2.Connection(own.connect()) as c:
+            wrong = fn(own, c) or c.faults
+    except (AssertionError, OSError, IndexError) as e:
+        wrong = repr(e)
+    own.report.check(not wrong, f"websocket: {name}: {wrong}")
+    if verbose and not wrong:
+        own.report.note(f"ok {name}")
+
+
+def all_cases(bed, source, says, words, verbose):
+    with Origin(source.serve) as origin, bed.again(vcl=VCL % (*origin.address, source.more)) as own:
         own.source = source
         for name, fn in CASES.items():
-            if words and not any(word in name for word in words):
-                continue
-            try:
-                with h2.Connection(own.connect()) as c:
-                    wrong = fn(own, c) or c.faults
-            except (AssertionError, OSError, IndexError) as e:
-                wrong = repr(e)
-            own.report.check(not wrong, f"websocket: {name}: {wrong}")
-            if verbose and not wrong:
-                own.report.note(f"ok {name}")
-        own.report.check(own.serves() and own.is_same(), "websocket: nothing is served afterwards, or by another process")
+            if is_asked(words, name):
+                judge(own, f"{name}{says}", fn, verbose)
+        own.report.check(own.serves() and own.is_same(), f"websocket{says}: nothing is served afterwards, or by another process")
+        own.report.check(not getattr(source, "faults", None), f"websocket{says}: {getattr(source, 'faults', None)}")
+
+
+def no_connect(bed, words, verbose):
+    """An origin of HTTP/2 that says nothing of extended CONNECT isn't asked for it; with HTTP/1 at hand, that is spoken."""
+    source = StreamSockets(announces=False)
+    with clear(source) as origin, bed.again(vcl=VCL % (*origin.address, source.more)) as own:
+        judge(own, "an origin that takes none", lambda _, c: answered(c, "/echo", 502), verbose)
+        own.report.check(not source.asked, f"websocket: an origin that takes none was asked {source.asked}")
+    old, both = Sockets(), server_context(bed.leaf)
+    both.set_alpn_protocols(["h2", "http/1.1"])
+    for new, spoken in ((StreamSockets(announces=False), old), (StreamSockets(), None)):
+        serve = lambda s: (new if s.selected_alpn_protocol() == "h2" else old).serve(s)
+        with SealedOrigin(serve, both) as origin, bed.again(vcl=VCL % (*origin.address, ".ssl = 1; .ssl_verify_peer = 0; .ssl_verify_host = 0;")) as own:
+            own.source = spoken or new
+            own.source.is_good = lambda asked: True
+            judge(own, f"an origin with a choice, {'HTTP/1' if spoken else 'HTTP/2'}", bytes_go_both_ways_and_ends_too, verbose)
+            own.report.check(bool(new.asked) == (spoken is None), f"websocket: by HTTP/2 it was asked {new.asked}")
+
+
+def run(bed, words, verbose):
+    all_cases(bed, Sockets(), "", words, verbose)
+    all_cases(bed, StreamSockets(), ", to HTTP/2", words, verbose)
+    if is_asked(words, "origin"):
+        no_connect(bed, words, verbose)

@@ -75,7 +75,7 @@ async def run(report, o, leaf):
     conf = files / "tls.conf"
     conf.write_text(f'pem-file = "{leaf.pem}"\n')
     try:
-        with Origin(source.serve) as origin, Varnishd(o.varnishd, ["-a", "quic=127.0.0.1:0,quic", "-A", str(conf)], vcl=VCL % origin.address) as server:
+        with Origin(source.serve) as origin, Varnishd(o.varnishd, ["-a", "quic=127.0.0.1:0,quic", "-A", str(conf)], vcl=VCL % (*origin.address, "")) as server:
             async with client.client(server.addresses["quic"]) as one:
                 await talk(report, one, source)
     finally:

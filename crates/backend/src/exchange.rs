@@ -222,6 +222,11 @@ pub trait Exchange {
         false
     }
 
+    /// Ready once [`Exchange::ask_tunnel`] can tell: the origin has said what it takes.
+    fn poll_settled(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
     /// Queues the request's head, once. What it says of the body's length is true. The response's head will be held to `limits`.
     fn send_head(&mut self, bereq: &Head, body: BodyLen, limits: &RespLimits);
 

@@ -12,7 +12,7 @@ use message::chars::{is_blank, is_name, is_value};
 
 pub use build::{Builder, Kind, Refusal, Section};
 pub use malformed::{FieldFault, Malformed};
-pub use out::{request_fields, response_fields, trailer_fields};
+pub use out::{connect_fields, request_fields, response_fields, trailer_fields};
 
 /// Whether name and value have only bytes that they may have. A colon may begin the name.
 pub fn is_checked_field(name: &[u8], value: &[u8]) -> bool {

@@ -3,7 +3,7 @@
 //! that never wait.
 
 use std::sync::{Arc, Weak};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use base::{Clock, Mono};
@@ -60,6 +60,8 @@ pub(crate) struct Connection {
     is_settled: bool,
     /// Others wait for that.
     ticket: Option<Ticket>,
+    /// And these, who have a place already.
+    unsettled: Vec<Waker>,
     most_streams: usize,
     /// Of each stream.
     window: usize,
@@ -96,6 +98,7 @@ impl Connection {
             ending: Ending::No,
             is_settled: false,
             ticket: None,
+            unsettled: Vec::new(),
             window,
             most_streams: params.http2_streams.max(1) as usize,
             is_doubtful: false,
@@ -160,16 +163,55 @@ impl Connection {
     /// Opens a stream with a request.
     pub(super) fn open(&mut self, bereq: &Head, body: BodyLen) -> Result<u32, OpenError> {
         let ends = matches!(body, BodyLen::None | BodyLen::Known(0));
-        let scheme = if self.net.is_sealed() { "https" } else { "http" };
         let (now, before) = (self.now(), self.codec.output().len());
-        let id = self.codec.open(bereq, scheme, ends, now)?;
-        let mut stream = Stream::new(id, if ends { RequestEnd::Told } else { RequestEnd::Open });
-        stream.acct.bereq_head = (self.codec.output().len() - before) as u64;
-        self.is_doubtful |= self.streams.is_empty() && id > 1;
-        self.streams.push(stream);
-        self.head_limits = bereq.limits();
-        self.wake_task();
+        let id = self.codec.open(bereq, self.scheme(), ends, now)?;
+        self.begin(Stream::new(id, if ends { RequestEnd::Told } else { RequestEnd::Open }), before, bereq.limits());
         Ok(id)
+    }
+
+    /// Opens a stream with an extended CONNECT.
+    pub(super) fn open_tunnel(&mut self, bereq: &Head, protocol: &[u8]) -> Result<u32, OpenError> {
+        let (now, before) = (self.now(), self.codec.output().len());
+        let id = self.codec.open_tunnel(bereq, self.scheme(), protocol, now)?;
+        let mut stream = Stream::new(id, RequestEnd::Open);
+        stream.is_tunnel = true;
+        self.begin(stream, before, bereq.limits());
+        Ok(id)
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.net.is_sealed() { "https" } else { "http" }
+    }
+
+    /// A stream whose head lies in the codec's output from `before` on.
+    fn begin(&mut self, mut stream: Stream, before: usize, limits: HeadLimits) {
+        stream.acct.bereq_head = (self.codec.output().len() - before) as u64;
+        self.is_doubtful |= self.streams.is_empty() && stream.id > 1;
+        self.streams.push(stream);
+        self.head_limits = limits;
+        self.wake_task();
+    }
+
+    /// Whether the origin takes extended CONNECT, once it has said so.
+    pub(super) fn takes_tunnels(&self) -> bool {
+        self.codec.takes_connect() && !self.is_over()
+    }
+
+    /// Ready once the origin has said what it takes, or is gone.
+    pub(super) fn poll_settled(&mut self, cx: &Context<'_>) -> Poll<()> {
+        if self.is_settled || self.is_last() {
+            return Poll::Ready(());
+        }
+        if !self.unsettled.iter().any(|waker| waker.will_wake(cx.waker())) {
+            self.unsettled.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Nobody has to wait for the origin's first word any more.
+    fn settles(&mut self) {
+        self.ticket = None;
+        self.unsettled.drain(..).for_each(Waker::wake);
     }
 
     /// There is more of a request to be sent.
@@ -266,7 +308,7 @@ impl Connection {
             }
             Event::Settings => {
                 self.is_settled = true;
-                self.ticket = None;
+                self.settles();
             }
             Event::GoAway { code, .. } => self.goes_away(code),
             Event::Fault(fault) => {
@@ -321,7 +363,7 @@ impl Connection {
 
     /// Every stream ends; what the origin can't have seen it can't have worked on.
     fn fail_all(&mut self, reason: &'static str) {
-        self.ticket = None;
+        self.settles();
         for stream in &mut self.streams {
             stream.ends(if stream.is_written { End::Broken(reason) } else { End::Refused });
         }
@@ -359,7 +401,10 @@ impl Connection {
         let stream = &mut self.streams[at];
         let Some(piece) = stream.piece.take() else { return self.codec.withdraw(id) };
         let len = max.min(piece.len() - stream.sent);
-        let Some(header) = self.codec.send_data(id, len, false) else { return self.codec.withdraw(id) };
+        let Some(header) = self.codec.send_data(id, len, false) else {
+            stream.wake();
+            return self.codec.withdraw(id);
+        };
         self.output.add(&header);
         self.output.add_body(piece.slice(stream.sent..stream.sent + len));
         stream.acct.bereq_body += (header.len() + len) as u64;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use message::Head;
+use message::{Head, names};
 use net::Address;
 use storage::Buf;
 use tables::close::SessClose;
@@ -23,6 +23,8 @@ pub(crate) struct Http2 {
     label: Arc<PeerLabel>,
     state: State,
     is_alone: bool,
+    /// The next head asks for a tunnel.
+    asks_tunnel: bool,
     to_head: bool,
     /// It was told that the response has begun.
     has_begun_told: bool,
@@ -56,6 +58,7 @@ impl Http2 {
             label: connection.label.clone(),
             state: State::Idle,
             is_alone: false,
+            asks_tunnel: false,
             to_head: false,
             has_begun_told: false,
             piece: Buffer::default(),
@@ -103,7 +106,7 @@ impl Http2 {
             let interim = stream.interims.pop_front();
             let spoken = match stream.end {
                 End::Broken(_) | End::Refused => Some(SendProgress::Answered),
-                End::Whole if !stream.is_sent() => Some(SendProgress::Answered),
+                End::Whole if !stream.is_sent() && !stream.is_tunnel => Some(SendProgress::Answered),
                 End::Open if stream.is_answered && !is_told && !stream.is_sent() => Some(SendProgress::Begun),
                 End::Open | End::Whole => None,
             };
@@ -139,17 +142,30 @@ impl Exchange for Http2 {
         None
     }
 
+    fn ask_tunnel(&mut self) -> bool {
+        self.asks_tunnel = self.shared.borrow().takes_tunnels();
+        self.asks_tunnel
+    }
+
+    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.shared.borrow_mut().poll_settled(cx)
+    }
+
     fn send_head(&mut self, bereq: &Head, body: BodyLen, _limits: &RespLimits) {
         self.to_head = bereq.method() == b"HEAD";
         let mut connection = self.shared.borrow_mut();
         self.heard = connection.heard();
-        self.state = connection.open(bereq, body).map_or(State::Refused, State::Open);
+        let opened = match bereq.get(names::UPGRADE).filter(|_| self.asks_tunnel) {
+            Some(protocol) => connection.open_tunnel(bereq, &protocol.to_ascii_lowercase()),
+            None => connection.open(bereq, body),
+        };
+        self.state = opened.map_or(State::Refused, State::Open);
     }
 
     fn send_data(&mut self, piece: Buf) {
         let Some(id) = self.id() else { return };
         let mut connection = self.shared.borrow_mut();
-        let Some(stream) = connection.stream(id).filter(|stream| stream.end == End::Open) else { return };
+        let Some(stream) = connection.stream(id).filter(|stream| stream.takes_more()) else { return };
         (stream.piece, stream.sent) = (Some(piece), 0);
         connection.offer(id);
     }
@@ -162,7 +178,7 @@ impl Exchange for Http2 {
         let Some(id) = self.id() else { return };
         let mut connection = self.shared.borrow_mut();
         let Some(stream) = connection.stream(id) else { return };
-        if !matches!(stream.request_end, RequestEnd::Open) || stream.end != End::Open {
+        if !matches!(stream.request_end, RequestEnd::Open) || !stream.takes_more() {
             return;
         }
         let trailers = trailers.map(|trailers| {

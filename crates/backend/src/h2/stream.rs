@@ -61,6 +61,8 @@ pub(super) struct Stream {
     pub piece: Option<Buf>,
     pub sent: usize,
     pub request_end: RequestEnd,
+    /// Either side may end its own bytes, and the other goes on.
+    pub is_tunnel: bool,
     /// The request's head is on its way: the origin may have seen it.
     pub is_written: bool,
     pub acct: Acct,
@@ -83,6 +85,7 @@ impl Stream {
             piece: None,
             sent: 0,
             request_end,
+            is_tunnel: false,
             is_written: false,
             acct: Acct::default(),
         }
@@ -139,6 +142,11 @@ impl Stream {
             self.piece = None;
         }
         self.wake();
+    }
+
+    /// Whether the origin takes more of the request.
+    pub fn takes_more(&self) -> bool {
+        self.end == End::Open || self.is_tunnel && self.end == End::Whole
     }
 
     /// Whether the origin has been told all of the request.

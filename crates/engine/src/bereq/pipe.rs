@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use backend::{Conn, ConnectOpts, Director};
+use backend::{Backend, Conn, ConnectOpts, Director};
 use base::Vxid;
 use cache::Digest;
 use message::hop::{self, Filter};
@@ -174,15 +174,10 @@ impl PipeBereq {
         if reach::give_host(&backend, &mut self.head, &mut self.log).is_err() {
             self.engine.main.losthdr.inc();
         }
-        let ends = vars::proxy_ends(&req.sess);
-        let connect_timeout = limit(self.connect_timeout);
-        let opts = ConnectOpts { connect_timeout, no_resend: true, http1: true, ends, ..ConnectOpts::default() };
-        let connected = backend.connect(&opts).await;
-        let Some(mut conn) = reach::connected(connected, &self.engine.clock, &mut self.log) else {
+        let Some(mut conn) = self.connect(&backend, req, transport).await else {
             stream_pipe::refuse(503, req, transport);
             return SessClose::TxError;
         };
-        self.log.put_parts(Tag::BackendOpen, &conn.opened());
         match conn.tunnel() {
             _ if transport.asks_tunnel() => self.stream(&mut conn, req, transport, last_moment, acct).await,
             Some(stream) => self.tunnel(stream, req, transport, last_moment, acct).await,
@@ -195,6 +190,39 @@ impl PipeBereq {
         vbe.pipe_in.add(acct.outwards);
         conn.finish(Some(SessClose::TxPipe), |parts| self.log.put_parts(Tag::BackendClose, parts));
         SessClose::TxPipe
+    }
+
+    /// A connection that the pipe can have: of HTTP/1 where there is a choice, unless both sides have streams.
+    async fn connect(&mut self, backend: &Backend, req: &Req, transport: &mut dyn Transport) -> Option<Conn> {
+        let connect_timeout = limit(self.connect_timeout);
+        let wants_stream = transport.asks_tunnel() && stream_pipe::is_websocket(&self.head);
+        for http1 in [!wants_stream, true] {
+            let ends = vars::proxy_ends(&req.sess);
+            let opts = ConnectOpts { connect_timeout, no_resend: true, http1, ends, ..ConnectOpts::default() };
+            let connected = backend.connect(&opts).await;
+            let mut conn = reach::connected(connected, &self.engine.clock, &mut self.log)?;
+            self.log.put_parts(Tag::BackendOpen, &conn.opened());
+            if http1 || conn.tunnel().is_some() || self.takes_tunnels(backend, &mut conn).await {
+                return Some(conn);
+            }
+            // It isn't done with: others go on over it.
+            conn.finish(None, |parts| self.log.put_parts(Tag::BackendClose, parts));
+        }
+        None
+    }
+
+    /// Whether the backend takes extended CONNECT, once it has said so.
+    async fn takes_tunnels(&mut self, backend: &Backend, conn: &mut Conn) -> bool {
+        let settled = poll_fn(|cx| conn.poll_settled(cx));
+        let first_byte = backend.timeouts(Duration::ZERO, Duration::ZERO).first_byte;
+        let is_settled = match deadline(first_byte) {
+            None => {
+                settled.await;
+                true
+            }
+            Some(until) => rt::timeout_at(until, settled).await.is_ok(),
+        };
+        is_settled && conn.ask_tunnel()
     }
 
     /// The request goes out, and whatever follows it.

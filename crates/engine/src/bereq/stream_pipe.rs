@@ -3,7 +3,7 @@
 //! windows hold back who is faster than the other.
 //!
 //! ```text
-//! request --101--> 200, bytes both ways --both have ended--> over
+//! request --101, 200--> 200, bytes both ways --both have ended--> over
 //!    |                  \--one breaks, silence--> both are reset
 //!    |--any other answer--> that answer, and its body
 //!    \--no answer, no handshake--> 502, 503
@@ -124,31 +124,40 @@ pub(super) async fn carry(
 }
 
 /// What is asked of the backend beside an answer.
-struct Handshake {
-    /// The key that was sent, where HTTP/1 is spoken.
-    key: Option<String>,
+enum Handshake {
+    /// Nothing.
+    None,
+    /// A WebSocket as HTTP/1 has it: the key that was sent.
+    Http1 { key: String },
+    /// A WebSocket that is a stream of the backend's, too.
+    Stream,
 }
 
 impl Handshake {
     /// Asks for a WebSocket, if VCL has left that in the request.
     fn begin(conn: &mut Conn, bereq: &mut Head, log: &mut TxnLog) -> Result<Self, PipeError> {
         if !is_websocket(bereq) {
-            return Ok(Handshake { key: None });
+            return Ok(Handshake::None);
         }
         if !conn.ask_tunnel() {
             return Err(PipeError::NoAnswer("The backend takes no extended CONNECT"));
+        }
+        if conn.tunnel().is_none() {
+            // It has no use for a key (RFC 8441 5).
+            BEREQ.unset(bereq, log, names::SEC_WEBSOCKET_KEY);
+            return Ok(Handshake::Stream);
         }
         let key = tls::websocket::key().ok_or(PipeError::NoAnswer("No random numbers"))?;
         BEREQ
             .force(bereq, log, names::SEC_WEBSOCKET_KEY, key.as_bytes())
             .map_err(|_| PipeError::NoAnswer("No room for Sec-WebSocket-Key"))?;
-        Ok(Handshake { key: Some(key) })
+        Ok(Handshake::Http1 { key })
     }
 
     /// Makes the answer one for a stream; whether that is a tunnel from now on.
     fn judge(&self, beresp: &mut Head) -> Result<bool, PipeError> {
-        match (beresp.status(), &self.key) {
-            (101, Some(key)) => {
+        match (beresp.status(), self) {
+            (101, Handshake::Http1 { key }) => {
                 let is_accepted = beresp
                     .get(names::SEC_WEBSOCKET_ACCEPT)
                     .is_some_and(|accept| accept == tls::websocket::accept(key).as_bytes());
@@ -156,19 +165,25 @@ impl Handshake {
                     return Err(PipeError::NoAnswer("Wrong handshake: Sec-WebSocket-Accept"));
                 }
                 beresp.unset(names::SEC_WEBSOCKET_ACCEPT);
-                // Bytes of another protocol have no length.
-                beresp.unset(names::CONTENT_LENGTH);
                 beresp.set_status(200).map_err(|_| PipeError::NoAnswer("No room for the answer"))?;
-                Ok(true)
+                Ok(Self::opens(beresp))
             }
+            (200..300, Handshake::Stream) => Ok(Self::opens(beresp)),
             // The client would take it for the beginning of a tunnel.
             (100..300, _) => Err(PipeError::NoAnswer("The backend didn't switch protocols")),
             _ => Ok(false),
         }
     }
+
+    /// It is a tunnel: bytes of another protocol have no length.
+    fn opens(beresp: &mut Head) -> bool {
+        beresp.unset(names::CONTENT_LENGTH);
+        true
+    }
 }
 
-fn is_websocket(head: &Head) -> bool {
+/// Whether it asks for a WebSocket, or agrees to one.
+pub(super) fn is_websocket(head: &Head) -> bool {
     head.get(names::UPGRADE).is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"))
 }
 

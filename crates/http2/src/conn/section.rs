@@ -252,7 +252,8 @@ impl Connection {
         if !is_interim {
             stream.received_head();
             let has_body = !stream.is_head_request && !matches!(head.status(), 204 | 304);
-            stream.length_left = section.content_length.filter(|_| has_body);
+            let is_tunnel = stream.is_tunnel && head.status() < 300;
+            stream.length_left = section.content_length.filter(|_| has_body && !is_tunnel);
             if open.end_stream && stream.length_left.is_some_and(|left| left > 0) {
                 let text = "Content-Length without a body";
                 return self.break_stream(open.stream, StreamFault { code: ErrorCode::ProtocolError, text });

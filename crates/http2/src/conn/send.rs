@@ -7,7 +7,7 @@ use message::Head;
 use super::streams::Closed;
 use super::{Connection, Ending, Grant, OpenError, Role};
 use crate::error::{Abuse, ErrorCode, Fault};
-use crate::fields::{request_fields, response_fields, trailer_fields};
+use crate::fields::{connect_fields, request_fields, response_fields, trailer_fields};
 use crate::frame::{self, DEFAULT_FRAME_SIZE, END_HEADERS, END_STREAM, FrameHeader, HEADER_BYTES, Kind};
 use crate::hpack;
 use crate::settings::MAX_WINDOW;
@@ -138,6 +138,41 @@ impl Connection {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(&mut self, request: &Head, scheme: &str, end: bool, now: Mono) -> Result<u32, OpenError> {
+        let id = self.begin_stream(now)?;
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.is_head_request = request.method() == b"HEAD";
+            if end {
+                stream.sent_all();
+            }
+        }
+        self.write_section(id, end, |out| {
+            request_fields(request, scheme, &mut |name, value| hpack::field(out, name, value))
+        });
+        Ok(id)
+    }
+
+    /// Whether the server takes extended CONNECT (RFC 8441), as far as it has said.
+    pub fn takes_connect(&self) -> bool {
+        self.peer.enable_connect_protocol
+    }
+
+    /// Opens a stream with an extended CONNECT for `protocol`, where the server takes that; a success makes it a tunnel.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_tunnel(&mut self, request: &Head, scheme: &str, protocol: &[u8], now: Mono) -> Result<u32, OpenError> {
+        let id = self.begin_stream(now)?;
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.is_tunnel = true;
+        }
+        self.write_section(id, false, |out| {
+            connect_fields(request, scheme, protocol, &mut |name, value| hpack::field(out, name, value))
+        });
+        Ok(id)
+    }
+
+    /// A stream whose head is written next.
+    fn begin_stream(&mut self, now: Mono) -> Result<u32, OpenError> {
         assert_eq!(self.role, Role::Client, "a server opens no streams");
         self.set_now(now);
         if self.ending != Ending::No || self.peer_last.is_some() {
@@ -152,16 +187,9 @@ impl Connection {
         }
         self.highest = id;
         let mut stream = self.new_stream(id);
-        stream.is_head_request = request.method() == b"HEAD";
         stream.priority.incremental = true;
         stream.sent_head();
-        if end {
-            stream.sent_all();
-        }
         self.streams.push(stream);
-        self.write_section(id, end, |out| {
-            request_fields(request, scheme, &mut |name, value| hpack::field(out, name, value))
-        });
         Ok(id)
     }
 

@@ -36,6 +36,8 @@ pub(super) struct Stream {
     pub(super) is_held: bool,
     /// A client's HEAD: its response has no body, whatever it says of its length.
     pub(super) is_head_request: bool,
+    /// A client's extended CONNECT: what follows a success has no length, whatever that says.
+    pub(super) is_tunnel: bool,
     is_offered: bool,
     /// Its place in the order of sending, while it may send.
     ready: Option<u64>,
@@ -65,6 +67,7 @@ impl Stream {
             reset: None,
             is_held: true,
             is_head_request: false,
+            is_tunnel: false,
             is_offered: false,
             ready: None,
             priority: Priority::default(),

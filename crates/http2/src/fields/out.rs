@@ -22,6 +22,16 @@ pub fn request_fields(head: &Head, scheme: &str, take: &mut Take<'_>) {
     fields(head, true, take);
 }
 
+/// The fields of an extended CONNECT (RFC 8441): `head` is the request that HTTP/1 asks for that protocol with.
+pub fn connect_fields(head: &Head, scheme: &str, protocol: &[u8], take: &mut Take<'_>) {
+    take(b":method", b"CONNECT");
+    take(b":protocol", protocol);
+    take(b":scheme", scheme.as_bytes());
+    take(b":path", head.url());
+    take(b":authority", head.get("host").unwrap_or_default());
+    fields(head, true, take);
+}
+
 /// The fields of a response.
 pub fn response_fields(head: &Head, take: &mut Take<'_>) {
     take(b":status", &head.status_text());
