@@ -9,7 +9,7 @@ from bed.h2 import (ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PADDED,
                     WINDOW_UPDATE, frame, headers, number, padded, settings, window_update)
 from bed.witness import Bad, More, parse_request
 
-SECONDS, SECONDS_FULL = 10, 600
+SECONDS, SECONDS_FULL = 10, 1800
 A_LOOK = 40  # exchanges between looks at whether a good request is answered
 ASCII = bytes(octet if octet < 128 else ord("x") for octet in range(256))
 VALUES = ("", "b", "b" * 300, "\xe9", "a\tb", "5", "0", "trailers", "chunked", "u=1, i", "a=b")

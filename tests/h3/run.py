@@ -22,6 +22,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "h2"))  # what is the same in both versions
 import abuse
+import browser
+import ngtcp2
 from bed.certificates import Authority
 from bed.daemon import Varnishd, workdir
 from bed.origin import Origin, head
@@ -45,6 +47,8 @@ if not NO_CLIENT:
     # Group: the module, and whether it wants the origin that remembers octets, or the one that does what a path says.
     JUDGED = {"malformed": (carried, True), "frames": (odd, True), "cuts": (pieces, True), "spoilt": (spoilt, True), "floods": (floods, False)}
 
+# Other people's clients.
+OTHERS = {"browser": browser, "ngtcp2": ngtcp2}
 LARGE = random.Random(3).randbytes(2 << 20)
 MIDDLE = LARGE[:200_000]
 VCL = """vcl 4.1;
@@ -379,13 +383,26 @@ def crowded(report, bed):
     report.check(until(30, lambda: bed.counter("MAIN.h3_udp_drops") > 0), f"drops by the kernel of {packets} packets are counted")
 
 
+def visited(report, o, authority, name):
+    other = OTHERS[name]
+    leaf = authority.leaf(other.NAME)
+    if other.missing():
+        return report.note(f"LEFT OUT, as it isn't here: {name}")
+    with Origin(other.serve(body_of)) as origin, Bed(o, leaf, origin) as bed:
+        other.run(report, bed, leaf)
+
+
 def main():
-    o = options(__doc__, group=dict(help="of those asked in raw frames: malformed, frames, cuts, spoilt, floods"), words=dict(nargs="*", default=[]), verbose=dict(action="store_true"), table=abuse.TABLE)
+    o = options(__doc__, group=dict(help="of those asked in raw frames: malformed, frames, cuts, spoilt, floods; or other people's clients: browser, ngtcp2"), words=dict(nargs="*", default=[]), verbose=dict(action="store_true"), table=abuse.TABLE)
     report = Report("h3")
     files = workdir()
     try:
         authority = Authority(files / "ca")
         leaf = authority.leaf("bed.test")
+        for name in [name for name in OTHERS if o.group == name or o.full and not o.group]:
+            visited(report, o, authority, name)
+        if o.group in OTHERS:
+            return report.close()
         if o.group:
             judged(report, o, leaf, o.group)
             return report.close()

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Exchanges drawn at random and spoilt, over streams of each kind: nothing ill-formed reaches the origin, the server keeps the protocol and goes on."""
+import itertools
 import random
+import time
 
 from bed import h3
 from bed.h3 import CONTROL, DATA, DECODER, ENCODER, OTHER, frame, headers, settings, varint
 from bed.witness import Bad, More, parse_request
 from messages import MESSAGES
 
-REDUCED, FULL = 120, 20_000  # connections
+REDUCED = 120  # connections
+SECONDS_FULL = 1800
 
 
 def a_frame(r):
@@ -87,8 +90,8 @@ def at_origin(bed):
 
 
 def run(bed, words, verbose):
-    count, first = FULL if bed.is_full else REDUCED, bed.o.seed * 1_000_003
-    for n in range(count):
+    first, end = bed.o.seed * 1_000_003, time.monotonic() + SECONDS_FULL
+    for n in itertools.takewhile(lambda n: time.monotonic() < end if bed.is_full else n < REDUCED, itertools.count()):
         wrong = play(bed, first + n)
         if not wrong and n % 20 == 19:
             wrong = at_origin(bed) or ("" if bed.serves() else "nothing is served afterwards")
