@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::ring::{default_provider, sign};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, SupportedCipherSuite, SupportedProtocolVersion};
@@ -115,14 +116,22 @@ impl World {
     /// # Panics
     /// The settings contradict themselves.
     pub fn make_quic_client(&self, alpn: &[u8]) -> Arc<dyn quinn_proto::crypto::ClientConfig> {
-        let mut config = rustls::ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        quic_client(self.authority.roots.clone(), alpn)
+    }
+
+    /// A server for QUIC as quinn has it, that takes this application protocol.
+    ///
+    /// # Panics
+    /// The settings contradict themselves.
+    pub fn make_quic_server(&self, alpn: &[u8]) -> Arc<dyn quinn_proto::crypto::ServerConfig> {
+        let resolver = rustls::sign::SingleCertAndKey::from(CertifiedKey::clone(&self.authority.leaf));
+        let mut config = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .unwrap()
-            .with_root_certificates(self.authority.roots.clone())
-            .with_no_client_auth();
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(resolver));
         config.alpn_protocols = vec![alpn.to_vec()];
-        config.enable_early_data = true;
-        Arc::new(quinn_proto::crypto::rustls::QuicClientConfig::try_from(config).unwrap())
+        Arc::new(quinn_proto::crypto::rustls::QuicServerConfig::try_from(config).unwrap())
     }
 
     /// Both at the beginning of a handshake: server, client.
@@ -136,6 +145,29 @@ impl World {
         let (mut server, mut client) = self.both();
         handshake(&mut server, &mut client, usize::MAX).unwrap()
     }
+}
+
+/// A client for QUIC that believes these authorities, in PEM, and offers this application protocol.
+///
+/// # Panics
+/// They are none.
+pub fn quic_client_for(roots: &str, alpn: &[u8]) -> Arc<dyn quinn_proto::crypto::ClientConfig> {
+    let mut store = RootCertStore::empty();
+    for root in CertificateDer::pem_slice_iter(roots.as_bytes()) {
+        store.add(root.unwrap()).unwrap();
+    }
+    quic_client(Arc::new(store), alpn)
+}
+
+fn quic_client(roots: Arc<RootCertStore>, alpn: &[u8]) -> Arc<dyn quinn_proto::crypto::ClientConfig> {
+    let mut config = rustls::ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![alpn.to_vec()];
+    config.enable_early_data = true;
+    Arc::new(quinn_proto::crypto::rustls::QuicClientConfig::try_from(config).unwrap())
 }
 
 /// Lets both speak until they are done, or one has failed and the other has heard of it. `step`: how many bytes come at once. A
