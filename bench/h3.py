@@ -7,7 +7,7 @@ As bench/h2.py: the servers are on core 0 with one thread for traffic, generator
 interleaved, CPU is what all processes of a server ran. The echo reads each request to its end and answers 1 KB, or 100 KB in cases of 100k; it has no HTTP/3,
 no VCL, no log, no cache. Its streams that wait hold what quinn holds. ngtcp2's (gtlsserver, an example of its authors') has no passes.
 
-usage: bench/h3.py [--rounds N] [--seconds S] [--cases A,B] [--servers a,b] [--ours PROGRAM] [--out FILE]
+usage: bench/h3.py [--rounds N] [--seconds S] [--cases A,B] [--servers a,b] [--ours PROGRAM] [--generator PROGRAM] [--out FILE]
 It fails when an answer of ours is wrong, or an idle connection takes more than 1.25 times the echo's.
 """
 import argparse
@@ -40,7 +40,11 @@ MOST_IDLE = 1.25                    # times the echo's
 PROGRAM = HERE.parent / "target/release/examples/quic"
 
 
-def build():
+def build(built):
+    global PROGRAM
+    if built:
+        PROGRAM = built.resolve()
+        return
     argv = ["cargo", "build", "--release", "-q", "-p", "net", "--example", "quic"]
     subprocess.run(argv, check=True, cwd=HERE.parent)
 
@@ -202,13 +206,14 @@ def main():
     a.add_argument("--cases", default=",".join(CASES))
     a.add_argument("--servers", default=",".join(SERVERS))
     a.add_argument("--ours", default=str(HERE.parent / "dist/bin/varnishd"))
+    a.add_argument("--generator", type=pathlib.Path, help="the example, where it is built already")
     a.add_argument("--out")
     o = a.parse_args()
     if unknown := set(o.cases.split(",")) - set(CASES) | set(o.servers.split(",")) - set(SERVERS):
         a.error(f"no {', '.join(unknown)}")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    build()
+    build(o.generator)
     servers.SERVERS.clear()
     servers.SERVERS.update(SERVERS)
     servers.NEEDS["ngtcp2"] = "gtlsserver"

@@ -4,6 +4,9 @@
 //!
 //! A connection stays on its thread: the ids that it gives its client name the socket, also when the client's address changes.
 
+#[cfg(feature = "memory")]
+pub mod simulated;
+
 use std::future::Future;
 use std::io;
 use std::net::UdpSocket;
@@ -76,10 +79,14 @@ pub struct Limits {
 pub fn listen(fd: OwnedFd, seat: Seat, keys: &QuicKeys, config: ServerConfig) -> io::Result<Endpoint> {
     let socket = UdpSocket::from(fd);
     socket.set_nonblocking(true)?;
+    Endpoint::new(endpoint_config(seat, keys), Some(config), socket, Arc::new(Tasks))
+}
+
+fn endpoint_config(seat: Seat, keys: &QuicKeys) -> EndpointConfig {
     let mut endpoint = EndpointConfig::new(keys.reset.clone());
     endpoint.supported_versions(vec![VERSION_1]);
     endpoint.cid_generator(move || Box::new(Ids(seat.clone())));
-    Endpoint::new(endpoint, Some(config), socket, Arc::new(Tasks))
+    endpoint
 }
 
 /// What connections are like from now on.

@@ -8,6 +8,7 @@ use net::Address;
 
 use crate::history::{Answer, End, Event};
 use crate::plan::{Action, Ask, Client, Upload};
+use crate::quic::{Link, Quic};
 use crate::script::Framing;
 use crate::text::Source;
 use crate::wire::{Body, Broken, Head, Pace, Wire};
@@ -20,14 +21,17 @@ struct Connection {
 }
 
 /// Does all steps of a client.
-pub(crate) async fn run(world: Rc<World>, client: Client) {
-    let mut kept = None;
+pub(crate) async fn run(world: Rc<World>, quic: Option<Rc<Quic>>, client: Client) {
+    let (mut kept, mut link) = (None, None);
     for (step, action) in client.steps.iter().enumerate() {
         match action {
             Action::Wait(time) => rt::sleep(*time).await,
             Action::Ask(ask) => {
                 world.note(Event::Asked { client: client.number, step, ask: ask.clone() });
-                let answer = answer_to(&world, &client, ask, &mut kept).await;
+                let answer = match &quic {
+                    Some(quic) => answer_over(quic, &client, ask, &mut link).await,
+                    None => answer_to(&world, &client, ask, &mut kept).await,
+                };
                 world.note(Event::Answered { client: client.number, step, answer });
             }
         }
@@ -44,6 +48,25 @@ async fn answer_to(world: &Rc<World>, client: &Client, ask: &Ask, kept: &mut Opt
         }
     }
     answer_on(connect(world, client), ask, kept).await
+}
+
+/// As [`answer_to`], over QUIC.
+async fn answer_over(quic: &Quic, client: &Client, ask: &Ask, kept: &mut Option<Link>) -> Answer {
+    for is_again in [false, true] {
+        let link = match kept.take() {
+            Some(link) => link,
+            None => match quic.connect(client).await {
+                Some(link) => link,
+                None => break,
+            },
+        };
+        let (answer, is_usable) = link.ask(ask).await;
+        *kept = is_usable.then_some(link);
+        if is_again || (answer.status, answer.end) != (0, End::Cut) || ask.body.is_some() {
+            return answer;
+        }
+    }
+    Answer::default()
 }
 
 /// Asks on this connection, which stays where it can be used again.

@@ -16,6 +16,7 @@ use crate::history::Entry;
 use crate::model::{self, Finding};
 use crate::origin::Origin;
 use crate::plan::{GivenUp, Plan};
+use crate::quic::Quic;
 use crate::script::Scenario;
 use crate::world::{Ground, World};
 use crate::{client, logbook};
@@ -130,14 +131,15 @@ fn simulate(ground: &Ground, scenario: &Scenario, draw: Draw, plan: &Plan) -> (R
 
 /// All of a history: the clients do what they do, then everything comes to rest and goes.
 async fn all(world: Rc<World>, network: Network, scenario: Rc<Scenario>, seed: u64, plan: Plan) -> Result<(), Finding> {
-    Origin::start(&network, scenario, seed, world.history.clone(), world.clock.clone());
+    Origin::start(&network, scenario.clone(), seed, world.history.clone(), world.clock.clone());
     let house = rt::spawn(keep_house(world.clone()));
     let given_up = plan.given_up();
+    let quic = world.tls.as_ref().zip(scenario.path).map(|(tls, path)| Rc::new(Quic::begin(&world, tls, path)));
     let at_work = Rc::new(AtWork { clients: Cell::new(plan.clients.len()), bell: Arc::default() });
     for client in plan.clients {
-        let (world, at_work) = (world.clone(), at_work.clone());
+        let (world, at_work, quic) = (world.clone(), at_work.clone(), quic.clone());
         drop(rt::spawn(async move {
-            client::run(world, client).await;
+            client::run(world, quic, client).await;
             at_work.leave();
         }));
     }

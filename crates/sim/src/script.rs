@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use net::quic::simulated::Path;
+
 use crate::dice::Span;
 
 /// A scenario.
@@ -22,6 +24,8 @@ pub(crate) struct Scenario {
     pub serialised: Vec<String>,
     pub origins: Vec<Rule>,
     pub clients: Vec<Script>,
+    /// Clients speak HTTP/3 over such a path.
+    pub path: Option<Path>,
 }
 
 /// What an origin answers to a URL.
@@ -152,6 +156,11 @@ impl Scenario {
             ["keep", time] => self.keep = Duration::from_millis(ms(time)?),
             ["within", time] => self.within = Some(Duration::from_millis(ms(time)?)),
             ["serialised", urls @ ..] => self.serialised = urls.iter().map(|url| (*url).to_owned()).collect(),
+            ["quic", delay, "lost", "one", "in", lost, "doubled", "one", "in", doubled] => {
+                let Span { least, most } = times(delay)?;
+                let delay = (Duration::from_millis(least), Duration::from_millis(most));
+                self.path = Some(Path { lost_one_in: number(lost)?, doubled_one_in: number(doubled)?, delay });
+            }
             ["origin", url] => {
                 self.origins.push(Rule::new(url));
                 *block = Block::Origin;

@@ -14,8 +14,10 @@ use backend::{Backends, Director};
 use base::{Clock, VxidSource};
 use cache::Cache;
 use engine::{Engine, Labels, ListenerInfo, Random};
+use fronts::h3;
 use net::Address;
 use net::memory::End;
+use net::quic::Incoming;
 use shm::vsc::CounterSet;
 use shm::vsl::{LogRing, Marker, TxnLog};
 use shm::vsm::{Home, SegmentSet};
@@ -49,6 +51,8 @@ pub(crate) struct World {
     sessions: Rc<Cell<usize>>,
     /// As the counter said when it began.
     panics: u64,
+    /// The certificate's, where clients come over QUIC.
+    pub tls: Option<tls::testing::World>,
 }
 
 fn leaked<T: tables::counters::Set>() -> &'static T {
@@ -115,6 +119,7 @@ impl World {
             regexes: Box::new(worker::conf::Patterns),
             params: worker::conf::cache_params(&params),
         });
+        let tls = scenario.path.map(|_| tls::testing::World::new());
         let engine = Arc::new(Engine {
             clock: clock.clone(),
             vxids: VxidSource::new(),
@@ -127,7 +132,10 @@ impl World {
             stores,
             vcl: ArcSwapOption::empty(),
             labels: Box::new(NoLabels),
-            certificates: Arc::new(tls::NothingLoaded),
+            certificates: match &tls {
+                Some(tls) => Arc::new(tls::testing::OneForAll::new(tls)),
+                None => Arc::new(tls::NothingLoaded),
+            },
             identity: "sim".to_owned(),
             hostname: "sim".to_owned(),
             sessions: AtomicI64::new(0),
@@ -149,10 +157,10 @@ impl World {
         engine.vcl.store(Some(vcl));
         let listener = ListenerInfo {
             name: "a0".into(),
-            transport: "HTTP/1",
+            transport: if tls.is_some() { "QUIC" } else { "HTTP/1" },
             has_proxy_header: false,
-            is_tls: false,
-            is_quic: false,
+            is_tls: tls.is_some(),
+            is_quic: tls.is_some(),
             frontend: "a0".into(),
             h3_port: None,
             endpoint: "10.0.0.2:80".into(),
@@ -166,6 +174,7 @@ impl World {
             listener: Arc::new(listener),
             sessions: Rc::default(),
             panics: ground.main.req_panic.get(),
+            tls,
         }
     }
 
@@ -186,6 +195,16 @@ impl World {
             let _session = session;
             fronts::serve(engine, listener, accepted).await;
         })
+    }
+
+    /// Serves a connection over QUIC, as a task.
+    pub fn serve_quic(&self, group: Rc<h3::Group>, seat: h3::Seat, client: (Incoming, h3::Config)) {
+        let (engine, listener) = (self.engine.clone(), self.listener.clone());
+        let session = Session::begin(self.sessions.clone());
+        rt::spawn(async move {
+            let _session = session;
+            h3::serve(engine, listener, group, seat, client, || Some(())).await;
+        });
     }
 
     /// Connections being served.
