@@ -135,17 +135,19 @@ def chaos(report, program, rounds):
         time.sleep(1.2)
         FETCHED.clear()
         for n in range(rounds):
-            before = set(tree(v.proc.pid))
+            before, over = set(tree(v.proc.pid)), threading.Event()
 
             def kill(delay):
                 newest = lambda: [p for p in tree(v.proc.pid) if p not in before and b"LACQUER_WORKER" in environ(p)]
-                if until(LIMIT, newest, 0.002):
+                # One that is refused at once starts none.
+                if until(LIMIT, lambda: newest() or over.is_set(), 0.002):
                     time.sleep(delay)
                     for p in newest():
                         os.kill(p, 9)
             killer = threading.Thread(target=kill, args=(draw.random() * 0.25,), daemon=True)
             killer.start()
             status, text = v.cli.ask_raw("upgrade")
+            over.set()
             killer.join(LIMIT)
             how = "upgraded" if status == 200 else text.decode().split(": ", 1)[-1].split(":")[0].strip()
             seen[how] = seen.get(how, 0) + 1
