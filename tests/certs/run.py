@@ -206,6 +206,7 @@ def files_that_change(report, o, d, ca):
         report.check(until(LIMIT, lambda: serial() == second.serial().lstrip("0")), "a new file is used by itself")
         code, said = status()
         report.check(code == 0 and "in 2 days" in said and "new.example" in said and "!" not in said, f"{code} {said}")
+        report.check("session tickets: a key made here, in use for 0 h, the next one in 11 h" in said, f"the age of the tickets' key: {said}")
         report.check(status("--check", "1")[0] == 0 and status("--check", "7")[0] == 3, "--check tells what expires soon")
         rows = json.loads(status("--format", "json")[1])
         report.check(rows[0]["names"] == ["site.example", "new.example"] and rows[0]["file"] == str(site), f"{rows}")

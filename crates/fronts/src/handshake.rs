@@ -201,8 +201,9 @@ fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, Failure> {
         false => find(sess, name.as_deref()),
     };
     let server = server.map_err(|none| Failure::NoCertificate(none, hello.server_name().map(Into::into)))?;
-    let handshake =
-        Handshake::answering(&server, &hello).map_err(|error| Failure::Handshake(HandshakeError::Tls(error)))?;
+    let offers_http2 = sess.engine.params.load().feature.offers_http2();
+    let handshake = Handshake::answering(&server, &hello, offers_http2)
+        .map_err(|error| Failure::Handshake(HandshakeError::Tls(error)))?;
     Ok(Chosen { handshake, hello: Outline::new(&hello), clients: server.clients(), is_challenge })
 }
 

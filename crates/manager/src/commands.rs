@@ -83,6 +83,7 @@ impl Manager {
             Id::VclDeps if json => answer(&self.vcls.deps_json()),
             Id::VclDeps => Reply::ok(self.vcls.deps()),
             Id::VclSymtab => Reply::ok(self.vcls.symtab()),
+            Id::TlsTicketList => self.ticket_list(request),
             Id::TlsAcmeList => self.acme_list(request),
             Id::TlsAcmeRenew => self.acme_renew(text(0)),
             Id::DebugPanicMaster => not_built("The manager doesn't panic on request."),

@@ -5,14 +5,17 @@
 use std::fs::File;
 use std::time::Duration;
 
-use base::clock::Mono;
+use base::clock::{Mono, Real};
+use cli::Request;
 use cli::handoff::Secret;
+use tables::json::quote;
 use tls::tickets::{self, LIFETIME_SECONDS, TicketKey};
 
 use crate::certs::files::{Signature, bytes_of, signature};
 use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::jail::Jail;
+use crate::reply::Reply;
 use crate::report::{Severity, print};
 
 /// Between changes: a ticket lives as long, so the key of before opens all that are still good.
@@ -92,6 +95,18 @@ impl TicketKeys {
         self.due
     }
 
+    /// What lists show: seconds since 1970 are told for times that are known.
+    fn shown(&self, now: Mono, real: i64) -> Shown<'_> {
+        let left = self.due.map(|due| due.since(now) as i64);
+        let made = left.map(|left| real + left - ROTATION.as_secs() as i64);
+        Shown {
+            keys: self.keys.len(),
+            path: self.path(),
+            sealing_since: self.sealing_since.filter(|_| self.path.is_some()).or(made),
+            next: left.map(|left| real + left),
+        }
+    }
+
     /// These are in use from now on.
     fn take(&mut self, keys: Vec<TicketKey>, file: Option<File>) {
         if keys.first() != self.keys.first() {
@@ -117,6 +132,33 @@ impl TicketKeys {
     }
 }
 
+/// See [`TicketKeys::shown`].
+#[derive(Debug, PartialEq, Eq)]
+struct Shown<'a> {
+    keys: usize,
+    path: Option<&'a str>,
+    sealing_since: Option<i64>,
+    next: Option<i64>,
+}
+
+impl Shown<'_> {
+    const NOT_KNOWN: &str = "-";
+
+    fn row(&self) -> String {
+        let text = |at: i64| String::from_utf8_lossy(&message::date::format(Real(at as f64))).into_owned();
+        let date = |at: Option<i64>| at.map_or(Self::NOT_KNOWN.to_owned(), text);
+        let (since, next) = (date(self.sealing_since), date(self.next));
+        format!("{}\t{}\t{since}\t{next}\n", self.keys, self.path.unwrap_or("made here"))
+    }
+
+    fn object(&self) -> String {
+        let number = |at: Option<i64>| at.map_or("null".to_owned(), |at| at.to_string());
+        let path = self.path.map_or("null".to_owned(), quote);
+        let (since, next) = (number(self.sealing_since), number(self.next));
+        format!(",\n  {{\"keys\": {}, \"file\": {path}, \"sealing_since\": {since}, \"next\": {next}}}", self.keys)
+    }
+}
+
 fn read(path: &str, jail: &Jail) -> Result<Vec<TicketKey>, String> {
     let refused = |reason: String| format!("ticket-keys-file {path}: {reason}");
     let bytes = jail.privileged(|| bytes_of(path, LONGEST_FILE)).map_err(refused)?;
@@ -134,6 +176,18 @@ fn sealed(keys: &[TicketKey]) -> Result<File, String> {
 }
 
 impl Manager {
+    /// `tls.ticket.list`: never a key, nor anything that is made of one.
+    pub(crate) fn ticket_list(&self, request: &Request) -> Reply {
+        if !self.certs.is_on() {
+            return Reply::cant("TLS has not been configured");
+        }
+        let shown = self.ticket_keys.shown(self.now(), self.clock.real().0 as i64);
+        match request.wants_json() {
+            true => self.json(request, &shown.object()),
+            false => Reply::ok(format!("# Keys\tFrom\tSealing since\tNext\n{}", shown.row())),
+        }
+    }
+
     /// The time has come for another key.
     pub(crate) fn rotate_ticket_keys(&mut self) {
         self.ticket_keys.due = Some(self.now() + ROTATION);
@@ -224,5 +278,22 @@ mod tests {
         keys.saw(written(110));
         assert_eq!((keys.days_to_tell(day(110.0)), keys.days_to_tell(day(117.0))), (None, Some(7)));
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn since_when_a_key_seals_is_told_and_nothing_of_the_key() {
+        let (now, real) = (Mono(1000.0), 500_000);
+        let mut keys =
+            TicketKeys { keys: vec![new_key().unwrap()], due: Some(now + ROTATION), ..TicketKeys::default() };
+        let shown = keys.shown(now.plus(3600.0), real);
+        let (since, next) = (Some(real - 3600), Some(real + ROTATION.as_secs() as i64 - 3600));
+        assert_eq!(shown, Shown { keys: 1, path: None, sealing_since: since, next });
+        assert_eq!(shown.row(), "1\tmade here\tTue, 06 Jan 1970 17:53:20 GMT\tWed, 07 Jan 1970 05:53:20 GMT\n");
+        (keys.due, keys.path) = (None, Some("/keys \"x\"".to_owned()));
+        let shown = keys.shown(now, real);
+        let object = ",\n  {\"keys\": 1, \"file\": \"/keys \\\"x\\\"\", \"sealing_since\": null, \"next\": null}";
+        assert_eq!((shown.row().as_str(), shown.object().as_str()), ("1\t/keys \"x\"\t-\t-\n", object));
+        keys.sealing_since = Some(86_400);
+        assert!(keys.shown(now, real).row().ends_with("\tFri, 02 Jan 1970 00:00:00 GMT\t-\n"));
     }
 }

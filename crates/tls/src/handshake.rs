@@ -69,12 +69,12 @@ impl Handshake {
         Handshake::by(server, server.config(alpn), sni)
     }
 
-    /// As a server, for a client that says this.
+    /// As a server, for a client that says this; without `offers_http2` it doesn't get that, whatever the server's settings say.
     ///
     /// # Errors
     /// The settings contradict themselves.
-    pub fn answering(server: &Arc<Server>, hello: &ClientHello<'_>) -> Result<Self, Error> {
-        Handshake::by(server, server.config_for(hello), hello.server_name())
+    pub fn answering(server: &Arc<Server>, hello: &ClientHello<'_>, offers_http2: bool) -> Result<Self, Error> {
+        Handshake::by(server, server.config_for(hello, offers_http2), hello.server_name())
     }
 
     fn by(server: &Server, config: &Arc<ServerConfig>, sni: Option<&str>) -> Result<Self, Error> {

@@ -120,12 +120,17 @@ impl Default for ServerOptions {
     }
 }
 
+/// The name of HTTP/2 in ALPN (RFC 9113 3.2).
+const HTTP2: &[u8] = b"h2";
+
 /// One certificate with its settings.
 pub struct Server {
     leaf: Arc<[u8]>,
     config: Arc<ServerConfig>,
     /// The same for a client that offers application protocols and none of ours: rustls would refuse it.
     without_alpn: Option<Arc<ServerConfig>>,
+    /// The same where HTTP/2 isn't offered; made when a client first asks for it then.
+    without_http2: OnceLock<Arc<ServerConfig>>,
     /// The same for QUIC, which has one application protocol; made when it is first asked for.
     quic: OnceLock<Arc<ServerConfig>>,
     /// The same with early data, and whose sessions it has.
@@ -166,9 +171,19 @@ impl Server {
         let resumption = options.ticketer.as_ref().map(|ticketer| Resumption::new(ticketer, &config));
         let has_tls13 = options.versions.iter().any(|one| one.version == ProtocolVersion::TLSv1_3);
         let asks_clients = options.client_verifier.offer_client_auth();
-        let (config, quic) = (Arc::new(config), OnceLock::new());
-        let quic_early = Mutex::default();
-        Ok(Server { leaf, config, without_alpn, quic, quic_early, resumption, has_tls13, asks_clients, clients: None })
+        let (config, quic, without_http2) = (Arc::new(config), OnceLock::new(), OnceLock::new());
+        Ok(Server {
+            leaf,
+            config,
+            without_alpn,
+            without_http2,
+            quic,
+            quic_early: Mutex::default(),
+            resumption,
+            has_tls13,
+            asks_clients,
+            clients: None,
+        })
     }
 
     /// One of a listener whose certificates differ in what they ask of clients: this one asks that.
@@ -233,8 +248,23 @@ impl Server {
         }
     }
 
-    /// For a client that says this.
-    pub(crate) fn config_for(&self, hello: &ClientHello<'_>) -> &Arc<ServerConfig> {
+    /// For a client that offers HTTP/2 and isn't to get it. Only for as long as somebody refuses it: a session taken up again has
+    /// two tickets then, too.
+    fn config_without_http2(&self, hello: &ClientHello<'_>) -> &Arc<ServerConfig> {
+        let config = self.without_http2.get_or_init(|| {
+            let mut config = ServerConfig::clone(&self.config);
+            config.alpn_protocols.retain(|name| name != HTTP2);
+            Arc::new(config)
+        });
+        let is_spoken = |theirs: &[u8]| config.alpn_protocols.iter().any(|our| our == theirs);
+        self.without_alpn.as_ref().filter(|_| !hello.alpn().any(is_spoken)).unwrap_or(config)
+    }
+
+    /// For a client that says this; whether it may have HTTP/2.
+    pub(crate) fn config_for(&self, hello: &ClientHello<'_>, offers_http2: bool) -> &Arc<ServerConfig> {
+        if !offers_http2 && hello.alpn().any(|theirs| theirs == HTTP2) {
+            return self.config_without_http2(hello);
+        }
         let config = self.config(hello.alpn());
         let Some(resumption) = self.resumption.as_ref().filter(|_| Arc::ptr_eq(config, &self.config)) else {
             return config;

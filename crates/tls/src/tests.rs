@@ -113,6 +113,32 @@ fn application_protocols_are_agreed_on_where_there_is_one_in_common() {
 }
 
 #[test]
+fn http2_is_refused_to_a_client_that_has_something_else_or_nothing() {
+    let agreed = |theirs: &[&str], offers_http2: bool| {
+        let mut world = World::new();
+        world.client.alpn = theirs.iter().map(|one| one.as_bytes().to_vec()).collect();
+        world.server.alpn = ["h2", "http/1.1"].map(|one| one.as_bytes().to_vec()).into();
+        let mut client = Handshake::client(&world.make_client(), "a.example").unwrap();
+        let mut to_server = Vec::new();
+        client.advance(&mut Vec::new(), &mut to_server).unwrap();
+        let hello = Finder::default().find(&to_server).unwrap().unwrap().into_owned();
+        let hello = ClientHello::parse(&hello).unwrap();
+        let server = world.make_server();
+        // Twice: the second one finds what the first one made.
+        for _ in 0..2 {
+            Handshake::answering(&server, &hello, offers_http2).unwrap();
+        }
+        server.config_for(&hello, offers_http2).alpn_protocols.clone()
+    };
+    let (both, old): (&[&[u8]], &[&[u8]]) = (&[b"h2", b"http/1.1"], &[b"http/1.1"]);
+    assert_eq!(agreed(&["h2", "http/1.1"], true), both);
+    assert_eq!(agreed(&["h2", "http/1.1"], false), old);
+    assert_eq!(agreed(&["h2"], false), [b""; 0], "it goes on without, as one that offers what isn't known");
+    assert_eq!(agreed(&["http/1.1"], false), both, "who doesn't offer it has the usual settings, and resumes by them");
+    assert_eq!(agreed(&[], false), both);
+}
+
+#[test]
 fn a_ticket_resumes_the_session() {
     for version in [&TLS12, &TLS13] {
         let mut world = World::with_versions(&[version]);
@@ -138,7 +164,7 @@ fn resumption(server: &Arc<Server>, client: &Arc<Client>) -> (bool, usize) {
     let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
     client.advance(&mut Vec::new(), &mut to_server).unwrap();
     let hello = Finder::default().find(&to_server).unwrap().unwrap().into_owned();
-    let mut server = Handshake::answering(server, &ClientHello::parse(&hello).unwrap()).unwrap();
+    let mut server = Handshake::answering(server, &ClientHello::parse(&hello).unwrap(), true).unwrap();
     let (mut server_is, mut client_is, mut in_clear) = (Progress::Waits, Progress::Waits, 0);
     while server_is == Progress::Waits || client_is == Progress::Waits {
         if server_is == Progress::Waits {

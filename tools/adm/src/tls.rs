@@ -77,6 +77,12 @@ pub fn main(args: &[String]) -> i32 {
         print::out(format_args!("{:#}\n", Value::Array(certificates.iter().map(|c| c.object.clone()).collect())));
     } else {
         print::out(table(&certificates, now));
+        // One that has no such command has nothing to tell either.
+        if let Ok(reply) = connection.ask(b"tls.ticket.list -j\n")
+            && is_good(reply.status)
+        {
+            print::out(tickets(&reply.text(), now));
+        }
     }
     let is_wrong = |c: &Certificate| {
         c.trouble.is_some() || c.status == MISSING || days.is_some_and(|days| c.not_after - now < days * DAY)
@@ -205,6 +211,28 @@ fn table(certificates: &[Certificate], now: i64) -> String {
     out
 }
 
+/// A line about the key of session tickets.
+fn tickets(reply: &str, now: i64) -> String {
+    let Some(row) = elements(reply).and_then(|mut rows| rows.next()) else { return String::new() };
+    let number = |key: &str| row.get(key).and_then(Value::as_i64);
+    let from = match row.get("file").and_then(text) {
+        Some(path) => format!("of {path}"),
+        None => "made here".to_owned(),
+    };
+    let since = number("sealing_since").map(|at| format!(", in use for {}", span((now - at).max(0))));
+    let next = number("next").map(|at| format!(", the next one in {}", span((at - now).max(0))));
+    format!("\nsession tickets: a key {from}{}{}\n", since.unwrap_or_default(), next.unwrap_or_default())
+}
+
+/// A time, as long as people say it.
+fn span(seconds: i64) -> String {
+    match seconds / DAY {
+        0 => format!("{} h", seconds / 3600),
+        1 => "1 day".to_owned(),
+        days => format!("{days} days"),
+    }
+}
+
 fn id(c: &Certificate) -> String {
     match c.status.as_str() {
         "active" | MISSING => c.id.clone(),
@@ -213,11 +241,6 @@ fn id(c: &Certificate) -> String {
 }
 
 fn expiry(c: &Certificate, now: i64) -> String {
-    let span = |seconds: i64| match seconds / DAY {
-        0 => format!("{} h", seconds / 3600),
-        1 => "1 day".to_owned(),
-        days => format!("{days} days"),
-    };
     if c.status == MISSING {
         return "none yet".to_owned();
     }
@@ -277,6 +300,23 @@ mod tests {
         assert_eq!(rows[2].object["acme"]["renewal"], 2_592_000);
         add_renewals(&mut rows, "nonsense");
         assert_eq!(rows.len(), 3);
+    }
+
+    #[test]
+    fn the_age_of_the_tickets_key_is_told() {
+        let told =
+            |members: &str| tickets(&format!("[ 2, [\"tls.ticket.list\", \"-j\"], 1.5,\n  {members}\n]"), 10 * DAY);
+        let own = format!(
+            r#"{{"keys": 2, "file": null, "sealing_since": {}, "next": {}}}"#,
+            10 * DAY - 7200,
+            10 * DAY + 36_000
+        );
+        assert_eq!(told(&own), "\nsession tickets: a key made here, in use for 2 h, the next one in 10 h\n");
+        let file = format!(r#"{{"keys": 1, "file": "/k\u001b", "sealing_since": {}, "next": null}}"#, DAY);
+        assert_eq!(told(&file), "\nsession tickets: a key of /k, in use for 9 days\n");
+        let unknown = r#"{"keys": 1, "file": "/k", "sealing_since": null, "next": null}"#;
+        assert_eq!(told(unknown), "\nsession tickets: a key of /k\n");
+        assert_eq!((tickets("x", 0), tickets("[1]", 0)), (String::new(), String::new()));
     }
 
     #[test]

@@ -63,10 +63,25 @@ bits! {
     }
 }
 
+impl FeatureBits {
+    /// Somebody said `-http2`: TLS doesn't offer it either, which otherwise needs no feature.
+    const HTTP2_REFUSED: u64 = 1 << 63;
+
+    /// Whether HTTP/2 is offered by TLS (ALPN).
+    pub const fn offers_http2(self) -> bool {
+        self.0 & Self::HTTP2_REFUSED == 0
+    }
+
+    /// After bits were set or cleared by their names.
+    pub(super) fn note_http2(&mut self, is_on: bool) {
+        if is_on { self.0 &= !Self::HTTP2_REFUSED } else { self.0 |= Self::HTTP2_REFUSED }
+    }
+}
+
 bits! {
     /// Value of `feature`.
     FeatureBits FeatureBit {
-        Http2 "http2" "HTTP/2";
+        Http2 "http2" "HTTP/2 in clear text; -http2 takes it from TLS, too, which offers it otherwise";
         ShortPanic "short_panic" "No effect here: a report of a panic has no dump of memory to leave out";
         NoCoredump "no_coredump" "No core file; set before the worker starts";
         HttpsScheme "https_scheme" "Take the host out of https URLs in the request line";

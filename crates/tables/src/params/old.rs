@@ -40,6 +40,9 @@ const FORGIVEN: &[&str] = &[
     "object_workspace",
     "srcaddr_hash",
     "srcaddr_ttl",
+    "ssl_buffer",
+    "sslbuf_pool",
+    "tls_cleanup_batch",
 ];
 
 /// Name, what to do instead.
@@ -75,10 +78,13 @@ const GONE: &[(&str, &str)] = &[
     ("sendfile_threshold", "How a body is sent isn't settable."),
     ("srcaddr_hash", "Client addresses are not counted; see max_sessions_per_ip."),
     ("srcaddr_ttl", "Client addresses are not counted; see max_sessions_per_ip."),
+    ("ssl_buffer", "Of release 9: no connection has a buffer for TLS, each thread has."),
+    ("sslbuf_pool", "Of release 9: no connection has a buffer for TLS, each thread has."),
     (
         "thread_pool_add_threshold",
         "Transactions are tasks: no thread is added; see thread_pool_max and thread_queue_limit.",
     ),
+    ("tls_cleanup_batch", "Of release 9: what a commit leaves of certificates is freed at once."),
     ("user", "The worker's user follows from -j unix,user=NAME,ccgroup=NAME."),
     ("vcc_feature", "Until 7.1 its bits are parameters: vcc_err_unref, vcc_allow_inline_c, vcc_unsafe_path."),
     ("vcl_trace", "Use param.set vsl_mask +VCL_trace or -VCL_trace."),

@@ -43,6 +43,9 @@ fn values() {
     assert_eq!(shown("acceptor_sleep_decay", "0.12345"), "0.123");
     assert_eq!(shown("feature", "+http2,-validate_headers"), "+http2");
     assert_eq!(shown("feature", "none"), "none");
+    assert_eq!(shown("feature", "-http2"), "+validate_headers,-http2");
+    assert_eq!(shown("feature", "-http2,+http2"), "+http2,+validate_headers");
+    assert_eq!(shown("feature", "-validate_headers,-http2"), "-http2");
     assert_eq!(shown("debug", "+syncvsl +lurker"), "+syncvsl,+lurker");
     assert_eq!(shown("auto_restart", "NO"), "off");
     assert_eq!(shown("pool_req", "1,2,3.5"), "1,2,3.5");

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Spec;
-use super::bits::{DebugBits, ExperimentalBits, FeatureBits};
+use super::bits::{DebugBits, ExperimentalBits, FeatureBit, FeatureBits};
 use super::limits::{self, Limits};
 use crate::tags::{Tag, TagMask};
 
@@ -138,7 +138,7 @@ impl Value {
             Value::Text(s) => show_text(s),
             Value::Pool(p) => format!("{},{},{}", p.min_pool, p.max_pool, show_real(p.max_age.as_secs_f64())),
             Value::Debug(b) => show_bits(b.0, DebugBits::NAMES),
-            Value::Feature(b) => show_bits(b.0, FeatureBits::NAMES),
+            Value::Feature(b) => show_features(*b),
             Value::Experimental(b) => show_bits(b.0, ExperimentalBits::NAMES),
             Value::Tags(mask) => show_tags(*mask),
         }
@@ -364,16 +364,22 @@ fn bits(spec: &Spec, now: &Value, text: &str) -> Result<Value, String> {
         "default" => (0, spec.default),
         _ => (current, text),
     };
+    let mut http2 = None;
     if !(text.is_empty()) {
         for (on, word) in signed_words(text)? {
             let bit = names.iter().position(|(name, _)| name.eq_ignore_ascii_case(&word[1..]));
-            let bit = 1u64 << bit.ok_or_else(|| format!("Unknown {what} ({word})\n"))?;
-            set = if on { set | bit } else { set & !bit };
+            let bit = bit.ok_or_else(|| format!("Unknown {what} ({word})\n"))?;
+            http2 = if bit == FeatureBit::Http2 as usize { Some(on) } else { http2 };
+            set = if on { set | 1 << bit } else { set & !(1 << bit) };
         }
     }
     Ok(match now {
         Value::Debug(_) => Value::Debug(DebugBits(set)),
-        Value::Feature(_) => Value::Feature(FeatureBits(set)),
+        Value::Feature(_) => {
+            let mut features = FeatureBits(set);
+            http2.into_iter().for_each(|is_on| features.note_http2(is_on));
+            Value::Feature(features)
+        }
         _ => Value::Experimental(ExperimentalBits(set)),
     })
 }
@@ -395,6 +401,16 @@ fn show_bits(set: u64, names: &[(&str, &str)]) -> String {
     let on = names.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0);
     let words: Vec<String> = on.map(|(_, (name, _))| format!("+{name}")).collect();
     if words.is_empty() { "none".to_owned() } else { words.join(",") }
+}
+
+/// With what was refused by name, where that is more than a bit that isn't set.
+fn show_features(features: FeatureBits) -> String {
+    let set = show_bits(features.0, FeatureBits::NAMES);
+    match (features.offers_http2(), set.as_str()) {
+        (true, _) => set,
+        (false, "none") => "-http2".to_owned(),
+        (false, _) => format!("{set},-http2"),
+    }
 }
 
 fn show_tags(mask: TagMask) -> String {
