@@ -141,12 +141,13 @@ struct Shown<'a> {
     next: Option<i64>,
 }
 
-impl Shown<'_> {
-    const NOT_KNOWN: &str = "-";
+/// What a list has for a time that isn't known.
+const NOT_KNOWN: &str = "-";
 
+impl Shown<'_> {
     fn row(&self) -> String {
         let text = |at: i64| String::from_utf8_lossy(&message::date::format(Real(at as f64))).into_owned();
-        let date = |at: Option<i64>| at.map_or(Self::NOT_KNOWN.to_owned(), text);
+        let date = |at: Option<i64>| at.map_or(NOT_KNOWN.to_owned(), text);
         let (since, next) = (date(self.sealing_since), date(self.next));
         format!("{}\t{}\t{since}\t{next}\n", self.keys, self.path.unwrap_or("made here"))
     }
