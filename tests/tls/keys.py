@@ -4,7 +4,6 @@ import base64
 import os
 import pathlib
 import re
-import resource
 import signal
 
 from bed.report import until
@@ -89,27 +88,6 @@ def private(report, bed):
     report.check("CoreDumping" not in flags or flags["CoreDumping"].split()[1] == "0", "a core is being written")
 
 
-def panics(report, bed):
-    """What is left of a worker that panicked (report, log, files) has no key, and no core is written, whatever the limits allow."""
-    if os.geteuid() == 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY,) * 2)  # what starts from here on might
-    with Ours(bed.program, bed.made.served, args=["-p", "feature=-no_coredump"], backend=bed.origin) as served:
-        report.check(sealed_get(served.sealed, "/1", client_context(bed.made.root.root), "rsa.test").whole(), "an answer before")
-        worker = served.worker()
-        limits = pathlib.Path(f"/proc/{worker}/limits").read_text()
-        report.check(re.search(r"Max core file size +0 +0 ", limits), f"a core could be written: {limits}")
-        served.cli.ask_raw("debug.panic.worker")
-        told = until(20, lambda: served.cli.ask_raw("panic.show")[0] == 200)
-        report.check(told and until(30, lambda: sealed_get(served.sealed, "/1", client_context(bed.made.root.root), timeout=5).whole()), "a report, and another worker")
-        places = {str(path): path.read_bytes() for path in pathlib.Path(served.n).rglob("*") if path.is_file()}
-        report.check(not [path for path in places if "core" in pathlib.Path(path).name], f"a core: {sorted(places)}")
-        places |= {"panic.show": served.cli.ask("panic.show").encode(), "the log": log_text(served).encode(), "standard error": served.log().encode()}
-        for place, octets in places.items():
-            for leaf, raw in zip(bed.made.served, raw_secrets(bed.made.served)):
-                found = secret_part("".join(leaf.key.read_text().splitlines()[1:-1])).encode() in octets or raw[:16] in octets or raw[:16].hex().encode() in octets
-                report.check(not found, f"{place} holds a private key")
-
-
 def signer(report, bed):
     """With tls_signer the worker has no key and serves as before; the signer may die, and ends with its worker."""
     def named(name):
@@ -177,4 +155,4 @@ def lists(report, bed):
         report.check(re.search(rf"active.*{re.escape(subject)}", text), f"tls.cert.list doesn't show {subject}: {text!r}")
 
 
-CASES = {check.__name__.replace("_", " "): check for check in (fleet, lists, panics, private, signer, worker_dies)}
+CASES = {check.__name__.replace("_", " "): check for check in (fleet, lists, private, signer, worker_dies)}

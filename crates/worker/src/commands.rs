@@ -110,7 +110,6 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         | Id::TlsCertLoad
         | Id::TlsCertReload
         | Id::TlsCertRollback
-        | Id::TlsTicketList
         | Id::Upgrade
         | Id::VclDeps
         | Id::VclInline
