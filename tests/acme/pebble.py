@@ -19,6 +19,13 @@ VCL = """vcl 4.1;
 backend none none;
 sub vcl_recv { return (synth(403)); }
 """
+ALLOWS = """vcl 4.1;
+backend none none;
+sub vcl_recv {
+    if (local.socket == "acme:demand" && req.http.host ~ "\\.pebble\\.test$") { return (synth(204)); }
+    return (synth(403));
+}
+"""
 
 
 def built():
@@ -85,14 +92,17 @@ def judge(report, program):
         try:
             (pebble.dir / "eab").write_text("zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W\n")
             names = ["a.pebble.test", "b.pebble.test"]
-            settings = [*names, "me@pebble.example", f"directory={pebble.directory}", f"ca-file={pebble.trusted}", f"state-dir={pebble.dir}/state",
+            settings = ["me@pebble.example", f"directory={pebble.directory}", f"ca-file={pebble.trusted}", f"state-dir={pebble.dir}/state",
                         f"challenge={kind}", "retry=1s", "eab-kid=kid-1", f"eab-key-file={pebble.dir}/eab"]
-            args = ["--acme", ",".join(settings), "-a", f"127.0.0.1:{http_port}", "-a", f"tls=127.0.0.1:{tls_port},https"]
-            with Varnishd(program, args, vcl=VCL) as v:
-                context = ssl.create_default_context(cadata=pebble.roots)
-                for name in names:
-                    report.check(until(LIMIT, lambda: is_trusted(context, tls_port, name)),
-                                 f"pebble, {kind}: {name}\n{v.log()}\n{(pebble.dir / 'log').read_text()[-2000:]}")
+            context = ssl.create_default_context(cadata=pebble.roots)
+            # Names that are said, and then names that clients ask for and VCL allows, by the account of before.
+            for said, vcl, asked in ((names, VCL, names), (["on-demand=vcl"], ALLOWS, ["c.pebble.test", "d.pebble.test"])):
+                args = ["--acme", ",".join([*said, *settings]), "-a", f"127.0.0.1:{http_port}", "-a", f"tls=127.0.0.1:{tls_port},https"]
+                with Varnishd(program, args, vcl=vcl) as v:
+                    for name in asked:
+                        report.check(until(LIMIT, lambda: is_trusted(context, tls_port, name)),
+                                     f"pebble, {kind}: {name}\n{v.log()}\n{(pebble.dir / 'log').read_text()[-2000:]}")
+                    report.check(not is_trusted(context, tls_port, "refused.test"), f"pebble, {kind}: a name that nobody allows")
         finally:
             pebble.close()
 

@@ -4,6 +4,7 @@ import base64
 import os
 import pathlib
 import re
+import resource
 import signal
 
 from bed.report import until
@@ -74,11 +75,25 @@ def worker_dies(report, bed):
         report.check(back and is_resumed(bed.served, context, session), f"TLS {version}: the session is gone with the worker")
 
 
+def files_of(served):
+    """What is in the working directory; what goes meanwhile, as a worker's counters do after its end, isn't there."""
+    files = {}
+    for folder, _, names in os.walk(served.n):
+        for name in names:
+            path = pathlib.Path(folder) / name
+            try:
+                if path.is_file():
+                    files[str(path)] = path.read_bytes()
+            except OSError:
+                continue
+    return files
+
+
 def private(report, bed):
     """No private key in the working directory, in the log, or in what the CLI tells; the worker leaves no readable memory to its user."""
     secrets = [secret_part("".join(leaf.key.read_text().splitlines()[1:-1])) for leaf in bed.made.served]
     raw = raw_secrets(bed.made.served)
-    places = {str(path): path.read_bytes() for path in pathlib.Path(bed.served.n).rglob("*") if path.is_file()}
+    places = files_of(bed.served)
     places["the log"] = log_text(bed.served).encode()
     places |= {line: bed.served.cli.ask(line).encode() for line in ("tls.cert.list", "tls.cert.list -j", "panic.show", "status") if line != "panic.show"}
     for place, octets in places.items():
@@ -86,6 +101,27 @@ def private(report, bed):
         report.check(not found, f"{place} holds a private key")
     flags = {line.split(":")[0]: line for line in pathlib.Path(f"/proc/{bed.served.worker()}/status").read_text().splitlines()}
     report.check("CoreDumping" not in flags or flags["CoreDumping"].split()[1] == "0", "a core is being written")
+
+
+def panics(report, bed):
+    """What is left of a worker that panicked (report, log, files) has no key, and no core is written, whatever the limits allow."""
+    if os.geteuid() == 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY,) * 2)  # what starts from here on might
+    with Ours(bed.program, bed.made.served, args=["-p", "feature=-no_coredump"], backend=bed.origin) as served:
+        report.check(sealed_get(served.sealed, "/1", client_context(bed.made.root.root), "rsa.test").whole(), "an answer before")
+        worker = served.worker()
+        limits = pathlib.Path(f"/proc/{worker}/limits").read_text()
+        report.check(re.search(r"Max core file size +0 +0 ", limits), f"a core could be written: {limits}")
+        served.cli.ask_raw("debug.panic.worker")
+        told = until(20, lambda: served.cli.ask_raw("panic.show")[0] == 200)
+        report.check(told and until(30, lambda: sealed_get(served.sealed, "/1", client_context(bed.made.root.root), timeout=5).whole()), "a report, and another worker")
+        places = files_of(served)
+        report.check(not [path for path in places if "core" in pathlib.Path(path).name], f"a core: {sorted(places)}")
+        places |= {"panic.show": served.cli.ask("panic.show").encode(), "the log": log_text(served).encode(), "standard error": served.log().encode()}
+        for place, octets in places.items():
+            for leaf, raw in zip(bed.made.served, raw_secrets(bed.made.served)):
+                found = secret_part("".join(leaf.key.read_text().splitlines()[1:-1])).encode() in octets or raw[:16] in octets or raw[:16].hex().encode() in octets
+                report.check(not found, f"{place} holds a private key")
 
 
 def signer(report, bed):
@@ -155,4 +191,4 @@ def lists(report, bed):
         report.check(re.search(rf"active.*{re.escape(subject)}", text), f"tls.cert.list doesn't show {subject}: {text!r}")
 
 
-CASES = {check.__name__.replace("_", " "): check for check in (fleet, lists, private, signer, worker_dies)}
+CASES = {check.__name__.replace("_", " "): check for check in (fleet, lists, panics, private, signer, worker_dies)}
