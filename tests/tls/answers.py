@@ -129,12 +129,12 @@ def protocols(report, bed):
             report.check(c.get("/1", 5.0).whole(), "no answer by HTTP/2")
         # Who refuses it by name has it refused here, too, at once and until it is taken back.
         for word, agreed in (("-http2", (None, "http/1.1")), ("+http2", ("h2", "h2"))):
-            bed.served.v.cli.ask(f"param.set feature {word}")
+            bed.served.cli.ask(f"param.set feature {word}")
             for offered, wanted in zip((["h2"], ["h2", "http/1.1"]), agreed):
                 with SealedClient(bed.served.sealed, client_context(alpn=offered), "bed.test") as c:
                     got = c.sock.selected_alpn_protocol()
                     report.check(got == wanted, f"feature={word}, offered {offered}: agreed on {got}")
-        bed.served.v.cli.ask("param.set feature default")
+        bed.served.cli.ask("param.set feature default")
 
 
 def suites(report, bed):
