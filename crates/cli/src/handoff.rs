@@ -650,8 +650,8 @@ mod tests {
         assert_eq!(WorkerStart::decode(b"ping\n"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"x"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 7 0\n"), Err(HandoffError::Version("7".into())));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 10 99999999999\n"), Err(HandoffError::TooLong));
-        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 10 8\nnew \"1\"\n");
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 11 99999999999\n"), Err(HandoffError::TooLong));
+        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 11 8\nnew \"1\"\n");
         assert_eq!(unknown, Err(HandoffError::Line("new \\\"1\\\"".into())));
     }
 
