@@ -110,6 +110,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         | Id::TlsCertLoad
         | Id::TlsCertReload
         | Id::TlsCertRollback
+        | Id::TlsTicketList
         | Id::Upgrade
         | Id::VclDeps
         | Id::VclInline
