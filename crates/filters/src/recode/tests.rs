@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
+//! Bodies in br and zstd, there and back, and what is none of them.
+
 use proptest::prelude::*;
 
 use super::*;

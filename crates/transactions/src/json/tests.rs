@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+//! The lines as other programs read them.
 
 use serde_json::Value;
 
