@@ -25,7 +25,7 @@ MOST_SHARED = 300  # fetches of objects that others may want, begun by one conne
 SECONDS, AFTERWARDS = 6.0, 4.0  # for the flood; for an end that takes its time, and fetches that are given up
 MOST_BYTES, MOST_P99_MS = 1 << 20, 250.0
 MOST_FACTOR = 5  # of the honest client's p99 without an attack, where the machine has other work: then that bounds it
-A_STREAM = 12 << 10  # what a request may take while it is being served, as one of HTTP/1 does; beside MOST_BYTES
+A_STREAM = 48 << 10  # what a request may take while it is being served, as one of HTTP/1 does; beside MOST_BYTES
 CALM = "ENHANCE_YOUR_CALM"
 HEADING = """| version | attack | units sent | ended by | memory | fetches | left | honest requests - failed, p99 |
 | --- | --- | --- | --- | --- | --- | --- | --- |

@@ -159,7 +159,7 @@ def walk(report, name, v, address, load, browser, ours):
     seen = until(20, lambda: browser.js("document.getElementById('state').textContent") == "running"
                  and browser.js("Number(document.getElementById('state').dataset.seconds || 0)") >= 4)
     report.check(seen, f"{name}: seconds come: {text(browser, 'header')}")
-    report.check(until(10, lambda: browser.js("document.querySelectorAll('#c-req path.area').length") >= 2), f"{name}: the chart has areas")
+    report.check(until(30, lambda: browser.js("document.querySelectorAll('#c-req path.area').length") >= 2), f"{name}: the chart has areas")
     report.check(until(10, lambda: browser.js("document.querySelectorAll('#c-ttfb path.line').length") >= 3), f"{name}: times have lines")
     report.check(until(10, lambda: "well" in text(browser, "#backtab tbody") and "default" in text(browser, "#backtab tbody")),
                  f"{name}: the backend is well: {text(browser, '#backtab tbody')!r}")

@@ -27,8 +27,8 @@ What comes
  -n DIR               The log of the server with that working directory (--live: of the usual one), until Ctrl-C or -d
  --counters           In place of its log its counters: connections to backends and requests over them (with -n, --live)
  --of fetches|requests  What is served: fetches from backends, or all requests by their whole time (default fetches)
- --in-class NAME      Fetches of this class of the server alone, those who were refused counted with those who came. Without it all
-                      are taken, each class by its name
+ --in-class NAME      Fetches of this class of the server alone, those who were refused counted with those who came.
+                      Without it all are taken, each class by its name
  --split TIME         Fetches that take longer are a class of their own
  --log-format FORMAT  How lines look, as Apache's LogFormat; else they tell themselves
  --rate RATE          Arrivals: 250, 250/s, 12/h
