@@ -170,9 +170,14 @@ impl Req {
     }
 
     fn plan(&mut self, obj: Option<&ObjRef>, stored: Option<u64>) -> Result<Plan, ()> {
-        let stored = self.take_form(obj).or(stored);
-        let list = self.list_to_run(obj);
+        self.form = None;
+        let mut list = self.list_to_run(obj);
+        // As varnishd: a form is what these would make of the body.
         self.log.put(Tag::Filters, list.as_bytes());
+        let stored = self.take_form(obj).or(stored);
+        if self.form.is_some() {
+            list = self.list_to_run(obj);
+        }
         log_processors(&mut self.log, &self.params, "VDP_push", list.as_bytes());
         self.name_form();
         if list.is_empty() {
