@@ -106,7 +106,8 @@ struct Queue {
     bytes: usize,
     /// Lines that found no room since the last one that did.
     lost: u64,
-    lost_in_all: u64,
+    /// All that found none.
+    left_out: u64,
     /// Until when what waits is sent, once no more lines come.
     ends: Option<Instant>,
 }
@@ -166,7 +167,7 @@ impl Sender {
         let mut queue = self.shared.queue();
         if queue.bytes + line.len() > self.shared.most {
             queue.lost += 1;
-            queue.lost_in_all += 1;
+            queue.left_out += 1;
             return;
         }
         if queue.lost > 0 {
@@ -181,8 +182,8 @@ impl Sender {
     }
 
     /// Lines that found no room.
-    pub fn lost(&self) -> u64 {
-        self.shared.queue().lost_in_all
+    pub fn left_out(&self) -> u64 {
+        self.shared.queue().left_out
     }
 }
 
@@ -377,7 +378,7 @@ mod tests {
         (0..100).for_each(|n| sender.send(format!("{n}\n").into_bytes()));
         let expected: Vec<_> = (0..100).map(|n: u32| n.to_string()).collect();
         assert_eq!(lines(&listener, 100), expected);
-        assert_eq!(sender.lost(), 0);
+        assert_eq!(sender.left_out(), 0);
     }
 
     #[test]
@@ -388,7 +389,7 @@ mod tests {
         drop(listener);
         let sender = Sender::start(Receiver::Tcp(address.to_string()), 20, gap).expect("a thread");
         (0..10).for_each(|n| sender.send(format!("line {n}\n").into_bytes()));
-        assert_eq!(sender.lost(), 8);
+        assert_eq!(sender.left_out(), 8);
         let listener = TcpListener::bind(address).expect("the port again");
         let (stream, _) = listener.accept().expect("a connection");
         let mut reader = BufReader::new(stream);
