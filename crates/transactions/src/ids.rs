@@ -20,8 +20,8 @@ pub fn of_request(request: &Transaction) -> SpanId {
     let contexts = || request.trace_parents.iter().filter_map(|value| TraceContext::parse(value.as_bytes()));
     let vxid = u64::from(request.vxid);
     // What the client has sent causes it, unless the server has made it of nothing.
-    let root = contexts().last().map(|last| TraceContext { span: 0, ..last });
-    if let Some(own) = contexts().last().filter(|last| root.is_some_and(|root| root.child(vxid) == *last)) {
+    let root = contexts().next_back().map(|last| TraceContext { span: 0, ..last });
+    if let Some(own) = contexts().next_back().filter(|last| root.is_some_and(|root| root.child(vxid) == *last)) {
         return SpanId { own, parent: 0 };
     }
     let cause = contexts().next().unwrap_or_else(|| TraceContext::root(made_up(request), false));
