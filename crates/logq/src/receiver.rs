@@ -170,15 +170,17 @@ impl Sender {
             queue.left_out += 1;
             return;
         }
-        if queue.lost > 0 {
-            let lost = std::mem::take(&mut queue.lost);
-            print::err(format_args!("{}: {lost} lines were lost: it didn't take them in time\n", self.shared.receiver));
-            let gap = (self.shared.gap)(lost, &self.shared.receiver);
-            queue.put(gap);
+        let lost = std::mem::take(&mut queue.lost);
+        if lost > 0 {
+            queue.put((self.shared.gap)(lost, &self.shared.receiver));
         }
         queue.put(line);
         drop(queue);
         self.shared.changed.notify_one();
+        if lost > 0 {
+            // Not under the lock: who reads standard error may be slow.
+            print::err(format_args!("{}: {lost} lines were lost: it didn't take them in time\n", self.shared.receiver));
+        }
     }
 
     /// Lines that found no room.
