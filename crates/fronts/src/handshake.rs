@@ -20,6 +20,7 @@ use tls::{ClientPolicy, Handshake, Info, NoCertificate, Server};
 use crate::conn::Conn;
 
 pub(crate) mod report;
+mod turns;
 
 /// What is read at once: most hellos are shorter.
 const READ: usize = 2048;
@@ -141,7 +142,10 @@ pub(crate) async fn receive(conn: &mut Conn) -> Result<(), SessClose> {
 async fn shake_hands(conn: &mut Conn, sess: &Sess) -> Result<bool, Failure> {
     let mut in_progress = InProgress::begin()?;
     let deadline = Instant::now() + sess.engine.params.load().tls_handshake_timeout;
-    let chosen = begin(conn, sess, &mut in_progress, deadline).await?;
+    read_hello(conn, &mut in_progress, deadline).await?;
+    wait_for_turn(sess, deadline).await?;
+    // From here to the answer nothing waits.
+    let chosen = begin(conn, sess)?;
     // The hello is there twice: as it came, and as numbers.
     in_progress.hold(2 * conn.input.capacity() + chosen.handshake.may_hold())?;
     let is_challenge = chosen.is_challenge;
@@ -166,23 +170,10 @@ pub(crate) fn why_it_ended(conn: &Conn, close: SessClose) -> SessClose {
     }
 }
 
-/// Reads the hello, and finds out who we are to this client.
-async fn begin(
-    conn: &mut Conn,
-    sess: &Sess,
-    in_progress: &mut InProgress,
-    deadline: Instant,
-) -> Result<Chosen, Failure> {
+/// Reads until there is a hello, or what can't become one.
+async fn read_hello(conn: &mut Conn, in_progress: &mut InProgress, deadline: Instant) -> Result<(), Failure> {
     let mut finder = Finder::default();
-    loop {
-        let chosen = match finder.find(&conn.input) {
-            Ok(None) => None,
-            Ok(Some(message)) => Some(choose(sess, &message)),
-            Err(error) => Some(Err(Failure::Hello(error))),
-        };
-        if let Some(chosen) = chosen {
-            return chosen.inspect_err(|failure| refuse(conn.stream(), failure));
-        }
+    while let Ok(None) = finder.find(&conn.input) {
         let stream = conn.stream.as_ref().expect(crate::conn::AFTER_PIPE);
         match stream.read_more(&mut conn.input, READ, Some(deadline)).await {
             Ok(0) => return Err(Failure::Handshake(HandshakeError::Closed)),
@@ -190,6 +181,30 @@ async fn begin(
             Err(error) => return Err(Failure::Handshake(error.into())),
         }
     }
+    Ok(())
+}
+
+/// Until this client may be answered: see [`turns`].
+async fn wait_for_turn(sess: &Sess, deadline: Instant) -> Result<(), Failure> {
+    match rt::timeout_at(deadline, turns::wait(sess.client.get().ip())).await {
+        Ok(false) => Ok(()),
+        Ok(true) => {
+            sess.engine.main.tls_handshakes_waited.inc();
+            Ok(())
+        }
+        Err(_) => Err(Failure::Handshake(HandshakeError::Timeout)),
+    }
+}
+
+/// Finds out who we are to a client that has said hello.
+fn begin(conn: &Conn, sess: &Sess) -> Result<Chosen, Failure> {
+    let chosen = match Finder::default().find(&conn.input) {
+        Ok(Some(message)) => choose(sess, &message),
+        // It was read whole.
+        Ok(None) => Err(Failure::Handshake(HandshakeError::Closed)),
+        Err(error) => Err(Failure::Hello(error)),
+    };
+    chosen.inspect_err(|failure| refuse(conn.stream(), failure))
 }
 
 fn choose(sess: &Sess, message: &[u8]) -> Result<Chosen, Failure> {
