@@ -5,14 +5,14 @@ its memory; how much of the log it reads.
 
 usage: watch.py [--varnishd PROGRAM] [--watch PROGRAM...] [--rate N] [--seconds N]
 
-Needs h2load (nghttp2-client). Two cores or more: the server and h2load take what they need, and what is measured is the CPU that watch used.
+Requests are due at even times (bench/c/lg.c, open loop). Two cores or more: the server and the generator take what they need, and what is
+measured is the CPU that watch used.
 --watch is `lacquer watch` by default; `cargo build --profile sim -p lacquer-watch --example watch` builds it alone, optimised.
 """
 import argparse
 import json
 import pathlib
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -21,6 +21,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
+import servers
 from bed.daemon import Varnishd, cpu, die_with_parent, pss
 from bed.http import Client
 from bed.origin import Origin, simple
@@ -55,14 +56,13 @@ def main():
     p.add_argument("--rate", type=int, default=20000)
     p.add_argument("--seconds", type=float, default=6)
     o = p.parse_args()
-    h2load = shutil.which("h2load") or sys.exit("h2load is needed (package nghttp2-client)")
+    servers.build()
     with Origin(simple(lambda *_: ("Cache-Control: max-age=600\r\n", b"x" * 1000))) as origin, Varnishd(o.varnishd, vcl=VCL % origin.address) as v:
         watch = subprocess.Popen([*o.watch, "-n", str(v.n), "-a", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
         found = re.search(r"http://([\d.]+):(\d+)/", watch.stdout.readline())
         address = (found[1], int(found[2]))
-        urls = [f"http://{v.address[0]}:{v.address[1]}/news/{n}" for n in range(100)]
-        clients = 20
-        load = subprocess.Popen([h2load, "--h1", "-c", str(clients), "--rps", str(o.rate // clients), "-D", str(int(4 * o.seconds + 30)), *urls],
+        load = subprocess.Popen([servers.BIN / "lg", "-p", str(v.address[1]), "-c", "20", "-r", str(o.rate), "-u", "/news/", "-N", "100",
+                                 "-d", str(int(4 * o.seconds + 30))],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
         try:
             time.sleep(5)
