@@ -7,6 +7,7 @@ aioquic is the client: scripts/need-aioquic installs it where Python has none. W
 """
 import asyncio
 import hashlib
+import json
 import os
 import pathlib
 import random
@@ -252,6 +253,20 @@ async def validated(report, bed):
     bed.cli.ask("param.reset max_sessions_per_ip")
 
 
+async def written(report, bed):
+    """The connections that are asked for leave a qlog, others don't."""
+    bed.cli.ask("param.set h3_qlog 2")
+    for _ in range(3):
+        async with client.client(bed.quic) as one:
+            await one.get("/a")
+    files = until(10, lambda: (found := sorted(pathlib.Path(bed.n, "_.vsm_child").glob("qlog-*"))) and all(b"packet_received" in f.read_bytes() for f in found) and found)
+    report.check(files and [f.name for f in files] == ["qlog-1.sqlog", "qlog-2.sqlog"], f"qlogs: {files}")
+    records = [json.loads(text) for f in files or [] for text in f.read_bytes().split(b"\x1e") if text.strip()]
+    events = {r.get("name") for r in records}
+    report.check(records and records[0]["qlog_format"] == "JSON-SEQ" and {"quic:packet_sent", "quic:packet_received"} <= events, f"qlogs: {records[:1]} {events}")
+    bed.cli.ask("param.reset h3_qlog")
+
+
 async def limited(report, bed):
     """What a request may be: a head of one's own size, a status for what is too long."""
     async with client.client(bed.quic) as one:
@@ -411,10 +426,10 @@ def main():
             announced(report, bed)
             crowded(report, bed)
             if NO_CLIENT:
-                names = "requests, validated, limited, lossy, websocket, replaced, upgraded, upgraded_twice, died, stopped, early, and what is asked in raw frames"
+                names = "requests, validated, written, limited, lossy, websocket, replaced, upgraded, upgraded_twice, died, stopped, early, and what is asked in raw frames"
                 report.note(f"LEFT OUT, as there is no aioquic ({NO_CLIENT}): {names}")
                 return report.close()
-            for case in (lambda: requests(report, bed), lambda: validated(report, bed), lambda: limited(report, bed), lambda: lossy(report, bed, o.seed), lambda: websocket.run(report, o, leaf), lambda: replaced(report, bed, authority),
+            for case in (lambda: requests(report, bed), lambda: validated(report, bed), lambda: written(report, bed), lambda: limited(report, bed), lambda: lossy(report, bed, o.seed), lambda: websocket.run(report, o, leaf), lambda: replaced(report, bed, authority),
                          lambda: upgraded(report, bed), lambda: upgraded_twice(report, bed), lambda: died(report, bed), lambda: stopped(report, bed)):
                 asyncio.run(case())
         with Origin(early.serve) as origin, Bed(o, leaf, origin, ["-p", "h3_early_data=on"]) as bed:

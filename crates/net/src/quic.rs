@@ -21,7 +21,7 @@ pub use quinn::{
     ClosedStream, Connecting, Connection, ConnectionError, Endpoint, Incoming, ReadError, RecvStream, SendStream,
     ServerConfig, StoppedError, VarInt, WriteError, ZeroRttAccepted,
 };
-use quinn::{IdleTimeout, TransportConfig};
+use quinn::{IdleTimeout, QlogConfig, TransportConfig};
 use quinn_proto::InvalidCid;
 use tls::quic::{QuicKeys, QuicServer};
 
@@ -89,13 +89,25 @@ fn endpoint_config(seat: Seat, keys: &QuicKeys) -> EndpointConfig {
     endpoint
 }
 
-/// What connections are like from now on.
-pub fn config(server: &Arc<QuicServer>, keys: &QuicKeys, limits: &Limits) -> ServerConfig {
+/// What connections are like from now on. With `qlog` what happens on them is written there: each that is to have one needs a
+/// configuration of its own.
+pub fn config(
+    server: &Arc<QuicServer>,
+    keys: &QuicKeys,
+    limits: &Limits,
+    qlog: Option<Box<dyn io::Write + Send + Sync>>,
+) -> ServerConfig {
     let mut config = ServerConfig::new(server.clone(), keys.token.clone());
     config.max_incoming(MAX_INCOMING);
     config.incoming_buffer_size(INCOMING_BYTES);
     config.incoming_buffer_size_total(INCOMING_BYTES_TOTAL);
-    config.transport_config(Arc::new(transport(limits)));
+    let mut transport = transport(limits);
+    if let Some(file) = qlog {
+        let mut qlog = QlogConfig::default();
+        qlog.writer(file);
+        transport.qlog_stream(qlog.into_stream());
+    }
+    config.transport_config(Arc::new(transport));
     config
 }
 

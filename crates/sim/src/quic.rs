@@ -60,7 +60,7 @@ impl Quic {
             send_window: bytes(params.h3_send_window),
             idle: params.h3_idle_timeout,
         };
-        let config = Arc::new(quic::config(&tls_server, &keys, &limits));
+        let config = Arc::new(quic::config(&tls_server, &keys, &limits, None));
         let is_alone = Arc::new(true.into());
         let seat = quic::Seat { member: 0, members: 1, life: 1, is_superseded: Arc::default(), is_alone };
         let endpoint = network.serve(server(), seat, &keys, quic::ServerConfig::clone(&config));

@@ -2,6 +2,8 @@
 //! A thread's endpoints for QUIC: connections come in, are counted and, where too many are half open, asked to show that their address
 //! is theirs.
 
+mod qlog;
+
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
@@ -15,6 +17,7 @@ use fronts::h3;
 use net::Address;
 use net::quic::{Endpoint, Incoming, Limits, ServerConfig, VarInt};
 use parking_lot::Mutex;
+use shm::vsm::Home;
 use sys::sock::{Name, local_name};
 use sys::udp::{self, Steering, steer};
 use tables::counters::Main;
@@ -22,6 +25,7 @@ use tables::params::Params;
 use tls::early::{EarlyData, EarlySessions};
 use tls::quic::{QuicKeys, QuicServer};
 
+use self::qlog::{QlogFile, Qlogs};
 use crate::serving::{ConnectionSlot, Socket};
 use crate::startup::Worker;
 
@@ -48,7 +52,7 @@ pub fn listen(worker: &Arc<Worker>, socket: Socket) -> Result<(), String> {
     let params = worker.engine.params.load_full();
     let keys = QuicKeys::new(&start.secret);
     let early = worker.quic.early.clone();
-    let config = configure(&server, &keys, &params, &early);
+    let config = configure(&server, &keys, &params, &early, None);
     let is_superseded = Arc::<AtomicBool>::default();
     let is_alone = worker.quic.is_alone.clone();
     let ids = net::quic::Seat { member, members, life: start.life, is_superseded: is_superseded.clone(), is_alone };
@@ -72,6 +76,7 @@ pub struct Quic {
     early: Arc<EarlySessions>,
     /// Its sockets, and how many datagrams each had dropped when that was looked at last.
     watched: Mutex<Vec<(OwnedFd, u32)>>,
+    qlogs: Qlogs,
 }
 
 impl Quic {
@@ -83,6 +88,7 @@ impl Quic {
             groups: Mutex::default(),
             early: Arc::default(),
             watched: Mutex::default(),
+            qlogs: Qlogs::new(Home::Worker.dir_name()),
         }
     }
 
@@ -150,13 +156,27 @@ struct Settings {
 impl Settings {
     fn follow(&mut self, params: &Arc<Params>) {
         if !Arc::ptr_eq(params, &self.params) {
-            self.config = configure(&self.server, &self.keys, params, &self.early);
+            self.config = configure(&self.server, &self.keys, params, &self.early, None);
             self.params = params.clone();
+        }
+    }
+
+    /// For the next connection.
+    fn next(&self, qlogs: &Qlogs) -> h3::Config {
+        match qlogs.begin(self.params.h3_qlog) {
+            Some(file) => configure(&self.server, &self.keys, &self.params, &self.early, Some(file)),
+            None => self.config.clone(),
         }
     }
 }
 
-fn configure(server: &QuicServer, keys: &QuicKeys, params: &Params, early: &Arc<EarlySessions>) -> h3::Config {
+fn configure(
+    server: &QuicServer,
+    keys: &QuicKeys,
+    params: &Params,
+    early: &Arc<EarlySessions>,
+    qlog: Option<QlogFile>,
+) -> h3::Config {
     let limits = limits(params);
     let early = params.h3_early_data.then(|| EarlyData {
         sessions: early.clone(),
@@ -164,7 +184,8 @@ fn configure(server: &QuicServer, keys: &QuicKeys, params: &Params, early: &Arc<
         limits: format!("{limits:?} {}", params.http_req_size),
     });
     let (takes_early_data, server) = (early.is_some(), server.with_early(early));
-    h3::Config { quic: Arc::new(net::quic::config(&Arc::new(server), keys, &limits)), takes_early_data }
+    let qlog = qlog.map(|file| Box::new(file) as _);
+    h3::Config { quic: Arc::new(net::quic::config(&Arc::new(server), keys, &limits, qlog)), takes_early_data }
 }
 
 fn limits(params: &Params) -> Limits {
@@ -259,7 +280,7 @@ fn welcome(
     };
     let worker = worker.clone();
     let (engine, info, group) = (worker.engine.clone(), info.clone(), group.clone());
-    let config = settings.config.clone();
+    let config = settings.next(&worker.quic.qlogs);
     rt::spawn(async move {
         let listener = info.clone();
         let admit = move || slot.or_else(|| ConnectionSlot::take(&worker, &listener, peer));

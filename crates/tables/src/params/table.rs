@@ -281,6 +281,8 @@ params! {
         "How many frames of QUIC that change windows, or ask for larger ones, a connection may have in h3_reset_period, beyond a few for each frame of data either way.";
     h3_max_concurrent_streams: Count = "100" ["streams" min "1" max "10000"] { Own }
         "How many requests a client may have open on an HTTP/3 connection. Places for all of them are made when the connection begins: 5 KB with 100, 84 KB with 1000, 690 KB with 10000.";
+    h3_qlog: Count = "0" ["connections" min "0" max "1000"] { Own }
+        "So many QUIC connections that begin after this was set leave a qlog each (packets, losses and the state of recovery as JSON, for qvis and such), in the working directory's _.vsm_child, 16 MB at most each: qlog-NUMBER.sqlog. They are gone with the worker. Setting 0 and then a number again asks for more.";
     h3_reset_limit: Count = "100" ["requests" min "0"] { Own }
         "How many requests of an HTTP/3 connection may come to nothing by the client's doing within h3_reset_period: it takes them back, or they break the protocol. One more, and the connection ends with H3_EXCESSIVE_LOAD. 0: any number.";
     h3_reset_period: Seconds = "60.000" ["seconds" min "1.000"] { Own }

@@ -116,7 +116,7 @@ fn configure(world: &World, server: &QuicServer, early: Option<EarlyData>) -> h3
     };
     let takes_early_data = early.is_some();
     let server = Arc::new(server.with_early(early));
-    h3::Config { quic: Arc::new(quic::config(&server, &QuicKeys::new(&[7; 32]), &limits)), takes_early_data }
+    h3::Config { quic: Arc::new(quic::config(&server, &QuicKeys::new(&[7; 32]), &limits, None)), takes_early_data }
 }
 
 /// The only one of its worker, which is alone.
@@ -756,7 +756,7 @@ fn who_takes_a_dead_ones_place_tells_its_clients() {
             send_window: 1 << 16,
             idle: Duration::from_secs(30),
         };
-        let config = quic::config(&Arc::new(server), &keys, &limits);
+        let config = quic::config(&Arc::new(server), &keys, &limits, None);
         quic::listen(socket.try_clone().unwrap().into(), quic::Seat { life, ..seat() }, &keys, config).unwrap()
     };
     let to = socket.local_addr().unwrap();
