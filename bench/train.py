@@ -51,7 +51,7 @@ def build():
     flags = f"{os.environ.get('RUSTFLAGS', '')} -Cprofile-generate={TARGET}/counts"
     subprocess.run([*CARGO, "build", "--release", "-p", "lacquer", "--target-dir", TARGET], cwd=ROOT, check=True,
                    # The compiler's own helpers are built so too; what they count is nobody's.
-                   env={**os.environ, "RUSTFLAGS": flags, "LLVM_PROFILE_FILE": "/dev/null"})
+                   env={**os.environ, "RUSTC_WRAPPER": str(ROOT / "scripts/stable-names"), "RUSTFLAGS": flags, "LLVM_PROFILE_FILE": "/dev/null"})
     program = TARGET / "bin/varnishd"
     program.parent.mkdir(exist_ok=True)
     program.unlink(missing_ok=True)
