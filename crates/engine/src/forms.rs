@@ -119,10 +119,10 @@ impl Engine {
             loop {
                 let step = self.step(&mut chain, bytes, is_last, right)?;
                 bytes = &bytes[step.consumed..];
+                rt::spent_guess(chain.take_micros()).await;
                 match step.state {
                     State::End => return Ok(()),
                     State::Hungry => break,
-                    State::More if rt::spend(step.micros()) => rt::give_way().await,
                     State::More => {}
                 }
             }

@@ -28,6 +28,9 @@ use crate::slices;
 /// Waits for what was invalidated to be kept; a text says why it isn't.
 pub type Kept = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
+/// What a step of a purge by tag is charged with at least, in microseconds.
+const PURGE_STEP_MICROS: u32 = 25;
+
 /// How long a transaction waits for that: longer than a disk stalls that recovers.
 const KEPT_TIME: Duration = Duration::from_secs(30);
 
@@ -192,7 +195,7 @@ impl Engine {
             loop {
                 match purge.step() {
                     Some(count) => return count as i64,
-                    None => rt::spent(100).await,
+                    None => rt::spent_guess(PURGE_STEP_MICROS).await,
                 }
             }
         }))

@@ -7,6 +7,8 @@ use crate::{Filter, FilterError, GzipBits, Note, SLICE, State, Step, Subrequest}
 #[derive(Default)]
 pub struct Chain {
     links: Vec<Link>,
+    /// What the steps took that weren't asked after yet.
+    micros: u32,
 }
 
 struct Link {
@@ -99,6 +101,7 @@ impl Chain {
             let room = if is_tail { &mut *out } else { &mut link.buf[..] };
             base::failpoint::index_error(link.filter.name());
             let did = link.filter.step(source, source_ends, room)?;
+            self.micros = self.micros.saturating_add(link.filter.micros(&did));
             link.calls += 1;
             link.bytes_out += did.produced as u64;
             link.ended = did.state == State::End;
@@ -124,6 +127,11 @@ impl Chain {
             _ => State::More,
         };
         Ok(step)
+    }
+
+    /// About how long its steps took since this was last asked, in microseconds: to be charged to who had them done.
+    pub fn take_micros(&mut self) -> u32 {
+        std::mem::take(&mut self.micros)
     }
 
     /// Records to be logged as they come.

@@ -9,12 +9,20 @@ use esi::{Complaint, Features, Include, Parser, Piece, ProgramBuilder, Severity,
 use zlib_rs::DeflateFlush;
 
 use crate::gunzip::record;
+use crate::gzip::Pace;
 use crate::packer::{PackProgress, Packer};
 use crate::stitch::{self, Sum};
-use crate::{Filter, FilterError, GzipBits, GzipParams, Note, SLICE, State, Step};
+use crate::{Filter, FilterError, GzipBits, GzipParams, Note, SLICE, State, Step, UNPACKED_A_MICRO};
+
+/// Bytes that one step parses at most: some 100 microseconds where each tag is one of ESI. Fewer would make blocks that are short to be stored.
+const PARSED: usize = SLICE / 2;
+/// Bytes that are parsed in about a microsecond.
+const PARSED_A_MICRO: u32 = 40;
 
 /// Runs that one step ends at most: a flush of the compressor each.
-const ITEMS: usize = 32;
+const ITEMS: usize = 8;
+/// What such a flush takes.
+const FLUSH_MICROS: u32 = 8;
 
 /// A last block without anything in it, in RFC 1951's own codes: 10 bits.
 const LAST_BLOCK: [u8; 2] = [3, 0];
@@ -78,7 +86,7 @@ impl Filter for Esi {
     }
 
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
-        let n = input.len().min(out.len()).min(SLICE);
+        let n = input.len().min(out.len()).min(PARSED);
         out[..n].copy_from_slice(&input[..n]);
         self.parser.feed(&input[..n], &mut self.work);
         let state = match (n == input.len(), is_last) {
@@ -91,6 +99,10 @@ impl Filter for Esi {
             }
         };
         Ok(Step { consumed: n, produced: n, state })
+    }
+
+    fn micros(&self, step: &Step) -> u32 {
+        step.micros_at(PARSED_A_MICRO)
     }
 
     fn take_notes(&mut self, notes: &mut Vec<Note>) {
@@ -132,6 +144,9 @@ enum Item {
 /// What is to be done with the bytes the parser classified.
 struct Packing {
     deflate: Packer,
+    pace: Pace,
+    /// What the last step took, in about microseconds.
+    micros: u32,
     queue: VecDeque<Item>,
     builder: Option<ProgramBuilder>,
     notes: Vec<Note>,
@@ -182,6 +197,10 @@ impl Packing {
 
     fn pack(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<PackProgress, FilterError> {
         let packed = self.deflate.pack(input, out, flush)?;
+        self.micros += match flush {
+            DeflateFlush::NoFlush => packed.used as u32 / self.pace.bytes_a_micro,
+            _ => FLUSH_MICROS,
+        };
         let used = &input[..packed.used];
         self.run.add(used);
         self.whole.add(used);
@@ -234,7 +253,8 @@ impl Packing {
                         continue;
                     }
                     self.run_is_verbatim = is_verbatim;
-                    let packed = self.pack(&bytes[at..], &mut out[*made..], DeflateFlush::NoFlush)?;
+                    let slice = &bytes[at..bytes.len().min(at + self.pace.slice)];
+                    let packed = self.pack(slice, &mut out[*made..], DeflateFlush::NoFlush)?;
                     at += packed.used;
                     *made += packed.made;
                     if at < bytes.len() {
@@ -264,6 +284,8 @@ impl EsiGzip {
         builder.skip(stitch::HEADER.len() as u64);
         let work = Packing {
             deflate: Packer::new(params),
+            pace: params.pace(),
+            micros: 0,
             queue: VecDeque::new(),
             builder: Some(builder),
             notes: Vec::new(),
@@ -297,7 +319,7 @@ impl EsiGzip {
         if !self.work.queue.is_empty() || !matches!(self.phase, Phase::Body) {
             return 0;
         }
-        let n = input.len().min(SLICE);
+        let n = input.len().min(PARSED);
         self.parser.feed(&input[..n], &mut self.work);
         self.plain += n as u64;
         if n == input.len() && is_last {
@@ -333,6 +355,7 @@ impl Filter for EsiGzip {
         let mut made = 0;
         self.write_frame(out, &mut made);
         let consumed = self.parse(input, is_last);
+        self.work.micros = consumed as u32 / PARSED_A_MICRO;
         self.work.work(out, &mut made)?;
         let mut state = State::More;
         if self.work.queue.is_empty() && made < out.len() {
@@ -347,6 +370,10 @@ impl Filter for EsiGzip {
             self.program = self.work.builder.take().and_then(ProgramBuilder::finish);
         }
         Ok(Step { consumed, produced: made, state })
+    }
+
+    fn micros(&self, step: &Step) -> u32 {
+        self.work.micros.max(step.micros_at(UNPACKED_A_MICRO))
     }
 
     fn take_notes(&mut self, notes: &mut Vec<Note>) {

@@ -8,7 +8,7 @@ use zlib_rs::{DeflateFlush, crc32};
 
 use crate::gunzip::record;
 use crate::packer::Packer;
-use crate::{Filter, FilterError, GzipBits, SLICE, State, Step, stitch};
+use crate::{Filter, FilterError, GzipBits, SLICE, State, Step, UNPACKED_A_MICRO, stitch};
 
 /// The parameters of packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +25,30 @@ impl Default for GzipParams {
     }
 }
 
+/// How much is packed at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// Bytes that one step packs at most: about 150 microseconds of text.
+    pub slice: usize,
+    /// Of text. What is made to be hard to pack takes some five times as long.
+    pub bytes_a_micro: u32,
+}
+
+impl GzipParams {
+    pub(crate) fn pace(self) -> Pace {
+        match self.level {
+            0 => Pace { slice: SLICE, bytes_a_micro: UNPACKED_A_MICRO },
+            1..=3 => Pace { slice: SLICE / 2, bytes_a_micro: 60 },
+            4..=6 => Pace { slice: SLICE / 4, bytes_a_micro: 25 },
+            7.. => Pace { slice: SLICE / 16, bytes_a_micro: 10 },
+        }
+    }
+}
+
 /// Packs into gzip.
 pub struct Gzip {
     deflate: Packer,
+    pace: Pace,
     crc: u32,
     plain: u64,
     packed: u64,
@@ -47,7 +68,7 @@ enum Phase {
 impl Gzip {
     /// Nothing packed yet.
     pub fn new(params: GzipParams) -> Self {
-        Self { deflate: Packer::new(params), crc: 0, plain: 0, packed: 0, phase: Phase::Head }
+        Self { deflate: Packer::new(params), pace: params.pace(), crc: 0, plain: 0, packed: 0, phase: Phase::Head }
     }
 
     fn bits(&self) -> GzipBits {
@@ -80,7 +101,7 @@ impl Filter for Gzip {
                 }
             }
             Phase::Body => {
-                let slice = &input[..input.len().min(SLICE)];
+                let slice = &input[..input.len().min(self.pace.slice)];
                 let packed = self.deflate.pack(slice, out, DeflateFlush::NoFlush)?;
                 (step.consumed, step.produced) = (packed.used, packed.made);
                 let used = &slice[..step.consumed];
@@ -113,6 +134,10 @@ impl Filter for Gzip {
         }
         self.packed += step.produced as u64;
         Ok(step)
+    }
+
+    fn micros(&self, step: &Step) -> u32 {
+        step.micros_at(self.pace.bytes_a_micro)
     }
 
     fn closing_note(&self) -> Option<String> {

@@ -2,7 +2,7 @@
 //! What happens to a body between backend and storage (fetch) and between storage and client (deliver).
 //!
 //! Sans-IO: a [`Chain`] takes slices and fills slices, a bounded amount of work per call; the caller yields every few
-//! calls ([`Step::micros`]). A body that unpacks to a million times its size is therefore just many calls. Knows no socket, clock or head:
+//! calls ([`Chain::take_micros`]). A body that unpacks to a million times its size is therefore just many calls. Knows no socket, clock or head:
 //! what a filter changes in the head is handed out as [`Edit`]s.
 //!
 //! What modules inject ([`InjectedFilters`]) runs in the same chain, by its name in the list ([`FilterList`]).
@@ -45,11 +45,11 @@ pub use gunzip::Gunzip;
 pub use gzip::{Gzip, GzipParams};
 pub use injected::{InjectedFilters, Side};
 pub use list::{FilterList, FilterName, Names};
-pub use range::{Multipart, Part, Range};
+pub use range::{Multipart, Part, PartHeads, Range};
 pub use recode::{Check, Pack, Unpack};
 pub use room::with_room;
 pub use scan::Scan;
-pub use step::{Edit, Filter, GzipBits, Note, SLICE, State, Step, Subrequest};
+pub use step::{Edit, Filter, GzipBits, Note, SLICE, State, Step, Subrequest, UNPACKED_A_MICRO};
 pub use test_gunzip::TestGunzip;
 
 /// Gives up what this thread keeps for the next bodies.

@@ -12,25 +12,48 @@ use crate::{Filter, FilterError, State, Step};
 pub struct Multipart {
     /// The parts, none of which shares a byte with another.
     pub parts: Vec<Part>,
+    /// What comes before each of them.
+    pub heads: PartHeads,
     /// What follows the last part.
     pub tail: Vec<u8>,
 }
 
 /// One of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What comes before its bytes: the separator and the part's own fields.
-    pub head: Vec<u8>,
     /// First byte.
     pub low: u64,
     /// Last byte.
     pub high: u64,
 }
 
+/// The separators with each part's own fields. They differ in the range alone, and are made when their part's turn comes: a list of a
+/// thousand ranges is a thousand short pieces of work, not one long one.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct PartHeads {
+    /// What comes before `LOW-HIGH`.
+    pub before: Vec<u8>,
+    /// What comes after it.
+    pub after: Vec<u8>,
+}
+
+impl PartHeads {
+    /// The one of that part.
+    pub fn of(&self, part: Part) -> Vec<u8> {
+        let range = format!("{}-{}", part.low, part.high);
+        [&self.before, range.as_bytes(), &self.after].concat()
+    }
+
+    fn bytes_of(&self, part: Part) -> u64 {
+        let digits = |n: u64| u64::from(n.checked_ilog10().unwrap_or(0)) + 1;
+        (self.before.len() + self.after.len() + 1) as u64 + digits(part.low) + digits(part.high)
+    }
+}
+
 impl Multipart {
     /// Length of the whole.
     pub fn bytes(&self) -> u64 {
-        let part = |part: &Part| part.head.len() as u64 + (part.high - part.low + 1);
+        let part = |part: &Part| self.heads.bytes_of(*part) + (part.high - part.low + 1);
         self.parts.iter().map(part).sum::<u64>() + self.tail.len() as u64
     }
 
@@ -44,6 +67,8 @@ impl Multipart {
 pub struct Range {
     at: u64,
     parts: VecDeque<Part>,
+    /// `None`: a part has none.
+    heads: Option<PartHeads>,
     tail: Vec<u8>,
     /// Bytes of our own that go out next.
     own: Vec<u8>,
@@ -54,7 +79,7 @@ pub struct Range {
 impl Range {
     /// `high` is the last byte wanted. `low` must not be above it.
     pub fn new(low: u64, high: u64) -> Self {
-        Self::parts(Multipart { parts: vec![Part { head: Vec::new(), low, high }], tail: Vec::new() })
+        Self::with([Part { low, high }].into(), None, Vec::new())
     }
 
     /// Several ranges; they go out in the body's order.
@@ -65,8 +90,12 @@ impl Range {
             assert!(end <= part.low && part.low <= part.high, "a range has at least one byte, and that once");
             end = part.high + 1;
         }
-        let Multipart { parts, tail } = multipart;
-        let mut range = Self { at: 0, parts: parts.into(), tail, own: Vec::new(), own_at: 0, is_over: false };
+        let Multipart { parts, heads, tail } = multipart;
+        Self::with(parts.into(), Some(heads), tail)
+    }
+
+    fn with(parts: VecDeque<Part>, heads: Option<PartHeads>, tail: Vec<u8>) -> Self {
+        let mut range = Self { at: 0, parts, heads, tail, own: Vec::new(), own_at: 0, is_over: false };
         range.begin();
         range
     }
@@ -74,8 +103,8 @@ impl Range {
     /// A part begins, or the tail.
     fn begin(&mut self) {
         self.own_at = 0;
-        self.own = match self.parts.front_mut() {
-            Some(part) => std::mem::take(&mut part.head),
+        self.own = match self.parts.front() {
+            Some(part) => self.heads.as_ref().map(|heads| heads.of(*part)).unwrap_or_default(),
             None => {
                 self.is_over = true;
                 std::mem::take(&mut self.tail)

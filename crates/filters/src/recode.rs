@@ -4,19 +4,20 @@
 use message::Coding;
 
 use crate::codec::{Decoder, Encoder, PackParams, Packed};
-use crate::{Filter, FilterError, SLICE, State, Step};
+use crate::{Filter, FilterError, SLICE, State, Step, UNPACKED_A_MICRO};
 
 /// Packs into `br` or `zstd`.
 pub struct Pack {
     packed: Packed,
     encoder: Box<dyn Encoder>,
+    bytes_a_micro: u32,
     plain_bytes: u64,
 }
 
 impl Pack {
     /// Nothing packed yet.
     pub fn new(packed: Packed, params: PackParams) -> Self {
-        Self { packed, encoder: packed.encoder(params), plain_bytes: 0 }
+        Self { packed, encoder: packed.encoder(params), bytes_a_micro: packed.pace(params), plain_bytes: 0 }
     }
 }
 
@@ -42,6 +43,11 @@ impl Filter for Pack {
             State::Hungry
         };
         Ok(Step { consumed: did.consumed, produced: did.produced, state })
+    }
+
+    /// On the average: an encoder works on blocks, which are longer than a step.
+    fn micros(&self, step: &Step) -> u32 {
+        step.micros_at(self.bytes_a_micro)
     }
 
     fn plain_bytes(&self) -> Option<u64> {
@@ -106,6 +112,8 @@ pub struct Check {
     packed: Packed,
     decoder: Box<dyn Decoder>,
     scratch: Box<[u8]>,
+    /// What the last step unpacked, in bytes.
+    made: usize,
     plain_bytes: u64,
 }
 
@@ -113,7 +121,7 @@ impl Check {
     /// Nothing checked yet.
     pub fn new(packed: Packed) -> Self {
         let scratch = vec![0; SLICE].into_boxed_slice();
-        Self { packed, decoder: packed.decoder(), scratch, plain_bytes: 0 }
+        Self { packed, decoder: packed.decoder(), scratch, made: 0, plain_bytes: 0 }
     }
 }
 
@@ -133,11 +141,16 @@ impl Filter for Check {
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
         let slice = &input[..input.len().min(SLICE).min(out.len())];
         let did = self.decoder.run(slice, &mut self.scratch)?;
+        self.made = did.produced;
         self.plain_bytes += did.produced as u64;
         out[..did.consumed].copy_from_slice(&slice[..did.consumed]);
         let (rest, is_full) = (input.len() - did.consumed, did.produced == self.scratch.len());
         let state = state_of(self.packed.coding(), &*self.decoder, rest, is_last, is_full)?;
         Ok(Step { consumed: did.consumed, produced: did.consumed, state })
+    }
+
+    fn micros(&self, step: &Step) -> u32 {
+        Step { produced: self.made, ..*step }.micros_at(UNPACKED_A_MICRO)
     }
 
     fn plain_bytes(&self) -> Option<u64> {

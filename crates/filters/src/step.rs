@@ -7,7 +7,7 @@ use message::Coding;
 
 use crate::FilterError;
 
-/// Bytes that one step of a filter takes or makes at most; about 50 us of gzip.
+/// Bytes that one step of a filter takes or makes at most; about 50 us of unpacking. What takes longer over a byte takes fewer.
 pub const SLICE: usize = 16 * 1024;
 
 /// What came of a step.
@@ -22,16 +22,14 @@ pub struct Step {
 }
 
 impl Step {
-    /// About how long it took, in microseconds: those of gzip are the longest. A body that is at hand is best finished before another
-    /// is begun (its buffers and its compressor are in the processor's caches, and the next body takes them over): so whoever drives a
-    /// filter charges its task for it, and doesn't yield at each step.
-    pub fn micros(&self) -> u32 {
-        (self.consumed.max(self.produced) as u32 / BYTES_A_MICRO).max(LEAST_MICROS)
+    /// About how long it took, in microseconds, at so many bytes a microsecond.
+    pub fn micros_at(&self, bytes_a_micro: u32) -> u32 {
+        (self.consumed.max(self.produced) as u32 / bytes_a_micro).max(LEAST_MICROS)
     }
 }
 
-/// Of gzip.
-const BYTES_A_MICRO: u32 = 320;
+/// Of unpacking, which is what most filters do.
+pub const UNPACKED_A_MICRO: u32 = 320;
 /// What a step costs that moves next to nothing.
 const LEAST_MICROS: u32 = 3;
 
@@ -57,6 +55,13 @@ pub trait Filter: Any {
     /// # Errors
     /// The body can't be what it claims to be; nothing more may be asked of this filter.
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError>;
+
+    /// About how long such a step of its takes, in microseconds. A body that is at hand is best finished before another is begun (its
+    /// buffers and its compressor are in the processor's caches, and the next body takes them over): so whoever drives a filter charges
+    /// its task for it, and doesn't yield at each step.
+    fn micros(&self, step: &Step) -> u32 {
+        step.micros_at(UNPACKED_A_MICRO)
+    }
 
     /// Whether the body comes out as it went in: it is only looked at.
     fn keeps_body(&self) -> bool {
@@ -167,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_step_costs_what_it_takes_or_makes_and_something_at_least() {
-        let micros = |consumed, produced| Step { consumed, produced, state: State::More }.micros();
+        let micros = |consumed, produced| Step { consumed, produced, state: State::More }.micros_at(UNPACKED_A_MICRO);
         assert_eq!((micros(SLICE, 100), micros(100, SLICE), micros(0, 0)), (51, 51, LEAST_MICROS));
     }
 }

@@ -3,18 +3,20 @@
 
 use crate::gunzip::record;
 use crate::inflate::Unzip;
-use crate::{Filter, FilterError, GzipBits, Note, SLICE, State, Step};
+use crate::{Filter, FilterError, GzipBits, Note, SLICE, State, Step, UNPACKED_A_MICRO};
 
 /// Checks gzip.
 pub struct TestGunzip {
     unzip: Unzip,
     scratch: Box<[u8]>,
+    /// What the last step unpacked, in bytes.
+    made: usize,
 }
 
 impl TestGunzip {
     /// Nothing seen yet.
     pub fn new() -> Self {
-        Self { unzip: Unzip::new(), scratch: vec![0; SLICE].into_boxed_slice() }
+        Self { unzip: Unzip::new(), scratch: vec![0; SLICE].into_boxed_slice(), made: 0 }
     }
 }
 
@@ -33,6 +35,7 @@ impl Filter for TestGunzip {
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
         let take = input.len().min(out.len()).min(SLICE);
         let did = self.unzip.run(&input[..take], &mut self.scratch)?;
+        self.made = did.produced;
         out[..did.consumed].copy_from_slice(&input[..did.consumed]);
         let rest = input.len() - did.consumed;
         let state = if self.unzip.is_ended() && rest > 0 {
@@ -47,6 +50,10 @@ impl Filter for TestGunzip {
             State::Hungry
         };
         Ok(Step { consumed: did.consumed, produced: did.consumed, state })
+    }
+
+    fn micros(&self, step: &Step) -> u32 {
+        Step { produced: self.made, ..*step }.micros_at(UNPACKED_A_MICRO)
     }
 
     fn take_notes(&mut self, notes: &mut Vec<Note>) {

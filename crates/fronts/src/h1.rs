@@ -30,7 +30,7 @@ use transport::H1;
 /// What VCL calls it (`req.transport`).
 pub(crate) const VERSION: &str = "HTTP/1";
 
-/// What a request is charged with, beside what is long about it: about a hit.
+/// What a pipelined request is charged with at least: about a hit.
 const REQUEST_MICROS: u32 = 10;
 
 thread_local! {
@@ -74,9 +74,9 @@ async fn requests(h1: &mut H1) -> Outcome {
             return Outcome::End(SessClose::RxJunk, CloseState { is_sending: true, ..h1.close_state() });
         }
         match request(h1, arrived).await {
-            Next::Request => {
+            Next::Request { took } => {
                 if h1.has_input()
-                    && rt::spend(REQUEST_MICROS)
+                    && rt::spend(REQUEST_MICROS.max((took * 1e6) as u32))
                     && let Err(close) = let_others_go_first(h1).await
                 {
                     return Outcome::End(close, h1.close_state());
@@ -104,8 +104,8 @@ async fn let_others_go_first(h1: &mut H1) -> Result<(), SessClose> {
 
 /// What follows a request.
 enum Next {
-    /// Another one.
-    Request,
+    /// Another one. By its own timestamps this one took so many seconds.
+    Request { took: f64 },
     /// The connection's end.
     End(SessClose),
     /// It is answered as HTTP/2.
@@ -159,6 +159,7 @@ async fn request(h1: &mut H1, arrived: NextRequest) -> Next {
     };
     if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
         end_request_body(h1, &mut req).await;
+    let took = req.log.last().since(t_req);
     }
     req.finish(h1);
     engine::current::enter(base::Vxid::NONE, StepName::NONE);
@@ -168,7 +169,7 @@ async fn request(h1: &mut H1, arrived: NextRequest) -> Next {
         None => {
             h1.end_request();
             // A client that wasn't told of a drain may be sending its next request: that one's response tells it.
-            return Next::Request;
+            return Next::Request { took };
         }
         Some(close) => close,
     };

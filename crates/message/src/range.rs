@@ -144,13 +144,9 @@ pub fn select(value: &[u8], body_bytes: u64, most: usize) -> Result<Selection, R
     if list::members(set).nth(most).is_some() {
         return Ok(Selection::Whole);
     }
-    let mut slices: Vec<Slice> = Vec::new();
-    for range in parse_many(value, most)? {
-        // Beyond the body: that one isn't there.
-        if let Ok(Some(slice)) = range.resolve(Some(body_bytes)) {
-            insert(&mut slices, slice);
-        }
-    }
+    // Those beyond the body aren't there.
+    let there = parse_many(value, most)?.into_iter().filter_map(|range| range.resolve(Some(body_bytes)).ok().flatten());
+    let slices = joined(there);
     match slices[..] {
         [] => Err(RangeError::Beyond),
         [one] => Ok(Selection::One(one)),
@@ -158,22 +154,21 @@ pub fn select(value: &[u8], body_bytes: u64, most: usize) -> Result<Selection, R
     }
 }
 
-/// Adds a slice; those that it touches become one with it, in the place of the first of them.
-fn insert(slices: &mut Vec<Slice>, mut slice: Slice) {
-    let mut place = slices.len();
-    let mut at = 0;
-    while at < slices.len() {
-        let other = slices[at];
-        if slice.low <= other.high.saturating_add(1) && other.low <= slice.high.saturating_add(1) {
-            slice = Slice { low: slice.low.min(other.low), high: slice.high.max(other.high) };
-            slices.remove(at);
-            // It may now reach what it passed before.
-            (place, at) = (place.min(at), 0);
-        } else {
-            at += 1;
+/// Makes one of those that touch, in the place of the first of them. A client may ask for a thousand: they are sorted, not compared each
+/// with each.
+fn joined(slices: impl Iterator<Item = Slice>) -> Vec<Slice> {
+    let mut placed: Vec<(Slice, usize)> = slices.zip(0..).collect();
+    placed.sort_unstable_by_key(|(slice, _)| slice.low);
+    placed.dedup_by(|(next, next_place), (slice, place)| {
+        let touches = next.low <= slice.high.saturating_add(1);
+        if touches {
+            slice.high = slice.high.max(next.high);
+            *place = (*place).min(*next_place);
         }
-    }
-    slices.insert(place.min(slices.len()), slice);
+        touches
+    });
+    placed.sort_unstable_by_key(|(_, place)| *place);
+    placed.into_iter().map(|(slice, _)| slice).collect()
 }
 
 /// What follows `bytes=`.

@@ -25,7 +25,10 @@ pub use progress::{Progress, Watch};
 pub use readable::Readable;
 #[cfg(feature = "sim")]
 pub use sim::JoinHandle;
-pub use stint::{GiveWay, Observer, give_way, observe_steps, spend, spend_bytes, spent, time_steps};
+pub use stint::{
+    GiveWay, Observer, give_way, observe_steps, spend, spend_bytes, spend_guess, spend_piece, spent, spent_guess,
+    time_steps,
+};
 #[cfg(not(feature = "sim"))]
 pub use tokio::task::JoinHandle;
 pub use tokio::time::{Instant, Sleep, sleep, sleep_until};

@@ -198,11 +198,22 @@ fn the_keys_of_an_object_can_be_had() {
 #[test]
 fn a_hard_purge_holds_before_what_it_hit_is_taken_out() {
     let t = Tagged::new();
-    (0..300).for_each(|n| t.put(&format!("/{n}"), "all"));
+    (0..200).for_each(|n| t.put(&format!("/{n}"), "all"));
     let mut purge = t.kit.cache.purge_tags([&b"all"[..]].into_iter(), t.kit.now(), false);
     assert_eq!(purge.step(), None);
-    assert_eq!((t.kit.verdict("/0"), t.kit.verdict("/299")), ("miss", "miss"));
-    assert_eq!(t.counters.g_references.get(), 300, "the work is still to be done");
+    assert_eq!((t.kit.verdict("/0"), t.kit.verdict("/199")), ("miss", "miss"));
+    assert_eq!(t.counters.g_references.get(), 200, "the work is still to be done");
+}
+
+#[test]
+fn a_purge_goes_in_short_steps() {
+    for (is_soft, steps) in [(false, 1000 / 256 + 1000 / 32), (true, 1000 / 32)] {
+        let t = Tagged::new();
+        (0..1000).for_each(|n| t.put(&format!("/{n}"), "all"));
+        let mut purge = t.kit.cache.purge_tags([&b"all"[..]].into_iter(), t.kit.now(), is_soft);
+        let taken = (0..).find(|_| purge.step().is_some()).unwrap();
+        assert!(taken >= steps, "{taken} steps");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! What the bytes of a response pass on their way out, behind the ESI program: the filters, and for a fragment the
 //! adapter that makes them fit into their parent's body.
 
-use filters::{Chain, FilterError, Note, SLICE, State, Step};
+use filters::{Chain, FilterError, Note, SLICE, State, Step, UNPACKED_A_MICRO};
 use storage::Buf;
 
 use super::esi::Adapter;
@@ -17,6 +17,8 @@ pub(super) struct Downstream {
     pub bytes: u64,
     /// How often.
     pub calls: u64,
+    /// What adapters took that wasn't asked after yet.
+    micros: u32,
     /// Bytes that came to the filters.
     pub given: u64,
     /// Steps of the ESI program, and stored bytes that they delivered.
@@ -26,7 +28,7 @@ pub(super) struct Downstream {
 
 impl Downstream {
     pub fn new(chain: Chain, adapter: Adapter) -> Self {
-        Downstream { chain, adapter, bytes: 0, calls: 0, given: 0, steps: 0, stored: 0 }
+        Downstream { chain, adapter, bytes: 0, calls: 0, micros: 0, given: 0, steps: 0, stored: 0 }
     }
 
     /// One bounded step: takes from `piece` and hands out what comes of it. `is_last`: nothing follows the piece.
@@ -42,7 +44,9 @@ impl Downstream {
                 (true, false) => State::Hungry,
                 (true, true) => State::End,
             };
-            return Ok(Step { consumed: taken, produced: taken, state });
+            let step = Step { consumed: taken, produced: taken, state };
+            self.micros += step.micros_at(UNPACKED_A_MICRO);
+            return Ok(step);
         }
         let chain = &mut self.chain;
         let (step, made) = filters::with_room(|room| {
@@ -57,6 +61,11 @@ impl Downstream {
             at += self.send(made.slice(at..made.len()), out)?;
         }
         Ok(step)
+    }
+
+    /// About how long steps took since this was last asked, in microseconds.
+    pub fn take_micros(&mut self) -> u32 {
+        std::mem::take(&mut self.micros) + self.chain.take_micros()
     }
 
     /// What the filters say of broken gzip.

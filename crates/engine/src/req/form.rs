@@ -149,9 +149,9 @@ impl Req {
             Window::All => self.send_pieces(form, 0, form.bytes(), down, transport).await,
             Window::Part(low, high) => self.send_pieces(form, low, high + 1, down, transport).await,
             Window::Parts(multipart) => {
-                let Multipart { parts, tail } = *multipart;
+                let Multipart { parts, heads, tail } = *multipart;
                 for part in parts {
-                    self.push(down, Buf::unaccounted(part.head), false, transport).await?;
+                    self.begin_part(&heads, part, down, transport).await?;
                     self.send_pieces(form, part.low, part.high + 1, down, transport).await?;
                 }
                 self.push(down, Buf::unaccounted(tail), false, transport).await

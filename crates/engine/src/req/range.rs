@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 use cache::ObjRef;
-use filters::{Multipart, Part, RangeVerdict};
+use filters::{Multipart, Part, PartHeads, RangeVerdict};
 use message::range::{self, RangeError, Selection, Slice};
 use message::{conditional, names};
 use tables::tags::Tag;
@@ -46,18 +46,17 @@ impl Req {
     fn many_parts(&mut self, slices: &[Slice], obj: Option<&ObjRef>, len: u64) -> RangeVerdict {
         let kind = self.resp.get(names::CONTENT_TYPE).map(<[u8]>::to_vec);
         let boundary = boundary(u64::from(self.vxid.log_id()));
-        let part = |slice: &Slice| {
-            let mut head = format!("\r\n--{boundary}\r\n").into_bytes();
-            if let Some(kind) = &kind {
-                head.extend_from_slice(b"Content-Type: ");
-                head.extend_from_slice(kind);
-                head.extend_from_slice(b"\r\n");
-            }
-            head.extend_from_slice(format!("Content-Range: {}\r\n\r\n", slice.content_range(Some(len))).as_bytes());
-            Part { head, low: slice.low, high: slice.high }
-        };
+        let mut before = format!("\r\n--{boundary}\r\n").into_bytes();
+        if let Some(kind) = &kind {
+            before.extend_from_slice(b"Content-Type: ");
+            before.extend_from_slice(kind);
+            before.extend_from_slice(b"\r\n");
+        }
+        before.extend_from_slice(b"Content-Range: bytes ");
+        let heads = PartHeads { before, after: format!("/{len}\r\n\r\n").into_bytes() };
+        let part = |slice: &Slice| Part { low: slice.low, high: slice.high };
         let tail = format!("\r\n--{boundary}--\r\n").into_bytes();
-        let mut multipart = Multipart { parts: slices.iter().map(part).collect(), tail };
+        let mut multipart = Multipart { parts: slices.iter().map(part).collect(), heads, tail };
         let is_passed = |obj: &ObjRef| obj.flags().is_passed();
         if obj.is_some_and(is_passed) {
             // Its bytes come by once.

@@ -162,7 +162,7 @@ impl Req {
         transport: &mut dyn Transport,
     ) -> Result<(), DeliveryFailure> {
         for part in multipart.parts {
-            self.push(down, Buf::unaccounted(part.head), false, transport).await?;
+            self.begin_part(&multipart.heads, part, down, transport).await?;
             self.send_span(part.low, part.high, down, transport).await?;
         }
         self.push(down, Buf::unaccounted(multipart.tail), false, transport).await

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use base::Vxid;
 use cache::{ObjRef, ReadError, Reader};
-use filters::{Chain, DeliverInput, Edit, Multipart, Note, RangeVerdict, State, open_deliver};
+use filters::{Chain, DeliverInput, Edit, Multipart, Note, Part, PartHeads, RangeVerdict, State, open_deliver};
 use message::{Coding, names};
 use shm::vsl::TxnLog;
 use shm::vsl::num::dec;
@@ -253,10 +253,7 @@ impl Req {
                     Window::Part(low, high) => self.push(down, cut(low, high), false, transport).await?,
                     Window::Parts(multipart) => {
                         for part in multipart.parts {
-                            if rt::spend(PART_MICROS) {
-                                self.let_others_go_first(transport).await?;
-                            }
-                            self.push(down, Buf::unaccounted(part.head), false, transport).await?;
+                            self.begin_part(&multipart.heads, part, down, transport).await?;
                             self.push(down, cut(part.low, part.high), false, transport).await?;
                         }
                         self.push(down, Buf::unaccounted(multipart.tail), false, transport).await?;
@@ -280,10 +277,7 @@ impl Req {
                 }
                 Window::Parts(multipart) => {
                     for part in multipart.parts {
-                        if rt::spend(PART_MICROS) {
-                            self.let_others_go_first(transport).await?;
-                        }
-                        self.push(down, Buf::unaccounted(part.head), false, transport).await?;
+                        self.begin_part(&multipart.heads, part, down, transport).await?;
                         let bytes = part.high - part.low + 1;
                         let mut reader = self.reader_of(obj.clone(), part.low);
                         self.send_object(&mut reader, Some(bytes), down, transport).await?;
@@ -296,6 +290,20 @@ impl Req {
             return Ok(());
         }
         self.push(down, Buf::unaccounted(Vec::new()), true, transport).await.map(drop)
+    }
+
+    /// A part of several begins.
+    pub(super) async fn begin_part(
+        &mut self,
+        heads: &PartHeads,
+        part: Part,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), DeliveryFailure> {
+        if rt::spend(PART_MICROS) {
+            self.let_others_go_first(transport).await?;
+        }
+        self.push(down, Buf::unaccounted(heads.of(part)), false, transport).await
     }
 
     pub(super) async fn send_object(
@@ -419,7 +427,7 @@ impl Req {
     ) -> Result<(), DeliveryFailure> {
         if down.is_immediate() {
             // Who reads as fast as we write would have the thread to itself.
-            if rt::spend_bytes(piece.len()) {
+            if rt::spend_piece(piece.len()) {
                 self.let_others_go_first(transport).await?;
             }
             down.pass(piece, transport);
@@ -433,9 +441,11 @@ impl Req {
             if transport.queued() >= MADE_BYTES {
                 self.flush_to(MADE_BYTES / 4, transport).await?;
             }
+            if rt::spend_guess(down.take_micros()) {
+                self.let_others_go_first(transport).await?;
+            }
             match step.state {
                 State::End | State::Hungry => return Ok(()),
-                State::More if rt::spend(step.micros()) => self.let_others_go_first(transport).await?,
                 State::More => {}
             }
         }

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::stitch::{self, Blocks, Sum};
 use crate::{
-    DeliverInput, FetchInput, Gunzip, Gzip, GzipParams, InjectedFilters, Multipart, Part, Range, RangeVerdict,
-    TestGunzip, open_deliver, open_fetch,
+    DeliverInput, FetchInput, Gunzip, Gzip, GzipParams, InjectedFilters, Multipart, Part, PartHeads, Range,
+    RangeVerdict, TestGunzip, open_deliver, open_fetch,
 };
 
 /// Sends `body` through, `cut` bytes at a time into space for `room`.
@@ -126,14 +126,14 @@ proptest! {
         edges.sort();
         edges.dedup();
         let (mut parts, mut want) = (Vec::new(), Vec::new());
-        for (n, pair) in edges.chunks_exact(2).enumerate() {
-            let head = format!("--{n}--").into_bytes();
-            want.extend_from_slice(&head);
+        let heads = PartHeads { before: b"--".to_vec(), after: b"/*--".to_vec() };
+        for pair in edges.chunks_exact(2) {
+            want.extend_from_slice(format!("--{}-{}/*--", pair[0], pair[1]).as_bytes());
             want.extend_from_slice(&body[pair[0]..=pair[1]]);
-            parts.insert(0, Part { head, low: pair[0] as u64, high: pair[1] as u64 });
+            parts.insert(0, Part { low: pair[0] as u64, high: pair[1] as u64 });
         }
         want.extend_from_slice(b"--end--");
-        let multipart = Multipart { parts, tail: b"--end--".to_vec() };
+        let multipart = Multipart { parts, heads, tail: b"--end--".to_vec() };
         prop_assert_eq!(multipart.bytes(), want.len() as u64);
         let mut short = one(Range::parts(multipart.clone()));
         let highest = multipart.parts[0].high as usize;
@@ -280,4 +280,38 @@ fn unknown_filters_are_named() {
     };
     let error = open_fetch(&"gzip  foo bar".into(), input, &mut InjectedFilters::default()).err().unwrap();
     assert_eq!(error.to_string(), "Filter '...foo bar' not found");
+}
+
+/// The most bytes that a step took of a body that is all there, and what its steps are charged with in all, in microseconds.
+fn pieces(filter: impl Filter + 'static, body: &[u8]) -> (usize, u32) {
+    let (mut chain, mut out, mut at, mut most, mut micros) = (one(filter), vec![0; 2 * SLICE], 0, 0, 0);
+    loop {
+        let step = chain.step(&body[at..], true, &mut out).unwrap();
+        (at, most, micros) = (at + step.consumed, most.max(step.consumed), micros + chain.take_micros());
+        if step.state == State::End {
+            assert_eq!((at, chain.take_micros()), (body.len(), 0));
+            return (most, micros);
+        }
+    }
+}
+
+#[test]
+fn what_takes_long_over_a_byte_takes_few_at_a_time_and_is_charged_for_them() {
+    let text = b"<p>text</p><esi:remove><b>away</b></esi:remove><!-- <esi:x --><esi:comment text='c'/>".repeat(3000);
+    let bytes = text.len() as u32;
+    let gzip = |level| Gzip::new(GzipParams { level, memlevel: 8 });
+    for (level, slice, bytes_a_micro) in [(1, 8192, 60), (6, 4096, 25), (9, 1024, 10)] {
+        let (most, micros) = pieces(gzip(level), &text);
+        assert!(most == slice && micros >= bytes / (bytes_a_micro + 2), "level {level}: {most} bytes, {micros} us");
+    }
+    let (most, micros) = pieces(crate::esi_fetch::Esi::new(b"/", esi::Features::default()), &text);
+    assert!(most == 8192 && micros >= bytes / 50, "{most} bytes, {micros} us");
+    let (most, micros) =
+        pieces(crate::esi_fetch::EsiGzip::new(b"/", esi::Features::default(), GzipParams::default()), &text);
+    // Each of its runs ends with a flush.
+    assert!(most == 8192 && micros >= 3000 * 4 * 8, "{most} bytes, {micros} us");
+    // Eight megabytes behind a few kilobytes.
+    let bomb = gzipped(&vec![0; 8 << 20]);
+    let (_, micros) = pieces(TestGunzip::new(), &bomb);
+    assert!(micros >= (8 << 20) / 330, "{} bytes, {micros} us", bomb.len());
 }

@@ -93,6 +93,10 @@ impl Req {
         }
         while let Some(step) = program.next_step().map_err(|_| self.corrupt())? {
             down.steps += 1;
+            // Beside what each piece is charged with: a page may be nothing but crumbs.
+            if rt::spend_piece(0) {
+                self.let_others_go_first(transport).await?;
+            }
             let done = match step {
                 Step::Skip { bytes } => {
                     stored.skip(bytes);
@@ -188,7 +192,7 @@ impl Req {
         .await
         .map_err(|error| DeliveryFailure::Client(super::transmit::close_of(error)))?;
         // However deep: all of a page's fragments run within its own task, and are charged to it.
-        if rt::spend(FRAGMENT_MICROS) {
+        if rt::spend_guess(FRAGMENT_MICROS) {
             self.let_others_go_first(transport).await?;
         }
         let mut child = self.child(include, top, page.is_gzip);
@@ -291,7 +295,7 @@ impl Req {
 
 /// So much may be queued before an include looks whether the client still reads.
 const NOTICE_BYTES: usize = 16 * 1024;
-/// What a fragment from the cache is charged with, beside its bytes.
+/// What a fragment is charged with at least: about one from the cache.
 const FRAGMENT_MICROS: u32 = 10;
 
 impl StoredPage {

@@ -28,6 +28,9 @@ use crate::req::downstream::Downstream;
 use crate::req::transmit::{DeliveryFailure, close_of};
 use crate::transport::{SendError, Transport};
 
+/// Steps of the program that are looked at for the next include, each time that the page has come one step further.
+const LOOK_AHEAD: usize = 256;
+
 /// A page's fragments that have begun, in the order of the page.
 pub(super) struct Prefetch<'a> {
     top: Rc<Top>,
@@ -90,7 +93,7 @@ impl<'a> Prefetch<'a> {
         if self.top.places.get() == 0 {
             return None;
         }
-        loop {
+        for _ in 0..LOOK_AHEAD {
             match self.scout.next_step() {
                 Ok(Some(Step::Include(include))) => return Some(include),
                 Ok(Some(Step::Skip { .. } | Step::Verbatim { .. })) => {}
@@ -98,6 +101,7 @@ impl<'a> Prefetch<'a> {
                 Ok(None) | Err(_) => return None,
             }
         }
+        None
     }
 }
 
