@@ -16,6 +16,8 @@ pub struct ThreadWork {
     vxid: AtomicU64,
     /// The first eight letters of the step's name.
     step: AtomicU64,
+    /// The same of what was left or ended last.
+    last: [AtomicU64; 2],
     /// What its thread has in progress, by [`TransactionKind`].
     tallies: [Tally; 3],
 }
@@ -78,6 +80,18 @@ pub struct Current {
 }
 
 impl ThreadWork {
+    /// Its thread works on nothing; on what it did.
+    fn leave(&self) -> (u64, u64) {
+        let left = (self.vxid.load(Relaxed), self.step.load(Relaxed));
+        if left.0 != 0 {
+            self.last[0].store(left.0, Relaxed);
+            self.last[1].store(left.1, Relaxed);
+        }
+        self.vxid.store(0, Relaxed);
+        self.step.store(0, Relaxed);
+        left
+    }
+
     /// What its thread works on, or did last.
     pub fn current(&self) -> Current {
         let step = self.step.load(Relaxed).to_le_bytes();
@@ -102,9 +116,6 @@ impl ThreadWork {
 pub struct StepName(u64);
 
 impl StepName {
-    /// Of no step.
-    pub const NONE: StepName = StepName(0);
-
     /// The name as a word; to be worked out when the program is compiled.
     pub const fn new(name: &str) -> StepName {
         let (bytes, mut letters, mut i) = (name.as_bytes(), [0; 8], 0);
@@ -124,6 +135,13 @@ pub fn enter(vxid: Vxid, step: StepName) {
     });
 }
 
+/// This thread has done with what it worked on.
+pub fn end() {
+    OWN.with(|work| {
+        work.leave();
+    });
+}
+
 /// This thread works for that client, in a transaction about that URL.
 pub fn work_for(client: Address, vxid: Vxid, url: &[u8]) {
     CLIENT.set(Some(client));
@@ -137,12 +155,26 @@ pub fn work_for(client: Address, vxid: Vxid, url: &[u8]) {
 
 /// Writes a line about what this thread works on. It neither allocates nor waits: a signal handler calls it.
 pub fn write(out: &mut dyn Write) -> fmt::Result {
-    let work = OWN.try_with(|work| (work.vxid.load(Relaxed), work.step.load(Relaxed).to_le_bytes()));
-    let (vxid, step) = work.unwrap_or_default();
+    let work = OWN.try_with(|work| (work.vxid.load(Relaxed), work.step.load(Relaxed)));
+    write_work(work.unwrap_or_default(), CLIENT.try_with(Cell::get).ok().flatten(), out)?;
+    out.write_char('\n')
+}
+
+/// The same, without a line's end, about what it works on or else worked on last: for who asks once a task's turn is over.
+pub fn write_last(out: &mut dyn Write) -> fmt::Result {
+    let work = OWN.with(|work| match work.vxid.load(Relaxed) {
+        0 => (work.last[0].load(Relaxed), work.last[1].load(Relaxed)),
+        vxid => (vxid, work.step.load(Relaxed)),
+    });
+    write_work(work, CLIENT.get(), out)
+}
+
+fn write_work((vxid, step): (u64, u64), client: Option<Address>, out: &mut dyn Write) -> fmt::Result {
+    let step = step.to_le_bytes();
     write!(out, "transaction = {}, step = ", Vxid(vxid))?;
     let letters = step.iter().position(|&letter| letter == 0).unwrap_or(step.len());
     out.write_str(if letters == 0 { "-" } else { std::str::from_utf8(&step[..letters]).unwrap_or("?") })?;
-    match CLIENT.try_with(Cell::get).ok().flatten() {
+    match client {
         Some(client) => write!(out, ", client = {} {}", client.ip(), client.port())?,
         None => out.write_str(", client = -")?,
     }
@@ -152,7 +184,7 @@ pub fn write(out: &mut dyn Write) -> fmt::Result {
         (url.vxid == vxid && vxid != 0).then_some(url)
     };
     let url = URLS.try_with(url).ok().flatten();
-    writeln!(out, ", url = {}", url.as_ref().map_or("-", Url::text))
+    write!(out, ", url = {}", url.as_ref().map_or("-", Url::text))
 }
 
 /// What a thread worked on when it left something to wait.
@@ -165,7 +197,7 @@ pub struct SuspendedWork {
 
 /// Remembers it, and leaves this thread with none.
 pub fn leave() -> SuspendedWork {
-    let (vxid, step) = OWN.with(|work| (work.vxid.swap(0, Relaxed), work.step.swap(0, Relaxed)));
+    let (vxid, step) = OWN.with(|work| work.leave());
     SuspendedWork { vxid, step, client: CLIENT.take() }
 }
 
@@ -240,6 +272,19 @@ mod tests {
         assert!(line().ends_with(", url = -\n"));
         enter(Vxid(9 + URLS_KEPT as u64), StepName::new("recv"));
         assert!(line().ends_with(", url = /\n"));
+        end();
+        assert_eq!(line(), "transaction = 0, step = -, client = 0.0.0.0 0, url = -\n");
+        let last = || {
+            let mut text = String::new();
+            write_last(&mut text).unwrap();
+            text
+        };
+        assert_eq!(last(), "transaction = 41, step = recv, client = 0.0.0.0 0, url = /");
+        enter(Vxid(41), StepName::new("hit"));
+        leave();
+        // A session waits after its request.
+        leave();
+        assert_eq!(last(), "transaction = 41, step = hit, client = -, url = /");
         take_up(left);
         assert_eq!(line(), "transaction = 8, step = fetchbod, client = -, url = -\n");
     }

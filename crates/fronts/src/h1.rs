@@ -9,7 +9,6 @@ mod transport;
 use std::future::poll_fn;
 use std::pin::pin;
 
-use engine::current::StepName;
 use engine::transport::{BodyState, Transport};
 use engine::{Req, contain};
 use http1::{Framing, HeadError, Progress, Scan, parse_found_request};
@@ -159,10 +158,10 @@ async fn request(h1: &mut H1, arrived: NextRequest) -> Next {
     };
     if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
         end_request_body(h1, &mut req).await;
-    let took = req.log.last().since(t_req);
     }
+    let took = req.log.last().since(t_req);
     req.finish(h1);
-    engine::current::enter(base::Vxid::NONE, StepName::NONE);
+    engine::current::end();
     let ran = if h1.is_broken() { Err(SessClose::TxError) } else { ran };
     let end = match ran.err().or(req.close) {
         None if h1.is_piped() => return Next::End(SessClose::TxPipe),
@@ -192,7 +191,7 @@ fn begin_upgrade(h1: &mut H1, req: Req) -> Result<Box<Upgraded>, SessClose> {
         let sess = &h1.conn.sess;
         sess.engine.log.write_one(Tag::Debug, sess.vxid, Marker::Client, b"H2: Bad HTTP-Settings");
         req.finish_with(engine::transport::Acct { req_head: head_bytes, ..Default::default() });
-        engine::current::enter(base::Vxid::NONE, StepName::NONE);
+        engine::current::end();
         SessClose::RxJunk
     })
 }

@@ -131,7 +131,7 @@ impl Worker {
             params: conf::cache_params(&start.params),
         });
         conf::apply_to_process(&start.params);
-        crate::steps::begin(main, &start.params);
+        crate::steps::begin(main, &log, &start.params);
         let vcls = Arc::new(Vcls::default());
         crate::panic::know_vcls(&vcls);
         let hostname = sys::process::host_name();

@@ -8,9 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Context;
 
-use base::{Real, Vxid};
+use base::Real;
 use engine::admission::Slot;
-use engine::current::StepName;
 use engine::transport::{Acct, Transport};
 use engine::{Req, Sess, contain};
 use http2::fields::{FieldFault, Malformed, Refusal};
@@ -126,7 +125,7 @@ async fn serve(mut h2: H2, req: &mut Req, refusal: Option<Refusal>) {
     .await;
     h2.settle();
     req.finish(&h2);
-    engine::current::enter(Vxid::NONE, StepName::NONE);
+    engine::current::end();
     h2.release();
 }
 
@@ -150,7 +149,7 @@ pub(super) fn refuse(sess: &Rc<Sess>, params: Arc<Params>, malformed: &Malformed
     let tag = if malformed.fault == FieldFault::TooManyFields { Tag::LostHeader } else { Tag::BogoHeader };
     req.log.put(tag, &malformed.record());
     req.finish_with(Acct { req_head: head_bytes, ..Acct::default() });
-    engine::current::enter(Vxid::NONE, StepName::NONE);
+    engine::current::end();
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use engine::current::StepName;
 use engine::transport::BodyState;
 use engine::{Req, Transport, contain, early};
 use http2::fields::Refusal;
@@ -193,7 +192,7 @@ async fn end_request(h3: &mut H3, req: &mut Req) {
         h3.stop_input_later();
     }
     req.finish(h3);
-    engine::current::enter(base::Vxid::NONE, StepName::NONE);
+    engine::current::end();
     h3.finish_response();
     let _ = poll_fn(|cx| h3.poll_flush(cx, 0)).await;
 }

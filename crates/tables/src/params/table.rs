@@ -414,7 +414,7 @@ params! {
     slice_size: Bytes = "1M" ["bytes" min "64k" max "64M"] { Own }
         "Bytes in a slice, a power of two; VCL can set it for a fetch (bereq.slice_size). An object keeps the size that it was stored with.";
     step_timing: Count = "100" ["steps" min "0"] { Own }
-        "One step of a serving thread in so many is timed: how much of the CPU one turn of a task takes, for which the thread's other clients wait (MAIN.longest_step, steps_timed, steps_long). Setting it begins longest_step anew. 0: none is.";
+        "One step of a serving thread in so many is timed: how much of the CPU one turn of a task takes, for which the thread's other clients wait (MAIN.longest_step, steps_timed, steps_long). Setting it begins longest_step anew. 1: all are, and the log tells of long ones. 0: none is.";
     syslog_cli_traffic: Switch = "on" ["bool"] {}
         "Write CLI commands and replies to syslog.";
     tag_fields: Text = "" [""] { Own }
