@@ -106,7 +106,7 @@ uncacheable! {
     CacheControl "cache-control" "its Cache-Control or Surrogate-Control forbids it";
     Vary "vary-star" "Vary: * means that no other request may have it";
     BadVary "bad-vary" "its Vary can't be read";
-    NoRoom "no-room" "all memory of its store, which is on a disk, was in use";
+    NoRoom "no-room" "its store had no room for it, or had all its memory in use if it is on a disk";
     Authorization "authorization" "the request had Authorization, and the answer doesn't say that others may have it (feature rfc9111)";
     Status "status" "its status isn't cacheable without freshness of its own, or would have to be understood (feature rfc9111)";
 }

@@ -94,12 +94,12 @@ impl Bereq {
             }
         }
         self.announce_truth(status);
-        if self.store_head(flags).is_err() {
+        // The program of an ESI object is known at its end, and so is its filters' metadata.
+        let streams = self.settings.do_stream && !is_esi && !chain.has_metadata();
+        if self.store_head(flags, streams).is_err() {
             self.end_link(Some(SessClose::RxBody));
             return Step::Error;
         }
-        // The program of an ESI object is known at its end, and so is its filters' metadata.
-        let streams = self.settings.do_stream && !is_esi && !chain.has_metadata();
         if streams {
             self.busy().start_stream();
         } else {
@@ -537,7 +537,7 @@ impl Bereq {
         }
         let kept = stale.flags();
         let body = Flags { coding: kept.coding, is_recoded: kept.is_recoded, ..Flags::NONE };
-        if self.store_head(body).is_err() || self.take_over_aux_attrs(&stale).is_err() {
+        if self.store_head(body, self.settings.do_stream).is_err() || self.take_over_aux_attrs(&stale).is_err() {
             self.engine.main.fetch_failed.inc();
             return Step::Fail("no storage");
         }

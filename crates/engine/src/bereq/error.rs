@@ -52,7 +52,7 @@ impl Bereq {
             _ => return Step::Fail("given up in vcl_backend_error"),
         }
         self.judge_star();
-        if self.store_head(Flags::NONE).is_err() {
+        if self.store_head(Flags::NONE, false).is_err() {
             return Step::Fail("no storage");
         }
         let body = self.made.take_body();

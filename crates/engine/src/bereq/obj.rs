@@ -26,8 +26,9 @@ const WHY_BYTES: usize = 120;
 const SALVAGED_BYTES: u64 = 256 * 1024;
 
 impl Bereq {
-    /// Stores the head of the object, its body is to follow. `body`: what the filters make of the body.
-    pub(super) fn store_head(&mut self, body: Flags) -> Result<(), ()> {
+    /// Stores the head of the object, its body is to follow. `body`: what the filters make of the body. `streams`: clients get it while
+    /// it comes.
+    pub(super) fn store_head(&mut self, body: Flags, streams: bool) -> Result<(), ()> {
         let variant = self.variant();
         let Some(store) = self.choose_store() else {
             self.fetch_error("Could not get storage");
@@ -39,7 +40,7 @@ impl Bereq {
         let filter = if self.cacheability.is_uncacheable() { Filter::PassResponse } else { Filter::Insert };
         self.beresp.store_to(&mut stored, |field| filter.keeps(field));
         self.log_object(filter);
-        let done = self.store_head_in(&store, &stored, variant.as_ref(), flags);
+        let done = self.store_head_in(&store, &stored, variant.as_ref(), flags, streams);
         buffers::leave(stored);
         done
     }
@@ -50,41 +51,44 @@ impl Bereq {
         stored: &[u8],
         variant: Option<&(Vec<u8>, Vec<u8>)>,
         flags: Flags,
+        streams: bool,
     ) -> Result<(), ()> {
         if self.may_fit(store, stored.len()) && self.put_head(store, stored, variant, flags).is_ok() {
             return Ok(());
         }
         let transient = self.engine.stores.transient().clone();
-        if store.id() != transient.id() && self.salvage(store, &transient, stored, variant, flags).is_ok() {
+        let may_pass_on = streams || store.home().is_some();
+        if store.id() != transient.id() && self.salvage(may_pass_on, &transient, stored, variant, flags).is_ok() {
             return Ok(());
         }
         self.fetch_error("Could not get storage");
         Err(())
     }
 
-    /// Its store has no room. Better a short-lived object than a failed request; but what the operator has bounded stays so.
+    /// Its store has no room. Better a short-lived object than a failed request; but what the operator has bounded stays so. One that
+    /// isn't short goes by way of Transient to its client, if it `may_pass_on`: no faster than that reads.
     fn salvage(
         &mut self,
-        store: &Store,
+        may_pass_on: bool,
         transient: &Arc<Store>,
         stored: &[u8],
         variant: Option<&(Vec<u8>, Vec<u8>)>,
         flags: Flags,
     ) -> Result<(), ()> {
-        let (head, is_front) = (stored.len() as u64, store.home().is_some());
+        let head = stored.len() as u64;
         let is_short = self.body_to_store().saturating_add(head) <= SALVAGED_BYTES;
-        if !is_short && !is_front {
+        if !is_short && !may_pass_on {
             return Err(());
         }
         let shortlived = self.params.shortlived.as_secs_f64();
         self.object.times =
             Times { ttl: self.object.times.ttl.min(shortlived), grace: 0.0, keep: 0.0, ..self.object.times };
-        if is_short && !(is_front && self.is_of_unknown_length()) {
+        if is_short && !(may_pass_on && self.is_of_unknown_length()) {
             self.object.body_limit = Some(SALVAGED_BYTES - head);
             return self.put_head(transient, stored, variant, flags);
         }
-        // All memory of a store on a disk is in use, which has room all the same: this client gets the object, and others fetch
-        // for themselves.
+        // All memory of the store is in use, or it would be with this: this client gets the object, and others fetch for themselves.
+        self.engine.main.fetch_passed_on.inc();
         self.cacheability.refuse();
         self.cacheability.set_reason(Uncacheable::NoRoom.word().as_bytes());
         let flags = Flags { reuse: self.cacheability.reuse(false), ..flags };

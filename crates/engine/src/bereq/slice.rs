@@ -427,7 +427,7 @@ impl Bereq {
         // Before anybody can find the head, who would fetch the slice, too.
         let first = index.map(|index| (index, self.claim(&set, index)));
         let (storage, keys) = (self.settings.storage.clone(), self.object.keys.clone());
-        if self.store_head(Flags::NONE).is_err() {
+        if self.store_head(Flags::NONE, false).is_err() {
             self.end_link(Some(SessClose::RxBody));
             return Err(Step::Error);
         }
