@@ -12,10 +12,13 @@ use crate::convert;
 use crate::ctx::{Ctx, Failure, StoreProperty};
 use crate::fields;
 use crate::loaded::{BoundCall, Code, LoadedVcl};
-use crate::machine::{Action, Machine, Next};
-use crate::regex::Regex;
+use crate::machine::{Action, Machine, Next, match_ops, replacing_ops};
+use crate::regex::{Regex, Substitution};
 use crate::value::{Blob, Text, Value};
 use crate::vmod::{Call, ReturnValue};
+
+/// Matches that `regsuball` replaces before the budget is looked at again.
+const REPLACED: usize = 32;
 
 impl Machine {
     // Apart from the loop around it, whose few ops would have to save what these many need.
@@ -120,6 +123,7 @@ impl Machine {
             }
             Op::TestFieldRegex { head, field, index } => {
                 let value = ctx.head(head).and_then(|h| h.get_as_set(name(field))).unwrap_or_default();
+                self.charge_match(&vcl.regexes[index as usize], value.len());
                 self.flag = is_match(&vcl.regexes[index as usize], value)?;
             }
             Op::TestVarStr { var, str } => {
@@ -127,7 +131,13 @@ impl Machine {
             }
             Op::TestVarRegex { var, index } => {
                 let regex = &vcl.regexes[index as usize];
-                self.flag = with_text(var, self, ctx, |value| is_match(regex, value.unwrap_or_default()))?;
+                let test = |value: Option<&[u8]>| {
+                    let value = value.unwrap_or_default();
+                    is_match(regex, value).map(|holds| (holds, value.len()))
+                };
+                let (holds, bytes) = with_text(var, self, ctx, test)?;
+                self.charge_match(regex, bytes);
+                self.flag = holds;
             }
             Op::Known { subject, test } => self.flag = self.answer(subject, test, vcl, ctx)?,
             Op::Compare { how } => {
@@ -137,14 +147,14 @@ impl Machine {
             }
             Op::TestRegex { index } => {
                 let value = self.pop();
-                self.charge_match(bytes(&value).len());
+                self.charge_match(&vcl.regexes[index as usize], bytes(&value).len());
                 self.flag = is_match(&vcl.regexes[index as usize], bytes(&value))?;
             }
             Op::TestRegexValue => {
                 let regex = self.pop();
                 let value = self.pop();
                 let Value::Regex(regex) = regex else { return Err(Failure::new("no REGEX to match with")) };
-                self.charge_match(bytes(&value).len());
+                self.charge_match(&regex, bytes(&value).len());
                 self.flag = is_match(&regex, bytes(&value))?;
             }
             Op::TestAcl => self.test_acl(ctx)?,
@@ -157,7 +167,7 @@ impl Machine {
                 let value = negated(self.pop())?;
                 self.push(value);
             }
-            Op::Regsub { all } => self.regsub(all)?,
+            Op::Regsub { all } => return self.regsub(all),
             Op::Case { upper } => {
                 let value = cased(self.pop(), upper);
                 self.push(value);
@@ -196,6 +206,7 @@ impl Machine {
             Op::SetFieldText { head, field } => {
                 self.forget_field(head, field, vcl);
                 let from = self.close_text();
+                self.charge_text(self.text.len() - from);
                 fields::set_field(ctx, head, name(field), &self.text[from..])?;
                 self.text.truncate(from);
             }
@@ -318,22 +329,34 @@ impl Machine {
         Ok(())
     }
 
-    fn regsub(&mut self, all: bool) -> Result<(), Failure> {
-        let with = self.pop();
-        let regex = self.pop();
-        let subject = self.pop();
-        let Value::Regex(regex) = regex else { return Err(Failure::new("no REGEX to match with")) };
-        self.open_text();
-        self.charge_match(bytes(&subject).len());
-        let done = regex.sub(bytes(&subject), bytes(&with), all, &mut self.text);
+    /// A few matches of it: run again until it is through, with its operands where they are.
+    fn regsub(&mut self, all: bool) -> Result<Next, Failure> {
+        if self.substitution.is_none() {
+            self.open_text();
+        }
+        let [.., subject, Value::Regex(regex), with] = &self.stack[..] else {
+            return Err(Failure::new("no REGEX to match with"));
+        };
+        let (subject, with) = (bytes(subject), bytes(with));
+        let mut substitution = self.substitution.take().unwrap_or_else(|| Substitution::new(with));
+        let before = substitution.progress();
+        let done = regex.sub_some(&mut substitution, subject, with, all, REPLACED, &mut self.text);
+        let after = substitution.progress();
+        let ops = replacing_ops(after.1 - before.1, substitution.captures());
+        let ops = ops + match_ops(regex, after.0 - before.0);
+        self.charge(ops);
+        if !done.map_err(|e| Failure::from(format!("regsub: Regexp matching returned {}", e.code())))? {
+            self.substitution = Some(substitution);
+            return Ok(Next::Again);
+        }
         let result = self.take_text();
-        let replaced = done.map_err(|e| Failure::from(format!("regsub: Regexp matching returned {}", e.code())))?;
-        match subject {
-            _ if replaced => self.push(Value::String(Some(result))),
+        drop((self.pop(), self.pop()));
+        match self.pop() {
+            _ if after.1 > 0 => self.push(Value::String(Some(result))),
             Value::String(None) => self.push(Value::String(Some(Text::EMPTY))),
             same => self.push(same),
         }
-        Ok(())
+        Ok(Next::Op)
     }
 
     /// What the function called at `site` is given beside its arguments.

@@ -211,7 +211,7 @@ impl Machine {
                 let TestOf::Match(index) = subject.tests[usize::from(test)] else {
                     unreachable!("the sieve answers all tests but patterns")
                 };
-                matched = Some(value.unwrap_or_default().len());
+                matched = Some((index, value.unwrap_or_default().len()));
                 if is_match(&vcl.regexes[index as usize], value.unwrap_or_default())? {
                     known.answers.holds |= bit;
                 }
@@ -228,7 +228,7 @@ impl Machine {
             SubjectOf::Var(var) => with_text(var, self, ctx, ask)?,
         };
         self.known[usize::from(number)] = known;
-        matched.into_iter().for_each(|bytes| self.charge_match(bytes));
+        matched.into_iter().for_each(|(index, bytes)| self.charge_match(&vcl.regexes[index as usize], bytes));
         Ok(known.answers.holds & bit != 0)
     }
 
@@ -249,6 +249,8 @@ impl Machine {
                 return Ok(guard.then);
             }
             match guard.next {
+                // It has run many patterns: others have their turn before the next one.
+                Some(next) if self.is_overcharged() => return Ok(guards[next as usize].pc),
                 Some(next) => guard = &guards[next as usize],
                 None => {
                     self.flag = false;

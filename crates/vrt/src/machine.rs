@@ -13,6 +13,7 @@ use crate::exec::plain_action;
 use crate::known::SubjectFacts;
 use crate::loaded::LoadedVcl;
 use crate::profile::{NoWatch, Watch};
+use crate::regex::{Regex, Substitution};
 use crate::value::{Text, Value};
 
 /// What a subroutine ended with. [`Action::name`] is the word in VCL.
@@ -92,12 +93,19 @@ pub enum Outcome {
     Failed(Failure),
 }
 
-/// Ops that one [`Machine::run`] executes at most.
-const BUDGET: u32 = 4_000;
+/// Ops that one [`Machine::run`] executes at most, of some 50 nanoseconds each: the few subroutines of a request that stay below it
+/// may run in one turn.
+const BUDGET: u32 = 2_000;
 /// What matching a pattern counts beside the subject's length: in ops.
-const MATCH_OPS: u32 = 25;
-/// Bytes of a subject that are matched in the time of an op.
-const MATCHED_AN_OP: usize = 8;
+const MATCH_OPS: usize = 8;
+/// Bytes of a subject that are matched in the time of an op, and by the backtracker.
+const MATCHED_AN_OP: usize = 16;
+const BACKTRACKED_AN_OP: usize = 1;
+/// Bytes of a text that are moved, and logged, in the time of an op.
+const MOVED_AN_OP: usize = 64;
+/// What each match that is replaced counts, without groups and with them.
+const REPLACED_OPS: usize = 6;
+const GROUPS_OPS: usize = 20;
 /// Ops that one subroutine of the machine may execute in all. VCL has no loops, but calls can fan out without end.
 const MAX_OPS: u64 = 50_000_000;
 /// Bytes of text that may be under construction at once.
@@ -125,6 +133,8 @@ pub struct Machine {
     pub(crate) stepwise: bool,
     /// What is known of each subject of the program.
     pub(crate) known: Vec<SubjectFacts>,
+    /// The `regsub` that isn't through: what is done of it is the innermost text.
+    pub(crate) substitution: Option<Substitution>,
     calls: Vec<u32>,
     /// Where `beresp.uncacheable` was set last, and where that subroutine was called from.
     pub(crate) uncacheable_at: Option<(u32, Option<u32>)>,
@@ -177,8 +187,24 @@ enum State {
 /// What an op does to the run.
 pub(crate) enum Next {
     Op,
+    /// It isn't through: it goes on when it is run again.
+    Again,
     End(Action),
-    Wait { void: bool, future: Wait<Result<Value, Failure>> },
+    Wait {
+        void: bool,
+        future: Wait<Result<Value, Failure>>,
+    },
+}
+
+/// What matching so many bytes against a pattern counts.
+pub(crate) fn match_ops(regex: &Regex, bytes: usize) -> usize {
+    let an_op = if regex.is_backtracking() { BACKTRACKED_AN_OP } else { MATCHED_AN_OP };
+    MATCH_OPS + bytes / an_op
+}
+
+/// What replacing so many matches counts, with groups or without.
+pub(crate) fn replacing_ops(matches: usize, captures: bool) -> usize {
+    matches * if captures { GROUPS_OPS } else { REPLACED_OPS }
 }
 
 impl Machine {
@@ -214,6 +240,7 @@ impl Machine {
         self.marks.clear();
         self.calls.clear();
         self.known.clear();
+        self.substitution = None;
         (self.state, self.method, self.flag, self.ops) = (State::Idle, None, false, 0);
     }
 
@@ -256,8 +283,23 @@ impl Machine {
     }
 
     /// The op that runs matches so many bytes against a pattern.
-    pub(crate) fn charge_match(&mut self, bytes: usize) {
-        self.charged += MATCH_OPS + (bytes / MATCHED_AN_OP).min(BUDGET as usize) as u32;
+    pub(crate) fn charge_match(&mut self, regex: &Regex, bytes: usize) {
+        self.charge(match_ops(regex, bytes));
+    }
+
+    /// The op that runs moves a text so long.
+    pub(crate) fn charge_text(&mut self, bytes: usize) {
+        self.charge(bytes / MOVED_AN_OP);
+    }
+
+    /// The op that runs counts as so many more.
+    pub(crate) fn charge(&mut self, ops: usize) {
+        self.charged = self.charged.saturating_add(ops.min(BUDGET as usize) as u32);
+    }
+
+    /// Whether what was charged is a budget for itself.
+    pub(crate) fn is_overcharged(&self) -> bool {
+        self.charged >= BUDGET
     }
 
     /// Notes that `beresp.uncacheable` is set here.
@@ -342,6 +384,7 @@ impl Machine {
                         Ok(to) => (flag, pc) = (self.flag, to),
                         Err(failure) => return self.fail(failure, ctx),
                     }
+                    left = left.saturating_sub(std::mem::take(&mut self.charged));
                 }
                 Op::Return { action } => {
                     self.pc = at;
@@ -360,6 +403,10 @@ impl Machine {
                             if self.charged > 0 {
                                 left = left.saturating_sub(std::mem::take(&mut self.charged));
                             }
+                        }
+                        Ok(Next::Again) => {
+                            left = left.saturating_sub(std::mem::take(&mut self.charged));
+                            continue;
                         }
                         Ok(Next::End(action)) => {
                             watch.ran(at, at);

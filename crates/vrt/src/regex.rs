@@ -24,6 +24,7 @@ use emit::{Dialect, emit};
 use linear::{BuildError, Linear};
 use literal::Literal;
 use node::Node;
+pub use sub::Substitution;
 
 /// Why a pattern can't be compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,6 +177,11 @@ impl Regex {
         matches!(node, Node::Alt(nodes) if nodes.len() >= LONG_LIST) && !self.heeds_last_newline
     }
 
+    /// Whether it runs on the backtracker, which takes many times as long over a byte.
+    pub fn is_backtracking(&self) -> bool {
+        matches!(self.test, Test::Backtrack(_))
+    }
+
     /// Whether it is plain text, or nearly so: looked for without an engine.
     pub fn is_plain(&self) -> bool {
         matches!(self.test, Test::Literal(_))
@@ -216,7 +222,25 @@ impl Regex {
     /// # Errors
     /// The step limit; `out` may then have grown.
     pub fn sub(&self, subject: &[u8], with: &[u8], all: bool, out: &mut Vec<u8>) -> Result<bool, MatchError> {
-        sub::sub(self, subject, with, all, out)
+        let mut substitution = Substitution::new(with);
+        while !self.sub_some(&mut substitution, subject, with, all, usize::MAX, out)? {}
+        Ok(substitution.progress().1 > 0)
+    }
+
+    /// As [`Regex::sub`], but at most so many matches of it; true: that was the end. Without any match nothing is appended.
+    ///
+    /// # Errors
+    /// The step limit; `out` may then have grown.
+    pub fn sub_some(
+        &self,
+        substitution: &mut Substitution,
+        subject: &[u8],
+        with: &[u8],
+        all: bool,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, MatchError> {
+        substitution.run(self, subject, with, all, most, out)
     }
 
     /// Calls `found` with the groups of each match (0, the whole, to 10 at least), as `regsuball` finds them, until it says false.

@@ -44,27 +44,63 @@ pub(super) fn expand(with: &[u8], subject: &[u8], groups: &[Option<Range<usize>>
     }
 }
 
-pub(super) fn sub(
-    regex: &Regex,
-    subject: &[u8],
-    with: &[u8],
-    all: bool,
-    out: &mut Vec<u8>,
-) -> Result<bool, MatchError> {
-    let captures = pieces(with).any(|piece| matches!(piece, Piece::Group(1..)));
-    let (mut done, mut is_found) = (0, false);
-    each(regex, subject, captures, |groups| {
-        let Some(Some(whole)) = groups.first() else { return false };
-        is_found = true;
-        out.extend_from_slice(&subject[done..whole.start.max(done)]);
-        expand(with, subject, groups, out);
-        done = whole.end.max(done);
-        all
-    })?;
-    if is_found {
-        out.extend_from_slice(&subject[done..]);
+/// A `regsub` or `regsuball` under way: a long subject is worked on a few matches at a time.
+#[derive(Debug)]
+pub struct Substitution {
+    /// Up to here the subject is done.
+    done: usize,
+    matches: usize,
+    /// Whether the replacement names a group.
+    captures: bool,
+}
+
+impl Substitution {
+    /// Nothing done yet; `with` is what a match is replaced by.
+    pub fn new(with: &[u8]) -> Self {
+        let captures = pieces(with).any(|piece| matches!(piece, Piece::Group(1..)));
+        Substitution { done: 0, matches: 0, captures }
     }
-    Ok(is_found)
+
+    /// Bytes of the subject that are done, and matches replaced.
+    pub fn progress(&self) -> (usize, usize) {
+        (self.done, self.matches)
+    }
+
+    /// Whether each match costs more, for its groups.
+    pub fn captures(&self) -> bool {
+        self.captures
+    }
+
+    pub(super) fn run(
+        &mut self,
+        regex: &Regex,
+        subject: &[u8],
+        with: &[u8],
+        all: bool,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, MatchError> {
+        let mut groups = Groups::new();
+        for _ in 0..most {
+            let is_found = regex.search(subject, self.done, self.matches > 0, self.captures, &mut groups)?;
+            let Some(Some(whole)) = groups.first().filter(|_| is_found) else { return Ok(self.end(subject, out)) };
+            out.extend_from_slice(&subject[self.done..whole.start.max(self.done)]);
+            expand(with, subject, &groups, out);
+            (self.done, self.matches) = (whole.end.max(self.done), self.matches + 1);
+            if !all {
+                return Ok(self.end(subject, out));
+            }
+        }
+        Ok(false)
+    }
+
+    fn end(&mut self, subject: &[u8], out: &mut Vec<u8>) -> bool {
+        if self.matches > 0 {
+            out.extend_from_slice(&subject[self.done..]);
+        }
+        self.done = subject.len();
+        true
+    }
 }
 
 fn pieces(with: &[u8]) -> impl Iterator<Item = Piece<'_>> {

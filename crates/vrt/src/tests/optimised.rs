@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use tables::vclvars::Method;
 
 use super::world::World;
+use crate::machine::Outcome;
 
 const FIELDS: [&str; 5] = ["host", "Host", "user-agent", "cookie", "X-a"];
 const VALUES: [&str; 12] = [
@@ -170,4 +171,47 @@ fn long_chains_give_way() {
     assert_eq!(world.run(Method::Recv), "Pass");
     world.ctx.req.set("Host", "h7").unwrap();
     assert_eq!(world.run(Method::Recv), "Pass");
+}
+
+/// How often it came back, out of its budget, before the end.
+fn budgets(world: &mut World) -> usize {
+    let mut machine = world.start(Method::Recv);
+    let mut budgets = 0;
+    loop {
+        match machine.run(&mut world.ctx) {
+            Outcome::OutOfBudget => budgets += 1,
+            Outcome::Done(_) => return budgets,
+            Outcome::Wait(_) | Outcome::Failed(_) => panic!("it neither waits nor fails"),
+        }
+    }
+}
+
+#[test]
+fn replacing_in_a_long_text_gives_way_between_matches() {
+    let text = "abcdefghijklmnopqrstuvwxyz-".repeat(200);
+    let all = r#"set req.http.y = regsuball(req.http.x, "([a-y]+)z", "\1Z");"#.repeat(5);
+    let mut world = World::new(&format!(
+        r#"vcl 4.1; backend b none; sub vcl_recv {{
+            {all}
+            set req.http.z = regsub(req.http.x, "z", "Z");
+            set req.http.none = regsuball(req.http.x, "[0-9]", "");
+            return (hash); }}"#
+    ));
+    world.ctx.req.set("X", &text).unwrap();
+    // A thousand matches with groups count as twenty thousand ops, the rest as some three thousand.
+    let budgets = budgets(&mut world);
+    assert!((9..13).contains(&budgets), "{budgets}");
+    assert_eq!(world.ctx.req.get("Y").unwrap(), text.replace('z', "Z").as_bytes());
+    assert_eq!(world.ctx.req.get("Z").unwrap(), text.replacen('z', "Z", 1).as_bytes());
+    assert_eq!(world.ctx.req.get("None").unwrap(), text.as_bytes());
+}
+
+#[test]
+fn a_chain_of_patterns_gives_way() {
+    let ifs: String =
+        (0..600).map(|n| format!("if (req.http.x + \"b\" ~ \"a[0-9]+b{n}\") {{ return (pass); }} ")).collect();
+    let mut world = World::new(&format!("vcl 4.1; backend b none; sub vcl_recv {{ {ifs} return (hash); }}"));
+    world.ctx.req.set("X", "a").unwrap();
+    let budgets = budgets(&mut world);
+    assert!(budgets >= 600 * 8 / 2000, "{budgets}");
 }
