@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Readers that don't read, and objects larger than the store: what they hold, and that it comes back when they leave."""
+"""Readers that don't read, and objects larger than the store: what they hold, that they get all once they read, and that it comes back when
+they leave."""
 import socket
 import threading
 import time
@@ -10,12 +11,13 @@ from bed.origin import Origin
 from bed.report import until
 
 STORE, TRANSIENT = 64, 32  # MB
-SMALL = 4  # MB of a Transient that few readers fill
 OBJECT = 10  # MB
+READERS = 100
 READER_KB = 64
 # What a process needs beside: stacks, heaps that grow, its pages of the program touched for the first time.
 BESIDE = 24  # MB
 HUGE = 200  # MB
+PATIENCE = 60  # seconds that a client waits for more
 
 VCL = """vcl 4.1;
 backend default { .host = "%s"; .port = "%s"; }
@@ -31,102 +33,120 @@ sub vcl_backend_response {
 
 
 class Case:
-    """`begin(server)` gives sockets; `readers` of them wait. `settle` is how long it takes until no more comes."""
+    """`begin(server)` gives `readers` clients with a `close()`, of which `whole(octets)` tells whether an answer with so large a body came
+    whole; `octets` is 0 where nobody waits for one."""
 
-    def __init__(self, name, begin, readers):
-        self.name, self.begin, self.readers = name, begin, readers
-
-
-def reader(server, path):
-    """Asks, and reads nothing."""
-    s = socket.socket()
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    s.connect(server.address)
-    s.sendall(attacks.request(path, close=False))
-    return s
+    def __init__(self, name, begin, readers, octets):
+        self.name, self.begin, self.readers, self.octets = name, begin, readers, octets
 
 
-def readers(count, path):
-    return lambda server: [reader(server, path.format(n)) for n in range(count)]
+class Late:
+    """A client that asks, and reads nothing before it is asked whether all comes."""
+
+    def __init__(self, server, path):
+        self.s = socket.socket()
+        self.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.s.connect(server.address)
+        self.s.sendall(attacks.request(path))
+
+    def whole(self, octets):
+        # It has been slow long enough.
+        self.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        return is_whole(self.s, octets)
+
+    def close(self):
+        self.s.close()
+
+
+class Fast:
+    """A client that reads all as it comes."""
+
+    def __init__(self, server, path, octets):
+        self.s = socket.create_connection(server.address)
+        self.s.sendall(attacks.request(path))
+        self.came = None
+        self.thread = threading.Thread(target=self._read, args=(octets,), daemon=True)
+        self.thread.start()
+
+    def _read(self, octets):
+        self.came = is_whole(self.s, octets)
+
+    def whole(self, _octets):
+        self.thread.join(PATIENCE)
+        return bool(self.came)
+
+    def close(self):
+        self.s.close()
+
+
+def is_whole(s, octets):
+    """Whether an answer comes with a body so large, and its end is its announced end."""
+    s.settimeout(PATIENCE)
+    got = b""
+    try:
+        while b"\r\n\r\n" not in got:
+            if not (d := s.recv(4096)):
+                return False
+            got += d
+        head, body = got.split(b"\r\n\r\n", 1)
+        came, end = len(body), body[-5:]
+        while d := s.recv(1 << 20):
+            came, end = came + len(d), (end + d)[-5:]
+    except OSError:
+        return False
+    is_chunked = b"\r\ntransfer-encoding: chunked" in head.lower()
+    ends = end == b"0\r\n\r\n" and came > octets if is_chunked else came == octets
+    return b" 200 " in head.split(b"\r\n", 1)[0] and ends
+
+
+def late(count, path):
+    return lambda server: [Late(server, path.format(n)) for n in range(count)]
 
 
 def hits(count):
     """All have been asked for before: as many as fit are hits."""
     def begin(server):
         attacks.ask(server, [f"/large/{n}" for n in range(count)])
-        return [reader(server, f"/large/{n}") for n in range(count)]
+        # Those that came last are there: they are asked for first.
+        return [Late(server, f"/large/{n}") for n in reversed(range(count))]
     return begin
 
 
 def fast(path):
-    """A client that reads all as it comes; the socket tells its end."""
-    def begin(server):
-        s = socket.create_connection(server.address)
-        s.sendall(attacks.request(path))
-        s.settimeout(30)
-
-        def read():
-            try:
-                while s.recv(1 << 20):
-                    pass
-            except OSError:
-                pass
-        threading.Thread(target=read, daemon=True).start()
-        return [s]
-    return begin
+    return lambda server: [Fast(server, path, HUGE * attacks.MEGABYTE)]
 
 
 def gone(path):
     """A client that leaves at once."""
     def begin(server):
-        s = reader(server, path)
-        s.recv(4096)
-        s.close()
+        client = Late(server, path)
+        client.s.recv(4096)
+        client.close()
         return []
     return begin
 
 
-def all_cases(count=100, huge=HUGE):
+def all_cases():
+    each, huge = OBJECT * attacks.MEGABYTE, HUGE * attacks.MEGABYTE
     return [
-        Case(f"{count} readers of {OBJECT} MB, misses", readers(count, "/large/{}"), count),
-        Case(f"{count} readers of {OBJECT} MB, hits", hits(count), count),
-        Case(f"{count} readers of {OBJECT} MB, passes", readers(count, "/large/{}/pass"), count),
-        *(Case(f"{huge} MB, {kind}, {name}", make(f"/{path}/{huge}"), 1)
-          for path, kind in (("huge", "Content-Length"), ("chunked", "chunked"))
-          for name, make in (("fast client", fast), ("slow client", lambda p: readers(1, p)), ("client gone", gone))),
+        Case(f"{READERS} readers of {OBJECT} MB, misses", late(READERS, "/large/{}"), READERS, each),
+        Case(f"{READERS} readers of {OBJECT} MB, hits", hits(READERS), READERS, each),
+        Case(f"{READERS} readers of {OBJECT} MB, passes", late(READERS, "/large/{}/pass"), READERS, each),
+        *(Case(f"{HUGE} MB, {kind}, {name}", begin, clients, huge)
+          for path, kind in ((f"/huge/{HUGE}", "Content-Length"), (f"/chunked/{HUGE}", "chunked"))
+          for name, begin, clients in (("fast client", fast(path), 1), ("slow client", late(1, path), 1), ("client gone", gone(path), 0))),
     ]
 
 
-def read_on(s, octets):
-    """Whether so many octets of a body come in the end."""
-    s.settimeout(30)
-    got, body = b"", 0
-    try:
-        while b"\r\n\r\n" not in got:
-            got += s.recv(4096)
-        body = len(got.split(b"\r\n\r\n", 1)[1])
-        while body < octets and (d := s.recv(1 << 20)):
-            body += len(d)
-    except OSError:
-        pass
-    return b" 200 " in got.split(b"\r\n", 1)[0] and body == octets
+class Measured:
+    """What came of a case: MB beyond the process at rest at most, and once the readers had left, and answers that came whole."""
+
+    def __init__(self, most, later, whole):
+        self.most, self.later, self.whole = most, later, whole
 
 
-def late(o, report, count):
-    """Passes by way of a full Transient: who reads late gets all."""
-    with Origin(attacks.serve(attacks.Bodies())) as origin:
-        with Varnishd(o.varnishd, ["-s", f"Transient=malloc,{SMALL}m"], vcl=VCL % origin.address, storage=f"malloc,{STORE}m") as server:
-            clients = readers(count, "/large/{}/pass")(server)
-            held = until(10, lambda: server.counter("MAIN.fetch_squeezed"))
-            report.check(held, "Transient is full, and no fetch is held up")
-            whole = sum(read_on(s, OBJECT * attacks.MEGABYTE) for s in clients)
-            report.check(whole == count, f"{whole} of {count} passes came whole to clients that read late")
-            for s in clients:
-                s.close()
-
-
-def measure(program, case, settle):
-    """(peak, later) in MB beyond the process at rest; stores' bytes aren't taken off."""
+def measure(program, case, settle, report=None):
+    """`report`: ours is to show that it holds origins to their readers' pace."""
     with Origin(attacks.serve(attacks.Bodies())) as origin:
         args = ["-s", f"Transient=malloc,{TRANSIENT}m"]
         with Varnishd(program, args, vcl=VCL % origin.address, storage=f"malloc,{STORE}m") as server:
@@ -138,10 +158,15 @@ def measure(program, case, settle):
             while time.monotonic() < end:
                 most = max(most, now() - base)
                 time.sleep(0.05)
-            for s in clients:
-                s.close()
-            until(5, lambda: server.counter("MAIN.sess_conn") is not None and now() - base < STORE + BESIDE)
-            return most, now() - base
+            if report and case.readers == READERS:
+                report.check(until(10, lambda: server.counter("MAIN.fetch_squeezed")), f"{case.name}: no fetch is held up")
+            whole = 0
+            for client in clients:
+                whole += client.whole(case.octets)
+                most = max(most, now() - base)
+                client.close()
+            until(5, lambda: now() - base < STORE + BESIDE)
+            return Measured(most, now() - base, whole)
 
 
 def bound(case):
@@ -149,33 +174,35 @@ def bound(case):
     return STORE + TRANSIENT + case.readers * READER_KB / 1024 + BESIDE
 
 
-def judge(report, case, most, later):
+def judge(report, case, measured):
+    most, later, whole = measured.most, measured.later, measured.whole
     report.check(most <= bound(case), f"{case.name}: {most:.0f} MB, beyond {bound(case):.0f}")
     report.check(later <= STORE + BESIDE, f"{case.name}: {later:.0f} MB once the readers had left")
+    report.check(whole == case.readers, f"{case.name}: {whole} of {case.readers} answers came whole")
+
+
+def chosen(o):
+    return [case for case in all_cases() if not o.words or any(w in case.name for w in o.words)]
 
 
 def counts(o, report):
-    """The short form: fewer readers."""
-    if not o.words:
-        late(o, report, 12)
-    for case in all_cases(24, 100):
-        if not o.words or any(w in case.name for w in o.words):
-            most, later = measure(o.varnishd, case, 1.0)
-            report.note(f"{case.name}: peak {most:.0f} MB, then {later:.0f} MB")
-            judge(report, case, most, later)
+    for case in chosen(o):
+        measured = measure(o.varnishd, case, 1.0, report)
+        report.note(f"{case.name}: peak {measured.most:.0f} MB, then {measured.later:.0f} MB, {measured.whole} whole")
+        judge(report, case, measured)
 
 
 def table(o, report):
-    late(o, report, 100)
-    lines = [f"| readers, `-s malloc,{STORE}m -s Transient=malloc,{TRANSIENT}m` | peak, MB | once they left, MB | varnishd: peak | once they left |",
-             "| --- | --: | --: | --: | --: |"]
-    for case in all_cases():
-        if o.words and not any(w in case.name for w in o.words):
-            continue
-        here = measure(o.varnishd, case, 3.0)
-        judge(report, case, *here)
-        beside = measure(o.beside, case, 3.0) if o.beside else None
-        cells = [f"{mb:.0f}" for mb in (*here, *(beside or ()))] + ([] if beside else ["", ""])
+    lines = [f"| readers, `-s malloc,{STORE}m -s Transient=malloc,{TRANSIENT}m` | peak, MB | once they left, MB | whole answers | varnishd: peak | once they left | whole |",
+             "| --- | --: | --: | --: | --: | --: | --: |"]
+    for case in chosen(o):
+        here = measure(o.varnishd, case, 2.0, report)
+        judge(report, case, here)
+        cells = columns(here) + (columns(measure(o.beside, case, 2.0)) if o.beside else [""] * 3)
         lines.append(f"| {case.name} | " + " | ".join(cells) + " |")
         print("     " + lines[-1], flush=True)
     return lines
+
+
+def columns(measured):
+    return [f"{measured.most:.0f}", f"{measured.later:.0f}", str(measured.whole)]
