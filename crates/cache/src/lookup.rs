@@ -39,6 +39,11 @@ pub struct LookupOptions {
     pub max_age: Option<f64>,
     /// It wants what is fresh for so many seconds more.
     pub min_fresh: Option<f64>,
+    /// What says "don't cache" hides nothing: what is fresh or within its grace is delivered all the same, and what else is stale
+    /// may be revalidated (RFC 9111, where nothing is stored of such a response).
+    pub looks_behind_markers: bool,
+    /// Anything that lives is a hit, however stale: somebody else has judged that.
+    pub takes_stale: bool,
     /// [`LookupTrace::marker`] is wanted.
     pub tells: bool,
 }
@@ -99,6 +104,8 @@ pub enum Lookup {
         xid: Vxid,
         /// Seconds for which that is still known; negative once over.
         ttl_left: f64,
+        /// An older object that the fetch may revalidate, where the request looks behind markers.
+        stale: Option<ObjRef>,
     },
     /// Known to be passed.
     HitForPass {
@@ -138,6 +145,8 @@ struct Scan {
     hit: Option<Arc<Objcore>>,
     /// The newest of the stale ones.
     stale: Option<Arc<Objcore>>,
+    /// The newest that says "don't cache" and hides nothing.
+    marker: Option<Arc<Objcore>>,
     is_busy: bool,
     /// One is being fetched, but this request doesn't wait.
     ignored_busy: bool,
@@ -165,6 +174,25 @@ struct Query<'a> {
     is_alone: bool,
     /// It waited for somebody else's fetch.
     was_parked: bool,
+}
+
+impl Query<'_> {
+    /// The auxiliary attributes of an object that says "don't cache", if they are wanted.
+    fn marker_attrs(&self, oc: &Objcore) -> Vec<u8> {
+        let aux_attrs = self.options.tells.then(|| oc.with_head_block(|block| block.aux_attrs().to_vec()));
+        aux_attrs.flatten().unwrap_or_default()
+    }
+
+    /// `oc` says that this isn't to be cached.
+    fn hit_for_miss(&self, oc: &Objcore, busy: Busy, stale: Option<ObjRef>, trace: &mut LookupTrace) -> Lookup {
+        trace.marker = self.marker_attrs(oc);
+        Lookup::HitForMiss { busy, xid: oc.xid(), ttl_left: self.ttl_left(oc), stale }
+    }
+
+    /// Seconds of an object's own ttl: `req.ttl` decides what is fresh, and isn't told here.
+    fn ttl_left(&self, oc: &Objcore) -> f64 {
+        oc.times().fresh_until(None).since(self.now)
+    }
 }
 
 impl Cache {
@@ -318,7 +346,7 @@ impl Cache {
         scan: &mut Scan,
         right: &mut Right,
     ) -> Option<Loading> {
-        let is_marked = scan.stale.as_ref().is_some_and(|oc| oc.flags().is_uncacheable());
+        let is_marked = scan.marker.is_some() || scan.stale.as_ref().is_some_and(|oc| oc.flags().is_uncacheable());
         if scan.hit.is_some() || scan.is_busy || is_marked {
             return None;
         }
@@ -405,6 +433,13 @@ impl Cache {
             scan.unchecked = Some(oc.clone());
             return ControlFlow::Break(());
         }
+        if options.looks_behind_markers
+            && oc.flags().reuse == Reuse::HitForMiss
+            && !base::failpoint::fault("a marker that hides what is stale")
+        {
+            scan.marker.get_or_insert_with(|| oc.clone());
+            return ControlFlow::Continue(());
+        }
         if overtaken == Invalidation::Later || Self::is_fresh(oc, &times, query) {
             scan.hit = Some(oc.clone());
             return ControlFlow::Break(());
@@ -421,6 +456,7 @@ impl Cache {
     fn is_fresh(oc: &Objcore, times: &Times, query: &Query<'_>) -> bool {
         let until = match oc.flags().is_uncacheable() {
             true => times.fresh_until(query.options.max_ttl),
+            false if query.options.takes_stale => times.dead_at(),
             false => query.options.fresh_until(times),
         };
         until.0 > query.now.0
@@ -436,34 +472,24 @@ impl Cache {
         right: &mut Right,
     ) -> (Lookup, Vec<Arc<Waiter>>) {
         let (shared, options) = (self.shared(), query.options);
-        let marker = |oc: &Objcore| {
-            let aux_attrs = options.tells.then(|| oc.with_head_block(|block| block.aux_attrs().to_vec()));
-            aux_attrs.flatten().unwrap_or_default()
-        };
-        // The object's own: `req.ttl` decides what is fresh, and isn't told here.
-        let ttl_left = |oc: &Objcore| oc.times().fresh_until(None).since(query.now);
         if let Some(oc) = scan.hit {
             if oc.flags().reuse == Reuse::HitForMiss {
-                let (xid, ttl_left) = (oc.xid(), ttl_left(&oc));
-                trace.marker = marker(&oc);
                 let busy = self.insert_busy(shard, query, scan.other, right);
-                return (Lookup::HitForMiss { busy, xid, ttl_left }, Vec::new());
+                return (query.hit_for_miss(&oc, busy, None, trace), Vec::new());
             }
             let waiters = match scan.has_waiters {
                 true => shard.heads.take_waiters(query.digest, shared.params.load().rush_exponent),
                 false => Vec::new(),
             };
             if oc.flags().reuse == Reuse::HitForPass {
-                trace.marker = marker(&oc);
-                return (Lookup::HitForPass { xid: oc.xid(), ttl_left: ttl_left(&oc) }, waiters);
+                trace.marker = query.marker_attrs(&oc);
+                return (Lookup::HitForPass { xid: oc.xid(), ttl_left: query.ttl_left(&oc) }, waiters);
             }
             return (Lookup::Hit(hit_on(oc)), waiters);
         }
         if let Some(oc) = scan.stale.as_ref().filter(|oc| oc.flags().is_uncacheable()) {
-            let (xid, ttl_left) = (oc.xid(), ttl_left(oc));
-            trace.marker = marker(oc);
             let busy = self.insert_busy(shard, query, scan.other, right);
-            return (Lookup::HitForMiss { busy, xid, ttl_left }, Vec::new());
+            return (query.hit_for_miss(oc, busy, None, trace), Vec::new());
         }
         trace.stale = scan.stale.as_ref().map(|oc| oc.times());
         trace.is_over_max_age = scan.is_over_max_age;
@@ -479,6 +505,11 @@ impl Cache {
         let in_grace = |oc: &Objcore| {
             base::failpoint::fault("grace beyond its end") || options.is_in_grace(&oc.times(), query.now)
         };
+        if let Some(oc) = scan.marker.filter(|_| !scan.stale.as_deref().is_some_and(in_grace)) {
+            let stale = scan.stale.map(ObjRef::new);
+            let busy = self.insert_busy(shard, query, scan.other, right);
+            return (query.hit_for_miss(&oc, busy, stale, trace), Vec::new());
+        }
         let lookup = match (scan.stale, scan.is_busy) {
             (Some(oc), true) if in_grace(&oc) => Lookup::Grace { stale: hit_on(oc), busy: None },
             (Some(oc), false) if in_grace(&oc) => {

@@ -3,7 +3,7 @@
 
 use base::Mono;
 
-use crate::attrs::Times;
+use crate::attrs::{Times, Vary};
 use crate::boc::SoftPurge;
 use crate::busy::Busy;
 use crate::cache::Cache;
@@ -12,6 +12,7 @@ use crate::events::Event;
 use crate::journal;
 use crate::objcore::{Objcore, State};
 use crate::objref::ObjRef;
+use crate::request::Request;
 use crate::tombstones::Cause;
 
 /// New lives, in seconds from the moment of the purge (ttl) or as they are (grace, keep); `None` leaves one alone.
@@ -147,6 +148,33 @@ impl Cache {
             shared.set_times(oc, purge.apply(oc.times(), now));
             shared.arm(&mut shard, oc, oc.times().dead_at());
         }
+    }
+
+    /// What is in memory under `digest` lives on as `times` say, where that is longer; how much that was. Nothing comes back that a purge
+    /// or ban has ended.
+    pub fn extend_stored(&self, digest: &Digest, times: Times) -> usize {
+        let shared = self.shared();
+        let mut shard = shared.shard(digest).lock();
+        let objcs = shard.heads.objcs(digest).to_vec();
+        let ends_sooner = |oc: &Objcore| oc.times().dead_at().0 < times.dead_at().0;
+        let mut count = 0;
+        for oc in objcs.iter().filter(|oc| oc.state() == State::Stored && !oc.is_overtaken() && ends_sooner(oc)) {
+            if shared.set_times(oc, times) {
+                shared.arm(&mut shard, oc, times.dead_at());
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// What is in memory under `digest` and is for `req`, markers aside; nothing of it counts as a lookup.
+    pub fn stored_for(&self, digest: &Digest, req: &dyn Request) -> Vec<ObjRef> {
+        let objcs = self.shared().shard(digest).lock().heads.objcs(digest).to_vec();
+        let is_for = |oc: &Objcore| oc.vary_matches(|vary: Vary<'_>| req.vary_matches(vary.spec, vary.values));
+        let is_found = |oc: &Objcore| {
+            oc.state() == State::Stored && !oc.is_overtaken() && !oc.flags().is_uncacheable() && is_for(oc)
+        };
+        objcs.into_iter().filter(|oc| is_found(oc)).map(ObjRef::new).collect()
     }
 
     /// Takes what is stored under `digest` out of memory, if anything is: nobody looks for it any more. Unlike a purge it hits

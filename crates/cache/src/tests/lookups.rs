@@ -124,6 +124,59 @@ fn hit_for_miss_and_hit_for_pass() {
 }
 
 #[test]
+fn a_marker_hides_nothing_from_who_looks_behind_it() {
+    let behind = LookupOptions { looks_behind_markers: true, ..LookupOptions::default() };
+    let validated = Flags { reuse: Reuse::HitOrRevalidate, ..Flags::NONE };
+    let kit = Kit::new();
+    let req = |lang: &str| Req::new("/").field("lang", lang);
+    kit.put_as(&req("de"), Some("lang"), kit.attrs(10.0, 5.0, 100.0, validated), b"x");
+    kit.put_as(&req("en"), None, kit.attrs(30.0, 0.0, 0.0, Flags::HIT_FOR_MISS), b"x");
+    let look = |lang| kit.look_with(&req(lang), &behind);
+    assert_eq!((word(&look("de")), kit.verdict_as(&req("de"))), ("hit", "hit-for-miss"));
+    kit.pass(11.0);
+    assert_eq!(word(&look("de")), "grace+fetch");
+    for _ in ["live", "over"] {
+        kit.pass(15.0);
+        let Lookup::HitForMiss { busy, stale: Some(stale), .. } = look("de") else { panic!() };
+        assert_eq!(stale.flags().reuse, Reuse::HitOrRevalidate);
+        // Nobody waits for it, though it is busy.
+        assert!(matches!(look("de"), Lookup::HitForMiss { stale: Some(_), .. }));
+        assert!(matches!(look("en"), Lookup::HitForMiss { stale: None, .. }));
+        drop(busy);
+    }
+}
+
+#[test]
+fn lives_are_extended_and_what_is_stale_may_be_a_hit() {
+    let kit = Kit::new();
+    let stale = LookupOptions { takes_stale: true, ..LookupOptions::default() };
+    kit.put_as(&Req::new("/"), None, kit.attrs(10.0, 0.0, 10.0, Flags::NONE), b"x");
+    let longer = Times { t_origin: kit.now(), ttl: 30.0, grace: 0.0, keep: 10.0 };
+    kit.pass(15.0);
+    assert_eq!((kit.verdict("/"), word(&kit.look_with(&Req::new("/"), &stale))), ("miss+stale", "hit"));
+    assert_eq!(kit.cache.extend_stored(&digest("/"), longer), 1);
+    assert_eq!(kit.verdict("/"), "hit");
+    assert_eq!(kit.cache.extend_stored(&digest("/"), longer), 0, "it lives as long");
+    kit.pass(20.0);
+    kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
+    assert_eq!((kit.verdict("/"), word(&kit.look_with(&Req::new("/"), &stale))), ("miss+stale", "hit"));
+    kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
+    assert_eq!(kit.cache.extend_stored(&digest("/"), Times { ttl: 90.0, ..longer }), 0);
+    assert_eq!(word(&kit.look_with(&Req::new("/"), &stale)), "miss");
+}
+
+#[test]
+fn what_is_stored_for_a_request_is_told_without_a_lookup() {
+    let kit = Kit::new();
+    let req = |lang: &str| Req::new("/").field("lang", lang);
+    for (lang, flags) in [("de", Flags::NONE), ("en", Flags::NONE), ("de", Flags::HIT_FOR_MISS)] {
+        kit.put_as(&req(lang), Some("lang"), kit.attrs(10.0, 0.0, 0.0, flags), lang.as_bytes());
+    }
+    let of = |lang| kit.cache.stored_for(&digest("/"), &req(lang)).len();
+    assert_eq!((of("de"), of("en"), of("fr")), (1, 1, 0));
+}
+
+#[test]
 fn a_marker_takes_the_place_of_an_older_one() {
     let kit = Kit::new();
     let put = |ttl: f64, vary: Option<&str>, flags: Flags| {

@@ -162,7 +162,7 @@ impl Req {
             }
             Lookup::Miss(busy) => self.missed(busy, None),
             Lookup::MissStale { busy, stale } => self.missed(busy, Some(stale)),
-            Lookup::HitForMiss { busy, xid, ttl_left } => {
+            Lookup::HitForMiss { busy, xid, ttl_left, stale } => {
                 self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitmiss.tally();
                 self.missed(busy, None)
