@@ -15,11 +15,17 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from bed.daemon import Varnishd
+from bed import aioquic
+from bed.certificates import Authority
+from bed.daemon import Varnishd, workdir
 from bed.h2 import Connection
 from bed.http import Client
 from bed.origin import Nginx, Origin, head
 from bed.report import Report, options, until
+
+NO_CLIENT = aioquic.missing()
+if not NO_CLIENT:
+    from bed import h3
 
 MB = 1 << 20
 OLD = "Sun, 06 Nov 1994 08:49:37 GMT"
@@ -364,7 +370,65 @@ def protocols(report, o):
                 report.check(r.body == content(2, 500000, 1500000), f"origin of {spoken}: the new file: {r}")
 
 
-CASES = (ranges, changes, lies, small_store, on_disk, slow_reader, seeking, protocols)
+def upgrades(report, o):
+    """Another program takes over while a client reads: its answer goes on (the worker that leaves fetches the rest for it, as the stores are the other
+    one's by then), and the new worker finds head and slices."""
+    length = 24 * MB + 77
+    file = File(length)
+    with Origin(file.serve) as origin, started(o, origin, "256k") as v:
+        r = ask(v.address)
+        report.check(r.end == "complete" and not judge(r, length, None), f"upgrade: before {r}")
+        sent = file.sent
+        slow = Client(v.address, timeout=60, rcvbuf=65536)
+        slow.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        slow.sock.recv(1, socket.MSG_PEEK)
+        status, text = v.cli.ask_raw("upgrade")
+        report.check(status == 200, f"upgrade: {status} {text}")
+        wrong = []
+        for span in (None, (5 * MB, 9 * MB), (length - 100, length - 1)):
+            r = ask(v.address, span)
+            wrong += [str(r) + judge(r, length, span)] if r.end != "complete" or judge(r, length, span) else []
+        report.check(not wrong, f"upgrade: after it {wrong}")
+        r = slow.response()
+        report.check(r.end == "complete" and not judge(r, length, None), f"upgrade: an answer that had begun: {r} {judge(r, length, None)}")
+        slow.sock.close()
+        report.check(v.counter("MAIN.slice_fetch") == 0, f"upgrade: {v.counter('MAIN.slice_fetch')} slices were fetched again")
+        report.check(file.sent <= sent + length, f"upgrade: {file.sent - sent} octets for an answer that had begun")
+        # Who purges the object at the new worker ends its slices, too.
+        file.version = 2
+        Client(v.address).request("/", method="PURGE")
+        r = ask(v.address, (5 * MB, 9 * MB))
+        report.check(r.end == "complete" and r.get("ETag") == '"2"' and not judge(r, length, (5 * MB, 9 * MB)), f"upgrade: after a purge {r}")
+
+
+def http3(report, o):
+    """Clients of HTTP/3: ranges, the whole, one that leaves in the middle."""
+    if NO_CLIENT:
+        report.note(f"LEFT OUT, as there is no aioquic ({NO_CLIENT}): http3")
+        return
+    length, directory = 6 * MB + 77, workdir()
+    file = File(length)
+    (directory / "tls.conf").write_text(f'pem-file = "{Authority(directory / "ca").leaf("bed.test").pem}"\n')
+    with socket.create_server(("127.0.0.1", 0)) as drawn:
+        port = drawn.getsockname()[1]
+    args = ["-a", "clear=127.0.0.1:0", "-a", f"quic=127.0.0.1:{port},quic", "-A", str(directory / "tls.conf")]
+    with Origin(file.serve) as origin, started(o, origin, "256k", args=args) as v:
+        with h3.Connection(("127.0.0.1", port)) as c:
+            gone = c.ask(h3.request("/"))
+            c.wait(lambda: c.streams[gone].length > 300_000, 30)
+            c.reset(gone)
+            c.stop(gone)
+            for span in ((1_000_000, 1_999_999), None, (length - 70_000, length - 1)):
+                low, high = span or (0, length - 1)
+                got = c.get("/", 60, more=[("range", f"bytes={low}-{high}")] if span else [])
+                right = bytes(got.body) == content(1, low, high)
+                report.check(got.whole() and right, f"HTTP/3, {span}: {got} {right}")
+        report.check(v.counter("MAIN.slice_objects") == 1, "HTTP/3: not in slices")
+        report.check(file.sent < 1.1 * length, f"HTTP/3: {file.sent} octets fetched of {length}")
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+CASES = (ranges, changes, lies, small_store, on_disk, slow_reader, seeking, protocols, upgrades, http3)
 
 
 def main():

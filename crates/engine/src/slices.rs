@@ -12,7 +12,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use cache::{Cache, Digest, DigestBuilder, ObjRef, Times};
+use cache::{Cache, Digest, DigestBuilder, ObjRef};
 use message::range::{ContentRange, Slice, content_range};
 use message::{Head, date, names};
 
@@ -193,11 +193,11 @@ impl SliceSet {
     }
 }
 
-/// So many slices of an object that is no more are looked for to free them; what is beyond ends with its lives or is evicted,
-/// as all would: no lookup finds them.
+/// So many slices of an object are looked for, to free them when it is no more, or to renew their lives; what is beyond ends with the
+/// lives that it has or is evicted.
 const FREED: u64 = 1 << 16;
 
-/// Slices looked for before other tasks have their turn.
+/// Slices looked for so before other tasks have their turn.
 const FREED_AT_ONCE: u64 = 64;
 
 /// Frees the slices of an object that is no more. `object`: its digest.
@@ -206,6 +206,23 @@ pub(crate) fn free(cache: &Cache, object: Digest, set: SliceSet) {
     rt::spawn(async move {
         for index in 0..set.count().min(FREED) {
             cache.drop_stored(&set.digest(&object, index));
+            if index % FREED_AT_ONCE == FREED_AT_ONCE - 1 {
+                rt::yield_now().await;
+            }
+        }
+    });
+}
+
+/// The object was found to be still good: its slices, as far as they are in memory, live as long as its head does from now on.
+pub(crate) fn renew(cache: &Cache, object: Digest, set: SliceSet, head: ObjRef) {
+    let cache = cache.clone();
+    rt::spawn(async move {
+        for index in 0..set.count().min(FREED) {
+            // A purge may come meanwhile, and shorten that.
+            if head.is_dying() {
+                return;
+            }
+            cache.extend_stored(&set.digest(&object, index), head.times());
             if index % FREED_AT_ONCE == FREED_AT_ONCE - 1 {
                 rt::yield_now().await;
             }
@@ -227,12 +244,6 @@ pub(crate) fn slice_at(index: u64, size_log2: u8, total: Option<u64>) -> Slice {
     let low = index << size_log2;
     let high = low.saturating_add((1 << size_log2) - 1);
     Slice { low, high: total.map_or(high, |total| high.min(total.saturating_sub(1))) }
-}
-
-/// The lives of a slice of an object with these: as long as that may be delivered or revalidated. It is looked for on behalf
-/// of a head that may be delivered, so that it needs no grace of its own.
-pub(crate) fn lives(of_head: Times) -> Times {
-    Times { ttl: of_head.ttl + of_head.grace + of_head.keep, grace: 0.0, keep: 0.0, ..of_head }
 }
 
 #[cfg(test)]

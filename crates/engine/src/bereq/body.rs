@@ -514,10 +514,11 @@ impl Bereq {
         self.end_link(None);
         poll_fn(|cx| self.busy().poll_whole(cx)).await;
         let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
+        let object = busy.object();
         // The exchange has compared what came with what was announced, and filters change the length.
         let finished = busy.finish(None);
         self.mark("BerespBody");
-        self.replace_stale();
+        self.replace_stale(&object);
         match finished {
             Ok(length) => {
                 self.log.record(Tag::Length).num(length);

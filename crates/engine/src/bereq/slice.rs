@@ -384,7 +384,8 @@ impl Bereq {
         }
         let Slicing::Slice(slice) = &self.slicing else { unreachable!("asked of fetches of slices") };
         let (place, total) = (slice.set.place(slice.index), slice.set.total);
-        self.object.times = slices::lives(slice.head.times());
+        // Whatever of these lives is left, a head that may be delivered may be delivered with it.
+        self.object.times = slice.head.times();
         // What the object is was said when its head was fetched.
         self.cacheability = Cacheability::cacheable();
         self.engine.main.slice_fetch.inc();
@@ -435,7 +436,7 @@ impl Bereq {
         let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
         let head = busy.object();
         let _ = busy.finish(None);
-        self.replace_stale();
+        self.replace_stale(&head);
         self.engine.main.slice_objects.inc();
         let (count, size) = (set.count(), set.size());
         self.log.putf(Tag::Notice, format_args!("lacquer: in {count} slices of {size} bytes"));
@@ -448,13 +449,14 @@ impl Bereq {
         Ok(true)
     }
 
-    /// The new object is whole: the stale one goes, and its slices, unless they are the new one's.
-    pub(super) fn replace_stale(&mut self) {
+    /// The new object is whole: the stale one goes, and its slices, unless they are the new one's and live as long as that.
+    pub(super) fn replace_stale(&mut self, new: &ObjRef) {
         let Some(stale) = self.stale.take() else { return };
         self.engine.cache.kill(&stale);
-        if self.revalidated.is_none()
-            && let Some(set) = SliceSet::of(&stale)
-        {
+        let Some(set) = SliceSet::of(&stale) else { return };
+        if self.revalidated.is_some() && !self.cacheability.is_uncacheable() {
+            slices::renew(&self.engine.cache, self.digest, set, new.clone());
+        } else if self.revalidated.is_none() {
             slices::free(&self.engine.cache, self.digest, set);
         }
     }

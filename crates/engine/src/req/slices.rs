@@ -38,6 +38,11 @@ pub(crate) struct SlicedDelivery {
     fetched: u64,
 }
 
+/// How slices are looked for: what lives is as good as the head, which was judged before.
+fn options() -> LookupOptions {
+    LookupOptions { takes_stale: true, ..LookupOptions::default() }
+}
+
 /// Why there is no slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoSlice {
@@ -45,6 +50,8 @@ enum NoSlice {
     Changed,
     /// The origin doesn't give it.
     Failed,
+    /// Its class has no worker for it, and no chair; the answer to that is prepared.
+    Refused,
     /// The client is gone.
     Gone,
 }
@@ -94,6 +101,10 @@ impl Req {
                 None
             }
             Err(NoSlice::Gone) => Some(self.end_reset()),
+            Err(NoSlice::Refused) => {
+                self.sliced = None;
+                Some(Step::Synth)
+            }
             Err(NoSlice::Changed) if self.begun_anew < TRIES => {
                 self.begun_anew += 1;
                 self.sliced = None;
@@ -183,7 +194,7 @@ impl Req {
                 (set.index_of(at), set.place(set.index_of(at)), set.index_of(high))
             };
             let slice = self.slice(index, false, transport).await.map_err(|no| match no {
-                NoSlice::Changed | NoSlice::Failed => DeliveryFailure::Fetch,
+                NoSlice::Changed | NoSlice::Failed | NoSlice::Refused => DeliveryFailure::Fetch,
                 NoSlice::Gone => DeliveryFailure::GONE,
             })?;
             self.fetch_ahead(index, last);
@@ -216,6 +227,10 @@ impl Req {
             }
             let found = match self.look_for(next).lookup {
                 Lookup::Hit(obj) | Lookup::Grace { stale: obj, .. } => self.found_slice(obj),
+                // When its turn has come, it waits for a worker of its class.
+                Lookup::Miss(_) | Lookup::MissStale { .. } | Lookup::HitForMiss { .. } if !self.may_take_place() => {
+                    return;
+                }
                 Lookup::Miss(busy) | Lookup::MissStale { busy, .. } | Lookup::HitForMiss { busy, .. } => {
                     self.fetch_slice(busy, next)
                 }
@@ -236,7 +251,7 @@ impl Req {
         let sliced = self.sliced.as_ref().expect("slices are looked for while they are delivered");
         let digest = sliced.set.digest(&sliced.digest, index);
         let now = self.engine().clock.mono();
-        self.engine().cache.lookup(&digest, &self.lookup_request(), now, &LookupOptions::default())
+        self.engine().cache.lookup(&digest, &self.lookup_request(), now, &options())
     }
 
     fn found_slice(&mut self, obj: ObjRef) -> ObjRef {
@@ -284,7 +299,7 @@ impl Req {
         let (mut deadline, mut disk_deadline) = (None, None);
         loop {
             let engine = self.engine().clone();
-            let options = LookupOptions::default();
+            let options = options();
             outcome = match outcome.lookup {
                 Lookup::Hit(obj) | Lookup::Grace { stale: obj, .. } => return Ok(Some(self.found_slice(obj))),
                 Lookup::Miss(busy) | Lookup::MissStale { busy, .. } | Lookup::HitForMiss { busy, .. } => {
@@ -292,6 +307,10 @@ impl Req {
                     if is_first && is_gone {
                         // Somebody has found out, or invalidated it: what is there now is what the client gets.
                         return Err(NoSlice::Changed);
+                    }
+                    // Boxed: few wait for a worker.
+                    if let Err(step) = Box::pin(self.take_place(transport)).await {
+                        return Err(if matches!(step, Step::Synth) { NoSlice::Refused } else { NoSlice::Gone });
                     }
                     *fetches += 1;
                     return Ok(Some(self.fetch_slice(busy, index)));
