@@ -18,6 +18,7 @@ pub mod httplog;
 mod interim;
 mod packer;
 mod pool;
+pub mod queries;
 mod random;
 pub mod refreshes;
 pub mod req;

@@ -21,6 +21,7 @@ use crate::admission::Admission;
 use crate::classes::Classes;
 use crate::drain::DrainWatch;
 use crate::hints::Hints;
+use crate::queries::Queries;
 use crate::random::Random;
 use crate::refreshes::Refreshes;
 use crate::slices;
@@ -80,6 +81,8 @@ pub struct Engine {
     pub fragfetch: AtomicUsize,
     /// The links of pages.
     pub hints: Hints,
+    /// What origins have said of queries.
+    pub queries: Queries,
     /// Which stale objects are refreshed first.
     pub refreshes: Refreshes,
     /// A VCL imports xkey: fields give objects keys.

@@ -149,6 +149,7 @@ impl World {
             drain_watch: Default::default(),
             has_successor: AtomicBool::new(false),
             random: Random::seeded(seed as u32),
+            queries: Default::default(),
         });
         let services = Arc::new(Services(engine.clone()));
         let backends = Backends::new(backend::Env { clock: clock.clone(), services });

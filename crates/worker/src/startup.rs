@@ -155,6 +155,7 @@ impl Worker {
             fragfetch: AtomicUsize::new(0),
             classes: engine::classes::Classes::new(start.class_key, clock.real()),
             hints: Default::default(),
+            queries: Default::default(),
             refreshes: Default::default(),
             keeps_key_fields: AtomicBool::new(false),
             draining: AtomicBool::new(false),

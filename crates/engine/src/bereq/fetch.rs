@@ -85,6 +85,7 @@ impl Bereq {
         BERESP.log_response(&self.beresp, &mut self.log);
         if self.rfc9111 {
             self.invalidate().await;
+            self.heed_head();
         }
         if let Err(step) = self.judge() {
             return step;

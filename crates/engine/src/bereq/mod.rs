@@ -48,6 +48,7 @@ use crate::early::Handshaking;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::pool;
+use crate::req::rfc9111::Alias;
 use crate::req::verdict::FoundKind;
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
@@ -127,6 +128,8 @@ pub struct Bereq {
     pub(crate) early: Option<Rc<Handshaking>>,
     pub(crate) stale: Option<ObjRef>,
     pub(crate) digest: Digest,
+    /// What that is an alias of.
+    pub(crate) alias: Option<Box<Alias>>,
     pub(crate) client_identity: Option<Text>,
     pub(crate) body: BereqBody,
     /// Why a second try is impossible.

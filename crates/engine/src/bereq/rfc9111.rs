@@ -5,17 +5,18 @@
 
 use cache::{Purge, Times};
 use message::freshness::Freshness;
-use message::rfc9111::{self, ExchangeTimes, Refusal, ResponseDirectives, Rules, StaleCause, Storing};
+use message::rfc9111::{self, ExchangeTimes, QueryVariance, Refusal, ResponseDirectives, Rules, StaleCause, Storing};
 use message::{Codings, Head, names};
 use tables::close::SessClose;
 use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
 
 use super::{Bereq, Mode, Step};
+use crate::req::lookup::LookupRequest;
 
 /// The ttl of what is to be validated each time: nothing without any is found at all.
 const MOMENT: f64 = 1e-6;
-/// How long who waits for a fetch that failed shares the stale object, in seconds.
+/// How long who waits shares what isn't for later requests, in seconds: the stale object after a failed fetch, for one.
 const SHARED: f64 = 1.0;
 
 impl Bereq {
@@ -63,6 +64,37 @@ impl Bereq {
         self.object.times = Times { t_origin: self.engine.mono_of(t_origin), ttl, grace, keep };
     }
 
+    /// What the response says of queries (No-Vary-Search). One that says something else than was known when it was asked for is
+    /// delivered, also to who waits for the same URL, and not stored: it would be found by requests that it isn't for.
+    fn learn_of_query(&mut self) {
+        if self.mode == Mode::Pass || self.cacheability.is_uncacheable() {
+            return;
+        }
+        let said = QueryVariance::from_head(&self.beresp);
+        if said.as_ref() == self.alias.as_ref().map(|alias| &alias.learned.variance) {
+            return;
+        }
+        if StaleCause::of_status(self.beresp.status()).is_some() {
+            // The stale object is better.
+            self.stale = None;
+        }
+        if self.beresp.status() % 1000 < 400 {
+            let host = self.original.get(names::HOST).unwrap_or_default();
+            self.engine.queries.learn(host, self.original.url(), said);
+        }
+        if self.alias.is_none() {
+            // Who waits for this very URL has it, too.
+            let age = self.engine.clock.mono().since(self.object.times.t_origin).max(0.0);
+            let ttl = self.object.times.ttl.min(age + SHARED);
+            self.object.times = Times { ttl, grace: 0.0, keep: 0.0, ..self.object.times };
+            return;
+        }
+        self.cacheability.refuse();
+        self.cacheability.set_reason(Uncacheable::Vary.word().as_bytes());
+        // Nobody looks here for it again.
+        self.object.times = Times { ttl: 0.0, grace: 0.0, keep: 0.0, ..self.object.times };
+    }
+
     /// What VCL left as it was: a stale object in the place of a server's error, and what isn't stored becomes hit-for-miss.
     pub(super) fn keep_to_rfc9111(&mut self) -> Option<Step> {
         if let Some(cause) = StaleCause::of_status(self.beresp.status()) {
@@ -79,7 +111,13 @@ impl Bereq {
                 return None;
             }
         }
-        let refusal = self.refusal.filter(|_| !self.cacheability.is_uncacheable() && self.object.times.ttl <= 0.0)?;
+        let Some(refusal) = self.refusal.filter(|_| self.object.times.ttl <= 0.0) else {
+            self.learn_of_query();
+            return None;
+        };
+        if self.cacheability.is_uncacheable() {
+            return None;
+        }
         self.cacheability.refuse();
         let age = self.engine.clock.mono().since(self.object.times.t_origin).max(0.0);
         let ttl = age + self.params.uncacheable_ttl.as_secs_f64();
@@ -115,6 +153,10 @@ impl Bereq {
             return Some(Step::Fail("the backend failed, and the stale object stays"));
         }
         self.log.put(Tag::Notice, b"lacquer: the backend failed: the stale object is served");
+        // Without a validation these mustn't be sent (RFC 9111 5.2.2.4).
+        for name in directives.unshared_fields().iter().filter_map(|name| std::str::from_utf8(name).ok()) {
+            old.unset(name);
+        }
         self.adopt_stale(old, directives.stale_if_error.is_none());
         Some(Step::Conditional)
     }
@@ -163,7 +205,8 @@ impl Bereq {
             return;
         }
         let now = self.engine.clock.mono();
-        let count = self.engine.purge(None, &self.digest, now, Purge::HARD);
+        let exact = self.alias.as_ref().map_or(0, |alias| self.engine.purge(None, &alias.exact, now, Purge::HARD));
+        let count = exact + self.engine.purge(None, &self.digest, now, Purge::HARD);
         self.engine.main.rfc9111_invalidated.add(count as u64);
         self.has_invalidated = true;
         let host = self.original.get(names::HOST).unwrap_or_default();
@@ -178,6 +221,24 @@ impl Bereq {
                 self.engine.main.rfc9111_invalidated.add(count.unsigned_abs());
             }
             Err(refusal) => self.log.put(Tag::VclError, refusal.0.as_bytes()),
+        }
+    }
+
+    /// A 200 to HEAD that went past the cache tells of what is stored: what isn't that any more is validated before it is used
+    /// (RFC 9111 4.3.5).
+    pub(super) fn heed_head(&mut self) {
+        if self.mode != Mode::Pass || self.head.method() != b"HEAD" || !self.beresp.is_status(200) {
+            return;
+        }
+        let now = self.engine.clock.mono();
+        let request = LookupRequest::normalised(&self.head, Codings::supported(&self.params));
+        for obj in self.engine.cache.stored_for(&self.digest, &request) {
+            let mut stored = Head::with_limits(self.beresp.limits());
+            let is_known = !obj.flags().is_recoded && stored.load_from(obj.head()).is_ok();
+            if is_known && rfc9111::is_outdated(&stored, &self.beresp) {
+                let ttl = (obj.times().fresh_until(None).0 > now.0).then_some(0.0);
+                self.engine.cache.rearm(&obj, now, Purge { ttl, grace: Some(0.0), keep: None });
+            }
         }
     }
 

@@ -105,6 +105,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         early: req.early.clone(),
         stale,
         digest: req.digest,
+        alias: req.alias.clone(),
         client_identity: req.settings.client_identity.clone(),
         body: lend(req, mode),
         no_retry: None,

@@ -268,9 +268,7 @@ impl Ctx for ReqCtx<'_> {
         engine.may_invalidate()?;
         let purge = cache::Purge { ttl: Some(ttl), grace, keep };
         let now = engine.mono_of(self.req.t_req);
-        let count = engine.purge(self.req.busy.as_ref(), &self.req.digest, now, purge);
-        self.req.has_invalidated = true;
-        Ok(count as i64)
+        Ok(self.req.purge_own(now, purge) as i64)
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {

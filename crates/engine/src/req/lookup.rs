@@ -35,6 +35,11 @@ impl<'a> LookupRequest<'a> {
     pub fn new(head: &'a Head, supported: Codings) -> Self {
         LookupRequest { head, supported, is_normalised: false }
     }
+
+    /// By RFC 9111.
+    pub fn normalised(head: &'a Head, supported: Codings) -> Self {
+        LookupRequest { head, supported, is_normalised: true }
+    }
 }
 
 impl cache::Request for LookupRequest<'_> {
@@ -165,7 +170,7 @@ impl Req {
             Lookup::HitForMiss { busy, xid, ttl_left, stale } => {
                 self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitmiss.tally();
-                self.missed(busy, None)
+                self.missed(busy, stale)
             }
             Lookup::HitForPass { xid, ttl_left } => {
                 self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
@@ -371,8 +376,7 @@ impl Req {
             return Step::VclFail;
         }
         let now = self.engine().mono_of(self.t_req);
-        let _ = self.engine().purge(None, &self.digest, now, cache::Purge::HARD);
-        self.has_invalidated = true;
+        let _ = self.purge_own(now, cache::Purge::HARD);
         let action = self.vcl(Method::Purge, transport).await;
         Self::common_step(action)
     }

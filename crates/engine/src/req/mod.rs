@@ -31,7 +31,7 @@ mod pipe;
 mod range;
 mod reason;
 mod recv;
-mod rfc9111;
+pub(crate) mod rfc9111;
 mod settings;
 mod slices;
 mod slot;
@@ -71,6 +71,7 @@ use crate::transport::{Acct, Transport};
 use self::class::ClassState;
 use self::ctx::{Lent, ReqCtx};
 use self::esi::EsiContext;
+use self::rfc9111::Alias;
 use self::settings::Settings;
 use self::timing::Waited;
 pub use self::upload::Upload;
@@ -135,6 +136,8 @@ pub struct Req {
     /// The fetch is a pass that changes nothing at the backend: of no use once this client is gone.
     pub(crate) gives_up: bool,
     pub(crate) hasher: DigestBuilder,
+    /// What its digest is an alias of.
+    pub(crate) alias: Option<Box<Alias>>,
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: Option<Arc<LoadedVcl>>,
     /// What runs its VCL, from the first subroutine on.
@@ -247,6 +250,7 @@ impl Req {
             close: None,
             gives_up: false,
             hasher: DigestBuilder::new(),
+            alias: None,
             params,
             vcl: None,
             machine: None,

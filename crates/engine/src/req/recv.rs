@@ -209,6 +209,10 @@ impl Req {
     async fn hash(&mut self, transport: &mut dyn Transport) -> Action {
         let action = self.vcl(Method::Hash, transport).await;
         self.digest = self.hasher.finish();
+        self.alias = None;
+        if self.settings.rfc9111 && action != Action::Fail {
+            return self.hash_alias(action, transport).await;
+        }
         action
     }
 }

@@ -2,7 +2,10 @@
 //! The client side by RFC 9111 (`req.rfc9111`): directives of the request, fields that aren't sent again, URLs that a successful
 //! unsafe request invalidates beside its own.
 
-use cache::{LookupOptions, ObjRef, Purge};
+use std::sync::Arc;
+
+use base::Mono;
+use cache::{Digest, LookupOptions, ObjRef, Purge};
 use message::rfc9111::{self, RequestDirectives, ResponseDirectives, StaleCause};
 use message::{Head, list, names};
 use tables::no_hit::NoHit;
@@ -13,7 +16,17 @@ use super::reason::Reason;
 use super::verdict::{FoundKind, Verdict};
 use super::{Req, Step};
 use crate::httplog::RESP;
+use crate::queries::Learned;
 use crate::transport::Transport;
+
+/// What a request's digest is an alias of (`crate::queries`).
+#[derive(Clone, Debug)]
+pub(crate) struct Alias {
+    /// The digest of its URL as it stands.
+    pub exact: Digest,
+    /// What was known of its path by then.
+    pub learned: Arc<Learned>,
+}
 
 impl Req {
     /// Cache-Control as VCL left it: who doesn't want clients to decide takes the field away.
@@ -28,6 +41,7 @@ impl Req {
     pub(super) fn with_directives(&self, options: LookupOptions) -> LookupOptions {
         let asked = self.directives();
         LookupOptions {
+            looks_behind_markers: self.settings.rfc9111,
             max_age: if asked.no_cache { Some(0.0) } else { asked.max_age.map(f64::from) },
             min_fresh: asked.min_fresh.map(f64::from),
             ..options
@@ -103,6 +117,42 @@ impl Req {
         }
     }
 
+    /// Where something is known of queries of the URL's path, the digest is an alias of all URLs that it makes no difference to.
+    pub(super) async fn hash_alias(&mut self, before: Action, transport: &mut dyn Transport) -> Action {
+        let host = self.head.get(names::HOST).unwrap_or_default();
+        let Some(learned) = self.engine().queries.of(host, self.head.url()) else { return before };
+        let own = self.head.url().to_vec();
+        let Some(reduced) = Box::pin(self.hash_of(&learned.variance.reduced(&own), transport)).await else {
+            return Action::Fail;
+        };
+        self.alias = Some(Box::new(Alias { exact: self.digest, learned: learned.clone() }));
+        self.digest = learned.alias(&reduced);
+        before
+    }
+
+    /// What `vcl_hash` makes of another URL with the request's other fields; `None`: it fails.
+    async fn hash_of(&mut self, url: &[u8], transport: &mut dyn Transport) -> Option<Digest> {
+        let own = self.head.url().to_vec();
+        if self.head.set_url(url).is_err() {
+            self.engine().main.losthdr.inc();
+            return None;
+        }
+        let action = self.vcl(Method::Hash, transport).await;
+        let digest = self.hasher.finish();
+        if self.head.set_url(&own).is_err() {
+            self.engine().main.losthdr.inc();
+        }
+        (action != Action::Fail).then_some(digest)
+    }
+
+    /// Purges what is stored under the request's digest, and under that of its URL as it stands; how many objects that were.
+    pub(super) fn purge_own(&mut self, now: Mono, purge: Purge) -> usize {
+        let engine = self.engine().clone();
+        let exact = self.alias.as_ref().map_or(0, |alias| engine.purge(None, &alias.exact, now, purge));
+        self.has_invalidated = true;
+        exact + engine.purge(self.busy.as_ref(), &self.digest, now, purge)
+    }
+
     /// Purges what Location and Content-Location of a successful answer name, as `vcl_hash` hashes it.
     async fn invalidate_locations(&mut self, transport: &mut dyn Transport) {
         if !matches!(self.resp.status() % 1000, 200..400) {
@@ -117,25 +167,21 @@ impl Req {
             self.log.put(Tag::VclError, refusal.0.as_bytes());
             return;
         }
-        let (own_url, own_digest) = (self.head.url().to_vec(), self.digest);
         for target in targets {
-            if self.head.set_url(&target).is_err() {
-                self.engine().main.losthdr.inc();
-                continue;
+            let Some(exact) = self.hash_of(&target, transport).await else { continue };
+            self.purge_by_rfc9111(&exact);
+            let host = self.head.get(names::HOST).unwrap_or_default();
+            let Some(learned) = self.engine().queries.of(host, &target) else { continue };
+            if let Some(reduced) = self.hash_of(&learned.variance.reduced(&target), transport).await {
+                self.purge_by_rfc9111(&learned.alias(&reduced));
             }
-            let action = self.vcl(Method::Hash, transport).await;
-            let digest = self.hasher.finish();
-            if action == Action::Fail {
-                continue;
-            }
-            let now = self.engine().clock.mono();
-            let count = self.engine().purge(None, &digest, now, Purge::HARD);
-            self.engine().main.rfc9111_invalidated.add(count as u64);
-            self.has_invalidated = true;
         }
-        if self.head.set_url(&own_url).is_err() {
-            self.engine().main.losthdr.inc();
-        }
-        self.digest = own_digest;
+    }
+
+    fn purge_by_rfc9111(&mut self, digest: &Digest) {
+        let now = self.engine().clock.mono();
+        let count = self.engine().purge(None, digest, now, Purge::HARD);
+        self.engine().main.rfc9111_invalidated.add(count as u64);
+        self.has_invalidated = true;
     }
 }

@@ -94,7 +94,7 @@ impl ResponseDirectives {
                 Item::Boolean(true) => all.add(name, None),
                 Item::Integer(seconds) => all.add(name, Some(seconds.to_string().as_bytes())),
                 Item::String(fields) if matches!(name, b"no-cache" | b"private") => all.add(name, Some(fields)),
-                Item::Boolean(false) | Item::String(_) | Item::Token(_) | Item::Other => {}
+                Item::Boolean(false) | Item::String(_) | Item::Token(_) | Item::Strings(_) | Item::Other => {}
             }
         }
         all
@@ -158,7 +158,8 @@ pub struct RequestDirectives {
 }
 
 impl RequestDirectives {
-    /// Those of a request. What can't be read isn't there: a client can't break what others get.
+    /// Those of a request; of several equal directives the first counts. What can't be read isn't there: a client can't break what
+    /// others get.
     pub fn from_head(request: &Head) -> Self {
         let mut all = Self::default();
         for value in request.get_all(names::CACHE_CONTROL.as_bytes()) {
@@ -170,7 +171,7 @@ impl RequestDirectives {
                     b"only-if-cached" => all.only_if_cached = true,
                     b"max-age" => age(&mut all.max_age),
                     b"min-fresh" => age(&mut all.min_fresh),
-                    b"max-stale" if argument.is_none() => all.max_stale = Some(u32::MAX),
+                    b"max-stale" if argument.is_none() => all.max_stale = all.max_stale.or(Some(u32::MAX)),
                     b"max-stale" => age(&mut all.max_stale),
                     _ => {}
                 }
@@ -319,6 +320,9 @@ mod tests {
             asked("only-if-cached,no-store"),
             RequestDirectives { only_if_cached: true, no_store: true, ..none }
         );
+        assert_eq!(asked("max-stale=5, max-stale, max-stale=6"), RequestDirectives { max_stale: Some(5), ..none });
+        assert_eq!(asked("max-stale, max-stale=6"), RequestDirectives { max_stale: Some(u32::MAX), ..none });
+        assert_eq!(asked("max-age=x, max-age=5, max-age=6"), RequestDirectives { max_age: Some(5), ..none });
         assert_eq!(asked("max-age=x, nothing-to-see-here"), none);
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Structured fields (RFC 9651) as far as caching reads them: dictionaries whose members are integers, booleans or something
-//! else, and lists of strings. What doesn't parse to its last byte is no field at all (RFC 9651 4.2).
+//! Structured fields (RFC 9651) as far as caching reads them: dictionaries whose members are integers, booleans, inner lists of
+//! strings or something else, and lists of strings. What doesn't parse to its last byte is no field at all (RFC 9651 4.2).
 
 /// An item, without its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,7 +9,9 @@ pub(crate) enum Item {
     Boolean(bool),
     String(Vec<u8>),
     Token(Vec<u8>),
-    /// A decimal, bytes, a date, an inner list, a display string: nothing that a directive means.
+    /// An inner list of strings alone.
+    Strings(Vec<Vec<u8>>),
+    /// A decimal, bytes, a date, another inner list, a display string: nothing that a directive means.
     Other,
 }
 
@@ -137,12 +139,16 @@ impl Input<'_> {
         if !self.eat(b'(') {
             return self.item();
         }
+        let mut strings = Some(Vec::new());
         for _ in 0..MAX_MEMBERS {
             self.blanks(false);
             if self.eat(b')') {
-                return Some(Item::Other);
+                return Some(strings.map_or(Item::Other, Item::Strings));
             }
-            self.item()?;
+            match (self.item()?, &mut strings) {
+                (Item::String(text), Some(strings)) => strings.push(text),
+                _ => strings = None,
+            }
             self.parameters()?;
             if !matches!(self.peek(), Some(b' ' | b')')) {
                 return None;

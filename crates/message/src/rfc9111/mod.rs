@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! HTTP caching by the letter of RFC 9111, for a shared cache: what may be stored, how long it is fresh, when it may be served
 //! stale, what a request asks of the cache, what an unsafe request invalidates; with RFC 5861 (stale-while-revalidate,
-//! stale-if-error), RFC 9213 (targeted fields) and RFC 9875 (cache groups).
+//! stale-if-error), RFC 9213 (targeted fields), RFC 9875 (cache groups) and No-Vary-Search.
 //!
 //! This is the policy of `feature=+rfc9111`; what Varnish does without it is [`crate::freshness`]. Fields are read into types
 //! once, and decisions are functions of those and of given times.
@@ -11,6 +11,7 @@ mod fields;
 mod groups;
 mod lifetime;
 mod location;
+mod query;
 mod selecting;
 mod stale;
 mod storing;
@@ -19,8 +20,9 @@ pub use directives::{RequestDirectives, ResponseDirectives};
 pub use groups::{group_tags, invalidated_group_tags};
 pub use lifetime::{ExchangeTimes, Lifetime, initial_age, lenient_date, lifetime};
 pub use location::{is_safe, locations};
+pub use query::{QueryVariance, path};
 pub use selecting::{key, matches, values};
-pub use stale::{StaleCause, may_serve_stale};
+pub use stale::{StaleCause, is_outdated, may_serve_stale};
 pub use storing::{Lives, Refusal, Rules, Storing, judge};
 
 pub(crate) use fields::Dictionary;

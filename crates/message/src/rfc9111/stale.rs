@@ -2,6 +2,7 @@
 //! When a stored response that isn't fresh may be served after all (RFC 9111 4.2.4, RFC 5861 4).
 
 use super::ResponseDirectives;
+use crate::{Head, conditional, names};
 
 /// Why no fresh response is at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,16 +38,54 @@ pub fn may_serve_stale(directives: &ResponseDirectives, cause: StaleCause, stale
     }
 }
 
+/// Whether a 200 to HEAD tells that what is stored isn't what a GET would bring by now (RFC 9111 4.3.5).
+pub fn is_outdated(stored: &Head, answer: &Head) -> bool {
+    let differs = |name| answer.get(name).is_some_and(|new| stored.get(name) != Some(new));
+    let tag = (answer.get(names::ETAG), stored.get(names::ETAG));
+    let is_of_other_tag = match tag {
+        (Some(new), Some(old)) => !conditional::weak_equal(new, old),
+        (Some(_), None) => true,
+        (None, _) => false,
+    };
+    // What is coded has another length.
+    let is_as_long = stored.get(names::CONTENT_ENCODING) != answer.get(names::CONTENT_ENCODING)
+        || !stored.has(names::CONTENT_LENGTH)
+        || !differs(names::CONTENT_LENGTH);
+    is_of_other_tag || differs(names::LAST_MODIFIED) || !is_as_long
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Head;
 
     fn check(directives: &str, cause: StaleCause, staleness: f64, want: bool) {
         let mut head = Head::new();
         head.append("Cache-Control", directives).unwrap();
         let directives = ResponseDirectives::from_head(&head, "");
         assert_eq!(may_serve_stale(&directives, cause, staleness), want, "{directives:?} {cause:?} {staleness}");
+    }
+
+    #[test]
+    fn an_answer_to_head_tells_of_what_is_stored() {
+        let head = |lines: &[&str]| {
+            let mut head = Head::new();
+            lines.iter().for_each(|line| head.append_line(line.as_bytes()).unwrap());
+            head
+        };
+        let (tag, date, length) = ("ETag: \"a\"", "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT", "Content-Length: 5");
+        let stored = [tag, date, length];
+        for (answer, want) in [
+            (&[][..], false),
+            (&stored[..], false),
+            (&["ETag: W/\"a\""][..], false),
+            (&["ETag: \"b\""][..], true),
+            (&["Last-Modified: Sun, 06 Nov 1994 08:49:38 GMT"][..], true),
+            (&["Content-Length: 6"][..], true),
+            (&["Content-Length: 6", "Content-Encoding: gzip"][..], false),
+        ] {
+            assert_eq!(is_outdated(&head(&stored), &head(answer)), want, "{answer:?}");
+        }
+        assert!(is_outdated(&head(&[length]), &head(&[tag])) && !is_outdated(&head(&[tag]), &head(&[length])));
     }
 
     #[test]
