@@ -20,6 +20,23 @@ struct Connection {
     session: rt::JoinHandle<()>,
 }
 
+/// A client that asks one thing after the other, and waits for each answer.
+pub(crate) struct Asker {
+    world: Rc<World>,
+    client: Client,
+    kept: Option<Connection>,
+}
+
+impl Asker {
+    pub fn new(world: Rc<World>) -> Self {
+        Asker { world, client: Client { number: 0, steps: Vec::new(), torn: None }, kept: None }
+    }
+
+    pub async fn ask(&mut self, ask: &Ask) -> Answer {
+        answer_to(&self.world, &self.client, ask, &mut self.kept).await
+    }
+}
+
 /// Does all steps of a client.
 pub(crate) async fn run(world: Rc<World>, quic: Option<Rc<Quic>>, client: Client) {
     let (mut kept, mut link) = (None, None);

@@ -11,6 +11,9 @@ pub struct Fault {
     pub scenario: &'static str,
 }
 
+/// In the place of a scenario: the exchanges that are compared with the model of RFC 9111 find it.
+pub(crate) const RFC9111: &str = "rfc9111";
+
 /// All faults.
 pub const FAULTS: &[Fault] = &[
     fault("a lost wake-up", "waiters_of_a_failed_fetch"),
@@ -33,6 +36,8 @@ pub const FAULTS: &[Fault] = &[
     fault("an eviction under delivery", "slow_readers_of_a_small_store"),
     fault("an upload completed after a cut", "uploads_come_whole_or_not_at_all"),
     fault("a cut upload kept as a whole one", "uploads_come_whole_or_not_at_all"),
+    fault("a marker that hides what is stale", RFC9111),
+    fault("an age that forgets the way", RFC9111),
 ];
 
 const fn fault(name: &'static str, scenario: &'static str) -> Fault {

@@ -13,6 +13,7 @@
 //! cargo run --profile sim -p sim -- again SCENARIO SEED        one of them again, with all that happened
 //! cargo run --profile sim -p sim -- soak 3600                  new seeds for so many seconds
 //! cargo run --profile sim -p sim -- faults 2000                is each planted fault found
+//! cargo run --profile sim -p sim -- rfc9111 4000               so many exchanges against the model of RFC 9111
 //! ```
 //! Over QUIC a seed gives the same plan and the same draws of the network, but TLS draws keys of its own: not each datagram is the same again.
 //! `tests/sim/run.py` is the suite. What isn't simulated: threads (all tasks take turns on one; locks are never
@@ -58,6 +59,7 @@ mod model;
 mod origin;
 mod plan;
 mod quic;
+mod rfc9111;
 mod run;
 mod script;
 mod text;
@@ -68,6 +70,7 @@ use std::ops::Range;
 use std::path::Path;
 
 pub use faults::{FAULTS, Fault};
+pub use rfc9111::{EXCHANGES, draw_exchanges};
 use run::{Draw, Failure};
 use script::Scenario;
 use world::Ground;
@@ -133,6 +136,9 @@ pub struct Found {
 /// # Panics
 /// The scenario can't be read.
 pub fn find(fault: &Fault, most: u64) -> Option<Found> {
+    if fault.scenario == faults::RFC9111 {
+        return rfc9111::find(fault.name, most);
+    }
     let scenario = scenario(fault.scenario).unwrap_or_else(|error| panic!("{error}"));
     let ground = Ground::new();
     (0..most).find_map(|seed| {

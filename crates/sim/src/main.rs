@@ -2,13 +2,14 @@
 //! The simulator as a program; see the head of the library.
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 const USAGE: &str = "usage: sim draw COUNT [SCENARIO...]   so many histories of each scenario
        sim again SCENARIO SEED           one of them, with all that happened in it
        sim soak SECONDS                  new ones for so long
-       sim faults COUNT                  whether each planted fault is found within so many";
+       sim faults COUNT                  whether each planted fault is found within so many
+       sim rfc9111 COUNT                 so many exchanges against the model of RFC 9111";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
         ["again", name, seed] => number(seed).map(|seed| again(name, seed)),
         ["soak", seconds] => number(seconds).map(soak),
         ["faults", count] => number(count).map(faults),
+        ["rfc9111", count] => number(count).map(rfc9111),
         _ => None,
     };
     match failed {
@@ -75,15 +77,15 @@ fn soak(seconds: u64) -> usize {
     failed
 }
 
-/// Does something for each name, on all processors; for how many it failed.
-fn on_all(names: &[&str], work: impl Fn(&str) -> bool + Sync) -> usize {
+/// Does something for each thing, on all processors; for how many it failed.
+fn on_all<T: Copy + Sync>(things: &[T], work: impl Fn(T) -> bool + Sync) -> usize {
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some(name) = names.get(next.fetch_add(1, Relaxed)) {
-                    failed.fetch_add(usize::from(!work(name)), Relaxed);
+                while let Some(&thing) = things.get(next.fetch_add(1, Relaxed)) {
+                    failed.fetch_add(usize::from(!work(thing)), Relaxed);
                 }
             });
         }
@@ -102,6 +104,25 @@ fn again(name: &str, seed: u64) -> usize {
             1
         }
     }
+}
+
+/// Draws so many exchanges, on all processors; whether there was a difference.
+fn rfc9111(count: u64) -> usize {
+    /// Histories in a turn of a thread.
+    const AT_ONCE: u64 = 25;
+    let (begin, done) = (Instant::now(), AtomicU64::new(0));
+    let turns: Vec<u64> = (0..count.div_ceil(sim::EXCHANGES * AT_ONCE)).collect();
+    let failed = on_all(&turns, |turn| {
+        let drawn = sim::draw_exchanges(first_seed() + turn * AT_ONCE, AT_ONCE);
+        match &drawn {
+            Ok(exchanges) => drop(done.fetch_add(*exchanges, Relaxed)),
+            Err(difference) => println!("FAIL {difference}"),
+        }
+        drawn.is_ok()
+    });
+    println!("{} exchanges as the model says ({:.0} s)", done.into_inner(), begin.elapsed().as_secs_f64());
+    println!("rfc9111: {} passed, {failed} failed", turns.len() - failed);
+    failed
 }
 
 /// A planted fault may well panic: the finding says so, and that is enough.

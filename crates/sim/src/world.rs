@@ -23,7 +23,7 @@ use shm::vsl::{LogRing, Marker, TxnLog};
 use shm::vsm::{Home, SegmentSet};
 use storage::{StoreSpec, Stores};
 use tables::Params;
-use tables::counters::{Main, NoHitCounts, Sma, Vbe};
+use tables::counters::{Main, NoHitCounts, Sma, Vbe, Xkey};
 use tables::tags::Tag;
 use vcl::program::{BackendDecl, ProbeDecl};
 use vrt::LoadedVcl;
@@ -37,6 +37,7 @@ pub(crate) struct Ground {
     main: &'static Main,
     no_hit: &'static NoHitCounts,
     stores: [&'static Sma; 2],
+    tags: &'static Xkey,
     segments: SegmentSet,
     dir: PathBuf,
 }
@@ -68,7 +69,12 @@ impl Ground {
         let dir = parent.join(format!("lacquer-sim-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a directory for the log");
         let segments = SegmentSet::create(&dir, Home::Worker, std::process::id(), None).expect("a set of segments");
-        Ground { main: leaked(), no_hit: leaked(), stores: [leaked(), leaked()], segments, dir }
+        Ground { main: leaked(), no_hit: leaked(), stores: [leaked(), leaked()], tags: leaked(), segments, dir }
+    }
+
+    /// The counters of an index of tags.
+    pub fn tags(&self) -> &'static Xkey {
+        self.tags
     }
 }
 
@@ -143,13 +149,13 @@ impl World {
             fragfetch: AtomicUsize::new(0),
             classes: Default::default(),
             hints: Default::default(),
+            queries: Default::default(),
             refreshes: Default::default(),
             keeps_key_fields: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             drain_watch: Default::default(),
             has_successor: AtomicBool::new(false),
             random: Random::seeded(seed as u32),
-            queries: Default::default(),
         });
         let services = Arc::new(Services(engine.clone()));
         let backends = Backends::new(backend::Env { clock: clock.clone(), services });

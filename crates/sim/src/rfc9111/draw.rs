@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Exchanges drawn from a seed: what a client asks, and what the origin would answer if it were asked.
+
+use std::fmt;
+
+use super::fields::{Fields, date, field, parse_date};
+use crate::dice::Dice;
+use crate::plan::Ask;
+
+/// Exchanges of a history. Fewer than fifty: see [`Exchange::moment_ms`].
+pub(super) const EXCHANGES: usize = 40;
+
+/// When a history begins, by the wall clock.
+pub(super) const BEGIN: i64 = 1_000_000_000;
+
+/// What happens at one time.
+#[derive(Clone, Debug)]
+pub(super) struct Exchange {
+    /// Its number in the first plan, from 1.
+    pub number: usize,
+    /// Whole seconds since the one before.
+    pub wait: u64,
+    pub ask: Ask,
+    pub answer: Answering,
+}
+
+/// What the origin does with whoever asks it.
+#[derive(Clone, Debug)]
+pub(super) struct Answering {
+    pub number: usize,
+    pub status: u16,
+    /// It closes the connection instead.
+    pub is_dead: bool,
+    /// It takes its time: two seconds and a twentieth.
+    pub is_slow: bool,
+    /// What it has: of another version another thing.
+    pub version: u64,
+    pub tag: Tag,
+    pub has_modified: bool,
+    /// Seconds between its clock's time and Date.
+    pub date: Option<i64>,
+    pub expires: Expires,
+    pub fields: Fields,
+    /// It looks at conditions.
+    pub is_conditional: bool,
+    /// A 304 says no more than it must.
+    pub is_terse: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tag {
+    None,
+    Strong,
+    Weak,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expires {
+    None,
+    /// So many seconds from now.
+    In(i64),
+    /// What is no date.
+    Zero,
+}
+
+/// An answer of the origin.
+#[derive(Clone, Debug)]
+pub(super) struct OriginAnswer {
+    pub status: u16,
+    pub fields: Fields,
+    pub body: String,
+}
+
+impl Exchange {
+    /// Where in its second it happens. Lives are multiples of a tenth of a second; two of these moments, with or without the
+    /// time that a slow origin takes, never differ by one: nothing is ever exactly as old as it may be.
+    pub fn moment_ms(&self) -> u64 {
+        11 * self.number as u64
+    }
+}
+
+impl Answering {
+    /// Whole seconds after which it has answered, though nobody waits for it.
+    pub fn patience(&self) -> u64 {
+        if self.is_slow { 4 } else { 1 }
+    }
+
+    /// How long it takes, in milliseconds.
+    pub fn delay_ms(&self) -> u64 {
+        if self.is_slow { 2050 } else { 0 }
+    }
+
+    fn entity_tag(&self) -> Option<String> {
+        match self.tag {
+            Tag::None => None,
+            Tag::Strong => Some(format!("\"v{}\"", self.version)),
+            Tag::Weak => Some(format!("W/\"v{}\"", self.version)),
+        }
+    }
+
+    fn modified(&self) -> i64 {
+        BEGIN - 100 * (self.version as i64 + 1)
+    }
+
+    /// Whether a request's conditions say that its sender has what there is.
+    fn is_still_good(&self, request: &[(String, String)]) -> bool {
+        if !self.is_conditional || self.status != 200 {
+            return false;
+        }
+        if let Some(tags) = field(request, "If-None-Match") {
+            let own = self.entity_tag();
+            return own.is_some_and(|own| tags.trim_start_matches("W/") == own.trim_start_matches("W/"));
+        }
+        let since = field(request, "If-Modified-Since").and_then(parse_date);
+        self.has_modified && since.is_some_and(|since| self.modified() <= since)
+    }
+
+    /// The answer to a request at this time, in whole seconds.
+    pub fn answer(&self, request: &[(String, String)], now: i64) -> OriginAnswer {
+        let mut fields = vec![("X-Rev".to_owned(), self.number.to_string())];
+        fields.extend(self.entity_tag().map(|tag| ("ETag".to_owned(), tag)));
+        let is_good = self.is_still_good(request);
+        if !(is_good && self.is_terse) {
+            if self.has_modified {
+                fields.push(("Last-Modified".to_owned(), date(self.modified())));
+            }
+            fields.extend(self.date.map(|offset| ("Date".to_owned(), date(now + offset))));
+            match self.expires {
+                Expires::None => {}
+                Expires::In(seconds) => fields.push(("Expires".to_owned(), date(now + seconds))),
+                Expires::Zero => fields.push(("Expires".to_owned(), "0".to_owned())),
+            }
+            fields.extend(self.fields.iter().cloned());
+        }
+        match is_good {
+            true => OriginAnswer { status: 304, fields, body: String::new() },
+            false => OriginAnswer { status: self.status, fields, body: format!("what {} has brought\n", self.number) },
+        }
+    }
+}
+
+/// What stays as it is through a history.
+struct Site {
+    /// For each path the fields that its answers vary on.
+    vary: Vec<Option<&'static str>>,
+    /// What its answers mostly say of queries.
+    queries: Vec<Option<&'static str>>,
+}
+
+const PATHS: [&str; 3] = ["/a", "/b", "/c"];
+
+/// Those of No-Vary-Search that the model knows; the last says nothing.
+const QUERIES: [Option<&str>; 5] =
+    [None, Some("params=(\"u\")"), Some("key-order"), Some("except=(\"id\")"), Some("params=?1")];
+
+/// All exchanges of a history.
+pub(super) fn history(seed: u64) -> Vec<Exchange> {
+    let mut dice = Dice::for_thing(seed, "rfc9111", 0);
+    let vary = PATHS.iter().map(|_| *dice.pick(&[None, None, Some("X-A"), Some("X-A, X-B")])).collect();
+    // The first path has none: nothing of the rest shall depend on it.
+    let queries = (0..PATHS.len()).map(|at| if at == 0 { None } else { *dice.pick(&QUERIES) }).collect();
+    let site = Site { vary, queries };
+    (1..=EXCHANGES)
+        .map(|number| exchange(&site, number, &mut Dice::for_thing(seed, "exchange", number as u64)))
+        .collect()
+}
+
+fn exchange(site: &Site, number: usize, dice: &mut Dice) -> Exchange {
+    let at = if dice.one_in(2) { 0 } else { dice.below(PATHS.len() as u64) as usize };
+    let answer = answering(site, at, number, dice);
+    let wait = match dice.below(20) {
+        0..=9 => dice.below(4),
+        10..=15 => dice.below(20),
+        16..=18 => dice.below(100),
+        _ => 3000 + dice.below(5000),
+    };
+    let query = if at == 0 { "" } else { *dice.pick(&["", "?u=1", "?u=2&id=1", "?id=1&u=2", "?id=1", "?i%64=1&"]) };
+    let ask = ask(&format!("{}{query}", PATHS[at]), dice);
+    Exchange { number, wait, ask, answer }
+}
+
+fn ask(url: &str, dice: &mut Dice) -> Ask {
+    let method = match dice.below(20) {
+        0 => "POST",
+        1 => *dice.pick(&["PUT", "DELETE"]),
+        2 | 3 => "HEAD",
+        _ => "GET",
+    };
+    let mut headers: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
+    if dice.one_in(4) {
+        add("Cache-Control", request_directives(dice));
+    }
+    for name in ["X-A", "X-B"] {
+        match dice.below(6) {
+            0 => add(name, "1".to_owned()),
+            1 => add(name, "1,2".to_owned()),
+            2 => add(name, " 1 ,  2".to_owned()),
+            3 => {
+                add(name, "1".to_owned());
+                add(name, "2".to_owned());
+            }
+            _ => {}
+        }
+    }
+    if dice.one_in(10) {
+        add("Authorization", "Basic YTpi".to_owned());
+    }
+    if dice.one_in(10) {
+        add("Cookie", "a=b".to_owned());
+    }
+    if method == "GET" {
+        match dice.below(16) {
+            0 => add("If-None-Match", format!("\"v{}\"", dice.below(3))),
+            1 => add("If-Modified-Since", date(BEGIN - 100 * (dice.below(3) as i64 + 1))),
+            2 => add("Range", format!("bytes={}-{}", dice.below(4), 4 + dice.below(30))),
+            _ => {}
+        }
+    }
+    if dice.one_in(if method == "HEAD" { 3 } else { 30 }) {
+        add("X-Pass", "yes".to_owned());
+    }
+    if dice.one_in(20) {
+        add("Pragma", "no-cache".to_owned());
+    }
+    let (method, url) = (method.to_owned(), url.to_owned());
+    Ask { method, url, headers, body: None, slow: None, gone: None, dropped: None }
+}
+
+fn request_directives(dice: &mut Dice) -> String {
+    let count = 1 + dice.below(2);
+    let all: Vec<String> = (0..count)
+        .map(|_| match dice.below(12) {
+            0 | 1 => "no-cache".to_owned(),
+            2 => "no-store".to_owned(),
+            3 => "only-if-cached".to_owned(),
+            4 => "max-age=0".to_owned(),
+            5 | 6 => format!("max-age={}", dice.below(40)),
+            7 => format!("min-fresh={}", dice.below(20)),
+            8 => "max-stale".to_owned(),
+            9 | 10 => format!("MAX-STALE={}", dice.below(40)),
+            _ => "max-age=x".to_owned(),
+        })
+        .collect();
+    all.join(", ")
+}
+
+fn answering(site: &Site, at: usize, number: usize, dice: &mut Dice) -> Answering {
+    let status = match dice.below(20) {
+        0 => 404,
+        1 => *dice.pick(&[500, 502, 503, 504]),
+        2 => *dice.pick(&[301, 302, 410, 501, 299, 599]),
+        _ => 200,
+    };
+    let mut fields: Fields = Vec::new();
+    let mut add = |name: &str, value: String| fields.push((name.to_owned(), value));
+    if !dice.one_in(4) {
+        add("Cache-Control", response_directives(dice));
+        if dice.one_in(10) {
+            add("Cache-Control", response_directives(dice));
+        }
+    }
+    if dice.one_in(10) {
+        let value = *dice.pick(&[
+            "max-age=30",
+            "max-age=5, must-revalidate",
+            "no-store",
+            "max-age=60, &&",
+            "private",
+            "no-cache",
+        ]);
+        add("CDN-Cache-Control", value.to_owned());
+    }
+    if dice.one_in(6) {
+        add("Age", dice.pick(&["0", "3", "20", "90", "7, 50", "x"]).to_string());
+    }
+    match (dice.one_in(40), site.vary[at]) {
+        (true, _) => add("Vary", "*".to_owned()),
+        (false, Some(names)) => add("Vary", names.to_owned()),
+        (false, None) => {}
+    }
+    let said = if at > 0 && dice.one_in(30) { *dice.pick(&QUERIES) } else { site.queries[at] };
+    if let Some(said) = said {
+        add("No-Vary-Search", said.to_owned());
+    }
+    if dice.one_in(3) {
+        add("X-Secret", number.to_string());
+    }
+    if dice.one_in(20) {
+        add("Set-Cookie", format!("n={number}"));
+    }
+    if dice.one_in(6) {
+        let group = dice.below(2);
+        add("Cache-Groups", format!("\"g{group}\""));
+    }
+    if dice.one_in(6) {
+        add("Cache-Group-Invalidation", format!("\"g{}\"", dice.below(2)));
+    }
+    if dice.one_in(4) {
+        let name = *dice.pick(&["Location", "Content-Location"]);
+        add(name, dice.pick(&["/b", "c", "http://example.com/a", "http://other.com/a", "../c?x"]).to_string());
+    }
+    Answering {
+        number,
+        status,
+        is_dead: dice.one_in(20),
+        is_slow: dice.one_in(8),
+        version: dice.below(3),
+        tag: *dice.pick(&[Tag::None, Tag::Strong, Tag::Strong, Tag::Weak]),
+        has_modified: dice.one_in(2),
+        date: match dice.below(6) {
+            0 => None,
+            1 => Some(-20),
+            2 => Some(5),
+            _ => Some(0),
+        },
+        expires: match dice.below(10) {
+            0 => Expires::In(dice.below(60) as i64),
+            1 => Expires::In(-10),
+            2 => Expires::Zero,
+            _ => Expires::None,
+        },
+        fields,
+        is_conditional: !dice.one_in(6),
+        is_terse: dice.one_in(3),
+    }
+}
+
+fn response_directives(dice: &mut Dice) -> String {
+    let count = 1 + dice.below(3);
+    let all: Vec<String> = (0..count)
+        .map(|_| match dice.below(26) {
+            0..=5 => format!("max-age={}", dice.below(60)),
+            6 => format!("Max-Age=\"{}\"", dice.below(60)),
+            7 => "max-age=1.5".to_owned(),
+            8 | 9 => format!("s-maxage={}", dice.below(60)),
+            10 => "no-cache".to_owned(),
+            11 => "no-cache=\"X-Secret\"".to_owned(),
+            12 => "no-store".to_owned(),
+            13 => "private".to_owned(),
+            14 => "private=\"x-secret, y\"".to_owned(),
+            15 | 16 => "public".to_owned(),
+            17 => "must-revalidate".to_owned(),
+            18 => "proxy-revalidate".to_owned(),
+            19 => "must-understand".to_owned(),
+            20 | 21 => format!("stale-while-revalidate={}", dice.below(40)),
+            22 | 23 => format!("stale-if-error={}", dice.below(200)),
+            24 => "x-unknown=\"a, no-store\"".to_owned(),
+            _ => "immutable".to_owned(),
+        })
+        .collect();
+    all.join(", ")
+}
+
+impl fmt::Display for Exchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Exchange { number, wait, ask, answer } = self;
+        write!(f, "{number}: {wait} s later {} {}", ask.method, ask.url)?;
+        ask.headers.iter().try_for_each(|(name, value)| write!(f, " | {name}: {value}"))?;
+        if answer.is_dead {
+            return write!(f, " -> the origin is dead");
+        }
+        write!(f, " -> {} v{}", answer.status, answer.version)?;
+        let shown = answer.answer(&[], 0).fields;
+        shown
+            .iter()
+            .filter(|(name, _)| name != "X-Rev" && name != "Date" && name != "Expires")
+            .try_for_each(|(name, value)| write!(f, " | {name}: {value}"))?;
+        write!(f, " | Date {:?} | Expires {:?}", answer.date, answer.expires)?;
+        for (is_so, word) in
+            [(answer.is_slow, "slow"), (!answer.is_conditional, "unconditional"), (answer.is_terse, "terse 304")]
+        {
+            if is_so {
+                write!(f, " | {word}")?;
+            }
+        }
+        Ok(())
+    }
+}

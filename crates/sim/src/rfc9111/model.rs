@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A shared cache by the text of RFC 9111 (with RFC 5861, 9213, 9875), slow and obvious: a map of stored responses and a
+//! sequence of questions about them, each with the section that asks it. One exchange at a time.
+//!
+//! Where the RFC leaves a choice it has the one that `docs/rfc9111.md` tells of: what is kept for how long, what is guessed,
+//! when what is stale takes the place of an error. It knows nothing of hit-for-miss, of objects, or of the code that it is
+//! compared with.
+
+use std::collections::BTreeMap;
+
+use super::draw::{Answering, BEGIN, OriginAnswer};
+use super::fields::{Directives, Fields, date, field, joined, members, parse_date, remove, seconds};
+use crate::plan::Ask;
+
+/// How long what is stale is kept to be validated (`rfc9111_keep`), in seconds.
+const KEEP: f64 = 3600.0;
+/// What is guessed of a lifetime: a part of the time since the last change, and no more than so many seconds.
+const GUESS: f64 = 0.1;
+const GUESS_MOST: f64 = 86_400.0;
+/// The site's name.
+const HOST: &str = "http://example.com";
+
+/// What a client is to get.
+#[derive(Clone, Debug)]
+pub(super) struct Expected {
+    pub status: u16,
+    pub fields: Fields,
+    pub body: String,
+    /// Seconds; `None` where it isn't the cache's to say.
+    pub age: Option<f64>,
+    /// What the origin is asked; `None`: it isn't.
+    pub asked: Option<Asked>,
+}
+
+/// A request as the origin gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub method: String,
+    pub if_none_match: Option<String>,
+    pub if_modified_since: Option<String>,
+}
+
+/// A stored response.
+#[derive(Clone, Debug)]
+struct Stored {
+    status: u16,
+    fields: Fields,
+    body: String,
+    /// `corrected_initial_age`, and `response_time` (4.2.3).
+    initial_age: f64,
+    received: f64,
+    /// Whether the request lets anything be guessed.
+    may_guess: bool,
+    /// How old it was when an answer to HEAD told that it isn't good any more.
+    outdated: Option<f64>,
+}
+
+/// The cache.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    /// By URL, and by what the request has for the fields that its answers vary on (4.1).
+    stored: BTreeMap<(Address, Vec<Option<String>>), Stored>,
+    /// The fields that answers of a path vary on, as its answers have said.
+    vary: BTreeMap<String, Vec<String>>,
+    /// What the last answers of a path have said of queries, with a number.
+    queries: BTreeMap<String, (u64, String)>,
+    /// How often that has changed.
+    changes: u64,
+}
+
+/// A URL as it is, with 0, or reduced to what matters, with the number of what says so: what is stored while something else is said
+/// isn't found.
+type Address = (u64, String);
+
+/// Why no answer of the origin is there to be used (4.2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    Disconnected,
+    ServerError,
+}
+
+impl Model {
+    /// What comes of a request at `now`, in seconds since 1970.
+    pub fn exchange(&mut self, now: f64, ask: &Ask, origin: &Answering) -> Expected {
+        self.stored.retain(|_, stored| stored.is_kept(now));
+        if !matches!(&*ask.method, "GET" | "HEAD") {
+            return self.unsafe_request(now, ask, origin);
+        }
+        if field(&ask.headers, "X-Pass").is_some() {
+            return self.pass(now, ask, origin);
+        }
+        let wishes = joined(&ask.headers, "Cache-Control").map(|text| Directives::parse(&text)).unwrap_or_default();
+        let key = self.key(ask);
+        let stored = self.stored.get(&key).cloned();
+        if let Some(stored) = &stored {
+            if stored.is_fresh(now) && wishes.allow(stored, now) {
+                return stored.reuse(now, ask, None);
+            }
+            if stored.is_within_stale_while_revalidate(now) && wishes.say_nothing_of_age() {
+                let answer = stored.reuse(now, ask, Some(stored.conditions()));
+                self.revalidate_behind(now, ask, stored, origin);
+                return answer;
+            }
+            if wishes.take_stale(stored, now) {
+                return stored.reuse(now, ask, None);
+            }
+        }
+        if wishes.has("only-if-cached") {
+            return Expected::made(504, None);
+        }
+        if wishes.has("no-store") {
+            return self.pass(now, ask, origin);
+        }
+        self.forward(now, ask, stored.as_ref(), origin)
+    }
+
+    /// Which of the stored responses a request selects (4.1).
+    fn key(&self, ask: &Ask) -> (Address, Vec<Option<String>>) {
+        let names = self.vary.get(path(&ask.url)).cloned().unwrap_or_default();
+        (self.address(&ask.url), names.iter().map(|name| selecting(ask, name)).collect())
+    }
+
+    fn address(&self, url: &str) -> Address {
+        match self.queries.get(path(url)) {
+            Some((number, said)) => (*number, reduced(url, said)),
+            None => (0, url.to_owned()),
+        }
+    }
+
+    /// What an answer says of queries; whether it is what was known (No-Vary-Search, 6).
+    fn learn(&mut self, url: &str, answer: &Stored) -> bool {
+        let said = field(&answer.fields, "No-Vary-Search").filter(|said| says_something(said)).map(str::to_owned);
+        if self.queries.get(path(url)).map(|(_, said)| said) == said.as_ref() {
+            return true;
+        }
+        if answer.status < 400 {
+            self.changes += 1;
+            match said {
+                Some(said) => drop(self.queries.insert(path(url).to_owned(), (self.changes, said))),
+                None => drop(self.queries.remove(path(url))),
+            }
+        }
+        false
+    }
+
+    /// A request that goes past the cache. The answer to HEAD tells of what is stored (4.3.5).
+    fn pass(&mut self, now: f64, ask: &Ask, origin: &Answering) -> Expected {
+        let expected = pass(now, ask, origin);
+        if ask.method == "HEAD" && expected.status == 200 && !origin.is_dead {
+            let received = now + origin.delay_ms() as f64 / 1000.0;
+            let answer = origin.answer(&[], received.floor() as i64);
+            let key = self.key(ask);
+            if let Some(stored) = self.stored.get_mut(&key).filter(|stored| stored.differs_from(&answer)) {
+                let age = stored.age(received);
+                stored.outdated = Some(stored.outdated.map_or(age, |before| before.min(age)));
+            }
+        }
+        expected
+    }
+
+    /// Invalidation (4.4), and that of groups (RFC 9875 3).
+    fn unsafe_request(&mut self, now: f64, ask: &Ask, origin: &Answering) -> Expected {
+        let expected = pass(now, ask, origin);
+        if (200..400).contains(&expected.status) {
+            self.forget(&ask.url);
+            for name in ["Location", "Content-Location"] {
+                if let Some(url) = field(&expected.fields, name).and_then(of_same_origin) {
+                    self.forget(&url);
+                }
+            }
+            let groups = groups(&expected.fields, "Cache-Group-Invalidation");
+            self.stored.retain(|_, stored| {
+                !self::groups(&stored.fields, "Cache-Groups").iter().any(|group| groups.contains(group))
+            });
+        }
+        expected
+    }
+
+    fn forget(&mut self, url: &str) {
+        let addresses = [(0, url.to_owned()), self.address(url)];
+        self.stored.retain(|(other, _), _| !addresses.contains(other));
+    }
+
+    /// Asks the origin on behalf of a client.
+    fn forward(&mut self, now: f64, ask: &Ask, stored: Option<&Stored>, origin: &Answering) -> Expected {
+        let asked = stored.map_or_else(Asked::plain, Stored::conditions);
+        let received = now + origin.delay_ms() as f64 / 1000.0;
+        if origin.is_dead {
+            return match stored.filter(|stored| stored.may_stand_in(now, Trouble::Disconnected)) {
+                Some(stored) => self.stand_in(now, ask, stored.clone(), asked),
+                None => Expected::made(503, Some(asked)),
+            };
+        }
+        let answer = origin.answer(&asked.fields(), received.floor() as i64);
+        let is_error = matches!(answer.status, 500 | 502 | 503 | 504);
+        if is_error && let Some(stored) = stored.filter(|stored| stored.may_stand_in(received, Trouble::ServerError)) {
+            return self.stand_in(received, ask, stored.clone(), asked);
+        }
+        let received = self.take(now, received, ask, stored, answer);
+        received.deliver(ask, Some(asked), received.received)
+    }
+
+    /// What is stale in the place of an error. Fields that mustn't be sent without a validation are gone with it (5.2.2.4).
+    fn stand_in(&mut self, now: f64, ask: &Ask, mut stored: Stored, asked: Asked) -> Expected {
+        let key = self.key(ask);
+        stored.leave_unshared_out();
+        let expected = stored.reuse(now, ask, Some(asked));
+        self.stored.insert(key, stored);
+        expected
+    }
+
+    /// Asks the origin while the client has its answer already (RFC 5861 3).
+    fn revalidate_behind(&mut self, now: f64, ask: &Ask, stored: &Stored, origin: &Answering) {
+        let received = now + origin.delay_ms() as f64 / 1000.0;
+        if origin.is_dead {
+            return;
+        }
+        let answer = origin.answer(&stored.conditions().fields(), received.floor() as i64);
+        // What it has is better than an error.
+        if !matches!(answer.status, 500 | 502 | 503 | 504) {
+            self.take(now, received, ask, Some(stored), answer);
+        }
+    }
+
+    /// An answer of the origin: what was asked about is renewed by a 304 (4.3.4), and replaced by anything else (4.3.3) but a
+    /// server's error that isn't to be stored. Gives what the client gets.
+    fn take(&mut self, sent: f64, received: f64, ask: &Ask, stored: Option<&Stored>, answer: OriginAnswer) -> Stored {
+        let (mut fields, mut status, mut body) = (answer.fields, answer.status, answer.body);
+        if field(&fields, "Date").is_none() {
+            // RFC 9110 6.6.1
+            fields.push(("Date".to_owned(), date(received.floor() as i64)));
+        }
+        // Of the response that has just come, whose Age isn't stored (4.2.3).
+        let age_value = field(&fields, "Age").map(str::to_owned);
+        remove(&mut fields, "Age");
+        if let Some(stored) = stored.filter(|_| status == 304) {
+            // Each field of the 304 takes the place of the stored one (3.2).
+            let old = stored.fields.iter().filter(|(name, _)| field(&fields, name).is_none());
+            let old: Vec<_> = old.cloned().collect();
+            fields.extend(old);
+            (status, body) = (stored.status, stored.body.clone());
+        }
+        let apparent_age =
+            field(&fields, "Date").and_then(parse_date).map_or(0.0, |date| (received - date as f64).max(0.0));
+        let age_value = age_value.as_deref().and_then(|text| seconds(text.split(',').next()?.trim())).unwrap_or(0.0);
+        let initial_age = apparent_age.max(age_value + (received - sent));
+        // Who says nothing of caching may have answered for one user.
+        let may_guess = field(&ask.headers, "Cookie").is_none() && field(&fields, "Set-Cookie").is_none();
+        let new = Stored { status, fields, body, initial_age, received, may_guess, outdated: None };
+        let is_stored = new.may_be_stored(ask) && new.is_of_use();
+        if is_stored {
+            let names = joined(&new.fields, "Vary").map(|text| members(&text)).unwrap_or_default();
+            self.vary.insert(path(&ask.url).to_owned(), names);
+        }
+        let key = self.key(ask);
+        // What says something else of queries than was known isn't found by those whom it may be for.
+        if is_stored && self.learn(&ask.url, &new) {
+            self.stored.insert(key, new.clone());
+        } else if !matches!(new.status, 500 | 502 | 503 | 504) {
+            self.stored.remove(&key);
+        }
+        new
+    }
+}
+
+/// A request that goes through, with its own conditions.
+fn pass(now: f64, ask: &Ask, origin: &Answering) -> Expected {
+    let of = |name| field(&ask.headers, name).map(str::to_owned);
+    let (if_none_match, if_modified_since) = (of("If-None-Match"), of("If-Modified-Since"));
+    let asked = Asked { method: ask.method.clone(), if_none_match, if_modified_since };
+    if origin.is_dead {
+        return Expected::made(503, Some(asked));
+    }
+    let received = now + origin.delay_ms() as f64 / 1000.0;
+    let OriginAnswer { status, mut fields, body } = origin.answer(&asked.fields(), received.floor() as i64);
+    if field(&fields, "Date").is_none() {
+        fields.push(("Date".to_owned(), date(received.floor() as i64)));
+    }
+    remove(&mut fields, "Age");
+    let got = Stored { status, fields, body, initial_age: 0.0, received, may_guess: false, outdated: None };
+    Expected { age: None, ..got.deliver(ask, Some(asked), received) }
+}
+
+/// What a request has for a field that answers vary on: lines joined, blanks around commas taken off (4.1).
+fn selecting(ask: &Ask, name: &str) -> Option<String> {
+    joined(&ask.headers, name).map(|text| members(&text).join(","))
+}
+
+fn path(url: &str) -> &str {
+    url.split('?').next().unwrap_or(url)
+}
+
+/// Whether No-Vary-Search makes a difference, of those that are drawn.
+fn says_something(said: &str) -> bool {
+    said != "params=?1"
+}
+
+/// A URL with what of its query matters, by those of No-Vary-Search that are drawn.
+fn reduced(url: &str, said: &str) -> String {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.replace("i%64", "id"));
+    let mut pairs: Vec<String> = pairs
+        .filter(|pair| match said {
+            "params=(\"u\")" => !pair.starts_with("u="),
+            "except=(\"id\")" => pair.starts_with("id="),
+            _ => true,
+        })
+        .collect();
+    if said == "key-order" {
+        pairs.sort();
+    }
+    format!("{}?{}", path(url), pairs.join("&"))
+}
+
+/// The path of a reference to the same site.
+fn of_same_origin(reference: &str) -> Option<String> {
+    let reference = reference.strip_prefix(HOST).unwrap_or(reference);
+    match reference {
+        _ if reference.contains("//") => None,
+        _ if reference.starts_with('/') => Some(reference.to_owned()),
+        // All URLs are files of one directory.
+        _ => Some(format!("/{}", reference.trim_start_matches("../"))),
+    }
+}
+
+/// A list of strings (RFC 9875 2).
+fn groups(fields: &[(String, String)], name: &str) -> Vec<String> {
+    joined(fields, name).map(|text| members(&text)).unwrap_or_default()
+}
+
+impl Directives {
+    /// Whether a request takes what is fresh by itself (5.2.1).
+    fn allow(&self, stored: &Stored, now: f64) -> bool {
+        let age = stored.age(now);
+        let is_young = self.strict_seconds("max-age").is_none_or(|most| age <= most);
+        let least = self.strict_seconds("min-fresh").unwrap_or(0.0);
+        !self.has("no-cache") && is_young && stored.lifetime() - age >= least
+    }
+
+    /// Who says how old an answer may be takes nothing that is older.
+    fn say_nothing_of_age(&self) -> bool {
+        let is_said = |name| self.strict_seconds(name).is_some();
+        !(self.has("no-cache") || is_said("max-age") || is_said("min-fresh"))
+    }
+
+    /// `max-stale` (5.2.1.2)
+    fn take_stale(&self, stored: &Stored, now: f64) -> bool {
+        let Some(most) = self.strict_seconds("max-stale") else { return false };
+        let is_young = self.strict_seconds("max-age").is_none_or(|most| stored.age(now) <= most);
+        let directives = stored.directives();
+        let is_forbidden = stored.forbids_stale() || directives.has("s-maxage");
+        let staleness = stored.age(now) - stored.lifetime();
+        let is_refused = self.has("no-cache") || self.strict_seconds("min-fresh").is_some();
+        is_young && !is_forbidden && !is_refused && staleness <= most
+    }
+}
+
+impl Stored {
+    /// Those of a targeted field, if there is one that can be read (RFC 9213 2.2), else Cache-Control's.
+    fn targeted(&self) -> Option<Directives> {
+        joined(&self.fields, "CDN-Cache-Control").and_then(|text| Directives::parse_targeted(&text))
+    }
+
+    fn directives(&self) -> Directives {
+        let plain = || joined(&self.fields, "Cache-Control").map(|text| Directives::parse(&text)).unwrap_or_default();
+        self.targeted().unwrap_or_else(plain)
+    }
+
+    /// 4.2.1: what is said. A targeted field leaves Expires without a say.
+    fn explicit_lifetime(&self) -> Option<f64> {
+        let directives = self.directives();
+        if let Some(seconds) = directives.seconds("s-maxage").or(directives.seconds("max-age")) {
+            return Some(seconds);
+        }
+        let expires = field(&self.fields, "Expires").filter(|_| self.targeted().is_none())?;
+        // What is no date is in the past (5.3).
+        Some(parse_date(expires).map_or(0.0, |expires| (expires - self.date()).max(0) as f64))
+    }
+
+    /// 4.2.2: what is guessed.
+    fn guessed_lifetime(&self) -> Option<f64> {
+        let modified = field(&self.fields, "Last-Modified").and_then(parse_date)?;
+        let may_be = self.may_guess && (self.directives().has("public") || is_heuristically_cacheable(self.status));
+        may_be.then(|| ((self.date() - modified) as f64 * GUESS).clamp(0.0, GUESS_MOST))
+    }
+
+    fn date(&self) -> i64 {
+        field(&self.fields, "Date").and_then(parse_date).unwrap_or(BEGIN)
+    }
+
+    /// `freshness_lifetime`; what mustn't be used without a validation is never fresh (5.2.2.4).
+    fn lifetime(&self) -> f64 {
+        if self.directives().has_whole("no-cache") {
+            return 0.0;
+        }
+        let lifetime = self.explicit_lifetime().or_else(|| self.guessed_lifetime()).unwrap_or(0.0);
+        self.outdated.map_or(lifetime, |age| lifetime.min(age))
+    }
+
+    /// Whether a 200 to HEAD is about something else (4.3.5).
+    fn differs_from(&self, answer: &OriginAnswer) -> bool {
+        let is_other_tag = field(&answer.fields, "ETag").is_some_and(|new| {
+            field(&self.fields, "ETag").is_none_or(|old| old.trim_start_matches("W/") != new.trim_start_matches("W/"))
+        });
+        let modified = field(&answer.fields, "Last-Modified");
+        let is_other_date = modified.is_some() && modified != field(&self.fields, "Last-Modified");
+        is_other_tag || is_other_date || self.body.len() != answer.body.len()
+    }
+
+    /// `current_age` (4.2.3)
+    fn age(&self, now: f64) -> f64 {
+        self.initial_age + (now - self.received)
+    }
+
+    fn is_fresh(&self, now: f64) -> bool {
+        self.lifetime() > self.age(now)
+    }
+
+    /// 5.2.2.2, 5.2.2.4, 5.2.2.8. (s-maxage, 5.2.2.10, where that is asked.)
+    fn forbids_stale(&self) -> bool {
+        let directives = self.directives();
+        directives.has_whole("no-cache") || directives.has("must-revalidate") || directives.has("proxy-revalidate")
+    }
+
+    /// Seconds for which it may be served stale while it is validated (RFC 5861 3).
+    fn grace(&self) -> f64 {
+        if self.forbids_stale() || self.outdated.is_some() {
+            0.0
+        } else {
+            self.directives().seconds("stale-while-revalidate").unwrap_or(0.0)
+        }
+    }
+
+    fn is_within_stale_while_revalidate(&self, now: f64) -> bool {
+        self.grace() > 0.0 && self.age(now) <= self.lifetime() + self.grace()
+    }
+
+    fn is_kept(&self, now: f64) -> bool {
+        self.age(now) < self.lifetime() + self.grace() + KEEP
+    }
+
+    /// Whether it may take the place of an error (4.2.4, RFC 5861 4).
+    fn may_stand_in(&self, now: f64, trouble: Trouble) -> bool {
+        let directives = self.directives();
+        let staleness = self.age(now) - self.lifetime();
+        let granted = directives.seconds("stale-if-error").map(|most| staleness <= most);
+        let is_allowed = match trouble {
+            Trouble::ServerError => granted == Some(true),
+            Trouble::Disconnected => granted.unwrap_or(!directives.has("s-maxage")),
+        };
+        is_allowed && !self.forbids_stale() && self.is_kept(now)
+    }
+
+    /// Section 3, one sentence after the other.
+    fn may_be_stored(&self, ask: &Ask) -> bool {
+        let directives = self.directives();
+        let is_understood =
+            matches!(self.status, 200..=205 | 300..=303 | 305 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 500..=505);
+        let is_final = !matches!(self.status, 206 | 304) && (is_understood || !directives.has("must-understand"));
+        let is_no_store = directives.has("no-store") && !directives.has("must-understand");
+        let has = |name: &String| field(&self.fields, name).is_some();
+        let is_private = directives.has_whole("private") || directives.names("private").iter().any(has);
+        let is_for_others = ["public", "s-maxage", "must-revalidate"].iter().any(|name| directives.has(name));
+        let is_authorized = field(&ask.headers, "Authorization").is_none() || is_for_others;
+        let is_said =
+            directives.has("public") || self.explicit_lifetime().is_some() || is_heuristically_cacheable(self.status);
+        let is_star = joined(&self.fields, "Vary").is_some_and(|text| members(&text).iter().any(|name| name == "*"));
+        is_final && !is_no_store && !is_private && is_authorized && is_said && !is_star
+    }
+
+    /// Whether any request could ever be answered with it.
+    fn is_of_use(&self) -> bool {
+        let can_be_served = self.lifetime() + self.grace() > self.initial_age;
+        self.has_validator() || can_be_served || self.directives().has("stale-if-error")
+    }
+
+    fn has_validator(&self) -> bool {
+        self.status == 200 && ["ETag", "Last-Modified"].iter().any(|name| field(&self.fields, name).is_some())
+    }
+
+    /// The request that validates it (4.3.1).
+    fn conditions(&self) -> Asked {
+        if self.status != 200 {
+            return Asked::plain();
+        }
+        let of = |name| field(&self.fields, name).map(str::to_owned);
+        Asked { if_none_match: of("ETag"), if_modified_since: of("Last-Modified"), ..Asked::plain() }
+    }
+
+    /// `no-cache="names"` (5.2.2.4)
+    fn leave_unshared_out(&mut self) {
+        for name in self.directives().names("no-cache") {
+            remove(&mut self.fields, &name);
+        }
+    }
+
+    /// Serves it without a validation.
+    fn reuse(&self, now: f64, ask: &Ask, asked: Option<Asked>) -> Expected {
+        let mut stored = self.clone();
+        stored.leave_unshared_out();
+        stored.deliver(ask, asked, now)
+    }
+
+    /// The answer to a client, whose conditions and range are looked at (RFC 9110 13.2, 14.2).
+    fn deliver(&self, ask: &Ask, asked: Option<Asked>, now: f64) -> Expected {
+        let age = self.age(now);
+        let mut expected = Expected {
+            status: self.status,
+            fields: self.fields.clone(),
+            body: self.body.clone(),
+            age: Some(age),
+            asked,
+        };
+        if self.status != 200 {
+            return expected.without_body_for(ask);
+        }
+        let is_not_modified = match field(&ask.headers, "If-None-Match") {
+            Some(tag) => field(&self.fields, "ETag").is_some_and(|own| own.trim_start_matches("W/") == tag),
+            None => field(&ask.headers, "If-Modified-Since").and_then(parse_date).is_some_and(|since| {
+                field(&self.fields, "Last-Modified").and_then(parse_date).is_some_and(|modified| modified <= since)
+            }),
+        };
+        if is_not_modified {
+            expected.status = 304;
+            expected.body.clear();
+        } else if let Some(range) = field(&ask.headers, "Range") {
+            let (first, last) = range.trim_start_matches("bytes=").split_once('-').expect("as it was drawn");
+            let number = |text: &str| text.parse::<usize>().expect("as it was drawn");
+            let length = self.body.len();
+            let (first, last) = (number(first), number(last).min(length - 1));
+            expected.status = 206;
+            expected.fields.push(("Content-Range".to_owned(), format!("bytes {first}-{last}/{length}")));
+            expected.body = self.body[first..=last].to_owned();
+        }
+        expected.without_body_for(ask)
+    }
+}
+
+/// RFC 9110 15.1
+fn is_heuristically_cacheable(status: u16) -> bool {
+    matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+}
+
+impl Asked {
+    fn plain() -> Self {
+        Asked { method: "GET".to_owned(), if_none_match: None, if_modified_since: None }
+    }
+
+    fn fields(&self) -> Fields {
+        let fields = [("If-None-Match", &self.if_none_match), ("If-Modified-Since", &self.if_modified_since)];
+        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?))).collect()
+    }
+}
+
+impl Expected {
+    /// An answer of the cache's own.
+    fn made(status: u16, asked: Option<Asked>) -> Self {
+        Expected { status, fields: Vec::new(), body: String::new(), age: None, asked }
+    }
+
+    fn without_body_for(mut self, ask: &Ask) -> Self {
+        if ask.method == "HEAD" {
+            self.body.clear();
+        }
+        self
+    }
+}

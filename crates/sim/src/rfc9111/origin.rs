@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The origin of drawn exchanges: answers as the exchange that is under way says, and remembers what it was asked.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use net::Target;
+use net::memory::Network;
+
+use super::draw::Answering;
+use super::fields::field;
+use super::model::Asked;
+use crate::origin::ADDRESS;
+use crate::wire::{Broken, Head, Wire};
+
+/// A cheap handle.
+#[derive(Clone)]
+pub(super) struct Origin(Rc<Inner>);
+
+struct Inner {
+    clock: base::Clock,
+    turn: RefCell<Option<Turn>>,
+}
+
+/// The exchange that is under way.
+struct Turn {
+    answering: Answering,
+    asked: Option<Asked>,
+}
+
+impl Origin {
+    /// Begins to listen.
+    pub fn start(network: &Network, clock: base::Clock) -> Self {
+        let origin = Origin(Rc::new(Inner { clock, turn: RefCell::default() }));
+        let (listener, serving) = (network.listen(Target::Inet(ADDRESS.into())), origin.clone());
+        drop(rt::spawn(async move {
+            loop {
+                let wire = Wire::new(listener.accept().await);
+                drop(rt::spawn(serve(serving.clone(), wire)));
+            }
+        }));
+        origin
+    }
+
+    /// From now on it answers so.
+    pub fn begin(&self, answering: Answering) {
+        *self.0.turn.borrow_mut() = Some(Turn { answering, asked: None });
+    }
+
+    /// What it was asked since, if it was.
+    pub fn asked(&self) -> Option<Asked> {
+        self.0.turn.borrow_mut().as_mut().and_then(|turn| turn.asked.take())
+    }
+
+    fn note(&self, head: &Head) -> Option<Answering> {
+        let mut turn = self.0.turn.borrow_mut();
+        let turn = turn.as_mut()?;
+        let of = |name| field(&head.headers, name).map(str::to_owned);
+        let (if_none_match, if_modified_since) = (of("If-None-Match"), of("If-Modified-Since"));
+        turn.asked = Some(Asked { method: head.word(0).to_owned(), if_none_match, if_modified_since });
+        Some(turn.answering.clone())
+    }
+}
+
+async fn serve(origin: Origin, mut wire: Wire) {
+    while let Ok(Some(head)) = wire.head().await {
+        if exchange(&origin, &wire, &head).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// One request and its answer; `Err`: the connection ends with it.
+async fn exchange(origin: &Origin, wire: &Wire, head: &Head) -> Result<(), Broken> {
+    let answering = origin.note(head).filter(|answering| !answering.is_dead).ok_or(Broken::Ended)?;
+    rt::sleep(Duration::from_millis(answering.delay_ms())).await;
+    let answer = answering.answer(&head.headers, origin.0.clock.real().0.floor() as i64);
+    let mut text = format!("HTTP/1.1 {} Thing\r\n", answer.status);
+    answer.fields.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
+    if answer.status != 304 {
+        text.push_str(&format!("Content-Length: {}\r\n", answer.body.len()));
+    }
+    text.push_str("\r\n");
+    if head.word(0) != "HEAD" {
+        text.push_str(&answer.body);
+    }
+    wire.write(text.as_bytes()).await
+}
