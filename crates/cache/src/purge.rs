@@ -151,14 +151,15 @@ impl Cache {
     }
 
     /// What is in memory under `digest` lives on as `times` say, where that is longer; how much that was. Nothing comes back that a purge
-    /// or ban has ended.
+    /// or ban has ended. What has a copy in a home stays as it is: that would end, as it has the old lives.
     pub fn extend_stored(&self, digest: &Digest, times: Times) -> usize {
         let shared = self.shared();
         let mut shard = shared.shard(digest).lock();
         let objcs = shard.heads.objcs(digest).to_vec();
         let ends_sooner = |oc: &Objcore| oc.times().dead_at().0 < times.dead_at().0;
         let mut count = 0;
-        for oc in objcs.iter().filter(|oc| oc.state() == State::Stored && !oc.is_overtaken() && ends_sooner(oc)) {
+        let is_ours = |oc: &Objcore| oc.state() == State::Stored && !oc.is_overtaken() && oc.home().is_none();
+        for oc in objcs.iter().filter(|oc| is_ours(oc) && ends_sooner(oc)) {
             if shared.set_times(oc, times) {
                 shared.arm(&mut shard, oc, times.dead_at());
                 count += 1;
