@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use logq::Handling;
+
 /// Why a line or record gives no entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Skip {
@@ -62,73 +64,44 @@ impl Stamp {
     }
 }
 
-/// What an answer came from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Handling {
-    /// The cache had it.
-    Hit,
-    /// It was fetched, to be kept.
-    Miss,
-    /// It was fetched for this request alone.
-    Pass,
-    /// Octets were carried both ways.
-    Pipe,
-    /// It was made by the server.
-    Synth,
+/// What an answer came from, as varnishncsa (`hit`, `miss`, `pass`, ...), nginx (`HIT`, `STALE`, `BYPASS`), Squid
+/// (`TCP_MEM_HIT:HIER_NONE`), content networks' X-Cache (`Hit from ...`) and Cache-Status (`name; fwd=miss`) say it; `None`: they say
+/// something else. Of several caches the one next to the client counts, which stands last.
+pub fn handling_from_text(text: &[u8]) -> Option<Handling> {
+    if text.contains(&b';') {
+        return handling_from_cache_status(text);
+    }
+    text.rsplit(|b| *b == b',').find_map(from_words)
 }
 
-impl Handling {
-    /// As varnishncsa (`hit`, `miss`, `pass`, ...), nginx (`HIT`, `STALE`, `BYPASS`), Squid (`TCP_MEM_HIT:HIER_NONE`), content networks'
-    /// X-Cache (`Hit from ...`) and Cache-Status (`name; fwd=miss`) say it; `None`: they say something else. Of several caches the one
-    /// next to the client counts, which stands last.
-    pub fn from_text(text: &[u8]) -> Option<Handling> {
-        if text.contains(&b';') {
-            return Handling::from_cache_status(text);
-        }
-        text.rsplit(|b| *b == b',').find_map(Handling::from_words)
+/// The same as a value of Cache-Status says it (RFC 9211), of the last cache in it.
+pub fn handling_from_cache_status(value: &[u8]) -> Option<Handling> {
+    let params = || pieces(last_member(value), b';').skip(1).map(<[u8]>::trim_ascii);
+    let forwarded = params().find_map(|param| param.strip_prefix(b"fwd="));
+    if let Some(why) = forwarded {
+        return Some(if matches!(why, b"bypass" | b"method" | b"request") { Handling::Pass } else { Handling::Miss });
     }
+    params().any(|param| param == b"hit" || param == b"hit=?1").then_some(Handling::Hit)
+}
 
-    /// As a value of Cache-Status says it (RFC 9211), of the last cache in it.
-    pub fn from_cache_status(value: &[u8]) -> Option<Handling> {
-        let params = || pieces(last_member(value), b';').skip(1).map(<[u8]>::trim_ascii);
-        let forwarded = params().find_map(|param| param.strip_prefix(b"fwd="));
-        if let Some(why) = forwarded {
-            return Some(if matches!(why, b"bypass" | b"method" | b"request") {
-                Handling::Pass
-            } else {
-                Handling::Miss
-            });
-        }
-        params().any(|param| param == b"hit" || param == b"hit=?1").then_some(Handling::Hit)
-    }
-
-    fn from_words(text: &[u8]) -> Option<Handling> {
-        const WORDS: [(&[u8], Handling); 10] = [
-            (b"miss", Handling::Miss),
-            (b"expired", Handling::Miss),
-            (b"pass", Handling::Pass),
-            (b"hit", Handling::Hit),
-            (b"stale", Handling::Hit),
-            (b"updating", Handling::Hit),
-            (b"revalidated", Handling::Hit),
-            (b"pipe", Handling::Pipe),
-            (b"synth", Handling::Synth),
-            (b"error", Handling::Synth),
-        ];
-        // What follows is the cache's name, whatever that is.
-        let end = text.windows(6).position(|w| w.eq_ignore_ascii_case(b" from "));
-        let said = &text[..end.unwrap_or(text.len())];
-        let has = |word: &[u8]| said.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word));
-        WORDS.iter().find(|(word, _)| has(word)).map(|(_, handling)| *handling)
-    }
-
-    /// Whether a backend was asked.
-    pub const fn is_fetched(self) -> bool {
-        match self {
-            Handling::Miss | Handling::Pass | Handling::Pipe => true,
-            Handling::Hit | Handling::Synth => false,
-        }
-    }
+fn from_words(text: &[u8]) -> Option<Handling> {
+    const WORDS: [(&[u8], Handling); 10] = [
+        (b"miss", Handling::Miss),
+        (b"expired", Handling::Miss),
+        (b"pass", Handling::Pass),
+        (b"hit", Handling::Hit),
+        (b"stale", Handling::Hit),
+        (b"updating", Handling::Hit),
+        (b"revalidated", Handling::Hit),
+        (b"pipe", Handling::Pipe),
+        (b"synth", Handling::Synth),
+        (b"error", Handling::Synth),
+    ];
+    // What follows is the cache's name, whatever that is.
+    let end = text.windows(6).position(|w| w.eq_ignore_ascii_case(b" from "));
+    let said = &text[..end.unwrap_or(text.len())];
+    let has = |word: &[u8]| said.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word));
+    WORDS.iter().find(|(word, _)| has(word)).map(|(_, handling)| *handling)
 }
 
 /// The pieces between a separator that isn't within quotes.
@@ -299,7 +272,7 @@ mod tests {
             ("-", None),
             ("\0", None),
         ] {
-            assert_eq!(Handling::from_text(text.as_bytes()), handling, "{text}");
+            assert_eq!(handling_from_text(text.as_bytes()), handling, "{text}");
         }
     }
 

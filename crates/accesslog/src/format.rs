@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::entry::{Entry, Handling, Skip, Stamp};
+use crate::entry::{Entry, Skip, Stamp, handling_from_text};
 use crate::ncsa;
 
 /// What a directive says of the request.
@@ -145,7 +145,7 @@ impl LogFormat {
                 What::Client if *value != *b"-" => entry.client = Some(value),
                 What::Status => entry.status = ncsa::digits(&value),
                 What::Bytes => entry.bytes = if *value == *b"-" { Some(0) } else { ncsa::digits(&value) },
-                What::Handling => entry.handling = Handling::from_text(&value).or(entry.handling),
+                What::Handling => entry.handling = handling_from_text(&value).or(entry.handling),
                 What::Took(unit) => entry.duration = time_of(&value, *unit),
                 What::FirstByte => first_byte = time_of(&value, Unit::Seconds),
                 What::Host | What::Client | What::Other => {}
@@ -256,6 +256,8 @@ fn epoch(text: &[u8], unit: i64) -> Option<Stamp> {
 
 #[cfg(test)]
 mod tests {
+    use logq::Handling;
+
     use super::*;
     use proptest::prelude::*;
 

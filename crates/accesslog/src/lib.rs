@@ -22,9 +22,10 @@ mod vsl;
 
 pub use by::{Bits, By, Keys};
 pub use clock::Clock;
-pub use entry::{ClassUse, Entry, Field, Handling, Skip, Stamp};
+pub use entry::{ClassUse, Entry, Field, Skip, Stamp, handling_from_cache_status, handling_from_text};
 pub use format::LogFormat;
 pub use gather::{Gathered, Gathering, Moment, progress};
 pub use hitters::{Hitter, Hitters, Measure, Ranking, Sums};
+pub use logq::Handling;
 pub use sources::{Item, Sources};
 pub use vsl::{of_group, of_transaction};

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use logq::group::{Grouper, TxnFilter};
-use logq::{Grouping, Reason, Txn, TxnType, record};
+use logq::{Grouping, Handling, Reason, Txn, TxnType, record};
 use shm::reader::log::{Ring, StartAt, Step};
 use tables::Tag;
 
-use crate::entry::{ClassUse, Entry, Handling, Skip, Stamp};
+use crate::entry::{ClassUse, Entry, Skip, Stamp};
 
 /// The word of ReqAcct that counts the answer's body.
 const BODY_SENT: usize = 4;
@@ -107,13 +107,7 @@ fn answer(entry: &mut Entry<'_>, txn: &Txn<'_>) {
             Tag::ReqAcct => entry.bytes = text.split(|b| *b == b' ').nth(BODY_SENT).and_then(number),
             Tag::Hit => entry.handling = Some(Handling::Hit),
             Tag::VclCall => {
-                entry.handling = match text {
-                    b"MISS" => Some(Handling::Miss),
-                    b"PASS" => Some(Handling::Pass),
-                    b"PIPE" => Some(Handling::Pipe),
-                    b"SYNTH" => Some(Handling::Synth),
-                    _ => entry.handling,
-                }
+                entry.handling = Handling::of_vcl_call(text).or(entry.handling);
             }
             // What the client waited for a backend: where its own transaction isn't there, nothing else tells.
             Tag::Timestamp if text.starts_with(b"Fetch:") => {

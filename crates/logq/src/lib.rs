@@ -8,6 +8,7 @@
 
 pub mod getopt;
 pub mod group;
+mod handling;
 pub mod live;
 pub mod names;
 pub mod number;
@@ -23,6 +24,7 @@ pub mod tool;
 pub mod version;
 
 pub use group::{Grouping, Reason, Txn, TxnType};
+pub use handling::Handling;
 pub use query::Query;
 pub use record::{Rec, records};
 pub use select::Select;

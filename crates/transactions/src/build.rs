@@ -120,13 +120,7 @@ impl Builder {
 
     fn call(&mut self, sub: &str) {
         self.is_settled = true;
-        self.made.handling = match sub {
-            "MISS" => Some(Handling::Miss),
-            "PASS" => Some(Handling::Pass),
-            "PIPE" => Some(Handling::Pipe),
-            "SYNTH" => Some(Handling::Synth),
-            _ => self.made.handling,
-        };
+        self.made.handling = Handling::of_vcl_call(sub.as_bytes()).or(self.made.handling);
         self.made.calls.push(Call { sub: sub.to_ascii_lowercase(), action: String::new() });
     }
 

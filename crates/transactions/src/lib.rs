@@ -14,6 +14,7 @@ mod time;
 
 pub use build::trees;
 pub use hidden::Hidden;
+pub use logq::Handling;
 
 /// What a transaction is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,34 +32,6 @@ impl Kind {
         match self {
             Kind::Request => "request",
             Kind::Fetch => "fetch",
-        }
-    }
-}
-
-/// How a request was answered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Handling {
-    /// From the cache.
-    Hit,
-    /// Fetched, and maybe kept.
-    Miss,
-    /// Fetched for this client alone.
-    Pass,
-    /// Bytes to and fro.
-    Pipe,
-    /// By VCL itself.
-    Synth,
-}
-
-impl Handling {
-    /// As varnishncsa calls it (`%{Varnish:handling}x`).
-    pub const fn name(self) -> &'static str {
-        match self {
-            Handling::Hit => "hit",
-            Handling::Miss => "miss",
-            Handling::Pass => "pass",
-            Handling::Pipe => "pipe",
-            Handling::Synth => "synth",
         }
     }
 }

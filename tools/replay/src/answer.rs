@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! One answer as it comes in: head, body, what the head says of the cache. No socket here.
 
-use accesslog::Handling;
+use accesslog::{Handling, handling_from_cache_status, handling_from_text};
 use http1::{Decoder, Framing, Limits, Progress, Step};
 use message::{Head, HeadLimits, Version};
 
@@ -211,14 +211,14 @@ pub fn signs(head: &Head) -> (Verdicts, Option<bool>) {
         let value = field.value();
         match field.name().len() {
             3 if field.is("Age") => verdicts[3] = Some(value.iter().any(|b| matches!(b, b'1'..=b'9'))),
-            7 if field.is("X-Cache") => verdicts[1] = verdict(Handling::from_text(value)).or(verdicts[1]),
+            7 if field.is("X-Cache") => verdicts[1] = verdict(handling_from_text(value)).or(verdicts[1]),
             9 if field.is("X-Varnish") => verdicts[2] = Some(value.contains(&b' ')),
             10 if field.is("Connection") => {
                 let close = message::list::has(value, b"close");
                 let keep = message::list::has(value, b"keep-alive");
                 connection = if close || keep { Some(close) } else { connection };
             }
-            12 if field.is("Cache-Status") => verdicts[0] = verdict(Handling::from_cache_status(value)).or(verdicts[0]),
+            12 if field.is("Cache-Status") => verdicts[0] = verdict(handling_from_cache_status(value)).or(verdicts[0]),
             _ => {}
         }
     }

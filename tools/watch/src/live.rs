@@ -284,7 +284,7 @@ fn summary(number: u64, group: &[Txn<'_>]) -> Value {
     json!({
         "id": number, "vxid": group.first().map(|txn| txn.vxid), "t": (first.start * 1e3).round() / 1e3,
         "method": shown(first.method), "host": shown(first.host), "url": shown(first.url), "status": last.status,
-        "handling": last.handling.word(), "first_byte": ms(last.first_byte), "ms": ms(last.duration), "bytes": last.bytes,
+        "handling": last.handling.name(), "first_byte": ms(last.first_byte), "ms": ms(last.duration), "bytes": last.bytes,
         "vcl": shown(last.vcl), "backend": backend, "why": why, "transactions": group.len(),
     })
 }

@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 
 use accesslog::{Hitters, Measure, Ranking};
+use logq::Handling;
 
 use crate::latency::{Buckets, Window};
-use crate::transaction::{Fetch, Handling, Request, Transaction, pattern};
+use crate::transaction::{Fetch, Request, Transaction, pattern};
 
 /// VCLs that latency is told apart by; further ones are one.
 pub const MAX_VCLS: usize = 16;
@@ -206,7 +207,7 @@ impl Tally {
         }
         if r.handling != Handling::Hit || r.why.is_some() {
             key.clear();
-            key.extend(r.why.map_or_else(|| r.handling.word().as_bytes().to_vec(), reason));
+            key.extend(r.why.map_or_else(|| r.handling.name().as_bytes().to_vec(), reason));
             key.truncate(MAX_REASON);
             key.push(b'\t');
             key.extend(r.host);
@@ -340,7 +341,7 @@ mod tests {
         }
         tally.add(&Transaction::Request(request(Handling::Miss, 503, "/b/17?x", 0.2)));
         tally.add(&Transaction::Request(Request { is_restarted: true, ..request(Handling::Miss, 0, "/c", 0.2) }));
-        let counts: Vec<_> = tally.requests.iter().map(|(k, t)| (k.0.word(), k.1, t.first_byte.count())).collect();
+        let counts: Vec<_> = tally.requests.iter().map(|(k, t)| (k.0.name(), k.1, t.first_byte.count())).collect();
         assert_eq!(counts, [("hit", 2, 3), ("miss", 5, 1)]);
         assert_eq!((tally.client_requests, tally.transactions), (5, 5));
         assert_eq!(tally.vcls.name(tally.requests.keys().next().unwrap().2), "reload");

@@ -3,41 +3,9 @@
 //!
 //! Records come from clients and origins: what isn't as it should be is left out.
 
+use logq::Handling;
 use logq::record::{self, Rec};
 use tables::Tag;
-
-/// How a request was answered.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Handling {
-    /// From the cache.
-    Hit,
-    /// By a fetch that was to be cached.
-    Miss,
-    /// By a fetch for this request alone.
-    Pass,
-    /// By bytes both ways.
-    Pipe,
-    /// By VCL itself, or not at all.
-    Synth,
-}
-
-impl Handling {
-    /// Its name in metrics and on the page.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Handling::Hit => "hit",
-            Handling::Miss => "miss",
-            Handling::Pass => "pass",
-            Handling::Pipe => "pipe",
-            Handling::Synth => "synth",
-        }
-    }
-
-    /// Its place in lists of all of them.
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-}
 
 /// A client's request, a fragment's, or what a restart made of one.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -161,13 +129,7 @@ fn request<'a>(all: impl Iterator<Item = Rec<'a>>, reason: &[u8]) -> Option<Requ
             Tag::VclUse => out.vcl = vcl(text),
             Tag::VclCall => {
                 is_clients = false;
-                out.handling = match text {
-                    b"HIT" => Handling::Hit,
-                    b"MISS" => Handling::Miss,
-                    b"PASS" => Handling::Pass,
-                    b"PIPE" => Handling::Pipe,
-                    _ => out.handling,
-                }
+                out.handling = Handling::of_vcl_call(text).unwrap_or(out.handling);
             }
             Tag::VclReturn if text == b"restart" => out.is_restarted = true,
             Tag::RespStatus => out.status = number(text).unwrap_or(0),

@@ -204,7 +204,7 @@ fn backends(out: &mut Exposition, state: &State) {
 fn latency(out: &mut Exposition, tally: &Tally) {
     for ((handling, class, vcl), times) in &tally.requests {
         let status = status(*class);
-        let labels = [("handling", handling.word()), ("status", status.as_str()), ("vcl", tally.vcls.name(*vcl))];
+        let labels = [("handling", handling.name()), ("status", status.as_str()), ("vcl", tally.vcls.name(*vcl))];
         let help = "Until the head of the answer was ready; of the requests that were read of the log";
         out.histogram(&format!("{PREFIX}request_first_byte_seconds"), help, &labels, &times.first_byte);
         let help = "Until the last byte of the answer was handed over; of the requests that were read of the log";

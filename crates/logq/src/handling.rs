@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! How a request was answered, as logs say it: the one word for it that all tools share.
+
+/// What an answer came from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Handling {
+    /// The cache had it.
+    Hit,
+    /// It was fetched, to be kept.
+    Miss,
+    /// It was fetched for this request alone.
+    Pass,
+    /// Octets were carried both ways.
+    Pipe,
+    /// It was made by the server.
+    Synth,
+}
+
+impl Handling {
+    /// All of them; [`Handling::index`] is the place here.
+    pub const ALL: [Handling; 5] = [Handling::Hit, Handling::Miss, Handling::Pass, Handling::Pipe, Handling::Synth];
+
+    /// As varnishncsa calls it (`%{Varnish:handling}x`).
+    pub const fn name(self) -> &'static str {
+        match self {
+            Handling::Hit => "hit",
+            Handling::Miss => "miss",
+            Handling::Pass => "pass",
+            Handling::Pipe => "pipe",
+            Handling::Synth => "synth",
+        }
+    }
+
+    /// Its place in lists of all of them.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Whether a backend was asked.
+    pub const fn is_fetched(self) -> bool {
+        match self {
+            Handling::Miss | Handling::Pass | Handling::Pipe => true,
+            Handling::Hit | Handling::Synth => false,
+        }
+    }
+
+    /// What the call of a VCL subroutine (the record `VCL_call`) says of it; `None`: nothing. The last one that says something counts: an
+    /// object that was found may still be passed.
+    pub fn of_vcl_call(sub: &[u8]) -> Option<Handling> {
+        Some(match sub {
+            b"HIT" => Handling::Hit,
+            b"MISS" => Handling::Miss,
+            b"PASS" => Handling::Pass,
+            b"PIPE" => Handling::Pipe,
+            b"SYNTH" => Handling::Synth,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_its_place_and_its_sub() {
+        for (at, handling) in Handling::ALL.into_iter().enumerate() {
+            assert_eq!(handling.index(), at);
+            assert_eq!(Handling::of_vcl_call(handling.name().to_ascii_uppercase().as_bytes()), Some(handling));
+        }
+        assert_eq!(Handling::of_vcl_call(b"DELIVER"), None);
+    }
+}
