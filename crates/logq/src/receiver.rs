@@ -281,10 +281,9 @@ impl Shared {
     /// Until there is nothing more, or the receiver is gone.
     fn send_over(&self, mut channel: Channel) -> io::Result<()> {
         while self.waits() {
-            let batch = self.queue().batch(BATCH_BYTES);
-            if let Err(error) = channel.write(&batch) {
-                // Of a line that was sent in part the receiver has seen no end: it comes again, whole.
-                self.queue().put_back(batch);
+            let mut batch = self.queue().batch(BATCH_BYTES);
+            if let Err((sent, error)) = channel.write(&batch) {
+                self.queue().put_back(batch.split_off(sent));
                 return Err(error);
             }
         }
@@ -308,21 +307,31 @@ fn connect_tcp(address: &str) -> io::Result<TcpStream> {
 }
 
 impl Channel {
-    fn write(&mut self, lines: &[Vec<u8>]) -> io::Result<()> {
+    /// Sends lines. An error comes with how many of them were sent before it, which must not come again.
+    fn write(&mut self, lines: &[Vec<u8>]) -> Result<(), (usize, io::Error)> {
         let pid = std::process::id();
         match self {
-            Channel::Stream(stream) => stream.write_all(&lines.concat()),
-            Channel::LocalSyslog(socket) => lines.iter().try_for_each(|line| {
+            // What the kernel took of a connection that then broke has hardly arrived: better all of it twice than some of it never.
+            Channel::Stream(stream) => stream.write_all(&lines.concat()).map_err(|error| (0, error)),
+            Channel::LocalSyslog(socket) => {
                 let head = format!("<{DAEMON_INFO}>lacquer[{pid}]: ");
-                one_message(socket.send(&[head.as_bytes(), line.trim_ascii_end()].concat()))
-            }),
-            Channel::Syslog(socket) => lines.iter().try_for_each(|line| {
+                each(lines, &head, |message| socket.send(message))
+            }
+            Channel::Syslog(socket) => {
                 // The receiver knows when and from where it came.
                 let head = format!("<{DAEMON_INFO}>1 - - lacquer {pid} access - ");
-                one_message(socket.send(&[head.as_bytes(), line.trim_ascii_end()].concat()))
-            }),
+                each(lines, &head, |message| socket.send(message))
+            }
         }
     }
+}
+
+/// Each line as a message of its own.
+fn each(lines: &[Vec<u8>], head: &str, send: impl Fn(&[u8]) -> io::Result<usize>) -> Result<(), (usize, io::Error)> {
+    for (sent, line) in lines.iter().enumerate() {
+        one_message(send(&[head.as_bytes(), line.trim_ascii_end()].concat())).map_err(|error| (sent, error))?;
+    }
+    Ok(())
 }
 
 /// A line that is too long for a datagram is left out: no other try would change that.
@@ -403,6 +412,20 @@ mod tests {
         assert_eq!((next(), next()), ("line 0\n".to_owned(), "line 1\n".to_owned()));
         sender.send(b"after\n".to_vec());
         assert_eq!((next(), next()), ("lost 8\n".to_owned(), "after\n".to_owned()));
+    }
+
+    #[test]
+    fn what_a_syslog_has_taken_does_not_come_again() {
+        let (ours, theirs) = UnixDatagram::pair().expect("two sockets");
+        ours.set_nonblocking(true).expect("a mode");
+        theirs.set_nonblocking(true).expect("a mode");
+        let lines: Vec<Vec<u8>> = (0..10_000).map(|n| format!("line {n}\n").into_bytes()).collect();
+        // Nobody reads: at some line there is no more room.
+        let (sent, error) = Channel::LocalSyslog(ours).write(&lines).expect_err("no room");
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        let mut message = [0; 100];
+        let taken = std::iter::from_fn(|| theirs.recv(&mut message).ok()).count();
+        assert!(sent > 0 && sent == taken, "{sent} of {taken}");
     }
 
     #[test]
