@@ -73,38 +73,148 @@ fn broken(what: &str) -> GrpcError {
     GrpcError::Io(crate::junk(what))
 }
 
-/// Calls, and gives the answer's message.
-///
-/// # Errors
-/// See [`GrpcError`].
-pub fn call(link: &mut (impl Read + Write), target: &Target, call: &Call<'_>) -> Result<Vec<u8>, GrpcError> {
-    let mut calling = Calling::begin(target, call)?;
-    let (mut input, mut piece) = (Vec::new(), vec![0; READ_BYTES]);
-    loop {
-        calling.send(link)?;
-        if calling.has_ended {
-            return calling.judge();
+/// A connection to a gRPC server, for one call after the other.
+pub struct Channel<L> {
+    link: L,
+    codec: Connection,
+    begin: Instant,
+    head: Head,
+    scratch: Scratch,
+    /// What came and isn't taken.
+    input: Vec<u8>,
+    /// The server takes no more calls here.
+    is_leaving: bool,
+}
+
+impl<L> fmt::Debug for Channel<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channel").field("is_leaving", &self.is_leaving).finish_non_exhaustive()
+    }
+}
+
+impl<L: Read + Write> Channel<L> {
+    /// Over a connection on which nothing was said yet.
+    pub fn new(link: L) -> Channel<L> {
+        let settings = Settings { enable_push: false, ..Settings::default() };
+        let codec = Connection::client(Arc::new(Config { settings, ..Config::default() }), Mono(0.0));
+        Channel {
+            link,
+            codec,
+            begin: Instant::now(),
+            head: Head::with_limits(HeadLimits::default()),
+            scratch: Scratch::default(),
+            input: Vec::new(),
+            is_leaving: false,
         }
-        match link.read(&mut piece)? {
-            0 => return Err(GrpcError::Io(io::ErrorKind::UnexpectedEof.into())),
-            read => input.extend_from_slice(&piece[..read]),
+    }
+
+    /// What it goes over.
+    pub fn link_mut(&mut self) -> &mut L {
+        &mut self.link
+    }
+
+    /// Whether a further call can be tried here.
+    pub fn is_open(&self) -> bool {
+        !self.is_leaving && !self.codec.is_over() && self.codec.slots() > 0
+    }
+
+    /// Calls, and gives the answer's message.
+    ///
+    /// # Errors
+    /// See [`GrpcError`]. After one of [`GrpcError::Io`] the connection is of no use any more.
+    pub fn call(&mut self, target: &Target, call: &Call<'_>) -> Result<Vec<u8>, GrpcError> {
+        let now = self.now();
+        let mut calling = Calling::begin(&mut self.codec, now, target, call)?;
+        let answer = self.carry_out(&mut calling);
+        self.codec.release(calling.stream);
+        answer?;
+        calling.judge()
+    }
+
+    fn now(&self) -> Mono {
+        Mono(self.begin.elapsed().as_secs_f64())
+    }
+
+    fn carry_out(&mut self, calling: &mut Calling) -> Result<(), GrpcError> {
+        let mut piece = vec![0; READ_BYTES];
+        loop {
+            self.send(calling)?;
+            if calling.has_ended {
+                return Ok(());
+            }
+            match self.link.read(&mut piece)? {
+                0 => return Err(GrpcError::Io(io::ErrorKind::UnexpectedEof.into())),
+                read => self.input.extend_from_slice(&piece[..read]),
+            }
+            self.take(calling)?;
         }
-        let taken = calling.take(&input)?;
-        input.drain(..taken);
+    }
+
+    /// Sends what may go now.
+    fn send(&mut self, calling: &mut Calling) -> io::Result<()> {
+        self.codec.flush();
+        let mut out = self.codec.output().to_vec();
+        self.codec.wrote(out.len());
+        calling.send(&mut self.codec, &mut out);
+        if out.is_empty() {
+            return Ok(());
+        }
+        self.link.write_all(&out)?;
+        self.link.flush()
+    }
+
+    /// Takes what came, as far as it is whole.
+    fn take(&mut self, calling: &mut Calling) -> Result<(), GrpcError> {
+        let (now, input, mut at) = (self.now(), std::mem::take(&mut self.input), 0);
+        loop {
+            let rest = &input[at..];
+            let step = self.codec.receive(rest, now, &mut self.head, &mut self.scratch);
+            at += step.consumed;
+            let is_none = matches!(step.event, Event::None);
+            self.event(calling, step.event, rest)?;
+            if is_none && (at == input.len() || step.consumed == 0) {
+                self.input.extend_from_slice(&input[at..]);
+                return Ok(());
+            }
+        }
+    }
+
+    fn event(&mut self, calling: &mut Calling, event: Event, input: &[u8]) -> Result<(), GrpcError> {
+        match event {
+            Event::Head { end, .. } if self.head.status() >= 200 => {
+                calling.http_status = self.head.status();
+                calling.note_status(&self.head);
+                calling.has_ended |= end;
+            }
+            Event::Trailers { .. } => {
+                calling.note_status(&self.head);
+                calling.has_ended = true;
+            }
+            Event::Data { body, end, .. } => {
+                self.codec.consumed(calling.stream, body.len());
+                calling.data(&input[body], end)?;
+            }
+            Event::Reset { .. } | Event::Broken { .. } => return Err(broken("the call was reset")),
+            Event::GoAway { .. } => {
+                self.is_leaving = true;
+                if !self.codec.was_processed(calling.stream) {
+                    return Err(broken("the server goes away"));
+                }
+            }
+            Event::Fault(fault) => return Err(broken(fault.text)),
+            _ => {}
+        }
+        Ok(())
     }
 }
 
 /// A call under way.
 struct Calling {
-    codec: Connection,
     stream: u32,
-    begin: Instant,
     /// What is sent, and how far.
     body: Vec<u8>,
     sent: usize,
     has_said_all: bool,
-    head: Head,
-    scratch: Scratch,
     http_status: u16,
     /// What came of messages.
     answer: Vec<u8>,
@@ -125,24 +235,18 @@ fn request_head(target: &Target, call: &Call<'_>) -> Option<Head> {
 }
 
 impl Calling {
-    fn begin(target: &Target, call: &Call<'_>) -> Result<Calling, GrpcError> {
-        let settings = Settings { enable_push: false, ..Settings::default() };
-        let mut codec = Connection::client(Arc::new(Config { settings, ..Config::default() }), Mono(0.0));
+    fn begin(codec: &mut Connection, now: Mono, target: &Target, call: &Call<'_>) -> Result<Calling, GrpcError> {
+        let length = u32::try_from(call.message.len()).map_err(|_| broken("a message that is too long"))?;
         let head = request_head(target, call).ok_or_else(|| broken("a field that can't be sent"))?;
         let scheme = if target.is_tls { "https" } else { "http" };
-        let stream = codec.open(&head, scheme, false, Mono(0.0)).map_err(|_| broken("no stream can be opened"))?;
+        let stream = codec.open(&head, scheme, false, now).map_err(|_| broken("no stream can be opened"))?;
         codec.offer(stream);
-        let length = u32::try_from(call.message.len()).map_err(|_| broken("a message that is too long"))?;
         let body = [&[0], &length.to_be_bytes()[..], call.message].concat();
         Ok(Calling {
-            codec,
             stream,
-            begin: Instant::now(),
             body,
             sent: 0,
             has_said_all: false,
-            head,
-            scratch: Scratch::default(),
             http_status: 0,
             answer: Vec::new(),
             grpc_status: None,
@@ -150,73 +254,27 @@ impl Calling {
         })
     }
 
-    /// Sends what may go now.
-    fn send(&mut self, link: &mut impl Write) -> io::Result<()> {
-        self.codec.flush();
-        let mut out = self.codec.output().to_vec();
-        self.codec.wrote(out.len());
+    /// Appends what may go now.
+    fn send(&mut self, codec: &mut Connection, out: &mut Vec<u8>) {
         while self.sent < self.body.len()
-            && let Some(grant) = self.codec.next_send()
+            && let Some(grant) = codec.next_send()
         {
             let len = grant.max.min(self.body.len() - self.sent);
-            let Some(header) = self.codec.send_data(self.stream, len, false) else { break };
+            let Some(header) = codec.send_data(self.stream, len, false) else { break };
             out.extend_from_slice(&header);
             out.extend_from_slice(&self.body[self.sent..self.sent + len]);
             self.sent += len;
         }
         if self.sent == self.body.len()
             && !self.has_said_all
-            && let Some(header) = self.codec.send_data(self.stream, 0, true)
+            && let Some(header) = codec.send_data(self.stream, 0, true)
         {
             self.has_said_all = true;
             out.extend_from_slice(&header);
         }
-        if out.is_empty() {
-            return Ok(());
-        }
-        link.write_all(&out)?;
-        link.flush()
-    }
-
-    /// Takes what came, as far as it is whole: how many bytes.
-    fn take(&mut self, input: &[u8]) -> Result<usize, GrpcError> {
-        let mut at = 0;
-        loop {
-            let now = Mono(self.begin.elapsed().as_secs_f64());
-            let rest = &input[at..];
-            let step = self.codec.receive(rest, now, &mut self.head, &mut self.scratch);
-            at += step.consumed;
-            let is_none = matches!(step.event, Event::None);
-            self.event(step.event, rest)?;
-            if is_none && (at == input.len() || step.consumed == 0) {
-                return Ok(at);
-            }
-        }
-    }
-
-    fn event(&mut self, event: Event, input: &[u8]) -> Result<(), GrpcError> {
-        let stream = self.stream;
-        match event {
-            Event::Head { end, .. } if self.head.status() >= 200 => {
-                self.http_status = self.head.status();
-                self.note_status();
-                self.has_ended |= end;
-            }
-            Event::Trailers { .. } => {
-                self.note_status();
-                self.has_ended = true;
-            }
-            Event::Data { body, end, .. } => self.data(&input[body], end)?,
-            Event::Reset { .. } | Event::Broken { .. } => return Err(broken("the call was reset")),
-            Event::GoAway { .. } if !self.codec.was_processed(stream) => return Err(broken("the server goes away")),
-            Event::Fault(fault) => return Err(broken(fault.text)),
-            _ => {}
-        }
-        Ok(())
     }
 
     fn data(&mut self, piece: &[u8], end: bool) -> Result<(), GrpcError> {
-        self.codec.consumed(self.stream, piece.len());
         if self.answer.len() + piece.len() > LONGEST_BODY {
             return Err(broken("an answer of more than 1 MB"));
         }
@@ -225,8 +283,8 @@ impl Calling {
         Ok(())
     }
 
-    fn note_status(&mut self) {
-        let text = |name: &str| self.head.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
+    fn note_status(&mut self, head: &Head) {
+        let text = |name: &str| head.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
         if let Some(code) = text("grpc-status").and_then(|code| code.trim().parse().ok()) {
             self.grpc_status = Some((code, text("grpc-message").unwrap_or_default()));
         }
@@ -263,6 +321,10 @@ mod tests {
     fn served(listener: &TcpListener, code: &str) -> Vec<u8> {
         let (mut socket, _) = listener.accept().unwrap();
         let mut codec = Connection::server(Arc::new(Config::default()), Mono(0.0));
+        serve(&mut socket, &mut codec, code)
+    }
+
+    fn serve(socket: &mut TcpStream, codec: &mut Connection, code: &str) -> Vec<u8> {
         let (mut head, mut scratch) = (Head::with_limits(HeadLimits::default()), Scratch::default());
         let (mut body, mut buffer, mut ended) = (Vec::new(), vec![0; 1 << 16], None);
         while ended.is_none() {
@@ -312,9 +374,9 @@ mod tests {
         std::thread::scope(|scope| {
             let server = scope.spawn(|| served(&listener, code));
             let target = Target::parse(&format!("http://{address}/"), ClearText::Anywhere).unwrap();
-            let mut socket = TcpStream::connect(address).unwrap();
+            let mut channel = Channel::new(TcpStream::connect(address).unwrap());
             let what = Call { path: "/a.B/C", fields: &[("x-key".into(), "v".into())], message };
-            (call(&mut socket, &target, &what).map_err(|error| error.to_string()), server.join().unwrap())
+            (channel.call(&target, &what).map_err(|error| error.to_string()), server.join().unwrap())
         })
     }
 
@@ -322,6 +384,30 @@ mod tests {
     fn a_message_goes_there_and_one_comes_back() {
         let (answer, got) = called("0", b"hello");
         assert_eq!((answer, got), (Ok(b"hi".to_vec()), b"\0\0\0\0\x05hello".to_vec()));
+    }
+
+    #[test]
+    fn one_connection_has_many_calls() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| {
+                let (mut socket, _) = listener.accept().unwrap();
+                let mut codec = Connection::server(Arc::new(Config::default()), Mono(0.0));
+                ["0", "14", "0"].map(|code| serve(&mut socket, &mut codec, code).len())
+            });
+            let target = Target::parse(&format!("http://{address}/"), ClearText::Anywhere).unwrap();
+            let mut channel = Channel::new(TcpStream::connect(address).unwrap());
+            let mut called = |message| {
+                assert!(channel.is_open());
+                channel.call(&target, &Call { path: "/a.B/C", fields: &[], message }).is_ok()
+            };
+            assert_eq!([called(b"1"), called(b"22"), called(&[7; 200_000])], [true, false, true]);
+            assert_eq!(server.join().unwrap(), [6, 7, 200_005]);
+            // Nobody is there any more: the call says so, and doesn't wait.
+            let gone = channel.call(&target, &Call { path: "/a.B/C", fields: &[], message: b"" });
+            assert!(matches!(gone, Err(GrpcError::Io(_))), "{gone:?}");
+        });
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A client for the few requests that programs beside the traffic make: to a certificate authority, to a collector of traces. One
-//! connection each, blocking, bounded in time and size.
+//! A client for the few requests that programs beside the traffic make: to a certificate authority, to a collector of traces. A
+//! connection for each request, for gRPC one for calls one after the other; blocking, bounded in time and size.
 
 mod answer;
 mod grpc;
@@ -8,7 +8,7 @@ mod link;
 mod target;
 
 pub use answer::{Answer, talk};
-pub use grpc::{Call, GrpcError, call};
+pub use grpc::{Call, Channel, GrpcError};
 pub use link::{Link, Timed, connect, in_words};
 pub use target::{ClearText, Target};
 

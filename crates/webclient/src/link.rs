@@ -27,6 +27,11 @@ impl Timed {
         Timed { socket, until }
     }
 
+    /// Gives it more time.
+    pub fn end_by(&mut self, until: Instant) {
+        self.until = until;
+    }
+
     fn left(&self) -> io::Result<Duration> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
@@ -57,6 +62,16 @@ pub enum Link {
     Clear(Timed),
     /// Over TLS: what ends without the server's word for it is an error.
     Sealed(Box<Over<Timed>>),
+}
+
+impl Link {
+    /// All that is done over it from now on ends by then.
+    pub fn end_by(&mut self, until: Instant) {
+        match self {
+            Link::Clear(socket) => socket.end_by(until),
+            Link::Sealed(over) => over.below_mut().end_by(until),
+        }
+    }
 }
 
 impl Read for Link {

@@ -14,7 +14,7 @@ use tls::origin::Origin;
 use tls::roots::Roots;
 use tls::verify::Verify;
 use transactions::attributes::Value;
-use webclient::{Call, ClearText, GrpcError, Target, call, connect, in_words, talk};
+use webclient::{Call, Channel, ClearText, GrpcError, Link, Target, connect, in_words, talk};
 
 use crate::otlp::{ExportRequest, ExportResponse, Resource, ResourceSpans, Scope, ScopeSpans, Span, attribute};
 
@@ -91,7 +91,7 @@ impl Exporter {
     pub fn start(to: Destination) -> Result<Exporter, String> {
         let client = tls_client(&to)?;
         let (queue, spans) = sync_channel(QUEUE);
-        let mut work = Work { to, client, complained: None, lost: 0 };
+        let mut work = Work { to, client, channel: None, complained: None, lost: 0 };
         let thread = std::thread::Builder::new().name("exporter".into()).spawn(move || work.run(&spans));
         let thread = thread.map_err(|error| error.to_string())?;
         Ok(Exporter { queue: Some(queue), lost: 0, thread: Some(thread) })
@@ -134,6 +134,8 @@ fn tls_client(to: &Destination) -> Result<Arc<tls::Client>, String> {
 struct Work {
     to: Destination,
     client: Arc<tls::Client>,
+    /// Of gRPC: the connection that the last call has left open.
+    channel: Option<Channel<Link>>,
     complained: Option<Instant>,
     lost: u64,
 }
@@ -142,6 +144,10 @@ struct Work {
 struct Failure {
     text: String,
     is_passing: bool,
+}
+
+fn told(error: GrpcError) -> Failure {
+    Failure { text: error.to_string(), is_passing: error.is_passing() }
 }
 
 impl Work {
@@ -189,27 +195,53 @@ impl Work {
         ExportRequest { resource_spans: vec![ResourceSpans { resource: Some(Resource { attributes }), scope_spans }] }
     }
 
-    fn attempt(&self, message: &[u8]) -> Result<Vec<u8>, Failure> {
-        let until = Instant::now() + TIMEOUT;
-        let told = |error: io::Error| Failure { text: in_words(&error), is_passing: true };
-        let mut link = connect(&self.to.target, &self.client, until).map_err(told)?;
+    fn attempt(&mut self, message: &[u8]) -> Result<Vec<u8>, Failure> {
         match self.to.protocol {
-            Protocol::Http => {
-                let answer = talk(link, &self.http_request(message), false).map_err(told)?;
-                match answer.head.status() {
-                    200..300 => Ok(answer.body),
-                    status => {
-                        let is_passing = matches!(status, 429 | 502..=504);
-                        Err(Failure { text: format!("answers {status}"), is_passing })
-                    }
-                }
-            }
-            Protocol::Grpc => {
-                let what = Call { path: GRPC_PATH, fields: &self.to.fields, message };
-                let told = |error: GrpcError| Failure { text: error.to_string(), is_passing: error.is_passing() };
-                call(&mut link, &self.to.target, &what).map_err(told)
+            Protocol::Http => self.post(message),
+            Protocol::Grpc => self.call(message),
+        }
+    }
+
+    fn connect(&self, until: Instant) -> Result<Link, Failure> {
+        let told = |error: io::Error| Failure { text: in_words(&error), is_passing: true };
+        connect(&self.to.target, &self.client, until).map_err(told)
+    }
+
+    fn post(&self, message: &[u8]) -> Result<Vec<u8>, Failure> {
+        let link = self.connect(Instant::now() + TIMEOUT)?;
+        let told = |error: io::Error| Failure { text: in_words(&error), is_passing: true };
+        let answer = talk(link, &self.http_request(message), false).map_err(told)?;
+        match answer.head.status() {
+            200..300 => Ok(answer.body),
+            status => {
+                let is_passing = matches!(status, 429 | 502..=504);
+                Err(Failure { text: format!("answers {status}"), is_passing })
             }
         }
+    }
+
+    /// By the connection that is there. It may have been closed since: then by a new one. Spans that came twice are the same to a collector.
+    fn call(&mut self, message: &[u8]) -> Result<Vec<u8>, Failure> {
+        let until = Instant::now() + TIMEOUT;
+        if let Some(mut channel) = self.channel.take().filter(Channel::is_open) {
+            channel.link_mut().end_by(until);
+            match self.call_over(channel, message) {
+                Err(GrpcError::Io(_)) => {}
+                called => return called.map_err(told),
+            }
+        }
+        let channel = Channel::new(self.connect(until)?);
+        self.call_over(channel, message).map_err(told)
+    }
+
+    /// Calls, and keeps the connection where that is of use.
+    fn call_over(&mut self, mut channel: Channel<Link>, message: &[u8]) -> Result<Vec<u8>, GrpcError> {
+        let what = Call { path: GRPC_PATH, fields: &self.to.fields, message };
+        let called = channel.call(&self.to.target, &what);
+        if !matches!(called, Err(GrpcError::Io(_))) {
+            self.channel = Some(channel);
+        }
+        called
     }
 
     fn http_request(&self, message: &[u8]) -> Vec<u8> {
