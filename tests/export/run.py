@@ -16,6 +16,8 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import protobuf
+from bed import h2origin
 from bed.daemon import Varnishd, die_with_parent
 from bed.http import get
 from bed.logs import is_followed
@@ -236,6 +238,72 @@ def handed_on(report, varnishd):
         report.check(seen.contexts == {"/a": "as it is", "/b": None}, f"off it is nobody's: {seen.contexts}")
 
 
+def over_grpc(report, lacquer, v):
+    """By gRPC: one connection for all batches, another one when the collector has closed it; what it refuses is told."""
+    spans, codes = [], ["0"]
+
+    def reply(asked):
+        if asked.path != "/opentelemetry.proto.collector.trace.v1.TraceService/Export" or asked.body[:5] != b"\0" + len(asked.body[5:]).to_bytes(4, "big"):
+            return 200, [("content-type", "application/grpc")], b"", [("grpc-status", "12")]
+        spans.extend(protobuf.spans(asked.body[5:]) if codes[-1] == "0" else [])
+        return 200, [("content-type", "application/grpc")], b"\0\0\0\0\0", [("grpc-status", codes[-1]), ("grpc-message", "not today")]
+
+    behaviour = h2origin.Behaviour(reply)
+    with h2origin.clear(behaviour) as origin:
+        tool = Tool(v, lacquer, "trace", "-n", v.n, "--to", "http://%s:%d" % origin.address, "--grpc")
+        seen = lambda path: until(LIMIT, lambda: any(s.attributes.get("url.query") == path for s in spans))
+        for query in ("one", "two", "three"):
+            get(v.address, f"/hit?{query}")
+            report.check(seen(query), f"gRPC: {query} of {spans}")
+        report.check(len(behaviour.connections) == 1, f"gRPC: {len(behaviour.connections)} connections for three batches")
+        behaviour.connections[0].sock.shutdown(socket.SHUT_RDWR)
+        get(v.address, "/hit?four")
+        report.check(seen("four") and len(behaviour.connections) == 2, f"gRPC: a new one behind a closed one: {len(behaviour.connections)}")
+        behaviour.connections[1].goes_away(2 * 10**9 + 1)
+        get(v.address, "/hit?five")
+        report.check(seen("five") and len(behaviour.connections) == 2, f"gRPC: what was on its way is still taken: {len(behaviour.connections)}")
+        codes.append("7")
+        get(v.address, "/hit?six")
+        told = tool.proc.stderr.readline()
+        report.check(len(behaviour.connections) == 3, f"gRPC: the next one comes by another connection: {len(behaviour.connections)}")
+        report.check("code 7: not today" in told, f"gRPC: what it refuses is told: {told}")
+        tool.end()
+        report.check(tool.proc.returncode == 0 and "2 spans" in tool.err and behaviour.faults == [], f"gRPC: {tool.proc.returncode} {tool.err} {behaviour.faults}")
+
+
+SECRETS_VCL = """vcl 4.1;
+import std;
+backend default { .host = "%s"; .port = "%d"; }
+sub vcl_recv {
+    std.log("who: " + req.http.Cookie);
+    set req.http.X-Copy = req.http.Authorization;
+    return (hash);
+}
+sub vcl_backend_response { set beresp.http.Vary = "Cookie"; }
+"""
+
+
+def secrets(report, varnishd):
+    """What is secret isn't told where VCL has copied it to, either, nor in a reason that quotes it; who names the field sees it."""
+    lacquer = pathlib.Path(varnishd).with_name("lacquer")
+    with Origin(simple(lambda *_: ("Cache-Control: max-age=60\r\n", b"hello"))) as origin, \
+            Varnishd(varnishd, ["-p", "log_no_hit=on"], vcl=SECRETS_VCL % origin.address) as v, Collector() as collector:
+        tools = {names: Tool(v, lacquer, "log", "-n", v.n, "--format", "json", "--names", names) for names in ("lacquer", "ecs", "otel")}
+        tools["asked for"] = Tool(v, lacquer, "log", "-n", v.n, "--format", "json", "--show-field", "cookie", "--show-field", "Authorization")
+        trace = Tool(v, lacquer, "trace", "-n", v.n, "--to", collector.url)
+        report.check(all(tool.follows for tool in (*tools.values(), trace)), "secrets: the log is followed")
+        for n in range(3):
+            get(v.address, "/s", [("Cookie", f"sid=tOpSeCrEt{n}"), ("Authorization", "Bearer tOpSeCrEt")])
+        get(v.address, "/last")
+        said = {name: "\n".join(drained(tool, "/last")) for name, tool in tools.items()}
+        until(LIMIT, lambda: [s for s in collector.spans if s.attributes.get("url.path") == "/last"])
+        trace.end()
+        said["trace"] = repr([vars(s) for s in collector.spans])
+        for name, text in said.items():
+            report.check(text.count("/s") >= 3 and "vary: Cookie" in text, f"secrets, {name}: {text[:300]}")
+            report.check(("tOpSeCrEt" in text) == (name == "asked for"), f"secrets, {name}: {[line for line in text.split(',') if 'tOpSeCrEt' in line][:3]}")
+
+
 def statsd(report, lacquer, v):
     """Counters as changes, gauges as they are."""
     with Datagrams() as d:
@@ -281,8 +349,10 @@ def main():
                 receivers(report, lacquer, v)
                 reopened(report, lacquer, v)
                 sampled(report, lacquer, v)
+                over_grpc(report, lacquer, v)
                 statsd(report, lacquer, v)
     handed_on(report, o.varnishd)
+    secrets(report, o.varnishd)
     return report.close()
 
 

@@ -43,7 +43,7 @@ const BACKEND: u32 = 1 << 31;
 /// The words before the data.
 pub const HEAD: usize = 8;
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+fn word_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
@@ -77,7 +77,7 @@ impl<'a> Iterator for Records<'a> {
 
 /// The first record (None if it has no meaning for us) and what follows it; None when no whole one is there.
 pub fn split(bytes: &[u8]) -> Option<(Option<Rec<'_>>, &[u8])> {
-    let (first, id) = (word(bytes, 0)?, word(bytes, 4)?);
+    let (first, id) = (word_at(bytes, 0)?, word_at(bytes, 4)?);
     let (whole, rest) = bytes.split_at_checked(length(first))?;
     let marker = match (id & CLIENT != 0, id & BACKEND != 0) {
         (true, _) => Marker::Client,
@@ -93,6 +93,20 @@ pub fn split(bytes: &[u8]) -> Option<(Option<Rec<'_>>, &[u8])> {
         bytes: whole,
     });
     Some((rec, rest))
+}
+
+/// A word of a record, from 0; empty: there is none.
+pub fn word(text: &[u8], n: usize) -> &[u8] {
+    text.split(|b| *b == b' ').filter(|word| !word.is_empty()).nth(n).unwrap_or(b"")
+}
+
+/// The value of a field line with this name.
+pub fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (first, rest) = line.split_at_checked(name.len())?;
+    if !first.eq_ignore_ascii_case(name) {
+        return None;
+    }
+    rest.strip_prefix(b":").map(<[u8]>::trim_ascii)
 }
 
 /// Makes a record of text.

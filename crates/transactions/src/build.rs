@@ -315,7 +315,7 @@ mod tests {
             let mut out = String::new();
             for tree in trees(&group) {
                 for names in crate::json::Names::ALL {
-                    crate::json::line(&mut out, &tree, *names, &crate::Hidden::default());
+                    crate::json::line(&mut out, &tree, *names);
                 }
             }
             for line in out.lines() {

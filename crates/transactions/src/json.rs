@@ -2,14 +2,14 @@
 //! A transaction as a line of JSON (docs/json-log.md describes the fields).
 //!
 //! Names are ours, or those of the Elastic Common Schema or of OpenTelemetry's semantic conventions as far as these have one; what they lack
-//! stands below `lacquer`. Bytes that are no UTF-8 are U+FFFD.
+//! stands below `lacquer`. What isn't to be shown is taken out of the records before ([`logq::redact`]). Bytes that are no UTF-8 are U+FFFD.
 
 mod ecs;
 mod otel;
 mod own;
 mod writer;
 
-use crate::{Hidden, Transaction};
+use crate::Transaction;
 
 use writer::Writer;
 
@@ -48,12 +48,12 @@ impl Names {
 }
 
 /// Appends a transaction with those below it, and a newline.
-pub fn line(out: &mut String, transaction: &Transaction, names: Names, hidden: &Hidden) {
+pub fn line(out: &mut String, transaction: &Transaction, names: Names) {
     let mut writer = Writer::new(out);
     match names {
-        Names::Own => own::write(&mut writer, transaction, hidden),
-        Names::Ecs => ecs::write(&mut writer, transaction, hidden),
-        Names::Otel => otel::write(&mut writer, transaction, hidden),
+        Names::Own => own::write(&mut writer, transaction),
+        Names::Ecs => ecs::write(&mut writer, transaction),
+        Names::Otel => otel::write(&mut writer, transaction),
     }
     out.push('\n');
 }

@@ -7,13 +7,11 @@
 pub mod attributes;
 mod build;
 pub mod combined;
-pub mod hidden;
 pub mod ids;
 pub mod json;
 mod time;
 
 pub use build::trees;
-pub use hidden::Hidden;
 pub use logq::Handling;
 
 /// What a transaction is.

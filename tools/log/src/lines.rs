@@ -7,9 +7,9 @@ use logq::output::Output;
 use logq::print::is_shown;
 use logq::receiver::{QUEUE_BYTES, Receiver, Sender};
 use logq::tool::Failure;
-use logq::{Flow, Select, Sink, Txn};
+use logq::{Flow, Redaction, Select, Sink, Txn};
 use transactions::json::{self, Names};
-use transactions::{Hidden, Transaction, combined};
+use transactions::{Transaction, combined};
 
 /// What a line is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +26,8 @@ pub struct Lines {
     /// What a line is.
     pub format: Format,
     names: Names,
-    hidden: Hidden,
+    /// Fields whose values are shown although they may be secrets.
+    shown: Vec<String>,
     receiver: Option<Receiver>,
     queue_bytes: usize,
 }
@@ -34,8 +35,7 @@ pub struct Lines {
 impl Lines {
     /// Of a format.
     pub fn new(format: Format) -> Lines {
-        let (names, hidden) = (Names::default(), Hidden::default());
-        Lines { format, names, hidden, receiver: None, queue_bytes: QUEUE_BYTES }
+        Lines { format, names: Names::default(), shown: Vec::new(), receiver: None, queue_bytes: QUEUE_BYTES }
     }
 
     /// Takes an option that means something here alone.
@@ -48,7 +48,7 @@ impl Lines {
                 let known = || format!("--names={value}: there are lacquer, ecs and otel");
                 self.names = Names::from_name(value).ok_or_else(|| Failure::new(known()))?;
             }
-            "show-field" if !value.is_empty() => self.hidden.show(value),
+            "show-field" if !value.is_empty() => self.shown.push(value.to_owned()),
             "to" => self.receiver = Some(value.parse().map_err(|error| Failure::new(format!("--to={error}")))?),
             "queue" => {
                 let bytes = base::text::parse_bytes(value).filter(|bytes| (1..=1 << 34).contains(bytes));
@@ -74,13 +74,13 @@ impl Lines {
         is_file_named: bool,
         open: impl FnOnce() -> Result<Output, Failure>,
     ) -> Result<LineSink, Failure> {
-        let Lines { format, names, hidden, receiver, queue_bytes } = self;
+        let Lines { format, names, shown, receiver, queue_bytes } = self;
         let to = match receiver {
             Some(_) if is_file_named => return Err(Failure::new("Only one of -w and --to may be used")),
             Some(receiver) => To::Receiver { receiver, queue_bytes, sender: None },
             None => To::Output(open()?),
         };
-        Ok(LineSink { format, names, hidden, to, line: String::new() })
+        Ok(LineSink { format, names, redaction: Redaction::new(&shown), to, line: String::new() })
     }
 }
 
@@ -106,7 +106,7 @@ enum To {
 pub struct LineSink {
     format: Format,
     names: Names,
-    hidden: Hidden,
+    redaction: Redaction,
     to: To,
     line: String,
 }
@@ -115,7 +115,7 @@ impl LineSink {
     fn write(&mut self, transaction: &Transaction) -> io::Result<()> {
         self.line.clear();
         match self.format {
-            Format::Json => json::line(&mut self.line, transaction, self.names, &self.hidden),
+            Format::Json => json::line(&mut self.line, transaction, self.names),
             Format::Ncsa => combined::line(&mut self.line, transaction),
         }
         match &mut self.to {
@@ -136,7 +136,9 @@ impl LineSink {
 
 impl Sink for LineSink {
     fn group(&mut self, select: &Select, group: &[Txn<'_>]) -> io::Result<Flow> {
-        let shown: Vec<Txn<'_>> = group.iter().filter(|txn| is_shown(select, txn)).copied().collect();
+        // Of all that belongs together: a request that isn't shown may tell what is a secret in a fetch.
+        let clean = self.redaction.group(group);
+        let shown: Vec<Txn<'_>> = clean.view().into_iter().filter(|txn| is_shown(select, txn)).collect();
         for transaction in transactions::trees(&shown) {
             self.write(&transaction)?;
         }

@@ -16,7 +16,7 @@ use exporter::{Destination, Exporter, Protocol};
 use logq::getopt::{self, Opt, OptMatch};
 use logq::program::{self, Cli, Program};
 use logq::tool::Failure;
-use logq::{Flow, Grouping, Select, Sink, Tool, Txn};
+use logq::{Flow, Grouping, Redaction, Select, Sink, Tool, Txn};
 use sampling::Sampling;
 
 /// Options of one letter, as the tools of the log have them.
@@ -131,7 +131,7 @@ impl Program for Config {
         let mut resource = vec![("service.name".to_owned(), self.service.unwrap_or_else(|| "lacquer".to_owned()))];
         resource.extend(self.resource);
         let to = Destination { target, protocol, fields: self.fields, trusted: self.trusted, resource };
-        let mut sink = Traces { sampling: self.sampling, to: Some(to), exporter: None };
+        let mut sink = Traces { sampling: self.sampling, to: Some(to), exporter: None, redaction: Redaction::new(&[]) };
         self.tool.run(&mut sink)?;
         Ok(0)
     }
@@ -142,6 +142,7 @@ struct Traces {
     /// Until the first request: a thread must not be there when the tool goes into the background.
     to: Option<Destination>,
     exporter: Option<Exporter>,
+    redaction: Redaction,
 }
 
 impl Traces {
@@ -155,7 +156,11 @@ impl Traces {
 
 impl Sink for Traces {
     fn group(&mut self, _select: &Select, group: &[Txn<'_>]) -> io::Result<Flow> {
-        for request in transactions::trees(group) {
+        // Of most requests no more than this is made.
+        if !transactions::trees(group).iter().any(|request| self.sampling.keeps(request)) {
+            return Ok(Flow::On);
+        }
+        for request in transactions::trees(&self.redaction.group(group).view()) {
             if self.sampling.keeps(&request) {
                 let mut told = Vec::new();
                 spans::of_request(&mut told, &request);

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use admin::{Connection, Door, is_good};
+use logq::Redaction;
 use serde_json::{Value, json};
 
-use crate::redact::Redaction;
 use crate::state::Shared;
 use crate::text::shown;
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use logq::group::{Grouper, TxnFilter};
-use logq::{Grouping, Handling, record};
+use logq::record::{self, word};
+use logq::{Grouping, Handling};
 use shm::reader::log::{Ring, StartAt, Step};
 use shm::reader::{CounterValue, Reader, status};
 use tables::Tag;
@@ -18,7 +19,7 @@ use crate::document;
 use crate::history::Point;
 use crate::state::{Health, Shared, State, now};
 use crate::text::shown;
-use crate::transaction::{self, Transaction, word};
+use crate::transaction::{self, Transaction};
 
 /// Between two looks at the log while somebody looks at the page; while nobody does.
 const WATCHED_STEP: Duration = Duration::from_millis(50);

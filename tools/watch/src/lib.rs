@@ -18,7 +18,6 @@ mod latency;
 mod live;
 mod metrics;
 mod options;
-mod redact;
 mod routes;
 mod state;
 mod tally;

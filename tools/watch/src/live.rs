@@ -2,19 +2,18 @@
 //! The live list of requests: who follows it with which filter, and the records of those that were shown, so that one can be opened.
 //!
 //! Transactions are put together only while somebody follows. Whatever a group's records say is made presentable first
-//! ([`crate::redact`]); filters see no more than people do.
+//! ([`logq::redact`]); filters see no more than people do.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use logq::group::{Grouper, TxnFilter};
-use logq::{Grouping, Query, Reason, Txn, TxnType, record};
+use logq::{Grouping, Query, Reason, Redaction, Txn, TxnType, record};
 use serde_json::{Value, json};
 use tables::tags::TagKind;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::redact::Redaction;
 use crate::text::shown;
 use crate::transaction::{self, Transaction};
 

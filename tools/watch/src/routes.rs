@@ -146,7 +146,7 @@ fn state(context: &Context) -> Response {
         "workdir": options.shown_workdir.as_ref().unwrap_or(&shared.workdir).display().to_string(),
         "name": shm::reader::manager_arg(&shared.workdir, "-i").unwrap_or_default(),
         "cli": options.cli, "control": options.control, "source": may_see_source(context), "key": context.access.page_key,
-        "token": context.access.has_token(), "hidden": crate::redact::Redaction::new(&options.show_headers).names(),
+        "token": context.access.has_token(), "hidden": logq::Redaction::new(&options.show_headers).names(),
     });
     let body = json!({ "about": about, "history": state.history.json(), "second": document::second(shared, &state) });
     drop(state);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use logq::Redaction;
 use serde_json::{Value, json};
 use shm::reader::{CounterValue, Status};
 use tokio::sync::broadcast;
@@ -15,7 +16,6 @@ use crate::counters::BackendSums;
 use crate::history::History;
 use crate::live::Live;
 use crate::options::Options;
-use crate::redact::Redaction;
 use crate::tally::Tally;
 
 /// Messages that wait for a viewer; one that is slower loses the oldest, and is told how many.

@@ -4,7 +4,7 @@
 //! Records come from clients and origins: what isn't as it should be is left out.
 
 use logq::Handling;
-use logq::record::{self, Rec};
+use logq::record::{self, Rec, value_of, word};
 use tables::Tag;
 
 /// A client's request, a fragment's, or what a restart made of one.
@@ -185,11 +185,6 @@ fn vcl(text: &[u8]) -> &[u8] {
     }
 }
 
-/// A word of a record, from 0; empty: there is none.
-pub fn word(text: &[u8], n: usize) -> &[u8] {
-    text.split(|b| *b == b' ').filter(|word| !word.is_empty()).nth(n).unwrap_or(b"")
-}
-
 fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
@@ -199,15 +194,6 @@ fn stamp(text: &[u8]) -> (&[u8], Option<f64>, Option<f64>, Option<f64>) {
     let name = word(text, 0);
     let seconds = |n| number::<f64>(word(text, n)).filter(|s| s.is_finite() && *s >= 0.0);
     (name.strip_suffix(b":").unwrap_or(name), seconds(1), seconds(2), seconds(3))
-}
-
-/// The value of a field line with this name.
-pub fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let (first, rest) = line.split_at_checked(name.len())?;
-    if !first.eq_ignore_ascii_case(name) {
-        return None;
-    }
-    rest.strip_prefix(b":").map(<[u8]>::trim_ascii)
 }
 
 /// A URL as one of its kind: the query is `?`, parts that are numbers or look like ids are `#`, and no more than six parts are told apart.

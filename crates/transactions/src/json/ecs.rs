@@ -4,11 +4,11 @@
 use super::VERSION;
 use super::writer::Writer;
 use crate::time::rfc3339;
-use crate::{Hidden, Kind, Transaction, ids};
+use crate::{Kind, Transaction, ids};
 
 const SCHEMA: &str = "8.17.0";
 
-pub(super) fn write(w: &mut Writer<'_>, t: &Transaction, hidden: &Hidden) {
+pub(super) fn write(w: &mut Writer<'_>, t: &Transaction) {
     w.object(|w| {
         if let Some(begin) = t.begin() {
             w.text("@timestamp", &rfc3339(begin));
@@ -38,7 +38,7 @@ pub(super) fn write(w: &mut Writer<'_>, t: &Transaction, hidden: &Hidden) {
         if let Some(error) = t.errors.first() {
             w.child("error", |w| w.text("message", error));
         }
-        w.child("lacquer", |w| lacquer(w, t, hidden));
+        w.child("lacquer", |w| lacquer(w, t));
     });
 }
 
@@ -71,7 +71,7 @@ fn http(w: &mut Writer<'_>, t: &Transaction) {
     });
 }
 
-fn lacquer(w: &mut Writer<'_>, t: &Transaction, hidden: &Hidden) {
+fn lacquer(w: &mut Writer<'_>, t: &Transaction) {
     w.number("version", VERSION.into());
     w.number("vxid", t.vxid.into());
     w.text("handling", t.handling.map_or("", |handling| handling.name()));
@@ -95,7 +95,7 @@ fn lacquer(w: &mut Writer<'_>, t: &Transaction, hidden: &Hidden) {
     w.list("request_fields", &t.request.fields, |w, (name, value)| {
         w.item(|w| {
             w.text("name", name);
-            w.text("value", hidden.value(name, value));
+            w.text("value", value);
         });
     });
 }

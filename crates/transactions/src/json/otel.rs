@@ -3,9 +3,9 @@
 
 use super::writer::Writer;
 use crate::time::rfc3339;
-use crate::{Hidden, Transaction, attributes, ids};
+use crate::{Transaction, attributes, ids};
 
-pub(super) fn write(w: &mut Writer<'_>, t: &Transaction, hidden: &Hidden) {
+pub(super) fn write(w: &mut Writer<'_>, t: &Transaction) {
     let id = ids::of_request(t).own;
     w.object(|w| {
         if let Some(end) = t.end() {
@@ -24,7 +24,7 @@ pub(super) fn write(w: &mut Writer<'_>, t: &Transaction, hidden: &Hidden) {
                 }
             }
             for (name, value) in &t.request.fields {
-                w.text(&format!("http.request.header.{}", name.to_ascii_lowercase()), hidden.value(name, value));
+                w.text(&format!("http.request.header.{}", name.to_ascii_lowercase()), value);
             }
         });
     });

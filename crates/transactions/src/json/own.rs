@@ -4,16 +4,16 @@
 use super::VERSION;
 use super::writer::Writer;
 use crate::time::rfc3339;
-use crate::{Hidden, Kind, Message, Peer, Transaction};
+use crate::{Kind, Message, Peer, Transaction};
 
-pub(super) fn write(w: &mut Writer<'_>, transaction: &Transaction, hidden: &Hidden) {
+pub(super) fn write(w: &mut Writer<'_>, transaction: &Transaction) {
     w.object(|w| {
         w.number("version", VERSION.into());
-        fields(w, transaction, hidden);
+        fields(w, transaction);
     });
 }
 
-fn fields(w: &mut Writer<'_>, t: &Transaction, hidden: &Hidden) {
+fn fields(w: &mut Writer<'_>, t: &Transaction) {
     w.text("type", t.kind.name());
     w.text("reason", t.reason);
     w.number("vxid", t.vxid.into());
@@ -30,9 +30,9 @@ fn fields(w: &mut Writer<'_>, t: &Transaction, hidden: &Hidden) {
     if let Some(peer) = &t.peer {
         w.child(if t.kind == Kind::Request { "client" } else { "backend" }, |w| write_peer(w, t, peer));
     }
-    w.child("request", |w| message(w, &t.request, hidden));
+    w.child("request", |w| message(w, &t.request));
     if t.response.status > 0 {
-        w.child("response", |w| message(w, &t.response, hidden));
+        w.child("response", |w| message(w, &t.response));
     }
     if let Some(bytes) = t.bytes {
         w.child("bytes", |w| {
@@ -56,7 +56,7 @@ fn fields(w: &mut Writer<'_>, t: &Transaction, hidden: &Hidden) {
     });
     w.texts("notes", &t.notes);
     w.texts("errors", &t.errors);
-    w.list("caused", &t.children, |w, child| w.item(|w| fields(w, child, hidden)));
+    w.list("caused", &t.children, |w, child| w.item(|w| fields(w, child)));
 }
 
 fn write_peer(w: &mut Writer<'_>, t: &Transaction, peer: &Peer) {
@@ -74,7 +74,7 @@ fn write_peer(w: &mut Writer<'_>, t: &Transaction, peer: &Peer) {
     }
 }
 
-fn message(w: &mut Writer<'_>, message: &Message, hidden: &Hidden) {
+fn message(w: &mut Writer<'_>, message: &Message) {
     w.text("method", &message.method);
     w.text("url", &message.url);
     w.positive("status", message.status.into());
@@ -83,7 +83,7 @@ fn message(w: &mut Writer<'_>, message: &Message, hidden: &Hidden) {
     w.list("fields", &message.fields, |w, (name, value)| {
         w.item(|w| {
             w.text("name", name);
-            w.text("value", hidden.value(name, value));
+            w.text("value", value);
         });
     });
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What is never shown unless it was asked for by name: cookies, credentials, and where VCL has put them elsewhere.
 //!
-//! It is taken out of records before anything looks at them, filters included: a filter can't be used to guess what is hidden.
+//! It is taken out of records before anything looks at them, filters included: a filter can't be used to guess what is hidden. What a
+//! client asks for (method, URL, Host) stays as it is: nobody hides that by a cookie of the same words.
 
-use logq::record::{self, Rec, make};
+use memchr::memmem;
 use tables::Tag;
 
-use crate::transaction::value_of;
+use crate::Txn;
+use crate::record::{self, Rec, make, value_of, word};
 
 /// Fields whose values are hidden.
 const HIDDEN: [&str; 14] = [
@@ -32,6 +34,17 @@ const SHORTEST: usize = 6;
 /// So many values of a group are looked for elsewhere.
 const MOST_VALUES: usize = 64;
 
+/// A group whose records can be shown.
+#[derive(Debug)]
+pub struct Clean(Vec<(Txn<'static>, Vec<u8>)>);
+
+impl Clean {
+    /// As a group.
+    pub fn view(&self) -> Vec<Txn<'_>> {
+        self.0.iter().map(|(head, records)| Txn { records, ..*head }).collect()
+    }
+}
+
 /// Which fields are hidden.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Redaction {
@@ -54,7 +67,7 @@ impl Redaction {
     pub fn secrets(&self, records: &[u8], into: &mut Vec<Vec<u8>>) {
         for rec in record::records(records).filter(|rec| is_field(rec.tag)) {
             let Some(value) = self.hidden_value(rec.text()) else { continue };
-            for part in parts(value) {
+            for part in parts(rec.text(), value) {
                 if part.len() >= SHORTEST && into.len() < MOST_VALUES && !into.iter().any(|known| known == part) {
                     into.push(part.to_vec());
                 }
@@ -62,11 +75,30 @@ impl Redaction {
         }
     }
 
+    /// A group without them.
+    pub fn group(&self, group: &[Txn<'_>]) -> Clean {
+        let mut secrets = Vec::new();
+        group.iter().for_each(|txn| self.secrets(txn.records, &mut secrets));
+        let head = |txn: &Txn<'_>| {
+            let Txn { vxid, level, parent, kind, reason, .. } = *txn;
+            Txn { vxid, level, parent, kind, reason, records: &[] as &'static [u8] }
+        };
+        Clean(group.iter().map(|txn| (head(txn), self.apply(txn.records, &secrets))).collect())
+    }
+
     /// The records without them. `secrets` are those of all that belongs together.
     pub fn apply(&self, records: &[u8], secrets: &[Vec<u8>]) -> Vec<u8> {
         let mut out = Vec::with_capacity(records.len());
+        // A client's request as it came, before VCL has its say.
+        let mut is_clients = false;
         for rec in record::records(records) {
-            match self.without(&rec, secrets) {
+            match rec.tag {
+                Tag::Begin => is_clients = word(rec.text(), 2) == b"rxreq",
+                Tag::VclCall => is_clients = false,
+                _ => {}
+            }
+            let is_asked = is_clients && is_what_is_asked(&rec);
+            match self.without(&rec, if is_asked || is_ours(rec.tag) { &[] } else { secrets }) {
                 Some(text) => out.extend(make(rec.tag, rec.vxid, rec.marker, &text)),
                 None => out.extend(rec.bytes),
             }
@@ -151,6 +183,48 @@ fn is_field(tag: Tag) -> bool {
     )
 }
 
+/// Whether a record is in our own words alone: no value of a field can have come into it.
+fn is_ours(tag: Tag) -> bool {
+    use Tag::*;
+    matches!(
+        tag,
+        Begin
+            | End
+            | Link
+            | Timestamp
+            | SessOpen
+            | SessClose
+            | ReqStart
+            | ReqAcct
+            | BereqAcct
+            | PipeAcct
+            | BackendOpen
+            | BackendClose
+            | VclUse
+            | VclCall
+            | VclReturn
+            | RespStatus
+            | BerespStatus
+            | ObjStatus
+            | Hit
+            | HitMiss
+            | HitPass
+            | Ttl
+            | Length
+            | Storage
+            | FetchBody
+    )
+}
+
+/// What a client asks for: which it says openly.
+fn is_what_is_asked(rec: &Rec<'_>) -> bool {
+    match rec.tag {
+        Tag::ReqMethod | Tag::ReqUrl => true,
+        Tag::ReqHeader => value_of(rec.text(), b"host").is_some(),
+        _ => false,
+    }
+}
+
 /// Whether a record has bytes of the connection as they came, or texts that may hold any field.
 fn is_raw(tag: Tag) -> bool {
     matches!(
@@ -159,9 +233,12 @@ fn is_raw(tag: Tag) -> bool {
     )
 }
 
-/// What of a value is a secret by itself: the credentials after their scheme, the values of cookies.
-fn parts(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let words = value.split(|b| b" ;,".contains(b)).map(|word| match word.iter().position(|b| *b == b'=') {
+/// What of a value is a secret by itself: the credentials after their scheme, the values of cookies. Of a cookie that is set the rest are
+/// attributes: domains, dates.
+fn parts<'a>(line: &[u8], value: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let is_set = line.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b"set"));
+    let end = value.iter().position(|b| *b == b';').filter(|_| is_set).unwrap_or(value.len());
+    let words = value[..end].split(|b| b" ;,".contains(b)).map(|word| match word.iter().position(|b| *b == b'=') {
         // A name and its value; what ends with `=` is padding.
         Some(at) if at + 1 < word.len() && !word[at..].iter().all(|b| *b == b'=') => &word[at + 1..],
         _ => word,
@@ -170,19 +247,15 @@ fn parts(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 fn replace(text: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
-    let find = |text: &[u8]| text.windows(secret.len()).position(|window| window == secret);
-    let mut at = find(text)?;
-    let (mut out, mut rest) = (Vec::new(), text);
-    loop {
-        out.extend(&rest[..at]);
+    let mut found = memmem::find_iter(text, secret).peekable();
+    found.peek()?;
+    let (mut out, mut done) = (Vec::new(), 0);
+    for at in found {
+        out.extend(&text[done..at]);
         out.extend(MARK);
-        rest = &rest[at + secret.len()..];
-        match find(rest) {
-            Some(next) => at = next,
-            None => break,
-        }
+        done = at + secret.len();
     }
-    out.extend(rest);
+    out.extend(&text[done..]);
     Some(out)
 }
 
@@ -227,6 +300,38 @@ mod tests {
                 "Set-Cookie: (hidden)",
                 "(hidden)",
                 "/lang/de"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_asked_for_and_our_own_words_stay() {
+        let hidden = Redaction::new(&[]);
+        let records = [
+            (Tag::Begin, "req 1 rxreq"),
+            (Tag::ReqStart, "192.0.2.100 4711 a0 http"),
+            (Tag::ReqUrl, "/secret-path"),
+            (Tag::ReqHeader, "Host: www.example.com"),
+            (Tag::ReqHeader, "Cookie: a=/secret-path; b=www.example.com; c=192.0.2.100; d=default"),
+            (Tag::VclCall, "RECV"),
+            (Tag::ReqUrl, "/x?/secret-path"),
+            (Tag::BackendOpen, "24 default 127.0.0.1 80 127.0.0.1 4711 connect"),
+            (Tag::RespHeader, "Set-Cookie: s=0123456; Domain=www.shop.test; Max-Age=31536000"),
+            (Tag::RespHeader, "X: www.shop.test 31536000 0123456"),
+        ];
+        assert_eq!(
+            shown(&hidden, &records),
+            [
+                "req 1 rxreq",
+                "192.0.2.100 4711 a0 http",
+                "/secret-path",
+                "Host: www.example.com",
+                "Cookie: (hidden)",
+                "RECV",
+                "/x?(hidden)",
+                "24 default 127.0.0.1 80 127.0.0.1 4711 connect",
+                "Set-Cookie: (hidden)",
+                "X: www.shop.test 31536000 (hidden)",
             ]
         );
     }
