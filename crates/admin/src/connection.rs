@@ -3,6 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use base::print;
@@ -77,6 +78,19 @@ impl Connection {
             return Err("No pong received from server".into());
         }
         Ok(connection)
+    }
+
+    /// Over a socket that the manager has connected for us and asks no secret on. `timeout`: how long a reply may take.
+    ///
+    /// # Errors
+    /// It doesn't greet us.
+    pub fn given(socket: OwnedFd, timeout: Duration) -> Result<Connection, String> {
+        // A unix socket, really: what is done with it, reading and writing with time limits, is the same for both.
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(timeout)).map_err(|e| strerror(&e))?;
+        let mut connection = Connection { stream, decoder: ReplyDecoder::new() };
+        let greeting = connection.reply().map_err(|_| "the manager doesn't greet".to_owned())?;
+        if is_good(greeting.status) { Ok(connection) } else { Err(greeting.text().into_owned()) }
     }
 
     /// Writes bytes.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! CLI sessions: on -T and -M connections, on stdin with -d, and from an -I file. Nobody waits for a client that doesn't
+//! CLI sessions: on -T and -M connections, on stdin with -d, of the process that --watch starts, and from an -I file. Nobody waits for a client that doesn't
 //! read: replies queue in the session, and while they do it reads no further command.
 
 mod carry;
@@ -27,6 +27,15 @@ pub enum Kind {
     Master,
     /// stdin and stdout: its end is the manager's.
     Debug,
+    /// The process of `--watch`: it needs no secret, and may ask but change nothing.
+    Watch,
+}
+
+impl Kind {
+    /// Whether it has to show the secret.
+    fn is_challenged(self) -> bool {
+        matches!(self, Kind::Telnet | Kind::Master)
+    }
 }
 
 /// One session.
@@ -90,7 +99,7 @@ impl Session {
 impl Manager {
     /// Begins a session: with a challenge, or with the banner when none is needed.
     pub(crate) fn open_session(&mut self, kind: Kind, identity: String, input: OwnedFd, output: Option<OwnedFd>) {
-        let asks = kind != Kind::Debug && self.secret.is_some();
+        let asks = kind.is_challenged() && self.secret.is_some();
         let challenge = asks.then(Challenge::random).transpose();
         let Ok(challenge) = challenge else {
             print(Severity::Error, "No random numbers for a CLI challenge");
@@ -135,12 +144,15 @@ impl Manager {
                 return;
             }
             let Some(request) = session.decoder.next_request() else { return };
-            let authenticated = session.challenge.is_none();
+            let (authenticated, is_watch) = (session.challenge.is_none(), session.kind == Kind::Watch);
             let reply = match &request {
                 Err(error) => error.reply(),
                 Ok(request) => {
                     self.log_request(at, &request.line);
                     match request.command(authenticated) {
+                        _ if is_watch && !is_question(request) => {
+                            Reply::new(Status::Auth, "Only questions are answered here.\n")
+                        }
                         Ok(command) if command.name == "auth" => self.authenticate(at, request),
                         // When it succeeds, the next program answers.
                         Ok(command) if authenticated && command.id == CommandId::Upgrade => self.upgrade(at),
@@ -206,7 +218,7 @@ impl Manager {
                 continue;
             }
             match self.sessions.remove(at).kind {
-                Kind::Telnet => {}
+                Kind::Telnet | Kind::Watch => {}
                 Kind::Debug => stop = true,
                 Kind::Master => {
                     if let Some(masters) = &mut self.masters {
@@ -242,5 +254,45 @@ impl Manager {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a command changes nothing, whatever its arguments: what the page of `--watch` shows.
+fn is_question(request: &Request) -> bool {
+    match request.name() {
+        "ping" | "status" | "explain" | "vcl.list" | "vcl.show" | "ban.list" | "backend.list" => true,
+        "vcl.profile" => request.arg(0) == Some("show"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_watches_may_ask_and_change_nothing() {
+        let is_allowed = |line: &str| {
+            let words = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+            is_question(&Request { line: line.into(), words, tolerant: false })
+        };
+        for line in
+            ["ping", "explain -m GET http://a/", "vcl.list -j", "vcl.profile -j show", "vcl.show -v boot", "ban.list"]
+        {
+            assert!(is_allowed(line), "{line}");
+        }
+        for line in [
+            "stop",
+            "vcl.profile on",
+            "vcl.profile -j off",
+            "vcl.profile",
+            "ban req.url ~ .",
+            "auth x",
+            "param.set a b",
+        ] {
+            assert!(!is_allowed(line), "{line}");
+        }
+        let changing = tables::cli_cmds::COMMANDS.iter().filter(|command| is_allowed(command.name));
+        assert_eq!(changing.count(), 7, "a command of another kind than those above");
     }
 }

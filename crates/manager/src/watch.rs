@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `--watch`: a process of this program shows the server on a page (`lacquer watch`). The manager starts it, starts it again when it dies, and
-//! ends it with itself; it reads shared memory as any tool does and is told nothing.
+//! ends it with itself; it reads shared memory as any tool does. It reads what clients send and is spoken to by browsers, so it gets no more
+//! than it needs: the CLI answers its questions over a channel of its own, and only one that may change the server (`control`) has the secret.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,6 +17,7 @@ use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::jail::Role;
 use crate::report::{Severity, print};
+use crate::session::Kind;
 
 /// The program name under which this executable watches.
 pub const PROGRAM: &str = "lacquer-watch";
@@ -125,10 +127,12 @@ impl Manager {
         }
     }
 
-    fn try_begin_watch(&self) -> io::Result<Process> {
+    fn try_begin_watch(&mut self) -> io::Result<Process> {
         let (its_life, life) = sys::fd::pipe()?;
         let (said, its_output) = sys::fd::pipe()?;
         let secret = self.secret_for_watch()?;
+        let has = |word: &str| self.watcher.words.iter().any(|known| known == word);
+        let channel = (!has("--no-cli")).then(sys::fd::socket_pair).transpose()?;
         // It may not be allowed to walk to the workdir, which is where it begins.
         let mut spawn = Spawn::new(&self.exe, PROGRAM)?
             .arg("-n")?
@@ -146,13 +150,19 @@ impl Manager {
         if let Some(secret) = &secret {
             spawn = spawn.arg("-S")?.arg(format!("/proc/self/fd/{}", secret.as_raw_fd()))?.keep(secret.as_fd());
         }
+        if let Some((_, its_end)) = &channel {
+            spawn = spawn.arg(format!("--cli-channel={}", its_end.as_raw_fd()))?.keep(its_end.as_fd());
+        }
         let child = self.jail.privileged(|| spawn.start())?;
+        if let Some((end, _)) = channel {
+            self.open_session(Kind::Watch, "watch".into(), end, None);
+        }
         Ok(Process { child, _life: life, said, line: Vec::new(), begun: self.now() })
     }
 
-    /// The CLI's secret, which it may not read itself: as a file in memory, unless it is to ask nothing.
+    /// The CLI's secret, which it may not read itself, as a file in memory: for one that may change the server.
     fn secret_for_watch(&self) -> io::Result<Option<File>> {
-        let Some(path) = self.secret.as_ref().filter(|_| !self.watcher.words.iter().any(|word| word == "--no-cli"))
+        let Some(path) = self.secret.as_ref().filter(|_| self.watcher.words.iter().any(|word| word == "--control"))
         else {
             return Ok(None);
         };

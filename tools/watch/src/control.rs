@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What is asked of the server's CLI: questions by anybody who may look, changes only where `--control` allows them.
 //!
-//! Each is made here of checked words; nothing that comes from a browser is a command.
+//! Each is made here of checked words; nothing that comes from a browser is a command. Where the server has started this process, questions
+//! go over the [`Channel`] that it has given, and the secret is there only for changes.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use admin::{Connection, Door, is_good};
+use cli::Reply;
 use logq::Redaction;
 use serde_json::{Value, json};
 
@@ -167,6 +170,61 @@ fn split(text: &str) -> Vec<String> {
     out
 }
 
+/// A socket of the server's on which its CLI answers questions, one after the other.
+#[derive(Debug)]
+pub struct Channel(Mutex<Talk>);
+
+#[derive(Debug)]
+struct Talk {
+    connection: Connection,
+    /// Replies that came too late for who had asked, and that are still to be taken.
+    late: u32,
+}
+
+impl Channel {
+    /// Of an inherited descriptor.
+    ///
+    /// # Errors
+    /// There is none of that number, or nobody answers.
+    pub fn inherit(number: i32) -> Result<Channel, String> {
+        let socket = sys::fd::inherit(number).map_err(|e| format!("the CLI's channel: {e}"))?;
+        let connection = Connection::given(socket, PATIENCE).map_err(|e| format!("the CLI's channel: {e}"))?;
+        Ok(Channel(Mutex::new(Talk { connection, late: 0 })))
+    }
+
+    fn ask(&self, words: &[String]) -> Result<Reply, String> {
+        let broken = |_| "the server's CLI doesn't answer".to_owned();
+        let mut talk = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while talk.late > 0 {
+            talk.connection.reply().map_err(broken)?;
+            talk.late -= 1;
+        }
+        talk.connection.send(&cli::client::encode(words)).map_err(|_| "the server's CLI has gone".to_owned())?;
+        talk.late += 1;
+        let reply = talk.connection.reply().map_err(broken)?;
+        talk.late -= 1;
+        Ok(reply)
+    }
+}
+
+/// Who answers.
+enum Desk<'a> {
+    Channel(&'a Channel),
+    Connection(Box<Connection>),
+}
+
+impl Desk<'_> {
+    fn ask(&mut self, words: &[String]) -> Result<Reply, String> {
+        match self {
+            Desk::Channel(channel) => channel.ask(words),
+            Desk::Connection(connection) => {
+                let line = cli::client::encode(words);
+                connection.ask(&line).map_err(|_| "the server's CLI broke off".to_owned())
+            }
+        }
+    }
+}
+
 /// Where the CLI is and what it wants, as far as we may use it.
 ///
 /// # Errors
@@ -196,8 +254,11 @@ pub fn ask(shared: &Shared, ask: &Ask) -> Value {
 }
 
 fn try_ask(shared: &Shared, ask: &Ask) -> Result<Value, String> {
-    let mut connection = connect(shared)?;
-    let mut answer = send(shared, &mut connection, ask)?;
+    let mut desk = match &shared.channel {
+        Some(channel) if !ask.is_change() => Desk::Channel(channel),
+        _ => Desk::Connection(Box::new(connect(shared)?)),
+    };
+    let mut answer = send(shared, &mut desk, ask)?;
     if *ask == Ask::Profile
         && let Some(profile) = answer["data"].as_array_mut().and_then(Vec::pop)
     {
@@ -208,8 +269,7 @@ fn try_ask(shared: &Shared, ask: &Ask) -> Result<Value, String> {
     let vcl = answer.pointer("/data/vcl").and_then(Value::as_str).map(str::to_owned);
     match (ask, vcl) {
         (Ask::Profile, Some(vcl)) => {
-            let command = cli::client::encode(&["vcl.show", "-v", &vcl]);
-            let reply = connection.ask(&command).map_err(|_| "the server's CLI broke off".to_owned())?;
+            let reply = desk.ask(&["vcl.show".to_owned(), "-v".to_owned(), vcl])?;
             answer["sources"] = sources(&reply.text());
             Ok(answer)
         }
@@ -233,9 +293,8 @@ fn sources(text: &str) -> Value {
     Value::Array(out)
 }
 
-fn send(shared: &Shared, connection: &mut Connection, ask: &Ask) -> Result<Value, String> {
-    let reply =
-        connection.ask(&cli::client::encode(&ask.command())).map_err(|_| "the server's CLI broke off".to_owned())?;
+fn send(shared: &Shared, desk: &mut Desk<'_>, ask: &Ask) -> Result<Value, String> {
+    let reply = desk.ask(&ask.command())?;
     let text = reply.text();
     let text = Redaction::new(&shared.options.show_headers).clean_text(&text);
     let lines: Vec<String> = text.lines().map(|line| shown(line.replace('\t', "    ").as_bytes())).collect();

@@ -80,7 +80,8 @@ fn run(options: Options) -> Result<(), String> {
     let is_child = options.is_child;
     let workdir = Reader::workdir_of(options.name.as_deref());
     print::out(format_args!("{LISTENS}http://{address}/\n"));
-    let shared = Arc::new(Shared::new(options, workdir));
+    let channel = options.cli_channel.map(control::Channel::inherit).transpose()?;
+    let shared = Arc::new(Shared { channel, ..Shared::new(options, workdir) });
     let reading = Arc::clone(&shared);
     std::thread::Builder::new()
         .name("watch-read".to_owned())

@@ -82,6 +82,8 @@ pub struct Options {
     pub ready: Ready,
     /// The server has started it: it ends with its standard input.
     pub is_child: bool,
+    /// The number of the socket on which the server's CLI answers questions, where the server has given one.
+    pub cli_channel: Option<i32>,
     /// The workdir's name, where `name` is only the way to it.
     pub shown_workdir: Option<PathBuf>,
 }
@@ -101,6 +103,7 @@ impl Default for Options {
             naming: Naming::Own,
             ready: Ready::Vcl,
             is_child: false,
+            cli_channel: None,
             shown_workdir: None,
         }
     }
@@ -136,6 +139,9 @@ impl Options {
                     o.naming = words.one_of(&[("own", Naming::Own), ("exporter", Naming::Exporter)])?;
                 }
                 Arg::Option("--ready") => o.ready = words.parsed("vcl, backend or backend=NAME,...", ready)?,
+                Arg::Option("--cli-channel") => {
+                    o.cli_channel = Some(words.parsed("a descriptor", |text| text.parse().ok())?)
+                }
                 Arg::Option("--child") => {
                     o.is_child = true;
                     o.shown_workdir = words.joined_value().map(PathBuf::from);

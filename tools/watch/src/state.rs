@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use shm::reader::{CounterValue, Status};
 use tokio::sync::broadcast;
 
+use crate::control::Channel;
 use crate::counters::BackendSums;
 use crate::history::History;
 use crate::live::Live;
@@ -115,6 +116,8 @@ pub struct Shared {
     pub workdir: PathBuf,
     /// What is known.
     pub state: Mutex<State>,
+    /// Where the server's CLI answers questions, if the server has given that.
+    pub channel: Option<Channel>,
     /// The list of requests.
     pub live: Mutex<Live>,
     /// What the page is told each second, as an event of its stream.
@@ -136,6 +139,7 @@ impl Shared {
             options,
             workdir,
             state: Mutex::default(),
+            channel: None,
             live: Mutex::new(live),
             seconds,
             viewers: AtomicUsize::new(0),

@@ -14,7 +14,7 @@ use crate::upgrade::state::OpenSession;
 const KINDS: [(Kind, &str); 3] = [(Kind::Telnet, "telnet"), (Kind::Master, "master"), (Kind::Debug, "debug")];
 
 impl Session {
-    /// What the next program has to know; `None` in the midst of a command's text.
+    /// What the next program has to know; `None` in the midst of a command's text, and of a kind that isn't told on.
     pub fn parts(&self, asks: bool) -> Option<OpenSession> {
         let (_, word) = KINDS.iter().find(|(kind, _)| *kind == self.kind)?;
         Some(OpenSession {
@@ -60,6 +60,11 @@ impl Session {
     /// Whether it is the connection of -M.
     pub fn is_master(&self) -> bool {
         self.kind == Kind::Master
+    }
+
+    /// Whether it is that of `--watch`, which isn't told on.
+    pub fn is_watch(&self) -> bool {
+        self.kind == Kind::Watch
     }
 
     /// Whether it has ended.

@@ -10,6 +10,7 @@ use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::listen::Listener;
 use crate::memory::WORKER_DIR;
+use crate::session::Session;
 use crate::usage::OWN_VERSION;
 use crate::worker::Worker;
 
@@ -123,7 +124,9 @@ impl Manager {
     }
 
     fn open_sessions(&self, asks: usize) -> Result<Vec<OpenSession>, String> {
-        let open = self.sessions.iter().enumerate().filter(|(at, session)| *at == asks || !session.has_ended());
+        // The next program starts a process of its own for --watch.
+        let goes_on = |session: &Session| !session.has_ended() && !session.is_watch();
+        let open = self.sessions.iter().enumerate().filter(|(at, session)| *at == asks || goes_on(session));
         let parts = open.map(|(at, session)| {
             session.parts(at == asks).ok_or_else(|| "another CLI connection is in the midst of a command".to_owned())
         });
