@@ -7,11 +7,13 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::ToSocketAddrs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::Duration;
 
 use base::clock::Mono;
 use sys::process::{Child, Exit, Spawn};
 use sys::signal::SIGKILL;
+use zeroize::Zeroizing;
 
 use crate::core::Manager;
 use crate::fatal::errno_text;
@@ -27,8 +29,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The longest line that is heard.
 const LINE: usize = 1000;
-/// The longest secret.
-const SECRET_BYTES: u64 = 64 << 10;
+/// The longest file that is handed to it.
+const FILE_BYTES: u64 = 1 << 20;
 /// The exit status of wrong words: the next one would say the same.
 const USAGE: i32 = 2;
 
@@ -40,21 +42,30 @@ pub(crate) fn words(value: &str) -> Result<Vec<String>, String> {
     let mut parts = value.split(',');
     let address = parts.next().unwrap_or_default();
     let mut out = vec!["-a".to_owned(), address.to_owned()];
-    let mut has_token = false;
+    let mut is_guarded = false;
     for part in parts {
         match part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value))) {
             ("token-file", Some(file)) if file.starts_with('/') => {
-                has_token = true;
+                is_guarded = true;
                 out.push(format!("--token-file={file}"));
             }
-            ("token-file", _) => return Err("token-file wants the absolute name of a file".to_owned()),
+            (key @ ("tls-cert" | "tls-key"), Some(file)) if file.starts_with('/') => {
+                out.push(format!("--{key}={file}"))
+            }
+            ("client-ca", Some(file)) if file.starts_with('/') => {
+                is_guarded = true;
+                out.push(format!("--client-ca={file}"));
+            }
+            (key @ ("token-file" | "tls-cert" | "tls-key" | "client-ca"), _) => {
+                return Err(format!("{key} wants the absolute name of a file"));
+            }
             ("show-header", Some(name)) => out.push(format!("--show-header={name}")),
             ("metrics", Some(names @ ("own" | "exporter"))) => out.push(format!("--metrics={names}")),
             ("ready", Some(what)) => out.push(format!("--ready={what}")),
             (flag @ ("any-port" | "control" | "no-cli" | "show-vcl"), None) => out.push(format!("--{flag}")),
             _ => {
                 return Err(format!(
-                    "no setting {part} (there are token-file=, show-header=, metrics=, ready=, any-port, control, no-cli, show-vcl)"
+                    "no setting {part} (there are token-file=, tls-cert=, tls-key=, client-ca=, show-header=, metrics=, ready=, any-port, control, no-cli, show-vcl)"
                 ));
             }
         }
@@ -64,12 +75,16 @@ pub(crate) fn words(value: &str) -> Result<Vec<String>, String> {
         None => address.to_owned(),
     };
     let addresses: Vec<_> = local.to_socket_addrs().map_err(|_| format!("{address}: no address:port"))?.collect();
-    if !has_token && !addresses.iter().all(|address| address.ip().is_loopback()) {
-        return Err(format!("{address}: others than this machine could see everything; token-file=FILE says who may"));
+    if !is_guarded && !addresses.iter().all(|address| address.ip().is_loopback()) {
+        return Err(format!(
+            "{address}: others than this machine could see everything; token-file=FILE or client-ca=FILE says who may"
+        ));
     }
-    if !has_token && out.iter().any(|word| word == "--control") {
-        return Err("control needs token-file=FILE: without a token everybody on this machine could change the server"
-            .to_owned());
+    if !is_guarded && out.iter().any(|word| word == "--control") {
+        return Err(
+            "control needs token-file=FILE or client-ca=FILE: else everybody on this machine could change the server"
+                .to_owned(),
+        );
     }
     Ok(out)
 }
@@ -132,6 +147,7 @@ impl Manager {
         let (said, its_output) = sys::fd::pipe()?;
         let secret = self.secret_for_watch()?;
         let has = |word: &str| self.watcher.words.iter().any(|known| known == word);
+        let words = self.watcher.words.iter().map(|word| self.word_for_watch(word)).collect::<io::Result<Vec<_>>>()?;
         let channel = (!has("--no-cli")).then(sys::fd::socket_pair).transpose()?;
         // It may not be allowed to walk to the workdir, which is where it begins.
         let mut spawn = Spawn::new(&self.exe, PROGRAM)?
@@ -144,8 +160,11 @@ impl Manager {
             .credentials(self.jail.credentials(Role::Checker))
             .no_core()
             .new_group();
-        for word in &self.watcher.words {
+        for (word, file) in &words {
             spawn = spawn.arg(word)?;
+            if let Some(file) = file {
+                spawn = spawn.keep(file.as_fd());
+            }
         }
         if let Some(secret) = &secret {
             spawn = spawn.arg("-S")?.arg(format!("/proc/self/fd/{}", secret.as_raw_fd()))?.keep(secret.as_fd());
@@ -166,10 +185,26 @@ impl Manager {
         else {
             return Ok(None);
         };
-        let mut text = Vec::new();
-        let read = self.jail.privileged(|| File::open(path)?.take(SECRET_BYTES).read_to_end(&mut text));
+        self.in_memory(path)
+    }
+
+    /// A word as it gets it. Files that it may not read itself, as it is another user, are handed to it in memory.
+    fn word_for_watch(&self, word: &str) -> io::Result<(String, Option<File>)> {
+        const FILES: [&str; 4] = ["--token-file", "--tls-cert", "--tls-key", "--client-ca"];
+        let named = word.split_once('=').filter(|(key, _)| FILES.contains(key));
+        let Some((key, path)) = named.filter(|_| self.jail.credentials(Role::Checker).is_some()) else {
+            return Ok((word.to_owned(), None));
+        };
+        let file = self.in_memory(path)?;
+        let word = file.as_ref().map_or(word.to_owned(), |file| format!("{key}=/proc/self/fd/{}", file.as_raw_fd()));
+        Ok((word, file))
+    }
+
+    /// What is in a file. None: it can't be read, which its reader says where it matters.
+    fn in_memory(&self, path: impl AsRef<Path>) -> io::Result<Option<File>> {
+        let mut text = Zeroizing::new(Vec::new());
+        let read = self.jail.privileged(|| File::open(path.as_ref())?.take(FILE_BYTES).read_to_end(&mut text));
         if read.is_err() {
-            // It says so itself where it matters.
             return Ok(None);
         }
         let mut file = sys::fd::memfd("lacquer watch")?;
@@ -254,20 +289,25 @@ mod tests {
             "-a 0.0.0.0:80 --token-file=/t --control --metrics=exporter",
         );
         check(":6085,ready=backend=a", "-a :6085 --ready=backend=a");
+        check(
+            "0.0.0.0:443,tls-cert=/c,tls-key=/k,client-ca=/a,control",
+            "-a 0.0.0.0:443 --tls-cert=/c --tls-key=/k --client-ca=/a --control",
+        );
     }
 
     #[test]
     fn what_would_show_everything_to_everybody_is_refused() {
         check(
             "0.0.0.0:6085",
-            "0.0.0.0:6085: others than this machine could see everything; token-file=FILE says who may",
+            "0.0.0.0:6085: others than this machine could see everything; token-file=FILE or client-ca=FILE says who may",
         );
         check(
             "127.0.0.1:1,control",
-            "control needs token-file=FILE: without a token everybody on this machine could change the server",
+            "control needs token-file=FILE or client-ca=FILE: else everybody on this machine could change the server",
         );
         check("nonsense", "nonsense: no address:port");
         check("127.0.0.1:1,token-file=t", "token-file wants the absolute name of a file");
+        check("127.0.0.1:1,tls-cert=c", "tls-cert wants the absolute name of a file");
         assert!(words("127.0.0.1:1,x").unwrap_err().starts_with("no setting x (there are token-file="));
     }
 }

@@ -35,6 +35,7 @@ pub mod server;
 mod sessions;
 pub mod settings;
 pub mod signer;
+pub mod single;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tickets;
@@ -56,6 +57,7 @@ pub use leftover::Leftover;
 pub use over::Over;
 pub use reason::Reason;
 pub use server::{Certificates, ClientPolicy, NoCertificate, NothingLoaded, Server, ServerOptions};
+pub use single::Single;
 pub use traffic::{Opened, Traffic};
 pub use trust::Trust;
 

@@ -2,8 +2,9 @@
 //! Who may see and do what.
 //!
 //! On this machine's own addresses everybody who can connect may look, but only by a name that is this machine's own: a page of the web can
-//! make a browser connect to any name that it controls, and is kept out by that. With a token everybody needs it, as `Authorization: Bearer`
-//! or by logging in, which gives a cookie that lasts as long as this process. What changes the server also needs to come from our own page.
+//! make a browser connect to any name that it controls, and is kept out by that (over TLS by the certificate, which isn't of that name). With
+//! a token everybody needs it, as `Authorization: Bearer` or by logging in, which gives a cookie that lasts as long as this process; where
+//! authorities of clients are named, a certificate of theirs does as well. What changes the server also needs to come from our own page.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,6 +13,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use message::Head;
+
+use crate::sealing::Sealing;
 
 /// The shortest token.
 const SHORTEST: usize = 16;
@@ -26,6 +29,9 @@ const MAX_LOGINS: usize = 1000;
 #[derive(Debug)]
 pub struct Access {
     token: Option<Vec<u8>>,
+    /// Whether the page is served over TLS, and clients may show certificates.
+    is_sealed: bool,
+    asks_clients: bool,
     logins: Mutex<VecDeque<String>>,
     /// What our own page sends with what changes something.
     pub page_key: String,
@@ -38,6 +44,8 @@ pub enum Verdict {
     Granted,
     /// Log in first.
     NeedsToken,
+    /// There is no token: only a certificate will do.
+    NeedsCertificate,
     /// It came by a name that isn't ours.
     WrongHost,
 }
@@ -49,24 +57,35 @@ fn random() -> io::Result<String> {
 }
 
 impl Access {
-    /// With the token of that file, if any.
+    /// With the token of that file, if any, over TLS, if any.
     ///
     /// # Errors
     /// The file can't be read, or what is in it is no token.
-    pub fn new(token_file: Option<&Path>) -> Result<Access, String> {
+    pub fn new(token_file: Option<&Path>, sealing: Option<&Sealing>) -> Result<Access, String> {
         let token = token_file.map(read_token).transpose()?;
         let page_key = random().map_err(|e| format!("no random numbers: {e}"))?;
-        Ok(Access { token, logins: Mutex::default(), page_key })
+        let asks_clients = sealing.is_some_and(Sealing::asks_clients);
+        Ok(Access { token, is_sealed: sealing.is_some(), asks_clients, logins: Mutex::default(), page_key })
     }
 
-    /// Whether there is a token.
-    pub fn has_token(&self) -> bool {
-        self.token.is_some()
+    /// Whether only those see anything who have shown that they may.
+    pub fn is_guarded(&self) -> bool {
+        self.token.is_some() || self.asks_clients
     }
 
-    /// May this be answered?
-    pub fn judge(&self, head: &Head) -> Verdict {
+    /// What a cookie of ours has to have: `; Secure`, where it would go over TLS alone.
+    pub fn cookie_ending(&self) -> &'static str {
+        if self.is_sealed { "; Secure" } else { "" }
+    }
+
+    /// May this be answered? `is_known`: the client has shown a certificate, which was judged.
+    pub fn judge(&self, head: &Head, is_known: bool) -> Verdict {
+        if is_known && self.asks_clients {
+            return Verdict::Granted;
+        }
         match &self.token {
+            None if self.asks_clients => Verdict::NeedsCertificate,
+            None if self.is_sealed => Verdict::Granted,
             None if is_own_name(head.get("host").unwrap_or_default()) => Verdict::Granted,
             None => Verdict::WrongHost,
             Some(token) => {
@@ -157,24 +176,25 @@ mod tests {
     }
 
     fn with_token() -> Access {
-        Access { token: Some(b"0123456789abcdef".to_vec()), logins: Mutex::default(), page_key: "key".to_owned() }
+        let token = Some(b"0123456789abcdef".to_vec());
+        Access { token, is_sealed: false, asks_clients: false, logins: Mutex::default(), page_key: "key".to_owned() }
     }
 
     #[test]
     fn names_of_others_are_refused_where_there_is_no_token() {
-        let access = Access::new(None).unwrap();
+        let access = Access::new(None, None).unwrap();
         for host in ["127.0.0.1:6085", "localhost", "LOCALHOST:1", "[::1]:6085", "[::1]", "10.0.0.1"] {
-            assert_eq!(access.judge(&head(&[("Host", host)])), Verdict::Granted, "{host}");
+            assert_eq!(access.judge(&head(&[("Host", host)]), false), Verdict::Granted, "{host}");
         }
         for host in ["evil.test", "localhost.evil.test:6085", "", "127.0.0.1.evil.test"] {
-            assert_eq!(access.judge(&head(&[("Host", host)])), Verdict::WrongHost, "{host}");
+            assert_eq!(access.judge(&head(&[("Host", host)]), false), Verdict::WrongHost, "{host}");
         }
     }
 
     #[test]
     fn a_token_is_needed_where_there_is_one() {
         let access = with_token();
-        let judge = |fields: &[(&str, &str)]| access.judge(&head(fields));
+        let judge = |fields: &[(&str, &str)]| access.judge(&head(fields), false);
         assert_eq!(judge(&[("Host", "127.0.0.1")]), Verdict::NeedsToken);
         assert_eq!(judge(&[("Authorization", "Bearer 0123456789abcdef")]), Verdict::Granted);
         assert_eq!(judge(&[("Authorization", "Bearer 0123456789abcdeg")]), Verdict::NeedsToken);
@@ -184,6 +204,22 @@ mod tests {
         assert_eq!(judge(&[("Cookie", &format!("a=b; {COOKIE}={cookie}"))]), Verdict::Granted);
         assert_eq!(judge(&[("Cookie", &format!("{COOKIE}={cookie}0"))]), Verdict::NeedsToken);
         assert_eq!(judge(&[("Cookie", &format!("{COOKIE}="))]), Verdict::NeedsToken);
+    }
+
+    #[test]
+    fn a_certificate_does_as_well_where_it_is_asked_for() {
+        let ask = |token: bool, asks_clients, is_known| {
+            let token = token.then(|| b"0123456789abcdef".to_vec());
+            let access =
+                Access { token, is_sealed: true, asks_clients, logins: Mutex::default(), page_key: String::new() };
+            access.judge(&head(&[("Host", "watch.test")]), is_known)
+        };
+        assert_eq!([ask(false, true, true), ask(true, true, true)], [Verdict::Granted; 2]);
+        assert_eq!(ask(false, true, false), Verdict::NeedsCertificate);
+        assert_eq!(ask(true, true, false), Verdict::NeedsToken);
+        // Nobody was asked: what a client showed by itself says nothing.
+        assert_eq!(ask(true, false, true), Verdict::NeedsToken);
+        assert_eq!(ask(false, false, false), Verdict::Granted);
     }
 
     #[test]
@@ -201,10 +237,10 @@ mod tests {
     fn tokens_are_long_enough() {
         let file = std::env::temp_dir().join(format!("watch-token-{}", std::process::id()));
         std::fs::write(&file, "short\n").unwrap();
-        assert!(Access::new(Some(&file)).unwrap_err().contains("at least 16 characters"));
+        assert!(Access::new(Some(&file), None).unwrap_err().contains("at least 16 characters"));
         std::fs::write(&file, "0123456789abcdef\n").unwrap();
-        assert!(Access::new(Some(&file)).unwrap().has_token());
+        assert!(Access::new(Some(&file), None).unwrap().is_guarded());
         std::fs::remove_file(&file).unwrap();
-        assert!(Access::new(Some(&file)).unwrap_err().contains("No such file"));
+        assert!(Access::new(Some(&file), None).unwrap_err().contains("No such file"));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Connections of browsers and scrapers: HTTP/1.1 with small bounds, a task for each. What is asked for is decided in [`crate::routes`].
+//! Connections of browsers and scrapers: HTTP/1.1 with small bounds, in clear text or over TLS, a task for each. What is asked for is decided in [`crate::routes`].
 
 use std::io;
 use std::rc::Rc;
@@ -9,12 +9,15 @@ use std::time::Duration;
 
 use http1::{Framing, Limits, Progress};
 use message::{Head, HeadLimits};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use net::{IoError, Stream};
+use rt::Instant;
+use tls::Single;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Semaphore, broadcast, mpsc};
 
 use crate::routes::{self, Answer, Context};
+use crate::sealing::Sealing;
 
 /// Connections at a time; the next ones wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 4000;
@@ -24,6 +27,10 @@ const BODY_BYTES: u64 = 64 << 10;
 /// How long a request may take to come in, or an idle connection lasts; and a write until the other side takes it.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
 const WRITE_PATIENCE: Duration = Duration::from_secs(20);
+/// How long a TLS handshake may take.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
+/// What is read at once.
+const READ_BYTES: usize = 4096;
 /// Bytes of the kernel's for a connection, which doubles it.
 const SEND_BUFFER: usize = 16 << 10;
 /// After an error of accept (no descriptors left, say).
@@ -38,6 +45,8 @@ pub struct Request {
     pub head: Head,
     /// Its body.
     pub body: Vec<u8>,
+    /// The client has shown a certificate, which was judged.
+    pub is_known: bool,
 }
 
 /// An answer in one piece.
@@ -82,17 +91,17 @@ const SAFETY: &str = "Content-Security-Policy: default-src 'none'; script-src 's
      X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n\
      Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\nCache-Control: no-store\r\n";
 
-/// Accepts for ever.
-pub async fn serve(listener: TcpListener, context: Rc<Context>) {
+/// Accepts for ever, over TLS where there is to be any.
+pub async fn serve(listener: TcpListener, sealing: Option<Sealing>, context: Rc<Context>) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let context = Rc::clone(&context);
+                let (context, single) = (Rc::clone(&context), sealing.as_ref().map(Sealing::single));
                 rt::spawn(async move {
                     // The other side went away, or was too slow.
-                    let _ = connection(stream, &context).await;
+                    let _ = begin(stream, single, &context).await;
                     drop(place);
                 });
             }
@@ -101,32 +110,45 @@ pub async fn serve(listener: TcpListener, context: Rc<Context>) {
     }
 }
 
-async fn connection(mut stream: TcpStream, context: &Rc<Context>) -> io::Result<()> {
+async fn begin(stream: TcpStream, single: Option<Single>, context: &Rc<Context>) -> io::Result<()> {
     let _ = stream.set_nodelay(true);
     // What the kernel holds for those who don't read.
     let _ = socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
+    let stream = Stream::Tcp(stream);
+    let Some(single) = single else { return connection(stream, false, context).await };
+    let handshake = single.handshake().map_err(io::Error::other)?;
+    let deadline = Some(Instant::now() + HANDSHAKE_PATIENCE);
+    match net::handshake::handshake(stream, handshake, Vec::new(), deadline).await {
+        Ok((stream, info)) => connection(stream, info.peer_leaf().is_some(), context).await,
+        Err(failed) => Err(io::Error::other(failed.error.to_string())),
+    }
+}
+
+/// Serves a client; `is_known`: it has shown a certificate, which was judged.
+async fn connection(stream: Stream, is_known: bool, context: &Rc<Context>) -> io::Result<()> {
     let mut input = Vec::new();
     loop {
-        let request = match tokio::time::timeout(READ_PATIENCE, request(&mut stream, &mut input)).await {
-            Err(_) | Ok(Ok(None)) => return Ok(()),
-            Ok(Err(BadRequest::Io(error))) => return Err(error),
-            Ok(Err(BadRequest::Status(status, text))) => {
-                return write(&mut stream, &head(&Response::text(status, text), false, true)).await;
+        let request = match request(&stream, &mut input, is_known).await {
+            Ok(None) => return Ok(()),
+            Err(BadRequest::Io(error)) => return Err(error),
+            Err(BadRequest::Status(status, text)) => {
+                return write(&stream, &head(&Response::text(status, text), false, true)).await;
             }
-            Ok(Ok(Some(request))) => request,
+            Ok(Some(request)) => request,
         };
         let is_head = request.head.method() == b"HEAD";
         let goes_on = !request.head.get("connection").is_some_and(|value| value.eq_ignore_ascii_case(b"close"))
             && request.head.version() == message::Version::HTTP11;
         match routes::answer(context, &request).await {
             Answer::Whole(response) => {
-                write(&mut stream, &head(&response, goes_on, !is_head)).await?;
+                write(&stream, &head(&response, goes_on, !is_head)).await?;
                 if !goes_on {
+                    stream.shutdown_write();
                     return Ok(());
                 }
             }
-            Answer::Seconds(seconds) => return events(stream, context, seconds).await,
-            Answer::Lines(lines) => return follow(stream, lines).await,
+            Answer::Seconds(seconds) => return events(&stream, context, seconds).await,
+            Answer::Lines(lines) => return follow(&stream, lines).await,
         }
     }
 }
@@ -138,7 +160,8 @@ enum BadRequest {
 }
 
 /// The next request; None: the connection has ended.
-async fn request(stream: &mut TcpStream, input: &mut Vec<u8>) -> Result<Option<Request>, BadRequest> {
+async fn request(stream: &Stream, input: &mut Vec<u8>, is_known: bool) -> Result<Option<Request>, BadRequest> {
+    let deadline = Instant::now() + READ_PATIENCE;
     let limits = Limits { head_bytes: HEAD_BYTES, ..Limits::default() };
     let mut head = Head::with_limits(HeadLimits::default());
     let parsed = loop {
@@ -149,7 +172,7 @@ async fn request(stream: &mut TcpStream, input: &mut Vec<u8>) -> Result<Option<R
             Ok(Progress::Http2Preface) => return Err(BadRequest::Status(505, "HTTP/1.1 is spoken here")),
             Err(_) => return Err(BadRequest::Status(400, "that is no request")),
         }
-        if !more(stream, input).await? {
+        if !more(stream, input, deadline).await? {
             return Ok(None);
         }
     };
@@ -161,19 +184,26 @@ async fn request(stream: &mut TcpStream, input: &mut Vec<u8>) -> Result<Option<R
     };
     let whole = parsed.consumed + length;
     while input.len() < whole {
-        if !more(stream, input).await? {
+        if !more(stream, input, deadline).await? {
             return Ok(None);
         }
     }
     let body = input[parsed.consumed..whole].to_vec();
     input.drain(..whole);
-    Ok(Some(Request { head, body }))
+    Ok(Some(Request { head, body, is_known }))
 }
 
-async fn more(stream: &mut TcpStream, input: &mut Vec<u8>) -> Result<bool, BadRequest> {
-    input.reserve(4096);
-    let read = stream.read_buf(input).await.map_err(BadRequest::Io)?;
-    Ok(read > 0)
+async fn more(stream: &Stream, input: &mut Vec<u8>, deadline: Instant) -> Result<bool, BadRequest> {
+    let read = stream.read_more(input, READ_BYTES, Some(deadline)).await;
+    Ok(read.map_err(|error| BadRequest::Io(in_words(error)))? > 0)
+}
+
+fn in_words(error: IoError) -> io::Error {
+    match error {
+        IoError::Timeout => io::ErrorKind::TimedOut.into(),
+        IoError::Closed => io::ErrorKind::WriteZero.into(),
+        IoError::Os(error) => error,
+    }
 }
 
 fn head(response: &Response, goes_on: bool, with_body: bool) -> Vec<u8> {
@@ -190,11 +220,8 @@ fn head(response: &Response, goes_on: bool, with_body: bool) -> Vec<u8> {
     out
 }
 
-async fn write(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
-    match tokio::time::timeout(WRITE_PATIENCE, stream.write_all(bytes)).await {
-        Ok(written) => written,
-        Err(_) => Err(io::ErrorKind::TimedOut.into()),
-    }
+async fn write(stream: &Stream, bytes: &[u8]) -> io::Result<()> {
+    stream.write_all(bytes, Some(Instant::now() + WRITE_PATIENCE)).await.map_err(in_words)
 }
 
 fn stream_head(content_type: &str) -> String {
@@ -218,14 +245,9 @@ impl Drop for Viewer<'_> {
 }
 
 /// Sends each second to a viewer until that goes. One that is too slow loses seconds, and is told how many.
-async fn events(
-    mut stream: TcpStream,
-    context: &Context,
-    mut seconds: broadcast::Receiver<Arc<str>>,
-) -> io::Result<()> {
+async fn events(stream: &Stream, context: &Context, mut seconds: broadcast::Receiver<Arc<str>>) -> io::Result<()> {
     let _viewer = Viewer::new(context);
-    write(&mut stream, format!("{}retry: 2000\n\n", stream_head("text/event-stream")).as_bytes()).await?;
-    let (mut reader, mut writer) = stream.split();
+    write(stream, format!("{}retry: 2000\n\n", stream_head("text/event-stream")).as_bytes()).await?;
     let mut ignored = [0; 256];
     loop {
         let text: Arc<str> = tokio::select! {
@@ -237,24 +259,20 @@ async fn events(
                 }
                 Err(RecvError::Closed) => return Ok(()),
             },
-            read = reader.read(&mut ignored) => match read {
+            read = stream.read(&mut ignored, None) => match read {
                 // What a viewer says has no meaning.
                 Ok(1..) => continue,
                 _ => return Ok(()),
             },
             () = rt::sleep(KEEP_ALIVE) => ":\n\n".into(),
         };
-        match tokio::time::timeout(WRITE_PATIENCE, writer.write_all(text.as_bytes())).await {
-            Ok(written) => written?,
-            Err(_) => return Err(io::ErrorKind::TimedOut.into()),
-        }
+        write(stream, text.as_bytes()).await?;
     }
 }
 
 /// Sends lines of JSON until one of both sides goes.
-async fn follow(mut stream: TcpStream, mut lines: mpsc::Receiver<Arc<str>>) -> io::Result<()> {
-    write(&mut stream, format!("{}{{}}\n", stream_head("application/x-ndjson")).as_bytes()).await?;
-    let (mut reader, mut writer) = stream.split();
+async fn follow(stream: &Stream, mut lines: mpsc::Receiver<Arc<str>>) -> io::Result<()> {
+    write(stream, format!("{}{{}}\n", stream_head("application/x-ndjson")).as_bytes()).await?;
     let mut ignored = [0; 256];
     loop {
         let text = tokio::select! {
@@ -262,15 +280,12 @@ async fn follow(mut stream: TcpStream, mut lines: mpsc::Receiver<Arc<str>>) -> i
                 Some(line) => format!("{line}\n"),
                 None => return Ok(()),
             },
-            read = reader.read(&mut ignored) => match read {
+            read = stream.read(&mut ignored, None) => match read {
                 Ok(1..) => continue,
                 _ => return Ok(()),
             },
             () = rt::sleep(KEEP_ALIVE) => "{}\n".to_owned(),
         };
-        match tokio::time::timeout(WRITE_PATIENCE, writer.write_all(text.as_bytes())).await {
-            Ok(written) => written?,
-            Err(_) => return Err(io::ErrorKind::TimedOut.into()),
-        }
+        write(stream, text.as_bytes()).await?;
     }
 }

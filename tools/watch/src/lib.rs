@@ -19,6 +19,7 @@ mod live;
 mod metrics;
 mod options;
 mod routes;
+mod sealing;
 mod state;
 mod tally;
 mod text;
@@ -37,6 +38,7 @@ use tokio::sync::{Semaphore, mpsc};
 use access::Access;
 use options::{Invocation, Options};
 use routes::Context;
+use sealing::Sealing;
 use state::Shared;
 
 pub use options::{DEFAULT_ADDRESS, USAGE};
@@ -71,7 +73,8 @@ pub fn main(args: &[String]) -> i32 {
 }
 
 fn run(options: Options) -> Result<(), String> {
-    let access = Access::new(options.token_file.as_deref())?;
+    let sealing = options.tls.clone().map(Sealing::new).transpose()?;
+    let access = Access::new(options.token_file.as_deref(), sealing.as_ref())?;
     let listener = listen(&options)?;
     let address = listener.local_addr().map_err(|e| e.to_string())?;
     let signals = Signals::new(&[SIGINT, SIGTERM, SIGHUP]).map_err(|e| format!("signals: {e}"))?;
@@ -79,7 +82,7 @@ fn run(options: Options) -> Result<(), String> {
     let _ = sys::limits::raise_open_files(OPEN_FILES);
     let is_child = options.is_child;
     let workdir = Reader::workdir_of(options.name.as_deref());
-    print::out(format_args!("{LISTENS}http://{address}/\n"));
+    print::out(format_args!("{LISTENS}{}://{address}/\n", if sealing.is_some() { "https" } else { "http" }));
     let channel = options.cli_channel.map(control::Channel::inherit).transpose()?;
     let shared = Arc::new(Shared { channel, ..Shared::new(options, workdir) });
     let reading = Arc::clone(&shared);
@@ -93,7 +96,7 @@ fn run(options: Options) -> Result<(), String> {
     wait_for_end(signals, is_child, &ends).map_err(|e| format!("a thread: {e}"))?;
     let served = rt::run(async move {
         listener.set_nonblocking(true)?;
-        rt::spawn(http::serve(tokio::net::TcpListener::from_std(listener)?, Rc::new(context)));
+        rt::spawn(http::serve(tokio::net::TcpListener::from_std(listener)?, sealing, Rc::new(context)));
         ended.recv().await;
         Ok::<(), io::Error>(())
     });

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use base::args::{Arg, Args};
 
 use crate::metrics::Naming;
+use crate::sealing::Files;
 
 /// Where it listens unless an option says another.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:6085";
@@ -20,11 +21,17 @@ balancers. It reads the server's shared memory and never slows it. The server st
 
  -n <dir>              The server's working directory, as varnishd's -n
  -a <address:port>     Where to listen (default: 127.0.0.1:6085). An address that isn't this machine's alone needs
-                       --token-file
+                       --token-file or --client-ca
  --any-port            Where the port is taken, listen on a free one, and say so
  --token-file <file>   Who wants to see anything must have the token in this file: in a browser by logging in, else as
                        `Authorization: Bearer TOKEN`. At least 16 characters
- --control             Purges, bans and VCL changes from the page, by the server's CLI; needs --token-file
+ --tls-cert <file>     Speak TLS with the certificate in this file (PEM): it, those that lead to it, and its key. It is
+                       read again when it changes
+ --tls-key <file>      The key, where that has a file of its own
+ --client-ca <file>    Who shows a certificate of one of these authorities may see everything, without a token, too;
+                       needs --tls-cert
+ --control             Purges, bans and VCL changes from the page, by the server's CLI; needs --token-file or
+                       --client-ca
  --no-cli              Don't ask the server's CLI anything: no explain, no lists of VCLs and bans
  -S <file>             The CLI's secret (default: as the server tells)
  --show-header <name>  Show the values of this field, which are hidden otherwise: Cookie, Set-Cookie, Authorization and
@@ -41,6 +48,7 @@ Paths: / the page, /metrics, /healthz, /readyz.
 Examples:
  lacquer watch -n /var/lib/varnish/site
  lacquer watch -a 0.0.0.0:6085 --token-file /etc/varnish/watch-token --ready backend
+ lacquer watch -a 0.0.0.0:443 --tls-cert watch.pem --client-ca operators.pem --control
 ";
 
 /// What `/readyz` looks at besides the processes.
@@ -66,6 +74,8 @@ pub struct Options {
     pub any_port: bool,
     /// --token-file
     pub token_file: Option<PathBuf>,
+    /// --tls-cert, --tls-key, --client-ca
+    pub tls: Option<Files>,
     /// --control
     pub control: bool,
     /// Not --no-cli.
@@ -95,6 +105,7 @@ impl Default for Options {
             listen: DEFAULT_ADDRESS.to_owned(),
             any_port: false,
             token_file: None,
+            tls: None,
             control: false,
             cli: true,
             secret: None,
@@ -122,6 +133,7 @@ impl Options {
     /// Reads the words; an error is one line that names the wrong one.
     pub fn parse(args: &[String]) -> Result<Invocation, String> {
         let mut o = Options::default();
+        let (mut chain, mut key, mut authorities) = (None, None, None);
         let mut words = Args::new(args);
         while let Some(word) = words.next()? {
             match word {
@@ -130,6 +142,9 @@ impl Options {
                 Arg::Option("-a") => o.listen = words.value()?.to_owned(),
                 Arg::Option("--any-port") => o.any_port = true,
                 Arg::Option("--token-file") => o.token_file = Some(words.value()?.into()),
+                Arg::Option("--tls-cert") => chain = Some(PathBuf::from(words.value()?)),
+                Arg::Option("--tls-key") => key = Some(PathBuf::from(words.value()?)),
+                Arg::Option("--client-ca") => authorities = Some(PathBuf::from(words.value()?)),
                 Arg::Option("--control") => o.control = true,
                 Arg::Option("--no-cli") => o.cli = false,
                 Arg::Option("-S") => o.secret = Some(words.value()?.to_owned()),
@@ -150,14 +165,26 @@ impl Options {
                 Arg::Word(word) => return Err(format!("what is {word}? (--help shows the usage)")),
             }
         }
+        o.tls = match chain {
+            Some(chain) => Some(Files { chain, key, authorities }),
+            None if key.is_some() || authorities.is_some() => {
+                return Err("--tls-key and --client-ca need --tls-cert".to_owned());
+            }
+            None => None,
+        };
         o.check()?;
         Ok(Invocation::Run(Box::new(o)))
     }
 
+    /// Whether it is known who may see everything, and who may not.
+    fn knows_who(&self) -> bool {
+        self.token_file.is_some() || self.tls.as_ref().is_some_and(|files| files.authorities.is_some())
+    }
+
     fn check(&self) -> Result<(), String> {
-        if self.control && self.token_file.is_none() {
+        if self.control && !self.knows_who() {
             return Err(
-                "--control needs --token-file: without a token everybody on this machine could change the server"
+                "--control needs --token-file or --client-ca: else everybody on this machine could change the server"
                     .to_owned(),
             );
         }
@@ -180,8 +207,8 @@ impl Options {
             text.to_socket_addrs().map_err(|_| format!("-a {}: no address:port", self.listen))?.collect();
         match all.iter().find(|address| !address.ip().is_loopback()) {
             _ if all.is_empty() => Err(format!("-a {}: no address:port", self.listen)),
-            Some(address) if self.token_file.is_none() => Err(format!(
-                "-a {}: others than this machine could see everything at {}; --token-file FILE says who may, or listen on 127.0.0.1",
+            Some(address) if !self.knows_who() => Err(format!(
+                "-a {}: others than this machine could see everything at {}; --token-file FILE or --client-ca FILE says who may, or listen on 127.0.0.1",
                 self.listen,
                 address.ip()
             )),
@@ -235,12 +262,17 @@ mod tests {
     fn what_would_be_unsafe_is_refused() {
         check(
             "-a 0.0.0.0:6085",
-            "-a 0.0.0.0:6085: others than this machine could see everything at 0.0.0.0; --token-file FILE says who may, or listen on 127.0.0.1",
+            "-a 0.0.0.0:6085: others than this machine could see everything at 0.0.0.0; --token-file FILE or --client-ca FILE says who may, or listen on 127.0.0.1",
         );
         check("-a 0.0.0.0:6085 --token-file /t", "0.0.0.0:6085 Vcl Own");
         check(
             "--control",
-            "--control needs --token-file: without a token everybody on this machine could change the server",
+            "--control needs --token-file or --client-ca: else everybody on this machine could change the server",
+        );
+        check("-a 0.0.0.0:6085 --client-ca /ca", "--tls-key and --client-ca need --tls-cert");
+        check("-a 0.0.0.0:6085 --tls-cert /c --client-ca /ca --control", "0.0.0.0:6085 Vcl Own");
+        assert!(
+            matches!(Options::parse(&["--tls-cert=/c".to_owned(), "--control".to_owned()]), Err(e) if e.starts_with("--control"))
         );
         check("--control --token-file /t --no-cli", "--control needs the CLI, and --no-cli is without");
     }

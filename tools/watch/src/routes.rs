@@ -50,6 +50,7 @@ impl From<Response> for Answer {
     }
 }
 
+const NEEDS_CERTIFICATE: &str = "A certificate is needed here, of one of the authorities of --client-ca";
 const HTML: &str = "text/html; charset=utf-8";
 const PAGE: &str = include_str!("page/index.html");
 const LOGIN: &str = include_str!("page/login.html");
@@ -62,14 +63,15 @@ pub async fn answer(context: &Context, request: &Request) -> Answer {
     let url = String::from_utf8_lossy(request.head.url()).into_owned();
     let (path, query) = url.split_once('?').unwrap_or((&url, ""));
     match request.head.method() {
-        b"GET" | b"HEAD" => get(context, &request.head, path, query).await,
+        b"GET" | b"HEAD" => get(context, request, path, query).await,
         b"POST" => post(context, request, path).await.into(),
         _ => Response::text(405, "GET, HEAD and POST are spoken here").with("Allow", "GET, HEAD, POST").into(),
     }
 }
 
-async fn get(context: &Context, head: &Head, path: &str, query: &str) -> Answer {
-    let verdict = context.access.judge(head);
+async fn get(context: &Context, request: &Request, path: &str, query: &str) -> Answer {
+    let head = &request.head;
+    let verdict = context.access.judge(head, request.is_known);
     match (path, verdict) {
         (_, Verdict::WrongHost) => {
             let text =
@@ -89,6 +91,7 @@ async fn get(context: &Context, head: &Head, path: &str, query: &str) -> Answer 
                 .with("WWW-Authenticate", "Bearer")
                 .into();
         }
+        (_, Verdict::NeedsCertificate) => return Response::text(403, NEEDS_CERTIFICATE).into(),
         (_, Verdict::Granted) => {}
     }
     match path {
@@ -117,7 +120,9 @@ fn verdict_of(verdict: &health::Verdict, access: Verdict) -> Response {
     let status = if verdict.is_good { 200 } else { 503 };
     match access {
         Verdict::Granted => Response::json(status, &verdict.json()),
-        Verdict::NeedsToken | Verdict::WrongHost => Response::json(status, &json!({ "status": verdict.word() })),
+        Verdict::NeedsToken | Verdict::NeedsCertificate | Verdict::WrongHost => {
+            Response::json(status, &json!({ "status": verdict.word() }))
+        }
     }
 }
 
@@ -146,7 +151,7 @@ fn state(context: &Context) -> Response {
         "workdir": options.shown_workdir.as_ref().unwrap_or(&shared.workdir).display().to_string(),
         "name": shm::reader::manager_arg(&shared.workdir, "-i").unwrap_or_default(),
         "cli": options.cli, "control": options.control, "source": may_see_source(context), "key": context.access.page_key,
-        "token": context.access.has_token(), "hidden": logq::Redaction::new(&options.show_headers).names(),
+        "token": context.access.is_guarded(), "hidden": logq::Redaction::new(&options.show_headers).names(),
     });
     let body = json!({ "about": about, "history": state.history.json(), "second": document::second(shared, &state) });
     drop(state);
@@ -154,15 +159,16 @@ fn state(context: &Context) -> Response {
 }
 
 fn may_see_source(context: &Context) -> bool {
-    context.shared.options.cli && (context.access.has_token() || context.shared.options.show_vcl)
+    context.shared.options.cli && (context.access.is_guarded() || context.shared.options.show_vcl)
 }
 
 async fn post(context: &Context, request: &Request, path: &str) -> Response {
     if path == "/login" {
         return log_in(context, &request.body).await;
     }
-    match context.access.judge(&request.head) {
+    match context.access.judge(&request.head, request.is_known) {
         Verdict::Granted => {}
+        Verdict::NeedsCertificate => return Response::json(403, &json!({ "ok": false, "text": NEEDS_CERTIFICATE })),
         Verdict::NeedsToken => return Response::json(401, &json!({ "ok": false, "text": "a token is needed" })),
         Verdict::WrongHost => return Response::json(421, &json!({ "ok": false, "text": "ask by address" })),
     }
@@ -181,7 +187,7 @@ async fn post(context: &Context, request: &Request, path: &str) -> Response {
             Some("this changes the server: start with --control to allow it")
         }
         () if ask.shows_source() && !may_see_source(context) => {
-            Some("this shows the source of the VCL: start with --token-file, or with --show-vcl")
+            Some("this shows the source of the VCL: start with --token-file, --client-ca or --show-vcl")
         }
         () => None,
     };
@@ -206,7 +212,8 @@ async fn log_in(context: &Context, body: &[u8]) -> Response {
     let given = value(&form, "token").unwrap_or_default();
     match context.access.log_in(given.as_bytes()) {
         Some(login) => {
-            let cookie = format!("{COOKIE}={login}; HttpOnly; SameSite=Strict; Path=/");
+            let ending = context.access.cookie_ending();
+            let cookie = format!("{COOKIE}={login}; HttpOnly; SameSite=Strict; Path=/{ending}");
             Response::text(303, "Go on").with("Set-Cookie", cookie).with("Location", "/")
         }
         None => {

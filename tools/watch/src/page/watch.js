@@ -262,7 +262,7 @@ async function begin() {
   $("b-profile-on").hidden = $("b-profile-off").hidden = !all.about.control;
   $("explain").hidden = !all.about.cli;
   $("profile").hidden = !all.about.cli;
-  if (!all.about.source) { $("b-profile").hidden = true; put("r-profile", "This shows the source of the VCL: start with --token-file, or with --show-vcl."); }
+  if (!all.about.source) { $("b-profile").hidden = true; put("r-profile", "This shows the source of the VCL: start with --token-file, --client-ca or --show-vcl."); }
   draw();
   lists();
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! TLS of the page: its certificate, and the authorities whose clients may see it, from files that are read again when they change.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use base::print;
+use tls::Single;
+use tls::origin::file;
+
+/// Between two looks at the files.
+const LOOKS: Duration = Duration::from_secs(10);
+
+/// Where what TLS needs is kept, in PEM.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Files {
+    /// Its certificate and those that lead to it; the key, too, unless that has a file.
+    pub chain: PathBuf,
+    /// Its key.
+    pub key: Option<PathBuf>,
+    /// The authorities whose clients are known.
+    pub authorities: Option<PathBuf>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Sealing {
+    files: Files,
+    made: Mutex<Made>,
+}
+
+#[derive(Debug)]
+struct Made {
+    single: Single,
+    /// When the files were changed, as it was made of them.
+    of: Vec<Option<SystemTime>>,
+    looked: Instant,
+}
+
+impl Files {
+    fn all(&self) -> impl Iterator<Item = &Path> {
+        [Some(&self.chain), self.key.as_ref(), self.authorities.as_ref()].into_iter().flatten().map(PathBuf::as_path)
+    }
+
+    fn changed(&self) -> Vec<Option<SystemTime>> {
+        self.all().map(|path| std::fs::metadata(path).and_then(|meta| meta.modified()).ok()).collect()
+    }
+
+    fn read(&self) -> Result<Single, String> {
+        let chain = file(&self.chain)?;
+        let key = self.key.as_deref().map(file).transpose()?;
+        let authorities = self.authorities.as_deref().map(file).transpose()?;
+        Single::of(&chain, key.as_deref().map(Vec::as_slice), authorities.as_deref().map(Vec::as_slice))
+            .map_err(|error| format!("{}: {error}", self.chain.display()))
+    }
+}
+
+impl Sealing {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One can't be used.
+    pub fn new(files: Files) -> Result<Sealing, String> {
+        let (of, single) = (files.changed(), files.read()?);
+        Ok(Sealing { files, made: Mutex::new(Made { single, of, looked: Instant::now() }) })
+    }
+
+    /// Whether clients can show who they are.
+    pub fn asks_clients(&self) -> bool {
+        self.files.authorities.is_some()
+    }
+
+    /// What a client is met with. Files that were changed and can't be used are told of once, and what was there stays.
+    pub fn single(&self) -> Single {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.looked.elapsed() >= LOOKS {
+            self.look(&mut made);
+        }
+        made.single.clone()
+    }
+
+    fn look(&self, made: &mut Made) {
+        made.looked = Instant::now();
+        let of = self.files.changed();
+        if of == made.of {
+            return;
+        }
+        match self.files.read() {
+            Ok(single) => made.single = single,
+            Err(error) => print::err(format_args!("lacquer watch: the former certificate stays: {error}\n")),
+        }
+        made.of = of;
+    }
+}
