@@ -25,6 +25,7 @@ from bed.http import Client, get
 from bed.origin import Origin, simple
 from bed.report import ROOT, Report, options, until
 import scrape
+import sealed
 
 PATHS = "/usr/bin:/usr/sbin"
 GENUINE = shutil.which("varnishd", path=PATHS)
@@ -88,7 +89,7 @@ class Watch:
 
 
 def address_in(text):
-    found = re.search(r"watch: http://([\d.]+):(\d+)/", text)
+    found = re.search(r"watch: https?://([\d.]+):(\d+)/", text)
     return (found[1], int(found[2])) if found else None
 
 
@@ -392,6 +393,13 @@ def hidden(report, v, w):
         report.check(SECRET.encode() not in ask(w.address, path).body, f"{path} has no secret")
 
 
+def case_sealed(report, o):
+    with Origin(serve) as origin:
+        with Varnishd(o.varnishd, vcl=VCL % origin.address) as v:
+            sealed.certificates(report, Watch, o.lacquer, v)
+        sealed.started_by_server(report, Varnishd, of_server, is_watch, o.varnishd, VCL % origin.address)
+
+
 def case_watchers(report, o):
     """A thousand viewers, some of whom don't read."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -519,7 +527,7 @@ def is_watch(pid):
         return False
 
 
-CASES = [case_page, case_beside, case_metrics, case_prometheus, case_health, case_safety, case_watchers, case_vanish, case_option]
+CASES = [case_page, case_beside, case_metrics, case_prometheus, case_health, case_safety, case_sealed, case_watchers, case_vanish, case_option]
 
 
 def main():
