@@ -81,7 +81,7 @@ struct Follower<'a> {
     next_second: Instant,
     /// When the last second was ended.
     second_at: Instant,
-    last: Vec<CounterValue>,
+    last: Arc<Vec<CounterValue>>,
     /// Requests that were read and that there were, of late.
     read_requests: f64,
     all_requests: f64,
@@ -109,7 +109,7 @@ impl<'a> Follower<'a> {
             is_behind: false,
             next_second: now,
             second_at: now,
-            last: Vec::new(),
+            last: Arc::default(),
             read_requests: 0.0,
             all_requests: 0.0,
             last_skip: None,
@@ -231,8 +231,8 @@ impl<'a> Follower<'a> {
         state.backends.add(&readings);
         self.notice(&mut state, &readings, at);
         self.add_point(&mut state, &readings, at, elapsed, moment);
-        self.last.clone_from(&readings);
-        state.readings = Arc::new(readings);
+        self.last = Arc::new(readings);
+        state.readings = Arc::clone(&self.last);
         state.read_at = Some(moment);
         (state.log.skips, state.log.bytes) = (self.skips, self.bytes);
         if self.shared.is_watched() {
