@@ -132,6 +132,7 @@ pub struct Tally {
     dear: Hitters,
     why: Hitters,
     stores: Hitters,
+    key: Vec<u8>,
 }
 
 impl std::fmt::Debug for Tally {
@@ -158,6 +159,7 @@ impl Default for Tally {
             dear: table(Measure::BackendTime),
             why: table(Measure::Requests),
             stores: table(Measure::Bytes),
+            key: Vec::new(),
         }
     }
 }
@@ -200,20 +202,28 @@ impl Tally {
             misses: f64::from(u8::from(matches!(r.handling, Handling::Miss | Handling::Pass | Handling::Pipe))),
             backend_seconds: r.backend_seconds,
         };
-        let mut key = [r.host, r.url].concat();
+        // One buffer for all keys: this runs for each request that is read.
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        key.extend(r.host);
+        key.extend(r.url);
         self.hot.add(&key, &sums, None);
         if sums.backend_seconds > 0.0 {
             self.dear.add(&key, &sums, None);
         }
         if r.handling != Handling::Hit || r.why.is_some() {
             key.clear();
-            key.extend(r.why.map_or_else(|| r.handling.name().as_bytes().to_vec(), reason));
+            match r.why {
+                Some(why) => key.extend(reason(why)),
+                None => key.extend(r.handling.name().as_bytes()),
+            }
             key.truncate(MAX_REASON);
             key.push(b'\t');
             key.extend(r.host);
             key.extend(pattern(r.url));
             self.why.add(&key, &sums, None);
         }
+        self.key = key;
     }
 
     fn add_fetch(&mut self, f: &Fetch<'_>) {

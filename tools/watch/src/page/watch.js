@@ -266,9 +266,10 @@ async function begin() {
   draw();
   lists();
 }
-let minute = 0;
+let minute = 0, heard = Date.now();
 function take(second) {
   state.second = second;
+  heard = Date.now();
   const p = second.point;
   if (p && !(state.seconds.length && state.seconds[state.seconds.length - 1][P.at] >= p[P.at])) {
     state.seconds.push(p);
@@ -287,6 +288,11 @@ function connect() {
   source.addEventListener("lost", (e) => { put("log", `this browser was too slow: ${num(Number(e.data))} seconds lost`); $("log").className = "pill warn"; });
   source.addEventListener("error", () => { $("state").className = "pill bad"; put("state", "lacquer watch doesn't answer"); });
 }
+// The connection may stand although nothing comes: the watcher is stopped, the network swallows it, the machine slept.
+setInterval(() => {
+  const silent = (Date.now() - heard) / 1000;
+  if (state.second && silent > 5) { $("state").className = "pill bad"; put("state", `no news for ${span(silent)}`); }
+}, 2000);
 async function ask(what, body = {}) {
   try {
     const answer = await fetch(`/api/ask/${what}`, { method: "POST", headers: { "Content-Type": "application/json", "X-Watch-Key": state.about.key }, body: JSON.stringify(body) });
@@ -305,7 +311,7 @@ async function lists() {
   const [vcls, bans] = [await ask("vcls"), await ask("bans")];
   const list = (id, title, items) => { const ul = el("ul", null, "events"); ul.append(...items.map((text) => el("li", text))); $(id).replaceChildren(el("h3", title), ul); };
   // Head: version, command, time.
-  if (vcls.ok && Array.isArray(vcls.data)) list("vcllist", "VCLs", vcls.data.slice(3).map((v) => `${v.name}: ${[v.status, v.state, v.temperature].filter(Boolean).join(", ")}${v.busy ? `, ${v.busy} busy` : ""}${v.labels ? `, ${v.labels} labels` : ""}`));
+  if (vcls.ok && Array.isArray(vcls.data)) list("vcllist", "VCLs", vcls.data.slice(3).map((v) => `${v.name}: ${[v.status, v.state, v.temperature].filter(Boolean).join(", ")}${v.busy ? `, ${v.busy} busy` : ""}${v.labels ? `, ${v.labels} labels` : ""}${v.label ? `, for ${v.label.name}` : ""}`));
   if (bans.ok && Array.isArray(bans.data)) list("banlist", "The latest", bans.data.slice(3).filter((b) => b.tests?.length).slice(0, 12).map((b) => `${b.time ? clock(b.time) : ""} ${b.refs ?? 0} refs ${b.completed ? "done" : ""} ${(b.tests || []).map((x) => [x.arg1, x.oper, x.arg2].filter((w) => w != null).join(" ")).join(" && ")}`));
 }
 setInterval(() => { if (!document.hidden) lists(); }, 10000);
@@ -320,7 +326,7 @@ async function follow(query) {
   put("r-live", "Waiting for requests…");
   const body = $("requests").tBodies[0];
   body.replaceChildren();
-  let shown = 0, more = 0;
+  let shown = 0, more = 0, lost = 0;
   try {
     const answer = await fetch(`/api/live?q=${encodeURIComponent(query)}`, { signal: mine.signal });
     if (!answer.ok) { $("r-live").classList.add("bad"); put("r-live", (await answer.text()).trim()); return; }
@@ -333,12 +339,12 @@ async function follow(query) {
       const fresh = [];
       for (const line of lines) {
         const r = JSON.parse(line || "{}");
-        if (r.id) { fresh.push(request(r)); shown++; } else if (r.more != null) more += r.more + r.lost;
+        if (r.id) { fresh.push(request(r)); shown++; } else if (r.more != null) { more += r.more; lost += r.lost; }
       }
       // A row that has the focus keeps its place in the list.
       body.prepend(...fresh.reverse());
       while (body.rows.length > 200) body.lastElementChild.remove();
-      if (shown || more) put("r-live", `${num(shown)} shown${more ? `, ${num(more)} more fitted` : ""}. A request opens into all of its records.`);
+      if (shown || more || lost) put("r-live", `${num(shown)} shown${more ? `, ${num(more)} more fitted` : ""}${lost ? `, ${num(lost)} lost, as this browser was too slow` : ""}. A request opens into all of its records.`);
     }
     put("r-live", "The list has ended; follow again.");
   } catch (e) {
@@ -355,9 +361,11 @@ function request(r) {
   return tr;
 }
 async function detail(id) {
-  const answer = await fetch(`/api/request?id=${id}`), body = $("detail-body"), data = await answer.json();
+  const body = $("detail-body");
+  let data;
+  try { data = await (await fetch(`/api/request?id=${id}`)).json(); } catch { data = { text: "lacquer watch doesn't answer" }; }
   body.replaceChildren();
-  if (!answer.ok) body.append(el("p", data.text, "none"));
+  if (data.text) body.append(el("p", data.text, "none"));
   for (const txn of data.transactions || []) {
     const names = { req: "Request", bereq: "Fetch", sess: "Session" };
     body.append(el("h3", `${names[txn.type] || txn.type} ${txn.vxid}${txn.reason === "rxreq" ? "" : `, ${txn.reason}`}`));
