@@ -221,7 +221,7 @@ impl<'a> Follower<'a> {
             match (state.status.worker, who.worker) {
                 (Some(_), None) => state.tell(at, "worker", "the worker has ended"),
                 (_, Some((pid, _))) if !self.last.is_empty() => {
-                    state.tell(at, "worker", format!("a worker runs: process {pid}"))
+                    state.tell(at, "start", format!("a worker runs: process {pid}"))
                 }
                 _ => {}
             }

@@ -147,7 +147,9 @@ impl Live {
     }
 
     fn take(&mut self, group: &[Txn<'_>]) {
-        let Some(first) = group.first().filter(|txn| txn.reason == Reason::Rxreq) else { return };
+        if group.first().is_none_or(|txn| txn.reason != Reason::Rxreq) {
+            return;
+        }
         // Who has no filter and no credits left needn't see it.
         let has_use = |follower: &Follower| follower.query.is_some() || follower.credits >= 1.0;
         if !self.followers.iter().any(has_use) {
@@ -175,7 +177,6 @@ impl Live {
                 Err(_) => follower.lost += 1,
             }
         }
-        let _ = first;
         if line.is_some() {
             drop(view);
             self.keep(clean, is_cut);

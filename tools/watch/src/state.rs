@@ -50,7 +50,7 @@ pub struct LogState {
 pub struct Event {
     /// Seconds since 1970.
     pub at: u64,
-    /// `worker`, `backend`, `vcl`, `log`.
+    /// `worker` (one that ended), `start`, `backend`, `vcl`, `log`.
     pub kind: &'static str,
     /// What it is.
     pub text: String,

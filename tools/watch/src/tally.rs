@@ -304,6 +304,8 @@ fn reason(text: &[u8]) -> Vec<u8> {
         // The field's name; what follows is its values.
         b"vary" => first.split(|b| *b == b':').next().unwrap_or_default(),
         b"banned" => first,
+        // Why an answer wasn't cached; without it the time that is left would stand first.
+        b"hit-for-miss" | b"hit-for-pass" if !first.starts_with(b"for ") && !first.starts_with(b"over for ") => first,
         _ if place(first) => first,
         _ => b"",
     };
@@ -392,6 +394,11 @@ mod tests {
             told("hit-for-miss: vcl vcl_backend_response a.vcl:8; for 3599 s more; by 4382"),
             "hit-for-miss: vcl vcl_backend_response a.vcl:8"
         );
+        assert_eq!(
+            told("hit-for-miss: cache-control no-store; for 120 s more; by 4942"),
+            "hit-for-miss: cache-control no-store"
+        );
+        assert_eq!(told("hit-for-pass: for 120 s more; by 4942"), "hit-for-pass");
         assert_eq!(told("expired: 3.1 s ago, ttl 10, grace 10"), "expired");
         assert_eq!(told("vary: Cookie: \"sid=1\" here, \"sid=2\" there"), "vary: Cookie");
         assert_eq!(told("banned: obj.http.x == y"), "banned: obj.http.x == y");

@@ -201,6 +201,8 @@ function draw() {
   put("t-fast-s", `99 %: ${ms(recent(P.hit99))}`);
   put("t-slow", ms(recent(P.miss50)));
   put("t-slow-s", `99 %: ${ms(recent(P.miss99))}`);
+  put("t-pass", ms(recent(P.pass50)));
+  put("t-pass-s", `99 %: ${ms(recent(P.pass99))}`);
   put("t-err", rate(p[P.err]));
   put("t-err-s", `${rate(d.rates.fetch_failed)} failed fetches/s`);
   spark("s-req", (q) => q[P.req], 1);
@@ -208,6 +210,7 @@ function draw() {
   spark("s-bytes", (q) => q[P.bytes] ? Math.max(0, 1 - q[P.fetched] / q[P.bytes]) : null, 1);
   spark("s-fast", (q) => q[P.hit50], .01);
   spark("s-slow", (q) => q[P.miss50], .1);
+  spark("s-pass", (q) => q[P.pass50], .1);
   spark("s-err", (q) => q[P.err], 1);
   drawRequests();
   drawTimes();
@@ -217,8 +220,9 @@ function draw() {
   $("nohit-none").hidden = !$("nohit").parentElement.hidden;
   rows("nohit", d.nohit, ([name, total, r, text]) => { const cell = el("span", name.replaceAll("_", " ")); cell.append(el("small", text)); return [cell, [rate(r), "n"], meter(r / most), [short(total), "n"]]; }, "Everything was a hit so far.");
   rows("whyurl", d.why, ([[why, url], r]) => [[why.replace(/\S*\/(\S+:\d+)$/, "$1"), "why", why], [url, "url"], [rate(r), "n"]], "Nothing of late.");
-  const placed = d.why.some(([[why]]) => /[ (:]/.test(why));
-  put("why-note", d.why.length && !placed ? "param.set log_no_hit on has the server log each reason with its line of VCL (Lacquer only)." : "");
+  // Where the server doesn't log reasons, only the kinds of handling are known.
+  const bare = d.why.some(([[why]]) => ["miss", "pass"].includes(why));
+  put("why-note", bare ? "param.set log_no_hit on has the server log each reason with its line of VCL (Lacquer only)." : "");
 
   put("back-s", d.backends.all > d.backends.rows.length ? `${d.backends.rows.length} of ${d.backends.all}, those asked most` : "");
   rows("backtab", d.backends.rows, (b) => {
@@ -309,7 +313,7 @@ async function lists() {
   if (!state.about.cli || lists.asked > Date.now() - 9000) return;
   lists.asked = Date.now();
   const [vcls, bans] = [await ask("vcls"), await ask("bans")];
-  const list = (id, title, items) => { const ul = el("ul", null, "events"); ul.append(...items.map((text) => el("li", text))); $(id).replaceChildren(el("h3", title), ul); };
+  const list = (id, title, items) => { const ul = el("ul", null, "events"); ul.append(...items.map((text) => el("li", text))); $(id).replaceChildren(...(items.length ? [el("h3", title), ul] : [])); };
   // Head: version, command, time.
   if (vcls.ok && Array.isArray(vcls.data)) list("vcllist", "VCLs", vcls.data.slice(3).map((v) => `${v.name}: ${[v.status, v.state, v.temperature].filter(Boolean).join(", ")}${v.busy ? `, ${v.busy} busy` : ""}${v.labels ? `, ${v.labels} labels` : ""}${v.label ? `, for ${v.label.name}` : ""}`));
   if (bans.ok && Array.isArray(bans.data)) list("banlist", "The latest", bans.data.slice(3).filter((b) => b.tests?.length).slice(0, 12).map((b) => `${b.time ? clock(b.time) : ""} ${b.refs ?? 0} refs ${b.completed ? "done" : ""} ${(b.tests || []).map((x) => [x.arg1, x.oper, x.arg2].filter((w) => w != null).join(" ")).join(" && ")}`));
