@@ -229,8 +229,12 @@ impl<'a> Follower<'a> {
         state.status = who;
         state.problem = problem;
         state.backends.add(&readings);
-        self.notice(&mut state, &readings, at);
-        self.add_point(&mut state, &readings, at, elapsed, moment);
+        let last = Arc::clone(&self.last);
+        let (new, before) = (Counters::new(&readings), Counters::new(&last));
+        if !last.is_empty() && !readings.is_empty() {
+            notice(&mut state, &new, &before, at);
+        }
+        self.add_point(&mut state, &new, &before, at, elapsed, moment);
         self.last = Arc::new(readings);
         state.readings = Arc::clone(&self.last);
         state.read_at = Some(moment);
@@ -243,8 +247,15 @@ impl<'a> Follower<'a> {
         }
     }
 
-    fn add_point(&mut self, state: &mut State, readings: &[CounterValue], at: u64, elapsed: f64, moment: Instant) {
-        let (now, before) = (Counters::new(readings), Counters::new(&self.last));
+    fn add_point(
+        &mut self,
+        state: &mut State,
+        now: &Counters<'_>,
+        before: &Counters<'_>,
+        at: u64,
+        elapsed: f64,
+        moment: Instant,
+    ) {
         let is_first = self.last.is_empty();
         let of = |name: &str| if is_first { 0.0 } else { grown(before.main(name), now.main(name)) as f64 };
         let per_second = |n: f64| if elapsed > 0.05 { n / elapsed } else { 0.0 };
@@ -261,7 +272,7 @@ impl<'a> Follower<'a> {
         };
         (state.log.share, state.log.is_sampled) = (share, is_sampled);
         let times = [Handling::Hit, Handling::Miss, Handling::Pass].map(|h| second.times[h.index()].percentiles());
-        let fetched = if is_first { 0 } else { fetched_bytes(&now, &before) };
+        let fetched = if is_first { 0 } else { fetched_bytes(now, before) };
         let answers = ["cache_hit", "cache_miss", "s_pass", "s_pipe", "s_synth"].map(|name| per_second(of(name)));
         let point = Point {
             at,
@@ -273,33 +284,29 @@ impl<'a> Follower<'a> {
             times,
             share,
         };
-        state.rates = rates(&now, &before, is_first, elapsed);
+        state.rates = rates(now, before, is_first, elapsed);
         if state.history.add(point) {
             let times = state.tally.end_minute();
             state.history.end_minute(times);
         }
     }
+}
 
-    /// Says what the counters tell of deaths and VCLs.
-    fn notice(&self, state: &mut State, readings: &[CounterValue], at: u64) {
-        if self.last.is_empty() || readings.is_empty() {
-            return;
+/// Says what the counters tell of deaths and VCLs.
+fn notice(state: &mut State, now: &Counters<'_>, before: &Counters<'_>, at: u64) {
+    for (name, text) in [
+        ("child_panic", "a worker has panicked"),
+        ("child_died", "a worker died of a signal"),
+        ("child_exit", "a worker ended by itself"),
+        ("child_stop", "a worker was stopped"),
+        ("child_dump", "a worker left a core"),
+    ] {
+        if now.mgt(name) > before.mgt(name) {
+            state.tell(at, "worker", text);
         }
-        let (now, before) = (Counters::new(readings), Counters::new(&self.last));
-        for (name, text) in [
-            ("child_panic", "a worker has panicked"),
-            ("child_died", "a worker died of a signal"),
-            ("child_exit", "a worker ended by itself"),
-            ("child_stop", "a worker was stopped"),
-            ("child_dump", "a worker left a core"),
-        ] {
-            if now.mgt(name) > before.mgt(name) {
-                state.tell(at, "worker", text);
-            }
-        }
-        if state.status.worker.is_some() && now.main("n_vcl") != before.main("n_vcl") && !before.main.is_empty() {
-            state.tell(at, "vcl", format!("VCLs loaded: {}, there were {}", now.main("n_vcl"), before.main("n_vcl")));
-        }
+    }
+    if state.status.worker.is_some() && now.main("n_vcl") != before.main("n_vcl") && !before.main.is_empty() {
+        state.tell(at, "vcl", format!("VCLs loaded: {}, there were {}", now.main("n_vcl"), before.main("n_vcl")));
     }
 }
 
@@ -320,23 +327,24 @@ fn rates(
     if is_first || elapsed < 0.05 {
         return out;
     }
-    let mut put = |name: String, before: u64, now: u64| {
+    // Most don't grow: only those that do get a name.
+    let mut put = |before: u64, now: u64, name: &dyn Fn() -> String| {
         let n = grown(before, now);
         if n > 0 {
-            out.insert(name, n as f64 / elapsed);
+            out.insert(name(), n as f64 / elapsed);
         }
     };
     for (name, value) in &now.main {
-        put(format!("MAIN.{name}"), before.main(name), *value);
+        put(before.main(name), *value, &|| format!("MAIN.{name}"));
     }
     for ((name, value), (_, old)) in now.no_hit.iter().zip(&before.no_hit) {
-        put(format!("NOHIT.{name}"), *old, *value);
+        put(*old, *value, &|| format!("NOHIT.{name}"));
     }
     for (key, set) in &now.backends {
         let old = before.backends.get(key);
         for name in ["req", "fail", "beresp_bodybytes"] {
             let of = |set: Option<&crate::counters::Set<'_>>| set.and_then(|set| set.get(name)).copied().unwrap_or(0);
-            put(format!("{}.{} {name}", key.0, key.1), of(old), of(Some(set)));
+            put(of(old), of(Some(set)), &|| format!("{}.{} {name}", key.0, key.1));
         }
     }
     out
