@@ -195,7 +195,7 @@ function draw() {
   put("t-hit", percent(looked ? sum(P.hit) / looked : null));
   put("t-hit-s", asked ? `${percent(sum(P.hit) / asked)} of all requests` : "nothing was asked for");
   put("t-bytes", percent(out ? Math.max(0, 1 - fetched / out) : null));
-  put("t-bytes-s", `${bytes(p[P.fetched])}/s from backends`);
+  put("t-bytes-s", `${bytes(p[P.fetched])}/s fetched`);
   const recent = (at) => { for (let n = last.length - 1; n >= 0; n--) if (last[n][at] != null) return last[n][at]; return null; };
   put("t-fast", ms(recent(P.hit50)));
   put("t-fast-s", `99 %: ${ms(recent(P.hit99))}`);
