@@ -2,7 +2,9 @@
 """The page over TLS: certificates of clients in a token's place, renewed certificates, and what the process that the server starts may do."""
 import http.client
 import json
+import os
 import pathlib
+import pwd
 import shutil
 import socket
 import ssl
@@ -80,6 +82,15 @@ def certificates(report, Watch, lacquer, v):
     shutil.rmtree(directory, ignore_errors=True)
 
 
+def jail():
+    """Words that have root give itself up, where there is root: the process can't read keys itself then."""
+    try:
+        is_there = os.geteuid() == 0 and pwd.getpwnam("varnish").pw_gid == pwd.getpwnam("vcache").pw_gid
+    except KeyError:
+        is_there = False
+    return ["-j", "unix,user=varnish"] if is_there else []
+
+
 def words(pid):
     return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
 
@@ -93,7 +104,7 @@ def started_by_server(report, Varnishd, of_server, is_watch, program, vcl):
     context = client_context(ours.cert, me)
     setting = f"127.0.0.1:0,tls-cert={server.pem},client-ca={ours.cert}"
     for control in (False, True):
-        with Varnishd(program, ["--watch", setting + ",control" * control], vcl=vcl) as v:
+        with Varnishd(program, [*jail(), "--watch", setting + ",control" * control], vcl=vcl) as v:
             address = of_server(v)
             pid = next(p for p in v.pids() if is_watch(p))
             report.check((b"-S" in words(pid)) == control, f"the secret goes with control alone ({control}): {words(pid)}")
