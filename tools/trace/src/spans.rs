@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A request as spans: its own, one for each step of it that waits for something, and those of what it caused.
+//! A request as spans: its own, whose events are the steps that the log has times of, and those of what it caused.
 
 use transactions::attributes::{self, Value};
 use transactions::ids::{self, SpanId};
