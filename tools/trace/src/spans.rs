@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A request as spans: its own, whose events are the steps that the log has times of, and those of what it caused.
+//! A request as spans: its own, whose events are the steps that the log has times of, those of what it caused, and those of what it waited
+//! for: a connection, the head of an answer, its body, another's fetch.
 
 use transactions::attributes::{self, Value};
 use transactions::ids::{self, SpanId};
@@ -11,6 +12,12 @@ use crate::otlp::{Event, STATUS_ERROR, Span, SpanKind, Status, attribute};
 const MAX_DEPTH: u32 = 32;
 /// What a span tells of `std.log()`, at the most.
 const MAX_NOTES: usize = 20;
+
+/// What is waited for: the span's name, and the records Timestamp that it begins and ends with.
+const WAITS: [(&str, &str, &str); 3] =
+    [("connect", "Fetch", "Connected"), ("wait", "Bereq", "Beresp"), ("body", "Beresp", "BerespBody")];
+/// Spans of waits have numbers from there on among those that a span has caused: above those of transactions.
+const FIRST_WAIT: u64 = 1 << 40;
 
 /// Appends the spans of a client's request.
 pub fn of_request(spans: &mut Vec<Span>, request: &Transaction) {
@@ -33,8 +40,33 @@ fn add(spans: &mut Vec<Span>, t: &Transaction, id: SpanId, depth: u32) {
         status: failure.map(|message| Status { message, code: STATUS_ERROR }),
         flags: u32::from(id.own.flags),
     });
+    waits(spans, t, id);
     for child in &t.children {
         add(spans, child, ids::of_child(child, id), (depth + 1).min(MAX_DEPTH));
+    }
+}
+
+/// Appends what a transaction waited for. Of a connection that was there before nothing was waited for.
+fn waits(spans: &mut Vec<Span>, t: &Transaction, id: SpanId) {
+    let is_reused = t.peer.as_ref().is_some_and(|peer| peer.is_reused);
+    let fetch = WAITS.iter().filter(|(name, ..)| t.kind == Kind::Fetch && !(is_reused && *name == "connect"));
+    let fetch = fetch.filter_map(|(name, from, to)| Some((*name, t.stamp(from)?, t.stamp(to)?)));
+    let others = t.stamps.windows(2).filter(|pair| pair[1].label == "Waitinglist");
+    let others = others.map(|pair| ("waitinglist", pair[0].at, pair[1].at));
+    for (number, (name, begin, end)) in (FIRST_WAIT..).zip(fetch.chain(others)) {
+        spans.push(Span {
+            trace_id: id.own.trace.to_be_bytes().to_vec(),
+            span_id: id.own.child(number).span.to_be_bytes().to_vec(),
+            parent_span_id: id.own.span.to_be_bytes().to_vec(),
+            name: name.to_owned(),
+            kind: SpanKind::Internal as i32,
+            start_time_unix_nano: begin.0,
+            end_time_unix_nano: end.0.max(begin.0),
+            attributes: Vec::new(),
+            events: Vec::new(),
+            status: None,
+            flags: u32::from(id.own.flags),
+        });
     }
 }
 
@@ -131,5 +163,46 @@ mod tests {
         assert_eq!((&spans[1].parent_span_id, &spans[2].parent_span_id), (&spans[0].span_id, &spans[1].span_id));
         assert!(spans[0].parent_span_id.is_empty() && spans[0].status.is_none());
         assert_eq!(spans[2].status.as_ref().map(|status| status.message.as_str()), Some("timeout"));
+    }
+    #[test]
+    fn what_was_waited_for_is_below_who_waited() {
+        let stamps = |all: &[(&str, u64)]| {
+            all.iter().map(|(label, at)| Stamp { label: (*label).into(), at: UnixNs(*at) }).collect::<Vec<_>>()
+        };
+        let times =
+            [("Start", 10), ("Fetch", 20), ("Connected", 30), ("Bereq", 40), ("Beresp", 90), ("BerespBody", 95)];
+        let told = |is_reused| {
+            let fetch = Transaction {
+                vxid: 3,
+                kind: Kind::Fetch,
+                reason: "fetch",
+                stamps: stamps(&times),
+                peer: Some(Peer { is_reused, ..Peer::default() }),
+                ..Transaction::default()
+            };
+            let request = Transaction {
+                vxid: 2,
+                reason: "rxreq",
+                stamps: stamps(&[("Start", 1), ("Waitinglist", 9), ("Resp", 99)]),
+                children: vec![fetch],
+                ..Transaction::default()
+            };
+            let mut spans = Vec::new();
+            of_request(&mut spans, &request);
+            let above = |span: &Span| spans.iter().find(|s| s.span_id == span.parent_span_id).map(|s| s.name.clone());
+            let internal = spans.iter().filter(|span| span.kind == SpanKind::Internal as i32);
+            internal
+                .map(|span| {
+                    (span.name.clone(), span.start_time_unix_nano, span.end_time_unix_nano, above(span).unwrap())
+                })
+                .collect::<Vec<_>>()
+        };
+        let fetch = |name: &str, from, to| (name.to_owned(), from, to, "fetch".to_owned());
+        let waiting = ("waitinglist".to_owned(), 1, 9, String::new());
+        assert_eq!(
+            told(false),
+            [waiting.clone(), fetch("connect", 20, 30), fetch("wait", 40, 90), fetch("body", 90, 95)]
+        );
+        assert_eq!(told(true), [waiting, fetch("wait", 40, 90), fetch("body", 90, 95)]);
     }
 }
