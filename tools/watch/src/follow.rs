@@ -2,7 +2,8 @@
 //! The thread that reads: the log in small steps within a budget, the counters once a second.
 //!
 //! A log that is faster than the budget is read in part: from the beginning of each of the ring's segments as far as the budget goes, so that
-//! what is read is as good as drawn by lot. How much that is of all is known, since the counters say how many requests there were.
+//! what is read is as good as drawn by lot. How much that is of all is known, since a counter says how many records there were. (Those of
+//! requests won't do: varnishd counts a request when its connection has nothing more to ask.)
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,8 +26,8 @@ use crate::transaction::{self, Transaction};
 const WATCHED_STEP: Duration = Duration::from_millis(50);
 const IDLE_STEP: Duration = Duration::from_millis(250);
 /// Bytes of the log a second, likewise. A request takes 2 KB or so, and reading it some microseconds.
-const WATCHED_BYTES: f64 = 6e6;
-const IDLE_BYTES: f64 = 1.5e6;
+const WATCHED_BYTES: f64 = 15e6;
+const IDLE_BYTES: f64 = 4e6;
 /// Between two tries to open a log that isn't there.
 const RETRY: Duration = Duration::from_secs(1);
 /// The share of the log that is read is measured over about so many seconds.
@@ -82,9 +83,11 @@ struct Follower<'a> {
     /// When the last second was ended.
     second_at: Instant,
     last: Arc<Vec<CounterValue>>,
-    /// Requests that were read and that there were, of late.
-    read_requests: f64,
-    all_requests: f64,
+    /// Records that were read since the last second ended.
+    records: u64,
+    /// Records that were read and that there were, of late.
+    read_records: f64,
+    all_records: f64,
     last_skip: Option<Instant>,
     told_overrun: Option<Instant>,
     skips: u64,
@@ -110,8 +113,9 @@ impl<'a> Follower<'a> {
             next_second: now,
             second_at: now,
             last: Arc::default(),
-            read_requests: 0.0,
-            all_requests: 0.0,
+            records: 0,
+            read_records: 0.0,
+            all_records: 0.0,
             last_skip: None,
             told_overrun: None,
             skips: 0,
@@ -142,6 +146,7 @@ impl<'a> Follower<'a> {
                 Step::Records(bytes) => {
                     self.budget.left -= bytes.len() as f64;
                     self.bytes += bytes.len() as u64;
+                    self.records += record::records(bytes).count() as u64;
                     if has_followers {
                         live.feed(bytes, moment);
                     }
@@ -262,11 +267,11 @@ impl<'a> Follower<'a> {
         let second = state.tally.end_second();
         let requests = of("client_req");
         let fade = 1.0 - 1.0 / SHARE_SECONDS;
-        self.read_requests = self.read_requests * fade + second.requests as f64;
-        self.all_requests = self.all_requests * fade + requests;
+        self.read_records = self.read_records * fade + std::mem::take(&mut self.records) as f64;
+        self.all_records = self.all_records * fade + of("shm_records");
         let is_sampled = self.last_skip.is_some_and(|at| moment.duration_since(at) < Duration::from_secs(10));
-        let share = if is_sampled && self.all_requests > 0.0 {
-            (self.read_requests / self.all_requests).clamp(0.0001, 1.0)
+        let share = if is_sampled && self.all_records > 0.0 {
+            (self.read_records / self.all_records).clamp(0.0001, 1.0)
         } else {
             1.0
         };
