@@ -23,7 +23,7 @@ OPTIONS ?=
 .PHONY: help run build deb test test-programs check soak bench profile clean cargo packages
 
 help:
-	@echo 'make run BACKEND=host:port   build, and cache what that server has (or http[s]://host:port)'
+	@echo 'make run BACKEND=host:port   build if need be, and cache what that server has (or http[s]://host:port)'
 	@echo '         VCL=file                instead of BACKEND; with neither a demo'
 	@echo '         LISTEN=$(LISTEN) STORAGE=$(STORAGE) WATCH=$(WATCH) OPTIONS="further options of varnishd"'
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
@@ -50,11 +50,14 @@ build: cargo
 deb: build
 	@packaging/deb/build $(BIN)/lacquer dist
 
-run: build
+# The full build if there is one of these sources, else a quick one.
+run: cargo
 ifneq ($(BACKEND)$(VCL),)
-	@WATCH='$(WATCH)' scripts/run-cache $(BIN)/varnishd '$(LISTEN)' -s '$(STORAGE)' $(if $(VCL),-f '$(VCL)',-b '$(BACKEND)') $(OPTIONS)
+	@program=$$(scripts/program-to-run '$(CARGO)' '$(TARGET)' '$(BIN)') && \
+	WATCH='$(WATCH)' exec scripts/run-cache "$${program%/*}/varnishd" '$(LISTEN)' -s '$(STORAGE)' $(if $(VCL),-f '$(VCL)',-b '$(BACKEND)') $(OPTIONS)
 else
-	@$(BIN)/lacquer demo $(if $(filter-out file,$(origin LISTEN)),-a '$(LISTEN)') -s '$(STORAGE)' $(OPTIONS)
+	@program=$$(scripts/program-to-run '$(CARGO)' '$(TARGET)' '$(BIN)') && \
+	exec "$$program" demo $(if $(filter-out file,$(origin LISTEN)),-a '$(LISTEN)') -s '$(STORAGE)' $(OPTIONS)
 endif
 
 # Both at once: most of the one is a link on one core.

@@ -180,6 +180,9 @@ def run_cache(report, varnishd, how, work):
                          preexec_fn=die_with_parent)
     said = b""
     try:
+        tour = [line.split()[:2] for line in lines if re.match("  (hit|miss) ", line)]
+        report.check(lines[0].endswith("what happens and why") and tour == [["miss", "/slow"], ["hit", "/slow"], ["miss", "/now"]],
+                     f"demo, {how}: the page's address first, then a miss, a hit, and what is never one: {lines[:6]}")
         while b"Child launched OK" not in said and (line := p.stdout.readline()):
             said += line
         report.check(b"Child launched OK" in said and list(tmp.iterdir()), f"run-cache: runs in a directory of its own: {said}")
@@ -196,7 +199,7 @@ def run_cache(report, varnishd, how, work):
 
 def page(report, lines):
     """The start page says what to do, and is stored."""
-    found = [m for line in lines if (m := re.search(r"the cache +http://([\d.]+):(\d+)/", line))]
+    found = [m for line in lines if (m := re.search(r"http://([\d.]+):(\d+)/  <- visit", line))]
     report.check(found, f"the demo says where the cache is: {lines}")
     if not found:
         return

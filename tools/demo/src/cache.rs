@@ -42,9 +42,14 @@ impl Cache {
         let listen = options.listen.clone().unwrap_or_else(|| free_address(DEFAULT_ADDRESS));
         // Another program may not know these.
         let page = options.varnishd.is_none().then(page_address).flatten();
-        let watching = page
-            .iter()
-            .flat_map(|page| ["--watch".to_owned(), format!("{page},show-vcl"), "-plog_no_hit=on".to_owned()]);
+        let watching = page.iter().flat_map(|page| {
+            [
+                "--watch".to_owned(),
+                format!("{page},show-vcl"),
+                "-plog_no_hit=on".to_owned(),
+                "-pcache_status=on".to_owned(),
+            ]
+        });
         let watching: Vec<String> = watching.collect();
         let mut child = Command::new(&program)
             .arg0("varnishd")

@@ -13,6 +13,7 @@ mod origin;
 mod pages;
 mod query;
 mod status;
+mod tour;
 mod vsc;
 mod welcome;
 
@@ -58,10 +59,17 @@ fn run(options: &options::Options) -> Result<(), String> {
     let stop = Stop::new()?;
     let origin = origin::Origin::start().map_err(|e| format!("the origin: {e}"))?;
     let mut cache = cache::Cache::start(options, origin.address())?;
+    let mut is_read = print::is_read(welcome::opening(&cache.address(), cache.page().as_ref()));
+    if is_read {
+        tour::walk(cache.address(), |line| {
+            is_read = print::is_read(line);
+            is_read
+        })
+        .map_err(|e| format!("the cache at {}: {e}", cache.address()))?;
+    }
     let load = load::Load::start(cache.address(), options.load);
     let mut status = status::Status::new(&cache.directory());
-    let welcome = welcome::text(&origin.address(), &cache.address(), cache.page().as_ref(), &cache.directory());
-    let mut is_read = print::is_read(welcome);
+    is_read = is_read && print::is_read(welcome::further(&origin.address(), &cache.address(), &cache.directory()));
     // The first reading has nothing to compare with.
     let _ = status.line(&[], 0);
     let mut next = Instant::now();

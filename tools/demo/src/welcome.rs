@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the demo says first: what there is to see and what to type next, for somebody who has never run a cache. It fits a
-//! terminal of 80 columns, unless this program or the working directory have long names.
+//! What the demo says first, for somebody who has never run a cache: where to look and what there is, then, behind the first requests (`tour`),
+//! what to do next. It fits a terminal of 80 columns, unless this program or the working directory have long names.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// The text. `origin` and `cache` are where they listen, `page` is where the cache is shown at work, `directory` is the cache's, for the tools' -n.
-pub fn text(origin: &SocketAddr, cache: &SocketAddr, page: Option<&SocketAddr>, directory: &Path) -> String {
+/// What stands before the first requests. `cache` is where it listens, `page` is where it is shown at work.
+pub fn opening(cache: &SocketAddr, page: Option<&SocketAddr>) -> String {
+    let page = page.map(|page| format!("http://{page}/  <- watch here, in a browser, what happens and why\n"));
+    let page = page.unwrap_or_default();
+    format!("{page}http://{cache}/  <- visit: a small web site, with a cache before it\n")
+}
+
+/// What stands behind them. `origin` is where the site is itself, `directory` is the cache's, for the tools' -n.
+pub fn further(origin: &SocketAddr, cache: &SocketAddr, directory: &Path) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "lacquer".into());
     let directory = directory.display();
-    let page = page
-        .map(|page| format!("  its page   http://{page}/     what it does and why, as it happens\n"))
-        .unwrap_or_default();
     format!(
-        "\
-A small web site, and Lacquer in front of it. Lacquer keeps what the site
-answers and gives it to everybody who asks again: that is a cache.
-
-  the cache   http://{cache}/     <- open this in a browser
-  the site    http://{origin}/     (without the cache)
-{page}
-In another terminal, twice (the site needs two seconds for it):
+        "
+The site itself, without the cache: http://{origin}/
+In another terminal (ten seconds later the site is asked for it again):
   curl -i http://{cache}/slow
 What happens, request by request; the counters; what is asked for most:
   {program} log -n {directory}
@@ -41,13 +40,15 @@ mod tests {
     #[test]
     fn it_fits_a_terminal() {
         let address = SocketAddr::from(([127, 0, 0, 1], 65535));
-        let text = text(&address, &address, Some(&address), Path::new("/tmp/lacquer-demo.4194304/n"));
+        let opening = opening(&address, Some(&address));
+        let text = opening.clone() + &further(&address, &address, Path::new("/tmp/lacquer-demo.4194304/n"));
         // The test's own name is longer than any that a user types.
         let program = std::env::args().next().unwrap_or_default();
         for line in text.replace(&program, "dist/bin/lacquer").lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }
+        assert!(opening.starts_with("http://127.0.0.1:65535/  <- watch here"), "the watch page comes first");
         assert!(crate::status::HEADING.len() <= 80);
-        assert!(text.lines().count() <= 19, "with the heading and some figures it fits 24 lines");
+        assert!(text.lines().count() <= 17, "with three requests, the heading and some figures it fits 24 lines");
     }
 }
