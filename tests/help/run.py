@@ -13,12 +13,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from bed.daemon import die_with_parent
 from bed.http import get
 from bed.report import ROOT, Report, options, until
 from bed.terminal import on_terminal
+import shells
 
 LIMIT = 30
 
@@ -58,6 +60,28 @@ def helps(report, lacquer):
     if shutil.which("man"):
         text = on_terminal([lacquer, "man", "varnishlog"], dict(os.environ, MANPAGER="cat", PAGER="cat"))
         report.check(re.search("N.?\x08?N?A.*M.*E", text) and ".SH" not in text, f"lacquer man varnishlog through man: {text[:300]!r}")
+
+
+def first(report, lacquer):
+    """What `lacquer` alone says: lines that can be typed."""
+    said = re.findall(r"^  lacquer (\w+)(.*)$", run([lacquer])[2], re.M)
+    report.check(len(said) >= 4, f"lacquer alone shows what people do first: {said}")
+    for name, _ in said:
+        report.check(run([lacquer, "help", name])[0] == 0, f"lacquer {name}, which lacquer alone names, is a command")
+
+
+def selftest(report, lacquer):
+    """It holds here; what doesn't is said with what was expected; nothing is left behind."""
+    before = set(pathlib.Path(tempfile.gettempdir()).glob("lacquer-selftest.*"))
+    begin = time.monotonic()
+    code, out, err = run([lacquer, "selftest"])
+    last = (out.splitlines() or [""])[-1]
+    report.check(code == 0 and re.match(r"selftest: \d+ passed, 0 failed", last), f"lacquer selftest: {code} {out} {err}")
+    report.check(time.monotonic() - begin < 10, "lacquer selftest takes less than ten seconds")
+    code, out, _ = run([lacquer, "selftest", "-q", "--vcl", "/nonexistent.vcl"])
+    report.check(code == 1 and "FAILED  /nonexistent.vcl compiles" in out and "ok " not in out, f"a VCL that isn't there is told of: {code} {out}")
+    left = set(pathlib.Path(tempfile.gettempdir()).glob("lacquer-selftest.*")) - before
+    report.check(not left, f"lacquer selftest left behind {left}")
 
 
 # Their helps are laid out as those of Varnish's tools.
@@ -156,6 +180,9 @@ def demo(report, lacquer, how, work):
         wide = [line.replace(str(lacquer), "lacquer").replace(str(tmp), "/tmp") for line in lines]
         wide = [line for line in wide if len(line) > 80]
         report.check(len(lines) > 10 and not wide, f"demo, {how}: lines of more than 80 columns {wide}, or too few: {lines}")
+        tour = [line.split()[:2] for line in lines if re.match("  (hit|miss) ", line)]
+        report.check(lines[0].endswith("what happens and why") and tour == [["miss", "/slow"], ["hit", "/slow"], ["miss", "/now"]],
+                     f"demo, {how}: the page's address first, then a miss, a hit, and what is never one: {lines[:6]}")
         if how == "closed pipe":
             page(report, lines)
             p.stdout.close()
@@ -180,9 +207,6 @@ def run_cache(report, varnishd, how, work):
                          preexec_fn=die_with_parent)
     said = b""
     try:
-        tour = [line.split()[:2] for line in lines if re.match("  (hit|miss) ", line)]
-        report.check(lines[0].endswith("what happens and why") and tour == [["miss", "/slow"], ["hit", "/slow"], ["miss", "/now"]],
-                     f"demo, {how}: the page's address first, then a miss, a hit, and what is never one: {lines[:6]}")
         while b"Child launched OK" not in said and (line := p.stdout.readline()):
             said += line
         report.check(b"Child launched OK" in said and list(tmp.iterdir()), f"run-cache: runs in a directory of its own: {said}")
@@ -219,6 +243,9 @@ def main():
         os.chmod(work, 0o755)
         helps(report, lacquer)
         completion(report, lacquer)
+        shells.run(report, lacquer)
+        first(report, lacquer)
+        selftest(report, lacquer)
         unread(report, lacquer, work)
         for how in ("SIGINT", "SIGTERM", "SIGHUP", "closed pipe"):
             demo(report, lacquer, how, work)

@@ -93,6 +93,12 @@ pub const COMMANDS: &[Command] = &[
     }),
     command("trace", None, "lacquer-trace", "requests as traces for a collector of OpenTelemetry", lacquer_trace::main),
     command("vcl", None, "lacquer-vcl", "check VCL files, lay them out, migrate old ones", vcl),
+    command("migrate", None, "lacquer-migrate", "VCL from a configuration of nginx, Apache or squid", |_, args| {
+        lacquer_migrate::main(args)
+    }),
+    command("selftest", None, "lacquer-selftest", "is this installation whole, in some seconds", |_, args| {
+        lacquer_selftest::main(args)
+    }),
     command("statsd", None, "lacquer-statsd", "a metrics server in the place of node's statsd", |_, args| {
         lacquer_statsd::main(args)
     }),
@@ -140,6 +146,23 @@ pub fn list() -> String {
     text.push_str("Under a name in brackets this program is that command alone, as a link to it is.\n");
     text
 }
+
+/// What `lacquer` alone says: what people do first. A test of the suite `help` runs these lines.
+pub const FIRST: &str = "\
+Usage: lacquer COMMAND [options]
+
+See a cache at work, with a site of its own before it:
+  lacquer demo
+
+Cache what a web server has, here one on port 8080; -n is a directory for its log:
+  lacquer serve -F -n /tmp/lacquer -a 127.0.0.1:6081 -b 127.0.0.1:8080
+
+Come from Varnish, nginx, Apache or squid: what of a configuration holds here.
+  lacquer vcl check /etc/varnish/default.vcl
+  lacquer migrate nginx /etc/nginx/nginx.conf
+
+lacquer help lists all commands, lacquer man varnishd is the manual.
+";
 
 /// `lacquer help [COMMAND [WORD]]`: exit status.
 pub fn help(words: &[String]) -> i32 {
@@ -215,7 +238,7 @@ mod tests {
         for command in COMMANDS {
             assert_eq!(text.matches(&format!("\n  {} ", command.name)).count(), 1, "{}", command.name);
         }
-        for line in text.lines() {
+        for line in text.lines().chain(FIRST.lines()) {
             assert!(line.len() <= 80, "{line}");
         }
     }

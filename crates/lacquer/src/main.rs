@@ -78,7 +78,7 @@ fn lacquer(args: &[String]) -> i32 {
             None => commands::unknown(name),
         },
         None => {
-            print::err(commands::list());
+            print::err(commands::FIRST);
             2
         }
     }

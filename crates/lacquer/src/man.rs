@@ -103,6 +103,18 @@ const PAGES: &[Page] = &[
     ("lacquer-trace", 1, "requests as traces for a collector of OpenTelemetry", Body::Help(lacquer_trace::usage)),
     ("lacquer-vcl", 1, "check VCL files, lay them out, migrate old ones", Body::Help(lacquer_vcl::manual)),
     (
+    (
+        "lacquer-migrate",
+        1,
+        "VCL from a configuration of nginx, Apache or squid",
+        Body::Help(|| lacquer_migrate::USAGE.to_owned()),
+    ),
+    (
+        "lacquer-selftest",
+        1,
+        "is this installation whole, in some seconds",
+        Body::Help(|| lacquer_selftest::USAGE.to_owned()),
+    ),
         "lacquer-statsd",
         1,
         "a metrics server in the place of node's statsd",

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer migrate`: what a configuration of nginx, Apache or squid asks of a cache, as VCL and a command line. What has no counterpart is
+//! refused by its name and place, never left out in silence.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod apache;
+mod migrated;
+mod nginx;
+mod source;
+mod squid;
+mod vcl;
+
+use base::args::{Arg, Args};
+use base::print;
+use migrated::{Level, Migrated};
+use source::{DiskFiles, Files};
+
+/// What `lacquer migrate --help` prints.
+pub const USAGE: &str = "\
+Usage: lacquer migrate nginx|apache|squid FILE [options]
+
+Reads a configuration, with what it includes, and prints VCL that does the same; at its head stands the command line.
+What acts differently, what has no counterpart, and what is to be changed in the old server's files is said on standard
+error, with file and line. nginx and Apache go on serving what is theirs, as the origin: let them listen elsewhere
+(--origin).
+
+  --origin HOST:PORT  where nginx or Apache will listen then (default 127.0.0.1:8080)
+  --out DIR           write files there instead: default.vcl, varnishd.args, tls.conf if there are certificates, and of
+                      Apache also its own files, changed
+  --format text|json  how it is printed (default text)
+  -h, --help          this text
+
+Examples:
+  lacquer migrate nginx /etc/nginx/nginx.conf > default.vcl
+  lacquer migrate apache /etc/apache2/apache2.conf --origin 127.0.0.1:8081 --out new
+  lacquer migrate squid /etc/squid/squid.conf --format json
+
+The exit status is 0 when all has its counterpart, 1 when something was refused, 2 when nothing could be read.
+";
+
+/// Whose configuration it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum From {
+    Nginx,
+    Apache,
+    Squid,
+}
+
+const FROM: [(&str, From); 4] =
+    [("nginx", From::Nginx), ("apache", From::Apache), ("apache2", From::Apache), ("squid", From::Squid)];
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Options {
+    from: From,
+    file: String,
+    origin: String,
+    out: Option<String>,
+    is_json: bool,
+}
+
+/// What the words ask for; None: the help.
+fn parse(words: &[String]) -> Result<Option<Options>, String> {
+    let (mut plain, mut origin, mut out, mut is_json) = (Vec::new(), "127.0.0.1:8080".to_owned(), None, false);
+    let mut args = Args::new(words);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Arg::Help => return Ok(None),
+            Arg::Option("--origin") => {
+                origin = args.parsed("HOST:PORT is wanted", |text| split_address(text).map(|_| text.to_owned()))?;
+            }
+            Arg::Option("--out") => out = Some(args.value()?.to_owned()),
+            Arg::Option("--format") => is_json = args.one_of(&[("text", false), ("json", true)])?,
+            Arg::Option(_) => return Err(args.unknown()),
+            Arg::Word(word) => plain.push(word),
+        }
+    }
+    let [from, file] = plain[..] else { return Err("whose configuration, and which file?".to_owned()) };
+    let known = FROM.iter().find(|(name, _)| *name == from).map(|(_, from)| *from);
+    let from = known.ok_or_else(|| {
+        let near = base::spelling::nearest(from, FROM.iter().map(|(name, _)| *name), from.len() / 3 + 1);
+        let near = near.map(|near| format!(": is {near:?} meant?")).unwrap_or_default();
+        format!("nothing is known of {from:?}{near}; VCL before 4.0 is for `lacquer vcl migrate`")
+    })?;
+    Ok(Some(Options { from, file: file.to_owned(), origin, out, is_json }))
+}
+
+/// `HOST:PORT` or `[HOST]:PORT` in two.
+fn split_address(text: &str) -> Option<(&str, &str)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    (!host.is_empty() && port.parse::<u16>().is_ok()).then_some((host, port))
+}
+
+/// Runs it: `args` are the words after `lacquer migrate`; the exit status.
+pub fn main(args: &[String]) -> i32 {
+    let options = match parse(args) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            print::out(USAGE);
+            return 0;
+        }
+        Err(error) => {
+            print::err(format_args!("lacquer migrate: {error}\n{}", USAGE.split("\n\n").next().unwrap_or_default()));
+            print::err("\n");
+            return 2;
+        }
+    };
+    let migrated = match migrate(&options, &DiskFiles) {
+        Ok(migrated) => migrated,
+        Err(error) => {
+            print::foreign_err(format_args!("lacquer migrate: {error}\n"));
+            return 2;
+        }
+    };
+    if let Some(dir) = &options.out {
+        if let Err(error) = migrated.write(dir) {
+            print::err(format_args!("lacquer migrate: {dir}: {error}\n"));
+            return 2;
+        }
+    } else if !options.is_json {
+        print::foreign(migrated.text());
+    }
+    match options.is_json {
+        true => print::out(format_args!("{:#}\n", migrated.json())),
+        false => migrated.notes.iter().for_each(|note| print::foreign_err(format_args!("{note}\n"))),
+    }
+    i32::from(migrated.notes.iter().any(|note| note.level == Level::Refused))
+}
+
+fn migrate(options: &Options, files: &dyn Files) -> Result<Migrated, String> {
+    let (host, port) = split_address(&options.origin).ok_or_else(|| format!("--origin {}", options.origin))?;
+    match options.from {
+        From::Nginx => nginx::migrate(&options.file, (host, port), files),
+        From::Apache => apache::migrate(&options.file, (host, port), files),
+        From::Squid => squid::migrate(&options.file, files),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(words: &str, expect: &str) {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        let got = match parse(&words) {
+            Ok(Some(o)) => format!("{:?} {} {} {:?} {}", o.from, o.file, o.origin, o.out, o.is_json),
+            Ok(None) => "help".to_owned(),
+            Err(error) => error,
+        };
+        assert_eq!(got, expect);
+    }
+
+    #[test]
+    fn words() {
+        check("nginx a.conf", "Nginx a.conf 127.0.0.1:8080 None false");
+        check("--format=json apache2 a --origin [::1]:81 --out d", "Apache a [::1]:81 Some(\"d\") true");
+        check("nginx", "whose configuration, and which file?");
+        check(
+            "ngnix a",
+            "nothing is known of \"ngnix\": is \"nginx\" meant?; VCL before 4.0 is for `lacquer vcl migrate`",
+        );
+        check("squid a --origin b", "--origin b: HOST:PORT is wanted");
+        check("squid -h", "help");
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What came of a configuration: VCL, a command line, certificates, files to change, and what is to be said about it.
+
+use serde_json::{Value, json};
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use crate::source::Place;
+
+/// How grave a note is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// It acts differently, or something is to be done besides.
+    Note,
+    /// It has no counterpart, or none that is made here.
+    Refused,
+}
+
+/// What is said of a directive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Note {
+    /// Where it stands.
+    pub place: Place,
+    /// Its name.
+    pub directive: String,
+    /// How grave it is.
+    pub level: Level,
+    /// What there is to say.
+    pub text: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = if self.level == Level::Refused { "refused" } else { "note" };
+        write!(f, "{}: {level}: {}: {}", self.place, self.directive, self.text)
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Migrated {
+    /// The program.
+    pub vcl: String,
+    /// The words after `varnishd`, `-f` left out.
+    pub arguments: Vec<String>,
+    /// What `-A` is to read: one line each; empty without TLS.
+    pub tls: Vec<String>,
+    /// Further files, changed: name, text.
+    pub files: Vec<(String, String)>,
+    /// What is to be said.
+    pub notes: Vec<Note>,
+}
+
+impl Migrated {
+    /// Says that something acts differently.
+    pub fn note(&mut self, place: &Place, directive: &str, text: impl Into<String>) {
+        self.say(place, directive, Level::Note, text.into());
+    }
+
+    /// Says that something has no counterpart.
+    pub fn refuse(&mut self, place: &Place, directive: &str, text: impl Into<String>) {
+        self.say(place, directive, Level::Refused, text.into());
+    }
+
+    fn say(&mut self, place: &Place, directive: &str, level: Level, text: String) {
+        let note = Note { place: place.clone(), directive: directive.to_owned(), level, text };
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// The command line, with words quoted where a shell wants that. `directory` is where the files are.
+    fn command(&self, directory: &str) -> String {
+        let mut words = self.arguments.clone();
+        words.push("-f".to_owned());
+        words.push(format!("{directory}default.vcl"));
+        if !self.tls.is_empty() {
+            words.push("-A".to_owned());
+            words.push(format!("{directory}tls.conf"));
+        }
+        words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The VCL, headed by what belongs to it.
+    pub fn text(&self) -> String {
+        let mut head = format!("# varnishd {}\n", self.command("/etc/varnish/"));
+        if !self.tls.is_empty() {
+            head.push_str("#\n# /etc/varnish/tls.conf:\n");
+            self.tls.iter().for_each(|line| head.push_str(&format!("#   {line}\n")));
+        }
+        format!("{head}\n{}", self.vcl)
+    }
+
+    /// All of it as one value.
+    pub fn json(&self) -> Value {
+        let note = |note: &Note| {
+            json!({
+                "file": &*note.place.file, "line": note.place.line, "directive": note.directive,
+                "refused": note.level == Level::Refused, "text": note.text,
+            })
+        };
+        json!({
+            "vcl": self.vcl,
+            "arguments": self.arguments,
+            "tls": self.tls,
+            "files": self.files.iter().map(|(name, text)| json!({ "name": name, "text": text })).collect::<Vec<_>>(),
+            "notes": self.notes.iter().map(note).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Writes its files into a directory, which is made if need be.
+    ///
+    /// # Errors
+    /// One of them can't be written.
+    pub fn write(&self, dir: &str) -> io::Result<()> {
+        let dir = Path::new(dir);
+        std::fs::create_dir_all(dir)?;
+        std::fs::write(dir.join("default.vcl"), &self.vcl)?;
+        let directory = format!("{}/", dir.display());
+        std::fs::write(dir.join("varnishd.args"), format!("{}\n", self.command(&directory)))?;
+        if !self.tls.is_empty() {
+            std::fs::write(dir.join("tls.conf"), self.tls.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+        }
+        for (name, text) in &self.files {
+            let path = dir.join(name.trim_start_matches('/'));
+            std::fs::create_dir_all(path.parent().unwrap_or(dir))?;
+            std::fs::write(path, text)?;
+        }
+        Ok(())
+    }
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@+%[]".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_can_be_typed() {
+        let migrated = Migrated {
+            arguments: vec!["-a".into(), "[::]:80".into(), "-i".into(), "a b".into()],
+            ..Migrated::default()
+        };
+        assert_eq!(migrated.text(), "# varnishd -a [::]:80 -i 'a b' -f /etc/varnish/default.vcl\n\n");
+    }
+
+    #[test]
+    fn the_same_is_said_once() {
+        let mut migrated = Migrated::default();
+        let place = Place { file: "a".into(), line: 1 };
+        migrated.note(&place, "x", "y");
+        migrated.note(&place, "x", "y");
+        migrated.refuse(&place, "x", "z");
+        let said: Vec<String> = migrated.notes.iter().map(Note::to_string).collect();
+        assert_eq!(said, ["a:1: note: x: y", "a:1: refused: x: z"]);
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What becomes of each directive, by its name: those that are translated, those without a meaning here, those refused.
+
+/// What becomes of a directive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It is translated where it belongs, or what it says holds here anyway.
+    Done,
+    /// It speaks of nginx as a process or a file server, which nginx goes on being behind the cache.
+    Nginx,
+    /// It acts here by itself, in the way that the text says.
+    Told(&'static str),
+    /// It has no counterpart that is made here; the text says what to do instead.
+    Refused(&'static str),
+}
+
+use Fate::{Done, Nginx, Refused, Told};
+
+/// Names; one that ends with `*` stands for all that begin so.
+#[rustfmt::skip]
+const FATES: &[(&str, Fate)] = &[
+    ("http", Done), ("server", Done), ("location", Done), ("upstream", Done), ("listen", Done), ("server_name", Done),
+    ("return", Done), ("proxy_pass", Done), ("proxy_set_header", Done), ("proxy_hide_header", Done), ("add_header", Done),
+    ("expires", Done), ("ssl_certificate", Done), ("ssl_certificate_key", Done), ("gzip", Done), ("gzip_types", Done),
+    ("proxy_connect_timeout", Done), ("proxy_read_timeout", Done), ("proxy_http_version", Done),
+    ("proxy_cache", Done), ("proxy_cache_key", Done), ("proxy_cache_valid", Done), ("proxy_cache_bypass", Done),
+    ("proxy_no_cache", Done), ("proxy_ignore_headers", Done), ("proxy_cache_use_stale", Done), ("proxy_cache_path", Done),
+    ("proxy_cache_methods", Done), ("proxy_cache_revalidate", Done), ("proxy_cache_background_update", Done), ("proxy_redirect", Done),
+    ("fastcgi_pass", Done), ("uwsgi_pass", Done), ("scgi_pass", Done), ("root", Done), ("try_files", Done), ("alias", Done), ("if", Done),
+    ("proxy_cache_lock", Told("of requests for the same object one fetches and the others wait, always")),
+    ("proxy_cache_lock_timeout", Told("requests that wait for a fetch have no time of their own; .first_byte_timeout bounds it")),
+    ("proxy_cache_lock_age", Told("requests that wait for a fetch have no time of their own; .first_byte_timeout bounds it")),
+    ("proxy_buffering", Told("answers are always handed on while they come")),
+    ("proxy_request_buffering", Told("uploads are always handed on while they come")),
+    ("proxy_buffer*", Nginx), ("proxy_busy_buffers_size", Nginx), ("proxy_temp_*", Nginx), ("proxy_max_temp_file_size", Nginx),
+    ("proxy_headers_hash_*", Nginx), ("proxy_send_timeout", Told("the parameter between_bytes_timeout and the idle timeouts bound it")),
+    ("proxy_send_lowat", Nginx),
+    ("proxy_cache_min_uses", Refused("objects are kept at the first use; `lacquer simulate` says what that costs")),
+    ("proxy_cache_purge", Refused("purges are written in VCL: `return (purge)` behind an acl, see the book's chapter on purges")),
+    ("proxy_cache_convert_head", Refused("a HEAD is always fetched as a GET where it can be kept")),
+    ("proxy_cache_max_range_offset", Refused("see docs/slices.md for ranges of long objects")),
+    ("proxy_next_upstream*", Told("a director takes the next backend that is well; VCL's `return (retry)` tries another one")),
+    ("proxy_pass_request_*", Refused("fields and bodies go to the origin; VCL can unset fields in vcl_backend_fetch")),
+    ("proxy_pass_header", Refused("fields of the origin all go to the client")),
+    ("proxy_intercept_errors", Refused("write it in vcl_backend_response and vcl_synth")), ("error_page", Refused("write it in vcl_synth")),
+    ("proxy_ssl_*", Refused("TLS to origins is told by attributes of the backend: docs/tls-origins.md")),
+    ("proxy_bind", Refused("the system chooses the address")), ("proxy_method", Refused("set bereq.method in vcl_backend_fetch")),
+    ("proxy_cookie_*", Refused("write it as regsub(resp.http.Set-Cookie, ...) in vcl_deliver")),
+    ("proxy_store*", Refused("answers are kept in stores (-s), never as a site's files")), ("proxy_set_body", Refused("bodies can't be set")),
+    ("fastcgi_cache*", Done), ("uwsgi_cache*", Done), ("scgi_cache*", Done),
+    ("fastcgi_no_cache", Done), ("uwsgi_no_cache", Done), ("scgi_no_cache", Done),
+    ("fastcgi_ignore_headers", Done), ("uwsgi_ignore_headers", Done), ("scgi_ignore_headers", Done),
+    ("fastcgi_hide_header", Nginx), ("fastcgi_*", Nginx), ("uwsgi_*", Nginx), ("scgi_*", Nginx),
+    ("ssl_protocols", Told("TLS 1.2 and 1.3 by default; tls-protos in tls.conf")), ("ssl_ciphers", Told("ciphers in tls.conf")),
+    ("ssl_dhparam", Told("keys are agreed on curves alone")), ("ssl_prefer_server_ciphers", Told("prefer-server-ciphers in tls.conf")),
+    ("ssl_session_*", Told("sessions are resumed by tickets; see docs/certificates.md")), ("ssl_ecdh_curve", Told("ecdh-curve in tls.conf")),
+    ("ssl_stapling*", Told("an OCSP answer is stapled from a file: ocsp-resp-file, ocsp-dir in tls.conf")),
+    ("ssl_trusted_certificate", Nginx), ("ssl_client_certificate", Refused("client-verify-ca in tls.conf")),
+    ("ssl_verify_client", Refused("client-verify in tls.conf")), ("ssl_early_data", Refused("early data over TCP isn't taken")),
+    ("ssl_*", Refused("see docs/certificates.md")), ("ssl", Done), ("http2", Told("HTTP/2 is offered over TLS by itself")),
+    ("resolver*", Told("names of backends are looked up by the system's resolver")),
+    ("client_max_body_size", Refused("bodies have no bound of their own: `if (std.integer(req.http.Content-Length, 0) > N) { return (synth(413)); }`")),
+    ("client_body_timeout", Told("the parameters timeout_idle and min_recv_rate bound it")), ("client_header_timeout", Told("the parameter timeout_head")),
+    ("client_body_buffer_size", Nginx), ("client_header_buffer_size", Told("the parameter http_req_size")),
+    ("large_client_header_buffers", Told("the parameters http_req_size and http_req_hdr_len")), ("client_body_temp_path", Nginx),
+    ("keepalive_timeout", Told("the parameter timeout_idle")), ("keepalive_requests", Nginx), ("send_timeout", Told("the parameter send_timeout")),
+    ("limit_req*", Refused("`import vsthrottle;` has it")), ("limit_conn*", Refused("the parameter max_sessions_per_ip, and `import vsthrottle;`")),
+    ("limit_rate*", Refused("answers are sent as fast as clients take them")), ("auth_basic*", Refused("`import basicauth;` has it")),
+    ("auth_request*", Refused("`import http;` can ask another server in vcl_recv")),
+    ("allow", Refused("write an acl and `if (client.ip !~ NAME) { return (synth(403)); }`")),
+    ("deny", Refused("write an acl and `if (client.ip ~ NAME) { return (synth(403)); }`")), ("satisfy", Refused("write it in vcl_recv")),
+    ("map", Refused("write it as a chain of `if` in vcl_recv, or with `import selector;`")), ("geo", Refused("write it as acls")),
+    ("set", Refused("variables are fields of req: `set req.http.X-NAME = ...`, or `import var;`")), ("split_clients", Refused("see the recipe for A/B tests")),
+    ("set_real_ip_from", Refused("take the PROXY protocol (-a :80,PROXY), or judge X-Forwarded-For in VCL")), ("real_ip_*", Refused("see set_real_ip_from")),
+    ("rewrite", Refused("set req.url = regsub(req.url, ...) in vcl_recv")), ("rewrite_log", Nginx), ("break", Refused("see rewrite")),
+    ("sub_filter*", Refused("`import xbody;` changes bodies")), ("ssi*", Refused("ESI is the counterpart: docs/book/concepts.md")),
+    ("mirror*", Refused("`varnishncsa | lacquer replay --to HOST -` sends requests to another server, too")),
+    ("slice", Refused("set beresp.do_slice = true: docs/slices.md")), ("stub_status", Refused("lacquer watch has /metrics and /healthz")),
+    ("gzip_*", Told("the parameter gzip_level; what is packed once is kept so")), ("gunzip", Told("who doesn't take gzip gets it unpacked, always")),
+    ("brotli*", Refused("the parameter http_brotli_support: docs/codings.md")), ("etag", Nginx), ("if_modified_since", Nginx),
+    ("log_format", Refused("varnishncsa -F takes Apache's format letters: `lacquer man ncsa`")),
+    ("access_log", Told("varnishncsa writes it: -a -w FILE, as the service varnishncsa")), ("error_log", Told("the log is asked by varnishlog")),
+    ("stream", Refused("only HTTP is cached")), ("mail", Refused("only HTTP is cached")), ("grpc_*", Refused("gRPC passes through: docs/http2-origins.md")),
+    ("js_*", Refused("write it in VCL")), ("lua_*", Refused("write it in VCL")), ("perl*", Refused("write it in VCL")), ("load_module", Nginx),
+    ("zone", Nginx), ("keepalive", Told("connections to backends are kept and shared; .max_connections bounds them")),
+    ("least_conn", Done), ("ip_hash", Done), ("hash", Done), ("random", Done), ("sticky", Refused("directors.hash with the cookie's value")),
+    ("ntlm", Refused("a connection of a client's own needs return (pipe)")),
+    ("user", Nginx), ("worker_*", Nginx), ("pid", Nginx), ("events", Nginx), ("daemon", Nginx), ("master_process", Nginx), ("env", Nginx),
+    ("use", Nginx), ("multi_accept", Nginx), ("accept_mutex*", Nginx), ("sendfile*", Nginx), ("aio*", Nginx), ("directio*", Nginx), ("tcp_*", Nginx),
+    ("types", Nginx), ("types_hash_*", Nginx), ("default_type", Nginx), ("server_tokens", Nginx), ("server_names_hash_*", Nginx), ("index", Done),
+    ("autoindex*", Nginx), ("charset*", Nginx), ("open_file_cache*", Nginx), ("variables_hash_*", Nginx), ("map_hash_*", Nginx), ("internal", Done),
+    ("log_not_found", Nginx), ("access_by_*", Refused("write it in VCL")), ("merge_slashes", Nginx), ("port_in_redirect", Nginx), ("absolute_redirect", Nginx),
+    ("server_name_in_redirect", Nginx), ("reset_timedout_connection", Nginx), ("ignore_invalid_headers", Nginx), ("underscores_in_headers", Nginx),
+    ("lingering_*", Nginx), ("postpone_output", Nginx), ("output_buffers", Nginx), ("disable_symlinks", Nginx), ("chunked_transfer_encoding", Nginx),
+    ("dav_*", Nginx), ("post_action", Nginx), ("msie_*", Nginx), ("recursive_error_pages", Nginx), ("thread_pool", Nginx), ("pcre_jit", Nginx),
+];
+
+/// What becomes of the directive of this name; None: nobody here has heard of it.
+pub fn fate(name: &str) -> Option<Fate> {
+    let fits = |pattern: &str| pattern.strip_suffix('*').map_or(pattern == name, |begin| name.starts_with(begin));
+    // The full name before those that stand for many.
+    let exact = FATES.iter().find(|(pattern, _)| *pattern == name);
+    exact.or_else(|| FATES.iter().find(|(pattern, _)| fits(pattern))).map(|(_, fate)| *fate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_counts() {
+        assert_eq!(fate("proxy_cache"), Some(Done));
+        assert!(matches!(fate("ssl_something"), Some(Refused(_))));
+        assert!(matches!(fate("ssl_protocols"), Some(Told(_))));
+        assert_eq!(fate("worker_processes"), Some(Nginx));
+        assert_eq!(fate("no_such_thing"), None);
+    }
+
+    #[test]
+    fn parameters_that_are_named_exist() {
+        for (_, fate) in FATES {
+            let (Told(text) | Refused(text)) = fate else { continue };
+            for after in text.split("the parameter").skip(1) {
+                for word in after
+                    .split_whitespace()
+                    .map(|word| word.trim_end_matches([',', ':', ';']))
+                    .filter(|word| word.contains('_'))
+                {
+                    assert!(tables::params::lookup(word).is_some(), "{word} in {text}");
+                }
+            }
+        }
+    }
+}

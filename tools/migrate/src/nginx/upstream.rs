@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Backends and directors: `upstream` blocks, and addresses that `proxy_pass` names by themselves.
+
+use super::config::Directive;
+use crate::migrated::Migrated;
+use crate::source::Place;
+use crate::vcl;
+
+/// Timeouts of a backend, as VCL's attributes.
+pub type Attributes = Vec<String>;
+
+/// A backend as VCL declares it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Backend {
+    name: String,
+    host: String,
+    port: String,
+    is_tls: bool,
+    attributes: Attributes,
+}
+
+/// All backends and directors so far, and how they are chosen.
+#[derive(Default)]
+pub struct Backends {
+    backends: Vec<Backend>,
+    /// Lines of vcl_init.
+    init: Vec<String>,
+    /// What is known by which key: the expression that chooses it.
+    known: Vec<(String, String)>,
+}
+
+impl Backends {
+    /// The expression for `scheme://name`, where `name` is an upstream or an address; its backends get `attributes` the first time.
+    pub fn expression(
+        &mut self,
+        scheme: &str,
+        name: &str,
+        upstreams: &[&Directive],
+        attributes: &Attributes,
+    ) -> String {
+        let key = format!("{scheme}://{name}");
+        if let Some((_, expression)) = self.known.iter().find(|(known, _)| *known == key) {
+            return expression.clone();
+        }
+        let is_tls = scheme == "https";
+        let expression = match upstreams.iter().find(|upstream| upstream.word(0) == name) {
+            Some(upstream) => self.director(upstream, is_tls, attributes),
+            None => self.add(&vcl::name(name), name, is_tls, attributes),
+        };
+        self.known.push((key, expression.clone()));
+        expression
+    }
+
+    /// Declares a backend for an address; gives its name.
+    fn add(&mut self, name: &str, address: &str, is_tls: bool, attributes: &Attributes) -> String {
+        let (host, port) = match address.strip_prefix("unix:") {
+            Some(path) => (path.trim_end_matches(':'), ""),
+            None => crate::split_address(address).unwrap_or((address, if is_tls { "443" } else { "80" })),
+        };
+        let mut name = name.to_owned();
+        while self.backends.iter().any(|b| b.name == name) {
+            name.push_str("_1");
+        }
+        self.backends.push(Backend {
+            name: name.clone(),
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: port.to_owned(),
+            is_tls,
+            attributes: attributes.clone(),
+        });
+        name
+    }
+
+    fn director(&mut self, upstream: &Directive, is_tls: bool, attributes: &Attributes) -> String {
+        let name = vcl::name(upstream.word(0));
+        let servers: Vec<&Directive> = upstream.inside().iter().filter(|d| d.name == "server").collect();
+        let has = |directive: &str| upstream.inside().iter().any(|d| d.name == directive);
+        let option =
+            |server: &Directive, key: &str| server.words.iter().find_map(|w| w.strip_prefix(key).map(str::to_owned));
+        let members: Vec<(String, bool, String)> = servers
+            .iter()
+            .filter(|server| !server.words.iter().any(|w| w == "down"))
+            .enumerate()
+            .map(|(i, server)| {
+                let mut attributes = attributes.clone();
+                if let Some(most) = option(server, "max_conns=") {
+                    attributes.push(format!(".max_connections = {most};"));
+                }
+                let member = self.add(&format!("{name}_{}", i + 1), server.word(0), is_tls, &attributes);
+                let is_backup = server.words.iter().any(|w| w == "backup");
+                (member, is_backup, option(server, "weight=").unwrap_or_else(|| "1".to_owned()))
+            })
+            .collect();
+        if let [(only, _, _)] = &members[..] {
+            return only.clone();
+        }
+        let (main, spare): (Vec<_>, Vec<_>) = members.into_iter().partition(|(_, is_backup, _)| !is_backup);
+        let has_weights = main.iter().any(|(_, _, weight)| weight != "1");
+        let is_hash = has("ip_hash") || has("hash");
+        let director = match (is_hash, has_weights || has("random")) {
+            (true, _) => "hash",
+            (false, true) => "random",
+            (false, false) => "round_robin",
+        };
+        self.init.push(format!("new {name} = directors.{director}();"));
+        for (member, _, weight) in &main {
+            self.init.push(match director {
+                "round_robin" => format!("{name}.add_backend({member});"),
+                _ => format!("{name}.add_backend({member}, {weight}.0);"),
+            });
+        }
+        // By client, as ip_hash; a hash of the URL is nearest to nginx's other keys.
+        let chosen = match (has("ip_hash"), is_hash) {
+            (true, _) => format!("{name}.backend(client.ip + \"\")"),
+            (false, true) => format!("{name}.backend(req.url)"),
+            (false, false) => format!("{name}.backend()"),
+        };
+        if spare.is_empty() {
+            return chosen;
+        }
+        self.init.push(format!("new {name}_all = directors.fallback();"));
+        if is_hash {
+            // A hash is chosen per request: with spare ones it is a fallback of its members alone.
+            main.iter().for_each(|(member, _, _)| self.init.push(format!("{name}_all.add_backend({member});")));
+        } else {
+            self.init.push(format!("{name}_all.add_backend({name}.backend());"));
+        }
+        spare.iter().for_each(|(member, _, _)| self.init.push(format!("{name}_all.add_backend({member});")));
+        format!("{name}_all.backend()")
+    }
+
+    /// Whether directors are among them.
+    pub fn has_directors(&self) -> bool {
+        !self.init.is_empty()
+    }
+
+    /// Their declarations, and vcl_init.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for backend in &self.backends {
+            let Backend { name, host, port, is_tls, attributes } = backend;
+            let mut lines = match port.is_empty() {
+                true => vec![format!(".path = \"{host}\";")],
+                false => vec![format!(".host = \"{host}\";"), format!(".port = \"{port}\";")],
+            };
+            if *is_tls {
+                lines.push(".ssl = 1;".to_owned());
+            }
+            lines.extend(attributes.iter().cloned());
+            out.push_str(&format!("\nbackend {name} {{\n{}}}\n", vcl::indented(&lines, 1)));
+        }
+        out + &vcl::sub("vcl_init", &self.init)
+    }
+}
+
+/// Says what of upstreams acts differently.
+pub fn tell(upstreams: &[&Directive], migrated: &mut Migrated) {
+    for directive in upstreams.iter().flat_map(|upstream| upstream.inside()) {
+        let place: &Place = &directive.place;
+        match directive.name.as_str() {
+            "least_conn" => {
+                migrated.note(place, "least_conn", "backends take turns here; .max_connections bounds each of them")
+            }
+            "hash" => {
+                migrated.note(place, "hash", "it is of the URL here; `directors.hash` takes any other text in vcl_recv")
+            }
+            "random" => migrated.note(place, "random", "it is of the weights, without a second choice"),
+            "server"
+                if directive.words.iter().any(|w| w.starts_with("max_fails=") || w.starts_with("fail_timeout=")) =>
+            {
+                migrated.note(
+                    place,
+                    "server",
+                    "max_fails and fail_timeout have no counterpart: a backend without .probe is well; write one",
+                );
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Pieces of VCL: names, strings, regexes, conditions, and lines with their indentation.
+
+/// A string as VCL writes it: between quotes, or as a long string where it has some itself. None: it holds both ends of a long string, or a
+/// control character.
+pub fn string(text: &str) -> Option<String> {
+    if text.chars().any(|c| c.is_control() && c != '\t') {
+        return None;
+    }
+    match text.contains('"') {
+        false => Some(format!("\"{text}\"")),
+        true if !text.contains("\"}") && !text.ends_with('"') => Some(format!("{{\"{text}\"}}")),
+        true if !text.contains("\"\"\"") && !text.starts_with('"') && !text.ends_with('"') => {
+            Some(format!("\"\"\"{text}\"\"\""))
+        }
+        true => None,
+    }
+}
+
+/// A text as a regex that matches nothing else.
+pub fn literal(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if "\\.+*?()|[]{}^$".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A name that VCL takes, made of any text: letters, digits and `_`, a letter first.
+pub fn name(text: &str) -> String {
+    let mut out: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    if !out.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        out.insert_str(0, "b_");
+    }
+    // Names that the language has itself.
+    if matches!(
+        out.as_str(),
+        "default" | "none" | "all" | "new" | "sub" | "backend" | "acl" | "probe" | "import" | "include" | "vcl"
+    ) {
+        out.push_str("_1");
+    }
+    out
+}
+
+/// Text with each line set in by so many tabs.
+pub fn indented(lines: &[String], tabs: usize) -> String {
+    lines
+        .iter()
+        .map(|line| if line.is_empty() { "\n".to_owned() } else { format!("{}{line}\n", "\t".repeat(tabs)) })
+        .collect()
+}
+
+/// `sub NAME { LINES }`, or nothing where there are no lines.
+pub fn sub(name: &str, lines: &[String]) -> String {
+    if lines.is_empty() { String::new() } else { format!("\nsub {name} {{\n{}}}\n", indented(lines, 1)) }
+}
+
+/// `if (A) { X } else if (B) { Y } else { Z }`: branches in order, the last condition empty where it always holds. Branches without lines
+/// stay, since they keep what they match from the ones behind them; at the end they go.
+pub fn chain(branches: Vec<(String, Vec<String>)>) -> Vec<String> {
+    let kept = branches.iter().rposition(|(_, lines)| !lines.is_empty()).map_or(0, |last| last + 1);
+    let mut out = Vec::new();
+    for (i, (condition, lines)) in branches.into_iter().take(kept).enumerate() {
+        let is_all = condition.is_empty();
+        if i == 0 && is_all {
+            return lines;
+        }
+        let head = match (i, is_all) {
+            (0, _) => format!("if ({condition}) {{"),
+            (_, false) => format!("}} else if ({condition}) {{"),
+            (_, true) => "} else {".to_owned(),
+        };
+        out.push(head);
+        out.extend(lines.into_iter().map(|line| format!("\t{line}")));
+        if is_all {
+            break;
+        }
+    }
+    if !out.is_empty() {
+        out.push("}".to_owned());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings() {
+        assert_eq!(string("a\\.b").as_deref(), Some("\"a\\.b\""));
+        assert_eq!(string("a \"b\" c").as_deref(), Some("{\"a \"b\" c\"}"));
+        assert_eq!(string("a\nb"), None);
+        assert_eq!(literal("/a.b(c)"), "/a\\.b\\(c\\)");
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!([name("my-app.1"), name("10.0.0.1"), name("default")], ["my_app_1", "b_10_0_0_1", "default_1"]);
+    }
+
+    #[test]
+    fn branches() {
+        let of = |list: &[(&str, &str)]| {
+            let lines = |text: &str| if text.is_empty() { Vec::new() } else { vec![text.to_owned()] };
+            chain(list.iter().map(|(c, l)| ((*c).to_owned(), lines(l))).collect()).join(" ")
+        };
+        assert_eq!(of(&[("a", "x;"), ("b", ""), ("", "z;")]), "if (a) { \tx; } else if (b) { } else { \tz; }");
+        assert_eq!(of(&[("a", "x;"), ("b", "")]), "if (a) { \tx; }");
+        assert_eq!(of(&[("", "x;")]), "x;");
+        assert_eq!(of(&[("a", "")]), "");
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer selftest`: checks an installation in a few seconds. It starts this program as varnishd, on free ports, in a directory of its own,
+//! before an origin of its own, asks it for what a cache does, kills its worker once, and says of each step whether it holds.
+//!
+//! Nothing of a running server is touched, and nothing is left behind.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod checks;
+mod origin;
+mod server;
+
+use base::args::{Arg, Args};
+use base::print;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// What `lacquer selftest --help` prints.
+pub const USAGE: &str = "\
+Usage: lacquer selftest [options]
+
+Checks this installation: starts a server of its own on free ports, asks it for what a cache does (hits, misses, passes,
+gzip, ranges, ESI, purges, bans, a store on disk), reads its log and counters, kills its worker, stops it; and says of
+each step whether it holds. It takes some seconds, touches no running server, and leaves nothing behind.
+
+  -v FILE, --vcl FILE  the VCL that is to be checked, too (default /etc/varnish/default.vcl, if it is there)
+  --keep               leave the directory of the server, with its log, and say where it is
+  -q                   only what doesn't hold
+  -h, --help           this text
+
+The exit status is 0 when all holds, 1 when something doesn't, 2 when the words are wrong or nothing could be tried.
+";
+
+/// The VCL that an installation has.
+const USUAL_VCL: &str = "/etc/varnish/default.vcl";
+
+/// How it is to run.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options {
+    vcl: Option<PathBuf>,
+    is_kept: bool,
+    is_quiet: bool,
+}
+
+/// What the words ask for; None: the help.
+fn parse(words: &[String]) -> Result<Option<Options>, String> {
+    let mut options = Options::default();
+    let mut args = Args::new(words);
+    while let Some(arg) = args.next()? {
+        match arg {
+            Arg::Help => return Ok(None),
+            Arg::Option("-v" | "--vcl") => options.vcl = Some(args.value()?.into()),
+            Arg::Option("--keep") => options.is_kept = true,
+            Arg::Option("-q") => options.is_quiet = true,
+            Arg::Option(_) => return Err(args.unknown()),
+            Arg::Word(word) => return Err(format!("what is {word}? (--help shows the usage)")),
+        }
+    }
+    Ok(Some(options))
+}
+
+/// Runs it: `args` are the words after `lacquer selftest`; the exit status.
+pub fn main(args: &[String]) -> i32 {
+    let options = match parse(args) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            print::out(USAGE);
+            return 0;
+        }
+        Err(error) => {
+            print::err(format_args!("lacquer selftest: {error}\n"));
+            return 2;
+        }
+    };
+    run(&options).unwrap_or_else(|error| {
+        print::foreign_err(format_args!("lacquer selftest: {error}\n"));
+        2
+    })
+}
+
+fn run(options: &Options) -> Result<i32, String> {
+    let begin = Instant::now();
+    let mut report = Report { is_quiet: options.is_quiet, passed: 0, failed: 0 };
+    let usual = PathBuf::from(USUAL_VCL);
+    let vcl = options.vcl.clone().or_else(|| usual.exists().then_some(usual));
+    checks::programs(&mut report)?;
+    if let Some(vcl) = vcl {
+        report.step(&format!("{} compiles", vcl.display()), || checks::compiles(&vcl));
+    }
+    let kept = checks::of_server(&mut report, options.is_kept)?;
+    if let Some(directory) = kept {
+        print::foreign(format_args!("the server's directory: {}\n", directory.display()));
+    }
+    let Report { passed, failed, .. } = report;
+    print::out(format_args!("selftest: {passed} passed, {failed} failed, in {:.1} s\n", begin.elapsed().as_secs_f64()));
+    Ok(i32::from(failed > 0))
+}
+
+/// What became of the steps; it tells of each at once.
+struct Report {
+    is_quiet: bool,
+    passed: u32,
+    failed: u32,
+}
+
+impl Report {
+    /// Does a step and tells of it: its error says what was expected and what came. Gives whether it holds.
+    fn step(&mut self, what: &str, work: impl FnOnce() -> Result<(), String>) -> bool {
+        let begin = Instant::now();
+        let result = work();
+        let took = begin.elapsed().as_millis();
+        match &result {
+            Ok(()) if self.is_quiet => {}
+            Ok(()) => print::foreign(format_args!("  ok      {what} ({took} ms)\n")),
+            Err(error) => print::foreign(format_args!("  FAILED  {what}: {error}\n")),
+        }
+        match result.is_ok() {
+            true => self.passed += 1,
+            false => self.failed += 1,
+        }
+        result.is_ok()
+    }
+
+    /// Tells of something that is neither right nor wrong.
+    fn note(&self, text: &str) {
+        if !self.is_quiet {
+            print::foreign(format_args!("  note    {text}\n"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(words: &[&str], expect: Result<Option<Options>, &str>) {
+        let words: Vec<String> = words.iter().map(|&word| word.into()).collect();
+        assert_eq!(parse(&words), expect.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn words() {
+        check(&[], Ok(Some(Options::default())));
+        check(&["--vcl=a", "-q"], Ok(Some(Options { vcl: Some("a".into()), is_quiet: true, is_kept: false })));
+        check(&["-v"], Err("-v needs a value"));
+        check(&["x"], Err("what is x? (--help shows the usage)"));
+        check(&["-z"], Err("no option -z (--help shows the usage)"));
+        check(&["x", "-h"], Err("what is x? (--help shows the usage)"));
+        check(&["-h"], Ok(None));
+    }
+
+    #[test]
+    fn what_does_not_hold_is_counted() {
+        let mut report = Report { is_quiet: true, passed: 0, failed: 0 };
+        assert!(report.step("a", || Ok(())) && !report.step("b", || Err("expected c".to_owned())));
+        assert_eq!((report.passed, report.failed), (1, 1));
+    }
+}
