@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -61,6 +62,9 @@ def of(report, lacquer, program):
         code, text, _ = status(lacquer, "-n", str(v.n))
         for wanted in ("running", "hit rate 75.0 %", "default_ttl = 99", "label -> boot", "(web)", "one (malloc)", "-p timeout_idle=7"):
             report.check(wanted in text, f"{name}: no {wanted!r} on the screen:\n{text}")
+        told = got["wrong"]
+        report.check(isinstance(told, list) and re.search(r"^doctor +\S", text, re.M), f"{name}: what the doctor says: {told}")
+        report.check(not told or told[0] in text and "lacquer doctor" in text, f"{name}: the gravest is on the screen: {told}")
         report.check(all(len(line) < 400 for line in text.splitlines()) and len(text.splitlines()) < 25, f"{name}: a screen")
         died(report, lacquer, v, name)
 
@@ -71,6 +75,7 @@ def died(report, lacquer, v, name):
     back = until(LIMIT, lambda: facts(lacquer, v)[1].get("workers", {}).get("started") == 2 and get(v.address, "/").status == 200)
     _, got, _ = facts(lacquer, v)
     report.check(back and got["workers"]["died"] == 1, f"{name}: {got['workers']}")
+    report.check(any("worker-died" in line for line in got["wrong"]), f"{name}: the doctor complains of it: {got['wrong']}")
     if name == "ours":
         report.check("signal=9" in (got["workers"]["last_cause"] or ""), f"{name}: {got['workers']}")
     v.cli.ask("stop")

@@ -46,7 +46,7 @@ pub const COMMANDS: &[Command] = &[
     command("hist", Some("varnishhist"), "varnishhist", "how times and sizes are distributed", lacquer_hist::main),
     command("adm", Some("varnishadm"), "varnishadm", "commands to a running server", lacquer_adm::main),
     command("status", None, "lacquer-status", "how a running server was started and how it fares", |_, args| {
-        lacquer_adm::status::main(args)
+        lacquer_adm::status::main(args, lacquer_doctor::gravest)
     }),
     command("explain", None, "lacquer-explain", "would this URL be a hit, and if not, why", |_, args| {
         lacquer_adm::explain::main(args)

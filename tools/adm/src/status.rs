@@ -13,8 +13,9 @@ const USAGE: &str = "\
 Usage: lacquer status [options]
 
 Says on one screen how a running server was started and how it fares: its arguments and addresses, VCLs, stores, hit
-rate, restarts with the last cause, open descriptors, and the parameters that differ from their defaults. Works with
-varnishd, too. What can't be known (another user's process, no CLI) is left out, and said to be.
+rate, restarts with the last cause, open descriptors, the parameters that differ from their defaults, and what `lacquer
+doctor` would complain of. Works with varnishd, too. What can't be known (another user's process, no CLI) is left out,
+and said to be.
 
  -n <dir>           The working directory of the server
  -T <host:port>     Where its manager listens: only what its CLI tells then
@@ -29,8 +30,11 @@ The exit status is 0 when the server's worker runs, 1 when it doesn't, 2 when th
 const COMMAND: CommandLine =
     CommandLine { name: "lacquer status", usage: USAGE, flags: &["-t", "--format"], no_word: Some("no command") };
 
+/// What a doctor says of a server (-n, -T, -S) and its machine: what is wrong, a line each, or why it couldn't look.
+pub type Doctor = fn(Option<&str>, Option<&str>, Option<&str>) -> Result<Vec<String>, String>;
+
 /// Runs it: the exit status.
-pub fn main(args: &[String]) -> i32 {
+pub fn main(args: &[String], doctor: Doctor) -> i32 {
     let words = match COMMAND.read(args) {
         Ok(words) => words,
         Err(status) => return status,
@@ -40,7 +44,8 @@ pub fn main(args: &[String]) -> i32 {
         "json" => |facts: &facts::Facts| format!("{:#}\n", facts.json()),
         other => return COMMAND.refuse(&format!("no format {other}")),
     };
-    let Some(facts) = facts::gather(&words.config()) else { return 2 };
+    let Some(mut facts) = facts::gather(&words.config()) else { return 2 };
+    facts.wrong = Some(doctor(words.last("-n"), words.last("-T"), words.last("-S")));
     print::foreign(show(&facts));
     i32::from(!facts.is_running())
 }

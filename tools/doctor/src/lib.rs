@@ -18,10 +18,14 @@ mod server;
 mod traffic;
 
 use base::print;
+use std::time::Duration;
 
 pub use options::usage;
 use options::{Format, Invocation, Options};
 use report::Report;
+
+/// How long the CLI is waited for by [`gravest`].
+const LOOK: Duration = Duration::from_secs(5);
 
 /// Runs it: `args` are the words after `lacquer doctor`; the exit status. 0: nothing worse than a notice; 1: a warning or a fault;
 /// 2: it couldn't look.
@@ -47,6 +51,27 @@ pub fn main(args: &[String]) -> i32 {
         }
     }
     0
+}
+
+/// What is worse than a notice on this machine and its server (`name`, `address` and `secret` as -n, -T and -S), the gravest first, a line each:
+/// for who shows it beside other things. The log isn't read for it.
+///
+/// # Errors
+/// It couldn't look.
+pub fn gravest(name: Option<&str>, address: Option<&str>, secret: Option<&str>) -> Result<Vec<String>, String> {
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    let options = Options {
+        name: owned(name),
+        address: owned(address),
+        secret: owned(secret),
+        timeout: LOOK,
+        root: "/".into(),
+        skip: vec!["log".to_owned()],
+        is_quiet: true,
+        ..Options::default()
+    };
+    let seen = gather::facts(&options)?;
+    Ok(Report::new(&options, &seen.facts, seen.is_early).gravest())
 }
 
 fn run(options: &Options) -> Result<i32, String> {

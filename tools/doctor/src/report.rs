@@ -56,6 +56,15 @@ impl Report {
         self.findings.iter().any(|(rule, _)| rule.severity > Severity::Notice)
     }
 
+    /// What is worse than a notice, a line each, the gravest first.
+    pub fn gravest(&self) -> Vec<String> {
+        let bad = self.findings.iter().filter(|(rule, _)| rule.severity > Severity::Notice);
+        bad.map(|(rule, finding)| {
+            format!("{}: {} ({})", rule.severity.word(), about(rule.what, &finding.subject), rule.id)
+        })
+        .collect()
+    }
+
     /// Whether no rule could look at all.
     pub fn is_blind(&self) -> bool {
         self.findings.is_empty() && self.sound.is_empty()

@@ -32,6 +32,8 @@ pub(super) struct Facts {
     pub last_cause: Option<String>,
     pub descriptors: Option<Descriptors>,
     pub parameters: Option<Vec<Parameter>>,
+    /// What a doctor says is wrong, or why it couldn't look.
+    pub wrong: Option<Result<Vec<String>, String>>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -174,6 +176,7 @@ impl Facts {
         json!({
             "version": self.version,
             "state": self.state,
+            "wrong": self.wrong.as_ref().and_then(|wrong| wrong.as_ref().ok()),
             "manager": { "pid": self.manager, "uptime": counter("MGT.uptime") },
             "worker": { "pid": self.worker, "uptime": counter("MAIN.uptime") },
             "arguments": self.arguments,

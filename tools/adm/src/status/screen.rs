@@ -8,6 +8,8 @@ use super::process::quoted;
 
 /// Parameters and VCLs that are shown; of more it says how many.
 const MAX: usize = 20;
+/// Findings of the doctor that are shown.
+const MOST_WRONG: usize = 3;
 const UNKNOWN: &str = "not known";
 
 /// All of it.
@@ -47,7 +49,24 @@ pub(super) fn text(facts: &Facts) -> String {
     });
     rows("descriptors", vec![descriptors.unwrap_or_else(|| format!("{UNKNOWN}: only the server's user may look"))]);
     rows("parameters", some(facts.parameters.as_deref(), parameter));
+    rows("doctor", doctor(facts));
     out
+}
+
+/// What is wrong, as much as fits a screen.
+fn doctor(facts: &Facts) -> Vec<String> {
+    match &facts.wrong {
+        None => Vec::new(),
+        Some(Err(why)) => vec![format!("{UNKNOWN}: {why}")],
+        Some(Ok(wrong)) if wrong.is_empty() => vec!["nothing is wrong".to_owned()],
+        Some(Ok(wrong)) => {
+            let mut rows: Vec<String> = wrong.iter().take(MOST_WRONG).cloned().collect();
+            let more = wrong.len() - rows.len();
+            let more = if more > 0 { format!("{more} more; ") } else { String::new() };
+            rows.push(format!("{more}why, and what to type: lacquer doctor"));
+            rows
+        }
+    }
 }
 
 /// A row for each; a word when there is none, or it isn't known.
@@ -191,6 +210,21 @@ parameters   -
         ] {
             assert!(text(&facts).contains(line), "{line}");
         }
+    }
+
+    #[test]
+    fn what_is_wrong_fits_the_screen() {
+        let of = |wrong: Result<Vec<&str>, &str>| {
+            let wrong = wrong.map(|all| all.into_iter().map(str::to_owned).collect()).map_err(str::to_owned);
+            doctor(&Facts { wrong: Some(wrong), ..Facts::default() })
+        };
+        assert_eq!(of(Ok(vec![])), ["nothing is wrong"]);
+        assert_eq!(of(Err("no /proc")), ["not known: no /proc"]);
+        assert_eq!(of(Ok(vec!["a"])), ["a", "why, and what to type: lacquer doctor"]);
+        assert_eq!(
+            of(Ok(vec!["a", "b", "c", "d", "e"])),
+            ["a", "b", "c", "2 more; why, and what to type: lacquer doctor"]
+        );
     }
 
     #[test]
