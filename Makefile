@@ -20,13 +20,14 @@ WATCH ?= 127.0.0.1:6085
 OPTIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deb test test-programs check soak bench profile clean cargo packages
+.PHONY: help run build book deb test test-programs check soak bench profile clean cargo packages
 
 help:
 	@echo 'make run BACKEND=host:port   build if need be, and cache what that server has (or http[s]://host:port)'
 	@echo '         VCL=file                instead of BACKEND; with neither a demo'
 	@echo '         LISTEN=$(LISTEN) STORAGE=$(STORAGE) WATCH=$(WATCH) OPTIONS="further options of varnishd"'
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
+	@echo 'make book                    dist/book, the book as a site: open dist/book/index.html'
 	@echo 'make deb                     dist/lacquer_*.deb, which takes the place of the package varnish'
 	@echo 'make test                    everything that fits 30 minutes on two cores'
 	@echo 'make check                   formatting, clippy, layers, licences and sources of dependencies, unfinished code'
@@ -46,6 +47,11 @@ build: cargo
 	@install -m 755 $(TARGET)/release/lacquer $(BIN)/lacquer.new && mv $(BIN)/lacquer.new $(BIN)/lacquer
 	@for p in $(PROGRAMS); do ln -sfn lacquer $(BIN)/$$p; done
 	@$(BIN)/lacquer man -d dist/man
+
+# With the full build if there is one, else a quick one: it writes the reference.
+book: cargo
+	@program=$$(scripts/program-to-run '$(CARGO)' '$(TARGET)' '$(BIN)') && "$$program" man --markdown dist/reference
+	@$(CARGO) run --quiet -p xtask -- book dist/book --reference dist/reference
 
 deb: build
 	@packaging/deb/build $(BIN)/lacquer dist

@@ -3,7 +3,9 @@
 //! files that the glossary names.
 //!
 //! `cargo run -p xtask -- check` prints one line per finding and one closing line; it exits non-zero when there is a finding.
+//! `cargo run -p xtask -- book DIR [--reference DIR]` makes the site of the book, likewise.
 
+mod book;
 mod glossary;
 mod layers;
 mod licences;
@@ -20,8 +22,37 @@ type Findings = Result<Vec<String>, String>;
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("check") => check(),
+        Some("book") => book(&std::env::args().skip(2).collect::<Vec<_>>()),
         _ => {
-            eprintln!("usage: cargo run -p xtask -- check");
+            eprintln!("usage: cargo run -p xtask -- check | book DIR [--reference DIR]");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn book(words: &[String]) -> ExitCode {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (out, reference) = match words[..] {
+        [out] => (out, None),
+        [out, "--reference", reference] => (out, Some(Path::new(reference))),
+        _ => {
+            eprintln!("usage: cargo run -p xtask -- book DIR [--reference DIR]");
+            return ExitCode::from(2);
+        }
+    };
+    told("book", out, book::build(&root(), Path::new(out), reference))
+}
+
+/// Tells what was found while `out` was written: the exit status.
+fn told(what: &str, out: &str, findings: Findings) -> ExitCode {
+    match findings {
+        Ok(findings) => {
+            findings.iter().for_each(|line| println!("{line}"));
+            println!("xtask {what}: {out}, {} findings", findings.len());
+            ExitCode::from(u8::from(!findings.is_empty()))
+        }
+        Err(error) => {
+            eprintln!("xtask {what}: {error}");
             ExitCode::from(2)
         }
     }
@@ -29,13 +60,14 @@ fn main() -> ExitCode {
 
 fn check() -> ExitCode {
     let root = root();
-    let checks: [(&str, Findings); 6] = [
+    let checks: [(&str, Findings); 7] = [
         ("layers", layers::check(&root)),
         ("licences of dependencies", licences::check(&root)),
         ("sources of dependencies", origins::check(&root)),
         ("file heads", sources::heads(&root)),
         ("unfinished code", sources::unfinished(&root)),
         ("glossary", glossary::check(&root)),
+        ("links of the book", book::check(&root)),
     ];
     let mut bad = 0;
     for (name, findings) in &checks {

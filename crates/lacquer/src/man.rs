@@ -4,6 +4,7 @@
 //! Prose is text with `# ` before headings, `- word :: text` for entries of lists and four spaces before what is shown
 //! as it is; `@name` alone on a line is replaced by what a table says.
 
+mod markdown;
 mod pager;
 mod render;
 mod vmods;
@@ -103,7 +104,6 @@ const PAGES: &[Page] = &[
     ("lacquer-trace", 1, "requests as traces for a collector of OpenTelemetry", Body::Help(lacquer_trace::usage)),
     ("lacquer-vcl", 1, "check VCL files, lay them out, migrate old ones", Body::Help(lacquer_vcl::manual)),
     (
-    (
         "lacquer-migrate",
         1,
         "VCL from a configuration of nginx, Apache or squid",
@@ -115,6 +115,7 @@ const PAGES: &[Page] = &[
         "is this installation whole, in some seconds",
         Body::Help(|| lacquer_selftest::USAGE.to_owned()),
     ),
+    (
         "lacquer-statsd",
         1,
         "a metrics server in the place of node's statsd",
@@ -137,13 +138,14 @@ const PAGES: &[Page] = &[
 
 /// What `lacquer man --help` prints.
 const USAGE: &str = "\
-Usage: lacquer man [PAGE | -d DIR]
+Usage: lacquer man [PAGE | -d DIR | --markdown DIR]
 
 Without anything: which pages there are. With PAGE: that page, on a terminal through man(1) or $PAGER, else in roff. The
 name of a command is its page's, too: `lacquer man log`, `lacquer man lacquer-log`; `lacquer man vcl` is the language.
 
-  -d DIR       writes all pages into DIR/man1, DIR/man3 and DIR/man7
-  -h, --help   this text
+  -d DIR          writes all pages into DIR/man1, DIR/man3 and DIR/man7
+  --markdown DIR  writes all pages into DIR as Markdown, with a list of them in index.md
+  -h, --help      this text
 
 Examples:
   lacquer man varnishd
@@ -169,7 +171,14 @@ pub fn main(args: &[String]) -> i32 {
                 1
             }
         },
-        [flag] if flag == "-d" => refuse("-d wants a directory"),
+        [flag, dir] if flag == "--markdown" => match write_markdown(dir) {
+            Ok(()) => 0,
+            Err(error) => {
+                print::err(format_args!("{dir}: {error}\n"));
+                1
+            }
+        },
+        [flag] if flag == "-d" || flag == "--markdown" => refuse(&format!("{flag} wants a directory")),
         [flag, ..] if flag.starts_with('-') => refuse(&format!("no option {flag}")),
         [name] => match page(name) {
             Some(roff) => {
@@ -218,6 +227,27 @@ fn write_all(dir: &str) -> std::io::Result<()> {
         std::fs::write(format!("{dir}/man3/{name}.3"), vmods::roff(module))?;
     }
     Ok(())
+}
+
+/// The headings of the list of pages, and the sections of the manual that they are of.
+const SECTIONS: [(&str, u8); 3] =
+    [("Commands", 1), ("The language, the log, the counters, the command line interface", 7), ("Modules for VCL", 3)];
+
+/// All pages as files of Markdown, and `index.md`, which lists them by section.
+fn write_markdown(dir: &str) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let own = PAGES.iter().map(|page| (page.0.to_owned(), page.1, page.2.to_owned(), roff(page)));
+    let modules = vmods::all().map(|(name, module)| (name, 3, module.text.to_owned(), vmods::roff(module)));
+    let all: Vec<(String, u8, String, String)> = own.chain(modules).collect();
+    let mut index = "# Reference\n\nMade from the tables that the programs themselves use.\n".to_owned();
+    for (heading, section) in SECTIONS {
+        index.push_str(&format!("\n## {heading}\n\n"));
+        for (name, _, line, _) in all.iter().filter(|page| page.1 == section) {
+            index.push_str(&format!("* [{name}]({name}.md): {}\n", line.replace('_', "\\_").replace('<', "\\<")));
+        }
+    }
+    std::fs::write(format!("{dir}/index.md"), index)?;
+    all.iter().try_for_each(|(name, _, _, roff)| std::fs::write(format!("{dir}/{name}.md"), markdown::render(roff)))
 }
 
 fn escape(text: &str) -> String {

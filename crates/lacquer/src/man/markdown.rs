@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A page in Markdown, for the book: the same requests of roff as `render` knows. Each entry of a list becomes a heading, so that it can be
+//! linked to and is found by its name.
+
+/// The page. Its title is its name with the section of the manual.
+pub fn render(roff: &str) -> String {
+    let mut page = Page { out: String::new(), is_literal: false, is_term: false };
+    roff.lines().for_each(|line| page.line(line));
+    page.end_paragraph();
+    page.out.truncate(page.out.trim_end().len());
+    page.out.push('\n');
+    page.out
+}
+
+struct Page {
+    out: String,
+    is_literal: bool,
+    /// The next line is an entry's term.
+    is_term: bool,
+}
+
+impl Page {
+    fn line(&mut self, line: &str) {
+        let (request, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match request {
+            ".TH" => {
+                let mut words = rest.split(' ');
+                let (name, section) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+                self.heading("#", &format!("{}({section})", plain(name).to_lowercase()));
+            }
+            ".SH" => self.heading("##", &capital(&plain(rest))),
+            ".SS" => self.heading("###", &plain(rest)),
+            ".PP" => self.end_paragraph(),
+            ".TP" => {
+                self.end_paragraph();
+                self.is_term = true;
+            }
+            ".RS" | ".RE" => self.end_paragraph(),
+            ".nf" => {
+                self.end_paragraph();
+                self.out.push_str("```text\n");
+                self.is_literal = true;
+            }
+            ".fi" => {
+                self.out.push_str("```\n\n");
+                self.is_literal = false;
+            }
+            _ => self.text(&plain(line)),
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.is_literal {
+            self.out.push_str(&format!("{text}\n"));
+        } else if std::mem::take(&mut self.is_term) {
+            self.out.push_str(&format!("#### `{}`\n\n", text.replace('`', "'")));
+        } else {
+            self.out.push_str(&format!("{}\n", escape(text.trim())));
+        }
+    }
+
+    fn heading(&mut self, level: &str, text: &str) {
+        self.end_paragraph();
+        self.out.push_str(&format!("{level} {}\n\n", escape(text)));
+    }
+
+    fn end_paragraph(&mut self) {
+        if !self.out.is_empty() && !self.out.ends_with("\n\n") {
+            self.out.push('\n');
+        }
+    }
+}
+
+/// `SEE ALSO` as a heading of a book has it: `See also`. Names that are in capitals for a reason (counters' sets) are one word, and stay.
+fn capital(text: &str) -> String {
+    let is_name = !text.contains(' ') && (text.len() <= 5 && text != "NAME" || text.contains('_'));
+    match text.chars().next() {
+        Some(first) if !is_name && text.chars().all(|c| !c.is_lowercase()) => {
+            first.to_string() + &text[first.len_utf8()..].to_lowercase()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Without roff's escapes.
+fn plain(text: &str) -> String {
+    text.replace("\\fB", "").replace("\\fR", "").replace("\\-", "-").replace("\\&", "").replace("\\e", "\\")
+}
+
+/// What Markdown would read as marks, as text. What stands between backquotes is code already.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let is_paired = text.matches('`').count().is_multiple_of(2);
+    let mut is_code = false;
+    for (at, c) in text.char_indices() {
+        is_code ^= c == '`' && is_paired;
+        let is_mark = "\\*_<>[]|".contains(c) || c == '`' && !is_paired || at == 0 && "#-+=~".contains(c);
+        if is_mark && !is_code {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_requests_of_our_pages() {
+        let roff = ".TH A\\-B 1 \"\" \"x\"\n.SH SEE ALSO\na \\- b_c\n.SH MAIN\n.PP\none <two>\n.TP\n\\fB\\-x\\fR\ntext\n.PP\n.RS 4\n.nf\n  a  *\\e\n.fi\n.RE\n";
+        let text = "# a-b(1)\n\n## See also\n\na - b\\_c\n\n## MAIN\n\none \\<two\\>\n\n#### `-x`\n\ntext\n\n```text\n  a  *\\\n```\n";
+        assert_eq!(render(roff), text);
+    }
+
+    #[test]
+    fn code_stays_code() {
+        assert_eq!(escape("`a_b` and c_d"), "`a_b` and c\\_d");
+        assert_eq!(escape("one ` alone_"), "one \\` alone\\_");
+        assert_eq!(escape("-x begins"), "\\-x begins");
+    }
+}
