@@ -20,7 +20,7 @@ WATCH ?= 127.0.0.1:6085
 OPTIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build book deb test test-programs check soak bench profile clean cargo packages
+.PHONY: help run build book sbom deb rpm test test-programs check soak bench profile clean cargo packages
 
 help:
 	@echo 'make run BACKEND=host:port   build if need be, and cache what that server has (or http[s]://host:port)'
@@ -28,7 +28,9 @@ help:
 	@echo '         LISTEN=$(LISTEN) STORAGE=$(STORAGE) WATCH=$(WATCH) OPTIONS="further options of varnishd"'
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
 	@echo 'make book                    dist/book, the book as a site: open dist/book/index.html'
+	@echo 'make sbom                    dist/sbom, what the program is built from (CycloneDX), and the licences'
 	@echo 'make deb                     dist/lacquer_*.deb, which takes the place of the package varnish'
+	@echo 'make rpm                     dist/lacquer-*.rpm, the same for Fedora, RHEL and their kin (needs rpmbuild)'
 	@echo 'make test                    everything that fits 30 minutes on two cores'
 	@echo 'make check                   formatting, clippy, layers, licences and sources of dependencies, unfinished code'
 	@echo 'make soak                    the tests again, long: many random cases, full-size beds'
@@ -53,8 +55,15 @@ book: cargo
 	@program=$$(scripts/program-to-run '$(CARGO)' '$(TARGET)' '$(BIN)') && "$$program" man --markdown dist/reference
 	@$(CARGO) run --quiet -p xtask -- book dist/book --reference dist/reference
 
-deb: build
+# What the program is built from: dist/sbom/sbom.cdx.json, and the licences' texts.
+sbom: cargo
+	@$(CARGO) run --quiet -p xtask -- sbom dist/sbom
+
+deb: build sbom
 	@packaging/deb/build $(BIN)/lacquer dist
+
+rpm: build sbom
+	@packaging/rpm/build $(BIN)/lacquer dist
 
 # The full build if there is one of these sources, else a quick one.
 run: cargo

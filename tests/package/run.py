@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is packaged beside the binary: varnishreload, devicedetect.vcl, the container's entry point; with --full the Debian
+"""What is packaged beside the binary: the unit's bounds, varnishreload, devicedetect.vcl, the container's entry point; with --full the Debian
 package as an operator meets it: installed beside Debian's varnish, run by its units and by scripts of init, reloaded, rotated, removed.
 
 The package is tried on a copy of this system: an overlay in name spaces of its own, without systemd; what its units say is
@@ -16,6 +16,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import debian
+import hardening
+import rpm
 from bed.daemon import Varnishd, workdir
 from bed.http import get
 from bed.report import ROOT, Report, options
@@ -223,12 +225,14 @@ def main():
     report = Report("package")
     devices(report, o.varnishd)
     container(report)
+    hardening.run(report, PACKAGING, pathlib.Path(o.varnishd).resolve().parent / "lacquer")
     tools = tools_of(o.varnishd)
     reloads(report, o.varnishd, tools)
     reloads(report, o.varnishd, "/usr/bin")
     replaced(report, o.varnishd)
     shutil.rmtree(tools)
     if o.full:
+        rpm.run(report, PACKAGING, pathlib.Path(o.varnishd).resolve().parent / "lacquer")
         before = fingerprint()
         debian.outside(report, o.varnishd)
         report.check(fingerprint() == before, "this system's packages are as they were")

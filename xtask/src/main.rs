@@ -3,6 +3,7 @@
 //! files that the glossary names.
 //!
 //! `cargo run -p xtask -- check` prints one line per finding and one closing line; it exits non-zero when there is a finding.
+//! `cargo run -p xtask -- sbom DIR` writes what the program is built from, and the licences' texts.
 //! `cargo run -p xtask -- book DIR [--reference DIR]` makes the site of the book, likewise.
 
 mod book;
@@ -11,6 +12,7 @@ mod layers;
 mod licences;
 mod metadata;
 mod origins;
+mod sbom;
 mod sources;
 
 use std::path::{Path, PathBuf};
@@ -23,8 +25,11 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("check") => check(),
         Some("book") => book(&std::env::args().skip(2).collect::<Vec<_>>()),
+        Some("sbom") if let Some(dir) = std::env::args().nth(2) => {
+            told("sbom", &dir, sbom::write(&root(), Path::new(&dir)))
+        }
         _ => {
-            eprintln!("usage: cargo run -p xtask -- check | book DIR [--reference DIR]");
+            eprintln!("usage: cargo run -p xtask -- check | book DIR [--reference DIR] | sbom DIR");
             ExitCode::from(2)
         }
     }

@@ -22,6 +22,23 @@ pub struct Package {
 
 /// Every package of the workspace and, with `deps`, every package they are built from on this platform.
 pub fn packages(root: &Path, deps: bool) -> Result<Vec<Package>, String> {
+    let all = asked(root, deps)?;
+    let used: Option<Vec<&str>> =
+        all["resolve"]["nodes"].as_array().map(|n| n.iter().filter_map(|n| n["id"].as_str()).collect());
+    let packages = all["packages"].as_array().ok_or("cargo metadata names no packages")?;
+    Ok(packages
+        .iter()
+        .filter(|p| used.as_ref().is_none_or(|u| p["id"].as_str().is_some_and(|id| u.contains(&id))))
+        .map(package)
+        .collect())
+}
+
+/// All that it says, with what the packages are built from on this platform.
+pub fn raw(root: &Path) -> Result<Value, String> {
+    asked(root, true)
+}
+
+fn asked(root: &Path, deps: bool) -> Result<Value, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root).args(["metadata", "--format-version", "1", "--locked"]);
     match deps {
@@ -32,15 +49,7 @@ pub fn packages(root: &Path, deps: bool) -> Result<Vec<Package>, String> {
     if !out.status.success() {
         return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&out.stderr).trim()));
     }
-    let all: Value = serde_json::from_slice(&out.stdout).map_err(|e| format!("cargo metadata: {e}"))?;
-    let used: Option<Vec<&str>> =
-        all["resolve"]["nodes"].as_array().map(|n| n.iter().filter_map(|n| n["id"].as_str()).collect());
-    let packages = all["packages"].as_array().ok_or("cargo metadata names no packages")?;
-    Ok(packages
-        .iter()
-        .filter(|p| used.as_ref().is_none_or(|u| p["id"].as_str().is_some_and(|id| u.contains(&id))))
-        .map(package)
-        .collect())
+    serde_json::from_slice(&out.stdout).map_err(|e| format!("cargo metadata: {e}"))
 }
 
 fn package(p: &Value) -> Package {
