@@ -89,7 +89,6 @@ class Server:
         words = ["varnishd", "-a", "127.0.0.1:6081", "-f", str(VCL), "-s", "malloc,100m"]
         words += ["--watch", "127.0.0.1:6085"] if watch else []
         self.command = command or " ".join(words)
-        self.output = subprocess.PIPE
         self.proc = subprocess.Popen(["bash", "-c", f"exec {self.command} -F"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                      stderr=subprocess.STDOUT, preexec_fn=die_with_parent)
         self.said = []

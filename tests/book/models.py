@@ -465,10 +465,6 @@ class BlueGreen:
     PORTS, BAR = (8081, 8082), 0.95
     blue_is_well = True
 
-    @staticmethod
-    def vcl(page):
-        return vcl_of(page)
-
     def answer(self, _method, path, _fields, _body, port):
         if path == "/health":
             return (200 if port == 8082 or self.blue_is_well else 500), [], ""

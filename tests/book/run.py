@@ -109,9 +109,9 @@ def run_commands(report, page, commands):
         for block in alone:
             own(report, block)
         if here:
-            plain = page.with_name("blue-green.md") == page and models.BlueGreen.vcl(page)
-            if plain:
-                world.VCL.write_text(plain)
+            # Commands of a recipe speak of its own backends.
+            if page.parent.name == "recipes" and any("backend." in b.text or " ban " in b.text for b in here):
+                world.VCL.write_text(models.vcl_of(page))
             with world.Server():
                 for block in here:
                     command(report, block)
