@@ -4,7 +4,6 @@
 //! once VCL asks for it. Not built: clusters, sentinels,
 //! weights, finding out a server's role, functions that stand for methods, statistics. EVAL is sent as it is.
 
-mod resp;
 mod security;
 mod server;
 
@@ -13,12 +12,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use resp::Reply;
 use tables::Tag;
 use vrt::vmod::Words;
 use vrt::vmod::{Call, CallResult, VOID, give, wait};
 use vrt::{Failure, Method, Text};
 
-use self::resp::Reply;
 use self::security::Security;
 use self::server::{Database, Login, Role};
 use vmod_support::args::fail;

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use net::{ConnectError, IdleState, ParkedStream, Stream, Target};
 use parking_lot::Mutex;
+use resp::{Reader, Reply};
 use tokio::sync::Semaphore;
 use vrt::Failure;
 
-use super::resp::{self, Reader, Reply};
 use super::security::Security;
 use crate::support::{client, wire};
 

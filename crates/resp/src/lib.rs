@@ -3,7 +3,7 @@
 //! bounded.
 
 /// Bytes of a reply.
-pub(super) const MAX_BYTES: usize = 8 * 1024 * 1024;
+pub const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Values of a reply.
 const MAX_VALUES: usize = 100_000;
 /// Arrays within arrays.
@@ -11,22 +11,29 @@ const DEEPEST: usize = 16;
 /// Bytes of a line.
 const LINE: usize = 64 * 1024;
 
-/// A reply.
+/// What a server answers.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Reply {
+pub enum Reply {
+    /// There is nothing.
     Nil,
+    /// The server's words for what is wrong.
     Error(Vec<u8>),
+    /// `OK` and its like.
     Status(Vec<u8>),
+    /// A whole number.
     Integer(i64),
+    /// Of version 3.
     Boolean(bool),
+    /// Of version 3: the number, and as it was written.
     Double(f64, Vec<u8>),
+    /// Bytes.
     Text(Vec<u8>),
     /// An array, a set, or keys and values in turn.
     Array(Vec<Reply>),
 }
 
 /// A command with its arguments.
-pub(super) fn command(args: &[Vec<u8>]) -> Vec<u8> {
+pub fn command(args: &[Vec<u8>]) -> Vec<u8> {
     let mut out = format!("*{}\r\n", args.len()).into_bytes();
     for arg in args {
         out.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
@@ -37,14 +44,15 @@ pub(super) fn command(args: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Reads one reply.
-#[derive(Default)]
-pub(super) struct Reader {
+#[derive(Debug, Default)]
+pub struct Reader {
     open: Vec<Open>,
     bytes: usize,
     values: usize,
 }
 
 /// An array that isn't whole.
+#[derive(Debug)]
 struct Open {
     left: usize,
     values: Vec<Reply>,
@@ -62,7 +70,7 @@ impl Reader {
     ///
     /// # Errors
     /// It is no reply, or too large a one.
-    pub(super) fn read(&mut self, input: &mut Vec<u8>) -> Result<Option<Reply>, &'static str> {
+    pub fn read(&mut self, input: &mut Vec<u8>) -> Result<Option<Reply>, &'static str> {
         let mut at = 0;
         let done = self.take(input, &mut at);
         input.drain(..at);
