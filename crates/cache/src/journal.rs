@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use base::lock::Mutex;
 use base::{Clock, Mono};
-use storage::journal::{Entry, Failure, Journal, Peer, TagPurge, Ticket, Unkept};
+use storage::journal::{Entry, Failure, Followed, Journal, Peer, TagPurge, Ticket, Unkept};
 
 use self::lives::Lives;
 use self::purges::Purges;
@@ -45,6 +45,8 @@ pub(crate) struct Log {
     has_homes: AtomicBool,
     /// Whose journal it is, and whose it was.
     lives: Mutex<Lives>,
+    /// How far what is stored has come in the log of a fleet.
+    followed: Mutex<Option<Followed>>,
     /// What went wrong, until somebody asks.
     trouble: Mutex<Option<String>>,
     /// Why the journal is incomplete, as far as somebody was told.
@@ -78,6 +80,11 @@ impl Log {
     /// Whose journal it is, for the one that is begun anew.
     pub fn lives(&self, clock: &Clock) -> Vec<Entry> {
         self.lives.lock().entries(clock)
+    }
+
+    /// As the journal that is begun anew says it; to be asked before that is cut.
+    pub fn followed(&self) -> Option<Entry> {
+        self.followed.lock().clone().map(Entry::Followed)
     }
 
     fn journal(&self) -> Option<&Arc<Journal>> {
@@ -244,6 +251,7 @@ impl Cache {
             *log.purges.lock() = replay.purges.without_homes();
         }
         *log.lives.lock() = lives;
+        *log.followed.lock() = replay.followed;
         shared.rewrite_journal(&journal);
         assert!(log.journal.set(Arc::new(journal)).is_ok(), "a cache has one journal");
     }
@@ -263,6 +271,22 @@ impl Cache {
                 self.purge(&Digest(purge.digest), Mono(purge.at), lives);
                 log.commit(log.done(purge.seq));
             }
+        }
+    }
+
+    /// How far what is stored has come in the log of a fleet; `None`: nobody knows.
+    pub fn followed(&self) -> Option<Followed> {
+        self.shared().bans.log.followed.lock().clone()
+    }
+
+    /// All is carried out that the log of a fleet says up to there: a worker to come goes on from there. It is kept behind what was
+    /// invalidated before.
+    pub fn set_followed(&self, place: Followed) {
+        let log = &self.shared().bans.log;
+        *log.followed.lock() = Some(place.clone());
+        // A successor follows the log itself.
+        if !log.is_handed_over() {
+            log.commit(log.append(|| Entry::Followed(place)));
         }
     }
 

@@ -196,6 +196,7 @@ impl Cache {
             | Entry::Done { .. }
             | Entry::Reached { .. }
             | Entry::KeysLost { .. }
+            | Entry::Followed(_)
             | Entry::Life(_)
             | Entry::Known { .. }
             | Entry::Bound => {}

@@ -14,7 +14,7 @@ use crate::client::quote;
 use crate::words::split;
 
 /// Version of the form; any change counts it up.
-const VERSION: u32 = 11;
+const VERSION: u32 = 12;
 /// What the message begins with.
 const MAGIC: &str = "LACQUER-HANDOFF";
 /// The longest message.
@@ -90,6 +90,22 @@ pub struct DiskStart {
     pub options: DiskOptions,
     /// Drawn whenever a store that isn't kept is to begin empty; 0 for one that is kept.
     pub life: u64,
+}
+
+/// The fleet that a worker belongs to.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct FleetStart {
+    /// What `--fleet` says.
+    pub spec: String,
+    /// The files that it names, by the names of their settings, as the manager has read them.
+    pub files: Vec<(String, Vec<u8>)>,
+}
+
+impl std::fmt::Debug for FleetStart {
+    /// There are secrets in it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FleetStart")
+    }
 }
 
 /// What goes from the manager to a worker as a sealed file in memory: `sys::secret`.
@@ -208,6 +224,8 @@ pub struct WorkerStart {
     pub quic: Option<Quic>,
     /// What tokens of waiting rooms are signed by.
     pub class_key: [u8; 32],
+    /// The fleet that it belongs to, if there is one.
+    pub fleet: Option<FleetStart>,
     /// Process id of the manager; a worker whose parent is another drains and exits.
     pub manager_pid: u32,
     /// When the manager started, since 1970.
@@ -244,6 +262,7 @@ impl Default for WorkerStart {
             secrets_fd: None,
             quic: None,
             class_key: [0; 32],
+            fleet: None,
             manager_pid: 0,
             manager_start: Duration::ZERO,
             user: None,
@@ -338,6 +357,10 @@ impl WorkerStart {
             put(&mut body, "quic", &quic.words().each_ref().map(Vec::as_slice));
         }
         put(&mut body, "class_key", &[&self.class_key]);
+        if let Some(fleet) = &self.fleet {
+            put(&mut body, "fleet", &[fleet.spec.as_bytes()]);
+            fleet.files.iter().for_each(|(name, held)| put(&mut body, "fleet_file", &[name.as_bytes(), held]));
+        }
         for fd in &self.sentinel_fds {
             put(&mut body, "sentinel_fd", &[fd.to_string().as_bytes()]);
         }
@@ -416,6 +439,8 @@ impl WorkerStart {
             b"secrets_fd" => one.and_then(number).map(|n| self.secrets_fd = Some(n)),
             b"quic" => Quic::read(values).map(|quic| self.quic = Some(quic)),
             b"class_key" => one.and_then(|key| key.try_into().ok()).map(|key| self.class_key = key),
+            b"fleet" => one.and_then(text).map(|spec| self.fleet = Some(FleetStart { spec, files: Vec::new() })),
+            b"fleet_file" => fleet_file(values).zip(self.fleet.as_mut()).map(|(file, fleet)| fleet.files.push(file)),
             b"manager_pid" => one.and_then(number).map(|n| self.manager_pid = n),
             b"manager_start" => one.and_then(number).map(|n| self.manager_start = Duration::from_nanos(n)),
             b"user" => one.and_then(text).map(|t| self.user = Some(t)),
@@ -448,6 +473,11 @@ fn listener(words: &[Vec<u8>]) -> Option<Listener> {
     let [name, fd, transport, address, is_uds] = words else { return None };
     let transport = Transport::ALL.into_iter().find(|t| transport_word(*t) == *transport)?;
     Some(Listener { name: text(name)?, fd: number(fd)?, transport, address: text(address)?, is_uds: to_flag(is_uds)? })
+}
+
+fn fleet_file(words: &[Vec<u8>]) -> Option<(String, Vec<u8>)> {
+    let [name, contents] = words else { return None };
+    Some((text(name)?, contents.clone()))
 }
 
 fn store(words: &[Vec<u8>]) -> Option<Store> {
@@ -607,6 +637,7 @@ mod tests {
             ticket_keys_fd: Some(18),
             quic: Some(Quic { secret: [0x20; 32], life: 7, set: 1, former: Some(6) }),
             class_key: [b'\n'; 32],
+            fleet: Some(FleetStart { spec: "nats://a,b=c d".into(), files: vec![("ca".into(), b"\0\n\xff".to_vec())] }),
             secrets_fd: Some(19),
             manager_pid: 77,
             manager_start: Duration::new(1, 5),
@@ -650,8 +681,8 @@ mod tests {
         assert_eq!(WorkerStart::decode(b"ping\n"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"x"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 7 0\n"), Err(HandoffError::Version("7".into())));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 11 99999999999\n"), Err(HandoffError::TooLong));
-        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 11 8\nnew \"1\"\n");
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 12 99999999999\n"), Err(HandoffError::TooLong));
+        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 12 8\nnew \"1\"\n");
         assert_eq!(unknown, Err(HandoffError::Line("new \\\"1\\\"".into())));
     }
 

@@ -12,6 +12,7 @@ pub mod current;
 mod drain;
 pub mod early;
 mod esi;
+pub mod fleet;
 pub mod forms;
 pub mod hints;
 pub mod httplog;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use ::fleet::Invalidation;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{Clock, Mono, Real, VxidSource};
 use filters::{FilterName, Packed};
@@ -20,6 +21,7 @@ use vrt::{LoadedVcl, Value};
 use crate::admission::Admission;
 use crate::classes::Classes;
 use crate::drain::DrainWatch;
+use crate::fleet::{Announcements, Fleet};
 use crate::hints::Hints;
 use crate::queries::Queries;
 use crate::random::Random;
@@ -93,6 +95,10 @@ pub struct Engine {
     pub drain_watch: DrainWatch,
     /// Another worker has taken this one's place, or is about to.
     pub has_successor: AtomicBool,
+    /// A lookup has more to ask before it finds anything: there is a successor, or the fleet's gate isn't open.
+    pub restricted: AtomicBool,
+    /// The fleet, if there is one.
+    pub fleet: Fleet,
     /// `debug.srandom`'s generator, also used otherwise.
     pub random: Random,
 }
@@ -131,8 +137,17 @@ impl Engine {
     /// As [`vrt::Ctx::may_invalidate`].
     ///
     /// # Errors
-    /// Another worker's cache is the one that counts.
+    /// As [`Engine::may_invalidate_here`], or the fleet's log is away.
     pub fn may_invalidate(&self) -> Result<(), vrt::ctx::Failure> {
+        self.may_invalidate_here()?;
+        self.may_announce()
+    }
+
+    /// Whether something may be invalidated on this node, of which others hear nothing.
+    ///
+    /// # Errors
+    /// Another worker's cache is the one that counts.
+    pub fn may_invalidate_here(&self) -> Result<(), vrt::ctx::Failure> {
         match self.has_successor.load(Ordering::Relaxed) && !self.cache.tells_successor() {
             true => Err(vrt::ctx::Failure::new(
                 "This worker has a successor, whose cache isn't reached from here: ask again",
@@ -141,18 +156,57 @@ impl Engine {
         }
     }
 
+    /// Says whether there is a successor.
+    pub fn set_successor(&self, has_successor: bool) {
+        self.has_successor.store(has_successor, Ordering::SeqCst);
+        self.restrict_if_needed();
+    }
+
+    /// Whether lookups have to ask [`Engine::is_recalled`] and the fleet's gate: mostly not.
+    pub fn is_restricted(&self) -> bool {
+        self.restricted.load(Ordering::Relaxed)
+    }
+
+    /// After a change of what [`Engine::is_restricted`] hangs on. Two threads may change two things at a time: the last one sees both.
+    pub(crate) fn restrict_if_needed(&self) {
+        self.restricted.store(true, Ordering::SeqCst);
+        let has_reason = || self.has_successor.load(Ordering::SeqCst) || self.is_gated();
+        if !has_reason() {
+            self.restricted.store(false, Ordering::SeqCst);
+            if has_reason() {
+                self.restricted.store(true, Ordering::SeqCst);
+            }
+        }
+    }
+
     /// Whether nothing may be served from the cache any more, as that of a successor is ahead of it.
     pub fn is_recalled(&self) -> bool {
         self.has_successor.load(Ordering::Relaxed) && self.cache.is_recalled()
     }
 
-    /// Adds a ban.
+    /// Adds a ban, on this node.
     ///
     /// # Errors
     /// What is wrong with the expression.
     pub fn ban(&self, spec: &[u8]) -> Result<(), String> {
+        self.ban_for(&mut None, spec, false)
+    }
+
+    /// Adds a ban for a transaction, and has all nodes of the fleet do so.
+    pub(crate) fn ban_everywhere(&self, announced: &mut Option<Announcements>, spec: &[u8]) -> Result<(), String> {
+        self.ban_for(announced, spec, true)
+    }
+
+    fn ban_for(&self, announced: &mut Option<Announcements>, spec: &[u8], everywhere: bool) -> Result<(), String> {
         let spec = std::str::from_utf8(spec).map_err(|_| "a ban must be text".to_owned())?;
-        self.cache.ban_text(spec).map_err(|error| error.to_string())
+        let spec = self.cache.ban_of_text(spec).map_err(|error| error.to_string())?;
+        let words = (everywhere && self.fleet_node().is_some()).then(|| spec.words());
+        let now = self.clock.mono();
+        self.cache.ban(spec);
+        if let Some(words) = words {
+            self.announce(announced, || Invalidation::Ban(words), now);
+        }
+        Ok(())
     }
 
     /// Purges all variants of a hash, as [`cache::Cache::purge_for`], and says in the log what went. How many there were.
@@ -182,25 +236,52 @@ impl Engine {
     /// other tasks of the thread run.
     ///
     /// # Errors
-    /// As [`Engine::may_invalidate`], or no object has a tag of that kind.
+    /// As [`Engine::may_invalidate_here`], or no object has a tag of that kind.
     pub fn purge_tags(
         &self,
         own: Option<&cache::Busy>,
         keys: &[&[u8]],
         soft: bool,
     ) -> Result<vrt::ctx::Wait<i64>, vrt::ctx::Failure> {
-        self.may_invalidate()?;
+        self.purge_tags_then(own, keys, soft, self.clock.mono(), None)
+    }
+
+    /// The same for a transaction, and has all nodes of the fleet do so.
+    pub(crate) fn purge_tags_everywhere(
+        &self,
+        announced: &mut Option<Announcements>,
+        own: Option<&cache::Busy>,
+        keys: &[&[u8]],
+        soft: bool,
+    ) -> Result<vrt::ctx::Wait<i64>, vrt::ctx::Failure> {
+        self.may_announce()?;
+        let (now, tags) = (self.clock.mono(), keys.iter().map(|key| key.to_vec()).collect());
+        let then = self.announce_later(announced, move || Invalidation::Tags { tags, is_soft: soft }, now);
+        self.purge_tags_then(own, keys, soft, now, then)
+    }
+
+    fn purge_tags_then(
+        &self,
+        own: Option<&cache::Busy>,
+        keys: &[&[u8]],
+        soft: bool,
+        now: Mono,
+        then: Option<Box<dyn FnOnce()>>,
+    ) -> Result<vrt::ctx::Wait<i64>, vrt::ctx::Failure> {
+        self.may_invalidate_here()?;
         if keys.iter().any(|key| message::tags::is_of_urls(key)) && !self.params.load().tag_urls {
             return Err(vrt::ctx::Failure::new("purging by URL, host or prefix needs the parameter tag_urls"));
         }
-        let mut purge = self.cache.purge_tags(keys.iter().copied(), self.clock.mono(), soft).by(own);
+        let mut purge = self.cache.purge_tags(keys.iter().copied(), now, soft).by(own);
         Ok(Box::pin(async move {
-            loop {
+            let count = loop {
                 match purge.step() {
-                    Some(count) => return count as i64,
+                    Some(count) => break count as i64,
                     None => rt::spent_guess(PURGE_STEP_MICROS).await,
                 }
-            }
+            };
+            then.into_iter().for_each(|then| then());
+            count
         }))
     }
 

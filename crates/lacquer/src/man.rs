@@ -71,6 +71,12 @@ const PAGES: &[Page] = &[
         "what is in a store on disk, and whether it is whole",
         Body::Prose(include_str!("man/lacquer-store.txt")),
     ),
+    (
+        "lacquer-fleet",
+        1,
+        "how a running server fares as a node of a fleet",
+        Body::Prose(include_str!("man/lacquer-fleet.txt")),
+    ),
     ("lacquer-tls", 1, "the certificates of a running server", Body::Prose(include_str!("man/lacquer-tls.txt"))),
     (
         "lacquer-upgrade",
@@ -413,7 +419,7 @@ fn tags() -> String {
 }
 
 fn counters() -> String {
-    use tables::counters::{DiskSet, Lck, Main, Mempool, Mgt, NoHitCounts, Sma, Smf, Vbe, Xkey};
+    use tables::counters::{DiskSet, Fleet, Lck, Main, Mempool, Mgt, NoHitCounts, Sma, Smf, Vbe, Xkey};
     fn set<S: Set>() -> String {
         let one = |elem: &Elem| {
             let text = if elem.docs.is_empty() { elem.oneliner } else { elem.docs };
@@ -432,6 +438,7 @@ fn counters() -> String {
         set::<Vbe>(),
         set::<Lck>(),
         set::<Xkey>(),
+        set::<Fleet>(),
     ]
     .concat()
 }

@@ -108,6 +108,7 @@ impl Manager {
             | Id::DebugVmod
             | Id::DebugXid
             | Id::Explain
+            | Id::FleetStatus
             | Id::MemoryList
             | Id::PurgeHost
             | Id::PurgePrefix

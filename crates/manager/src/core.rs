@@ -102,6 +102,8 @@ pub struct Manager {
     pub(crate) quic: Option<cli::handoff::Quic>,
     /// What tokens of waiting rooms are signed by, whichever worker made them.
     pub(crate) class_key: [u8; 32],
+    /// The fleet that workers belong to.
+    pub(crate) fleet: Option<cli::handoff::FleetStart>,
     pub(crate) remove_workdir: bool,
     /// On the way out: nothing is made ready for another worker.
     pub(crate) ending: bool,

@@ -51,6 +51,7 @@ pub(crate) fn gather(
         secrets_fd: Some(secrets.as_raw_fd()),
         quic: manager.quic,
         class_key: manager.class_key,
+        fleet: manager.fleet.clone(),
         manager_pid: std::process::id(),
         manager_start: Duration::from_secs_f64(manager.clock.real().0 - manager.now().since(manager.timers.started)),
         user,

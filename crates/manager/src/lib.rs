@@ -15,6 +15,7 @@ mod deaths;
 mod docs;
 mod dying;
 mod fatal;
+mod fleet;
 pub mod handover;
 mod jail;
 mod journalfile;

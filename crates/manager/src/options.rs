@@ -89,6 +89,8 @@ pub struct Options {
     pub acme: Vec<String>,
     /// --watch
     pub watch: Option<String>,
+    /// --fleet
+    pub fleet: Option<String>,
 }
 
 /// The outcome of reading a command line.
@@ -175,10 +177,10 @@ pub fn parse(program: &str, args: &[String]) -> Result<Request, Fatal> {
     if args.len() == 1 && args[0] == "--optstring" {
         return Ok(Request::Print("optstring".into()));
     }
-    let LongOptions { args, acme, watch } = &with_long(args);
-    let (acme, watch) = (acme.clone(), watch.clone());
+    let LongOptions { args, acme, watch, fleet } = &with_long(args);
+    let (acme, watch, fleet) = (acme.clone(), watch.clone(), fleet.clone());
     let mut getopt = Getopt { args, next: 0, bundle: Vec::new(), only_operands: false, program };
-    let (mut options, mut flags) = (Options { acme, watch, ..Options::default() }, Flags::default());
+    let (mut options, mut flags) = (Options { acme, watch, fleet, ..Options::default() }, Flags::default());
     let mut operand = None;
     let mut first = true;
     while let Some(item) = getopt.step()? {
@@ -208,10 +210,12 @@ struct LongOptions {
     acme: Vec<String>,
     /// That of `--watch`; the last one counts.
     watch: Option<String>,
+    /// That of `--fleet`; the last one counts.
+    fleet: Option<String>,
 }
 
 fn with_long(args: &[String]) -> LongOptions {
-    let (mut out, mut acme, mut watch) = (Vec::new(), Vec::new(), None);
+    let (mut out, mut acme, mut watch, mut fleet) = (Vec::new(), Vec::new(), None, None);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         if arg == "--" {
@@ -230,11 +234,13 @@ fn with_long(args: &[String]) -> LongOptions {
             acme.push(value.to_owned());
         } else if let Some(value) = value_of("--watch") {
             watch = Some(value.to_owned());
+        } else if let Some(value) = value_of("--fleet") {
+            fleet = Some(value.to_owned());
         } else {
             out.push(arg.clone());
         }
     }
-    LongOptions { args: out, acme, watch }
+    LongOptions { args: out, acme, watch, fleet }
 }
 
 fn version(first: bool, count: usize) -> Result<Request, Fatal> {

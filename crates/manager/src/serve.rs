@@ -160,6 +160,8 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
             words.or_else(|reason| argument(format!("--watch {reason}")))?.unwrap_or_default()
         }
     };
+    let fleet = crate::fleet::read(options.fleet.as_deref(), &jail);
+    let fleet = fleet.or_else(|reason| argument(format!("--fleet {reason}")))?;
     let (certs, ticket_keys) = certificates(todo.tls.as_ref(), &listeners, &params, &jail, clock.mono())?;
     let quic = quic(&listeners)?;
     let class_key = random()?;
@@ -203,6 +205,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         restarts: 0,
         quic,
         class_key,
+        fleet,
         remove_workdir,
         ending: false,
         upgrade: Default::default(),

@@ -35,6 +35,8 @@ const ROWS: &[(&str, &str)] = &[
     ("-I clifile", "CLI commands to run at the start"),
     ("--watch address:port[,setting...]", "Show this server on a page there, with metrics and health"),
     ("   [,any-port][,token-file=<f>]", "See lacquer-watch; 127.0.0.1:6085 is usual"),
+    ("--fleet nats://host[,setting...]", "Ban and purge in a fleet, by its log; also tls, redis, rediss://"),
+    ("   [,name=<log>][,node=<name>]", "password-file, ca, retention, ...: see the manual"),
     ("Tuning options", ""),
     ("-t TTL", "Default TTL (parameter default_ttl)"),
     ("-p param=value", "Set a parameter; repeatable"),

@@ -155,6 +155,8 @@ impl World {
             draining: AtomicBool::new(false),
             drain_watch: Default::default(),
             has_successor: AtomicBool::new(false),
+            restricted: AtomicBool::new(false),
+            fleet: Default::default(),
             random: Random::seeded(seed as u32),
         });
         let services = Arc::new(Services(engine.clone()));

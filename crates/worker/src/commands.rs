@@ -9,6 +9,7 @@ use std::time::Duration;
 use backend::{AdminHealth, Director, Event};
 use base::Real;
 use cli::{Reply, Request, Status, reply};
+use fleet::Invalidation;
 use tables::cli_cmds::{self, CommandId as Id};
 use tables::params::DebugBit;
 use tables::vclvars::Var;
@@ -83,6 +84,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         Id::VclProfile => vcl_profile(worker, request),
         Id::VclShow => vcl_show(worker, request),
         Id::Explain => explain(worker, request),
+        Id::FleetStatus => fleet_status(worker, request),
         Id::PurgeHost => purge_urls(worker, request, |host, _| message::tags::of_prefix(host, b"")),
         Id::PurgePrefix => purge_urls(worker, request, message::tags::of_prefix),
         Id::PurgeTag => purge_tags(worker, request),
@@ -500,12 +502,34 @@ fn change_params(
 fn ban(worker: &Worker, request: &Request) -> Reply {
     let args = request.split_args();
     let words: Vec<&str> = args.iter().map(|word| std::str::from_utf8(word).unwrap_or("")).collect();
-    match worker.engine.cache.ban_words(&words) {
-        Ok(()) => match crate::journal::wait(worker) {
-            Ok(()) => Reply::ok(""),
-            Err(reason) => Reply::new(Status::Cant, format!("The ban holds, but may not outlive a restart: {reason}")),
-        },
-        Err(error) => Reply::new(Status::Param, error.to_string()),
+    let cache = &worker.engine.cache;
+    let spec = match cache.ban_of_words(&words) {
+        Ok(spec) => spec,
+        Err(error) => return Reply::new(Status::Param, error.to_string()),
+    };
+    if let Err(refusal) = worker.engine.may_announce() {
+        return Reply::new(Status::Cant, format!("Nothing is banned: {}", refusal.0));
+    }
+    let (words, now) = (spec.words(), worker.engine.clock.real());
+    cache.ban(spec);
+    let announced = crate::fleet::announce(worker, || Invalidation::Ban(words), now);
+    if let Err(reason) = crate::journal::wait(worker) {
+        return Reply::new(Status::Cant, format!("The ban holds, but may not outlive a restart: {reason}"));
+    }
+    match announced.map_or(Ok(()), crate::fleet::wait) {
+        Ok(()) => Reply::ok(""),
+        Err(reason) => Reply::new(Status::Cant, format!("The ban holds on this node, perhaps on no other: {reason}")),
+    }
+}
+
+/// `fleet.status`
+fn fleet_status(worker: &Worker, request: &Request) -> Reply {
+    let Some(node) = worker.engine.fleet_node() else {
+        return Reply::new(Status::Cant, "This server belongs to no fleet: it was started without --fleet");
+    };
+    match request.wants_json() {
+        true => with_json(worker, request, &format!(",\n{}", crate::fleet::status_json(node))),
+        false => Reply::ok(crate::fleet::status_text(node)),
     }
 }
 
@@ -543,16 +567,24 @@ fn purge(worker: &Worker, request: &Request, tags: impl FnOnce(&[Vec<u8>]) -> Re
         Err(reason) => return Reply::new(Status::Param, reason),
     };
     let engine = &worker.engine;
-    let mut purge = engine.cache.purge_tags(tags.iter().map(Vec::as_slice), engine.clock.mono(), is_soft);
+    if let Err(refusal) = engine.may_announce() {
+        return Reply::new(Status::Cant, format!("Nothing is purged: {}", refusal.0));
+    }
+    let now = engine.clock.real();
+    let mut purge = engine.cache.purge_tags(tags.iter().map(Vec::as_slice), engine.mono_of(now), is_soft);
     let count = loop {
         if let Some(count) = purge.step() {
             break count;
         }
     };
     let told = format!("{count} object{} purged", if count == 1 { "" } else { "s" });
-    match crate::journal::wait(worker) {
+    let announced = crate::fleet::announce(worker, || Invalidation::Tags { tags, is_soft }, now);
+    if let Err(reason) = crate::journal::wait(worker) {
+        return Reply::new(Status::Cant, format!("{told}, which may not outlive a restart: {reason}"));
+    }
+    match announced.map_or(Ok(()), crate::fleet::wait) {
         Ok(()) => Reply::ok(format!("{told}\n")),
-        Err(reason) => Reply::new(Status::Cant, format!("{told}, which may not outlive a restart: {reason}")),
+        Err(reason) => Reply::new(Status::Cant, format!("{told} on this node, perhaps none on others: {reason}")),
     }
 }
 

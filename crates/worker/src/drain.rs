@@ -48,7 +48,7 @@ impl Drain {
     pub fn begin(&self, engine: &Engine, limit: Duration) {
         let now = Instant::now();
         *self.until.lock() = Some(now.checked_add(limit).unwrap_or(now));
-        engine.has_successor.store(true, Ordering::Relaxed);
+        engine.set_successor(true);
         engine.begin_drain();
     }
 

@@ -9,6 +9,7 @@ pub mod conf;
 mod demand;
 mod disks;
 mod drain;
+mod fleet;
 mod housekeeping;
 mod journal;
 mod memory;
@@ -78,6 +79,12 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
     housekeeping::start(&worker);
     journal::start(&worker);
     adoption::start(&worker);
+    if worker.start.former_fd.is_none()
+        && let Err(reason) = fleet::start(&worker)
+    {
+        eprintln!("{reason}");
+        return 1;
+    }
     converse(&socket, leftover, &worker, &signals);
     drain::finish(&worker);
     0

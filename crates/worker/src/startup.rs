@@ -86,6 +86,8 @@ pub struct Worker {
     pub secrets: crate::secrets::Secrets,
     /// What it is to clients of QUIC.
     pub quic: crate::quic::Quic,
+    /// Of a fleet's node.
+    pub fleet_counters: Option<&'static tables::counters::Fleet>,
     /// What it leaves to the one that takes its place.
     pub succession: crate::succession::Succession,
     /// The serving threads, for the watchdog and the drain.
@@ -161,8 +163,17 @@ impl Worker {
             draining: AtomicBool::new(false),
             drain_watch: Default::default(),
             has_successor: AtomicBool::new(false),
+            restricted: AtomicBool::new(false),
+            fleet: Default::default(),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
         });
+        let fleet_counters = match &start.fleet {
+            None => None,
+            Some(fleet) => {
+                engine.join_fleet(crate::fleet::node(fleet, &start.identity)?);
+                Some(crate::fleet::counters(&stats)?)
+            }
+        };
         if start.former_fd.is_none() {
             find_survivors(former, &engine);
         }
@@ -195,6 +206,7 @@ impl Worker {
             secrets,
             quic: crate::quic::Quic::new(&start),
             succession: Default::default(),
+            fleet_counters,
             seats: Mutex::default(),
             costs: costs.map(|set| &**Box::leak(Box::new(set))),
             log_room: Mutex::new(Some(log_room)),

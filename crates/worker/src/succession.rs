@@ -20,7 +20,6 @@
 //! `debug.handover end` has it let go at once, for another worker that comes; `undo` says that the successor failed.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -77,7 +76,7 @@ pub fn begin(worker: &Arc<Worker>) -> Result<(), String> {
     let opened = opened.map_err(|error| format!("the successor: {error}"));
     let heard = opened.and_then(|(relay, ear)| listen(worker, ear, Other::Successor).map(|()| relay));
     let relay = heard.inspect_err(|_| worker.disks.take_back())?;
-    worker.engine.has_successor.store(true, Ordering::Relaxed);
+    worker.engine.set_successor(true);
     worker.quic.share();
     if let Err(error) = worker.engine.cache.hand_over(Box::new(relay.clone())) {
         eprintln!("the journal of bans and purges can't be handed over: {error}");
@@ -111,7 +110,7 @@ pub fn undo(worker: &Worker) -> bool {
         worker.disks.take_back();
         worker.engine.cache.take_back();
     }
-    worker.engine.has_successor.store(false, Ordering::Relaxed);
+    worker.engine.set_successor(false);
     worker.quic.own();
     was_begun
 }
@@ -146,6 +145,7 @@ pub fn take_over(worker: &Arc<Worker>) -> Result<(), String> {
     crate::journal::start(worker);
     crate::adoption::start(worker);
     listen(worker, ear, Other::Former)?;
+    crate::fleet::start(worker)?;
     // The former one takes connections as long.
     worker.disks.read_in(READ_PATIENCE);
     Ok(())

@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod explain;
+pub mod fleet;
 mod interactive;
 pub mod memory;
 pub mod profile;

@@ -59,7 +59,8 @@ pub fn main(args: &[String]) -> i32 {
     }
 }
 
-fn content(reply: &str) -> Option<String> {
+/// What a JSON reply is about.
+pub(crate) fn content(reply: &str) -> Option<String> {
     match serde_json::from_str(reply).ok()? {
         Value::Array(mut members) => members.pop().filter(Value::is_object).map(|object| format!("{object:#}")),
         _ => None,

@@ -112,13 +112,15 @@ impl Bans {
 
     /// The journal is to begin with this list and the purges that are needed still.
     pub fn begin_anew<'j>(&self, journal: &'j Journal, clock: &Clock) -> Option<(Cut<'j>, Vec<journal::Entry>)> {
+        // Before the cut: what it says is carried out is in the list, or appended after the cut.
+        let followed = self.log.followed();
         let list = self.inner.lock();
         let (cut, purges) = self.log.with_purges(|purges| (journal.cut(), purges.entries().collect::<Vec<_>>()));
         let cut = cut?;
         // Read after the cut: who has a number that is newer appends it after the cut.
         let newest = journal::Entry::Newest { seq: self.seq() };
         let bans = list.entries.iter().map(|on_list| entry(&on_list.ban));
-        let head = std::iter::once(newest).chain(self.log.lives(clock));
+        let head = std::iter::once(newest).chain(self.log.lives(clock)).chain(followed);
         Some((cut, head.chain(bans).chain(purges).collect()))
     }
 }

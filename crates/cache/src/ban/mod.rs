@@ -121,7 +121,7 @@ impl Bans {
             main,
         };
         // As in Varnish there is always one; the first is empty and done.
-        bans.insert(BanSpec::default(), clock, false);
+        bans.insert(BanSpec::default(), (clock.real(), clock.mono()), false);
         bans.complete(&bans.inner.lock().newest().ban);
         bans
     }
@@ -150,16 +150,16 @@ impl Bans {
         self.seq.fetch_add(1, Release) + 1
     }
 
-    /// Adds a ban to the list; with `dups` older ones that say the same are done. Not before [`Cache::unkept`] has ended is it
-    /// sure to be kept.
-    pub fn insert(&self, spec: BanSpec, clock: &Clock, dups: bool) {
+    /// Adds a ban to the list that was made at `made`; with `dups` older ones that say the same are done. Not before [`Cache::unkept`]
+    /// has ended is it sure to be kept.
+    pub fn insert(&self, spec: BanSpec, (real, mono): (Real, Mono), dups: bool) {
         let is_for_lurker = !spec.has_req();
         let ticket = {
             let mut list = self.inner.lock();
             let ban = Ban {
                 seq: self.next_seq(),
-                real: clock.real(),
-                mono: clock.mono(),
+                real,
+                mono,
                 spec,
                 is_completed: AtomicBool::new(false),
                 successor: AtomicU64::new(0),
@@ -440,8 +440,24 @@ impl Cache {
     /// # Errors
     /// [`BanError`], whose text is varnishd's.
     pub fn ban_words(&self, words: &[&str]) -> Result<(), BanError> {
-        self.ban(BanSpec::from_words(words, &*self.shared().regexes)?);
+        self.ban(self.ban_of_words(words)?);
         Ok(())
+    }
+
+    /// The same, only parsed.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ban_of_words(&self, words: &[&str]) -> Result<BanSpec, BanError> {
+        BanSpec::from_words(words, &*self.shared().regexes)
+    }
+
+    /// VCL's, only parsed.
+    ///
+    /// # Errors
+    /// As [`Cache::ban_text`].
+    pub fn ban_of_text(&self, text: &str) -> Result<BanSpec, BanError> {
+        BanSpec::from_text(text, &*self.shared().regexes)
     }
 
     /// VCL's `ban()` and `std.ban()`: one text.
@@ -449,7 +465,7 @@ impl Cache {
     /// # Errors
     /// [`BanError`], whose text is varnishd's.
     pub fn ban_text(&self, text: &str) -> Result<(), BanError> {
-        self.ban(BanSpec::from_text(text, &*self.shared().regexes)?);
+        self.ban(self.ban_of_text(text)?);
         Ok(())
     }
 
@@ -457,6 +473,17 @@ impl Cache {
     pub fn ban(&self, spec: BanSpec) {
         let shared = self.shared();
         shared.former.tell(|| kept::told(&spec));
-        shared.bans.insert(spec, &shared.clock, shared.params.load().ban_dups);
+        let now = (shared.clock.real(), shared.clock.mono());
+        shared.bans.insert(spec, now, shared.params.load().ban_dups);
+    }
+
+    /// Adds a ban that was made elsewhere at that time, from which TTLs and ages count.
+    pub fn ban_made_at(&self, spec: BanSpec, made: Real) {
+        let shared = self.shared();
+        shared.former.tell(|| kept::told(&spec));
+        let now = shared.clock.mono();
+        // Clocks differ: none is made in the future.
+        let mono = Mono(shared.clock.mono_of(made).0.min(now.0));
+        shared.bans.insert(spec, (shared.clock.real_of(mono), mono), shared.params.load().ban_dups);
     }
 }

@@ -187,6 +187,22 @@ impl BanSpec {
         Ok(())
     }
 
+    /// Those that [`BanSpec::from_words`] makes the same ban of.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for Test { field, oper, value } in &self.tests {
+            if !words.is_empty() {
+                words.push("&&".to_owned());
+            }
+            let value = match value {
+                Value::Text(text) | Value::Pattern(Pattern { text, .. }) => text.clone(),
+                Value::Seconds(seconds) => format!("{seconds}s"),
+            };
+            words.extend([field.to_string(), oper.text().to_owned(), value]);
+        }
+        words
+    }
+
     /// Whether it needs a request to be tested: only lookups can.
     pub fn has_req(&self) -> bool {
         self.tests.iter().any(|test| test.field.is_req())

@@ -2,7 +2,7 @@
 //! What the journal of a former worker says, in times of this one's clock.
 
 use base::Clock;
-use storage::journal::{Ban, Entry, Life, TagPurge};
+use storage::journal::{Ban, Entry, Followed, Life, TagPurge};
 
 use super::lives::{Lives, epoch};
 use super::purges::Purges;
@@ -19,6 +19,8 @@ pub struct Replay {
     pub(super) keys: Vec<TagPurge>,
     /// All purges by key up to that number count, of whatever key.
     pub(super) keys_lost: u64,
+    /// How far it has followed the log of a fleet.
+    pub(super) followed: Option<Followed>,
 }
 
 impl Replay {
@@ -32,6 +34,7 @@ impl Replay {
             purges: Purges::default(),
             keys: Vec::new(),
             keys_lost: 0,
+            followed: None,
         }
     }
 
@@ -113,6 +116,10 @@ impl Replay {
                 *seq
             }
             Entry::Newest { seq } => *seq,
+            Entry::Followed(place) => {
+                self.followed = Some(place.clone());
+                return Some(());
+            }
             Entry::Life(life) => {
                 self.lives = std::mem::take(&mut self.lives).next(*life);
                 return Some(());

@@ -47,6 +47,45 @@ fn what_vcl_says_to_a_ban() {
     assert_eq!(text("req.url == a &&"), "No ban conditions found.");
 }
 
+/// Words that a ban is made of again, on another node.
+fn again(words: &[&str]) {
+    let spec = BanSpec::from_words(words, &Contains).unwrap();
+    let again = spec.words();
+    assert_eq!(
+        BanSpec::from_words(&again.iter().map(String::as_str).collect::<Vec<_>>(), &Contains).unwrap().words(),
+        again
+    );
+    assert_eq!(again.len(), words.len());
+}
+
+#[test]
+fn a_ban_can_be_made_again_of_its_words() {
+    again(&["req.url", "~", "a b && c"]);
+    again(&["obj.http.X", "==", "", "&&", "obj.status", "!=", "404"]);
+    assert_eq!(BanSpec::from_words(&["obj.age", ">", "1.5h"], &Contains).unwrap().words(), ["obj.age", ">", "5400s"]);
+    assert_eq!(BanSpec::from_words(&["obj.ttl", "<", "0.1ms"], &Contains).unwrap().words()[2], "0.0001s");
+}
+
+#[test]
+fn ages_count_from_when_a_ban_was_made_elsewhere() {
+    let kit = Kit::new();
+    kit.pass(100.0);
+    kit.put("/old", 1000.0, b"x");
+    kit.pass(10.0);
+    let made = kit.clock.real();
+    kit.put("/young", 1000.0, b"x");
+    kit.pass(10.0);
+    let ban = |text: &str, at: base::Real| {
+        let words: Vec<&str> = text.split(' ').collect();
+        kit.cache.ban_made_at(kit.cache.ban_of_words(&words).unwrap(), at);
+    };
+    ban("obj.age > 5s", made);
+    assert_eq!([kit.verdict("/old"), kit.verdict("/young")], ["miss", "hit"]);
+    // A clock that is ahead: no ban is made in the future.
+    ban("obj.age > 15s", made.plus(1e6));
+    assert_eq!(kit.verdict("/young"), "hit");
+}
+
 #[test]
 fn durations_as_the_list_writes_them() {
     let shown = |duration: &str| words(&format!("obj.grace > {duration}"))["obj.grace > ".len()..].to_owned();

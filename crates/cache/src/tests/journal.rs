@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use storage::journal::{Entry, Journal, JournalFile, Life};
+use storage::journal::{Entry, Followed, Journal, JournalFile, Life};
 
 use super::kit::*;
 use super::line::{copy as copy_arena, unnamed};
@@ -97,6 +97,20 @@ fn numbers_of_purges_go_on_and_those_that_are_done_are_not_repeated() {
     let second = legacy.heir(0.0);
     assert_eq!(second.cache.shared().bans.seq(), first.cache.shared().bans.seq());
     second.cache.shared().bans.log.with_purges(|purges| assert_eq!(purges.open().len(), 0));
+}
+
+#[test]
+fn how_far_a_fleets_log_was_followed_outlives_a_worker_and_a_journal_begun_anew() {
+    let legacy = Legacy::new();
+    let first = legacy.heir(0.0);
+    assert_eq!(first.cache.followed(), None);
+    let place = |seq| Followed { epoch: b"e".to_vec(), seq, mark: Some(7) };
+    first.cache.set_followed(place(1));
+    first.cache.set_followed(place(2));
+    let second = legacy.heir(0.0);
+    assert_eq!(second.cache.followed(), Some(place(2)));
+    second.cache.shared().begin_journal_anew();
+    assert_eq!(legacy.heir(0.0).cache.followed(), Some(place(2)));
 }
 
 #[test]

@@ -200,7 +200,7 @@ impl Bereq {
         if self.mode != Mode::Pass || !is_success || rfc9111::is_safe(self.head.method()) {
             return;
         }
-        if let Err(refusal) = self.engine.may_invalidate() {
+        if let Err(refusal) = self.engine.may_invalidate_here() {
             self.log.put(Tag::VclError, refusal.0.as_bytes());
             return;
         }

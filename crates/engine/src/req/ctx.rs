@@ -193,7 +193,8 @@ impl Ctx for ReqCtx<'_> {
             return Ok(());
         }
         self.req.has_invalidated = true;
-        self.engine().ban(spec)
+        let req = &mut *self.req;
+        req.sess.engine.ban_everywhere(&mut req.announced, spec)
     }
 
     fn clock(&self) -> &Clock {
@@ -273,7 +274,8 @@ impl Ctx for ReqCtx<'_> {
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
         self.req.has_invalidated = true;
-        self.engine().purge_tags(self.req.busy.as_ref(), keys, soft)
+        let req = &mut *self.req;
+        req.sess.engine.purge_tags_everywhere(&mut req.announced, req.busy.as_ref(), keys, soft)
     }
 
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {

@@ -76,8 +76,9 @@ impl Req {
     /// What VCL asks of the lookup.
     pub(super) fn lookup_options(&self) -> LookupOptions {
         let asked = self.settings.lookup;
-        let always_miss = asked.always_miss || self.engine().is_recalled();
-        self.with_directives(LookupOptions { tells: self.tells_reason(), always_miss, ..asked })
+        let options = self.with_directives(LookupOptions { tells: self.tells_reason(), ..asked });
+        let engine = self.engine();
+        if engine.is_restricted() { engine.restrict(options) } else { options }
     }
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> Step {
@@ -368,6 +369,11 @@ impl Req {
             }
             other => Self::common_step(other),
         }
+    }
+
+    /// Has the fleet purge what was purged here.
+    pub(super) fn announce_purge(&mut self, digest: &cache::Digest, purge: cache::Purge, at: base::Mono) {
+        self.sess.engine.announce(&mut self.announced, || crate::fleet::purge(digest, purge), at);
     }
 
     pub(super) async fn purge(&mut self, transport: &mut dyn Transport) -> Step {

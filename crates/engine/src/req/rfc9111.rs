@@ -148,9 +148,12 @@ impl Req {
     /// Purges what is stored under the request's digest, and under that of its URL as it stands; how many objects that were.
     pub(super) fn purge_own(&mut self, now: Mono, purge: Purge) -> usize {
         let engine = self.engine().clone();
-        let exact = self.alias.as_ref().map_or(0, |alias| engine.purge(None, &alias.exact, now, purge));
         self.has_invalidated = true;
-        exact + engine.purge(self.busy.as_ref(), &self.digest, now, purge)
+        let exact = self.alias.as_ref().map(|alias| alias.exact);
+        let aside = exact.map_or(0, |exact| engine.purge(None, &exact, now, purge));
+        let count = aside + engine.purge(self.busy.as_ref(), &self.digest, now, purge);
+        exact.into_iter().chain([self.digest]).for_each(|digest| self.announce_purge(&digest, purge, now));
+        count
     }
 
     /// Purges what Location and Content-Location of a successful answer name, as `vcl_hash` hashes it.
@@ -163,7 +166,7 @@ impl Req {
         if targets.is_empty() {
             return;
         }
-        if let Err(refusal) = self.engine().may_invalidate() {
+        if let Err(refusal) = self.engine().may_invalidate_here() {
             self.log.put(Tag::VclError, refusal.0.as_bytes());
             return;
         }

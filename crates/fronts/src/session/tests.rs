@@ -5,6 +5,7 @@ use tables::counters::Main;
 
 use super::*;
 
+mod fleet;
 mod journal;
 mod quic;
 mod sealed;

@@ -227,6 +227,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         restarts: state.restarts,
         quic: state.quic,
         class_key: state.class_key,
+        fleet: crate::fleet::read(options.fleet.as_deref(), &jail).map_err(|reason| format!("--fleet {reason}"))?,
         remove_workdir: false,
         ending: false,
         upgrade: Upgrade { program: state.program.clone(), relay, ..Upgrade::default() },

@@ -53,6 +53,19 @@ pub enum Entry {
         /// That number.
         seq: u64,
     },
+    /// What is stored has stood all that the log of a fleet said up to there.
+    Followed(Followed),
+}
+
+/// A place in the log of a fleet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// Which log.
+    pub epoch: Vec<u8>,
+    /// Number of the entry there.
+    pub seq: u64,
+    /// By what that is known again.
+    pub mark: Option<u64>,
 }
 
 /// Who writes a journal, from one start of a worker to the next.
@@ -164,6 +177,12 @@ impl Entry {
             Entry::Bound => out.push(10),
             Entry::Reached { seq } => one(out, 11, *seq),
             Entry::KeysLost { seq } => one(out, 12, *seq),
+            Entry::Followed(place) => {
+                one(out, 13, place.seq);
+                out.push(u8::from(place.mark.is_some()));
+                put(out, place.mark.unwrap_or_default());
+                out.extend_from_slice(&place.epoch);
+            }
         }
         let len = (out.len() - begin - 4) as u32;
         out[begin..begin + 4].copy_from_slice(&len.to_le_bytes());
@@ -210,6 +229,10 @@ impl Entry {
             10 => Entry::Bound,
             11 => Entry::Reached { seq: words.u64()? },
             12 => Entry::KeysLost { seq: words.u64()? },
+            13 => {
+                let (seq, has_mark, mark) = (words.u64()?, words.flag()?, words.u64()?);
+                Entry::Followed(Followed { seq, mark: has_mark.then_some(mark), epoch: words.rest() })
+            }
             _ => return None,
         };
         words.0.is_empty().then_some(entry)

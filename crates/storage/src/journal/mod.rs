@@ -34,7 +34,7 @@ use std::time::Duration;
 use base::critical::Lock;
 use base::lock::Mutex;
 
-pub use entry::{Ban, Entry, Life, Purge, TagPurge};
+pub use entry::{Ban, Entry, Followed, Life, Purge, TagPurge};
 pub use log::{JournalError, is_foreign};
 pub use medium::{JournalFile, Medium};
 pub use unkept::Unkept;

@@ -154,6 +154,8 @@ fn entries() -> impl Strategy<Value = Entry> {
         Just(Entry::Bound),
         any::<u64>().prop_map(|seq| Entry::Reached { seq }),
         any::<u64>().prop_map(|seq| Entry::KeysLost { seq }),
+        (any::<Vec<u8>>(), any::<u64>(), any::<Option<u64>>())
+            .prop_map(|(epoch, seq, mark)| Entry::Followed(Followed { epoch, seq, mark })),
     ]
 }
 

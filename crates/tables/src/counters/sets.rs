@@ -524,6 +524,25 @@ set! {
 }
 
 set! {
+    /// This server as a node of a fleet; there with `--fleet` only.
+    Fleet "FLEET" 115 "The fleet's log of what is banned and purged";
+    reachable: Gauge Info Integer "" "Something can be appended to the log" => "1: the log's server answers. 0: whoever bans or purges is told that it can't be done.";
+    followed: Gauge Info Integer "" "The log is followed" => "1: what others ban and purge is carried out here as it comes.";
+    gate_closed: Gauge Info Integer "" "Nothing stored is served" => "1: the node hasn't caught up with the log since it started or was connected again; requests go to the backend.";
+    capped: Gauge Info Integer "" "Only what is young is served" => "1: the log is away for longer than --fleet's setting stale allows.";
+    head: Gauge Info Integer "" "Number of the log's newest entry" => "As far as it is known here.";
+    applied: Gauge Info Integer "" "Number of the newest entry carried out";
+    lag: Gauge Info Integer "" "Entries that aren't carried out yet";
+    lag_seconds: Gauge Info Integer "" "Seconds since the node is behind the log";
+    appended: Counter Info Integer "" "Entries that this node appended";
+    refused: Counter Info Integer "" "Entries that could not be appended" => "Whoever banned or purged was told so.";
+    carried_out: Counter Info Integer "" "Entries of other nodes carried out";
+    returned: Counter Info Integer "" "Own entries that came back" => "They were carried out when they were made.";
+    foreign: Counter Info Integer "" "Entries that aren't ours" => "Entries of the log that could not be read, and were left out.";
+    gaps: Counter Info Integer "" "Times that all had to be given up" => "How often all that was stored was invalidated, as nobody knew what it had missed: the log was trimmed, is another one, or could not be reached at the start.";
+}
+
+set! {
     /// A pool of reusable structures.
     Mempool "MEMPOOL" 30 "Memory pool";
     live: Gauge Debug Integer "" "In use" => "Requests (reqN), connections (sessN) or fetches (busyobj) in progress; N is one of thread_pools shares of the threads.";

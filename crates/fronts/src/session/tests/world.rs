@@ -150,6 +150,8 @@ impl World {
             draining: AtomicBool::new(false),
             drain_watch: Default::default(),
             has_successor: AtomicBool::new(false),
+            restricted: AtomicBool::new(false),
+            fleet: Default::default(),
             random: Random::seeded(1),
         });
         let transport = if has_proxy_header { "PROXY" } else { "HTTP/1" };

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The fleet as transactions see it: what VCL bans and purges is put into the fleet's log, nobody is told that it is done before it is
+//! there, and what may be found in the cache is what the log's follower allows.
+//!
+//! A server without a fleet has none of this but an empty [`Fleet`]. A lookup looks at one flag, [`Engine::is_restricted`], whether
+//! there is a fleet or not.
+//!
+//! Not put into the log: what an answer invalidates by RFC 9111, which every cache does for itself, and what `vcl_init` bans, which every
+//! node runs.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::Duration;
+
+use ::fleet::{Announced, Gate, Invalidation, Node};
+use base::Mono;
+use cache::{Digest, LookupOptions};
+use vrt::ctx::Failure;
+
+use crate::shared::{Engine, Kept};
+
+/// All ages may be found ...
+const OPEN: u64 = u64::MAX;
+/// ... or none; else the greatest one in milliseconds.
+const CLOSED: u64 = 0;
+
+/// A server's place in a fleet, if it has one.
+pub struct Fleet {
+    node: OnceLock<Node>,
+    /// The age in milliseconds of what may be found.
+    most_ms: AtomicU64,
+}
+
+impl Default for Fleet {
+    fn default() -> Self {
+        Fleet { node: OnceLock::new(), most_ms: AtomicU64::new(OPEN) }
+    }
+}
+
+/// What a transaction has put into the log and isn't there yet. Shared with the purges that it waits for.
+#[derive(Clone, Default)]
+pub(crate) struct Announcements(Rc<RefCell<Vec<Announced>>>);
+
+impl Announcements {
+    fn add(&self, announced: Announced) {
+        self.0.borrow_mut().push(announced);
+    }
+
+    fn take(&self) -> Vec<Announced> {
+        self.0.take()
+    }
+}
+
+impl Engine {
+    /// From now on it belongs to a fleet, and nothing is found until the gate is opened.
+    pub fn join_fleet(&self, node: Node) {
+        self.set_gate(Gate::Closed);
+        assert!(self.fleet.node.set(node).is_ok(), "a server belongs to one fleet");
+    }
+
+    /// The fleet's node that this server is, if it is one.
+    pub fn fleet_node(&self) -> Option<&Node> {
+        self.fleet.node.get()
+    }
+
+    /// What may be found from now on.
+    pub fn set_gate(&self, gate: Gate) {
+        let most = match gate {
+            Gate::Open => OPEN,
+            Gate::Closed => CLOSED,
+            Gate::Capped(age) => u64::try_from(age.as_millis()).unwrap_or(OPEN).clamp(CLOSED + 1, OPEN - 1),
+        };
+        self.fleet.most_ms.store(most, SeqCst);
+        self.restrict_if_needed();
+    }
+
+    /// Whether more than [`Engine::is_restricted`] has to be asked because of the fleet.
+    pub(crate) fn is_gated(&self) -> bool {
+        self.fleet.most_ms.load(SeqCst) != OPEN
+    }
+
+    /// What a lookup may find while [`Engine::is_restricted`].
+    pub(crate) fn restrict(&self, options: LookupOptions) -> LookupOptions {
+        let most = self.fleet.most_ms.load(Relaxed);
+        let always_miss = options.always_miss || self.is_recalled() || most == CLOSED;
+        if most == OPEN || most == CLOSED {
+            return LookupOptions { always_miss, ..options };
+        }
+        let most = Duration::from_millis(most).as_secs_f64();
+        let max_age = Some(options.max_age.map_or(most, |asked| asked.min(most)));
+        LookupOptions { always_miss, max_age, ..options }
+    }
+
+    /// Whether something may be invalidated in all of the fleet: so that nothing is, here, while the log is away.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_announce(&self) -> Result<(), Failure> {
+        self.fleet_node().map_or(Ok(()), Node::check).map_err(Failure::new)
+    }
+
+    /// Has the other nodes invalidate what was invalidated here, for a transaction.
+    pub(crate) fn announce(&self, to: &mut Option<Announcements>, what: impl FnOnce() -> Invalidation, at: Mono) {
+        if let Some(node) = self.fleet_node() {
+            to.get_or_insert_default().add(node.append(what(), self.real_of(at).0));
+        }
+    }
+
+    /// The same, of what is invalidated by a future: what that calls once it is done.
+    pub(crate) fn announce_later(
+        &self,
+        to: &mut Option<Announcements>,
+        what: impl FnOnce() -> Invalidation + 'static,
+        at: Mono,
+    ) -> Option<Box<dyn FnOnce()>> {
+        let node = self.fleet_node()?.clone();
+        let (to, at) = (to.get_or_insert_default().clone(), self.real_of(at).0);
+        Some(Box::new(move || to.add(node.append(what(), at))))
+    }
+
+    /// As [`Engine::kept`], and until what was announced is in the log.
+    pub(crate) fn settled(&self, announced: Option<Announcements>) -> Option<Kept> {
+        let announced = announced.map(|announced| announced.take()).unwrap_or_default();
+        let kept = self.kept();
+        if announced.is_empty() {
+            return kept;
+        }
+        Some(Box::pin(async move {
+            if let Some(kept) = kept {
+                kept.await?;
+            }
+            for entry in announced {
+                entry.await?;
+            }
+            Ok(())
+        }))
+    }
+}
+
+/// A purge as the log has it.
+pub(crate) fn purge(digest: &Digest, purge: cache::Purge) -> Invalidation {
+    let cache::Purge { ttl, grace, keep } = purge;
+    Invalidation::Purge { digest: digest.0, ttl, grace, keep }
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What an entry of the log says, and its form: a JSON object, so that people can read the log with the server's own tools and other
+//! programs can write to it.
+//!
+//! ```text
+//! {"lacquer":1,"id":"5f..","node":"a","at":1764260000.25,"ban":["req.url","~","^/news"]}
+//! {"lacquer":1,"id":"60..","node":"a","at":1764260001.5,"purge":"<digest, hex>","ttl":0,"grace":0,"keep":0}
+//! {"lacquer":1,"id":"61..","node":"b","at":1764260002.0,"tags":["news",{"hex":"00ff"}],"soft":true}
+//! {"lacquer":1,"id":"62..","node":"b","at":1764260003.0,"all":"why"}
+//! ```
+//!
+//! All of it is absolute: `at` is the moment from which ages and lives count, in seconds since 1970, whenever it is carried out.
+
+use serde_json::{Map, Value, json};
+
+/// Version of the form. One that is higher says something that can't be understood here.
+const VERSION: u64 = 1;
+
+/// Bytes of the longest entry.
+pub const LONGEST: usize = 64 << 10;
+
+/// Words of a ban, and tags of an entry.
+const MANY: usize = 4096;
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Drawn for it: who retries has the same one.
+    pub id: String,
+    /// The node that made it.
+    pub node: String,
+    /// When it was made: seconds since 1970.
+    pub at: f64,
+    /// What it invalidates.
+    pub what: Invalidation,
+}
+
+/// What is invalidated.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Invalidation {
+    /// What an expression hits: field, operator, value, `&&`, and so on, as the CLI's `ban` takes them.
+    Ban(Vec<String>),
+    /// All variants of a digest: new lives in seconds from `at` on; `None` leaves one alone.
+    Purge {
+        /// What it is found by.
+        digest: [u8; 32],
+        /// TTL left.
+        ttl: Option<f64>,
+        /// Grace.
+        grace: Option<f64>,
+        /// Keep.
+        keep: Option<f64>,
+    },
+    /// All that bears one of these tags.
+    Tags {
+        /// Bytes that a tag is, whatever they are.
+        tags: Vec<Vec<u8>>,
+        /// It takes their TTL only.
+        is_soft: bool,
+    },
+    /// Everything, for this reason.
+    All(String),
+}
+
+/// What came of reading an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Read {
+    /// One of ours.
+    Entry(Entry),
+    /// Somebody else's, or damaged: why.
+    Foreign(&'static str),
+    /// Of a later version: nobody knows what it would hit.
+    Later(u64),
+}
+
+impl Entry {
+    /// As it stands in the log.
+    ///
+    /// # Errors
+    /// It is longer than an entry may be.
+    pub fn encode(&self) -> Result<Vec<u8>, String> {
+        let mut object = Map::new();
+        object.insert("lacquer".to_owned(), VERSION.into());
+        object.insert("id".to_owned(), self.id.as_str().into());
+        object.insert("node".to_owned(), self.node.as_str().into());
+        object.insert("at".to_owned(), finite(self.at));
+        match &self.what {
+            Invalidation::Ban(words) => _ = object.insert("ban".to_owned(), json!(words)),
+            Invalidation::Purge { digest, ttl, grace, keep } => {
+                object.insert("purge".to_owned(), to_hex(digest).into());
+                for (name, life) in [("ttl", ttl), ("grace", grace), ("keep", keep)] {
+                    life.iter().for_each(|seconds| _ = object.insert(name.to_owned(), finite(*seconds)));
+                }
+            }
+            Invalidation::Tags { tags, is_soft } => {
+                object.insert("tags".to_owned(), tags.iter().map(|tag| to_text(tag)).collect());
+                object.insert("soft".to_owned(), (*is_soft).into());
+            }
+            Invalidation::All(why) => _ = object.insert("all".to_owned(), why.as_str().into()),
+        }
+        let bytes = Value::Object(object).to_string().into_bytes();
+        match bytes.len() <= LONGEST {
+            true => Ok(bytes),
+            false => Err(format!("it is longer than the {LONGEST} bytes that an entry of the fleet's log may have")),
+        }
+    }
+
+    /// Understands what stands in the log.
+    pub fn read(bytes: &[u8]) -> Read {
+        if bytes.len() > LONGEST {
+            return Read::Foreign("longer than any entry");
+        }
+        let Ok(Value::Object(object)) = serde_json::from_slice(bytes) else {
+            return Read::Foreign("not a JSON object");
+        };
+        match object.get("lacquer").and_then(Value::as_u64) {
+            None => Read::Foreign("without a version of ours"),
+            Some(VERSION) => match read(&object) {
+                Some(entry) => Read::Entry(entry),
+                None => Read::Foreign("without what an entry of this version has"),
+            },
+            Some(version) => Read::Later(version),
+        }
+    }
+}
+
+fn read(object: &Map<String, Value>) -> Option<Entry> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
+    let at = object.get("at")?.as_f64().filter(|at| at.is_finite())?;
+    Some(Entry { id: text("id").unwrap_or_default(), node: text("node").unwrap_or_default(), at, what: what(object)? })
+}
+
+/// Exactly one of the kinds.
+fn what(object: &Map<String, Value>) -> Option<Invalidation> {
+    let kinds = ["ban", "purge", "tags", "all"];
+    let mut there = kinds.into_iter().filter_map(|kind| Some((kind, object.get(kind)?)));
+    let (kind, value) = there.next().filter(|_| there.next().is_none())?;
+    let life = |name: &str| match object.get(name) {
+        None | Some(Value::Null) => Some(None),
+        Some(value) => Some(Some(value.as_f64().filter(|seconds| seconds.is_finite())?)),
+    };
+    Some(match kind {
+        "ban" => {
+            let words = value.as_array().filter(|words| words.len() <= MANY)?;
+            Invalidation::Ban(words.iter().map(|word| word.as_str().map(str::to_owned)).collect::<Option<_>>()?)
+        }
+        "purge" => Invalidation::Purge {
+            digest: from_hex(value.as_str()?)?.try_into().ok()?,
+            ttl: life("ttl")?,
+            grace: life("grace")?,
+            keep: life("keep")?,
+        },
+        "tags" => {
+            let tags = value.as_array().filter(|tags| !tags.is_empty() && tags.len() <= MANY)?;
+            let is_soft = object.get("soft").is_some_and(|soft| soft == &Value::Bool(true));
+            Invalidation::Tags { tags: tags.iter().map(from_text).collect::<Option<_>>()?, is_soft }
+        }
+        _ => Invalidation::All(value.as_str()?.to_owned()),
+    })
+}
+
+/// VCL can make any number of seconds; JSON has none that isn't finite.
+fn finite(seconds: f64) -> Value {
+    let seconds = if seconds.is_nan() { 0.0 } else { seconds.clamp(f64::MIN, f64::MAX) };
+    json!(seconds)
+}
+
+/// A text where it is one, else its bytes.
+fn to_text(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => json!({ "hex": to_hex(bytes) }),
+    }
+}
+
+fn from_text(value: &Value) -> Option<Vec<u8>> {
+    match value {
+        Value::String(text) => Some(text.as_bytes().to_vec()),
+        Value::Object(object) => from_hex(object.get("hex")?.as_str()?),
+        _ => None,
+    }
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
+}
+
+/// By what an entry is known again: FNV-1a of its bytes, which no two entries of ours share.
+pub fn mark(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Those that JSON's readers don't round.
+    fn seconds() -> impl Strategy<Value = f64> {
+        any::<i32>().prop_map(|eighths| f64::from(eighths) / 8.0)
+    }
+
+    fn invalidations() -> impl Strategy<Value = Invalidation> {
+        let life = || proptest::option::of(seconds());
+        prop_oneof![
+            proptest::collection::vec(any::<String>(), 0..8).prop_map(Invalidation::Ban),
+            (any::<[u8; 32]>(), life(), life(), life()).prop_map(|(digest, ttl, grace, keep)| Invalidation::Purge {
+                digest,
+                ttl,
+                grace,
+                keep
+            }),
+            (proptest::collection::vec(any::<Vec<u8>>(), 1..5), any::<bool>())
+                .prop_map(|(tags, is_soft)| Invalidation::Tags { tags, is_soft }),
+            any::<String>().prop_map(Invalidation::All),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(id: String, node: String, at in seconds(), what in invalidations()) {
+            let entry = Entry { id, node, at, what };
+            prop_assert_eq!(Entry::read(&entry.encode().unwrap()), Read::Entry(entry));
+        }
+
+        #[test]
+        fn anything_is_read(bytes: Vec<u8>) {
+            prop_assert!(!matches!(Entry::read(&bytes), Read::Entry(_)));
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, wanted: Read) {
+        assert_eq!(Entry::read(text.as_bytes()), wanted, "{text}");
+    }
+
+    #[test]
+    fn others_may_write_short_ones() {
+        let what = Invalidation::Tags { tags: vec![b"news".to_vec(), vec![0, 255]], is_soft: false };
+        let entry = Entry { id: String::new(), node: String::new(), at: 5.0, what };
+        check(r#"{"lacquer":1,"at":5,"tags":["news",{"hex":"00fF"}],"more":[1]}"#, Read::Entry(entry));
+    }
+
+    #[test]
+    fn what_is_no_entry_of_ours() {
+        let foreign = |text: &str| assert!(matches!(Entry::read(text.as_bytes()), Read::Foreign(_)), "{text}");
+        for text in [
+            "",
+            "hello",
+            "[1]",
+            r#"{"at":1,"all":"x"}"#,
+            r#"{"lacquer":"1","at":1,"all":"x"}"#,
+            r#"{"lacquer":1,"all":"x"}"#,
+            r#"{"lacquer":1,"at":1}"#,
+            r#"{"lacquer":1,"at":1,"all":"x","ban":[]}"#,
+            r#"{"lacquer":1,"at":1,"ban":[1]}"#,
+            r#"{"lacquer":1,"at":1,"purge":"00"}"#,
+            r#"{"lacquer":1,"at":1,"purge":"0"}"#,
+            r#"{"lacquer":1,"at":1,"tags":[]}"#,
+            r#"{"lacquer":1,"at":1,"tags":[{"hex":"0"}]}"#,
+        ] {
+            foreign(text);
+        }
+        foreign(&format!(r#"{{"lacquer":1,"at":1,"all":"{}"}}"#, "x".repeat(LONGEST)));
+        check(r#"{"lacquer":2,"whatever":1}"#, Read::Later(2));
+    }
+
+    #[test]
+    fn one_that_is_too_long_is_refused_where_it_is_made() {
+        let what = Invalidation::Ban(vec!["x".repeat(LONGEST)]);
+        let entry = Entry { id: String::new(), node: String::new(), at: 0.0, what };
+        assert!(entry.encode().unwrap_err().contains("longer than"));
+    }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The fleet's log: what is banned and purged on one node is in force on all of them, also on those that were down meanwhile.
+//!
+//! The log is somebody else's: a stream of NATS JetStream or of Redis, behind the trait [`Link`]. A [`Node`] has two threads, each with a
+//! connection of its own: one appends what is invalidated here, one follows the log and has each entry carried out in its order
+//! ([`Applier`]). How far that has come ([`Position`]) lasts with the store, not with the log's server: so a node that comes back takes up
+//! where its objects are, and a store that begins empty has missed nothing.
+//!
+//! What must hold, and who sees to it:
+//! * Who invalidates is told that it is done once the entry is in the log ([`Node::append`]), else that it isn't.
+//! * What was stored before is served once all is carried out that the log had when the node came to it ([`Gate`]).
+//! * What the node can't catch up with (the log has been trimmed, is another one, or is an older state of itself) ends all that is
+//!   stored ([`rules`]).
+//! * An entry says all by itself, with the time at which it was made, and may be carried out more than once.
+//!
+//! Nothing here knows of caches, requests or VCL. A server that has no fleet has neither thread nor connection.
+
+mod address;
+mod entry;
+mod link;
+#[cfg(feature = "fleet-nats")]
+mod nats;
+mod node;
+#[cfg(feature = "fleet-redis")]
+mod redis;
+pub mod rules;
+mod settings;
+#[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
+mod wire;
+
+pub use address::Server;
+pub use entry::{Entry, Invalidation, LONGEST, Read, mark};
+pub use link::{Bounds, Connect, Fault, Link, Next, Outgoing, connector};
+pub use node::{Announced, Applier, Gate, Node, Reach, Status};
+pub use rules::Position;
+pub use settings::{Kind, Role, Settings};

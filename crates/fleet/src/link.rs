@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a fleet asks of the server that keeps its log: four questions over one connection. Nobody above knows which server it is.
+
+use std::time::Instant;
+
+use crate::{Server, Settings};
+
+/// Why something failed, in words for the operator. The connection isn't used any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault(pub String);
+
+impl Fault {
+    /// With these words.
+    pub fn new(words: impl Into<String>) -> Fault {
+        Fault(words.into())
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which log it is, and what is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Another one when the log was made anew.
+    pub epoch: String,
+    /// Number of the oldest entry that is left; one more than `last` when none is.
+    pub first: u64,
+    /// Number of the newest entry there ever was; 0: none yet.
+    pub last: u64,
+}
+
+/// An entry that is to be appended.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// By which the server knows one that comes again.
+    pub id: &'a str,
+    /// What it says.
+    pub bytes: &'a [u8],
+}
+
+/// What comes of following a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The next entry.
+    Entry {
+        /// Its number: higher than that before.
+        seq: u64,
+        /// What it says.
+        bytes: Vec<u8>,
+        /// How many the server has behind it, at least; 0: this is the last.
+        left: u64,
+    },
+    /// There is none now, and the server is well.
+    Quiet,
+}
+
+/// A connection to the server that keeps the log. Every call ends within a few seconds.
+pub trait Link: Send {
+    /// Which log it is, and what is in it; makes it if there is none.
+    ///
+    /// # Errors
+    /// The server can't say, or what is there isn't a fleet's log.
+    fn bounds(&mut self) -> Result<Bounds, Fault>;
+
+    /// Appends these, in this order: for each its number once it is as safe as the server keeps anything, or why it was refused.
+    ///
+    /// # Errors
+    /// Nobody knows which of them were appended. They may be appended again.
+    fn append(&mut self, entries: &[Outgoing<'_>]) -> Result<Vec<Result<u64, Fault>>, Fault>;
+
+    /// Has [`Link::next`] give the entries from that number on; those that are gone are left out.
+    ///
+    /// # Errors
+    /// The server won't.
+    fn follow(&mut self, from: u64) -> Result<(), Fault>;
+
+    /// The next entry; waits a second or so for it.
+    ///
+    /// # Errors
+    /// The server is gone or hangs, or something between two entries was lost.
+    fn next(&mut self) -> Result<Next, Fault>;
+}
+
+/// Who makes connections.
+pub trait Connect: Send + Sync {
+    /// One to this server, ready to be used.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn connect(&self, server: &Server, until: Instant) -> Result<Box<dyn Link>, Fault>;
+}
+
+/// What makes connections to the kind of servers that the settings name.
+///
+/// # Errors
+/// This program was built without it, or certificates can't be used.
+pub fn connector(settings: &Settings) -> Result<Box<dyn Connect>, String> {
+    match settings.kind {
+        #[cfg(feature = "fleet-nats")]
+        crate::Kind::Nats => Ok(Box::new(crate::nats::Nats::new(settings)?)),
+        #[cfg(feature = "fleet-redis")]
+        crate::Kind::Redis => Ok(Box::new(crate::redis::Redis::new(settings)?)),
+        #[allow(unreachable_patterns, reason = "of builds that have all kinds")]
+        kind => Err(format!("this program was built without {}", kind.name())),
+    }
+}

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The log as a stream of NATS JetStream (2.9 or newer): stream `LACQUER_NAME`, subject `lacquer.NAME`, an entry a message.
+//!
+//! It is followed by an ephemeral consumer that is asked to push from a number on, acknowledges nothing and lives as long as the connection:
+//! where a node is it knows itself, so a node that is gone leaves nothing behind on the server. What such a consumer delivers is counted, so that
+//! a message that is lost on the way is noticed.
+//!
+//! How safe an entry is that was acknowledged is the server's affair: `replicas=3` in a cluster of three, or its `sync_interval`.
+
+mod proto;
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use self::proto::{Delivery, Message, Said};
+use crate::wire::{self, Wire};
+use crate::{Bounds, Connect, Fault, Link, Next, Outgoing, Server, Settings};
+
+/// For an answer.
+const TIME: Duration = Duration::from_secs(2);
+/// The server is heard of so often.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// A consumer whose connection is gone is forgotten after so long.
+const IDLE: Duration = Duration::from_secs(10);
+/// For so long the server knows an entry again that is appended twice.
+const DUPLICATES: Duration = Duration::from_secs(120);
+/// The subscription by which answers come.
+const ANSWERS: u64 = 1;
+/// No stream of that name.
+const NO_STREAM: i64 = 10_059;
+
+/// Makes connections.
+pub(crate) struct Nats {
+    stream: String,
+    subject: String,
+    login: Vec<(&'static str, String)>,
+    client: Option<Arc<tls::Client>>,
+    retention: u64,
+    replicas: u32,
+}
+
+impl Nats {
+    pub fn new(settings: &Settings) -> Result<Nats, String> {
+        let parts = [("user", &settings.user), ("pass", &settings.password), ("auth_token", &settings.token)];
+        Ok(Nats {
+            stream: format!("LACQUER_{}", settings.name),
+            subject: format!("lacquer.{}", settings.name),
+            login: parts.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect(),
+            client: wire::client(settings)?,
+            retention: settings.retention,
+            replicas: settings.replicas,
+        })
+    }
+}
+
+impl Connect for Nats {
+    fn connect(&self, server: &Server, until: Instant) -> Result<Box<dyn Link>, Fault> {
+        let mut wire = Wire::connect(server, until)?;
+        let info = match said(&mut wire)? {
+            Said::Info(info) => serde_json::from_slice::<Value>(&info).unwrap_or_default(),
+            _ => return Err(misread()),
+        };
+        match &self.client {
+            Some(client) => wire.seal(client, &server.host)?,
+            None if info["tls_required"] == json!(true) => return Err(Fault::new("it wants TLS: tls://")),
+            None => {}
+        }
+        let drawn = || RandomState::new().hash_one(Instant::now());
+        let inbox = format!("_INBOX.{:016x}{:016x}", drawn(), drawn());
+        let mut session = Session {
+            wire,
+            stream: self.stream.clone(),
+            subject: self.subject.clone(),
+            retention: self.retention,
+            replicas: self.replicas,
+            inbox,
+            asked: 0,
+            delivered: VecDeque::new(),
+            consumer: None,
+            is_quiet: false,
+        };
+        session.login(&self.login)?;
+        Ok(Box::new(session))
+    }
+}
+
+struct Session {
+    wire: Wire,
+    stream: String,
+    subject: String,
+    retention: u64,
+    replicas: u32,
+    /// What is answered comes to subjects below this one's `a`, what is followed below its `d`.
+    inbox: String,
+    /// Questions so far.
+    asked: u64,
+    /// Messages of the consumer that came while something else was awaited.
+    delivered: VecDeque<Message>,
+    consumer: Option<Consumer>,
+    /// The consumer had nothing when it was made, which wasn't told yet.
+    is_quiet: bool,
+}
+
+/// What is followed.
+struct Consumer {
+    /// The subscription by which it delivers.
+    sid: u64,
+    /// Messages that came of it.
+    count: u64,
+}
+
+fn said(wire: &mut Wire) -> Result<Said, Fault> {
+    loop {
+        match proto::read(&mut wire.input).map_err(Fault::new)? {
+            Some(said) => return Ok(said),
+            None => wire.more()?,
+        }
+    }
+}
+
+impl Session {
+    fn login(&mut self, login: &[(&str, String)]) -> Result<(), Fault> {
+        let mut words = json!({
+            "verbose": false, "pedantic": false, "lang": "rust", "version": env!("CARGO_PKG_VERSION"), "name": "lacquer",
+            "protocol": 1, "headers": true, "no_responders": true, "echo": true,
+        });
+        login.iter().for_each(|(name, value)| words[*name] = json!(value));
+        let text = format!("CONNECT {words}\r\nSUB {}.a.* {ANSWERS}\r\nPING\r\n", self.inbox);
+        self.wire.send(text.as_bytes())?;
+        loop {
+            match said(&mut self.wire)? {
+                Said::Pong => return Ok(()),
+                Said::Error(reason) => return Err(Fault::new(reason)),
+                Said::Ping => self.wire.send(b"PONG\r\n")?,
+                Said::Info(_) | Said::Message(_) | Said::Ok => {}
+            }
+        }
+    }
+
+    /// The next message, whoever it is for.
+    fn message(&mut self) -> Result<Message, Fault> {
+        loop {
+            match said(&mut self.wire)? {
+                Said::Message(message) => return Ok(message),
+                Said::Ping => self.wire.send(b"PONG\r\n")?,
+                Said::Error(reason) => return Err(Fault::new(base::text::printable(&reason))),
+                Said::Pong | Said::Ok | Said::Info(_) => {}
+            }
+        }
+    }
+
+    /// A subject for an answer.
+    fn reply_subject(&mut self) -> String {
+        self.asked += 1;
+        format!("{}.a.{}", self.inbox, self.asked)
+    }
+
+    /// The answer that comes to that subject.
+    fn answer(&mut self, to: &str) -> Result<Message, Fault> {
+        loop {
+            let message = self.message()?;
+            if message.subject == to {
+                return Ok(message);
+            }
+            if self.is_delivered(&message) {
+                self.delivered.push_back(message);
+            }
+        }
+    }
+
+    /// Asks JetStream.
+    fn ask(&mut self, what: &str, question: &Value) -> Result<Value, Fault> {
+        self.wire.until(Instant::now() + TIME);
+        let (reply, mut out) = (self.reply_subject(), Vec::new());
+        let question = if question.is_null() { String::new() } else { question.to_string() };
+        proto::publish(&mut out, &format!("$JS.API.{what}"), &reply, question.as_bytes());
+        self.wire.send(&out)?;
+        let answer = self.answer(&reply)?;
+        if answer.status == Some(503) {
+            return Err(Fault::new("JetStream isn't enabled there, or not for this user"));
+        }
+        serde_json::from_slice(&answer.payload).map_err(|_| misread())
+    }
+
+    /// The stream as the server describes it.
+    fn describe(&mut self) -> Result<Value, Fault> {
+        let stream = self.stream.clone();
+        let info = self.ask(&format!("STREAM.INFO.{stream}"), &Value::Null)?;
+        if info["error"]["err_code"].as_i64() != Some(NO_STREAM) {
+            return unless_error(info);
+        }
+        let config = json!({
+            "name": stream, "subjects": [self.subject], "retention": "limits", "discard": "old", "storage": "file",
+            "max_msgs": self.retention, "max_bytes": -1, "max_age": 0, "max_consumers": -1, "max_msg_size": -1,
+            "num_replicas": self.replicas, "duplicate_window": DUPLICATES.as_nanos() as u64,
+            "description": "Lacquer: what is banned and purged",
+        });
+        let made = self.ask(&format!("STREAM.CREATE.{stream}"), &config)?;
+        // Another node may have been first.
+        match unless_error(made) {
+            Ok(made) => Ok(made),
+            Err(fault) => unless_error(self.ask(&format!("STREAM.INFO.{stream}"), &Value::Null)?).map_err(|_| fault),
+        }
+    }
+
+    /// What has come of the consumer next.
+    fn delivery(&mut self) -> Result<Message, Fault> {
+        loop {
+            let message = match self.delivered.pop_front() {
+                Some(message) => message,
+                None => self.message()?,
+            };
+            if self.is_delivered(&message) {
+                return Ok(message);
+            }
+        }
+    }
+
+    fn is_delivered(&self, message: &Message) -> bool {
+        self.consumer.as_ref().is_some_and(|consumer| consumer.sid == message.sid)
+    }
+
+    /// A message of the server's own: a sign of life, or a question whether we keep up.
+    fn status(&mut self, message: &Message, status: u16) -> Result<Option<Next>, Fault> {
+        let count = self.consumer.as_ref().map_or(0, |consumer| consumer.count);
+        match status {
+            100 if !message.reply.is_empty() => {
+                let mut out = Vec::new();
+                proto::publish(&mut out, &message.reply, "", b"");
+                self.wire.send(&out)?;
+                Ok(None)
+            }
+            100 if message.header("Nats-Consumer-Stalled").is_some() => {
+                // It waits for the answer to a question that went lost.
+                let (to, mut out) = (message.header("Nats-Consumer-Stalled").unwrap_or_default(), Vec::new());
+                proto::publish(&mut out, to, "", b"");
+                self.wire.send(&out)?;
+                Ok(None)
+            }
+            100 => match message.header("Nats-Last-Consumer").map(str::parse) {
+                Some(Ok(last)) if last == count => Ok(Some(Next::Quiet)),
+                Some(Ok::<u64, _>(_)) => Err(Fault::new("something that it sent was lost on the way")),
+                Some(Err(_)) | None => Err(misread()),
+            },
+            _ => Err(Fault::new(format!("it sends no more of the log (status {status})"))),
+        }
+    }
+}
+
+impl Link for Session {
+    fn bounds(&mut self) -> Result<Bounds, Fault> {
+        let info = self.describe()?;
+        let config = &info["config"];
+        if config["subjects"] != json!([self.subject]) || config["retention"] != json!("limits") {
+            let text =
+                format!("the stream {} is somebody else's: its subjects are {}", self.stream, config["subjects"]);
+            return Err(Fault::new(base::text::printable(&text)));
+        }
+        if config["discard"] != json!("old") {
+            return Err(Fault::new(format!(
+                "the stream {} takes no more when it is full: discard isn't old",
+                self.stream
+            )));
+        }
+        let number = |name: &str| info["state"][name].as_u64().ok_or_else(misread);
+        let (messages, first, last) = (number("messages")?, number("first_seq")?, number("last_seq")?);
+        let epoch = info["created"].as_str().ok_or_else(misread)?.to_owned();
+        Ok(Bounds { epoch, first: if messages == 0 { last + 1 } else { first }, last })
+    }
+
+    fn append(&mut self, entries: &[Outgoing<'_>]) -> Result<Vec<Result<u64, Fault>>, Fault> {
+        let mut out = Vec::new();
+        let first = self.asked + 1;
+        for entry in entries {
+            let reply = self.reply_subject();
+            let lines = [("Nats-Msg-Id", entry.id), ("Nats-Expected-Stream", &self.stream)];
+            proto::publish_with(&mut out, &self.subject, &reply, &lines, entry.bytes);
+        }
+        self.wire.until(Instant::now() + TIME);
+        self.wire.send(&out)?;
+        let mut results: Vec<Option<Result<u64, Fault>>> = vec![None; entries.len()];
+        while results.iter().any(Option::is_none) {
+            let message = self.message()?;
+            let number = message.subject.strip_prefix(&self.inbox).and_then(|rest| rest.strip_prefix(".a."));
+            let at = number.and_then(|number| number.parse::<u64>().ok()).and_then(|number| number.checked_sub(first));
+            if let Some(result) = at.and_then(|at| results.get_mut(at as usize)) {
+                *result = Some(acknowledged(&message));
+            }
+        }
+        Ok(results.into_iter().flatten().collect())
+    }
+
+    fn follow(&mut self, from: u64) -> Result<(), Fault> {
+        self.asked += 1;
+        let (sid, inbox) = (ANSWERS + self.asked, format!("{}.d.{}", self.inbox, self.asked));
+        let former = self.consumer.replace(Consumer { sid, count: 0 });
+        let former = former.map_or_else(String::new, |former| format!("UNSUB {}\r\n", former.sid));
+        self.delivered.clear();
+        self.wire.until(Instant::now() + TIME);
+        self.wire.send(format!("{former}SUB {inbox} {sid}\r\n").as_bytes())?;
+        let config = json!({
+            "deliver_subject": inbox, "deliver_policy": "by_start_sequence", "opt_start_seq": from.max(1), "ack_policy": "none",
+            "max_deliver": 1, "replay_policy": "instant", "flow_control": true, "idle_heartbeat": HEARTBEAT.as_nanos() as u64,
+            "mem_storage": true, "num_replicas": 1, "inactive_threshold": IDLE.as_nanos() as u64,
+        });
+        let question = json!({ "stream_name": self.stream, "config": config });
+        let made = unless_error(self.ask(&format!("CONSUMER.CREATE.{}", self.stream), &question)?)?;
+        self.is_quiet = made["num_pending"].as_u64().ok_or_else(misread)? == 0 && self.delivered.is_empty();
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Next, Fault> {
+        if std::mem::take(&mut self.is_quiet) {
+            return Ok(Next::Quiet);
+        }
+        self.wire.until(Instant::now() + 2 * HEARTBEAT + TIME);
+        loop {
+            let message = self.delivery()?;
+            if let Some(status) = message.status {
+                match self.status(&message, status)? {
+                    Some(next) => return Ok(next),
+                    None => continue,
+                }
+            }
+            let Delivery { seq, nth, pending } = Delivery::of(&message.reply).ok_or_else(misread)?;
+            let consumer = self.consumer.as_mut().ok_or_else(misread)?;
+            consumer.count += 1;
+            if nth != consumer.count {
+                return Err(Fault::new("something that it sent was lost on the way"));
+            }
+            return Ok(Next::Entry { seq, bytes: message.payload, left: pending });
+        }
+    }
+}
+
+/// The number that an entry was given.
+fn acknowledged(message: &Message) -> Result<u64, Fault> {
+    if message.status == Some(503) {
+        return Err(Fault::new("no stream takes it"));
+    }
+    let answer: Value = serde_json::from_slice(&message.payload).map_err(|_| misread())?;
+    unless_error(answer)?["seq"].as_u64().ok_or_else(misread)
+}
+
+fn unless_error(answer: Value) -> Result<Value, Fault> {
+    match &answer["error"] {
+        Value::Null => Ok(answer),
+        error => {
+            let words = error["description"].as_str().unwrap_or("an error without a description");
+            Err(Fault::new(base::text::printable(words)))
+        }
+    }
+}
+
+fn misread() -> Fault {
+    Fault::new("it answers something else than a server of NATS does")
+}

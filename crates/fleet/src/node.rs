@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A node of a fleet: what others hand to it to be appended, and what its two threads have in common.
+
+mod appender;
+mod follower;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashSet, VecDeque};
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::{Connect, Entry, Invalidation, Position, Settings};
+
+/// Entries that wait for the log; with more, one is refused at once.
+const MANY: usize = 16_384;
+/// Own entries that are known again when they come back.
+const OWN: usize = 65_536;
+
+/// What may be found in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Everything.
+    Open,
+    /// Nothing: what is stored may have been invalidated.
+    Closed,
+    /// What is not older than that: the log is away for longer.
+    Capped(Duration),
+}
+
+/// Who carries out what the log says. Called by the node's threads, and may block.
+pub trait Applier: Send + Sync {
+    /// Invalidates that.
+    ///
+    /// # Errors
+    /// It can't be understood: everything is invalidated instead.
+    fn apply(&self, entry: &Entry) -> Result<(), String>;
+
+    /// Invalidates all that is stored, and all that is being fetched.
+    fn apply_all(&self, why: &str);
+
+    /// Whether there is anything that could be invalidated.
+    fn has_objects(&self) -> bool;
+
+    /// All up to there is carried out: what is stored is to be kept together with that.
+    fn keep(&self, position: &Position);
+
+    /// From now on only that may be found.
+    fn set_gate(&self, gate: Gate);
+
+    /// Tells the operator.
+    fn tell(&self, text: &str);
+
+    /// Something of the status has changed.
+    fn show(&self, status: &Status);
+}
+
+/// Whether a thread has its server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reach {
+    /// It has, this one.
+    Up(String),
+    /// It hasn't, since then, and why.
+    Away(Instant, String),
+}
+
+impl Reach {
+    /// Whether it has.
+    pub fn is_up(&self) -> bool {
+        matches!(self, Reach::Up(_))
+    }
+}
+
+/// How a node fares.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Whether something can be appended.
+    pub append: Reach,
+    /// Whether the log is followed.
+    pub follow: Reach,
+    /// What may be found.
+    pub gate: Gate,
+    /// Which log it is; empty: not known yet.
+    pub epoch: String,
+    /// Number of the newest entry of the log, as far as is known here.
+    pub head: u64,
+    /// Number of the newest that was carried out here.
+    pub applied: u64,
+    /// When the node was behind the log first; `None`: it isn't.
+    pub behind_since: Option<Instant>,
+    /// Entries appended here.
+    pub appended: u64,
+    /// Entries that could not be, of which whoever made them was told.
+    pub refused: u64,
+    /// Entries of other nodes that were carried out.
+    pub carried_out: u64,
+    /// Entries of this node that came back.
+    pub returned: u64,
+    /// Entries that weren't ours, or could not be read.
+    pub foreign: u64,
+    /// How often all that was stored had to go, as nobody knew what it had missed.
+    pub gaps: u64,
+}
+
+/// A node. A cheap handle.
+#[derive(Clone)]
+pub struct Node(Arc<Shared>);
+
+struct Shared {
+    settings: Settings,
+    /// Drawn for this process; an entry's id begins with it.
+    draw: u64,
+    entries: AtomicU64,
+    queue: Mutex<Queue>,
+    /// Something was queued.
+    bell: Condvar,
+    status: Mutex<Status>,
+    own: Mutex<Own>,
+    is_over: AtomicBool,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+}
+
+/// An entry on its way into the log.
+struct Waiting {
+    id: String,
+    bytes: Vec<u8>,
+    until: Instant,
+    outcome: Arc<Outcome>,
+}
+
+/// Entries made here that haven't come back.
+#[derive(Default)]
+struct Own {
+    ids: HashSet<String>,
+    order: VecDeque<String>,
+}
+
+impl Own {
+    fn add(&mut self, id: &str) {
+        self.ids.insert(id.to_owned());
+        self.order.push_back(id.to_owned());
+        while self.order.len() > OWN {
+            self.order.pop_front().iter().for_each(|oldest| _ = self.ids.remove(oldest));
+        }
+    }
+
+    /// Whether it was made here. One that comes twice is carried out the second time, which does no harm.
+    fn take(&mut self, id: &str) -> bool {
+        let is_own = self.ids.remove(id);
+        while self.order.front().is_some_and(|oldest| !self.ids.contains(oldest)) {
+            self.order.pop_front();
+        }
+        is_own
+    }
+}
+
+#[derive(Default)]
+struct Outcome(Mutex<Ending>);
+
+#[derive(Default)]
+struct Ending {
+    result: Option<Result<u64, String>>,
+    /// Of who waits for it.
+    waker: Option<Waker>,
+}
+
+impl Outcome {
+    fn set(&self, result: Result<u64, String>) {
+        let waker = {
+            let mut ending = self.0.lock();
+            ending.result = Some(result);
+            ending.waker.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Ends when an entry is in the log: its number there, or why it isn't. May be dropped: the entry goes its way.
+#[must_use = "nobody may be told of what isn't in the log"]
+pub struct Announced(Arc<Outcome>);
+
+impl Future for Announced {
+    type Output = Result<u64, String>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut ending = self.0.0.lock();
+        match &ending.result {
+            Some(result) => Poll::Ready(result.clone()),
+            None => {
+                ending.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Node {
+    /// A node with these settings. Nothing is done before [`Node::start`].
+    pub fn new(settings: Settings) -> Node {
+        let away = Reach::Away(Instant::now(), "no connection yet".to_owned());
+        let status = Status {
+            append: away.clone(),
+            follow: away,
+            gate: Gate::Closed,
+            epoch: String::new(),
+            head: 0,
+            applied: 0,
+            behind_since: None,
+            appended: 0,
+            refused: 0,
+            carried_out: 0,
+            returned: 0,
+            foreign: 0,
+            gaps: 0,
+        };
+        Node(Arc::new(Shared {
+            settings,
+            draw: RandomState::new().hash_one(std::process::id()),
+            entries: AtomicU64::new(0),
+            queue: Mutex::default(),
+            bell: Condvar::new(),
+            status: Mutex::new(status),
+            own: Mutex::default(),
+            is_over: AtomicBool::new(false),
+        }))
+    }
+
+    /// Starts its threads. What is stored has come as far as `position`; `None`: nobody knows.
+    ///
+    /// # Errors
+    /// There can't be a thread.
+    pub fn start(
+        &self,
+        connect: Arc<dyn Connect>,
+        applier: Arc<dyn Applier>,
+        position: Option<Position>,
+    ) -> io::Result<()> {
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let (shared, to, by) = (self.0.clone(), connect.clone(), applier.clone());
+        thread("lacquer-fleet-a").spawn(move || appender::run(&shared, &*to, &*by))?;
+        let shared = self.0.clone();
+        thread("lacquer-fleet-f").spawn(move || follower::run(&shared, &*connect, &*applier, position))?;
+        Ok(())
+    }
+
+    /// Ends the threads, soon.
+    pub fn end(&self) {
+        self.0.is_over.store(true, Relaxed);
+        self.0.bell.notify_all();
+    }
+
+    /// What it was told.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    /// How it fares.
+    pub fn status(&self) -> Status {
+        self.0.status.lock().clone()
+    }
+
+    /// Whether something can be appended, as far as is known: who asks before needn't wait for a log that is away. One that is away for
+    /// less than the settings' patience may come back in time.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> Result<(), String> {
+        match &self.0.status.lock().append {
+            Reach::Up(_) => Ok(()),
+            Reach::Away(since, _) if since.elapsed() < self.0.settings.patience => Ok(()),
+            Reach::Away(_, why) => Err(self.0.away(why)),
+        }
+    }
+
+    /// Appends that this was invalidated, which holds here already, and was made at `at` (seconds since 1970). Nobody may be told that it is
+    /// done before [`Announced`] has ended.
+    pub fn append(&self, what: Invalidation, at: f64) -> Announced {
+        let shared = &self.0;
+        let outcome = Arc::new(Outcome::default());
+        let announced = Announced(outcome.clone());
+        let number = shared.entries.fetch_add(1, Relaxed);
+        let id = format!("{:016x}{number:016x}", shared.draw);
+        let entry = Entry { id: id.clone(), node: shared.settings.node.clone(), at, what };
+        match entry.encode() {
+            Ok(bytes) => {
+                shared.enqueue(Waiting { id, bytes, until: Instant::now() + shared.settings.patience, outcome })
+            }
+            Err(reason) => outcome.set(Err(reason)),
+        }
+        announced
+    }
+}
+
+impl Shared {
+    fn enqueue(&self, entry: Waiting) {
+        let refused = {
+            let mut queue = self.queue.lock();
+            if queue.waiting.len() < MANY {
+                // Before it can come back.
+                self.own.lock().add(&entry.id);
+                queue.waiting.push_back(entry);
+                None
+            } else {
+                Some(entry)
+            }
+        };
+        match refused {
+            None => _ = self.bell.notify_one(),
+            Some(entry) => entry.outcome.set(Err(self.away("too much waits for it"))),
+        }
+    }
+
+    fn away(&self, why: &str) -> String {
+        format!("the fleet's log can't be reached: {why}")
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Relaxed)
+    }
+
+    /// Changes the status and shows it.
+    fn change(&self, applier: &dyn Applier, change: impl FnOnce(&mut Status)) {
+        let status = {
+            let mut status = self.status.lock();
+            change(&mut status);
+            match status.applied < status.head {
+                true => _ = status.behind_since.get_or_insert_with(Instant::now),
+                false => status.behind_since = None,
+            }
+            status.clone()
+        };
+        applier.show(&status);
+    }
+}

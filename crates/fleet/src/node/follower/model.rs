@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Drawn histories of a log and of a node that follows it: connections break at any step, the node dies at any step and comes back with
+//! what it has stored and the position that it kept, the log is trimmed, replaced, or put back to an older state and grows again. Whenever the
+//! gate opens nothing is stored any more that an acknowledged entry had overtaken, but for entries that the log itself has lost.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Bounds, Invalidation, Node, Outgoing, Settings, Status};
+
+/// What the log has: entry n hits object n.
+#[derive(Clone, Default)]
+struct Log {
+    epoch: u64,
+    first: u64,
+    entries: Vec<u64>,
+}
+
+#[derive(Default)]
+struct World {
+    log: Log,
+    saved: Log,
+    /// Entries ever acknowledged.
+    acknowledged: u64,
+    /// Those that no log has any more and that the node hadn't carried out: nobody can know of them.
+    unknowable: BTreeSet<u64>,
+    /// What the node has stored.
+    stored: BTreeSet<u64>,
+    /// The position that is kept with it.
+    kept: Option<Position>,
+    gate: Option<Gate>,
+    /// Steps until the connection breaks, and entries that others append meanwhile.
+    steps: u32,
+    others: u32,
+    /// What went wrong.
+    stale: Option<String>,
+}
+
+impl World {
+    fn append(&mut self) {
+        self.acknowledged += 1;
+        let n = self.acknowledged;
+        // Stored before it was changed at the origin, and so hit.
+        if self.gate != Some(Gate::Closed) {
+            self.stored.insert(n);
+        }
+        self.log.entries.push(n);
+    }
+
+    fn step(&mut self) -> Result<(), Fault> {
+        self.steps = self.steps.checked_sub(1).ok_or_else(|| Fault::new("broken"))?;
+        if self.others > 0 {
+            self.others -= 1;
+            self.append();
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, log: Log) {
+        let gone: Vec<u64> = self.log.entries.iter().copied().filter(|n| !log.entries.contains(n)).collect();
+        // A node that had come farther than the log now says knows that something is missing.
+        self.unknowable.extend(gone);
+        self.log = log;
+    }
+
+    fn look(&mut self) {
+        let hit = |n: &&u64| **n <= self.acknowledged && !self.unknowable.contains(n);
+        let stale: Vec<u64> = self.stored.iter().filter(hit).copied().collect();
+        if !stale.is_empty() {
+            self.stale = Some(format!("{stale:?} of {}", self.acknowledged));
+        }
+    }
+}
+
+#[derive(Clone, Default)]
+struct Bed(Arc<Mutex<World>>);
+
+struct Session {
+    world: Bed,
+    from: u64,
+}
+
+impl Link for Session {
+    fn bounds(&mut self) -> Result<Bounds, Fault> {
+        let mut world = self.world.0.lock();
+        world.step()?;
+        let log = &world.log;
+        Ok(Bounds { epoch: log.epoch.to_string(), first: log.first + 1, last: log.entries.len() as u64 })
+    }
+
+    fn append(&mut self, _entries: &[Outgoing<'_>]) -> Result<Vec<Result<u64, Fault>>, Fault> {
+        unreachable!("others append here")
+    }
+
+    fn follow(&mut self, from: u64) -> Result<(), Fault> {
+        self.from = from;
+        self.world.0.lock().step()
+    }
+
+    fn next(&mut self) -> Result<Next, Fault> {
+        let mut world = self.world.0.lock();
+        world.step()?;
+        let seq = self.from.max(world.log.first + 1);
+        let Some(n) = world.log.entries.get(seq as usize - 1) else { return Ok(Next::Quiet) };
+        let what = Invalidation::Tags { tags: vec![n.to_string().into_bytes()], is_soft: false };
+        let entry = Entry { id: n.to_string(), node: "other".into(), at: 1.0, what };
+        self.from = seq + 1;
+        let left = world.log.entries.len() as u64 - seq;
+        Ok(Next::Entry { seq, bytes: entry.encode().map_err(Fault::new)?, left })
+    }
+}
+
+impl Applier for Bed {
+    fn apply(&self, entry: &Entry) -> Result<(), String> {
+        let n = entry.id.parse().map_err(|_| "no number".to_owned())?;
+        self.0.lock().stored.remove(&n);
+        Ok(())
+    }
+
+    fn apply_all(&self, _why: &str) {
+        self.0.lock().stored.clear();
+    }
+
+    fn has_objects(&self) -> bool {
+        !self.0.lock().stored.is_empty()
+    }
+
+    fn keep(&self, position: &Position) {
+        self.0.lock().kept = Some(position.clone());
+    }
+
+    fn set_gate(&self, gate: Gate) {
+        let mut world = self.0.lock();
+        world.gate = Some(gate);
+        if gate == Gate::Open {
+            world.look();
+        }
+    }
+
+    fn tell(&self, _text: &str) {}
+
+    fn show(&self, _status: &Status) {}
+}
+
+#[derive(Clone, Debug)]
+enum Turn {
+    /// So many entries come.
+    Append(u32),
+    /// The node is connected for so many steps, while others append so many.
+    Follow(u32, u32),
+    /// It dies, and its successor has what is kept.
+    Die,
+    /// The log forgets so many of its oldest.
+    Trim(u32),
+    Save,
+    /// The log is what it was when it was saved.
+    PutBack,
+    /// It begins anew.
+    Replace,
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let turn = prop_oneof![
+        3 => (1..5u32).prop_map(Turn::Append),
+        6 => (0..14u32, 0..4u32).prop_map(|(steps, others)| Turn::Follow(steps, others)),
+        3 => Just(Turn::Die),
+        1 => (1..4u32).prop_map(Turn::Trim),
+        1 => Just(Turn::Save),
+        1 => Just(Turn::PutBack),
+        1 => Just(Turn::Replace),
+    ];
+    proptest::collection::vec(turn, 1..40)
+}
+
+fn run(turns: &[Turn]) -> Option<String> {
+    let bed = Bed::default();
+    let node = || Node::new(Settings::parse("nats://x,wait=1h").expect("settings"));
+    let mut turns = turns.iter().cloned().chain([Turn::Follow(100_000, 0)]);
+    let mut dead = false;
+    loop {
+        let process = node();
+        let kept = bed.0.lock().kept.clone();
+        let mut follower = Follower::new(&process.0, &bed, kept);
+        // As a new process begins.
+        bed.0.lock().gate = if dead { Some(Gate::Closed) } else { None };
+        dead = false;
+        for turn in turns.by_ref() {
+            match turn {
+                Turn::Append(count) => (0..count).for_each(|_| bed.0.lock().append()),
+                Turn::Follow(steps, others) => {
+                    let mut world = bed.0.lock();
+                    (world.steps, world.others) = (steps.min(2000), others);
+                    drop(world);
+                    while follower
+                        .try_follow(&mut Session { world: bed.clone(), from: 0 }, "x")
+                        .err()
+                        .is_some_and(|end| follower.ended(end).is_none())
+                    {}
+                }
+                Turn::Die => {
+                    dead = true;
+                    break;
+                }
+                Turn::Trim(count) => {
+                    let mut world = bed.0.lock();
+                    world.log.first = (world.log.first + u64::from(count)).min(world.log.entries.len() as u64);
+                }
+                Turn::Save => {
+                    let mut world = bed.0.lock();
+                    world.saved = world.log.clone();
+                }
+                Turn::PutBack => {
+                    let mut world = bed.0.lock();
+                    let saved = world.saved.clone();
+                    world.replace(saved);
+                }
+                Turn::Replace => {
+                    let mut world = bed.0.lock();
+                    let epoch = world.log.epoch.max(world.saved.epoch) + 1;
+                    world.replace(Log { epoch, ..Log::default() });
+                }
+            }
+        }
+        if !dead {
+            return bed.0.lock().stale.take();
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_found_that_an_acknowledged_entry_had_overtaken(turns in turns()) {
+        prop_assert_eq!(run(&turns), None);
+    }
+}
+
+#[test]
+fn what_it_is_about() {
+    use Turn::*;
+    // Missed while it was dead, and carried out.
+    assert_eq!(run(&[Follow(10, 0), Append(3), Die, Append(2), Follow(20, 2)]), None);
+    // Trimmed beyond where it was.
+    assert_eq!(run(&[Follow(10, 0), Append(3), Die, Trim(3), Follow(20, 2)]), None);
+    // Put back, and grown again beyond where it was.
+    assert_eq!(run(&[Append(1), Save, Append(2), Follow(20, 0), PutBack, Append(4), Die, Follow(20, 0)]), None);
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A node beside a log in memory: what is carried out, when the gate opens, and what becomes of who appends.
+
+use std::sync::atomic::AtomicBool;
+use std::thread::sleep;
+
+use super::*;
+use crate::{Bounds, Fault, Link, Next, Outgoing, Server, mark};
+
+/// A log in memory, which can be away, trimmed, and replaced.
+#[derive(Clone, Default)]
+struct Log(Arc<(Mutex<Kept>, AtomicBool)>);
+
+#[derive(Clone, Default)]
+struct Kept {
+    epoch: u64,
+    first: u64,
+    entries: Vec<Vec<u8>>,
+}
+
+impl Log {
+    fn write(&self, bytes: &[u8]) -> u64 {
+        let mut kept = self.0.0.lock();
+        kept.entries.push(bytes.to_vec());
+        kept.entries.len() as u64
+    }
+
+    fn entry(&self, what: Invalidation) -> u64 {
+        self.write(&Entry { id: "x".into(), node: "other".into(), at: 1.0, what }.encode().unwrap())
+    }
+
+    fn all(&self, why: &str) -> u64 {
+        self.entry(Invalidation::All(why.to_owned()))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Kept)) {
+        change(&mut self.0.0.lock());
+    }
+
+    fn set_away(&self, is_away: bool) {
+        self.0.1.store(is_away, Relaxed);
+    }
+
+    fn look(&self) -> Result<Kept, Fault> {
+        match self.0.1.load(Relaxed) {
+            true => Err(Fault::new("away")),
+            false => Ok(self.0.0.lock().clone()),
+        }
+    }
+
+    /// The position of who has come as far as that.
+    fn position(&self, seq: u64) -> Position {
+        let kept = self.0.0.lock();
+        let mark = seq.checked_sub(1).and_then(|at| kept.entries.get(at as usize)).map(|bytes| mark(bytes));
+        Position { epoch: kept.epoch.to_string(), seq, mark }
+    }
+}
+
+impl Connect for Log {
+    fn connect(&self, _server: &Server, _until: Instant) -> Result<Box<dyn Link>, Fault> {
+        self.look()?;
+        Ok(Box::new(Session { log: self.clone(), from: 0 }))
+    }
+}
+
+struct Session {
+    log: Log,
+    from: u64,
+}
+
+impl Link for Session {
+    fn bounds(&mut self) -> Result<Bounds, Fault> {
+        let kept = self.log.look()?;
+        Ok(Bounds { epoch: kept.epoch.to_string(), first: kept.first.max(1), last: kept.entries.len() as u64 })
+    }
+
+    fn append(&mut self, entries: &[Outgoing<'_>]) -> Result<Vec<Result<u64, Fault>>, Fault> {
+        self.log.look()?;
+        Ok(entries.iter().map(|entry| Ok(self.log.write(entry.bytes))).collect())
+    }
+
+    fn follow(&mut self, from: u64) -> Result<(), Fault> {
+        self.from = from;
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Next, Fault> {
+        let kept = self.log.look()?;
+        let seq = self.from.max(kept.first).max(1);
+        let Some(bytes) = kept.entries.get(seq as usize - 1) else {
+            sleep(Duration::from_millis(2));
+            return Ok(Next::Quiet);
+        };
+        self.from = seq + 1;
+        Ok(Next::Entry { seq, bytes: bytes.clone(), left: kept.entries.len() as u64 - seq })
+    }
+}
+
+/// Writes down what happens.
+#[derive(Default)]
+struct Witness {
+    has_objects: bool,
+    seen: Mutex<Vec<String>>,
+    kept: Mutex<Option<Position>>,
+}
+
+impl Applier for Witness {
+    fn apply(&self, entry: &Entry) -> Result<(), String> {
+        if let Invalidation::Ban(words) = &entry.what {
+            return Err(format!("no ban: {}", words.join(" ")));
+        }
+        let what = match &entry.what {
+            Invalidation::All(why) => why.clone(),
+            other => format!("{other:?}"),
+        };
+        self.seen.lock().push(what);
+        Ok(())
+    }
+
+    fn apply_all(&self, why: &str) {
+        self.seen.lock().push(format!("ALL: {why}"));
+    }
+
+    fn has_objects(&self) -> bool {
+        self.has_objects
+    }
+
+    fn keep(&self, position: &Position) {
+        *self.kept.lock() = Some(position.clone());
+    }
+
+    fn set_gate(&self, gate: Gate) {
+        self.seen.lock().push(format!("{gate:?}"));
+    }
+
+    fn tell(&self, _text: &str) {}
+
+    fn show(&self, _status: &Status) {}
+}
+
+struct Bed {
+    log: Log,
+    node: Node,
+    witness: Arc<Witness>,
+}
+
+impl Bed {
+    fn new(log: &Log, settings: &str, has_objects: bool, position: Option<Position>) -> Bed {
+        let node = Node::new(Settings::parse(&format!("nats://x,{settings}")).unwrap());
+        let witness = Arc::new(Witness { has_objects, ..Witness::default() });
+        node.start(Arc::new(log.clone()), witness.clone(), position).unwrap();
+        Bed { log: log.clone(), node, witness }
+    }
+
+    #[track_caller]
+    fn wait(&self, what: impl Fn(&Status) -> bool) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !what(&self.node.status()) {
+            assert!(Instant::now() < until, "{:?} {:?}", self.node.status(), self.witness.seen.lock());
+            sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[track_caller]
+    fn opened(&self, applied: u64) {
+        self.wait(|status| status.gate == Gate::Open && status.applied == applied && status.follow.is_up());
+    }
+
+    /// What was seen since it was asked last.
+    fn seen(&self) -> Vec<String> {
+        std::mem::take(&mut *self.witness.seen.lock())
+    }
+
+    fn append(&self, why: &str) -> Result<u64, String> {
+        block_on(self.node.append(Invalidation::All(why.to_owned()), 1.0))
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.node.end();
+    }
+}
+
+fn block_on(announced: Announced) -> Result<u64, String> {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut announced = std::pin::pin!(announced);
+    loop {
+        match announced.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn an_empty_node_begins_at_the_logs_end_and_carries_out_what_comes() {
+    let log = Log::default();
+    let bed = Bed::new(&log, "node=me", false, None);
+    bed.opened(0);
+    assert_eq!(bed.seen(), ["Open"]);
+    log.all("a");
+    log.all("b");
+    bed.opened(2);
+    assert_eq!(bed.seen(), ["a", "b"]);
+    bed.wait(|_| *bed.witness.kept.lock() == Some(log.position(2)));
+}
+
+#[test]
+fn who_was_away_carries_out_all_it_has_missed_before_the_gate_opens() {
+    let log = Log::default();
+    ["a", "b", "c"].iter().for_each(|why| _ = log.all(why));
+    let bed = Bed::new(&log, "node=me", true, Some(log.position(1)));
+    bed.opened(3);
+    assert_eq!(bed.seen(), ["b", "c", "Open"]);
+    assert_eq!(bed.node.status().gaps, 0);
+}
+
+#[test]
+fn what_cannot_be_caught_up_with_ends_all_that_is_stored() {
+    let check = |change: &dyn Fn(&mut Kept), position: Option<u64>, wanted: &str| {
+        let log = Log::default();
+        ["a", "b", "c"].iter().for_each(|why| _ = log.all(why));
+        let position = position.map(|seq| log.position(seq));
+        log.change(change);
+        let bed = Bed::new(&log, "node=me", true, position);
+        bed.wait(|status| status.gate == Gate::Open && status.follow.is_up());
+        let seen = bed.seen();
+        assert!(seen[0].starts_with("ALL: ") && seen[0].contains(wanted) && seen.last().unwrap() == "Open", "{seen:?}");
+        assert_eq!(bed.node.status().gaps, 1);
+    };
+    check(&|_| {}, None, "nobody knows");
+    check(&|kept| kept.epoch = 1, Some(3), "another one");
+    check(&|kept| kept.first = 3, Some(1), "are gone");
+    check(&|kept| kept.entries.truncate(2), Some(3), "lost entries");
+    // An older state that has grown again.
+    check(&|kept| kept.entries[2] = b"other".to_vec(), Some(3), "another one than it was");
+}
+
+#[test]
+fn what_is_appended_is_in_the_log_and_not_carried_out_again() {
+    let log = Log::default();
+    let bed = Bed::new(&log, "node=me", false, None);
+    bed.opened(0);
+    bed.wait(|status| status.append.is_up());
+    assert_eq!((bed.append("a"), bed.append("b")), (Ok(1), Ok(2)));
+    bed.opened(2);
+    assert_eq!(bed.seen(), ["Open"]);
+    let status = bed.node.status();
+    assert_eq!((status.appended, status.returned, status.carried_out), (2, 2, 0));
+}
+
+#[test]
+fn nobody_is_told_that_it_is_done_while_the_log_is_away() {
+    let log = Log::default();
+    log.set_away(true);
+    let bed = Bed::new(&log, "patience=200ms,wait=1h", false, None);
+    assert_eq!(bed.node.check(), Ok(()), "it may come in time");
+    assert!(bed.append("a").unwrap_err().contains("can't be reached: x:4222: away"));
+    assert_eq!((bed.node.status().gate, bed.node.status().refused), (Gate::Closed, 1));
+    assert!(bed.node.check().is_err(), "nobody waits any more");
+    log.set_away(false);
+    bed.wait(|status| status.append.is_up());
+    assert_eq!((bed.node.check(), bed.append("b")), (Ok(()), Ok(1)));
+}
+
+#[test]
+fn who_waits_while_the_log_comes_back_is_served() {
+    let log = Log::default();
+    let bed = Bed::new(&log, "node=me", false, None);
+    bed.wait(|status| status.append.is_up());
+    log.set_away(true);
+    let announced = bed.node.append(Invalidation::All("a".into()), 1.0);
+    sleep(Duration::from_millis(20));
+    log.set_away(false);
+    assert_eq!(block_on(announced), Ok(1));
+}
+
+#[test]
+fn a_node_that_cannot_reach_the_log_at_its_start_gives_up_what_is_stored_and_serves() {
+    let log = Log::default();
+    log.all("a");
+    let position = log.position(1);
+    log.set_away(true);
+    let bed = Bed::new(&log, "wait=100ms", true, Some(position));
+    bed.wait(|status| status.gate == Gate::Open);
+    let seen = bed.seen();
+    assert!(seen[0].starts_with("ALL: ") && seen[1] == "Open", "{seen:?}");
+    // What came meanwhile it still carries out.
+    log.all("b");
+    log.set_away(false);
+    bed.opened(2);
+    assert_eq!(bed.seen(), ["Closed", "b", "Open"]);
+}
+
+#[test]
+fn what_is_old_is_not_served_once_the_log_is_away_for_too_long() {
+    let log = Log::default();
+    let bed = Bed::new(&log, "stale=300ms", false, None);
+    bed.opened(0);
+    log.set_away(true);
+    bed.wait(|status| !status.follow.is_up());
+    assert_eq!(bed.node.status().gate, Gate::Open);
+    let stale = Duration::from_millis(300);
+    bed.wait(|status| status.gate == Gate::Capped(stale));
+    log.set_away(false);
+    bed.opened(0);
+    assert_eq!(bed.seen(), ["Open", "Capped(300ms)", "Closed", "Open"]);
+}
+
+#[test]
+fn entries_of_others_are_left_out_and_those_of_a_later_version_hit_everything() {
+    let log = Log::default();
+    let bed = Bed::new(&log, "node=me", false, None);
+    bed.opened(0);
+    log.write(b"hello");
+    log.write(&vec![b'x'; crate::LONGEST + 1]);
+    log.all("a");
+    log.write(br#"{"lacquer":2}"#);
+    log.entry(Invalidation::Ban(vec!["x".into()]));
+    bed.opened(5);
+    let seen = bed.seen();
+    assert_eq!(seen[..2], ["Open", "a"]);
+    assert!(seen[2].contains("version 2") && seen[3].contains("no ban: x") && seen.len() == 4, "{seen:?}");
+    let status = bed.node.status();
+    assert_eq!((status.foreign, status.gaps, status.carried_out), (2, 2, 2));
+}
+
+#[test]
+fn a_log_that_is_replaced_while_it_is_followed_is_noticed_when_it_comes_back() {
+    let log = Log::default();
+    log.all("a");
+    let bed = Bed::new(&log, "node=me", false, None);
+    bed.opened(1);
+    log.all("b");
+    bed.opened(2);
+    bed.seen();
+    log.set_away(true);
+    bed.wait(|status| !status.follow.is_up());
+    bed.log.change(|kept| *kept = Kept { entries: vec![b"c".to_vec(), b"d".to_vec()], ..Kept::default() });
+    log.set_away(false);
+    bed.opened(2);
+    let seen = bed.seen();
+    assert!(seen.iter().any(|seen| seen.contains("entry 2 is another one")), "{seen:?}");
+}

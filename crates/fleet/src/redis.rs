@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The log as a stream of Redis or Valkey (7.0 or newer): key `lacquer:{NAME}`, an entry's text in its field `e`. Entries are numbered by
+//! `XADD 0-*`, so that numbers count them. `lacquer:{NAME}:epoch` says which log it is: it is drawn by who makes it.
+//!
+//! How safe an entry is that was acknowledged is the server's affair: `appendfsync always` and, with `replicas=N`, N replicas that have it.
+//! Clusters aren't supported, and say so.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use resp::{Reader, Reply};
+
+use crate::wire::{self, Wire};
+use crate::{Bounds, Connect, Fault, Link, Next, Outgoing, Server, Settings};
+
+/// For an answer.
+const TIME: Duration = Duration::from_secs(2);
+/// The server waits for entries so long.
+const BLOCK: Duration = Duration::from_secs(1);
+/// Entries that are read at once.
+const BATCH: usize = 100;
+/// Replicas have so long to get an entry.
+const REPLICA_TIME: Duration = Duration::from_secs(1);
+
+/// Makes connections.
+pub(crate) struct Redis {
+    key: String,
+    login: Option<Vec<Vec<u8>>>,
+    client: Option<Arc<tls::Client>>,
+    retention: u64,
+    replicas: u32,
+}
+
+impl Redis {
+    pub fn new(settings: &Settings) -> Result<Redis, String> {
+        let login = settings.password.as_ref().map(|password| {
+            let words = ["AUTH"].into_iter().chain(settings.user.as_deref()).chain([password.as_str()]);
+            words.map(|word| word.as_bytes().to_vec()).collect()
+        });
+        if login.is_none() && settings.user.is_some() {
+            return Err("a user of Redis needs a password: password-file=FILE".to_owned());
+        }
+        Ok(Redis {
+            key: format!("lacquer:{{{}}}", settings.name),
+            login,
+            client: wire::client(settings)?,
+            retention: settings.retention,
+            replicas: settings.replicas,
+        })
+    }
+}
+
+impl Connect for Redis {
+    fn connect(&self, server: &Server, until: Instant) -> Result<Box<dyn Link>, Fault> {
+        let mut wire = Wire::connect(server, until)?;
+        if let Some(client) = &self.client {
+            wire.seal(client, &server.host)?;
+        }
+        let mut session = Session {
+            wire,
+            key: self.key.clone(),
+            retention: self.retention,
+            replicas: self.replicas,
+            epoch: String::new(),
+            last: 0,
+            batch: VecDeque::new(),
+            is_behind: true,
+        };
+        if let Some(login) = &self.login {
+            session.ask(login)?;
+        }
+        match session.ask(&words(["ROLE"]))? {
+            Reply::Array(role) if role.first().is_some_and(|word| text(word) == Some(b"master")) => {
+                Ok(Box::new(session))
+            }
+            _ => Err(Fault::new("it is a replica, not a master")),
+        }
+    }
+}
+
+struct Session {
+    wire: Wire,
+    key: String,
+    retention: u64,
+    replicas: u32,
+    /// Which log it was when it was looked at first.
+    epoch: String,
+    /// The entry that was read last.
+    last: u64,
+    /// Entries that were read and not given.
+    batch: VecDeque<(u64, Vec<u8>)>,
+    /// There may be more at once.
+    is_behind: bool,
+}
+
+impl Session {
+    fn ask(&mut self, words: &[Vec<u8>]) -> Result<Reply, Fault> {
+        self.wire.until(Instant::now() + TIME);
+        self.wire.send(&resp::command(words))?;
+        unless_error(self.reply()?)
+    }
+
+    fn reply(&mut self) -> Result<Reply, Fault> {
+        let mut reader = Reader::default();
+        loop {
+            match reader.read(&mut self.wire.input) {
+                Ok(Some(reply)) => return Ok(reply),
+                Ok(None) => self.wire.more()?,
+                Err(reason) => return Err(Fault::new(reason)),
+            }
+        }
+    }
+
+    /// Which log it is; who finds none begins one.
+    fn epoch(&mut self) -> Result<String, Fault> {
+        let key = format!("{}:epoch", self.key);
+        let drawn = || RandomState::new().hash_one(Instant::now());
+        let new = format!("{:016x}{:016x}", drawn(), drawn());
+        for word in [None, Some(new)] {
+            if let Some(new) = word {
+                self.ask(&words(["SET", &key, &new, "NX"]))?;
+            }
+            if let Some(epoch) = text(&self.ask(&words(["GET", &key]))?) {
+                return Ok(String::from_utf8_lossy(epoch).into_owned());
+            }
+        }
+        Err(Fault::new(format!("{key} doesn't keep what it is set to")))
+    }
+
+    /// Numbers of the first entry and of the last.
+    fn extent(&mut self) -> Result<(u64, u64), Fault> {
+        self.wire.until(Instant::now() + TIME);
+        self.wire.send(&resp::command(&words(["XINFO", "STREAM", &self.key])))?;
+        let facts = match self.reply()? {
+            Reply::Error(reason) if reason.starts_with(b"ERR no such key") => return Ok((1, 0)),
+            reply => match unless_error(reply)? {
+                Reply::Array(facts) => facts,
+                _ => return Err(misread()),
+            },
+        };
+        let fact = |name: &[u8]| {
+            let pairs = facts.chunks_exact(2);
+            pairs.into_iter().find(|pair| text(&pair[0]) == Some(name)).map(|pair| &pair[1])
+        };
+        let last = fact(b"last-generated-id").and_then(text).ok_or_else(misread)?;
+        let last = number(last).ok_or_else(|| {
+            Fault::new(format!("{} has entries that this program didn't number: somebody else writes to it", self.key))
+        })?;
+        let first = match fact(b"first-entry") {
+            Some(Reply::Array(entry)) => {
+                number(entry.first().and_then(text).ok_or_else(misread)?).ok_or_else(misread)?
+            }
+            _ => last + 1,
+        };
+        Ok((first, last))
+    }
+
+    fn read(&mut self) -> Result<(), Fault> {
+        let (from, count, block) = (format!("0-{}", self.last), BATCH.to_string(), BLOCK.as_millis().to_string());
+        let mut command = words(["XREAD", "COUNT", &count]);
+        if !self.is_behind {
+            command.extend(words(["BLOCK", &block]));
+        }
+        command.extend(words(["STREAMS", &self.key, &from]));
+        self.wire.until(Instant::now() + BLOCK + TIME);
+        self.wire.send(&resp::command(&command))?;
+        let entries = match unless_error(self.reply()?)? {
+            Reply::Nil => Vec::new(),
+            Reply::Array(mut streams) => match streams.pop() {
+                Some(Reply::Array(mut stream)) => match stream.pop() {
+                    Some(Reply::Array(entries)) => entries,
+                    _ => return Err(misread()),
+                },
+                _ => return Err(misread()),
+            },
+            _ => return Err(misread()),
+        };
+        self.is_behind = entries.len() == BATCH;
+        for entry in entries {
+            let Reply::Array(entry) = entry else { return Err(misread()) };
+            let [id, fields] = &entry[..] else { return Err(misread()) };
+            let seq = text(id).and_then(number).filter(|seq| *seq > self.last).ok_or_else(misread)?;
+            self.last = seq;
+            self.batch.push_back((seq, entry_of(fields)));
+        }
+        Ok(())
+    }
+}
+
+impl Link for Session {
+    fn bounds(&mut self) -> Result<Bounds, Fault> {
+        let epoch = self.epoch()?;
+        let (first, last) = self.extent()?;
+        self.epoch = epoch.clone();
+        Ok(Bounds { epoch, first, last })
+    }
+
+    fn append(&mut self, entries: &[Outgoing<'_>]) -> Result<Vec<Result<u64, Fault>>, Fault> {
+        let retention = self.retention.to_string();
+        let mut out = Vec::new();
+        for entry in entries {
+            let mut command = words(["XADD", &self.key, "MAXLEN", "=", &retention, "0-*", "e"]);
+            command.push(entry.bytes.to_vec());
+            out.extend(resp::command(&command));
+        }
+        let time = REPLICA_TIME.as_millis().to_string();
+        if self.replicas > 0 {
+            out.extend(resp::command(&words(["WAIT", &self.replicas.to_string(), &time])));
+        }
+        self.wire.until(Instant::now() + TIME + REPLICA_TIME);
+        self.wire.send(&out)?;
+        let mut results = Vec::new();
+        for _ in entries {
+            let added = unless_error(self.reply()?);
+            results.push(added.and_then(|id| text(&id).and_then(number).ok_or_else(misread)));
+        }
+        if self.replicas > 0 {
+            match self.reply()? {
+                Reply::Integer(count) if count >= i64::from(self.replicas) => {}
+                Reply::Integer(count) => {
+                    let fault = Fault::new(format!("{count} of {} replicas have it", self.replicas));
+                    results.iter_mut().for_each(|result| *result = Err(fault.clone()));
+                }
+                other => _ = unless_error(other)?,
+            }
+        }
+        Ok(results)
+    }
+
+    fn follow(&mut self, from: u64) -> Result<(), Fault> {
+        (self.last, self.is_behind) = (from.saturating_sub(1), true);
+        self.batch.clear();
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Next, Fault> {
+        if self.batch.is_empty() {
+            self.read()?;
+        }
+        if let Some((seq, bytes)) = self.batch.pop_front() {
+            let left = self.batch.len() as u64 + u64::from(self.is_behind);
+            return Ok(Next::Entry { seq, bytes, left });
+        }
+        // A key that was deleted, and began anew, gives no entry behind the last one ever again.
+        let bounds = self.epoch.clone();
+        match self.bounds()? {
+            now if now.epoch != bounds => Err(Fault::new("the log is another one than before")),
+            now if now.last < self.last => Err(Fault::new("the log has lost entries")),
+            _ => Ok(Next::Quiet),
+        }
+    }
+}
+
+fn words<const N: usize>(words: [&str; N]) -> Vec<Vec<u8>> {
+    words.into_iter().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+fn text(reply: &Reply) -> Option<&[u8]> {
+    match reply {
+        Reply::Text(text) | Reply::Status(text) => Some(text),
+        Reply::Nil | Reply::Error(_) | Reply::Integer(_) | Reply::Boolean(_) | Reply::Double(..) | Reply::Array(_) => {
+            None
+        }
+    }
+}
+
+/// Of `0-17`.
+fn number(id: &[u8]) -> Option<u64> {
+    std::str::from_utf8(id).ok()?.strip_prefix("0-")?.parse().ok()
+}
+
+/// What an entry says: one without our field says nothing that we know.
+fn entry_of(fields: &Reply) -> Vec<u8> {
+    let Reply::Array(fields) = fields else { return Vec::new() };
+    let ours = fields.chunks_exact(2).find(|pair| text(&pair[0]) == Some(b"e"));
+    ours.and_then(|pair| text(&pair[1])).unwrap_or_default().to_vec()
+}
+
+fn unless_error(reply: Reply) -> Result<Reply, Fault> {
+    match reply {
+        Reply::Error(reason) => Err(Fault::new(in_words(&String::from_utf8_lossy(&reason)))),
+        reply => Ok(reply),
+    }
+}
+
+/// The server's words, and ours where those need them.
+fn in_words(reason: &str) -> String {
+    let said = base::text::printable(reason);
+    match reason.split_ascii_whitespace().next().unwrap_or_default() {
+        "MOVED" | "ASK" | "CLUSTERDOWN" => format!("it is a cluster, which isn't supported ({said})"),
+        "READONLY" => format!("it is a replica, not a master ({said})"),
+        "WRONGTYPE" => format!("the log's key is something else than a stream ({said})"),
+        _ if reason.contains("Invalid stream ID") => format!("it is older than Redis 7.0, which is needed ({said})"),
+        _ if reason.contains("equal or smaller") => format!("somebody else writes to the log's stream ({said})"),
+        _ => said,
+    }
+}
+
+fn misread() -> Fault {
+    Fault::new("it answers something else than a server of Redis does")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_entries() {
+        assert_eq!([&b"0-17"[..], b"1-17", b"17", b"0-", b"0-x"].map(number), [Some(17), None, None, None, None]);
+    }
+
+    #[test]
+    fn what_an_entry_says() {
+        let fields =
+            |words: &[&str]| Reply::Array(words.iter().map(|word| Reply::Text(word.as_bytes().into())).collect());
+        assert_eq!(entry_of(&fields(&["x", "1", "e", "{}"])), b"{}");
+        assert_eq!(entry_of(&fields(&["x", "e"])), b"");
+        assert_eq!(entry_of(&Reply::Nil), b"");
+    }
+
+    #[test]
+    fn errors_in_words() {
+        assert!(in_words("MOVED 866 10.0.0.1:6379").starts_with("it is a cluster"));
+        assert!(in_words("WRONGPASS invalid").starts_with("WRONGPASS"));
+        assert!(
+            in_words("ERR The ID specified in XADD is equal or smaller than the target").starts_with("somebody else")
+        );
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a node that comes to a log has to do, as a function of where it was and of what the log has.
+//!
+//! ```text
+//! position      the log                                       verdict
+//! none          any                                           begin at its end: what is stored may have missed anything
+//! another epoch any                                           the same: it is another log
+//! seq           ends before seq                               the same: it is an older state of itself
+//! seq           begins after seq + 1                          the same: what came in between is gone
+//! seq, mark     has seq, with another mark, or hasn't it      the same, found out by looking at entry seq
+//! seq, mark     has seq, with that mark                       go on behind it
+//! ```
+
+use crate::Bounds;
+
+/// How far a node has come in a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Of which log.
+    pub epoch: String,
+    /// Number of the entry that was carried out last; 0: none was in it.
+    pub seq: u64,
+    /// What that entry is known by ([`crate::mark`]); `None`: it was never seen.
+    pub mark: Option<u64>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Go on: follow from that number. The first entry must be the position's, if it has a mark.
+    Replay {
+        /// Number to follow from.
+        from: u64,
+    },
+    /// What is stored may have missed something: begin at the log's end.
+    Begin {
+        /// Why, if that needs a reason: the node was at the log before.
+        gap: Option<String>,
+    },
+}
+
+/// What a node at this position has to do with a log of these bounds.
+pub fn judge(position: Option<&Position>, bounds: &Bounds) -> Verdict {
+    let Some(position) = position else { return Verdict::Begin { gap: None } };
+    let gap = |words: String| Verdict::Begin { gap: Some(words) };
+    let seq = position.seq;
+    if position.epoch != bounds.epoch {
+        return gap("the log is another one than before".to_owned());
+    }
+    if seq > bounds.last {
+        return gap(format!("the log ends at {}, and was at {seq} before: it has lost entries", bounds.last));
+    }
+    if seq + 1 < bounds.first {
+        return gap(format!("the log begins at {} now: entries from {} on are gone", bounds.first, seq + 1));
+    }
+    match position.mark {
+        // Nothing is known of the entry but its number, which an older state of the log that has grown again has, too.
+        None if seq > 0 => gap(format!("nobody knows whether entry {seq} is the one that it was")),
+        Some(_) if seq < bounds.first => gap(format!("entry {seq}, by which the log would be known, is gone")),
+        Some(_) => Verdict::Replay { from: seq },
+        None => Verdict::Replay { from: 1 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(position: Option<(&str, u64, Option<u64>)>, (first, last): (u64, u64), wanted: &str) {
+        let position = position.map(|(epoch, seq, mark)| Position { epoch: epoch.to_owned(), seq, mark });
+        let said = match judge(position.as_ref(), &Bounds { epoch: "e".to_owned(), first, last }) {
+            Verdict::Replay { from } => format!("from {from}"),
+            Verdict::Begin { gap } => gap.unwrap_or_else(|| "begin".to_owned()),
+        };
+        assert_eq!(said, wanted);
+    }
+
+    #[test]
+    fn who_comes_for_the_first_time_begins_at_the_end() {
+        check(None, (1, 0), "begin");
+        check(None, (1, 90), "begin");
+    }
+
+    #[test]
+    fn who_was_there_goes_on() {
+        check(Some(("e", 0, None)), (1, 0), "from 1");
+        check(Some(("e", 0, None)), (1, 7), "from 1");
+        check(Some(("e", 7, Some(3))), (1, 7), "from 7");
+        check(Some(("e", 7, Some(3))), (7, 300), "from 7");
+    }
+
+    #[test]
+    fn what_was_trimmed_is_a_gap() {
+        check(Some(("e", 0, None)), (2, 7), "the log begins at 2 now: entries from 1 on are gone");
+        check(Some(("e", 7, Some(3))), (9, 300), "the log begins at 9 now: entries from 8 on are gone");
+        check(Some(("e", 7, Some(3))), (8, 300), "entry 7, by which the log would be known, is gone");
+        check(Some(("e", 7, Some(3))), (8, 7), "entry 7, by which the log would be known, is gone");
+    }
+
+    #[test]
+    fn another_log_or_an_older_state_of_it_is_a_gap() {
+        check(Some(("d", 7, Some(3))), (1, 7), "the log is another one than before");
+        check(Some(("e", 8, Some(3))), (1, 7), "the log ends at 7, and was at 8 before: it has lost entries");
+        check(Some(("e", 7, None)), (1, 7), "nobody knows whether entry 7 is the one that it was");
+    }
+}

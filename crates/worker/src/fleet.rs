@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! This worker as a node of a fleet: carries out what the fleet's log says, keeps with the stores how far that has come, and shows it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use base::{Mono, Real};
+use cache::{Digest, Purge};
+use cli::handoff::FleetStart;
+use engine::Engine;
+use fleet::{Announced, Applier, Entry, Gate, Invalidation, Node, Position, Reach, Role, Settings, Status};
+use shm::vsc::Stats;
+use storage::journal::Followed;
+use tables::counters::Fleet as Counters;
+
+use crate::startup::Worker;
+
+/// The ban that hits everything.
+const EVERYTHING: [&str; 3] = ["obj.status", "!=", "0"];
+
+/// Reads what the manager has handed over.
+///
+/// # Errors
+/// What is wrong with it: the manager has read it before.
+pub fn node(start: &FleetStart, identity: &str) -> Result<Node, String> {
+    let mut settings = Settings::parse(&start.spec)?;
+    for (name, contents) in &start.files {
+        let role = Role::ALL.into_iter().find(|(known, _)| known == name).map(|(_, role)| role);
+        settings.provide(role.ok_or_else(|| format!("no file is {name}"))?, contents)?;
+    }
+    if settings.node.is_empty() {
+        settings.node = identity.to_owned();
+    }
+    Ok(Node::new(settings))
+}
+
+/// Shows counters, for as long as the process lives.
+///
+/// # Errors
+/// There is no room for them.
+pub fn counters(stats: &Stats) -> Result<&'static Counters, String> {
+    let set = stats.add::<Counters>("FLEET").map_err(|error| format!("counters: {error}"))?;
+    Ok(Box::leak(Box::new(set)))
+}
+
+/// Begins to follow the log, once the journal of this worker's stores was read. A worker without a fleet does nothing.
+pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
+    let Some((node, counters)) = worker.engine.fleet_node().cloned().zip(worker.fleet_counters) else { return Ok(()) };
+    let connector = fleet::connector(node.settings())?;
+    let position = worker.engine.cache.followed().map(|place| Position {
+        epoch: String::from_utf8_lossy(&place.epoch).into_owned(),
+        seq: place.seq,
+        mark: place.mark,
+    });
+    let carrier = Carrier { engine: worker.engine.clone(), counters, was: AtomicU64::new(AWAY) };
+    node.start(connector.into(), Arc::new(carrier), position).map_err(|error| format!("thread for the fleet: {error}"))
+}
+
+/// Has the other nodes invalidate what was invalidated here at that time; `None`: there are none.
+pub fn announce(worker: &Worker, what: impl FnOnce() -> Invalidation, at: Real) -> Option<Announced> {
+    worker.engine.fleet_node().map(|node| node.append(what(), at.0))
+}
+
+/// Waits until that is in the log, on the CLI's thread; the node bounds how long.
+///
+/// # Errors
+/// Why it isn't.
+pub fn wait(announced: Announced) -> Result<(), String> {
+    match rt::run(announced) {
+        Ok(result) => result.map(drop),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The log was away when the operator was told last; or was followed.
+const AWAY: u64 = 0;
+const FOLLOWED: u64 = 1;
+
+struct Carrier {
+    engine: Arc<Engine>,
+    counters: &'static Counters,
+    /// What the operator was told last.
+    was: AtomicU64,
+}
+
+impl Carrier {
+    /// A moment of another node's clock, which may be ahead.
+    fn moment(&self, at: f64) -> Mono {
+        let now = self.engine.clock.mono();
+        Mono(self.engine.clock.mono_of(Real(at)).0.min(now.0))
+    }
+}
+
+impl Applier for Carrier {
+    fn apply(&self, entry: &Entry) -> Result<(), String> {
+        let (engine, cache) = (&self.engine, &self.engine.cache);
+        match &entry.what {
+            Invalidation::Ban(words) => {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                let spec = cache.ban_of_words(&words).map_err(|error| error.to_string())?;
+                cache.ban_made_at(spec, Real(entry.at));
+            }
+            Invalidation::Purge { digest, ttl, grace, keep } => {
+                let purge = Purge { ttl: *ttl, grace: *grace, keep: *keep };
+                engine.purge(None, &Digest(*digest), self.moment(entry.at), purge);
+            }
+            Invalidation::Tags { tags, is_soft } => {
+                let keys = tags.iter().map(Vec::as_slice);
+                let mut purge = cache.purge_tags(keys, self.moment(entry.at), *is_soft);
+                while purge.step().is_none() {}
+            }
+            Invalidation::All(why) => self.apply_all(&format!("{} says so: {why}", entry.node)),
+        }
+        tables::counters::flush();
+        Ok(())
+    }
+
+    fn apply_all(&self, why: &str) {
+        self.tell(&format!("everything in the cache is given up: {}", base::text::printable(why)));
+        let cache = &self.engine.cache;
+        match cache.ban_words(&EVERYTHING) {
+            Ok(()) => {}
+            Err(error) => crate::panic::die(&format!("Panic: the ban of everything is none: {error}\n")),
+        }
+        tables::counters::flush();
+    }
+
+    fn has_objects(&self) -> bool {
+        let cache = &self.engine.cache;
+        cache.census().0 > 0 || cache.is_adopting() || cache.stores().homes().next().is_some()
+    }
+
+    fn keep(&self, position: &Position) {
+        let Position { epoch, seq, mark } = position;
+        self.engine.cache.set_followed(Followed { epoch: epoch.clone().into_bytes(), seq: *seq, mark: *mark });
+    }
+
+    fn set_gate(&self, gate: Gate) {
+        self.engine.set_gate(gate);
+    }
+
+    fn tell(&self, text: &str) {
+        eprintln!("fleet: {text}");
+    }
+
+    fn show(&self, status: &Status) {
+        let (to, is) = (self.counters, |flag: bool| u64::from(flag));
+        to.reachable.set(is(status.append.is_up()));
+        to.followed.set(is(status.follow.is_up()));
+        to.gate_closed.set(is(status.gate == Gate::Closed));
+        to.capped.set(is(matches!(status.gate, Gate::Capped(_))));
+        to.head.set(status.head);
+        to.applied.set(status.applied);
+        to.lag.set(status.head.saturating_sub(status.applied));
+        to.lag_seconds.set(status.behind_since.map_or(0, |since| since.elapsed().as_secs()));
+        to.appended.set(status.appended);
+        to.refused.set(status.refused);
+        to.carried_out.set(status.carried_out);
+        to.returned.set(status.returned);
+        to.foreign.set(status.foreign);
+        to.gaps.set(status.gaps);
+        let now = is(status.follow.is_up() && status.gate == Gate::Open);
+        match &status.follow {
+            Reach::Up(server) if now == FOLLOWED && self.was.swap(FOLLOWED, Relaxed) == AWAY => {
+                self.tell(&format!("follows the log at {server}, up to entry {}", status.applied));
+            }
+            Reach::Away(_, why) if self.was.swap(AWAY, Relaxed) == FOLLOWED => {
+                self.tell(&format!("the log can't be followed: {why}"));
+            }
+            Reach::Up(_) | Reach::Away(..) => {}
+        }
+    }
+}
+
+/// How this node fares, as `fleet.status` shows it.
+pub fn status_text(node: &Node) -> String {
+    let (status, settings) = (node.status(), node.settings());
+    let servers: Vec<String> = settings.servers.iter().map(|server| server.to_string()).collect();
+    let rows = [
+        ("node", settings.node.clone()),
+        ("log", format!("{} at {}, named {}", settings.kind.name(), servers.join(", "), settings.name)),
+        ("appends", reach(&status.append)),
+        ("follows", reach(&status.follow)),
+        ("serves", gate_text(status.gate).to_owned()),
+        ("position", format!("{} of {}", status.applied, status.head)),
+        ("lag", lag(&status)),
+        ("appended here", format!("{}, refused {}", status.appended, status.refused)),
+        ("carried out", format!("{} of others, {} own came back", status.carried_out, status.returned)),
+        ("not ours", status.foreign.to_string()),
+        ("given up all", format!("{} times", status.gaps)),
+    ];
+    rows.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect()
+}
+
+/// The same as members of a JSON object.
+pub fn status_json(node: &Node) -> serde_json::Value {
+    let (status, settings) = (node.status(), node.settings());
+    let reach = |reach: &Reach| match reach {
+        Reach::Up(server) => serde_json::json!({ "up": true, "server": server }),
+        Reach::Away(since, why) => {
+            serde_json::json!({ "up": false, "for_seconds": since.elapsed().as_secs_f64(), "why": why })
+        }
+    };
+    serde_json::json!({
+        "node": settings.node, "kind": settings.kind.name(), "name": settings.name, "epoch": status.epoch,
+        "servers": settings.servers.iter().map(|server| server.to_string()).collect::<Vec<_>>(),
+        "append": reach(&status.append), "follow": reach(&status.follow), "serves": gate_word(status.gate),
+        "head": status.head, "applied": status.applied, "lag": status.head.saturating_sub(status.applied),
+        "lag_seconds": lag_seconds(&status), "appended": status.appended, "refused": status.refused,
+        "carried_out": status.carried_out, "returned": status.returned, "foreign": status.foreign, "gaps": status.gaps,
+    })
+}
+
+fn reach(reach: &Reach) -> String {
+    match reach {
+        Reach::Up(server) => format!("by {server}"),
+        Reach::Away(since, why) => format!("not, for {:.0} s: {why}", since.elapsed().as_secs_f64()),
+    }
+}
+
+fn gate_word(gate: Gate) -> &'static str {
+    match gate {
+        Gate::Open => "all",
+        Gate::Closed => "nothing",
+        Gate::Capped(_) => "young",
+    }
+}
+
+fn gate_text(gate: Gate) -> &'static str {
+    match gate {
+        Gate::Open => "all that is stored",
+        Gate::Closed => "nothing that is stored: the log isn't caught up with",
+        Gate::Capped(_) => "what is young enough: the log is away for too long",
+    }
+}
+
+fn lag_seconds(status: &Status) -> f64 {
+    status.behind_since.map_or(0.0, |since: Instant| since.elapsed().as_secs_f64())
+}
+
+fn lag(status: &Status) -> String {
+    format!("{} entries, {:.1} s", status.head.saturating_sub(status.applied), lag_seconds(status))
+}
