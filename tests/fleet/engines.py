@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The servers that keep a fleet's log: real ones of NATS and Redis, in directories of their own, which may be killed, stopped, and put back
+to what they were."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+
+from bed.certificates import Authority
+from bed.daemon import die_with_parent
+from bed.report import until
+
+LIMIT = 30
+PASSWORD = "se:cr@t"
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+class Engine:
+    """One server. `secure`: with TLS and a password. Its port stays the same over restarts."""
+
+    def __init__(self, secure=False):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="lacquer-fleet."))
+        os.chmod(self.dir, 0o755)
+        self.data, self.port, self.secure, self.proc = self.dir / "data", free_port(), secure, None
+        if secure:
+            authority = Authority(self.dir / "ca")
+            leaf = authority.leaf("localhost", "127.0.0.1")
+            self.ca = {"ca": authority.cert, "cert": leaf.cert, "key": leaf.key}
+            (self.dir / "password").write_text(PASSWORD + "\n")
+        self.start()
+
+    def start(self):
+        self.data.mkdir(exist_ok=True)
+        with open(self.dir / "log", "ab") as log:
+            self.proc = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.dir, preexec_fn=die_with_parent)
+        if not until(LIMIT, self.is_up):
+            raise SystemExit(f"{self.kind} did not start: {(self.dir / 'log').read_text()[-2000:]}")
+
+    def is_up(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+            return True
+        except OSError:
+            return False
+
+    def end(self, number=signal.SIGKILL):
+        self.proc.send_signal(number)
+        self.proc.wait()
+
+    def stop(self):
+        """It stands still, all of its threads."""
+        self.proc.send_signal(signal.SIGSTOP)
+        tasks = pathlib.Path(f"/proc/{self.proc.pid}/task")
+        until(LIMIT, lambda: all((t / "stat").read_text().rsplit(")", 1)[1].split()[0] == "T" for t in tasks.iterdir()))
+
+    def go_on(self):
+        self.proc.send_signal(signal.SIGCONT)
+
+    def save(self, to):
+        """What it has, as it is while nothing is written."""
+        shutil.copytree(self.data, self.dir / to)
+
+    def put_back(self, saved):
+        """As an operator does who restores a backup. It isn't running."""
+        shutil.rmtree(self.data)
+        if saved:
+            shutil.copytree(self.dir / saved, self.data)
+
+    @property
+    def settings(self):
+        """For --fleet."""
+        if self.secure:
+            return f"{self.schemes[1]}://u@localhost:{self.port},password-file={self.dir / 'password'},ca={self.ca['ca']}"
+        return f"{self.schemes[0]}://127.0.0.1:{self.port}"
+
+    def close(self):
+        if self.proc.poll() is None:
+            self.go_on()
+            self.end()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Nats(Engine):
+    kind, schemes = "NATS", ("nats", "tls")
+
+    def command(self):
+        text = f'listen: "127.0.0.1:{self.port}"\njetstream {{ store_dir: "{self.data}" }}\n'
+        if self.secure:
+            text += f'tls {{ cert_file: "{self.ca["cert"]}", key_file: "{self.ca["key"]}" }}\n'
+            text += f'authorization {{ user: u, password: "{PASSWORD}" }}\n'
+        (self.dir / "conf").write_text(text)
+        return ["nats-server", "-c", str(self.dir / "conf")]
+
+    def append(self, name, payload):
+        """What somebody else writes to the log."""
+        with socket.create_connection(("127.0.0.1", self.port), LIMIT) as s:
+            f = s.makefile("rb")
+            f.readline()
+            s.sendall(b'CONNECT {"verbose":false}\r\nPUB lacquer.%s %d\r\n%s\r\nPING\r\n' % (name.encode(), len(payload), payload))
+            while f.readline().strip() != b"PONG":
+                pass
+
+    def squat(self, name):
+        """Makes a stream of the log's name that isn't one."""
+        config = b'{"name":"LACQUER_%s","subjects":["orders"],"retention":"limits","storage":"file"}' % name.encode()
+        with socket.create_connection(("127.0.0.1", self.port), LIMIT) as s:
+            f = s.makefile("rb")
+            f.readline()
+            s.sendall(b'CONNECT {"verbose":false}\r\nSUB in 1\r\nPUB $JS.API.STREAM.CREATE.LACQUER_%s in %d\r\n%s\r\n' % (name.encode(), len(config), config))
+            while not f.readline().startswith(b"MSG"):
+                pass
+            f.readline()
+
+
+class Cluster:
+    """Three servers of NATS with one log on all of them."""
+
+    kind = "NATS x 3"
+
+    def __init__(self, _secure=False):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="lacquer-fleet."))
+        self.ports, routes = [free_port() for _ in range(3)], [free_port() for _ in range(3)]
+        self.procs = []
+        for n in range(3):
+            (self.dir / f"conf{n}").write_text(
+                f'server_name: s{n}\nlisten: "127.0.0.1:{self.ports[n]}"\njetstream {{ store_dir: "{self.dir}/data{n}" }}\n'
+                f'cluster {{ name: c, listen: "127.0.0.1:{routes[n]}", routes: [{", ".join(f"nats://127.0.0.1:{r}" for r in routes)}] }}\n')
+            with open(self.dir / f"log{n}", "wb") as log:
+                self.procs.append(subprocess.Popen(["nats-server", "-c", str(self.dir / f"conf{n}")], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                                   preexec_fn=die_with_parent))
+
+    @property
+    def settings(self):
+        return ",".join(f"nats://127.0.0.1:{p}" for p in self.ports) + ",replicas=3"
+
+    def leader(self, name):
+        """Which of them leads the log's stream; None while none does."""
+        for port, proc in zip(self.ports, self.procs):
+            if proc.poll() is not None:
+                continue
+            with socket.create_connection(("127.0.0.1", port), LIMIT) as s:
+                f = s.makefile("rb")
+                f.readline()
+                s.sendall(b'CONNECT {"verbose":false}\r\nSUB in 1\r\nPUB $JS.API.STREAM.INFO.LACQUER_%s in 0\r\n\r\n' % name.encode())
+                line = f.readline()
+                while not line.startswith(b"MSG"):
+                    line = f.readline()
+                leader = json.loads(f.read(int(line.split()[-1]))).get("cluster", {}).get("leader")
+                return int(leader[1:]) if leader else None
+
+    def close(self):
+        for proc in self.procs:
+            proc.kill()
+            proc.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Redis(Engine):
+    kind, schemes = "Redis", ("redis", "rediss")
+
+    def command(self):
+        words = ["redis-server", "--dir", str(self.data), "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--bind", "127.0.0.1"]
+        if self.secure:
+            return [*words, "--port", "0", "--tls-port", str(self.port), "--tls-cert-file", self.ca["cert"], "--tls-key-file", self.ca["key"],
+                    "--tls-ca-cert-file", self.ca["ca"], "--tls-auth-clients", "no", "--user", "u", "on", f">{PASSWORD}", "~*", "+@all", "--user", "default", "off"]
+        return [*words, "--port", str(self.port)]
+
+    def ask(self, *words):
+        line = b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in (w if isinstance(w, bytes) else str(w).encode() for w in words))
+        with socket.create_connection(("127.0.0.1", self.port), LIMIT) as s:
+            s.sendall(b"*%d\r\n%s" % (len(words), line))
+            return s.makefile("rb").readline()
+
+    def append(self, name, payload):
+        assert self.ask("XADD", f"lacquer:{{{name}}}", "0-*", "e", payload).startswith(b"$")
+
+    def squat(self, name):
+        assert self.ask("RPUSH", f"lacquer:{{{name}}}", "order").startswith(b":1")
+
+
