@@ -180,8 +180,12 @@ impl<'a> Follower<'a> {
                 everything(&format!("an entry is of version {version}, of which nobody here knows what it means"));
             }
             Read::Foreign(why) => {
-                self.applier.tell(&format!("an entry of the fleet's log isn't ours: {why}"));
                 self.shared.change(self.applier, |status| status.foreign += 1);
+                let count = self.shared.status.lock().foreign;
+                // Whoever writes many of them shan't fill the operator's log.
+                if count.is_power_of_two() {
+                    self.applier.tell(&format!("an entry of the fleet's log isn't ours: {why} ({count} so far)"));
+                }
             }
         }
     }
