@@ -145,6 +145,7 @@ impl World {
             fragfetch: AtomicUsize::new(0),
             classes: Default::default(),
             hints: Default::default(),
+            queries: Default::default(),
             refreshes: Default::default(),
             keeps_key_fields: AtomicBool::new(false),
             draining: AtomicBool::new(false),
