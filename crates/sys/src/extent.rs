@@ -30,6 +30,10 @@ pub const PAGE: usize = 4096;
 /// at once.
 const OFTEN: u8 = 2;
 
+/// Pages that go back to the system at once, unless so many more were freed: a megabyte takes some 100 us. A large store keeps hundreds of
+/// megabytes of freed pages, in runs that may be as long.
+const GIVEN_PAGES: u32 = 256;
+
 /// Address space and its free pages.
 #[derive(Debug)]
 pub struct Region {
@@ -329,11 +333,14 @@ impl Region {
             return Some((first, true));
         }
         // Clean and dirty neighbours may make a gap together.
-        while let Some((first, pages)) = free.dirty.pop_longest() {
-            self.give_back(first, pages);
-            free.clean.put(first, pages);
+        while let Some((first, given)) = free.dirty.pop_longest(GIVEN_PAGES) {
+            self.give_back(first, given);
+            free.clean.put(first, given);
+            if let Some(first) = free.clean.take(pages) {
+                return Some((first, true));
+            }
         }
-        free.clean.take(pages).map(|first| (first, true))
+        None
     }
 
     /// Gets memory for shared pages that are about to be written, all at once: page by page 64 KB take 35 us to write, so
@@ -357,7 +364,8 @@ impl Region {
                 return;
             }
             self.mark(first, 0);
-            let surplus = if free.dirty.pages > self.keep_pages { free.dirty.pop_longest() } else { None };
+            let is_surplus = free.dirty.pages > self.keep_pages;
+            let surplus = is_surplus.then(|| free.dirty.pop_longest(pages.max(GIVEN_PAGES))).flatten();
             surplus.inspect(|_| self.begin_change())
         };
         if let Some((first, pages)) = surplus {
@@ -529,11 +537,16 @@ impl FreeRuns {
         is_there
     }
 
-    fn pop_longest(&mut self) -> Option<(u32, u32)> {
+    /// The longest run, or its first `most` pages.
+    fn pop_longest(&mut self, most: u32) -> Option<(u32, u32)> {
         let (len, first) = *self.by_length.last()?;
         self.forget(first, len);
-        self.pages -= u64::from(len);
-        Some((first, len))
+        let taken = len.min(most);
+        if taken < len {
+            self.note(first + taken, len - taken);
+        }
+        self.pages -= u64::from(taken);
+        Some((first, taken))
     }
 
     fn note(&mut self, first: u32, len: u32) {

@@ -62,6 +62,18 @@ fn a_whole_region_can_be_one_extent_again() {
 }
 
 #[test]
+fn much_memory_is_given_back_in_pieces() {
+    let region = Region::anonymous(2000 * PAGE, 1000 * PAGE as u64).unwrap();
+    let extents: Vec<_> = (0..11).map(|_| region.extent(&[&vec![1; 100 * PAGE]]).unwrap()).collect();
+    drop(extents);
+    let kept = |pages: u32| u64::from(pages) * PAGE as u64;
+    assert_eq!(region.kept_bytes(), kept(1100 - GIVEN_PAGES), "of eleven hundred pages in a row");
+    drop(region.extent(&[&vec![1; 900 * PAGE]]).unwrap());
+    assert!(region.kept_bytes() <= kept(1000));
+    assert_eq!(region.extent(&[&vec![1; 2000 * PAGE]]).unwrap().page_bytes(), kept(2000));
+}
+
+#[test]
 fn what_is_sent_often_is_worth_lending() {
     let region = Region::anonymous(4 * PAGE, 4 * PAGE as u64).unwrap();
     let extent = region.extent(&[b"x"]).unwrap();
