@@ -65,6 +65,11 @@ impl Busy {
         Poll::Ready(())
     }
 
+    /// The body is longer than it may be where it is kept: it goes on to its only reader, and isn't kept. False: there isn't just one.
+    pub fn outgrow(&mut self) -> bool {
+        self.pass_on()
+    }
+
     /// A block for more of the body. Where its store has no room left the body lets go of what it can, or is passed on.
     pub(super) fn body_block(&mut self, part: &[u8]) -> Result<Buf, NoSpace> {
         let full = match self.own_block(part) {

@@ -453,11 +453,13 @@ impl Bereq {
             return Ok(());
         }
         if let Some(left) = self.object.body_limit {
-            let Some(left) = left.checked_sub(data.len() as u64) else {
+            let left = left.checked_sub(data.len() as u64);
+            // Longer than a short one: that is its one client's.
+            if left.is_none() && !self.busy().outgrow() {
                 self.fetch_error("Could not get storage");
                 return Err(BodyFailure::Logged);
-            };
-            self.object.body_limit = Some(left);
+            }
+            self.object.body_limit = left;
         }
         let piece = match self.engine.fragfetch.load(Ordering::Relaxed) {
             0 => data.len(),

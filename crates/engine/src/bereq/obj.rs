@@ -57,8 +57,7 @@ impl Bereq {
             return Ok(());
         }
         let transient = self.engine.stores.transient().clone();
-        let may_pass_on = streams || store.home().is_some();
-        if store.id() != transient.id() && self.salvage(may_pass_on, &transient, stored, variant, flags).is_ok() {
+        if store.id() != transient.id() && self.salvage(store, stored, variant, flags, streams).is_ok() {
             return Ok(());
         }
         self.fetch_error("Could not get storage");
@@ -66,33 +65,34 @@ impl Bereq {
     }
 
     /// Its store has no room. Better a short-lived object than a failed request; but what the operator has bounded stays so. One that
-    /// isn't short goes by way of Transient to its client, if it `may_pass_on`: no faster than that reads.
+    /// isn't short goes by way of Transient to its client, if it streams: no faster than that reads.
     fn salvage(
         &mut self,
-        may_pass_on: bool,
-        transient: &Arc<Store>,
+        store: &Store,
         stored: &[u8],
         variant: Option<&(Vec<u8>, Vec<u8>)>,
         flags: Flags,
+        streams: bool,
     ) -> Result<(), ()> {
-        let head = stored.len() as u64;
+        let (head, is_front) = (stored.len() as u64, store.home().is_some());
+        let transient = self.engine.stores.transient().clone();
         let is_short = self.body_to_store().saturating_add(head) <= SALVAGED_BYTES;
-        if !is_short && !may_pass_on {
+        if !is_short && !streams && !is_front {
             return Err(());
         }
         let shortlived = self.params.shortlived.as_secs_f64();
         self.object.times =
             Times { ttl: self.object.times.ttl.min(shortlived), grace: 0.0, keep: 0.0, ..self.object.times };
-        if is_short && !(may_pass_on && self.is_of_unknown_length()) {
+        if is_short && !(is_front && self.is_of_unknown_length()) {
             self.object.body_limit = Some(SALVAGED_BYTES - head);
-            return self.put_head(transient, stored, variant, flags);
+            return self.put_head(&transient, stored, variant, flags);
         }
         // All memory of the store is in use, or it would be with this: this client gets the object, and others fetch for themselves.
         self.engine.main.fetch_passed_on.inc();
         self.cacheability.refuse();
         self.cacheability.set_reason(Uncacheable::NoRoom.word().as_bytes());
         let flags = Flags { reuse: self.cacheability.reuse(false), ..flags };
-        self.put_head(transient, stored, variant, flags)
+        self.put_head(&transient, stored, variant, flags)
     }
 
     fn is_of_unknown_length(&self) -> bool {
