@@ -17,7 +17,7 @@ use std::time::Duration;
 use ::fleet::{Announced, Gate, Invalidation, Node};
 use base::Mono;
 use cache::{Digest, LookupOptions};
-use vrt::ctx::Failure;
+use vrt::ctx::{Failure, Privates};
 
 use crate::shared::{Engine, Kept};
 
@@ -39,7 +39,8 @@ impl Default for Fleet {
     }
 }
 
-/// What a transaction has put into the log and isn't there yet. Shared with the purges that it waits for.
+/// What a transaction has put into the log and isn't there yet: kept with its task, as few have any. Shared with the purges that it waits
+/// for.
 #[derive(Clone, Default)]
 pub(crate) struct Announcements(Rc<RefCell<Vec<Announced>>>);
 
@@ -102,27 +103,30 @@ impl Engine {
     }
 
     /// Has the other nodes invalidate what was invalidated here, for a transaction.
-    pub(crate) fn announce(&self, to: &mut Option<Announcements>, what: impl FnOnce() -> Invalidation, at: Mono) {
+    pub(crate) fn announce(&self, to: &mut Privates, what: impl FnOnce() -> Invalidation, at: Mono) {
         if let Some(node) = self.fleet_node() {
-            to.get_or_insert_default().add(node.append(what(), self.real_of(at).0));
+            to.get::<Announcements>().add(node.append(what(), self.real_of(at).0));
         }
     }
 
     /// The same, of what is invalidated by a future: what that calls once it is done.
     pub(crate) fn announce_later(
         &self,
-        to: &mut Option<Announcements>,
+        to: &mut Privates,
         what: impl FnOnce() -> Invalidation + 'static,
         at: Mono,
     ) -> Option<Box<dyn FnOnce()>> {
         let node = self.fleet_node()?.clone();
-        let (to, at) = (to.get_or_insert_default().clone(), self.real_of(at).0);
+        let (to, at) = (to.get::<Announcements>().clone(), self.real_of(at).0);
         Some(Box::new(move || to.add(node.append(what(), at))))
     }
 
     /// As [`Engine::kept`], and until what was announced is in the log.
-    pub(crate) fn settled(&self, announced: Option<Announcements>) -> Option<Kept> {
-        let announced = announced.map(|announced| announced.take()).unwrap_or_default();
+    pub(crate) fn settled(&self, task: &mut Privates) -> Option<Kept> {
+        let announced = match self.fleet_node() {
+            Some(_) => task.find::<Announcements>(0).map(|announced| announced.take()).unwrap_or_default(),
+            None => Vec::new(),
+        };
         let kept = self.kept();
         if announced.is_empty() {
             return kept;

@@ -15,13 +15,13 @@ use storage::Stores;
 use tables::counters::{Main, NoHitCounts};
 use tables::params::Params;
 use tables::tags::Tag;
-use vrt::ctx::StoreProperty;
+use vrt::ctx::{Privates, StoreProperty};
 use vrt::{LoadedVcl, Value};
 
 use crate::admission::Admission;
 use crate::classes::Classes;
 use crate::drain::DrainWatch;
-use crate::fleet::{Announcements, Fleet};
+use crate::fleet::Fleet;
 use crate::hints::Hints;
 use crate::queries::Queries;
 use crate::random::Random;
@@ -189,22 +189,22 @@ impl Engine {
     /// # Errors
     /// What is wrong with the expression.
     pub fn ban(&self, spec: &[u8]) -> Result<(), String> {
-        self.ban_for(&mut None, spec, false)
+        self.ban_for(&mut Privates::default(), spec, false)
     }
 
     /// Adds a ban for a transaction, and has all nodes of the fleet do so.
-    pub(crate) fn ban_everywhere(&self, announced: &mut Option<Announcements>, spec: &[u8]) -> Result<(), String> {
-        self.ban_for(announced, spec, true)
+    pub(crate) fn ban_everywhere(&self, task: &mut Privates, spec: &[u8]) -> Result<(), String> {
+        self.ban_for(task, spec, true)
     }
 
-    fn ban_for(&self, announced: &mut Option<Announcements>, spec: &[u8], everywhere: bool) -> Result<(), String> {
+    fn ban_for(&self, task: &mut Privates, spec: &[u8], everywhere: bool) -> Result<(), String> {
         let spec = std::str::from_utf8(spec).map_err(|_| "a ban must be text".to_owned())?;
         let spec = self.cache.ban_of_text(spec).map_err(|error| error.to_string())?;
         let words = (everywhere && self.fleet_node().is_some()).then(|| spec.words());
         let now = self.clock.mono();
         self.cache.ban(spec);
         if let Some(words) = words {
-            self.announce(announced, || Invalidation::Ban(words), now);
+            self.announce(task, || Invalidation::Ban(words), now);
         }
         Ok(())
     }
@@ -249,14 +249,14 @@ impl Engine {
     /// The same for a transaction, and has all nodes of the fleet do so.
     pub(crate) fn purge_tags_everywhere(
         &self,
-        announced: &mut Option<Announcements>,
+        task: &mut Privates,
         own: Option<&cache::Busy>,
         keys: &[&[u8]],
         soft: bool,
     ) -> Result<vrt::ctx::Wait<i64>, vrt::ctx::Failure> {
         self.may_announce()?;
         let (now, tags) = (self.clock.mono(), keys.iter().map(|key| key.to_vec()).collect());
-        let then = self.announce_later(announced, move || Invalidation::Tags { tags, is_soft: soft }, now);
+        let then = self.announce_later(task, move || Invalidation::Tags { tags, is_soft: soft }, now);
         self.purge_tags_then(own, keys, soft, now, then)
     }
 

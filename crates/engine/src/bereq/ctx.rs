@@ -253,7 +253,7 @@ impl Ctx for Bereq {
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
         self.has_invalidated = true;
-        self.engine.ban_everywhere(&mut self.announced, spec)
+        self.engine.ban_everywhere(&mut self.task, spec)
     }
 
     fn clock(&self) -> &Clock {
@@ -305,7 +305,7 @@ impl Ctx for Bereq {
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
         self.has_invalidated = true;
-        self.engine.purge_tags_everywhere(&mut self.announced, self.busy.as_ref(), keys, soft)
+        self.engine.purge_tags_everywhere(&mut self.task, self.busy.as_ref(), keys, soft)
     }
 
     fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), Failure> {

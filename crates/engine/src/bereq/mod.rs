@@ -171,8 +171,6 @@ pub struct Bereq {
     pub(crate) error_is_asked_for: bool,
     /// Its VCL has banned or purged something, and nobody has waited yet for that to be kept.
     pub(crate) has_invalidated: bool,
-    /// The same, as far as the fleet is to be told.
-    pub(crate) announced: Option<crate::fleet::Announcements>,
     pub(crate) task: Privates,
     /// Bytes of the exchanges that are over.
     pub(crate) acct: Acct,
@@ -261,7 +259,7 @@ impl Bereq {
     /// Waits until what VCL has banned and purged is kept, before anybody hears of this fetch. Fails if it can't be.
     async fn keep_invalidations(&mut self, action: Action) -> Action {
         self.has_invalidated = false;
-        let Some(kept) = self.engine.settled(self.announced.take()) else { return action };
+        let Some(kept) = self.engine.settled(&mut self.task) else { return action };
         self.log.flush();
         match kept.await {
             Ok(()) => action,

@@ -135,7 +135,6 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         made: SyntheticResponse::default(),
         error_is_asked_for: false,
         has_invalidated: false,
-        announced: None,
         task: Privates::default(),
         acct: backend::Acct::default(),
         engine,

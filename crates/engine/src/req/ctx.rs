@@ -194,7 +194,7 @@ impl Ctx for ReqCtx<'_> {
         }
         self.req.has_invalidated = true;
         let req = &mut *self.req;
-        req.sess.engine.ban_everywhere(&mut req.announced, spec)
+        req.sess.engine.ban_everywhere(&mut req.task, spec)
     }
 
     fn clock(&self) -> &Clock {
@@ -275,7 +275,7 @@ impl Ctx for ReqCtx<'_> {
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
         self.req.has_invalidated = true;
         let req = &mut *self.req;
-        req.sess.engine.purge_tags_everywhere(&mut req.announced, req.busy.as_ref(), keys, soft)
+        req.sess.engine.purge_tags_everywhere(&mut req.task, req.busy.as_ref(), keys, soft)
     }
 
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {

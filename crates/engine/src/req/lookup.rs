@@ -373,7 +373,7 @@ impl Req {
 
     /// Has the fleet purge what was purged here.
     pub(super) fn announce_purge(&mut self, digest: &cache::Digest, purge: cache::Purge, at: base::Mono) {
-        self.sess.engine.announce(&mut self.announced, || crate::fleet::purge(digest, purge), at);
+        self.sess.engine.announce(&mut self.task, || crate::fleet::purge(digest, purge), at);
     }
 
     pub(super) async fn purge(&mut self, transport: &mut dyn Transport) -> Step {

@@ -184,8 +184,6 @@ pub struct Req {
     pub(crate) trial: Option<explain::Trial>,
     /// Its VCL has banned or purged something, and nobody has waited yet for that to be kept.
     pub(crate) has_invalidated: bool,
-    /// The same, as far as the fleet is to be told.
-    pub(crate) announced: Option<crate::fleet::Announcements>,
     /// A worker of its class, for the fetch that comes next.
     pub(crate) place: Option<Box<Place>>,
     pub(crate) class_state: ClassState,
@@ -279,7 +277,6 @@ impl Req {
             early: None,
             trial: None,
             has_invalidated: false,
-            announced: None,
             place: None,
             class_state: ClassState::None,
             waited: Waited::default(),
@@ -446,8 +443,7 @@ impl Req {
     /// Waits until what VCL has banned and purged is kept: the answer may tell the client of it. Fails if it can't be.
     async fn keep_invalidations(&mut self, action: Action, transport: &mut dyn Transport) -> Action {
         self.has_invalidated = false;
-        let announced = self.announced.take();
-        let Some(kept) = self.engine().settled(announced) else { return action };
+        let Some(kept) = self.sess.engine.settled(&mut self.task) else { return action };
         match self.drive(transport, kept).await {
             Ok(()) => action,
             Err(reason) => {
