@@ -157,7 +157,7 @@ Usage: lacquer COMMAND [options]
 See a cache at work, with a site of its own before it:
   lacquer demo
 
-Cache what a web server has, here one on port 8080; -n is a directory for its log:
+Cache what a web server has, here one on port 8080 (-n: a place for its log):
   lacquer serve -F -n /tmp/lacquer -a 127.0.0.1:6081 -b 127.0.0.1:8080
 
 Come from Varnish, nginx, Apache or squid: what of a configuration holds here.

@@ -530,14 +530,20 @@ fn from_string(this: &Writer, call: &mut Call<'_>, token: &[u8]) -> CallResult<V
     give(())
 }
 
+/// The same claims are the same text, whatever order they were set in.
+fn in_order(claims: Map<String, Json>) -> String {
+    let mut claims = Json::Object(claims);
+    claims.sort_all_objects();
+    claims.to_string()
+}
+
 fn generate(this: &Writer, call: &mut Call<'_>, key: Option<&Text>, encoding: Encoding) -> CallResult<STRING> {
     let written = written(call, this);
     let algorithm = written.algorithm.unwrap_or(&ALGORITHMS[0]);
     let mut header = written.header.clone();
     header.insert("alg".to_owned(), Json::from(algorithm.name));
     header.entry("typ").or_insert_with(|| Json::from("JWT"));
-    let header = Json::Object(header).to_string();
-    let payload = Json::Object(written.claims.clone()).to_string();
+    let (header, payload) = (in_order(header), in_order(written.claims.clone()));
     let code = Code::parse(URL_CODE);
     let mut text = [code.encode(header.as_bytes(), false), code.encode(payload.as_bytes(), false)].join(&b'.');
     match algorithm.sign(key_of_call(key, encoding.word()).as_deref().unwrap_or_default(), &text) {
