@@ -263,7 +263,7 @@ async def written(report, bed):
     report.check(files and [f.name for f in files] == ["qlog-1.sqlog", "qlog-2.sqlog"], f"qlogs: {files}")
     records = [json.loads(text) for f in files or [] for text in f.read_bytes().split(b"\x1e") if text.strip()]
     events = {r.get("name") for r in records}
-    report.check(records and records[0]["qlog_format"] == "JSON-SEQ" and {"quic:packet_sent", "quic:packet_received"} <= events, f"qlogs: {records[:1]} {events}")
+    report.check(records and records[0]["qlog_format"] == "JSON-SEQ" and {"transport:packet_sent", "transport:packet_received"} <= events, f"qlogs: {records[:1]} {events}")
     bed.cli.ask("param.reset h3_qlog")
 
 
