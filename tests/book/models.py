@@ -472,6 +472,7 @@ class BlueGreen:
 
     def visits(self, t):
         t.check(until(10, lambda: t.get("/a").body == b"/a by blue", 0.2), "blue is live")
+        t.check(until(10, lambda: t.get("/a", cookie="preview=green").status == 200, 0.2), "green is well")
         t.check(t.passed("/a", cookie="preview=green").body == b"/a by green", "testers see green")
         t.check(t.get("/a").body == b"/a by blue", "others don't")
         self.blue_is_well = False
