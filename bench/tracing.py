@@ -4,14 +4,13 @@
 
 usage: tracing.py [--varnishd PROGRAM] [--rate N] [--ratio R] [--rounds N] [--seconds N] [--bound B]
 
-Needs h2load (nghttp2-client) and two cores: the server has core 0, the load, the tool and a collector have core 1. The three take turns,
-in an order that rotates; what counts is the ratio within a round, of which the median is told. It fails when tracing beside takes more than
+Needs two cores: the server has core 0, the load (bench/c/lg.c, requests are due at even times), the tool and a collector have core 1. The three take
+turns, in an order that rotates; what counts is the ratio within a round, of which the median is told. It fails when tracing beside takes more than
 --bound of the CPU without (1.01), when requests were missing, or when no span arrived.
 """
 import argparse
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/export")]
+import servers
 from bed.daemon import Varnishd, die_with_parent
 from bed.logs import is_followed
 from bed.origin import Origin, simple
@@ -86,7 +86,7 @@ def main():
     p.add_argument("--seconds", type=float, default=5)
     p.add_argument("--bound", type=float, default=1.01)
     o = p.parse_args()
-    h2load = shutil.which("h2load") or sys.exit("h2load is needed (package nghttp2-client)")
+    servers.build()
     os.sched_setaffinity(0, {1})  # the origin and the collector, too
     wrong = []
     with Origin(simple(lambda *_: ("Cache-Control: max-age=3600\r\n", b"x" * 1000))) as origin, Collector() as collector, \
@@ -95,10 +95,8 @@ def main():
             for task in os.listdir(f"/proc/{pid}/task"):
                 os.sched_setaffinity(int(task), {0})
         bench = Bench(o, v, collector)
-        clients = 20
-        urls = [f"http://{v.address[0]}:{v.address[1]}/news/{n}" for n in range(100)]
         length = int(o.rounds * len(STATES) * (o.seconds + 6) + 20)
-        load = subprocess.Popen([h2load, "--h1", "-c", str(clients), "--rps", str(o.rate // clients), "-D", str(length), *urls],
+        load = subprocess.Popen([servers.BIN / "lg", "-p", str(v.address[1]), "-c", "20", "-r", str(o.rate), "-u", "/news/", "-N", "100", "-d", str(length)],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=on_core(1))
         rounds = []
         try:
