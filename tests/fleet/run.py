@@ -24,22 +24,9 @@ from bed.http import Client
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
 from fleet.engines import Cluster, Nats, Redis
+from journal.run import VCL
 
 LIMIT = 30
-VCL = """vcl 4.1; import purge; import xkey; backend b { .host = "%s"; .port = "%d"; }
-sub vcl_recv {
-    set req.http.host = "site";
-    if (req.method == "PURGE") { return (purge); }
-    if (req.method == "BAN") { ban("obj.http.x-url == " + req.url); return (synth(200)); }
-    if (req.method == "KEY") { set req.http.n = xkey.purge(req.http.x-key); return (synth(200)); }
-    if (req.method == "SOFTKEY") { set req.http.n = xkey.softpurge(req.http.x-key); return (synth(200)); }
-}
-sub vcl_hit { if (req.http.x-soft) { purge.soft(0s, 0s, 0s); return (synth(200)); } }
-sub vcl_miss { if (req.http.x-soft) { purge.soft(0s, 0s, 0s); return (synth(200)); } }
-sub vcl_backend_response {
-    set beresp.ttl = 1h; set beresp.grace = 0s; set beresp.http.x-url = bereq.url;
-    set beresp.http.xkey = regsub(bereq.url, "^/.*(.)$", "k\\1");
-}"""
 
 
 class Pages:
