@@ -5,8 +5,9 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use sys::timed::Timed;
 use tls::Over;
 use tls::origin::{Origin, OwnCertificate};
 use tls::roots::Roots;
@@ -33,38 +34,6 @@ pub(crate) fn client(settings: &Settings) -> Result<Option<Arc<tls::Client>>, St
     let certificate = settings.certificate.as_deref().map(OwnCertificate::from_pem).transpose();
     let certificate = certificate.map_err(|error| format!("cert: {error}"))?;
     Origin { roots, certificate, ..Origin::of("") }.client_without_protocol(SESSIONS).map(Some)
-}
-
-/// A socket, each use of which ends by `until`.
-#[derive(Debug)]
-struct Timed {
-    socket: TcpStream,
-    until: Instant,
-}
-
-impl Timed {
-    fn left(&self) -> io::Result<Duration> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
-    }
-}
-
-impl Read for Timed {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.socket.set_read_timeout(Some(self.left()?))?;
-        self.socket.read(buf)
-    }
-}
-
-impl Write for Timed {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.socket.set_write_timeout(Some(self.left()?))?;
-        self.socket.write(buf)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[derive(Debug)]
@@ -97,7 +66,7 @@ impl Wire {
             match TcpStream::connect_timeout(&address, left) {
                 Ok(socket) => {
                     socket.set_nodelay(true).map_err(|error| fault(&error))?;
-                    return Ok(Wire { stream: Stream::Clear(Timed { socket, until }), input: Vec::new() });
+                    return Ok(Wire { stream: Stream::Clear(Timed::new(socket, until)), input: Vec::new() });
                 }
                 Err(error) => last = fault(&error),
             }
@@ -122,8 +91,8 @@ impl Wire {
     /// By when what is done next must have ended.
     pub fn until(&mut self, until: Instant) {
         match &mut self.stream {
-            Stream::Clear(socket) => socket.until = until,
-            Stream::Sealed(over) => over.below_mut().until = until,
+            Stream::Clear(socket) => socket.end_by(until),
+            Stream::Sealed(over) => over.below_mut().end_by(until),
             Stream::Gone => {}
         }
     }

@@ -33,6 +33,7 @@ pub mod sock;
 pub mod splice;
 pub mod syslog;
 pub mod tcp;
+pub mod timed;
 pub mod tty;
 pub mod udp;
 pub mod uring;

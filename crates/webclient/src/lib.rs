@@ -9,7 +9,8 @@ mod target;
 
 pub use answer::{Answer, talk};
 pub use grpc::{Call, Channel, GrpcError};
-pub use link::{Link, Timed, connect, in_words};
+pub use link::{Link, connect, in_words};
+pub use sys::timed::Timed;
 pub use target::{ClearText, Target};
 
 use std::io;

@@ -7,53 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::text::printable;
+use sys::timed::Timed;
 use tls::Over;
 
 use crate::{Target, junk};
 
 /// For one address.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
-
-/// A socket, each use of which ends by a time.
-#[derive(Debug)]
-pub struct Timed {
-    socket: TcpStream,
-    until: Instant,
-}
-
-impl Timed {
-    /// Of a socket that is connected.
-    pub fn new(socket: TcpStream, until: Instant) -> Timed {
-        Timed { socket, until }
-    }
-
-    /// Gives it more time.
-    pub fn end_by(&mut self, until: Instant) {
-        self.until = until;
-    }
-
-    fn left(&self) -> io::Result<Duration> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
-    }
-}
-
-impl Read for Timed {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.socket.set_read_timeout(Some(self.left()?))?;
-        self.socket.read(buf)
-    }
-}
-
-impl Write for Timed {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.socket.set_write_timeout(Some(self.left()?))?;
-        self.socket.write(buf)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        self.socket.flush()
-    }
-}
 
 /// A connection to a target.
 #[derive(Debug)]
