@@ -16,6 +16,7 @@ mod lives;
 mod purges;
 mod replay;
 
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -159,6 +160,9 @@ impl Log {
 
     /// Has what was appended be kept: when this returns, or soon, where that takes time ([`Cache::unkept`]).
     pub fn commit(&self, ticket: Option<Ticket>) {
+        if IS_GATHERING.get() {
+            return;
+        }
         if let Some((journal, ticket)) = self.journal().zip(ticket) {
             self.note(journal.flush(ticket));
         }
@@ -217,7 +221,39 @@ impl Log {
     }
 }
 
+thread_local! {
+    /// What this thread invalidates is committed later, all at once.
+    static IS_GATHERING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While it lives this thread commits nothing.
+struct Gathering;
+
+impl Gathering {
+    fn begin() -> Gathering {
+        IS_GATHERING.set(true);
+        Gathering
+    }
+}
+
+impl Drop for Gathering {
+    fn drop(&mut self) {
+        IS_GATHERING.set(false);
+    }
+}
+
 impl Cache {
+    /// Does that, and has what it invalidates on this thread be kept in one piece behind it: a medium that takes its time is waited for once
+    /// by who writes it, not for each entry. Nobody may be told meanwhile that it is done.
+    pub fn invalidate_together<T>(&self, work: impl FnOnce() -> T) -> T {
+        let gathering = Gathering::begin();
+        let done = work();
+        drop(gathering);
+        let log = &self.shared().bans.log;
+        log.commit(log.journal().map(|journal| journal.newest()));
+        done
+    }
+
     /// Takes over what a former worker's journal says, and writes into the journal from now on. Before the first lookup, and
     /// before [`Cache::adopt_survivors`].
     pub fn replay(&self, journal: Journal, replay: Replay) {

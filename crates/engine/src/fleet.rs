@@ -69,6 +69,8 @@ impl Engine {
     /// What may be found from now on.
     pub fn set_gate(&self, gate: Gate) {
         let most = match gate {
+            Gate::Closed if base::failpoint::fault("a gate that is never closed") => OPEN,
+            Gate::Capped(_) if base::failpoint::fault("a cap on staleness that is forgotten") => OPEN,
             Gate::Open => OPEN,
             Gate::Closed => CLOSED,
             Gate::Capped(age) => u64::try_from(age.as_millis()).unwrap_or(OPEN).clamp(CLOSED + 1, OPEN - 1),

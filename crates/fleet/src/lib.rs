@@ -13,6 +13,9 @@
 //!   stored ([`rules`]).
 //! * An entry says all by itself, with the time at which it was made, and may be carried out more than once.
 //!
+//! Both threads only repeat a step ([`Appender::step`], [`Follower::step`]) and wait until the next one is due, by the node's own clock:
+//! a simulator takes the steps itself, in any order.
+//!
 //! Nothing here knows of caches, requests or VCL. A server that has no fleet has neither thread nor connection.
 
 mod address;
@@ -30,7 +33,7 @@ mod wire;
 
 pub use address::Server;
 pub use entry::{Entry, Invalidation, LONGEST, Read, mark};
-pub use link::{Bounds, Connect, Fault, Link, Next, Outgoing, connector};
-pub use node::{Announced, Applier, Gate, Node, Reach, Status};
+pub use link::{Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, connector};
+pub use node::{Announced, Appender, Applier, Follower, Gate, Node, Reach, Status};
 pub use rules::Position;
 pub use settings::{Kind, Role, Settings};

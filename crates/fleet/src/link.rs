@@ -42,16 +42,27 @@ pub struct Outgoing<'a> {
     pub bytes: &'a [u8],
 }
 
+/// Entries that a [`Link`] gives at once, at most.
+#[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
+pub(crate) const BATCH: usize = 256;
+
+/// An entry that came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// Its number: higher than that before.
+    pub seq: u64,
+    /// What it says.
+    pub bytes: Vec<u8>,
+}
+
 /// What comes of following a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The next entry.
-    Entry {
-        /// Its number: higher than that before.
-        seq: u64,
-        /// What it says.
-        bytes: Vec<u8>,
-        /// How many the server has behind it, at least; 0: this is the last.
+    /// The next entries, one at least: as many as are there without waiting for more.
+    Entries {
+        /// In the log's order.
+        entries: Vec<Incoming>,
+        /// How many the server has behind them, at least; 0: these are the last.
         left: u64,
     },
     /// There is none now, and the server is well.
@@ -78,7 +89,7 @@ pub trait Link: Send {
     /// The server won't.
     fn follow(&mut self, from: u64) -> Result<(), Fault>;
 
-    /// The next entry; waits a second or so for it.
+    /// The next entries; waits a second or so for the first.
     ///
     /// # Errors
     /// The server is gone or hangs, or something between two entries was lost.

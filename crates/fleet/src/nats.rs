@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use self::proto::{Delivery, Message, Said};
+use crate::link::BATCH;
 use crate::wire::{self, Wire};
-use crate::{Bounds, Connect, Fault, Link, Next, Outgoing, Server, Settings};
+use crate::{Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, Server, Settings};
 
 /// For an answer.
 const TIME: Duration = Duration::from_secs(2);
@@ -113,13 +114,21 @@ struct Consumer {
     count: u64,
 }
 
+/// What the server says next.
 fn said(wire: &mut Wire) -> Result<Said, Fault> {
     loop {
-        match proto::read(&mut wire.input).map_err(Fault::new)? {
+        match said_already(wire)? {
             Some(said) => return Ok(said),
             None => wire.more()?,
         }
     }
+}
+
+/// The same, of what has come.
+fn said_already(wire: &mut Wire) -> Result<Option<Said>, Fault> {
+    let Some((said, used)) = proto::read(wire.input()).map_err(Fault::new)? else { return Ok(None) };
+    wire.take(used);
+    Ok(Some(said))
 }
 
 impl Session {
@@ -144,13 +153,22 @@ impl Session {
     /// The next message, whoever it is for.
     fn message(&mut self) -> Result<Message, Fault> {
         loop {
-            match said(&mut self.wire)? {
-                Said::Message(message) => return Ok(message),
-                Said::Ping => self.wire.send(b"PONG\r\n")?,
-                Said::Error(reason) => return Err(Fault::new(base::text::printable(&reason))),
-                Said::Pong | Said::Ok | Said::Info(_) => {}
+            let said = said(&mut self.wire)?;
+            if let Some(message) = self.heed(said)? {
+                return Ok(message);
             }
         }
+    }
+
+    /// Something that was said, if it is a message.
+    fn heed(&mut self, said: Said) -> Result<Option<Message>, Fault> {
+        match said {
+            Said::Message(message) => return Ok(Some(message)),
+            Said::Ping => self.wire.send(b"PONG\r\n")?,
+            Said::Error(reason) => return Err(Fault::new(base::text::printable(&reason))),
+            Said::Pong | Said::Ok | Said::Info(_) => {}
+        }
+        Ok(None)
     }
 
     /// A subject for an answer.
@@ -207,15 +225,18 @@ impl Session {
         }
     }
 
-    /// What has come of the consumer next.
-    fn delivery(&mut self) -> Result<Message, Fault> {
+    /// What has come of the consumer next; `None`: nothing has yet.
+    fn delivery_already(&mut self) -> Result<Option<Message>, Fault> {
         loop {
             let message = match self.delivered.pop_front() {
-                Some(message) => message,
-                None => self.message()?,
+                Some(message) => Some(message),
+                None => match said_already(&mut self.wire)? {
+                    Some(said) => self.heed(said)?,
+                    None => return Ok(None),
+                },
             };
-            if self.is_delivered(&message) {
-                return Ok(message);
+            if let Some(message) = message.filter(|message| self.is_delivered(message)) {
+                return Ok(Some(message));
             }
         }
     }
@@ -225,24 +246,25 @@ impl Session {
     }
 
     /// A message of the server's own: a sign of life, or a question whether we keep up.
-    fn status(&mut self, message: &Message, status: u16) -> Result<Option<Next>, Fault> {
+    /// Whether that says that there is nothing more.
+    fn is_quiet_by(&mut self, message: &Message, status: u16) -> Result<bool, Fault> {
         let count = self.consumer.as_ref().map_or(0, |consumer| consumer.count);
         match status {
             100 if !message.reply.is_empty() => {
                 let mut out = Vec::new();
                 proto::publish(&mut out, &message.reply, "", b"");
                 self.wire.send(&out)?;
-                Ok(None)
+                Ok(false)
             }
             100 if message.header("Nats-Consumer-Stalled").is_some() => {
                 // It waits for the answer to a question that went lost.
                 let (to, mut out) = (message.header("Nats-Consumer-Stalled").unwrap_or_default(), Vec::new());
                 proto::publish(&mut out, to, "", b"");
                 self.wire.send(&out)?;
-                Ok(None)
+                Ok(false)
             }
             100 => match message.header("Nats-Last-Consumer").map(str::parse) {
-                Some(Ok(last)) if last == count => Ok(Some(Next::Quiet)),
+                Some(Ok(last)) if last == count => Ok(true),
                 Some(Ok::<u64, _>(_)) => Err(Fault::new("something that it sent was lost on the way")),
                 Some(Err(_)) | None => Err(misread()),
             },
@@ -318,13 +340,21 @@ impl Link for Session {
             return Ok(Next::Quiet);
         }
         self.wire.until(Instant::now() + 2 * HEARTBEAT + TIME);
-        loop {
-            let message = self.delivery()?;
-            if let Some(status) = message.status {
-                match self.status(&message, status)? {
-                    Some(next) => return Ok(next),
-                    None => continue,
+        let (mut entries, mut left) = (Vec::new(), 0);
+        while entries.len() < BATCH {
+            let Some(message) = self.delivery_already()? else {
+                if entries.is_empty() {
+                    self.wire.more()?;
+                    continue;
                 }
+                break;
+            };
+            if let Some(status) = message.status {
+                // What is said between entries tells nothing of those that follow.
+                if self.is_quiet_by(&message, status)? && entries.is_empty() {
+                    return Ok(Next::Quiet);
+                }
+                continue;
             }
             let Delivery { seq, nth, pending } = Delivery::of(&message.reply).ok_or_else(misread)?;
             let consumer = self.consumer.as_mut().ok_or_else(misread)?;
@@ -332,8 +362,10 @@ impl Link for Session {
             if nth != consumer.count {
                 return Err(Fault::new("something that it sent was lost on the way"));
             }
-            return Ok(Next::Entry { seq, bytes: message.payload, left: pending });
+            left = pending;
+            entries.push(Incoming { seq, bytes: message.payload });
         }
+        Ok(Next::Entries { entries, left })
     }
 }
 

@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+pub use appender::Appender;
+pub use follower::Follower;
+
 use crate::{Connect, Entry, Invalidation, Position, Settings};
 
 /// Entries that wait for the log; with more, one is refused at once.
@@ -43,6 +46,11 @@ pub trait Applier: Send + Sync {
     /// # Errors
     /// It can't be understood: everything is invalidated instead.
     fn apply(&self, entry: &Entry) -> Result<(), String>;
+
+    /// Does `work`, which carries out entries that came together.
+    fn together(&self, work: &mut dyn FnMut()) {
+        work();
+    }
 
     /// Invalidates all that is stored, and all that is being fetched.
     fn apply_all(&self, why: &str);
@@ -114,8 +122,12 @@ pub struct Status {
 #[derive(Clone)]
 pub struct Node(Arc<Shared>);
 
+/// What time it is.
+type Now = Box<dyn Fn() -> Instant + Send + Sync>;
+
 struct Shared {
     settings: Settings,
+    now: Now,
     /// Drawn for this process; an entry's id begins with it.
     draw: u64,
     entries: AtomicU64,
@@ -130,6 +142,10 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Waiting>,
+    /// Entries that ever came, by which who waits knows whether there are new ones.
+    count: u64,
+    /// Woken with the next entry, beside the bell.
+    waker: Option<Waker>,
 }
 
 /// An entry on its way into the log.
@@ -209,7 +225,13 @@ impl Future for Announced {
 impl Node {
     /// A node with these settings. Nothing is done before [`Node::start`].
     pub fn new(settings: Settings) -> Node {
-        let away = Reach::Away(Instant::now(), "no connection yet".to_owned());
+        Node::simulated(settings, RandomState::new().hash_one(std::process::id()), Instant::now)
+    }
+
+    /// The same by another clock than the system's, and with a number in the place of one that is drawn, which tells this process' entries
+    /// from those of others: for a simulation.
+    pub fn simulated(settings: Settings, draw: u64, now: impl Fn() -> Instant + Send + Sync + 'static) -> Node {
+        let away = Reach::Away(now(), "no connection yet".to_owned());
         let status = Status {
             append: away.clone(),
             follow: away,
@@ -227,7 +249,8 @@ impl Node {
         };
         Node(Arc::new(Shared {
             settings,
-            draw: RandomState::new().hash_one(std::process::id()),
+            now: Box::new(now),
+            draw,
             entries: AtomicU64::new(0),
             queue: Mutex::default(),
             bell: Condvar::new(),
@@ -248,11 +271,36 @@ impl Node {
         position: Option<Position>,
     ) -> io::Result<()> {
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        let (shared, to, by) = (self.0.clone(), connect.clone(), applier.clone());
-        thread("lacquer-fleet-a").spawn(move || appender::run(&shared, &*to, &*by))?;
-        let shared = self.0.clone();
-        thread("lacquer-fleet-f").spawn(move || follower::run(&shared, &*connect, &*applier, position))?;
+        let appender = self.appender(connect.clone(), applier.clone());
+        thread("lacquer-fleet-a").spawn(move || appender.run())?;
+        let follower = self.follower(connect, applier, position);
+        thread("lacquer-fleet-f").spawn(move || follower.run())?;
         Ok(())
+    }
+
+    /// What appends, for who takes its steps instead of [`Node::start`].
+    pub fn appender(&self, connect: Arc<dyn Connect>, applier: Arc<dyn Applier>) -> Appender {
+        Appender::new(self.0.clone(), connect, applier)
+    }
+
+    /// What follows the log, for who takes its steps instead of [`Node::start`].
+    pub fn follower(
+        &self,
+        connect: Arc<dyn Connect>,
+        applier: Arc<dyn Applier>,
+        position: Option<Position>,
+    ) -> Follower {
+        Follower::new(self.0.clone(), connect, applier, position)
+    }
+
+    /// Ends when more than `count` entries were ever handed to it to be appended: how many those are.
+    pub fn poll_queued(&self, count: u64, cx: &Context<'_>) -> Poll<u64> {
+        let mut queue = self.0.queue.lock();
+        if queue.count > count {
+            return Poll::Ready(queue.count);
+        }
+        queue.waker = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     /// Ends the threads, soon.
@@ -279,7 +327,7 @@ impl Node {
     pub fn check(&self) -> Result<(), String> {
         match &self.0.status.lock().append {
             Reach::Up(_) => Ok(()),
-            Reach::Away(since, _) if since.elapsed() < self.0.settings.patience => Ok(()),
+            Reach::Away(since, _) if self.0.since(*since) < self.0.settings.patience => Ok(()),
             Reach::Away(_, why) => Err(self.0.away(why)),
         }
     }
@@ -294,9 +342,7 @@ impl Node {
         let id = format!("{:016x}{number:016x}", shared.draw);
         let entry = Entry { id: id.clone(), node: shared.settings.node.clone(), at, what };
         match entry.encode() {
-            Ok(bytes) => {
-                shared.enqueue(Waiting { id, bytes, until: Instant::now() + shared.settings.patience, outcome })
-            }
+            Ok(bytes) => shared.enqueue(Waiting { id, bytes, until: shared.now() + shared.settings.patience, outcome }),
             Err(reason) => outcome.set(Err(reason)),
         }
         announced
@@ -305,21 +351,36 @@ impl Node {
 
 impl Shared {
     fn enqueue(&self, entry: Waiting) {
+        if base::failpoint::fault("an acknowledgement before the log has it") {
+            entry.outcome.set(Ok(0));
+        }
         let refused = {
             let mut queue = self.queue.lock();
             if queue.waiting.len() < MANY {
                 // Before it can come back.
                 self.own.lock().add(&entry.id);
                 queue.waiting.push_back(entry);
-                None
+                queue.count += 1;
+                Ok(queue.waker.take())
             } else {
-                Some(entry)
+                Err(entry)
             }
         };
         match refused {
-            None => _ = self.bell.notify_one(),
-            Some(entry) => entry.outcome.set(Err(self.away("too much waits for it"))),
+            Ok(waker) => {
+                self.bell.notify_one();
+                waker.into_iter().for_each(Waker::wake);
+            }
+            Err(entry) => entry.outcome.set(Err(self.away("too much waits for it"))),
         }
+    }
+
+    fn now(&self) -> Instant {
+        (self.now)()
+    }
+
+    fn since(&self, then: Instant) -> Duration {
+        self.now().saturating_duration_since(then)
     }
 
     fn away(&self, why: &str) -> String {
@@ -332,11 +393,12 @@ impl Shared {
 
     /// Changes the status and shows it.
     fn change(&self, applier: &dyn Applier, change: impl FnOnce(&mut Status)) {
+        let now = self.now();
         let status = {
             let mut status = self.status.lock();
             change(&mut status);
             match status.applied < status.head {
-                true => _ = status.behind_since.get_or_insert_with(Instant::now),
+                true => _ = status.behind_since.get_or_insert(now),
                 false => status.behind_since = None,
             }
             status.clone()

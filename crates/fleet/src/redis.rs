@@ -5,22 +5,20 @@
 //! How safe an entry is that was acknowledged is the server's affair: `appendfsync always` and, with `replicas=N`, N replicas that have it.
 //! Clusters aren't supported, and say so.
 
-use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use resp::{Reader, Reply};
 
+use crate::link::BATCH;
 use crate::wire::{self, Wire};
-use crate::{Bounds, Connect, Fault, Link, Next, Outgoing, Server, Settings};
+use crate::{Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, Server, Settings};
 
 /// For an answer.
 const TIME: Duration = Duration::from_secs(2);
 /// The server waits for entries so long.
 const BLOCK: Duration = Duration::from_secs(1);
-/// Entries that are read at once.
-const BATCH: usize = 100;
 /// Replicas have so long to get an entry.
 const REPLICA_TIME: Duration = Duration::from_secs(1);
 
@@ -65,7 +63,6 @@ impl Connect for Redis {
             replicas: self.replicas,
             epoch: String::new(),
             last: 0,
-            batch: VecDeque::new(),
             is_behind: true,
         };
         if let Some(login) = &self.login {
@@ -89,8 +86,6 @@ struct Session {
     epoch: String,
     /// The entry that was read last.
     last: u64,
-    /// Entries that were read and not given.
-    batch: VecDeque<(u64, Vec<u8>)>,
     /// There may be more at once.
     is_behind: bool,
 }
@@ -105,7 +100,10 @@ impl Session {
     fn reply(&mut self) -> Result<Reply, Fault> {
         let mut reader = Reader::default();
         loop {
-            match reader.read(&mut self.wire.input) {
+            let mut used = 0;
+            let read = reader.take(self.wire.input(), &mut used);
+            self.wire.take(used);
+            match read {
                 Ok(Some(reply)) => return Ok(reply),
                 Ok(None) => self.wire.more()?,
                 Err(reason) => return Err(Fault::new(reason)),
@@ -157,7 +155,7 @@ impl Session {
         Ok((first, last))
     }
 
-    fn read(&mut self) -> Result<(), Fault> {
+    fn read(&mut self) -> Result<Vec<Incoming>, Fault> {
         let (from, count, block) = (format!("0-{}", self.last), BATCH.to_string(), BLOCK.as_millis().to_string());
         let mut command = words(["XREAD", "COUNT", &count]);
         if !self.is_behind {
@@ -178,14 +176,15 @@ impl Session {
             _ => return Err(misread()),
         };
         self.is_behind = entries.len() == BATCH;
+        let mut read = Vec::with_capacity(entries.len());
         for entry in entries {
             let Reply::Array(entry) = entry else { return Err(misread()) };
             let [id, fields] = &entry[..] else { return Err(misread()) };
             let seq = text(id).and_then(number).filter(|seq| *seq > self.last).ok_or_else(misread)?;
             self.last = seq;
-            self.batch.push_back((seq, entry_of(fields)));
+            read.push(Incoming { seq, bytes: entry_of(fields) });
         }
-        Ok(())
+        Ok(read)
     }
 }
 
@@ -231,17 +230,13 @@ impl Link for Session {
 
     fn follow(&mut self, from: u64) -> Result<(), Fault> {
         (self.last, self.is_behind) = (from.saturating_sub(1), true);
-        self.batch.clear();
         Ok(())
     }
 
     fn next(&mut self) -> Result<Next, Fault> {
-        if self.batch.is_empty() {
-            self.read()?;
-        }
-        if let Some((seq, bytes)) = self.batch.pop_front() {
-            let left = self.batch.len() as u64 + u64::from(self.is_behind);
-            return Ok(Next::Entry { seq, bytes, left });
+        let entries = self.read()?;
+        if !entries.is_empty() {
+            return Ok(Next::Entries { entries, left: u64::from(self.is_behind) });
         }
         // A key that was deleted, and began anew, gives no entry behind the last one ever again.
         let bounds = self.epoch.clone();

@@ -49,7 +49,9 @@ enum Stream {
 pub(crate) struct Wire {
     stream: Stream,
     /// What came.
-    pub input: Vec<u8>,
+    input: Vec<u8>,
+    /// Bytes of it that were taken: they go all at once, when more is waited for.
+    taken: usize,
 }
 
 impl Wire {
@@ -66,7 +68,7 @@ impl Wire {
             match TcpStream::connect_timeout(&address, left) {
                 Ok(socket) => {
                     socket.set_nodelay(true).map_err(|error| fault(&error))?;
-                    return Ok(Wire { stream: Stream::Clear(Timed::new(socket, until)), input: Vec::new() });
+                    return Ok(Wire { stream: Stream::Clear(Timed::new(socket, until)), input: Vec::new(), taken: 0 });
                 }
                 Err(error) => last = fault(&error),
             }
@@ -76,7 +78,7 @@ impl Wire {
 
     /// Goes over to TLS. What was said before in clear isn't believed.
     pub fn seal(&mut self, client: &Arc<tls::Client>, host: &str) -> Result<(), Fault> {
-        self.input.clear();
+        (self.input, self.taken) = (Vec::new(), 0);
         match std::mem::replace(&mut self.stream, Stream::Gone) {
             Stream::Clear(socket) => {
                 let mut over = Over::client(socket, client, host).map_err(|error| Fault::new(error.to_string()))?;
@@ -107,8 +109,20 @@ impl Wire {
         sent.map_err(|error| fault(&error))
     }
 
+    /// What came and wasn't taken.
+    pub fn input(&self) -> &[u8] {
+        &self.input[self.taken..]
+    }
+
+    /// So many bytes of that are taken.
+    pub fn take(&mut self, count: usize) {
+        self.taken += count;
+        assert!(self.taken <= self.input.len(), "more was taken than came");
+    }
+
     /// Waits for more input.
     pub fn more(&mut self) -> Result<(), Fault> {
+        self.input.drain(..std::mem::take(&mut self.taken));
         let begin = self.input.len();
         self.input.resize(begin + READ, 0);
         let room = &mut self.input[begin..];

@@ -77,7 +77,11 @@ impl Reader {
         done
     }
 
-    fn take(&mut self, input: &[u8], at: &mut usize) -> Result<Option<Reply>, &'static str> {
+    /// The same, of an input that stays: `at` goes on behind what was taken.
+    ///
+    /// # Errors
+    /// As [`Reader::read`].
+    pub fn take(&mut self, input: &[u8], at: &mut usize) -> Result<Option<Reply>, &'static str> {
         loop {
             let Some((token, used)) = token(&input[*at..])? else { return Ok(None) };
             *at += used;

@@ -48,12 +48,8 @@ pub fn counters(stats: &Stats) -> Result<&'static Counters, String> {
 pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     let Some((node, counters)) = worker.engine.fleet_node().cloned().zip(worker.fleet_counters) else { return Ok(()) };
     let connector = fleet::connector(node.settings())?;
-    let position = worker.engine.cache.followed().map(|place| Position {
-        epoch: String::from_utf8_lossy(&place.epoch).into_owned(),
-        seq: place.seq,
-        mark: place.mark,
-    });
-    let carrier = Carrier { engine: worker.engine.clone(), counters, was: AtomicU64::new(AWAY) };
+    let position = Carrier::position(&worker.engine);
+    let carrier = Carrier::new(worker.engine.clone(), counters);
     node.start(connector.into(), Arc::new(carrier), position).map_err(|error| format!("thread for the fleet: {error}"))
 }
 
@@ -77,7 +73,8 @@ pub fn wait(announced: Announced) -> Result<(), String> {
 const AWAY: u64 = 0;
 const FOLLOWED: u64 = 1;
 
-struct Carrier {
+/// Carries out what a fleet's log says, in an engine and its cache.
+pub struct Carrier {
     engine: Arc<Engine>,
     counters: &'static Counters,
     /// What the operator was told last.
@@ -85,6 +82,20 @@ struct Carrier {
 }
 
 impl Carrier {
+    /// In this engine, shown by these counters.
+    pub fn new(engine: Arc<Engine>, counters: &'static Counters) -> Carrier {
+        Carrier { engine, counters, was: AtomicU64::new(AWAY) }
+    }
+
+    /// How far what is stored has come in the log, as the journal says.
+    pub fn position(engine: &Engine) -> Option<Position> {
+        engine.cache.followed().map(|place| Position {
+            epoch: String::from_utf8_lossy(&place.epoch).into_owned(),
+            seq: place.seq,
+            mark: place.mark,
+        })
+    }
+
     /// A moment of another node's clock, which may be ahead.
     fn moment(&self, at: f64) -> Mono {
         let now = self.engine.clock.mono();
@@ -114,6 +125,10 @@ impl Applier for Carrier {
         }
         tables::counters::flush();
         Ok(())
+    }
+
+    fn together(&self, work: &mut dyn FnMut()) {
+        self.engine.cache.invalidate_together(work);
     }
 
     fn apply_all(&self, why: &str) {

@@ -88,7 +88,11 @@ pub fn read(start: &WorkerStart, clock: &Clock) -> Option<Former> {
     former.map_err(|error| eprintln!("{error}: bans won't outlive this process")).ok()
 }
 
-fn open(file: &File, lasts: bool, clock: &Clock) -> Result<Former, JournalError> {
+/// Reads the journal in this file, on a disk if it lasts, or begins one in an empty file.
+///
+/// # Errors
+/// The system's.
+pub fn open(file: &File, lasts: bool, clock: &Clock) -> Result<Former, JournalError> {
     let kind = if lasts { JournalFile::on_disk } else { JournalFile::in_memory };
     let medium = || file.try_clone().map(kind);
     let life = Replay::life(draw(), sys::process::boot_number().unwrap_or_default(), clock);

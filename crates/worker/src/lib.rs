@@ -37,6 +37,9 @@ use sys::signal::{self, Signals};
 use tables::tags::Tag;
 
 pub use backends::Vmods;
+pub use fleet::Carrier;
+pub use journal::{Former, open as open_journal};
+pub use startup::find_survivors;
 use startup::{Inheritance, Worker};
 
 /// The worker's whole life; the value is the exit status. `socket` is the number of the CLI descriptor.

@@ -39,19 +39,13 @@ impl Message {
     }
 }
 
-/// Takes what is whole off the front of `input`; `None`: it isn't yet.
+const BAD: &str = "it answers something else than a server of NATS does";
+
+/// What stands first in `input`, and how long that is; `None`: it isn't whole yet.
 ///
 /// # Errors
 /// No server of NATS says that.
-pub(crate) fn read(input: &mut Vec<u8>) -> Result<Option<Said>, &'static str> {
-    let Some((said, used)) = parse(input)? else { return Ok(None) };
-    input.drain(..used);
-    Ok(Some(said))
-}
-
-const BAD: &str = "it answers something else than a server of NATS does";
-
-fn parse(input: &[u8]) -> Result<Option<(Said, usize)>, &'static str> {
+pub(crate) fn read(input: &[u8]) -> Result<Option<(Said, usize)>, &'static str> {
     let window = &input[..input.len().min(LINE)];
     let Some(end) = window.windows(2).position(|pair| pair == b"\r\n") else {
         return if input.len() < LINE { Ok(None) } else { Err("it sends too long a line") };
@@ -155,12 +149,15 @@ mod tests {
     use super::*;
 
     fn all(bytes: &[u8], cut: usize) -> (Vec<Said>, Result<(), &'static str>) {
-        let (mut said, mut input) = (Vec::new(), Vec::new());
+        let (mut said, mut input, mut at) = (Vec::new(), Vec::new(), 0);
         for piece in bytes.chunks(cut) {
             input.extend_from_slice(piece);
             loop {
-                match read(&mut input) {
-                    Ok(Some(one)) => said.push(one),
+                match read(&input[at..]) {
+                    Ok(Some((one, used))) => {
+                        said.push(one);
+                        at += used;
+                    }
                     Ok(None) => break,
                     Err(reason) => return (said, Err(reason)),
                 }

@@ -4,6 +4,7 @@
 //!
 //! Between entries it asks for the log's end, so that it is known early when the log is away.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Reach, Shared, Waiting};
@@ -19,131 +20,192 @@ const CONNECT_TIME: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Appends until the node ends.
-pub(super) fn run(shared: &Shared, connect: &dyn Connect, applier: &dyn Applier) {
-    let (mut pause, mut turn) = (FIRST_PAUSE, 0);
-    while !shared.is_over() {
-        let server = &shared.settings.servers[turn % shared.settings.servers.len()];
-        let connected = connect.connect(server, Instant::now() + CONNECT_TIME).and_then(|mut link| {
+/// Appends what is handed to the node, a step at a time.
+pub struct Appender {
+    shared: Arc<Shared>,
+    connect: Arc<dyn Connect>,
+    applier: Arc<dyn Applier>,
+    link: Option<Box<dyn Link>>,
+    /// Servers tried so far.
+    turn: usize,
+    pause: Duration,
+    /// When it connects, or looks at the log's end.
+    due: Instant,
+    /// Entries that had ever come when it looked last.
+    seen: u64,
+}
+
+impl Appender {
+    pub(super) fn new(shared: Arc<Shared>, connect: Arc<dyn Connect>, applier: Arc<dyn Applier>) -> Appender {
+        let due = shared.now();
+        Appender { shared, connect, applier, link: None, turn: 0, pause: FIRST_PAUSE, due, seen: 0 }
+    }
+
+    /// Appends until the node ends.
+    pub(super) fn run(mut self) {
+        while !self.shared.is_over() {
+            let until = self.step();
+            let mut queue = self.shared.queue.lock();
+            if queue.count == self.seen && !self.shared.is_over() && self.shared.now() < until {
+                self.shared.bell.wait_until(&mut queue, until);
+            }
+        }
+        self.expire(None);
+    }
+
+    /// One thing that has to be done, if there is any: when the next one is due unless an entry comes before.
+    pub fn step(&mut self) -> Instant {
+        let now = self.shared.now();
+        match self.link.take() {
+            Some(link) => self.serve(link),
+            None if now < self.due => self.wait(now),
+            None => self.connect(),
+        }
+    }
+
+    /// Entries that had ever been handed to the node at the last step.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    fn server(&self) -> &crate::Server {
+        let servers = &self.shared.settings.servers;
+        &servers[self.turn % servers.len()]
+    }
+
+    fn connect(&mut self) -> Instant {
+        let server = self.server();
+        let connected = self.connect.connect(server, self.shared.now() + CONNECT_TIME).and_then(|mut link| {
             let bounds = link.bounds()?;
             Ok((link, bounds.last))
         });
-        let fault = match connected {
-            Ok((mut link, head)) => {
-                pause = FIRST_PAUSE;
-                shared.change(applier, |status| {
-                    (status.append, status.head) = (Reach::Up(server.to_string()), head.max(status.applied));
+        match connected {
+            Ok((link, head)) => {
+                let server = server.to_string();
+                self.shared.change(&*self.applier, |status| {
+                    (status.append, status.head) = (Reach::Up(server), head.max(status.applied));
                 });
-                serve(shared, &mut *link, applier)
+                (self.link, self.pause) = (Some(link), FIRST_PAUSE);
+                self.due = self.shared.now() + LOOK;
+                self.shared.now()
             }
-            Err(fault) => fault,
-        };
-        turn += 1;
-        let why = format!("{server}: {fault}");
-        shared.change(applier, |status| {
-            let since = match &status.append {
-                Reach::Away(since, _) => *since,
-                Reach::Up(_) => Instant::now(),
-            };
-            status.append = Reach::Away(since, why);
-        });
-        wait(shared, applier, pause);
-        pause = (pause * 2).min(LONGEST_PAUSE);
+            Err(fault) => self.failed(&fault),
+        }
     }
-    expire(shared, applier, None);
-}
 
-/// Appends over one connection until it fails.
-fn serve(shared: &Shared, link: &mut dyn Link, applier: &dyn Applier) -> Fault {
-    loop {
-        let batch = next_batch(shared);
-        if shared.is_over() {
-            requeue(shared, batch);
-            return Fault::new("this node ends");
+    /// Appends what waits, or looks at the log's end once that is due.
+    fn serve(&mut self, mut link: Box<dyn Link>) -> Instant {
+        let (batch, is_all) = self.next_batch();
+        if batch.is_empty() && self.shared.now() < self.due {
+            self.link = Some(link);
+            return self.due;
         }
-        if batch.is_empty() {
-            match link.bounds() {
-                Ok(bounds) => shared.change(applier, |status| status.head = bounds.last.max(status.applied)),
-                Err(fault) => return fault,
+        let done = match batch.is_empty() {
+            true => link.bounds().map(|bounds| {
+                self.shared.change(&*self.applier, |status| status.head = bounds.last.max(status.applied));
+            }),
+            false => self.append(&mut *link, batch),
+        };
+        match done {
+            Ok(()) => {
+                self.link = Some(link);
+                self.due = self.shared.now() + LOOK;
+                if is_all { self.due } else { self.shared.now() }
             }
-            continue;
+            Err(fault) => self.failed(&fault),
         }
+    }
+
+    fn append(&self, link: &mut dyn Link, batch: Vec<Waiting>) -> Result<(), Fault> {
         let entries: Vec<Outgoing<'_>> =
             batch.iter().map(|entry| Outgoing { id: &entry.id, bytes: &entry.bytes }).collect();
         match link.append(&entries) {
-            Ok(results) => settle(shared, applier, batch, results),
+            Ok(results) => self.settle(batch, results),
             Err(fault) => {
-                requeue(shared, batch);
-                return fault;
+                self.requeue(batch);
+                return Err(fault);
             }
         }
+        Ok(())
     }
-}
 
-/// What waits; nothing once it is time to look at the log's end.
-fn next_batch(shared: &Shared) -> Vec<Waiting> {
-    let mut queue = shared.queue.lock();
-    let until = Instant::now() + LOOK;
-    while queue.waiting.is_empty() && !shared.is_over() {
-        if shared.bell.wait_until(&mut queue, until).timed_out() {
-            break;
-        }
+    /// The server is given up, and another one is tried after a while.
+    fn failed(&mut self, fault: &Fault) -> Instant {
+        let (why, now) = (format!("{}: {fault}", self.server()), self.shared.now());
+        self.turn += 1;
+        self.shared.change(&*self.applier, |status| {
+            let since = match &status.append {
+                Reach::Away(since, _) => *since,
+                Reach::Up(_) => now,
+            };
+            status.append = Reach::Away(since, why);
+        });
+        self.due = now + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.wait(now)
     }
-    let count = queue.waiting.len().min(BATCH);
-    queue.waiting.drain(..count).collect()
-}
 
-/// In front of what has come since.
-fn requeue(shared: &Shared, batch: Vec<Waiting>) {
-    let mut queue = shared.queue.lock();
-    batch.into_iter().rev().for_each(|entry| queue.waiting.push_front(entry));
-}
-
-/// Tells who waits for these.
-fn settle(shared: &Shared, applier: &dyn Applier, batch: Vec<Waiting>, results: Vec<Result<u64, Fault>>) {
-    let appended = results.iter().filter(|result| result.is_ok()).count() as u64;
-    let head = results.iter().filter_map(|result| result.as_ref().ok()).max().copied().unwrap_or(0);
-    shared.change(applier, |status| {
-        status.appended += appended;
-        status.refused += results.len() as u64 - appended;
-        status.head = status.head.max(head);
-    });
-    for (entry, result) in batch.iter().zip(results) {
-        entry.outcome.set(result.map_err(|fault| format!("the fleet's log doesn't take it: {fault}")));
+    /// What waits, and whether that is all.
+    fn next_batch(&mut self) -> (Vec<Waiting>, bool) {
+        let mut queue = self.shared.queue.lock();
+        self.seen = queue.count;
+        let count = queue.waiting.len().min(BATCH);
+        (queue.waiting.drain(..count).collect(), queue.waiting.is_empty())
     }
-}
 
-/// Waits for the next attempt, and tells those whose time has come that it is in vain.
-fn wait(shared: &Shared, applier: &dyn Applier, pause: Duration) {
-    let until = Instant::now() + pause;
-    loop {
-        expire(shared, applier, Some(Instant::now()));
-        let mut queue = shared.queue.lock();
-        let earliest = queue.waiting.iter().map(|entry| entry.until).min();
-        let next = earliest.map_or(until, |earliest| earliest.min(until));
-        if shared.is_over() || Instant::now() >= until {
+    /// In front of what has come since.
+    fn requeue(&self, batch: Vec<Waiting>) {
+        if base::failpoint::fault("an entry without an answer that is forgotten") {
             return;
         }
-        shared.bell.wait_until(&mut queue, next);
+        let mut queue = self.shared.queue.lock();
+        batch.into_iter().rev().for_each(|entry| queue.waiting.push_front(entry));
     }
-}
 
-/// Gives up the entries whose time is over by `now`; `None`: all of them.
-fn expire(shared: &Shared, applier: &dyn Applier, now: Option<Instant>) {
-    let expired: Vec<Waiting> = {
-        let mut queue = shared.queue.lock();
-        let is_over = |entry: &Waiting| now.is_none_or(|now| entry.until <= now);
-        let (expired, waiting): (Vec<_>, Vec<_>) = queue.waiting.drain(..).partition(is_over);
-        queue.waiting = waiting.into();
-        expired
-    };
-    if expired.is_empty() {
-        return;
+    /// Tells who waits for these.
+    fn settle(&self, batch: Vec<Waiting>, results: Vec<Result<u64, Fault>>) {
+        let appended = results.iter().filter(|result| result.is_ok()).count() as u64;
+        let head = results.iter().filter_map(|result| result.as_ref().ok()).max().copied().unwrap_or(0);
+        self.shared.change(&*self.applier, |status| {
+            status.appended += appended;
+            status.refused += results.len() as u64 - appended;
+            status.head = status.head.max(head);
+        });
+        for (entry, result) in batch.iter().zip(results) {
+            let result = match result {
+                Err(_) if base::failpoint::fault("a refusal taken for an acknowledgement") => Ok(0),
+                result => result.map_err(|fault| format!("the fleet's log doesn't take it: {fault}")),
+            };
+            entry.outcome.set(result);
+        }
     }
-    shared.change(applier, |status| status.refused += expired.len() as u64);
-    let why = match &shared.status.lock().append {
-        Reach::Up(_) => "it takes too long".to_owned(),
-        Reach::Away(_, why) => why.clone(),
-    };
-    expired.iter().for_each(|entry| entry.outcome.set(Err(shared.away(&why))));
+
+    /// Until the next attempt, or until somebody's time is over: those whose is are told that it is in vain.
+    fn wait(&mut self, now: Instant) -> Instant {
+        self.expire(Some(now));
+        let queue = self.shared.queue.lock();
+        self.seen = queue.count;
+        let earliest = queue.waiting.iter().map(|entry| entry.until).min();
+        earliest.map_or(self.due, |earliest| earliest.min(self.due))
+    }
+
+    /// Gives up the entries whose time is over by `now`; `None`: all of them.
+    fn expire(&self, now: Option<Instant>) {
+        let expired: Vec<Waiting> = {
+            let mut queue = self.shared.queue.lock();
+            let is_over = |entry: &Waiting| now.is_none_or(|now| entry.until <= now);
+            let (expired, waiting): (Vec<_>, Vec<_>) = queue.waiting.drain(..).partition(is_over);
+            queue.waiting = waiting.into();
+            expired
+        };
+        if expired.is_empty() {
+            return;
+        }
+        self.shared.change(&*self.applier, |status| status.refused += expired.len() as u64);
+        let why = match &self.shared.status.lock().append {
+            Reach::Up(_) => "it takes too long".to_owned(),
+            Reach::Away(_, why) => why.clone(),
+        };
+        expired.iter().for_each(|entry| entry.outcome.set(Err(self.shared.away(&why))));
+    }
 }

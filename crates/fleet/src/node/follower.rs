@@ -10,11 +10,12 @@
 #[cfg(test)]
 mod model;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Gate, Reach, Shared};
 use crate::rules::{Verdict, judge};
-use crate::{Applier, Connect, Entry, Fault, Link, Next, Position, Read, mark};
+use crate::{Applier, Connect, Entry, Fault, Incoming, Link, Next, Position, Read, Server, mark};
 
 /// For a connection.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
@@ -39,32 +40,29 @@ impl From<Fault> for End {
     }
 }
 
-/// Follows until the node ends. What is stored has come as far as `position`.
-pub(super) fn run(shared: &Shared, connect: &dyn Connect, applier: &dyn Applier, position: Option<Position>) {
-    let mut follower = Follower::new(shared, applier, position);
-    let (mut pause, mut turn) = (FIRST_PAUSE, 0);
-    while !shared.is_over() {
-        let server = &shared.settings.servers[turn % shared.settings.servers.len()];
-        let connected = connect.connect(server, Instant::now() + CONNECT_TIME);
-        let end = match connected {
-            Ok(mut link) => follower.follow(&mut *link, &server.to_string()),
-            Err(fault) => End::Fault(fault),
-        };
-        if follower.lost.is_none() {
-            pause = FIRST_PAUSE;
-        }
-        if let Some(fault) = follower.ended(end) {
-            follower.away(format!("{server}: {fault}"));
-            turn += 1;
-            follower.wait(pause);
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
-    }
+/// A connection over which the log is followed.
+struct Followed {
+    link: Box<dyn Link>,
+    epoch: String,
+    /// Has to be asked for the entries from that number on.
+    from: Option<u64>,
+    /// The first entry must be this one: its number and mark.
+    known: Option<(u64, u64)>,
+    /// The entry that came last.
+    last: Option<u64>,
 }
 
-struct Follower<'a> {
-    shared: &'a Shared,
-    applier: &'a dyn Applier,
+/// Follows the log and has carried out what it says, a step at a time.
+pub struct Follower {
+    shared: Arc<Shared>,
+    connect: Arc<dyn Connect>,
+    applier: Arc<dyn Applier>,
+    followed: Option<Followed>,
+    /// Servers tried so far.
+    turn: usize,
+    pause: Duration,
+    /// When it connects.
+    due: Instant,
     /// How far what is stored has come; `None`: nobody knows.
     position: Option<Position>,
     /// Why nobody knows, if it was known before.
@@ -78,33 +76,90 @@ struct Follower<'a> {
     kept: Option<u64>,
 }
 
-impl<'a> Follower<'a> {
-    fn new(shared: &'a Shared, applier: &'a dyn Applier, position: Option<Position>) -> Follower<'a> {
-        let now = Instant::now();
-        Follower { shared, applier, position, gap: None, begun: now, lost: Some(now), was_open: false, kept: None }
+impl Follower {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        connect: Arc<dyn Connect>,
+        applier: Arc<dyn Applier>,
+        position: Option<Position>,
+    ) -> Follower {
+        let now = shared.now();
+        Follower {
+            shared,
+            connect,
+            applier,
+            followed: None,
+            turn: 0,
+            pause: FIRST_PAUSE,
+            due: now,
+            position,
+            gap: None,
+            begun: now,
+            lost: Some(now),
+            was_open: false,
+            kept: None,
+        }
     }
 
-    /// A connection isn't followed any more: why, unless another one is wanted at once.
-    fn ended(&mut self, end: End) -> Option<Fault> {
-        self.lost.get_or_insert_with(Instant::now);
+    /// Follows until the node ends. What is stored has come as far as `position`.
+    pub(super) fn run(mut self) {
+        while !self.shared.is_over() {
+            let until = self.step();
+            let left = until.saturating_duration_since(self.shared.now());
+            if !left.is_zero() && !self.shared.is_over() {
+                std::thread::sleep(left);
+            }
+        }
+    }
+
+    /// One thing that has to be done, if there is any, which may wait for an entry: when the next one is due.
+    pub fn step(&mut self) -> Instant {
+        let now = self.shared.now();
+        let done = match self.followed.take() {
+            Some(followed) => self.follow(followed),
+            None if now < self.due => {
+                self.look();
+                return self.due.min(now + LOOK);
+            }
+            None => self.come(),
+        };
+        match done {
+            Ok(followed) => self.followed = Some(followed),
+            Err(end) => self.ended(end),
+        }
+        self.shared.now().max(self.due.min(self.shared.now() + LOOK))
+    }
+
+    fn server(&self) -> &Server {
+        let servers = &self.shared.settings.servers;
+        &servers[self.turn % servers.len()]
+    }
+
+    /// A connection isn't followed any more: another one is wanted, at once or after a while.
+    fn ended(&mut self, end: End) {
+        let now = self.shared.now();
+        if self.lost.is_none() {
+            self.pause = FIRST_PAUSE;
+        }
+        self.lost.get_or_insert(now);
         match end {
             End::Gap(why) => {
                 (self.position, self.gap) = (None, Some(why));
-                None
+                self.due = now;
             }
-            End::Fault(fault) => Some(fault),
+            End::Fault(fault) => {
+                self.away(format!("{}: {fault}", self.server()));
+                self.turn += 1;
+                self.due = now + self.pause;
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            }
         }
     }
 
-    /// Follows over one connection until that ends.
-    fn follow(&mut self, link: &mut dyn Link, server: &str) -> End {
-        match self.try_follow(link, server) {
-            Ok(()) => End::Fault(Fault::new("this node ends")),
-            Err(end) => end,
-        }
-    }
-
-    fn try_follow(&mut self, link: &mut dyn Link, server: &str) -> Result<(), End> {
+    /// Comes to the log: what is to be done with it, by the rules.
+    fn come(&mut self) -> Result<Followed, End> {
+        let server = self.server().to_string();
+        let mut link = self.connect.connect(self.server(), self.shared.now() + CONNECT_TIME)?;
         let bounds = link.bounds()?;
         let verdict = match self.gap.take() {
             Some(why) => Verdict::Begin { gap: Some(why) },
@@ -112,10 +167,10 @@ impl<'a> Follower<'a> {
         };
         // What is found from now on is what has stood all that the log has.
         self.gate(Gate::Closed);
-        let (from, mut known) = match verdict {
+        let (from, known) = match verdict {
             Verdict::Replay { from } => {
-                let known = self.position.as_ref().and_then(|position| Some((position.seq, position.mark?)));
-                (from, known)
+                let position = self.position.as_ref().filter(|position| position.seq == from);
+                (from, position.and_then(|position| Some((position.seq, position.mark?))))
             }
             Verdict::Begin { gap } => {
                 self.begin(gap);
@@ -125,27 +180,51 @@ impl<'a> Follower<'a> {
             }
         };
         let applied = self.position.as_ref().map_or(0, |position| position.seq);
-        self.shared.change(self.applier, |status| {
-            status.follow = Reach::Up(server.to_owned());
+        self.shared.change(&*self.applier, |status| {
+            status.follow = Reach::Up(server);
             (status.epoch, status.head, status.applied) = (bounds.epoch.clone(), bounds.last, applied);
         });
-        link.follow(from)?;
-        while !self.shared.is_over() {
-            match link.next()? {
-                Next::Entry { seq, bytes, left } => {
-                    match known.take() {
-                        Some(place) if place == (seq, mark(&bytes)) => {}
-                        Some((seq, _)) => return Err(End::Gap(format!("entry {seq} is another one than it was"))),
-                        None => self.carry_out(&bytes),
-                    }
-                    self.advance(&bounds.epoch, seq, mark(&bytes), left);
+        Ok(Followed { link, epoch: bounds.epoch, from: Some(from), known, last: None })
+    }
+
+    /// Carries out what comes next.
+    fn follow(&mut self, mut followed: Followed) -> Result<Followed, End> {
+        if let Some(from) = followed.from.take() {
+            followed.link.follow(from)?;
+            return Ok(followed);
+        }
+        match followed.link.next()? {
+            Next::Entries { entries, left } => {
+                let mut done = Ok(());
+                let applier = self.applier.clone();
+                applier.together(&mut || done = self.carry_out_all(&mut followed, &entries));
+                done?;
+                if let Some(Incoming { seq, bytes }) = entries.last() {
+                    self.advance(&followed.epoch, *seq, mark(bytes), left);
                 }
-                Next::Quiet => {
-                    if let Some((seq, _)) = known.take() {
-                        return Err(End::Gap(format!("entry {seq}, by which the log would be known, is gone")));
-                    }
-                    self.caught_up();
+            }
+            Next::Quiet => {
+                if let Some((seq, _)) = followed.known.take() {
+                    return Err(End::Gap(format!("entry {seq}, by which the log would be known, is gone")));
                 }
+                self.caught_up();
+            }
+        }
+        Ok(followed)
+    }
+
+    fn carry_out_all(&self, followed: &mut Followed, entries: &[Incoming]) -> Result<(), End> {
+        for (at, Incoming { seq, bytes }) in entries.iter().enumerate() {
+            if followed.last.is_some_and(|last| *seq <= last) {
+                return Err(Fault::new(format!("it sends entry {seq} too late")).into());
+            }
+            followed.last = Some(*seq);
+            match followed.known.take() {
+                Some(place) if place == (*seq, mark(bytes)) => {}
+                Some(_) if base::failpoint::fault("a log that was put back and is gone on with") => {}
+                Some((seq, _)) => return Err(End::Gap(format!("entry {seq} is another one than it was"))),
+                None if at + 1 < entries.len() && base::failpoint::fault("a batch but for its last entry") => {}
+                None => self.carry_out(bytes),
             }
         }
         Ok(())
@@ -156,31 +235,30 @@ impl<'a> Follower<'a> {
         let is_gap = gap.is_some();
         if is_gap || self.applier.has_objects() {
             let why = gap.unwrap_or_else(|| "nobody knows what of the log it has missed".to_owned());
-            self.applier.apply_all(&why);
-            self.shared.change(self.applier, |status| status.gaps += 1);
+            self.give_up(&why);
         }
     }
 
-    fn carry_out(&mut self, bytes: &[u8]) {
-        let everything = |why: &str| {
-            self.applier.apply_all(why);
-            self.shared.change(self.applier, |status| status.gaps += 1);
-        };
+    /// Nothing of what is stored is to be found any more.
+    fn give_up(&self, why: &str) {
+        self.applier.apply_all(why);
+        self.shared.change(&*self.applier, |status| status.gaps += 1);
+    }
+
+    fn carry_out(&self, bytes: &[u8]) {
         match Entry::read(bytes) {
-            Read::Entry(entry) if self.shared.own.lock().take(&entry.id) => {
-                self.shared.change(self.applier, |status| status.returned += 1);
-            }
+            Read::Entry(entry) if self.is_own(&entry) => self.count(|status| status.returned += 1),
             Read::Entry(entry) => {
                 if let Err(why) = self.applier.apply(&entry) {
-                    everything(&format!("an entry of {} can't be carried out: {why}", entry.node));
+                    self.give_up(&format!("an entry of {} can't be carried out: {why}", entry.node));
                 }
-                self.shared.change(self.applier, |status| status.carried_out += 1);
+                self.count(|status| status.carried_out += 1);
             }
             Read::Later(version) => {
-                everything(&format!("an entry is of version {version}, of which nobody here knows what it means"));
+                self.give_up(&format!("an entry is of version {version}, of which nobody here knows what it means"));
             }
             Read::Foreign(why) => {
-                self.shared.change(self.applier, |status| status.foreign += 1);
+                self.count(|status| status.foreign += 1);
                 let count = self.shared.status.lock().foreign;
                 // Whoever writes many of them shan't fill the operator's log.
                 if count.is_power_of_two() {
@@ -190,9 +268,19 @@ impl<'a> Follower<'a> {
         }
     }
 
+    fn is_own(&self, entry: &Entry) -> bool {
+        let is_own = self.shared.own.lock().take(&entry.id);
+        is_own || base::failpoint::fault("an entry of others taken for an own one")
+    }
+
+    /// Counts an entry; it is shown once all that came with it are carried out.
+    fn count(&self, count: impl FnOnce(&mut super::Status)) {
+        count(&mut self.shared.status.lock());
+    }
+
     fn advance(&mut self, epoch: &str, seq: u64, mark: u64, left: u64) {
         self.position = Some(Position { epoch: epoch.to_owned(), seq, mark: Some(mark) });
-        self.shared.change(self.applier, |status| {
+        self.shared.change(&*self.applier, |status| {
             (status.applied, status.head) = (seq, status.head.max(seq + left));
         });
         match left {
@@ -214,28 +302,21 @@ impl<'a> Follower<'a> {
         if self.position.as_ref().map(|position| position.seq) != self.kept || self.lost.is_some() {
             self.keep();
         }
-        self.shared.change(self.applier, |status| status.head = status.applied);
+        self.shared.change(&*self.applier, |status| status.head = status.applied);
         self.lost = None;
         self.gate(Gate::Open);
     }
 
     fn away(&mut self, why: String) {
-        self.shared.change(self.applier, |status| {
+        let now = self.shared.now();
+        self.shared.change(&*self.applier, |status| {
             let since = match &status.follow {
                 Reach::Away(since, _) => *since,
-                Reach::Up(_) => Instant::now(),
+                Reach::Up(_) => now,
             };
             status.follow = Reach::Away(since, why);
         });
         self.look();
-    }
-
-    fn wait(&mut self, pause: Duration) {
-        let until = Instant::now() + pause;
-        while !self.shared.is_over() && Instant::now() < until {
-            std::thread::sleep(LOOK.min(pause));
-            self.look();
-        }
     }
 
     /// What may be found while the log is away.
@@ -243,17 +324,15 @@ impl<'a> Follower<'a> {
         let settings = &self.shared.settings;
         if let Some(why) = self.gap.take() {
             // Nobody knows when the log comes back: until then only what is fetched from now on may be found.
-            self.applier.apply_all(&why);
-            self.shared.change(self.applier, |status| status.gaps += 1);
+            self.give_up(&why);
         }
         if !self.was_open {
-            if self.begun.elapsed() < settings.wait {
+            if self.shared.since(self.begun) < settings.wait {
                 return;
             }
-            self.applier.apply_all("the fleet's log can't be reached, and what is stored may have missed something");
-            self.shared.change(self.applier, |status| status.gaps += 1);
+            self.give_up("the fleet's log can't be reached, and what is stored may have missed something");
         }
-        let lost = self.lost.map_or(Duration::ZERO, |lost| lost.elapsed());
+        let lost = self.lost.map_or(Duration::ZERO, |lost| self.shared.since(lost));
         self.gate(match settings.stale {
             Some(stale) if lost > stale => Gate::Capped(stale),
             Some(_) | None => Gate::Open,
@@ -264,7 +343,7 @@ impl<'a> Follower<'a> {
         self.was_open |= gate != Gate::Closed;
         if self.shared.status.lock().gate != gate {
             self.applier.set_gate(gate);
-            self.shared.change(self.applier, |status| status.gate = gate);
+            self.shared.change(&*self.applier, |status| status.gate = gate);
         }
     }
 }

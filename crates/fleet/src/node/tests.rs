@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::sleep;
 
 use super::*;
-use crate::{Bounds, Fault, Link, Next, Outgoing, Server, mark};
+use crate::{Bounds, Fault, Incoming, Link, Next, Outgoing, Server, mark};
 
 /// A log in memory, which can be away, trimmed, and replaced.
 #[derive(Clone, Default)]
@@ -87,12 +87,16 @@ impl Link for Session {
     fn next(&mut self) -> Result<Next, Fault> {
         let kept = self.log.look()?;
         let seq = self.from.max(kept.first).max(1);
-        let Some(bytes) = kept.entries.get(seq as usize - 1) else {
+        let behind = kept.entries.iter().enumerate().skip(seq as usize - 1).take(2);
+        let entries: Vec<Incoming> =
+            behind.map(|(at, bytes)| Incoming { seq: at as u64 + 1, bytes: bytes.clone() }).collect();
+        let Some(last) = entries.last() else {
             sleep(Duration::from_millis(2));
             return Ok(Next::Quiet);
         };
-        self.from = seq + 1;
-        Ok(Next::Entry { seq, bytes: bytes.clone(), left: kept.entries.len() as u64 - seq })
+        self.from = last.seq + 1;
+        let left = kept.entries.len() as u64 - last.seq;
+        Ok(Next::Entries { entries, left })
     }
 }
 

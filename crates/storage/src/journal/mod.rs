@@ -283,7 +283,7 @@ impl Journal {
     }
 
     /// What was appended last.
-    fn newest(&self) -> Ticket {
+    pub fn newest(&self) -> Ticket {
         Ticket(self.queue.lock().appended)
     }
 

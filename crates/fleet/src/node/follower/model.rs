@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Bounds, Invalidation, Node, Outgoing, Settings, Status};
+use crate::{Bounds, Incoming, Invalidation, Node, Outgoing, Settings, Status};
 
 /// What the log has: entry n hits object n.
 #[derive(Clone, Default)]
@@ -36,6 +36,10 @@ struct World {
     /// Steps until the connection breaks, and entries that others append meanwhile.
     steps: u32,
     others: u32,
+    /// Entries that come at once.
+    at_once: usize,
+    /// The node has been given all that the log has, over this connection.
+    is_caught_up: bool,
     /// What went wrong.
     stale: Option<String>,
 }
@@ -52,6 +56,7 @@ impl World {
     }
 
     fn step(&mut self) -> Result<(), Fault> {
+        self.is_caught_up = false;
         self.steps = self.steps.checked_sub(1).ok_or_else(|| Fault::new("broken"))?;
         if self.others > 0 {
             self.others -= 1;
@@ -105,12 +110,27 @@ impl Link for Session {
         let mut world = self.world.0.lock();
         world.step()?;
         let seq = self.from.max(world.log.first + 1);
-        let Some(n) = world.log.entries.get(seq as usize - 1) else { return Ok(Next::Quiet) };
-        let what = Invalidation::Tags { tags: vec![n.to_string().into_bytes()], is_soft: false };
-        let entry = Entry { id: n.to_string(), node: "other".into(), at: 1.0, what };
-        self.from = seq + 1;
-        let left = world.log.entries.len() as u64 - seq;
-        Ok(Next::Entry { seq, bytes: entry.encode().map_err(Fault::new)?, left })
+        let mut entries = Vec::new();
+        for (at, n) in world.log.entries.iter().enumerate().skip(seq as usize - 1).take(world.at_once) {
+            let what = Invalidation::Tags { tags: vec![n.to_string().into_bytes()], is_soft: false };
+            let entry = Entry { id: n.to_string(), node: "other".into(), at: 1.0, what };
+            entries.push(Incoming { seq: at as u64 + 1, bytes: entry.encode().map_err(Fault::new)? });
+        }
+        let last = entries.last().map_or(world.log.entries.len() as u64, |entry| entry.seq);
+        let left = world.log.entries.len() as u64 - last;
+        world.is_caught_up = left == 0;
+        if entries.is_empty() {
+            return Ok(Next::Quiet);
+        }
+        self.from = last + 1;
+        Ok(Next::Entries { entries, left })
+    }
+}
+
+impl Connect for Bed {
+    fn connect(&self, _server: &Server, _until: Instant) -> Result<Box<dyn Link>, Fault> {
+        self.0.lock().step()?;
+        Ok(Box::new(Session { world: self.clone(), from: 0 }))
     }
 }
 
@@ -136,7 +156,8 @@ impl Applier for Bed {
     fn set_gate(&self, gate: Gate) {
         let mut world = self.0.lock();
         world.gate = Some(gate);
-        if gate == Gate::Open {
+        // While the log is away a node that was open once serves what it has.
+        if gate == Gate::Open && world.is_caught_up {
             world.look();
         }
     }
@@ -152,6 +173,8 @@ enum Turn {
     Append(u32),
     /// The node is connected for so many steps, while others append so many.
     Follow(u32, u32),
+    /// So many entries come at once from now on.
+    AtOnce(usize),
     /// It dies, and its successor has what is kept.
     Die,
     /// The log forgets so many of its oldest.
@@ -167,6 +190,7 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
     let turn = prop_oneof![
         3 => (1..5u32).prop_map(Turn::Append),
         6 => (0..14u32, 0..4u32).prop_map(|(steps, others)| Turn::Follow(steps, others)),
+        1 => (1..4usize).prop_map(Turn::AtOnce),
         3 => Just(Turn::Die),
         1 => (1..4u32).prop_map(Turn::Trim),
         1 => Just(Turn::Save),
@@ -178,13 +202,17 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
 
 fn run(turns: &[Turn]) -> Option<String> {
     let bed = Bed::default();
-    let node = || Node::new(Settings::parse("nats://x,wait=1h").expect("settings"));
+    bed.0.lock().at_once = 1;
+    let begun = Instant::now();
+    let time = Arc::new(Mutex::new(begun));
+    let settings = || Settings::parse("nats://x,wait=1000h").expect("settings");
     let mut turns = turns.iter().cloned().chain([Turn::Follow(100_000, 0)]);
     let mut dead = false;
     loop {
-        let process = node();
+        let now = time.clone();
+        let process = Node::simulated(settings(), 0, move || *now.lock());
         let kept = bed.0.lock().kept.clone();
-        let mut follower = Follower::new(&process.0, &bed, kept);
+        let mut follower = process.follower(Arc::new(bed.clone()), Arc::new(bed.clone()), kept);
         // As a new process begins.
         bed.0.lock().gate = if dead { Some(Gate::Closed) } else { None };
         dead = false;
@@ -195,12 +223,16 @@ fn run(turns: &[Turn]) -> Option<String> {
                     let mut world = bed.0.lock();
                     (world.steps, world.others) = (steps.min(2000), others);
                     drop(world);
-                    while follower
-                        .try_follow(&mut Session { world: bed.clone(), from: 0 }, "x")
-                        .err()
-                        .is_some_and(|end| follower.ended(end).is_none())
-                    {}
+                    // Until the connection breaks, or all is carried out and quiet.
+                    while bed.0.lock().steps > 0 {
+                        let due = follower.step();
+                        let mut now = time.lock();
+                        *now = due.max(*now);
+                    }
+                    // What is left of it breaks now.
+                    *time.lock() = follower.step();
                 }
+                Turn::AtOnce(count) => bed.0.lock().at_once = count,
                 Turn::Die => {
                     dead = true;
                     break;
