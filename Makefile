@@ -18,14 +18,17 @@ STORAGE ?= malloc,256m
 # Where the page of `lacquer watch` is.
 WATCH ?= 127.0.0.1:6085
 OPTIONS ?=
+# What keeps the log of `make fleet`: nats or redis.
+ENGINE ?= nats
 
 .DEFAULT_GOAL := help
-.PHONY: help run build book sbom deb rpm test test-programs check soak bench profile clean cargo packages
+.PHONY: help run fleet build book sbom deb rpm test test-programs check soak bench profile clean cargo packages
 
 help:
 	@echo 'make run BACKEND=host:port   build if need be, and cache what that server has (or http[s]://host:port)'
 	@echo '         VCL=file                instead of BACKEND; with neither a demo'
 	@echo '         LISTEN=$(LISTEN) STORAGE=$(STORAGE) WATCH=$(WATCH) OPTIONS="further options of varnishd"'
+	@echo 'make fleet                   three caches that purge together, step by step; ENGINE=$(ENGINE) (or redis) keeps their log'
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
 	@echo 'make book                    dist/book, the book as a site: open dist/book/index.html'
 	@echo 'make sbom                    dist/sbom, what the program is built from (CycloneDX), and the licences'
@@ -74,6 +77,10 @@ else
 	@program=$$(scripts/program-to-run '$(CARGO)' '$(TARGET)' '$(BIN)') && \
 	exec "$$program" demo $(if $(filter-out file,$(origin LISTEN)),-a '$(LISTEN)') -s '$(STORAGE)' $(OPTIONS)
 endif
+
+# Three nodes, an engine and an origin on loopback. It ends with what it has started, whoever ends it.
+fleet: cargo
+	@program=$$(scripts/program-to-run '$(CARGO)' '$(TARGET)' '$(BIN)') && exec scripts/run-fleet "$${program%/*}/varnishd" '$(ENGINE)'
 
 # Both at once: most of the one is a link on one core.
 test: cargo packages

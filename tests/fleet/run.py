@@ -19,7 +19,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from bed.daemon import Varnishd, tree
+from bed.daemon import Varnishd, die_with_parent, tree
 from bed.http import Client
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
@@ -568,6 +568,49 @@ def leader_dies(report, o):
         report.check(all(n.status()["gaps"] == 0 for n in f.nodes), "nobody gave up anything")
 
 
+def named(directory):
+    """Processes whose command line or working directory has that directory in it."""
+    found = []
+    for process in pathlib.Path("/proc").iterdir():
+        try:
+            where = (process / "cmdline").read_bytes() + os.fsencode(os.readlink(process / "cwd"))
+        except OSError:
+            continue
+        if os.fsencode(directory) in where:
+            found.append(process.name)
+    return found
+
+
+def shown(report, o, make):
+    """`make fleet`'s script shows what it says, and leaves no process behind however it ends."""
+    script, kind = pathlib.Path(__file__).resolve().parent.parent.parent / "scripts/run-fleet", make.kind.lower()
+    for how in ("once", "INT", "TERM", "HUP", "KILL"):
+        with tempfile.TemporaryDirectory(prefix="lacquer-shown.", ignore_cleanup_errors=True) as directory:
+            os.chmod(directory, 0o755)
+            words = [str(script), o.varnishd, kind, *(["--once"] if how == "once" else [])]
+            p = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                 env={**os.environ, "TMPDIR": directory}, preexec_fn=die_with_parent)
+            if how == "once":
+                text = p.communicate(timeout=LIMIT * 4)[0]
+                said = ("answers \"/news, version 1\", from its cache", "answers \"/news, version 2\", fetched", "200 of 200 purges done",
+                        "0 were old; 100 came from its store, 200 it fetched anew")
+                report.check(p.returncode == 0 and all(words in text for words in said), f"{kind}: {p.returncode} {text}")
+                report.check(not list(pathlib.Path(directory).iterdir()), f"{kind}: it leaves no file: {os.listdir(directory)}")
+            else:
+                seen = ""
+                for line in p.stdout:
+                    seen += line
+                    # In the midst of it: some are there, and some are being started.
+                    if line.startswith("   node b"):
+                        break
+                report.check("node b" in seen and named(directory), f"{kind}: {how}: it has begun: {seen}")
+                p.send_signal(getattr(signal, "SIG" + how))
+                p.stdout.read()
+                p.stdout.close()
+                p.wait(LIMIT)
+            report.check(until(LIMIT, lambda: not named(directory)), f"{kind}: {how}: no process is left: {named(directory)}")
+
+
 def without(report, o):
     """A server without --fleet has no part of it; wrong words are refused at the start."""
     with Varnishd(o.varnishd, [], backend=("127.0.0.1", 9)) as v:
@@ -581,7 +624,7 @@ def without(report, o):
         report.check(p.returncode == 2 and wanted in p.stderr, f"{words}: {p.returncode} {p.stderr}")
 
 
-CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, strange, started_without, stale_cap, secure, delay)
+CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, strange, started_without, stale_cap, secure, delay, shown)
 
 
 def main():
