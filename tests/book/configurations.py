@@ -88,4 +88,11 @@ def nginx(report, block, work):
         run(report, block, "/usr/sbin/nginx", "-t", "-c", path)
 
 
-READERS = {"yaml": yaml_file, "ini": unit, "nginx": nginx}
+def python(report, block, _work):
+    try:
+        compile(block.text, str(block), "exec")
+    except SyntaxError as error:
+        report.check(False, f"{block}: no Python: {error}")
+
+
+READERS = {"yaml": yaml_file, "ini": unit, "nginx": nginx, "python": python}

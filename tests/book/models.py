@@ -299,6 +299,41 @@ class MediaWiki:
         return f"/wiki/{min(int(r.expovariate(0.1)), 60)}", {"accept_language": r.choice(("de", "en-GB,en;q=0.9", "fr"))}
 
 
+class Django:
+    PORTS, BAR = (8080,), 0.75
+
+    def answer(self, _method, path, fields, _body, _port):
+        user = re.search(r"sessionid=(\w+)", fields.get("cookie", ""))
+        lines = [("Content-Type", "text/html"), ("Vary", "Cookie"), ("xkey", f"articles article-{re.sub('[^0-9]', '', path) or 0}")]
+        if not path.startswith("/quiet"):
+            lines.append(("Cache-Control", "s-maxage=86400"))
+        if path.startswith("/contact"):
+            lines.append(("Set-Cookie", "csrftoken=1"))
+        return 200, lines, page_for(path, fields, user[1] if user else "all")
+
+    def visits(self, t):
+        answer = t.kept("/article/7", cookie="_ga=1; csrftoken=2")
+        t.check(answer and b"for all" in answer.body and answer.get("Cache-Control") == "no-cache" and answer.get("xkey") is None,
+                f"a visitor gets the page of all: {answer.fields}")
+        answer = t.passed("/article/7", cookie="csrftoken=2; sessionid=anna")
+        t.check(b"for anna" in answer.body and b"for all" in t.get("/article/7").body, "a user's page is the user's alone")
+        for path in ("/admin/", "/accounts/login/", "/contact"):
+            t.passed(path)
+        t.passed("/article/7", authorization="Token x")
+        t.kept("/quiet")
+        t.kept("/article/8")
+        t.check(t.get("/", "PURGE", xkey_purge="article-7").reason == "Purged 1", "PURGE by key is taken")
+        t.gone("/article/7", "a purge by key")
+        t.check(t.cost("/article/8", 1)[0] == 0, "other pages stay")
+        t.check(t.get("/article/8", "PURGE").status == 200, "PURGE is taken")
+        t.gone("/article/8", "a purge")
+
+    def traffic(self, r):
+        if r.random() < 0.05:
+            return "/article/1", {"cookie": "sessionid=anna"}
+        return f"/article/{min(int(r.expovariate(0.1)), 60)}", {"cookie": r.choice(WordPress.READERS)}
+
+
 class JsonApi:
     PORTS, BAR = (8080,), 0.8
 
@@ -507,6 +542,7 @@ class TopPages:
 
 
 ALL = {
-    "wordpress": WordPress, "drupal": Drupal, "magento": Magento, "shopware": Shopware, "mediawiki": MediaWiki, "typo3": Typo3, "json-api": JsonApi,
+    "wordpress": WordPress, "drupal": Drupal, "magento": Magento, "shopware": Shopware, "mediawiki": MediaWiki, "typo3": Typo3,
+    "django": Django, "json-api": JsonApi,
     "images": Images, "languages": Languages, "ab-tests": AbTests, "logged-in": LoggedIn, "paywall": Paywall, "blue-green": BlueGreen, "top-pages": TopPages,
 }
