@@ -22,7 +22,7 @@ OPTIONS ?=
 ENGINE ?= nats
 
 .DEFAULT_GOAL := help
-.PHONY: help run fleet build book sbom deb rpm test test-programs check soak bench profile clean cargo packages
+.PHONY: help run fleet build book sbom deb rpm image-root test test-programs check soak bench profile clean cargo packages
 
 help:
 	@echo 'make run BACKEND=host:port   build if need be, and cache what that server has (or http[s]://host:port)'
@@ -34,6 +34,7 @@ help:
 	@echo 'make sbom                    dist/sbom, what the program is built from (CycloneDX), and the licences'
 	@echo 'make deb                     dist/lacquer_*.deb, which takes the place of the package varnish'
 	@echo 'make rpm                     dist/lacquer-*.rpm, the same for Fedora, RHEL and their kin (needs rpmbuild)'
+	@echo 'make image-root              dist/image, the root directory of a container image (packaging/container)'
 	@echo 'make test                    everything that fits 30 minutes on two cores'
 	@echo 'make check                   formatting, clippy, layers, licences and sources of dependencies, unfinished code'
 	@echo 'make soak                    the tests again, long: many random cases, full-size beds'
@@ -67,6 +68,9 @@ deb: build sbom
 
 rpm: build sbom
 	@packaging/rpm/build $(BIN)/lacquer dist
+
+image-root: build
+	@packaging/container/root $(BIN)/lacquer dist/image >/dev/null
 
 # The full build if there is one of these sources, else a quick one.
 run: cargo

@@ -15,7 +15,7 @@ def run(report, block, *argv, **more):
 
 
 def yaml_file(report, block, work):
-    """Any YAML is YAML; alerts and scrapes are Prometheus', objects are Kubernetes'."""
+    """Any YAML is YAML; alerts and scrapes are Prometheus'."""
     try:
         documents = list(yaml.safe_load_all(block.text))
     except yaml.YAMLError as error:
@@ -31,34 +31,6 @@ def yaml_file(report, block, work):
         # Its rules are those of the package, which isn't installed here.
         path.write_text(re.sub(r"(?m)^rule_files:\n(  .*\n)+", "", block.text))
         run(report, block, "promtool", "check", "config", path)
-    if "apiVersion" in first:
-        kubernetes(report, block, documents)
-
-
-def kubernetes(report, block, documents):
-    """What can be judged without a cluster: references between the objects, the program's own words, the probes' paths."""
-    kinds = {d["kind"]: d for d in documents}
-    pod = kinds["Deployment"]["spec"]["template"]
-    labels = pod["metadata"]["labels"]
-    for kind in ("Deployment", "Service"):
-        selector = kinds[kind]["spec"]["selector"]
-        report.check(selector.get("matchLabels", selector) == labels, f"{block}: {kind} selects {selector}, the pods are {labels}")
-    container = pod["spec"]["containers"][0]
-    mounts, volumes = {m["name"] for m in container["volumeMounts"]}, {v["name"] for v in pod["spec"]["volumes"]}
-    report.check(mounts == volumes, f"{block}: mounted are {mounts}, there are {volumes}")
-    maps = [v["configMap"]["name"] for v in pod["spec"]["volumes"] if "configMap" in v]
-    report.check(maps == [kinds["ConfigMap"]["metadata"]["name"]], f"{block}: {maps} are mounted")
-    ports = {p["name"] for p in container["ports"]}
-    wanted = {container[k]["httpGet"]["port"] for k in ("readinessProbe", "livenessProbe")}
-    wanted |= {p["targetPort"] for p in kinds["Service"]["spec"]["ports"]}
-    report.check(wanted <= ports, f"{block}: ports {wanted} are asked for, {ports} are there")
-    paths = {container[k]["httpGet"]["path"] for k in ("readinessProbe", "livenessProbe")}
-    report.check(paths <= {"/readyz", "/healthz"}, f"{block}: {paths}")
-    for text in kinds["ConfigMap"]["data"].values():
-        # The name in it is the cluster's.
-        checked = re.sub(r'\.host = "[^"]*"', '.host = "127.0.0.1"', text)
-        p = subprocess.run(["lacquer", "vcl", "check", "-"], input=checked, capture_output=True, text=True, timeout=LIMIT)
-        report.check(p.returncode == 0, f"{block}: its VCL: {p.stdout}{p.stderr}")
 
 
 def unit(report, block, work):

@@ -15,8 +15,10 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import container
 import debian
 import hardening
+import kubernetes
 import rpm
 from bed.daemon import Varnishd, workdir
 from bed.http import get
@@ -167,26 +169,6 @@ def text(word):
     return f'vcl 4.1; backend b none; sub vcl_recv {{ return (synth(200)); }} sub vcl_synth {{ set resp.http.X-Vcl = "{word}"; return (deliver); }}\n'
 
 
-def container(report):
-    """The entry point's command lines: those of Varnish's image."""
-    d = workdir()
-    fake = d / "varnishd"
-    fake.write_text('#!/bin/sh\necho "$@"\n')
-    fake.chmod(0o755)
-
-    def start(*args, **env):
-        p = subprocess.run([str(PACKAGING / "container/entrypoint"), *args], capture_output=True, text=True,
-                           env={"PATH": f"{d}:/usr/bin:/bin", **env})
-        return p.stdout.strip()
-    usual = "-F -f /etc/varnish/default.vcl -a http=:80,HTTP -a proxy=:8443,PROXY -p feature=+http2 -s malloc,100M"
-    report.check(start() == usual, f"entrypoint: {start()}")
-    report.check(start("-p", "default_ttl=9") == usual + " -p default_ttl=9", "entrypoint with options")
-    changed = start(VARNISH_SIZE="2G", VARNISH_HTTP_PORT="8080", VARNISH_PROXY_PORT="9", VARNISH_VCL_FILE="/x.vcl")
-    report.check(changed == "-F -f /x.vcl -a http=:8080,HTTP -a proxy=:9,PROXY -p feature=+http2 -s malloc,2G", f"entrypoint: {changed}")
-    report.check(start("echo", "a b") == "a b", "entrypoint with a command")
-    shutil.rmtree(d)
-
-
 def fingerprint():
     """What of this system must not change."""
     installed = subprocess.run(["dpkg-query", "-W"], capture_output=True, text=True).stdout
@@ -224,15 +206,17 @@ def main():
     o = options(__doc__)
     report = Report("package")
     devices(report, o.varnishd)
-    container(report)
-    hardening.run(report, PACKAGING, pathlib.Path(o.varnishd).resolve().parent / "lacquer")
+    lacquer = pathlib.Path(o.varnishd).resolve().parent / "lacquer"
+    container.run(report, PACKAGING, lacquer)
+    kubernetes.run(report, PACKAGING, lacquer, o.full)
+    hardening.run(report, PACKAGING, lacquer)
     tools = tools_of(o.varnishd)
     reloads(report, o.varnishd, tools)
     reloads(report, o.varnishd, "/usr/bin")
     replaced(report, o.varnishd)
     shutil.rmtree(tools)
     if o.full:
-        rpm.run(report, PACKAGING, pathlib.Path(o.varnishd).resolve().parent / "lacquer")
+        rpm.run(report, PACKAGING, lacquer)
         before = fingerprint()
         debian.outside(report, o.varnishd)
         report.check(fingerprint() == before, "this system's packages are as they were")
