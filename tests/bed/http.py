@@ -34,10 +34,12 @@ class Response:
 
 
 class Client:
-    """One connection. `keep` = False drops bodies and keeps only their length and SHA-256."""
+    """One connection. `keep` = False drops bodies and keeps only their length and SHA-256; `source` is the address that it comes from."""
 
-    def __init__(self, address, timeout=10, keep=True, rcvbuf=None):
+    def __init__(self, address, timeout=10, keep=True, rcvbuf=None, source=None):
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        if source:
+            self.sock.bind((source, 0))
         if rcvbuf:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
         self.sock.settimeout(timeout)
@@ -163,10 +165,10 @@ class Client:
         self.close()
 
 
-def get(address, path, fields=(), timeout=10, keep=True, **kw):
+def get(address, path, fields=(), timeout=10, keep=True, source=None, **kw):
     """One request on a connection of its own."""
     try:
-        with Client(address, timeout, keep) as c:
+        with Client(address, timeout, keep, source=source) as c:
             return c.request(path, fields, **kw)
     except OSError as e:
         return Response(reason=str(e))

@@ -29,13 +29,11 @@ LIMIT = 60
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-class Missing(Exception):
-    """What an application needs isn't here."""
-
-
 class Application:
     """A process that answers on ADDRESS."""
     recipe = None
+    # What browsers are told of an answer that is kept here.
+    TOLD = r"no-cache|max-age=0"
 
     def __init__(self):
         self.dir, self.proc = workdir(), None
@@ -176,8 +174,60 @@ class Django(Application):
         return {name for name in re.findall(r"Hello (\w+)", text) if name != "guest"}
 
 
+class Express(Application):
+    """A JSON API (`express/`); npm's packages lie in target/, where --full installs them."""
+    TOLD = r"^max-age=1$"
+    recipe, MODULES = "json-api", pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "recipes-express"
+
+    @classmethod
+    def why_not(cls):
+        made = cls.MODULES / "package-lock.json"
+        return "" if made.exists() and made.read_text() == (HERE / "express/package-lock.json").read_text() and shutil.which("node") else "express"
+
+    @classmethod
+    def install(cls):
+        if not cls.why_not() or not shutil.which("npm"):
+            return
+        shutil.rmtree(cls.MODULES, ignore_errors=True)
+        cls.MODULES.mkdir(parents=True)
+        shutil.copy(HERE / "express/package.json", cls.MODULES)
+        shutil.copy(HERE / "express/package-lock.json", cls.MODULES / "package-lock.json.new")
+        (cls.MODULES / "package-lock.json.new").rename(cls.MODULES / "package-lock.json")
+        p = subprocess.run(["npm", "ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=cls.MODULES, capture_output=True, text=True)
+        if p.returncode:
+            shutil.rmtree(cls.MODULES)
+            print(f"     recipes: npm ci: {p.stderr[-300:]}", flush=True)
+
+    def prepare(self):
+        shutil.copy(HERE / "express/app.js", self.dir)
+
+    def start(self):
+        self.serve("node", "app.js", NODE_PATH=str(self.MODULES / "node_modules"))
+
+    def fill(self, _visitor):
+        pass
+
+    def path(self, n):
+        return f"/v1/items/{n}"
+
+    def more(self):
+        return [f"/v1/items/{PAGES}?b=2&a=1", f"/v1/items/{PAGES}?a=1&b=2"]
+
+    def log_in(self, visitor, name):
+        visitor.fields = [("Authorization", f"Bearer {name}")]
+        r = visitor.get("/v1/me")
+        return r.status == 200 and json.loads(r.body) == {"for": name} or f"{r} {r.body[-300:]!r}"
+
+    def edit(self, visitor, n, text):
+        r = visitor.get(self.path(n), "PUT", [("Content-Type", "application/json")], json.dumps({"text": text}).encode())
+        return r.status == 200 or f"{r} {r.body[-300:]!r}"
+
+    def names_in(self, text):
+        return {name for name in [json.loads(text).get("for")] if name}
+
+
 def form(fields):
     return urllib.parse.urlencode(fields).encode()
 
 
-ALL = {"mediawiki": MediaWiki, "django": Django}
+ALL = {"mediawiki": MediaWiki, "django": Django, "express": Express}
