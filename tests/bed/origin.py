@@ -92,13 +92,13 @@ def simple(answer):
 
 
 class Nginx:
-    """A real nginx, one worker, with `server` as the text of its server block, `listen` as further words of its listener and `root` as
+    """A real nginx, one worker unless said otherwise, with `server` as the text of its server block, `listen` as further words of its listener and `root` as
     the directory it serves.
 
     The listening socket is ours and is handed to nginx as it hands sockets to its own successor, so that no port is guessed.
     """
 
-    def __init__(self, server, http="", program=None, listen=""):
+    def __init__(self, server, http="", program=None, listen="", workers=1, connections=4096):
         self.dir = workdir()
         self.root = self.dir / "root"
         self.root.mkdir()
@@ -107,8 +107,8 @@ class Nginx:
         self.address = listener.getsockname()
         listener.set_inheritable(True)
         conf = self.dir / "nginx.conf"
-        conf.write_text(f"""daemon off; worker_processes 1; pid {self.dir}/pid; error_log {self.dir}/error.log warn;
-events {{ worker_connections 4096; }}
+        conf.write_text(f"""daemon off; worker_processes {workers}; pid {self.dir}/pid; error_log {self.dir}/error.log warn;
+events {{ worker_connections {connections}; }}
 http {{
     default_type application/octet-stream; access_log off; client_body_temp_path {self.dir}/b; proxy_temp_path {self.dir}/p;
     fastcgi_temp_path {self.dir}/f; uwsgi_temp_path {self.dir}/u; scgi_temp_path {self.dir}/s; {http}

@@ -5,7 +5,8 @@ under 64 clients.
 
 Honest clients in a process of their own ask 60 times a second, in turn on a connection that they keep, on a new one, and on one that
 is resumed. With --full their p99 during an attack is held against that without one. Memory is Pss of all processes of the server.
-Reduced: 1,000 half, 400 slow handshakes, 3 rounds; --full: 5,000 and 2,000, 10 rounds. --hitch: a hitch with a varnishd behind it.
+Reduced: 1,000 half, 400 slow handshakes, 3 rounds; --full: 5,000 and 2,000, 10 rounds. --peer NAME: nginx, haproxy, or hitch with a varnishd
+behind it, in the place of ours: what it makes of the attacks is told and not judged. --table FILE: a row for each attack is added to that file.
 """
 import hashlib
 import json
@@ -24,7 +25,8 @@ from bed.origin import Origin, simple
 from bed.report import Report, options, until
 from bed.sealed import SealedClient, client_context, sealed_get
 from keys import ticket_key
-from served import Certificates, Hitch, Ours
+from served import Certificates, Ours
+import peers
 
 RATE = 60            # honest requests a second
 MOST_P99 = 2.0       # of that without an attack
@@ -57,8 +59,22 @@ def quiet(served, seconds):
     return clients.end()
 
 
-def attack(report, served, kind, count, seconds, base):
-    """One attack: what is wrong of it, and the share of time that it took from honest clients."""
+HEADING = """| server | attack | held | honest p99 without | honest p99 | times | failed | CPU a second | memory each |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+
+
+def tell(o, kind, count, seconds, base, honest, hostile, used, grown):
+    """A row of the table, which is begun with its heading."""
+    with open(o.table, "a") as out:
+        without, p99 = base["all_p99_ms"], honest["all_p99_ms"] or float("inf")
+        each = f"{grown / max(1, hostile['open']) / 1024:.1f} KB" if hostile["open"] >= count / 2 else "-"
+        out.write(HEADING * (not out.tell()) + f"| {o.peer or 'lacquer'} | {kind} | {count} | {without} ms | {p99} ms | {p99 / without:.1f} | "
+                  f"{honest['failed']} of {honest['asked']} | {used / seconds:.2f} s | {each} |\n")
+
+
+def attack(report, o, served, kind, count, seconds, base):
+    """One attack: what is wrong of it, and whether honest clients' p99 is what it may be."""
     before, pid, used = pss(served.pids()), served.worker(), cpu(served.pids())
     attackers = Process("attackers.py", kind, *served.sealed, count, is_ready=True)
     clients = Process("clients.py", *served.sealed, 8, RATE)
@@ -73,6 +89,10 @@ def attack(report, served, kind, count, seconds, base):
     report.note(f"{kind}, {count}: {hostile}; honest {honest['failed']} of {honest['asked']} failed, p99 {p99} ms "
                 f"({base['all_p99_ms']} without, {p99 / base['all_p99_ms']:.1f} times); {used:.1f} s of CPU; Pss {before / 1e6:.1f} -> {peak / 1e6:.1f} MB"
                 + ("" if is_flood else f", {grown / max(1, hostile['open']) / 1024:.1f} KB each"))
+    if o.table:
+        tell(o, kind, count, seconds, base, honest, hostile, used, grown)
+    if o.peer:
+        return True
     report.check(honest["asked"] > seconds * RATE / 3 and not honest["failed"], f"{kind}: honest requests failed: {honest['why']}, {honest['asked']} asked")
     most = MOST_FLOOD if is_flood else count * MOST_EACH
     report.check(grown <= most, f"{kind}: {grown >> 20} MB more, at most {most >> 20} may be")
@@ -81,10 +101,17 @@ def attack(report, served, kind, count, seconds, base):
     return p99 <= max(MOST_P99 * base["all_p99_ms"], FLOOR_MS)
 
 
+def asked(o, made, origin):
+    """Ours, or the peer that the options name."""
+    if o.peer:
+        return peers.start(o.peer, o.varnishd, made, origin.address, HANDSHAKE_TIMEOUT)
+    args = ["-p", "timeout_idle=30", "-p", f"tls_handshake_timeout={HANDSHAKE_TIMEOUT}"]
+    return Ours(o.varnishd, made.served, args=args, backend=origin.address)
+
+
 def attacks(report, o, made, origin):
     times = 5 if o.full else 1
-    args = ["-p", "timeout_idle=30", *([] if o.hitch else ["-p", f"tls_handshake_timeout={HANDSHAKE_TIMEOUT}"])]
-    with (Hitch if o.hitch else Ours)(o.varnishd, made.served, args=args, backend=origin.address) as served:
+    with asked(o, made, origin) as served:
         sealed_get(served.sealed, "/page", client_context())
         seconds = 14 if o.full else 6
         base = quiet(served, seconds)
@@ -94,7 +121,7 @@ def attacks(report, o, made, origin):
         for kind, count in (("half", 1000 * times), ("half-1.2", 1000 * times), ("slow", 400 * times), ("silent", 1000 * times), ("flood", 500),
                             ("names", 500), ("alerts", 1000)):
             if not o.only or o.only in kind:
-                fine = any(attack(report, served, kind, count, seconds, base if not n else quiet(served, seconds)) for n in range(tries))
+                fine = any(attack(report, o, served, kind, count, seconds, base if not n else quiet(served, seconds)) for n in range(tries))
                 report.check(fine or not o.full, f"{kind}: p99 is more than {MOST_P99} times of that without attackers, {tries} times")
 
 
@@ -182,7 +209,7 @@ def fingerprint(served):
 
 
 def main():
-    o = options(__doc__, only=dict(help="only attacks whose name holds this; `changes`; `upgrades`"), hitch=dict(action="store_true", help="ask hitch and varnishd"))
+    o = options(__doc__, only=dict(help="only attacks whose name holds this; `changes`; `upgrades`"), peer=dict(choices=tuple(peers.PEERS), help="who is asked in the place of ours"), table=dict(help="where rows are added"))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 20000) if hard > 0 else 20000), hard))
     report, files = Report("tls_load"), workdir()
@@ -191,9 +218,9 @@ def main():
         with Origin(simple(answer)) as origin:
             if o.only not in ("changes", "upgrades"):
                 attacks(report, o, made, origin)
-            if not o.hitch and o.only in (None, "changes"):
+            if not o.peer and o.only in (None, "changes"):
                 changes(report, o, made, origin)
-            if not o.hitch and o.only in (None, "upgrades"):
+            if not o.peer and o.only in (None, "upgrades"):
                 upgrades(report, o, made, origin)
     finally:
         shutil.rmtree(files, ignore_errors=True)

@@ -10,8 +10,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use engine::Sess;
-use net::handshake::handshake_giving;
-use net::{HandshakeError, KernelUse, Stream, WriteFault};
+use net::handshake::{Called, answer};
+use net::{HandshakeError, IdleState, KernelUse, Stream, WriteFault};
 use rt::Instant;
 use tables::close::SessClose;
 use tls::hello::{ClientHello, Finder, Fingerprint, HelloError, Outline};
@@ -20,7 +20,6 @@ use tls::{ClientPolicy, Handshake, Info, NoCertificate, Server};
 use crate::conn::Conn;
 
 pub(crate) mod report;
-mod turns;
 
 /// What is read at once: most hellos are shorter.
 const READ: usize = 2048;
@@ -131,6 +130,10 @@ pub(crate) async fn receive(conn: &mut Conn) -> Result<(), SessClose> {
             Err(SessClose::RespClose)
         }
         Err(failure) => {
+            if matches!(failure, Failure::Handshake(HandshakeError::Timeout)) {
+                // Who began together ends together: one goes, and then all that is ready goes on before the next.
+                rt::give_way().await;
+            }
             report::failed(&sess, &failure);
             // As release 9: why is in the log.
             Err(if matches!(failure, Failure::TooMany) { SessClose::Overload } else { SessClose::RxBad })
@@ -143,13 +146,13 @@ async fn shake_hands(conn: &mut Conn, sess: &Sess) -> Result<bool, Failure> {
     let mut in_progress = InProgress::begin()?;
     let deadline = Instant::now() + sess.engine.params.load().tls_handshake_timeout;
     read_hello(conn, &mut in_progress, deadline).await?;
-    wait_for_turn(sess, deadline).await?;
+    let called = wait_for_turn(conn, sess, deadline).await?;
     // From here to the answer nothing waits.
     let chosen = begin(conn, sess)?;
     // The hello is there twice: as it came, and as numbers.
     in_progress.hold(2 * conn.input.capacity() + chosen.handshake.may_hold())?;
     let is_challenge = chosen.is_challenge;
-    carry_out(conn, sess, chosen, deadline).await.map(|()| is_challenge)
+    carry_out(conn, sess, (called, chosen), deadline).await.map(|()| is_challenge)
 }
 
 /// Why a session is over that ends for the reason `close`: who changes what is sealed, or ends it by an alert, looks to the codec
@@ -184,16 +187,16 @@ async fn read_hello(conn: &mut Conn, in_progress: &mut InProgress, deadline: Ins
     Ok(())
 }
 
-/// Until this client may be answered: see [`turns`].
-async fn wait_for_turn(sess: &Sess, deadline: Instant) -> Result<(), Failure> {
-    match rt::timeout_at(deadline, turns::wait(sess.client.get().ip())).await {
-        Ok(false) => Ok(()),
-        Ok(true) => {
-            sess.engine.main.tls_handshakes_waited.inc();
-            Ok(())
+/// Until this client may be answered: see [`net::handshake::turns`]. Who has gone meanwhile costs no signature.
+async fn wait_for_turn(conn: &Conn, sess: &Sess, deadline: Instant) -> Result<Called, Failure> {
+    let (called, has_waited) = Called::wait(sess.client.get().ip(), deadline).await.map_err(Failure::Handshake)?;
+    if has_waited {
+        sess.engine.main.tls_handshakes_waited.inc();
+        if conn.stream().pending() == IdleState::Closed {
+            return Err(Failure::Handshake(HandshakeError::Closed));
         }
-        Err(_) => Err(Failure::Handshake(HandshakeError::Timeout)),
     }
+    Ok(called)
 }
 
 /// Finds out who we are to a client that has said hello.
@@ -259,11 +262,16 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     \r\n\
     A plain HTTP request was sent to a port for HTTPS.\r\n";
 
-async fn carry_out(conn: &mut Conn, sess: &Sess, chosen: Chosen, deadline: Instant) -> Result<(), Failure> {
+async fn carry_out(
+    conn: &mut Conn,
+    sess: &Sess,
+    (called, chosen): (Called, Chosen),
+    deadline: Instant,
+) -> Result<(), Failure> {
     let stream = conn.stream.take().expect(crate::conn::AFTER_PIPE);
     let input = std::mem::take(&mut conn.input);
     let wanted = KernelUse::from_name(&sess.engine.params.load().tls_kernel).unwrap_or(KernelUse::Off);
-    match handshake_giving(stream, chosen.handshake, input, Some(deadline), wanted).await {
+    match answer(called, stream, chosen.handshake, input, deadline, wanted).await {
         Ok((stream, info, kernel)) => {
             let fingerprint = Fingerprint::new(&chosen.hello, sess.engine.params.load().tls_ja3);
             let info = Info { fingerprint: Some(Box::new(fingerprint)), clients: chosen.clients, ..info };

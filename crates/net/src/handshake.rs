@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A handshake over a stream, of either role.
 //!
-//! A step of a server's takes a fifth of a millisecond or more, and anybody can ask for one. A thread takes one at a time, and between two of
-//! them it looks for events and serves who is ready: a flood of handshakes delays other connections by a step, not by all of them.
+//! A step of a server's takes a fifth of a millisecond or more, and anybody can ask for one: each has its turn ([`turns`]), and between two of
+//! them the thread looks for events and serves who is ready. A flood of handshakes delays other connections by a step, not by all of them.
 
 use std::io;
-use std::rc::Rc;
+use std::net::{IpAddr, Ipv4Addr};
 
 use rt::Instant;
 use tls::{Handshake, Info, Progress};
-use tokio::sync::Semaphore;
 
 use crate::kernel::{self, KernelTls, KernelUse};
 use crate::sealed::Sealed;
 use crate::{IdleState, IoError, Stream};
 
+pub mod turns;
+
+use turns::Step;
+
 /// What is read at once: most flights are shorter.
 const READ: usize = 4096;
-
-thread_local! {
-    static STEPS: Rc<Semaphore> = Rc::new(Semaphore::new(1));
-}
 
 /// Why no sealed stream came about.
 #[derive(Debug)]
@@ -65,34 +64,60 @@ pub struct Failed {
     pub stream: Stream,
 }
 
+/// A client whose hello may be answered now: its turn has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Called {
+    client: IpAddr,
+}
+
+impl Called {
+    /// Waits until the hello of that client may be answered, at most until `deadline`. Whether it had to wait is told, too.
+    ///
+    /// # Errors
+    /// The time is over.
+    pub async fn wait(client: IpAddr, deadline: Instant) -> Result<(Called, bool), HandshakeError> {
+        let has_waited = wait(client, Step::Answer, Some(deadline)).await?;
+        Ok((Called { client }, has_waited))
+    }
+}
+
 /// Carries out a handshake on `stream`, from which `received` was read already, and seals it.
 ///
 /// # Errors
 /// See [`HandshakeError`]; the alert that tells the peer is sent.
 pub async fn handshake(
     stream: Stream,
-    handshake: Handshake,
-    received: Vec<u8>,
-    deadline: Option<Instant>,
-) -> Result<(Stream, Info), Failed> {
-    let (stream, info, _) = handshake_giving(stream, handshake, received, deadline, KernelUse::Off).await?;
-    Ok((stream, info))
-}
-
-/// The same; by `wanted` it is the kernel that seals.
-///
-/// # Errors
-/// See [`handshake`].
-pub async fn handshake_giving(
-    stream: Stream,
     mut handshake: Handshake,
     mut received: Vec<u8>,
     deadline: Option<Instant>,
-    wanted: KernelUse,
-) -> Result<(Stream, Info, KernelTls), Failed> {
-    if let Err(error) = carry_out(&stream, &mut handshake, &mut received, deadline).await {
+) -> Result<(Stream, Info), Failed> {
+    let pace = if handshake.is_server() { Pace::Waits(UNNAMED) } else { Pace::Free };
+    if let Err(error) = carry_out(&stream, &mut handshake, &mut received, deadline, pace).await {
         return Err(Failed { error, stream });
     }
+    match handshake.finish() {
+        Ok((traffic, info)) => Ok((Stream::Sealed(Box::new(Sealed::new(stream, traffic, received))), info)),
+        Err(error) => Err(Failed { error: HandshakeError::Tls(error), stream }),
+    }
+}
+
+/// Answers a client whose turn has come, and carries out the rest as [`handshake`] does; by `wanted` it is the kernel that seals.
+///
+/// # Errors
+/// See [`handshake`].
+pub async fn answer(
+    Called { client }: Called,
+    stream: Stream,
+    mut handshake: Handshake,
+    mut received: Vec<u8>,
+    deadline: Instant,
+    wanted: KernelUse,
+) -> Result<(Stream, Info, KernelTls), Failed> {
+    let pace = Pace::IsCalled(client);
+    if let Err(error) = carry_out(&stream, &mut handshake, &mut received, Some(deadline), pace).await {
+        return Err(Failed { error, stream });
+    }
+    turns::finished(client);
     let mut told = KernelTls::Unasked;
     let give = |key| {
         let (ability, outcome) = kernel::give(&stream, wanted, &key);
@@ -105,16 +130,36 @@ pub async fn handshake_giving(
     }
 }
 
+/// Clients whose addresses nobody has named.
+const UNNAMED: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// When the next step may be done.
+#[derive(Clone, Copy)]
+enum Pace {
+    /// At once: a client's are as many as we begin connections.
+    Free,
+    /// When its turn comes to be answered.
+    Waits(IpAddr),
+    /// Now: that turn has come.
+    IsCalled(IpAddr),
+    /// When its turn comes behind that.
+    Follows(IpAddr),
+}
+
 async fn carry_out(
     stream: &Stream,
     handshake: &mut Handshake,
     received: &mut Vec<u8>,
     deadline: Option<Instant>,
+    mut pace: Pace,
 ) -> Result<(), HandshakeError> {
     loop {
         let mut out = Vec::new();
         let progress = match is_worth_a_step(handshake, received) {
-            true => step(stream, handshake, received, &mut out, deadline).await?,
+            true => {
+                pace = wait_for(stream, pace, deadline).await?;
+                handshake.advance(received, &mut out)
+            }
             false => Ok(Progress::Waits),
         };
         received.shrink_to(READ);
@@ -140,31 +185,27 @@ fn is_worth_a_step(handshake: &Handshake, received: &[u8]) -> bool {
     !handshake.is_server() || !matches!(tls::record::whole(received), Ok(None))
 }
 
-/// A step, when it is this handshake's turn. A client's are as many as we begin connections: they don't wait. Whose time is over by
-/// then, or whose peer has gone, costs no signature.
-async fn step(
-    stream: &Stream,
-    handshake: &mut Handshake,
-    received: &mut Vec<u8>,
-    out: &mut Vec<u8>,
-    deadline: Option<Instant>,
-) -> Result<Result<Progress, tls::Error>, HandshakeError> {
-    if !handshake.is_server() {
-        return Ok(handshake.advance(received, out));
-    }
-    let steps = STEPS.with(Rc::clone);
-    let has_waited = steps.available_permits() == 0;
-    let turn = match deadline {
-        Some(deadline) => {
-            rt::timeout_at(deadline, steps.acquire()).await.map_err(|rt::Elapsed| HandshakeError::Timeout)?
-        }
-        None => steps.acquire().await,
+/// Until the next step may be done; then what the one behind it waits for. Whose time is over by then, or whose peer has gone, costs no
+/// signature.
+async fn wait_for(stream: &Stream, pace: Pace, deadline: Option<Instant>) -> Result<Pace, HandshakeError> {
+    let (client, step) = match pace {
+        Pace::Free => return Ok(Pace::Free),
+        Pace::IsCalled(client) => return Ok(Pace::Follows(client)),
+        Pace::Waits(client) => (client, Step::Answer),
+        Pace::Follows(client) => (client, Step::Next),
     };
-    if has_waited && stream.pending() == IdleState::Closed {
+    if wait(client, step, deadline).await? && stream.pending() == IdleState::Closed {
         return Err(HandshakeError::Closed);
     }
-    let progress = handshake.advance(received, out);
-    rt::yield_now().await;
-    drop(turn);
-    Ok(progress)
+    Ok(Pace::Follows(client))
+}
+
+/// Whether there was anything to wait for.
+async fn wait(client: IpAddr, step: Step, deadline: Option<Instant>) -> Result<bool, HandshakeError> {
+    match deadline {
+        Some(deadline) => {
+            rt::timeout_at(deadline, turns::wait(client, step)).await.map_err(|rt::Elapsed| HandshakeError::Timeout)
+        }
+        None => Ok(turns::wait(client, step).await),
+    }
 }
