@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import pathlib
+import select
 import shutil
 import signal
 import ssl
@@ -18,7 +19,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from bed.certificates import Authority, openssl
-from bed.daemon import Varnishd, pss, workdir
+from bed.daemon import Varnishd, cli_of, pss, workdir
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
 from bed.sealed import VERSIONS, SealedClient, client_context, sealed_get
@@ -583,6 +584,53 @@ def many(report, o, d, ca, count):
         report.check(until(4 * LIMIT, is_served, 0.02), f"{name} is served once its file has changed: {v.log()[-2000:]}")
         report.check("have changed: cert" in v.log(), "and that is said")
         report.note(f"the slowest answer of the CLI meanwhile: {slowest * 1e3:.0f} ms")
+        long_commands(report, v, directory, ca, count)
+
+
+def long_commands(report, v, directory, ca, count):
+    """With many certificates a reload and a commit leave the CLI free for others; what changes certificates waits for them."""
+    v.cli.ask("param.set tls_watch 0")
+    asks, others, changes = (cli_of(v.n) for _ in range(3))
+    for one in (asks, others, changes):
+        one.sock.settimeout(4 * LIMIT)
+
+    def carried_out(line, and_then):
+        """Its answer, and that of a change that is asked for meanwhile."""
+        begin, slowest, pings = time.monotonic(), 0, 0
+        asks.sock.sendall(line.encode() + b"\n")
+        changes.sock.sendall(and_then.encode() + b"\n")
+        while not select.select([asks.sock], [], [], 0)[0]:
+            before = time.monotonic()
+            others.ask("ping")
+            slowest, pings = max(slowest, time.monotonic() - before), pings + 1
+        answer, seconds = asks.reply(), time.monotonic() - begin
+        report.note(f"{line} of {count} certificates: {seconds:.2f} s, the slowest of {pings} pings meanwhile {slowest * 1e3:.0f} ms")
+        report.check(pings > 0, f"{line}: others are served meanwhile")
+        return answer, changes.reply()
+
+    first, name, staged = "0000000.pem", "reloaded.example", ca.leaf("staged.example")
+    before = (directory / first).read_text()
+    put(directory, first, "nothing")
+    answer, _ = carried_out("tls.cert.reload", "tls.cert.rollback")
+    report.check(answer[0] != 200 and first.encode() in answer[1], f"a file of no use among many: {answer}")
+    put(directory, first, ca.leaf(name).pem.read_text())
+    answer, changed = carried_out("tls.cert.reload", f"tls.cert.load new {staged.pem}")
+    report.check((answer[0], changed[0]) == (200, 200), f"a reload of many, and a load behind it: {answer} {changed}")
+    report.check(shown(v.address, ca.root, name) == name, f"{name} is served after it")
+    report.check("staged.example" in others.ask("tls.cert.list -s"), "what was loaded behind it is staged")
+    put(directory, first, before)
+    answer, changed = carried_out("tls.cert.commit", "tls.cert.reload")
+    report.check((answer[0], changed[0]) == (200, 200), f"a commit of many, and a reload behind it: {answer} {changed}")
+    for wanted in ("staged.example", "host0000000.example"):
+        report.check(shown(v.address, ca.root, wanted) == wanted, f"{wanted} is served after them")
+    answer, changed = carried_out("tls.cert.reload", "tls.cert.discard new")
+    report.check((answer[0], changed[0]) == (200, 200), f"a reload, and what comes behind it: {answer} {changed}")
+    # The session that is answered later goes on with what was sent behind.
+    asks.sock.sendall(b"tls.cert.commit\nping\n")
+    report.check(asks.reply()[0] == 200 and asks.reply()[1].startswith(b"PONG"), "commands behind one that takes long")
+    report.check(shown(v.address, ca.root, "staged.example") != "staged.example", "what was discarded is gone")
+    for one in (asks, others, changes):
+        one.close()
 
 
 def main():

@@ -8,6 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use base::clock::Mono;
 use tls::Bundle;
@@ -24,12 +25,15 @@ mod draft;
 mod expiry;
 pub mod files;
 mod lists;
+mod long;
 mod place;
 mod watch;
 
 use draft::Draft;
 use files::{Fresh, Paths, Signature};
 use lists::Listed;
+use long::Work;
+pub use long::changes_certificates;
 use watch::{Making, Watched};
 
 /// What a certificate of the ACME client is called: it comes and goes by that client alone.
@@ -169,6 +173,14 @@ impl Candidate {
     }
 }
 
+/// Certificates whose files are read again, a part at a time.
+#[derive(Debug)]
+struct Rereading {
+    /// Their numbers, as far as they aren't read. Others may join behind them meanwhile.
+    numbers: std::vec::IntoIter<usize>,
+    read: Vec<(usize, [Option<Signature>; 3], (Fresh, tls::facts::Facts))>,
+}
+
 /// All of it. Without a listener for TLS there is nothing in it.
 #[derive(Debug, Default)]
 pub struct Certs {
@@ -181,6 +193,8 @@ pub struct Certs {
     current: Option<Arc<Current>>,
     /// A bundle that isn't made yet.
     making: Option<Making>,
+    /// What a command asked for and isn't done yet.
+    work: Option<Work>,
     /// The last number of an id that was made up.
     unnamed: u32,
     /// Whose files are looked at next, and which list.
@@ -387,18 +401,40 @@ impl Certs {
     /// # Errors
     /// In words, with the path of the first that is of no use.
     pub fn reread_all(&mut self, jail: &Jail) -> Result<(), String> {
+        let mut rereading = self.begin_rereading(jail)?;
+        while !self.reread_some(&mut rereading, Duration::MAX, jail)? {}
+        self.take_reread(rereading);
+        Ok(())
+    }
+
+    /// Reads lists again, and begins with certificates.
+    fn begin_rereading(&mut self, jail: &Jail) -> Result<Rereading, String> {
         self.lists.iter_mut().try_for_each(|listed| listed.read_again(jail))?;
         let numbers: Vec<usize> = (0..self.rows.len()).filter(|at| self.rows[*at].is_from_files()).collect();
-        let mut read = Vec::with_capacity(numbers.len());
-        for at in &numbers {
-            let row = &self.rows[*at];
-            let (seen, loaded) = jail.privileged(|| (row.paths().signatures(), files::load(row.paths())));
-            read.push((*at, seen, loaded?));
-        }
-        for (at, seen, loaded) in read {
+        Ok(Rereading { read: Vec::with_capacity(numbers.len()), numbers: numbers.into_iter() })
+    }
+
+    /// Goes on reading for about that long; whether all is read.
+    fn reread_some(&self, rereading: &mut Rereading, limit: Duration, jail: &Jail) -> Result<bool, String> {
+        let begun = Instant::now();
+        jail.privileged(|| {
+            for at in rereading.numbers.by_ref() {
+                let paths = self.rows[at].paths();
+                // Before they are read: a change in between is found later.
+                let seen = paths.signatures();
+                rereading.read.push((at, seen, files::load(paths)?));
+                if begun.elapsed() > limit {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
+    }
+
+    fn take_reread(&mut self, rereading: Rereading) {
+        for (at, seen, loaded) in rereading.read {
             self.renew(at, seen, loaded);
         }
-        Ok(())
     }
 
     fn renew(&mut self, at: usize, seen: [Option<Signature>; 3], (fresh, facts): (Fresh, tls::facts::Facts)) {

@@ -162,6 +162,7 @@ enum Event {
     Acme,
     Watch,
     Signer,
+    Certificates,
     CliSocket(usize),
     Session(usize),
     Master,
@@ -231,6 +232,7 @@ impl Manager {
                     Event::Acme => self.tend_acme(),
                     Event::Watch => self.tend_watch(),
                     Event::Signer => self.tend_signers(),
+                    Event::Certificates => self.tend_long_command(),
                     Event::Dying => self.bury_dying(Duration::ZERO),
                     Event::CliSocket(at) => self.on_connection(at),
                     Event::Session(at) => self.on_session(at),
@@ -285,14 +287,20 @@ impl Manager {
             wants.push((fd, Interest::Read));
             events.push(Event::Signer);
         }
+        if let Some(fd) = self.certs.work_descriptor() {
+            wants.push((fd, Interest::Read));
+            events.push(Event::Certificates);
+        }
         let takes_more = self.sessions.len() < MAX_SESSIONS && self.timers.cli_pause <= self.now();
         for (at, socket) in self.cli_sockets.iter().enumerate().filter(|_| takes_more) {
             wants.push((socket.as_fd(), Interest::Read));
             events.push(Event::CliSocket(at));
         }
         for (at, session) in self.sessions.iter().enumerate() {
-            wants.push(session.want());
-            events.push(Event::Session(at));
+            if let Some(want) = session.want() {
+                wants.push(want);
+                events.push(Event::Session(at));
+            }
         }
         if let Some(want) = self.masters.as_ref().and_then(Masters::descriptor) {
             wants.push(want);
@@ -314,9 +322,11 @@ impl Manager {
         let (leaving, naming) = (self.leaving_due(), self.naming.due());
         let (keys, acme, signer) = (self.ticket_keys.due(), self.acme_due(), self.signers.due());
         let watch = self.watcher.due();
-        let others = [t.ping, Some(t.cooling), t.restart, t.dying, master, leaving, naming, keys, acme, signer, watch]
-            .into_iter()
-            .flatten();
+        let certs = self.certs.work_due(self.now());
+        let others =
+            [t.ping, Some(t.cooling), t.restart, t.dying, master, leaving, naming, keys, acme, signer, watch, certs]
+                .into_iter()
+                .flatten();
         others.fold(t.uptime, |first, due| if due < first { due } else { first })
     }
 
@@ -336,6 +346,9 @@ impl Manager {
         }
         if self.signers.due().is_some_and(|due| due <= now) {
             self.restart_signer();
+        }
+        if self.certs.work_due(now).is_some() {
+            self.tend_long_command();
         }
         if self.certs.is_on() && self.timers.certificates <= now {
             self.watch_certificates();

@@ -9,10 +9,12 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use cli::auth::Challenge;
+use cli::decode::DecodeError;
 use cli::{Decoder, Request};
 use sys::fd::Interest;
 use tables::cli_cmds::CommandId;
 
+use crate::certs::changes_certificates;
 use crate::core::Manager;
 use crate::fatal::{Fatal, argument};
 use crate::reply::{Reply, ReplyExt, Status};
@@ -50,17 +52,29 @@ pub struct Session {
     /// Until it's answered.
     challenge: Option<Challenge>,
     unsent: Vec<u8>,
+    /// A command that isn't answered yet: no other is read before.
+    awaits: Option<Awaits>,
     /// No more commands; ends when everything is sent.
     closing: bool,
     ended: bool,
 }
 
+/// Why a command isn't answered yet.
+#[derive(Debug)]
+enum Awaits {
+    /// It is being carried out beside what else there is to do.
+    Answer,
+    /// It has its turn when that is done.
+    Turn(Request),
+}
+
 impl Session {
     /// What to wait for.
-    pub fn want(&self) -> (BorrowedFd<'_>, Interest) {
-        match self.unsent.is_empty() {
-            true => (self.input.as_fd(), Interest::Read),
-            false => (self.output.as_ref().unwrap_or(&self.input).as_fd(), Interest::Write),
+    pub fn want(&self) -> Option<(BorrowedFd<'_>, Interest)> {
+        match (self.unsent.is_empty(), &self.awaits) {
+            (true, Some(_)) => None,
+            (true, None) => Some((self.input.as_fd(), Interest::Read)),
+            (false, _) => Some((self.output.as_ref().unwrap_or(&self.input).as_fd(), Interest::Write)),
         }
     }
 
@@ -119,6 +133,7 @@ impl Manager {
             decoder,
             challenge,
             unsent: Vec::new(),
+            awaits: None,
             closing: false,
             ended: false,
         };
@@ -140,35 +155,71 @@ impl Manager {
     fn run_requests(&mut self, at: usize) {
         loop {
             let session = &mut self.sessions[at];
-            if session.closing || session.ended || !session.unsent.is_empty() {
+            if session.closing || session.ended || session.awaits.is_some() || !session.unsent.is_empty() {
                 return;
             }
             let Some(request) = session.decoder.next_request() else { return };
-            let (authenticated, is_watch) = (session.challenge.is_none(), session.kind == Kind::Watch);
-            let reply = match &request {
-                Err(error) => error.reply(),
-                Ok(request) => {
-                    self.log_request(at, &request.line);
-                    match request.command(authenticated) {
-                        _ if is_watch && !is_question(request) => {
-                            Reply::new(Status::Auth, "Only questions are answered here.\n")
-                        }
-                        Ok(command) if command.name == "auth" => self.authenticate(at, request),
-                        // When it succeeds, the next program answers.
-                        Ok(command) if authenticated && command.id == CommandId::Upgrade => self.upgrade(at),
-                        _ => self.execute(request, authenticated),
-                    }
+            if let Ok(request) = &request {
+                self.log_request(at, &request.line);
+            }
+            self.run_request(at, request);
+        }
+    }
+
+    fn run_request(&mut self, at: usize, request: Result<Request, DecodeError>) {
+        let session = &self.sessions[at];
+        let (authenticated, is_watch) = (session.challenge.is_none(), session.kind == Kind::Watch);
+        let reply = match &request {
+            Err(error) => error.reply(),
+            Ok(request) => match request.command(authenticated) {
+                _ if is_watch && !is_question(request) => {
+                    Reply::new(Status::Auth, "Only questions are answered here.\n")
                 }
-            };
-            // Half of a JSON text is of no use to anybody.
-            let is_json = request.as_ref().is_ok_and(cli::Request::wants_json);
-            let reply = if is_json { reply } else { reply.limited(self.params.cli_limit) };
-            self.log_reply(at, &reply);
-            let session = &mut self.sessions[at];
-            // Who isn't authenticated yet may make no mistake.
-            session.closing =
-                reply.status == Status::Close || (session.challenge.is_some() && reply.status != Status::Ok);
-            session.send(&reply.encode());
+                Ok(command) if command.name == "auth" => self.authenticate(at, request),
+                // When it succeeds, the next program answers.
+                Ok(command) if authenticated && command.id == CommandId::Upgrade => self.upgrade(at),
+                Ok(command) if authenticated && self.puts_off(at, command.id, request) => return,
+                _ => self.execute(request, authenticated),
+            },
+        };
+        // Half of a JSON text is of no use to anybody.
+        let is_json = request.as_ref().is_ok_and(cli::Request::wants_json);
+        let reply = if is_json { reply } else { reply.limited(self.params.cli_limit) };
+        self.log_reply(at, &reply);
+        let session = &mut self.sessions[at];
+        // Who isn't authenticated yet may make no mistake.
+        session.closing = reply.status == Status::Close || (session.challenge.is_some() && reply.status != Status::Ok);
+        session.send(&reply.encode());
+    }
+
+    /// Whether a command is answered later: it takes long, or waits for another session's that does.
+    fn puts_off(&mut self, at: usize, id: CommandId, request: &Request) -> bool {
+        let awaits = match self.certs.is_at_work() {
+            true if changes_certificates(id) => Awaits::Turn(request.clone()),
+            false if self.begins_long_command(id) => Awaits::Answer,
+            _ => return false,
+        };
+        self.sessions[at].awaits = Some(awaits);
+        true
+    }
+
+    /// Answers a command that took long, and those that waited for it.
+    pub(crate) fn answer_later(&mut self, reply: Reply) {
+        let asked = self.sessions.iter().position(|session| matches!(session.awaits, Some(Awaits::Answer)));
+        if let Some(at) = asked {
+            self.sessions[at].awaits = None;
+            self.answer_session(at, reply);
+        }
+        let mut at = 0;
+        while at < self.sessions.len() && !self.certs.is_at_work() {
+            match self.sessions[at].awaits.take() {
+                Some(Awaits::Turn(request)) => {
+                    self.run_request(at, Ok(request));
+                    self.run_requests(at);
+                }
+                other => self.sessions[at].awaits = other,
+            }
+            at += 1;
         }
     }
 

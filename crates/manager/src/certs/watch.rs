@@ -6,6 +6,8 @@
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
+use base::clock::Mono;
+
 use super::draft::Draft;
 use super::files::{Fresh, Signature};
 use super::{Candidate, Certs, Standing, files};
@@ -19,7 +21,7 @@ pub const STEP: Duration = Duration::from_secs(1);
 /// How long a step looks at files, at most: the manager has other things to do. The rest is looked at in the next one.
 const LONGEST_STEP: Duration = Duration::from_millis(50);
 /// With so many certificates changes are gathered for a while: each time all of them are written anew.
-const MANY: usize = 1000;
+pub(super) const MANY: usize = 1000;
 const GATHERED: Duration = Duration::from_secs(5);
 
 /// Looks that are passed over at most after a certificate couldn't be put in place: two to the power of this.
@@ -34,6 +36,13 @@ pub struct Making {
     draft: Draft,
     made: Receiver<Result<Candidate, String>>,
     read: Vec<String>,
+}
+
+impl Making {
+    /// Of what was read again it is made.
+    pub(super) fn into_read(self) -> Vec<String> {
+        self.read
+    }
 }
 
 /// What became of a certificate whose files had changed.
@@ -168,6 +177,11 @@ impl Certs {
             && fresh.staple.answer == keyed.ocsp
     }
 
+    /// These were read again, and come with the next bundle.
+    pub(super) fn gather(&mut self, read: Vec<String>, now: Mono) {
+        (self.gathered, self.gathered_since) = (read, Some(now));
+    }
+
     /// What was read again can't be put in place: it is tried again, each time after twice as many looks.
     pub(super) fn regret(&mut self, reason: &str) {
         let renewed: Vec<usize> = (0..self.rows.len())
@@ -196,6 +210,9 @@ impl Manager {
     /// Looks whether files of certificates have changed, and puts those in place that have.
     pub(crate) fn watch_certificates(&mut self) {
         self.timers.certificates = self.now() + STEP;
+        if self.certs.is_at_work() {
+            return;
+        }
         if let Some(making) = self.certs.making.take() {
             // Nothing is looked at meanwhile: it would be another draft.
             self.tend_making(making);
@@ -257,7 +274,7 @@ impl Manager {
         let Making { draft, read, .. } = making;
         if !draft.is_of(&self.certs) {
             // A command was quicker: the next bundle has what both have changed.
-            (self.certs.gathered, self.certs.gathered_since) = (read, Some(self.clock.mono()));
+            self.certs.gather(read, self.clock.mono());
             return;
         }
         // Before the rows are changed: they needn't be copied then.

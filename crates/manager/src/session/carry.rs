@@ -14,8 +14,11 @@ use crate::upgrade::state::OpenSession;
 const KINDS: [(Kind, &str); 3] = [(Kind::Telnet, "telnet"), (Kind::Master, "master"), (Kind::Debug, "debug")];
 
 impl Session {
-    /// What the next program has to know; `None` in the midst of a command's text, and of a kind that isn't told on.
+    /// What the next program has to know; `None` in the midst of a command, and of a kind that isn't told on.
     pub fn parts(&self, asks: bool) -> Option<OpenSession> {
+        if self.awaits.is_some() {
+            return None;
+        }
         let (_, word) = KINDS.iter().find(|(kind, _)| *kind == self.kind)?;
         Some(OpenSession {
             kind: (*word).to_owned(),
@@ -52,6 +55,7 @@ impl Session {
             decoder,
             challenge,
             unsent: parts.unsent.clone(),
+            awaits: None,
             closing: parts.is_closing,
             ended: false,
         })
