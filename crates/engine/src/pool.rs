@@ -51,12 +51,12 @@ pub(crate) fn machine() -> Box<Machine> {
     POOL.with(|spare| spare.borrow_mut().machines.pop()).unwrap_or_default()
 }
 
-/// Leaves heads to the next transaction; those that are left are empty.
+/// Leaves heads to the next transaction; those that are left are empty. What is empty already has been left before.
 pub(crate) fn leave_heads<const N: usize>(heads: [&mut Head; N]) {
     POOL.with(|spare| {
         let kept = &mut spare.borrow_mut().heads;
         for head in heads {
-            if kept.len() < HEADS && head.arena_bytes() <= HEAD_BYTES {
+            if kept.len() < HEADS && (1..=HEAD_BYTES).contains(&head.arena_bytes()) {
                 head.clear();
                 kept.push(std::mem::take(head));
             }

@@ -189,6 +189,8 @@ pub struct Req {
     pub(crate) class_state: ClassState,
     /// What it has waited for.
     pub(crate) waited: Waited,
+    /// Its answer has begun, and nothing behind that asks for its heads or runs its VCL.
+    pub(crate) is_told: bool,
     _open: crate::current::OpenTransaction,
 }
 
@@ -280,6 +282,7 @@ impl Req {
             place: None,
             class_state: ClassState::None,
             waited: Waited::default(),
+            is_told: false,
             _open: crate::current::open(crate::current::TransactionKind::Request),
             vcl_first: None,
         }
@@ -349,6 +352,20 @@ impl Req {
         self.finish_with(transport.acct());
     }
 
+    /// Its client takes nothing for now: others get the memory that isn't needed any more.
+    pub fn rest(&mut self) {
+        self.log.rest();
+        if self.is_told {
+            self.leave_heads();
+        }
+    }
+
+    fn leave_heads(&mut self) {
+        pool::leave_heads([&mut self.head, &mut self.original, &mut self.resp]);
+        self.obj_head.take().iter_mut().for_each(|head| pool::leave_heads([head]));
+        self.machine.take().into_iter().for_each(pool::leave_machine);
+    }
+
     /// As [`Req::finish`], by what `acct` says.
     pub fn finish_with(&mut self, mut acct: Acct) {
         self.body.give_up();
@@ -387,9 +404,7 @@ impl Req {
         self.task.clear();
         self.log.put(Tag::End, b"");
         self.log.flush();
-        pool::leave_heads([&mut self.head, &mut self.original, &mut self.resp]);
-        self.obj_head.iter_mut().for_each(|head| pool::leave_heads([head]));
-        self.machine.take().into_iter().for_each(pool::leave_machine);
+        self.leave_heads();
     }
 
     /// Where it would be fetched from.

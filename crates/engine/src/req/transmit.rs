@@ -8,7 +8,6 @@ use base::Vxid;
 use cache::{ObjRef, ReadError, Reader};
 use filters::{Chain, DeliverInput, Edit, Multipart, Note, Part, PartHeads, RangeVerdict, State, open_deliver};
 use message::{Coding, names};
-use shm::vsl::TxnLog;
 use shm::vsl::num::dec;
 use storage::Buf;
 use tables::close::SessClose;
@@ -112,6 +111,7 @@ impl Req {
         let made_by = source.object().map(ObjRef::xid);
         self.close = transport.send_head(&mut self.resp, announced, self.close, &mut self.log);
         let mut down = Downstream::new(plan.chain, Adapter::Through);
+        let asks_more = plan.do_esi || self.sliced.is_some() || self.esi.is_fragment();
         let mut sent = Ok(());
         if send_body {
             sent = match self.adapter(source.object(), plan.do_esi, transport).await {
@@ -121,6 +121,7 @@ impl Req {
                         // Boxed: few ask for anything.
                         Box::pin(self.answer_filters(first, &mut down.chain, transport)).await;
                     }
+                    self.is_told = !asks_more;
                     self.send_body(source, plan.window, plan.do_esi, &mut down, transport).await
                 }
                 None => Err(DeliveryFailure::Fetch),
@@ -146,7 +147,7 @@ impl Req {
         }
         if !self.esi.is_fragment()
             && !transport.has_input()
-            && let Err(error) = poll_fn(|cx| resting(transport.poll_flush(cx, 0), &mut self.log)).await
+            && let Err(error) = poll_fn(|cx| resting(transport.poll_flush(cx, 0), self)).await
         {
             self.close.get_or_insert(close_of(error));
         }
@@ -485,20 +486,20 @@ impl Req {
 
     /// Waits until no more than `keep` bytes are queued.
     async fn flush_to(&mut self, keep: usize, transport: &mut dyn Transport) -> Result<(), DeliveryFailure> {
-        let (body, log) = (self.body.clone(), &mut self.log);
+        let body = self.body.clone();
         poll_fn(|cx| {
             let _ = body.poll_pump(cx, transport);
-            resting(transport.poll_flush(cx, keep), log)
+            resting(transport.poll_flush(cx, keep), self)
         })
         .await
         .map_err(|error| DeliveryFailure::Client(close_of(error)))
     }
 }
 
-/// What was polled. A client that doesn't read mustn't hold the buffer of the records.
-fn resting<T>(polled: Poll<T>, log: &mut TxnLog) -> Poll<T> {
+/// What was polled. A client that doesn't read mustn't hold what others can use.
+fn resting<T>(polled: Poll<T>, req: &mut Req) -> Poll<T> {
     if polled.is_pending() {
-        log.rest();
+        req.rest();
     }
     polled
 }

@@ -118,7 +118,7 @@ async fn serve(mut h2: H2, req: &mut Req, refusal: Option<Refusal>) {
         let sent = h2.poll_flush(cx, 0);
         if sent.is_pending() {
             // It may wait for its window as long as its client likes: others need the buffer of its records more.
-            req.log.rest();
+            req.rest();
         }
         sent
     })
