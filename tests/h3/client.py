@@ -46,6 +46,14 @@ class Client(QuicConnectionProtocol):
     def __init__(self, *args, **kw):
         super().__init__(*args, **kw)
         self.h3, self.open, self.ended = H3Connection(self._quic), {}, None
+        self.was_reset = asyncio.get_running_loop().create_future()
+
+    def datagram_received(self, data, addr):
+        # aioquic itself hears no stateless reset (RFC 9000 10.3.1).
+        known = [self._quic._peer_cid, *self._quic._peer_cid_available]
+        if not self.was_reset.done() and data[-16:] in [cid.stateless_reset_token for cid in known if cid.stateless_reset_token]:
+            self.was_reset.set_result(None)
+        super().datagram_received(data, addr)
 
     def quic_event_received(self, event):
         if isinstance(event, ConnectionTerminated):

@@ -6,6 +6,7 @@ becomes of connections when the worker dies or another program takes over; and i
 aioquic is the client: scripts/need-aioquic installs it where Python has none. Where that can't be, what needs a client is left out, and named.
 """
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -47,6 +48,9 @@ if not NO_CLIENT:
     from bed import h3
     # Group: the module, and whether it wants the origin that remembers octets, or the one that does what a path says.
     JUDGED = {"malformed": (carried, True), "frames": (odd, True), "cuts": (pieces, True), "spoilt": (spoilt, True), "floods": (floods, False)}
+
+# Clients that a worker leaves behind that dies, and within how many seconds each has to hear of it.
+ORPHANS, MOST_UNTOLD = 100, 4
 
 # Other people's clients.
 OTHERS = {"browser": browser, "ngtcp2": ngtcp2}
@@ -337,17 +341,30 @@ async def upgraded_twice(report, bed):
 
 
 async def died(report, bed):
-    """The worker dies: the next one takes connections on the same sockets."""
-    async with client.client(bed.quic) as one:
-        await one.get("/a")
-        worker = bed.worker()
-        os.kill(worker, signal.SIGKILL)
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, until, 30, lambda: bed.worker() != worker and "running" in bed.cli.ask("status"))
-        # aioquic hears no stateless reset: that clients are told is shown by a unit test.
-        for n in range(10):
-            async with client.client(bed.quic) as new:
-                report.check((await new.get("/a")).status == 200, f"new connection {n} after a worker's death")
+    """The worker dies: the next one takes connections on the same sockets, and tells the clients of the dead one that theirs are gone."""
+    loop, worker, served, is_dead, took = asyncio.get_running_loop(), bed.worker(), [], asyncio.Event(), []
+
+    async def orphan():
+        async with client.client(bed.quic) as one:
+            served.append((await one.get("/a")).status)
+            if len(served) == ORPHANS:
+                os.kill(worker, signal.SIGKILL)
+                is_dead.set()
+            await asyncio.wait_for(is_dead.wait(), client.LIMIT)
+            begin = time.monotonic()
+            one.send("/a")
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(one.was_reset, MOST_UNTOLD)
+                took.append(time.monotonic() - begin)
+
+    await asyncio.gather(*(orphan() for _ in range(ORPHANS)))
+    text = f"{len(took)} of {ORPHANS} clients of a dead worker are told by a stateless reset within {MOST_UNTOLD} s, the last after {max(took, default=0):.2f} s"
+    report.note(text)
+    report.check(len(took) == ORPHANS, text)
+    await loop.run_in_executor(None, until, 30, lambda: bed.worker() != worker and "running" in bed.cli.ask("status"))
+    for n in range(10):
+        async with client.client(bed.quic) as new:
+            report.check((await new.get("/a")).status == 200, f"new connection {n} after a worker's death")
 
 
 async def stopped(report, bed):

@@ -39,6 +39,10 @@ const INCOMING_BYTES_TOTAL: u64 = 4 << 20;
 /// What of a handshake may come out of order.
 const CRYPTO_BYTES: usize = 16 * 1024;
 
+/// Between two packets that get a stateless reset, of an endpoint: the clients of a worker that died come all at once, and each of them that
+/// isn't told tries again later and later. A reset is shorter than what it answers, so that it is of no use to who forges senders.
+const RESET_PAUSE: Duration = Duration::from_micros(200);
+
 /// Workers that may have died, one after the other, beside one that leaves: so many later is one that has its sockets.
 const MAX_DEATHS: u16 = 8;
 
@@ -85,6 +89,7 @@ pub fn listen(fd: OwnedFd, seat: Seat, keys: &QuicKeys, config: ServerConfig) ->
 fn endpoint_config(seat: Seat, keys: &QuicKeys) -> EndpointConfig {
     let mut endpoint = EndpointConfig::new(keys.reset.clone());
     endpoint.supported_versions(vec![VERSION_1]);
+    endpoint.min_reset_interval(RESET_PAUSE);
     endpoint.cid_generator(move || Box::new(Ids(seat.clone())));
     endpoint
 }
