@@ -20,6 +20,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from bed import h2origin
 from bed.certificates import Authority
 from bed.daemon import die_with_parent
 from bed.origin import Origin, head, simple
@@ -240,6 +241,46 @@ def sealed(report, tool):
             report.check(r["answers"] == 0 and sum(r["failures"].values()) == 1, f"a server without TLS: {r['failures']} {r.get('tls')}")
 
 
+def by_http2(report, tool):
+    """HTTP/2 in clear text and by TLS; resets, connections that end early, and who doesn't speak it."""
+    class Judging(h2origin.Behaviour):
+        def complete(self, connection, at, own):
+            if own.get(":path") == "/reset":
+                connection.reset(at, 2)
+            elif own.get(":path") == "/gone":
+                connection.ends()
+            else:
+                super().complete(connection, at, own)
+
+    def behaviour():
+        return Judging(lambda asked: (404 if asked.path == "/missing" else 200, [], b"x" * 3000, None))
+    b = behaviour()
+    with h2origin.clear(b) as origin:
+        here = f"127.0.0.1:{origin.address[1]}"
+        r = tool.json("--http2", "-n", 6, "--pause", "5ms", "--path", "/a", "--path", "/missing", "--host", "www.bed.test", here)
+        report.check(r["answers"] == 6 and len(b.connections) == 6, f"HTTP/2 in clear: {r['answers']} answers over {len(b.connections)} connections")
+        own = b.requests[0]
+        report.check((own.get(":authority"), own.get(":path"), own.get(":scheme")) == ("www.bed.test", "/a", "http")
+                     and own.get("user-agent").startswith("lacquer-probe/"), f"its fields: {own.fields}")
+        report.check(not b.faults, f"faults: {b.faults}")
+        # Who closes with something unread resets the connection.
+        for path, failures in (("/reset", {"reset"}), ("/gone", {"closed early", "reset"})):
+            got = tool.json("--http2", "-n", 3, "--pause", "5ms", "--timeout", "5s", "--path", path, here)["failures"]
+            report.check(sum(got.values()) == 3 and set(got) <= failures, f"{path}: {got}")
+    with tempfile.TemporaryDirectory() as root:
+        ca = Authority(pathlib.Path(root) / "ca")
+        b = behaviour()
+        with h2origin.sealed(b, server_context(ca.leaf("www.bed.test"))) as origin:
+            url = f"https://127.0.0.1:{origin.address[1]}"
+            r = tool.json("--http2", "-n", 4, "--pause", "5ms", "--sni", "www.bed.test", "--ca", ca.cert, url)
+            report.check(r["answers"] == 4 and b.requests and b.requests[0].get(":scheme") == "https", f"HTTP/2 by TLS: {r['failures']}")
+    with Origin(answers) as origin:
+        r = tool.json("--http2", "-n", 3, "--pause", "5ms", "--timeout", "1s", place(origin))
+        report.check(r["answers"] == 0 and r["failed"] == 3, f"who speaks HTTP/1 alone: {r['failures']}")
+    status, _, err = tool.run("--http3", "a")
+    report.check(status != 0 and "--http3 isn't built" in err, f"HTTP/3: {status} {err!r}")
+
+
 def interrupted(report, tool):
     """Ctrl-C ends it with what there is; a report comes each so many requests."""
     with Origin(answers) as origin:
@@ -324,7 +365,7 @@ def main():
     tool = Tool(str(pathlib.Path(o.varnishd).parent / "lacquer"))
     # Most of their time they wait: meanwhile the others run.
     lost, old = loss.start(report, tool), old_ladder(tool, o.full)
-    for case in (no_finding, lost_syn, lost_data, slow_server, keeps_pace, failures, lists, sealed, interrupted, as_published, each_thousand):
+    for case in (no_finding, lost_syn, lost_data, slow_server, keeps_pace, failures, lists, sealed, by_http2, interrupted, as_published, each_thousand):
         case(report, tool)
     lost()
     old(report)

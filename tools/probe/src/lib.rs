@@ -7,6 +7,7 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod h2;
 mod kernel;
 mod ladder;
 mod options;
@@ -45,6 +46,6 @@ fn run(options: &Options) -> Result<i32, String> {
 fn tls_client(options: &Options) -> Result<Arc<tls::Client>, String> {
     let read = |path: &String| std::fs::read_to_string(path).map_err(|error| format!("--ca {path}: {error}"));
     let authorities = options.ca.as_ref().map(read).transpose()?;
-    let trust = Trust { is_blind: options.is_blind, authorities, is_fresh: options.is_fresh, http2: false };
+    let trust = Trust { is_blind: options.is_blind, authorities, is_fresh: options.is_fresh, http2: options.is_http2 };
     trust.client().map_err(|error| format!("--ca: {error}"))
 }

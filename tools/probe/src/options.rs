@@ -22,6 +22,7 @@ that were lost are the reason. Several hosts, and all addresses of each, have th
  --ca FILE            Authorities in PEM that are trusted, in place of the system's
  --no-verify          Any certificate will do
  --no-resume          Each TLS handshake is a whole one (default: sessions are taken up again where the server lets them)
+ --http2              HTTP/2: by TLS it is all that is offered (ALPN), in clear text the server must know it
  --pause TIME         From one request to the next (default 100ms)
  -n N                 End after so many requests (default: at Ctrl-C)
  -d TIME              End after that time
@@ -72,6 +73,7 @@ pub struct Options {
     pub ca: Option<String>,
     pub is_blind: bool,
     pub is_fresh: bool,
+    pub is_http2: bool,
     pub pause: Duration,
     pub requests: Option<u64>,
     pub duration: Option<Duration>,
@@ -95,6 +97,7 @@ impl Default for Options {
             ca: None,
             is_blind: false,
             is_fresh: false,
+            is_http2: false,
             pause: Duration::from_millis(100),
             requests: None,
             duration: None,
@@ -143,6 +146,8 @@ pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
             "--ca" => options.ca = Some(args.value()?.to_owned()),
             "--no-verify" => options.is_blind = true,
             "--no-resume" => options.is_fresh = true,
+            "--http2" => options.is_http2 = true,
+            "--http3" => return Err("--http3 isn't built: packets that were lost are seen on TCP alone".into()),
             "--pause" => options.pause = args.time(TIMES)?,
             "--slow" => options.slow = args.time(TIMES)?,
             "--timeout" => options.timeout = args.time(TIMES)?,
@@ -174,11 +179,11 @@ mod tests {
 
     #[test]
     fn words_are_understood() {
-        let Ok(Invocation::Run(o)) = words("www.example.org --pause=20ms -n 5 --path /a --path /b -4") else {
+        let Ok(Invocation::Run(o)) = words("www.example.org --pause=20ms -n 5 --path /a --path /b -4 --http2") else {
             panic!()
         };
         assert_eq!((o.hosts, o.paths.len(), o.requests), (vec!["www.example.org".to_owned()], 2, Some(5)));
-        assert_eq!((o.pause, o.family), (Duration::from_millis(20), Family::V4));
+        assert_eq!((o.pause, o.family, o.is_http2), (Duration::from_millis(20), Family::V4, true));
         assert!(matches!(words("--help"), Ok(Invocation::Help)));
     }
 
@@ -190,6 +195,7 @@ mod tests {
             ("a --pause soon", "--pause soon"),
             ("a --pause 0", "--pause 0"),
             ("a --fast", "--fast"),
+            ("a --http3", "--http3 isn't built"),
             ("a -n x", "-n x"),
             ("https://a --ca x --no-verify", "not both"),
             ("a --format xml", "--format xml"),

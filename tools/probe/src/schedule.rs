@@ -99,6 +99,7 @@ fn next_shot(options: &Options, targets: &[Target], tls: Option<&Arc<tls::Client
         host: target.name.clone(),
         path: path.clone(),
         tls: tls.filter(|_| target.is_tls).cloned(),
+        is_http2: options.is_http2,
         sni: target.sni.clone(),
         begun_at: now(),
         due,

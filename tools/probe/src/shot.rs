@@ -12,8 +12,12 @@ use message::Head;
 use sys::tcp::{Losses, SocketNumber};
 use tls::Over;
 
+use crate::h2::Exchange;
+
 /// Bytes read at a time.
 const READ: usize = 64 << 10;
+/// Who asks.
+const AGENT: &str = concat!("lacquer-probe/", env!("CARGO_PKG_VERSION"));
 /// Least time given to a read that is due already.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
@@ -27,6 +31,8 @@ pub struct Shot {
     pub path: String,
     /// Speaks TLS, where that is wanted.
     pub tls: Option<Arc<tls::Client>>,
+    /// HTTP/2 is spoken.
+    pub is_http2: bool,
     /// The name that it asks for.
     pub sni: String,
     /// Seconds since 1970 when it was sent.
@@ -81,6 +87,7 @@ pub enum Failure {
     Reset,
     Closed,
     NotHttp,
+    NotHttp2,
     /// No descriptor, port or thread is left here.
     Exhausted,
 }
@@ -98,6 +105,7 @@ impl Failure {
             Failure::Reset => "reset",
             Failure::Closed => "closed early",
             Failure::NotHttp => "no HTTP/1 answer",
+            Failure::NotHttp2 => "no HTTP/2 answer",
             Failure::Exhausted => "nothing left here",
         }
     }
@@ -168,6 +176,10 @@ impl Sample {
             None => self.ask(&stream, &stream).map_err(|error| Failure::of(&error)),
             Some(client) => self.ask_by_tls(&client, &stream),
         };
+        let answer = answer.map_err(|failure| match failure {
+            Failure::NotHttp if self.shot.is_http2 => Failure::NotHttp2,
+            failure => failure,
+        });
         self.losses = at_connect.zip(socket.losses().ok()).map(|(before, after)| LossesSeen::between(&before, &after));
         answer
     }
@@ -214,10 +226,16 @@ impl Sample {
         // Small, and it is one packet.
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(self.shot.left()))?;
-        let Shot { path, host, .. } = &self.shot;
-        let agent = concat!("lacquer-probe/", env!("CARGO_PKG_VERSION"));
-        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {agent}\r\nConnection: close\r\n\r\n");
-        carrier.write_all(head.as_bytes())?;
+        let mut exchange = if self.shot.is_http2 { Some(Exchange::begin(&self.shot, AGENT)?) } else { None };
+        match &mut exchange {
+            None => {
+                let Shot { path, host, .. } = &self.shot;
+                let head =
+                    format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {AGENT}\r\nConnection: close\r\n\r\n");
+                carrier.write_all(head.as_bytes())?;
+            }
+            Some(exchange) => say(exchange, &mut carrier)?,
+        }
         carrier.flush()?;
         let (mut answer, mut buffer) = (Answer::default(), vec![0; READ]);
         loop {
@@ -226,14 +244,32 @@ impl Sample {
             if n > 0 {
                 self.first_byte.get_or_insert_with(|| self.shot.due.elapsed());
             }
-            if let Some(status) = answer.take(&buffer[..n])? {
+            let status = match &mut exchange {
+                None => answer.take(&buffer[..n])?,
+                Some(exchange) => exchange.take(&buffer[..n], self.shot.due.elapsed())?,
+            };
+            if let Some(status) = status {
                 return Ok(status);
             }
             if self.shot.due.elapsed() >= self.shot.timeout {
                 return Err(ErrorKind::TimedOut.into());
             }
+            if let Some(exchange) = &mut exchange {
+                say(exchange, &mut carrier)?;
+            }
         }
     }
+}
+
+/// What HTTP/2 has to say: the request, and then what keeps the connection going.
+fn say(exchange: &mut Exchange, carrier: &mut impl Write) -> io::Result<()> {
+    let output = exchange.output();
+    if !output.is_empty() {
+        carrier.write_all(output)?;
+        carrier.flush()?;
+        exchange.wrote();
+    }
+    Ok(())
 }
 
 impl LossesSeen {

@@ -392,7 +392,7 @@ impl Words {
             }
             "--serve" => self.serve = Some(value()?),
             "--secret" => self.secret = Some(value()?.into()),
-            _ => return Err(format!("no option {name} (--help shows the usage)")),
+            _ => return Err(no_option(name)),
         }
         Ok(())
     }
@@ -636,6 +636,13 @@ fn positive(name: &str, text: &str) -> Result<f64, String> {
 }
 
 /// `500ms`, `10s`, or seconds; in nanoseconds.
+fn no_option(name: &str) -> String {
+    match name {
+        "--http3" => format!("{name} isn't built: HTTP/1.1 and --http2 are (h2load of nghttp2 speaks HTTP/3)"),
+        _ => format!("no option {name} (--help shows the usage)"),
+    }
+}
+
 fn time(text: &str) -> Option<u64> {
     let seconds = text::parse_duration(text).or_else(|| text.parse::<f64>().ok())?;
     (0.0..=1e9).contains(&seconds).then_some((seconds * 1e9) as u64)
@@ -704,6 +711,10 @@ mod tests {
         check(&format!("{to}|-|--loop|-d|1"), "standard input can't be read again (--loop)");
         check(&format!("{to}|a|--quiet=x"), "--quiet takes no value");
         check(&format!("{to}|a|--nope"), "no option --nope (--help shows the usage)");
+        check(
+            &format!("{to}|a|--http3"),
+            "--http3 isn't built: HTTP/1.1 and --http2 are (h2load of nghttp2 speaks HTTP/3)",
+        );
         check(&format!("{to}|a|-d"), "-d needs a value");
         check(&format!("{to}|a|-H|x y: z"), "-H x y: z: not understood (--help shows the usage)");
         check("--map|a|x", "--map a: HOST=ADDRESS");
