@@ -178,7 +178,15 @@ impl Candidate {
 struct Rereading {
     /// Their numbers, as far as they aren't read. Others may join behind them meanwhile.
     numbers: std::vec::IntoIter<usize>,
-    read: Vec<(usize, [Option<Signature>; 3], (Fresh, tls::facts::Facts))>,
+    read: Vec<Reread>,
+}
+
+/// One of them: its number, how its files were, and what is in them.
+#[derive(Debug)]
+struct Reread {
+    at: usize,
+    seen: [Option<Signature>; 3],
+    loaded: (Fresh, tls::facts::Facts),
 }
 
 /// All of it. Without a listener for TLS there is nothing in it.
@@ -422,7 +430,7 @@ impl Certs {
                 let paths = self.rows[at].paths();
                 // Before they are read: a change in between is found later.
                 let seen = paths.signatures();
-                rereading.read.push((at, seen, files::load(paths)?));
+                rereading.read.push(Reread { at, seen, loaded: files::load(paths)? });
                 if begun.elapsed() > limit {
                     return Ok(false);
                 }
@@ -432,7 +440,7 @@ impl Certs {
     }
 
     fn take_reread(&mut self, rereading: Rereading) {
-        for (at, seen, loaded) in rereading.read {
+        for Reread { at, seen, loaded } in rereading.read {
             self.renew(at, seen, loaded);
         }
     }
