@@ -31,7 +31,7 @@ SECONDS = 1.0
 STEP = 500  # microseconds of CPU that a step of a serving thread should take at most
 # Of all steps so many may take longer: one is held up by what it doesn't know (a page that isn't there, the other end of a loopback, a
 # neighbour that takes the caches), and by chance alone few are.
-MOST_LONG = 0.05
+MOST_LONG = 0.02
 LONGEST = 200 * STEP  # of any that there was
 # What isn't optimised takes many times longer, and so do its shortest pieces of work.
 MOST_LONG_DEBUG = 0.6
