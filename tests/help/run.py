@@ -210,6 +210,12 @@ def run_cache(report, varnishd, how, work):
         while b"Child launched OK" not in said and (line := p.stdout.readline()):
             said += line
         report.check(b"Child launched OK" in said and list(tmp.iterdir()), f"run-cache: runs in a directory of its own: {said}")
+        top = said.decode().splitlines()[:5]
+        where = re.match(r"http://127\.0\.0\.1:(\d+)/  <- watch here", top[0])
+        report.check(where and "<- the cache" in top[1] and "curl -i http" in top[2] and "/lacquer explain -n " in top[3] and top[4].startswith("Ctrl-C"),
+                     f"run-cache: five lines say where to look and what to type: {top}")
+        seen = where and until(LIMIT, lambda: get(("127.0.0.1", int(where[1])), "/", host=f"127.0.0.1:{where[1]}").status == 200)
+        report.check(seen, f"run-cache: the page is where the first line says: {said.decode()}")
         p.send_signal(getattr(signal, how))
         # All that hold the pipe have ended when it does.
         said += p.communicate(timeout=LIMIT)[0]
