@@ -24,6 +24,7 @@ mod link;
 #[cfg(feature = "fleet-nats")]
 mod nats;
 mod node;
+pub mod peers;
 #[cfg(feature = "fleet-redis")]
 mod redis;
 pub mod rules;
@@ -34,6 +35,6 @@ mod wire;
 pub use address::Server;
 pub use entry::{Entry, Invalidation, LONGEST, Read, mark};
 pub use link::{Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, connector};
-pub use node::{Announced, Appender, Applier, Follower, Gate, Node, Reach, Status};
+pub use node::{Announced, Appender, Applier, Follower, Gate, LogPosition, Node, Pending, Reach, Status};
 pub use rules::Position;
 pub use settings::{Kind, Role, Settings};

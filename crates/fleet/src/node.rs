@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use parking_lot::{Condvar, Mutex};
 pub use appender::Appender;
 pub use follower::Follower;
 
-use crate::{Connect, Entry, Invalidation, Position, Settings};
+use crate::{Connect, Entry, Invalidation, Position, Settings, mark};
 
 /// Entries that wait for the log; with more, one is refused at once.
 const MANY: usize = 16_384;
@@ -131,6 +131,10 @@ struct Shared {
     /// Drawn for this process; an entry's id begins with it.
     draw: u64,
     entries: AtomicU64,
+    /// What is being invalidated here, and isn't known to be in the log yet or never to get there.
+    pending: AtomicU64,
+    /// The newest entry of the log that was made here.
+    newest_own: AtomicU64,
     queue: Mutex<Queue>,
     /// Something was queued.
     bell: Condvar,
@@ -154,6 +158,23 @@ struct Waiting {
     bytes: Vec<u8>,
     until: Instant,
     outcome: Arc<Outcome>,
+    _pending: Pending,
+}
+
+/// While it is there, something was invalidated here of which the log may not know.
+pub struct Pending(Arc<Shared>);
+
+impl Pending {
+    fn new(shared: &Arc<Shared>) -> Pending {
+        shared.pending.fetch_add(1, SeqCst);
+        Pending(shared.clone())
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.0.pending.fetch_sub(1, SeqCst);
+    }
 }
 
 /// Entries made here that haven't come back.
@@ -252,6 +273,8 @@ impl Node {
             now: Box::new(now),
             draw,
             entries: AtomicU64::new(0),
+            pending: AtomicU64::new(0),
+            newest_own: AtomicU64::new(0),
             queue: Mutex::default(),
             bell: Condvar::new(),
             status: Mutex::new(status),
@@ -342,10 +365,64 @@ impl Node {
         let id = format!("{:016x}{number:016x}", shared.draw);
         let entry = Entry { id: id.clone(), node: shared.settings.node.clone(), at, what };
         match entry.encode() {
-            Ok(bytes) => shared.enqueue(Waiting { id, bytes, until: shared.now() + shared.settings.patience, outcome }),
+            Ok(bytes) => {
+                let until = shared.now() + shared.settings.patience;
+                shared.enqueue(Waiting { id, bytes, until, outcome, _pending: Pending::new(shared) })
+            }
             Err(reason) => outcome.set(Err(reason)),
         }
         announced
+    }
+}
+
+impl Node {
+    /// Something is about to be invalidated here, and appended then: until it is dropped, behind [`Node::append`], nobody else's copies
+    /// are to be taken ([`Node::position_needed`]).
+    pub fn begin_invalidation(&self) -> Pending {
+        Pending::new(&self.0)
+    }
+
+    /// How far the log has been carried out here.
+    pub fn log_position(&self) -> LogPosition {
+        let status = self.0.status.lock();
+        LogPosition { log: log_number(&status.epoch), seq: status.applied }
+    }
+
+    /// How far another node must have carried out the log for its copies to be worth what is fetched from the origin here and now: what has
+    /// been invalidated here by now is invalidated there, too. `None`: nobody's copies are, as something isn't in the log yet, or as nobody
+    /// knows where this node stands.
+    pub fn position_needed(&self) -> Option<LogPosition> {
+        // In this order: what ceases to be pending is counted as one's own before.
+        if self.0.pending.load(SeqCst) > 0 {
+            return None;
+        }
+        let own = self.0.newest_own.load(SeqCst);
+        let position = self.log_position();
+        let is_known = position.log != 0 && self.0.pending.load(SeqCst) == 0;
+        is_known.then_some(LogPosition { seq: position.seq.max(own), ..position })
+    }
+}
+
+/// A place in a log, as nodes tell each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogPosition {
+    /// Stands for the log's epoch; 0: none is known.
+    pub log: u64,
+    /// Number of an entry.
+    pub seq: u64,
+}
+
+impl LogPosition {
+    /// Whether all that was carried out at `other` is, here.
+    pub fn has_reached(&self, other: &LogPosition) -> bool {
+        self.log != 0 && self.log == other.log && self.seq >= other.seq
+    }
+}
+
+fn log_number(epoch: &str) -> u64 {
+    match epoch {
+        "" => 0,
+        epoch => mark(epoch.as_bytes()).max(1),
     }
 }
 

@@ -5,6 +5,7 @@
 //! Between entries it asks for the log's end, so that it is known early when the log is away.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use super::{Reach, Shared, Waiting};
@@ -171,6 +172,7 @@ impl Appender {
             status.refused += results.len() as u64 - appended;
             status.head = status.head.max(head);
         });
+        self.shared.newest_own.fetch_max(head, SeqCst);
         for (entry, result) in batch.iter().zip(results) {
             let result = match result {
                 Err(_) if base::failpoint::fault("a refusal taken for an acknowledgement") => Ok(0),

@@ -11,6 +11,7 @@
 mod model;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use super::{Gate, Reach, Shared};
@@ -174,6 +175,8 @@ impl Follower {
             }
             Verdict::Begin { gap } => {
                 self.begin(gap);
+                // Another log counts anew; of this one all is behind the position.
+                self.shared.newest_own.fetch_min(bounds.last, SeqCst);
                 self.position = Some(Position { epoch: bounds.epoch.clone(), seq: bounds.last, mark: None });
                 // The last one once more: by it the log is known again.
                 (bounds.last.max(1), None)

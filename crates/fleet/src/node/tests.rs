@@ -353,3 +353,35 @@ fn a_log_that_is_replaced_while_it_is_followed_is_noticed_when_it_comes_back() {
     let seen = bed.seen();
     assert!(seen.iter().any(|seen| seen.contains("entry 2 is another one")), "{seen:?}");
 }
+
+#[test]
+fn nobodys_copies_are_taken_while_something_is_not_in_the_log_and_then_of_who_has_it() {
+    let log = Log::default();
+    let bed = Bed::new(&log, "node=me,patience=20s", false, None);
+    bed.opened(0);
+    let start = bed.node.position_needed().expect("it follows the log");
+    assert_eq!(start.seq, 0);
+    let pending = bed.node.begin_invalidation();
+    assert_eq!(bed.node.position_needed(), None);
+    log.set_away(true);
+    bed.wait(|status| !status.append.is_up());
+    let announced = bed.node.append(Invalidation::All("own".to_owned()), 1.0);
+    drop(pending);
+    assert_eq!(bed.node.position_needed(), None, "it waits for the log");
+    log.set_away(false);
+    assert_eq!(block_on(announced), Ok(1));
+    bed.wait(|_| bed.node.position_needed().is_some());
+    let needed = bed.node.position_needed().expect("it is there");
+    assert_eq!(needed, LogPosition { seq: 1, ..start }, "whether it has come back or not");
+    assert!(!start.has_reached(&needed) && needed.has_reached(&start) && needed.has_reached(&needed));
+    assert!(!LogPosition { log: 7, ..needed }.has_reached(&needed), "another log");
+}
+
+#[test]
+fn a_node_that_knows_no_log_takes_nobodys_copies() {
+    let log = Log::default();
+    log.set_away(true);
+    let bed = Bed::new(&log, "node=me,wait=0s", false, None);
+    bed.wait(|status| status.gate == Gate::Open);
+    assert_eq!(bed.node.position_needed(), None);
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What `--peers` says: `NAME@HOST[:PORT][*WEIGHT][,...],secret-file=FILE[,node=NAME]`, or `dns://HOST[:PORT],...`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use crate::Server;
+
+/// Members that one may name.
+const MANY: usize = 256;
+/// The port of a member that names none.
+const PORT: u16 = 80;
+/// Bytes of the shortest secret.
+const SHORTEST: usize = 16;
+
+/// A cache of the tier.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    /// The same on all nodes: keys are given out by it.
+    pub name: String,
+    /// Where it takes requests.
+    pub server: Server,
+    /// Its share of the keys, beside the others'.
+    pub weight: f64,
+}
+
+/// All that `--peers` says. The secret isn't shown by `Debug`.
+#[derive(Clone, PartialEq)]
+pub struct PeerSettings {
+    /// Members that are named.
+    pub members: Vec<Member>,
+    /// Names whose addresses are members.
+    pub names: Vec<Server>,
+    /// Which of them this node is; empty: its name in the fleet, or its identity.
+    pub node: String,
+    /// Where the secret is, which the members have in common.
+    pub secret_file: PathBuf,
+    /// What is in there, once it was read.
+    pub secret: Vec<u8>,
+}
+
+impl std::fmt::Debug for PeerSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PeerSettings({} members, {} names)", self.members.len(), self.names.len())
+    }
+}
+
+impl PeerSettings {
+    /// Reads what stands behind `--peers`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<PeerSettings, String> {
+        let mut settings = PeerSettings {
+            members: Vec::new(),
+            names: Vec::new(),
+            node: String::new(),
+            secret_file: PathBuf::new(),
+            secret: Vec::new(),
+        };
+        for part in text.split(',') {
+            if let Some(place) = part.strip_prefix("dns://") {
+                let server = Server::parse(place, PORT).filter(|server| server.host.parse::<IpAddr>().is_err());
+                settings.names.push(server.ok_or_else(|| format!("\"{part}\" is no dns://HOST:PORT"))?);
+            } else if let Some((name, place)) = part.split_once('@') {
+                settings.add(name, place)?;
+            } else if let Some((name, value)) = part.split_once('=') {
+                settings.set(name, value)?;
+            } else {
+                return Err(format!(
+                    "\"{part}\" is neither a member (NAME@HOST:PORT, dns://HOST:PORT) nor setting=value"
+                ));
+            }
+        }
+        settings.check()
+    }
+
+    fn check(self) -> Result<PeerSettings, String> {
+        if self.members.is_empty() && self.names.is_empty() {
+            return Err("wants members: NAME@HOST:PORT,... or dns://HOST:PORT".to_owned());
+        }
+        if self.members.len() + self.names.len() > MANY {
+            return Err(format!("more than {MANY} members"));
+        }
+        if self.secret_file.as_os_str().is_empty() {
+            return Err("wants secret-file=FILE, the same on all members: by it they know each other".to_owned());
+        }
+        Ok(self)
+    }
+
+    fn add(&mut self, name: &str, place: &str) -> Result<(), String> {
+        if !is_name(name) {
+            return Err(format!("\"{name}\": a member's name has up to 64 letters, digits, - _ . :"));
+        }
+        if self.members.iter().any(|member| member.name == name) {
+            return Err(format!("{name} is named twice"));
+        }
+        let (place, weight) = place.split_once('*').map_or((place, None), |(place, weight)| (place, Some(weight)));
+        let weight =
+            weight.map_or(Some(1.0), |text| text.parse().ok().filter(|weight| (0.01..=100.0).contains(weight)));
+        let weight = weight.ok_or_else(|| format!("{name}: a weight is between 0.01 and 100"))?;
+        let server = Server::parse(place, PORT).ok_or_else(|| format!("{name}: \"{place}\" is no HOST:PORT"))?;
+        self.members.push(Member { name: name.to_owned(), server, weight });
+        Ok(())
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "node" if is_name(value) => self.node = value.to_owned(),
+            "node" => return Err("node wants up to 64 letters, digits, - _ . :".to_owned()),
+            "secret-file" if value.starts_with('/') => self.secret_file = value.into(),
+            "secret-file" => return Err("secret-file wants the absolute name of a file".to_owned()),
+            _ => return Err(format!("no setting {name} (there are node, secret-file)")),
+        }
+        Ok(())
+    }
+
+    /// What the secret's file holds.
+    ///
+    /// # Errors
+    /// It is too short to be one.
+    pub fn provide(&mut self, contents: &[u8]) -> Result<(), String> {
+        let secret = contents.trim_ascii();
+        if secret.len() < SHORTEST {
+            return Err(format!("a secret has {SHORTEST} bytes or more"));
+        }
+        self.secret = secret.to_vec();
+        Ok(())
+    }
+}
+
+/// What a member may be called; it stands in a field of requests.
+fn is_name(text: &str) -> bool {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+    (1..=64).contains(&text.len()) && text.bytes().all(is_good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_and_settings() {
+        let settings =
+            PeerSettings::parse("a@10.0.0.1:81,b@cache-b*2.5,dns://caches:82,node=b,secret-file=/s").unwrap();
+        let members: Vec<(String, String, f64)> =
+            settings.members.iter().map(|one| (one.name.clone(), one.server.to_string(), one.weight)).collect();
+        assert_eq!(members, [("a".into(), "10.0.0.1:81".into(), 1.0), ("b".into(), "cache-b:80".into(), 2.5)]);
+        assert_eq!((settings.names[0].to_string(), &settings.node[..]), ("caches:82".to_owned(), "b"));
+    }
+
+    #[test]
+    fn a_secret_is_long_and_is_not_shown() {
+        let mut settings = PeerSettings::parse("a@h,secret-file=/s").unwrap();
+        assert!(settings.provide(b"short\n").is_err());
+        settings.provide(b"0123456789abcdef\n").unwrap();
+        assert_eq!(settings.secret, b"0123456789abcdef");
+        assert!(!format!("{settings:?}").contains("0123"));
+    }
+
+    #[test]
+    fn what_makes_no_sense() {
+        for (text, wanted) in [
+            ("", "neither a member"),
+            ("secret-file=/s", "wants members"),
+            ("a@h", "secret-file=FILE"),
+            ("a@h,a@i,secret-file=/s", "named twice"),
+            ("a b@h,secret-file=/s", "a member's name"),
+            ("a@h:x,secret-file=/s", "no HOST:PORT"),
+            ("a@h*0,secret-file=/s", "weight"),
+            ("dns://10.0.0.1,secret-file=/s", "dns://HOST"),
+            ("a@h,secret-file=s", "absolute"),
+            ("a@h,color=red,secret-file=/s", "no setting color"),
+        ] {
+            let said = PeerSettings::parse(text).unwrap_err();
+            assert!(said.contains(wanted), "{text}: {said}");
+        }
+    }
+}
