@@ -226,6 +226,8 @@ pub struct WorkerStart {
     pub class_key: [u8; 32],
     /// The fleet that it belongs to, if there is one.
     pub fleet: Option<FleetStart>,
+    /// The second tier that it is a member of, if there is one: what `--peers` says, and the secret.
+    pub peers: Option<FleetStart>,
     /// Process id of the manager; a worker whose parent is another drains and exits.
     pub manager_pid: u32,
     /// When the manager started, since 1970.
@@ -263,6 +265,7 @@ impl Default for WorkerStart {
             quic: None,
             class_key: [0; 32],
             fleet: None,
+            peers: None,
             manager_pid: 0,
             manager_start: Duration::ZERO,
             user: None,
@@ -361,6 +364,10 @@ impl WorkerStart {
             put(&mut body, "fleet", &[fleet.spec.as_bytes()]);
             fleet.files.iter().for_each(|(name, held)| put(&mut body, "fleet_file", &[name.as_bytes(), held]));
         }
+        if let Some(peers) = &self.peers {
+            put(&mut body, "peers", &[peers.spec.as_bytes()]);
+            peers.files.iter().for_each(|(name, held)| put(&mut body, "peers_file", &[name.as_bytes(), held]));
+        }
         for fd in &self.sentinel_fds {
             put(&mut body, "sentinel_fd", &[fd.to_string().as_bytes()]);
         }
@@ -441,6 +448,8 @@ impl WorkerStart {
             b"class_key" => one.and_then(|key| key.try_into().ok()).map(|key| self.class_key = key),
             b"fleet" => one.and_then(text).map(|spec| self.fleet = Some(FleetStart { spec, files: Vec::new() })),
             b"fleet_file" => fleet_file(values).zip(self.fleet.as_mut()).map(|(file, fleet)| fleet.files.push(file)),
+            b"peers" => one.and_then(text).map(|spec| self.peers = Some(FleetStart { spec, files: Vec::new() })),
+            b"peers_file" => fleet_file(values).zip(self.peers.as_mut()).map(|(file, peers)| peers.files.push(file)),
             b"manager_pid" => one.and_then(number).map(|n| self.manager_pid = n),
             b"manager_start" => one.and_then(number).map(|n| self.manager_start = Duration::from_nanos(n)),
             b"user" => one.and_then(text).map(|t| self.user = Some(t)),
@@ -638,6 +647,7 @@ mod tests {
             quic: Some(Quic { secret: [0x20; 32], life: 7, set: 1, former: Some(6) }),
             class_key: [b'\n'; 32],
             fleet: Some(FleetStart { spec: "nats://a,b=c d".into(), files: vec![("ca".into(), b"\0\n\xff".to_vec())] }),
+            peers: Some(FleetStart { spec: "a@b".into(), files: vec![("secret-file".into(), b"s t".to_vec())] }),
             secrets_fd: Some(19),
             manager_pid: 77,
             manager_start: Duration::new(1, 5),

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
-use ::fleet::{Announced, Gate, Invalidation, Node};
+use ::fleet::{Announced, Gate, Invalidation, Node, Pending};
 use base::Mono;
 use cache::{Digest, LookupOptions};
 use vrt::ctx::{Failure, Privates};
@@ -104,6 +104,27 @@ impl Engine {
         self.fleet_node().map_or(Ok(()), Node::check).map_err(Failure::new)
     }
 
+    /// Something is about to be invalidated here, of which the other nodes will hear: until this is dropped nobody else's copies are taken.
+    /// Without a log nobody will hear of it: no copies are taken that are older.
+    pub fn begin_invalidation(&self) -> Option<Pending> {
+        if self.fleet_node().is_none()
+            && let Some(peers) = self.peers.get()
+        {
+            peers.note_invalidation(self.clock.mono());
+        }
+        self.fleet_node().map(Node::begin_invalidation)
+    }
+
+    /// Has the other caches of the tier invalidate what an answer has invalidated here (RFC 9111 4.4): else a copy of theirs would come back.
+    /// Nobody waits for it.
+    pub(crate) fn announce_to_peers(&self, what: impl FnOnce() -> Invalidation, at: Mono) {
+        let Some(peers) = self.peers.get() else { return };
+        match self.fleet_node() {
+            Some(node) => drop(node.append(what(), self.real_of(at).0)),
+            None => peers.note_invalidation(self.clock.mono()),
+        }
+    }
+
     /// Has the other nodes invalidate what was invalidated here, for a transaction.
     pub(crate) fn announce(&self, to: &mut Privates, what: impl FnOnce() -> Invalidation, at: Mono) {
         if let Some(node) = self.fleet_node() {
@@ -120,7 +141,11 @@ impl Engine {
     ) -> Option<Box<dyn FnOnce()>> {
         let node = self.fleet_node()?.clone();
         let (to, at) = (to.get::<Announcements>().clone(), self.real_of(at).0);
-        Some(Box::new(move || to.add(node.append(what(), at))))
+        let pending = node.begin_invalidation();
+        Some(Box::new(move || {
+            to.add(node.append(what(), at));
+            drop(pending);
+        }))
     }
 
     /// As [`Engine::kept`], and until what was announced is in the log.

@@ -2,8 +2,8 @@
 //! What all transactions of a worker share.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::fleet::Invalidation;
@@ -23,6 +23,7 @@ use crate::classes::Classes;
 use crate::drain::DrainWatch;
 use crate::fleet::Fleet;
 use crate::hints::Hints;
+use crate::peers::Peers;
 use crate::queries::Queries;
 use crate::random::Random;
 use crate::refreshes::Refreshes;
@@ -99,6 +100,8 @@ pub struct Engine {
     pub restricted: AtomicBool,
     /// The fleet, if there is one.
     pub fleet: Fleet,
+    /// The second tier, if this server is one of it.
+    pub peers: OnceLock<Peers>,
     /// `debug.srandom`'s generator, also used otherwise.
     pub random: Random,
 }
@@ -202,6 +205,7 @@ impl Engine {
         let spec = self.cache.ban_of_text(spec).map_err(|error| error.to_string())?;
         let words = (everywhere && self.fleet_node().is_some()).then(|| spec.words());
         let now = self.clock.mono();
+        let _pending = if everywhere { self.begin_invalidation() } else { None };
         self.cache.ban(spec);
         if let Some(words) = words {
             self.announce(task, || Invalidation::Ban(words), now);
@@ -255,6 +259,7 @@ impl Engine {
         soft: bool,
     ) -> Result<vrt::ctx::Wait<i64>, vrt::ctx::Failure> {
         self.may_announce()?;
+        let _pending = self.begin_invalidation();
         let (now, tags) = (self.clock.mono(), keys.iter().map(|key| key.to_vec()).collect());
         let then = self.announce_later(task, move || Invalidation::Tags { tags, is_soft: soft }, now);
         self.purge_tags_then(own, keys, soft, now, then)

@@ -104,6 +104,8 @@ pub struct Manager {
     pub(crate) class_key: [u8; 32],
     /// The fleet that workers belong to.
     pub(crate) fleet: Option<cli::handoff::FleetStart>,
+    /// The second tier that workers are members of.
+    pub(crate) peers: Option<cli::handoff::FleetStart>,
     pub(crate) remove_workdir: bool,
     /// On the way out: nothing is made ready for another worker.
     pub(crate) ending: bool,

@@ -52,6 +52,7 @@ pub(crate) fn gather(
         quic: manager.quic,
         class_key: manager.class_key,
         fleet: manager.fleet.clone(),
+        peers: manager.peers.clone(),
         manager_pid: std::process::id(),
         manager_start: Duration::from_secs_f64(manager.clock.real().0 - manager.now().since(manager.timers.started)),
         user,

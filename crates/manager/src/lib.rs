@@ -26,6 +26,7 @@ mod named;
 pub mod naming;
 mod options;
 mod originkeys;
+mod peers;
 mod reply;
 mod report;
 mod serve;

@@ -91,6 +91,8 @@ pub struct Options {
     pub watch: Option<String>,
     /// --fleet
     pub fleet: Option<String>,
+    /// --peers
+    pub peers: Option<String>,
 }
 
 /// The outcome of reading a command line.
@@ -177,10 +179,10 @@ pub fn parse(program: &str, args: &[String]) -> Result<Request, Fatal> {
     if args.len() == 1 && args[0] == "--optstring" {
         return Ok(Request::Print("optstring".into()));
     }
-    let LongOptions { args, acme, watch, fleet } = &with_long(args);
-    let (acme, watch, fleet) = (acme.clone(), watch.clone(), fleet.clone());
+    let LongOptions { args, acme, watch, fleet, peers } = &with_long(args);
+    let (acme, watch, fleet, peers) = (acme.clone(), watch.clone(), fleet.clone(), peers.clone());
     let mut getopt = Getopt { args, next: 0, bundle: Vec::new(), only_operands: false, program };
-    let (mut options, mut flags) = (Options { acme, watch, fleet, ..Options::default() }, Flags::default());
+    let (mut options, mut flags) = (Options { acme, watch, fleet, peers, ..Options::default() }, Flags::default());
     let mut operand = None;
     let mut first = true;
     while let Some(item) = getopt.step()? {
@@ -212,10 +214,12 @@ struct LongOptions {
     watch: Option<String>,
     /// That of `--fleet`; the last one counts.
     fleet: Option<String>,
+    /// That of `--peers`; the last one counts.
+    peers: Option<String>,
 }
 
 fn with_long(args: &[String]) -> LongOptions {
-    let (mut out, mut acme, mut watch, mut fleet) = (Vec::new(), Vec::new(), None, None);
+    let (mut out, mut acme, mut watch, mut fleet, mut peers) = (Vec::new(), Vec::new(), None, None, None);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         if arg == "--" {
@@ -236,11 +240,13 @@ fn with_long(args: &[String]) -> LongOptions {
             watch = Some(value.to_owned());
         } else if let Some(value) = value_of("--fleet") {
             fleet = Some(value.to_owned());
+        } else if let Some(value) = value_of("--peers") {
+            peers = Some(value.to_owned());
         } else {
             out.push(arg.clone());
         }
     }
-    LongOptions { args: out, acme, watch, fleet }
+    LongOptions { args: out, acme, watch, fleet, peers }
 }
 
 fn version(first: bool, count: usize) -> Result<Request, Fatal> {

@@ -37,6 +37,8 @@ const ROWS: &[(&str, &str)] = &[
     ("   [,any-port][,token-file=<f>]", "See lacquer-watch; 127.0.0.1:6085 is usual"),
     ("--fleet nats://host[,setting...]", "Ban and purge in a fleet, by its log; also tls, redis, rediss://"),
     ("   [,name=<log>][,node=<name>]", "password-file, ca, retention, ...: see the manual"),
+    ("--peers name@host:port,...", "Ask the cache that owns a key before the origin: a second tier"),
+    ("   ,secret-file=<f>[,node=<name>]", "Also dns://host:port; see the manual"),
     ("Tuning options", ""),
     ("-t TTL", "Default TTL (parameter default_ttl)"),
     ("-p param=value", "Set a parameter; repeatable"),

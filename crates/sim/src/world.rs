@@ -157,6 +157,7 @@ impl World {
             has_successor: AtomicBool::new(false),
             restricted: AtomicBool::new(false),
             fleet: Default::default(),
+            peers: Default::default(),
             random: Random::seeded(seed as u32),
         });
         let services = Arc::new(Services(engine.clone()));

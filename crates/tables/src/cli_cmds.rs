@@ -95,7 +95,7 @@ commands! {
     DebugVmod "debug.vmod" "debug.vmod" "Show loaded vmods." "" 0 Some(0), Worker [debug];
     DebugXid "debug.xid" "debug.xid [<xid> [<cachesize>]]" "Show or set the transaction id." "" 0 Some(2), Worker [debug];
     Explain "explain" "explain [-m <method>] [-c <address>] <url> [<field> ...]" "Say what would become of a request, and why." "vcl_recv and vcl_hash run as for a request of that client (127.0.0.1 unless given); the cache is only looked at, and nothing is fetched, logged or counted. A field is a header line: \"Cookie: a=b\"." 1 None, Worker [];
-    FleetStatus "fleet.status" "fleet.status [-j]" "Show how this node of a fleet fares." "Whether the fleet's log can be reached, how far it has been carried out here, and what of the cache is served." 0 Some(0), Worker [json];
+    FleetStatus "fleet.status" "fleet.status [-j]" "Show how this node of a fleet fares." "Whether the fleet's log can be reached, how far it has been carried out here, what of the cache is served, and the members of the second tier (--peers)." 0 Some(0), Worker [json];
     Help "help" "help [-j|<command>]" "Show commands, or one of them." "-a shows all, -d only those for debugging." 0 Some(1), Manager [open json];
     MemoryList "memory.list" "memory.list [-j]" "Show who holds how much memory." "Both processes: stores, index, connections, transactions, other users of the heap, what the allocator has and nobody uses, log, program." 0 Some(0), Worker [json];
     PanicClear "panic.clear" "panic.clear [-z]" "Forget the last panic; -z also clears the counters of it." "" 0 Some(1), Manager [];

@@ -108,6 +108,7 @@ uncacheable! {
     BadVary "bad-vary" "its Vary can't be read";
     NoRoom "no-room" "its store had no room for it, or had all its memory in use if it is on a disk";
     Authorization "authorization" "the request had Authorization, and the answer doesn't say that others may have it (feature rfc9111)";
+    Peer "peer" "the owner of its key among the peers keeps it for nobody (--peers)";
     Status "status" "its status isn't cacheable without freshness of its own, or would have to be understood (feature rfc9111)";
 }
 

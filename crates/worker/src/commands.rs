@@ -511,8 +511,10 @@ fn ban(worker: &Worker, request: &Request) -> Reply {
         return Reply::new(Status::Cant, format!("Nothing is banned: {}", refusal.0));
     }
     let (words, now) = (spec.words(), worker.engine.clock.real());
+    let pending = worker.engine.begin_invalidation();
     cache.ban(spec);
     let announced = crate::fleet::announce(worker, || Invalidation::Ban(words), now);
+    drop(pending);
     if let Err(reason) = crate::journal::wait(worker) {
         return Reply::new(Status::Cant, format!("The ban holds, but may not outlive a restart: {reason}"));
     }
@@ -524,13 +526,19 @@ fn ban(worker: &Worker, request: &Request) -> Reply {
 
 /// `fleet.status`
 fn fleet_status(worker: &Worker, request: &Request) -> Reply {
-    let Some(node) = worker.engine.fleet_node() else {
-        return Reply::new(Status::Cant, "This server belongs to no fleet: it was started without --fleet");
-    };
-    match request.wants_json() {
-        true => with_json(worker, request, &format!(",\n{}", crate::fleet::status_json(node))),
-        false => Reply::ok(crate::fleet::status_text(node)),
+    let (node, peers) = (worker.engine.fleet_node(), worker.engine.peers.get());
+    if node.is_none() && peers.is_none() {
+        return Reply::new(Status::Cant, "This server belongs to no fleet: it was started without --fleet and --peers");
     }
+    if request.wants_json() {
+        let mut row = node.map_or_else(|| serde_json::json!({}), crate::fleet::status_json);
+        if let Some(peers) = peers {
+            row["peers"] = crate::peers::status_json(peers);
+        }
+        return with_json(worker, request, &format!(",\n{row}"));
+    }
+    let text = node.map(crate::fleet::status_text).unwrap_or_default();
+    Reply::ok(text + &peers.map(crate::peers::status_text).unwrap_or_default())
 }
 
 /// `purge.tag [-s] TAG...`
@@ -571,6 +579,7 @@ fn purge(worker: &Worker, request: &Request, tags: impl FnOnce(&[Vec<u8>]) -> Re
         return Reply::new(Status::Cant, format!("Nothing is purged: {}", refusal.0));
     }
     let now = engine.clock.real();
+    let pending = engine.begin_invalidation();
     let mut purge = engine.cache.purge_tags(tags.iter().map(Vec::as_slice), engine.mono_of(now), is_soft);
     let count = loop {
         if let Some(count) = purge.step() {
@@ -579,6 +588,7 @@ fn purge(worker: &Worker, request: &Request, tags: impl FnOnce(&[Vec<u8>]) -> Re
     };
     let told = format!("{count} object{} purged", if count == 1 { "" } else { "s" });
     let announced = crate::fleet::announce(worker, || Invalidation::Tags { tags, is_soft }, now);
+    drop(pending);
     if let Err(reason) = crate::journal::wait(worker) {
         return Reply::new(Status::Cant, format!("{told}, which may not outlive a restart: {reason}"));
     }

@@ -25,6 +25,7 @@ pub fn start(worker: &Arc<Worker>) {
         let ran = rt::run(async move {
             rt::spawn(worker.backends.clone().housekeep());
             rt::spawn(lurk(worker.clone()));
+            rt::spawn(crate::peers::follow(worker.clone()));
             if worker.engine.cache.has_homes() {
                 let worker = worker.clone();
                 rt::spawn(async move { worker.engine.cache.admit().await });

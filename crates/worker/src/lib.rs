@@ -14,6 +14,7 @@ mod housekeeping;
 mod journal;
 mod memory;
 mod panic;
+mod peers;
 mod pools;
 mod profile;
 mod quic;

@@ -165,6 +165,7 @@ impl Worker {
             has_successor: AtomicBool::new(false),
             restricted: AtomicBool::new(false),
             fleet: Default::default(),
+            peers: Default::default(),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
         });
         let fleet_counters = match &start.fleet {
@@ -183,6 +184,9 @@ impl Worker {
             services.enable_tags();
         }
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });
+        if let Some(peers) = &start.peers {
+            crate::peers::join(peers, &start.identity, &engine, &backends, &stats)?;
+        }
         if start.listeners.iter().any(|listener| listener.transport.is_tls) {
             // Tried out before there is a client who waits for it.
             let _ = net::kernel::ability();

@@ -71,6 +71,7 @@ impl Ctx for Bereq {
             Var::BereqIsHitmiss => Value::Bool(self.found == FoundKind::HitForMiss),
             Var::BereqIsHitpass => Value::Bool(self.found == FoundKind::HitForPass),
             Var::BereqRetries => Value::Int(i64::from(self.retries)),
+            Var::BereqPeers => Value::Bool(self.peer.may_ask),
             Var::BereqRfc9111 => Value::Bool(self.rfc9111),
             Var::BereqTime => Value::Time(self.log.start().0),
             Var::BereqUncacheable | Var::BerespUncacheable => Value::Bool(self.cacheability.is_uncacheable()),
@@ -138,6 +139,8 @@ impl Ctx for Bereq {
                 self.filters_open(var)?;
                 self.set_coding(var, vars::boolean(&value)?);
             }
+            // Who isn't to ask them, as a peer's own request, doesn't by VCL's word.
+            Var::BereqPeers => self.peer.may_ask &= vars::boolean(&value)?,
             Var::BereqRfc9111 => self.rfc9111 = vars::boolean(&value)?,
             Var::BerespDoEsi | Var::BerespDoGunzip | Var::BerespDoGzip => {
                 self.filters_open(var)?;

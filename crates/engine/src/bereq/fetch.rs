@@ -3,6 +3,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use backend::{Backend, BodyStatus, Conn, ConnectOpts, Outgoing, OutgoingBody, announced_length};
@@ -66,7 +67,7 @@ impl Bereq {
         self.ask_for_slice();
         self.mark("Fetch");
         self.t_sent = self.log.last();
-        let mut answered = self.ask_backend().await;
+        let mut answered = if self.ask_owner().await { Ok(()) } else { self.ask_backend().await };
         if answered.is_ok() && self.early.is_some() {
             answered = self.ask_not_too_early().await;
         }
@@ -103,6 +104,11 @@ impl Bereq {
         self.count_lost(|this| reach::give_host(&backend, &mut this.head, &mut this.log));
         self.sign(&backend)?;
         self.backend = Some(backend.clone());
+        self.exchange_with(&backend).await
+    }
+
+    /// Exchanges heads with it.
+    pub(super) async fn exchange_with(&mut self, backend: &Arc<Backend>) -> Result<(), ()> {
         let mut new_connection = false;
         loop {
             let has_body = matches!(self.body, BereqBody::Lent(_) | BereqBody::Cached(_));
@@ -115,7 +121,7 @@ impl Bereq {
                     conn
                 }
                 // Boxed: it is large, and rare.
-                None => Box::pin(self.connect(&backend, opts)).await?,
+                None => Box::pin(self.connect(backend, opts)).await?,
             };
             self.log.put_parts(Tag::BackendOpen, &conn.opened());
             let reused = conn.is_reused();
@@ -199,6 +205,11 @@ impl Bereq {
 
     /// How long it is good for, as its fields say.
     pub(super) fn take_lives(&mut self) {
+        self.take_lives_of_fields();
+        self.take_owner_lives();
+    }
+
+    fn take_lives_of_fields(&mut self) {
         if self.rfc9111 && !self.cacheability.is_uncacheable() {
             return self.take_rfc9111_lives();
         }
@@ -389,6 +400,7 @@ impl Bereq {
             Action::PassFor(_) => self.pass_from_now_on(),
             other => return self.given_up(other, "given up in vcl_backend_response"),
         }
+        self.keep_to_owner();
         if self.keeps_stale_head() && !self.cacheability.is_uncacheable() && self.keep_stale_head().is_err() {
             return Step::Error;
         }

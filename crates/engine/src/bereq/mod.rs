@@ -15,6 +15,7 @@ mod error;
 mod fetch;
 mod obj;
 mod parts;
+mod peer;
 pub mod pipe;
 mod reach;
 mod relay;
@@ -152,6 +153,8 @@ pub struct Bereq {
     /// When the head was sent, or was about to be.
     pub(crate) t_sent: Real,
     pub(crate) t_resp: Real,
+    /// The second tier.
+    pub(crate) peer: peer::PeerState,
     /// `bereq.rfc9111`: that RFC says what becomes of the response.
     pub(crate) rfc9111: bool,
     /// What it has against storing the response, unless VCL says otherwise.

@@ -213,6 +213,7 @@ impl Bereq {
             | Uncacheable::Vary
             | Uncacheable::BadVary
             | Uncacheable::NoRoom
+            | Uncacheable::Peer
             | Uncacheable::Authorization
             | Uncacheable::Status => None,
         };

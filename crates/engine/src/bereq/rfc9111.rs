@@ -3,6 +3,7 @@
 //! error, what a successful unsafe request invalidates. What is decided is in `message::rfc9111`; VCL comes after it and may
 //! change all of it.
 
+use ::fleet::Invalidation;
 use cache::{Purge, Times};
 use message::freshness::Freshness;
 use message::rfc9111::{self, ExchangeTimes, QueryVariance, Refusal, ResponseDirectives, Rules, StaleCause, Storing};
@@ -208,6 +209,10 @@ impl Bereq {
         let exact = self.alias.as_ref().map_or(0, |alias| self.engine.purge(None, &alias.exact, now, Purge::HARD));
         let count = exact + self.engine.purge(None, &self.digest, now, Purge::HARD);
         self.engine.main.rfc9111_invalidated.add(count as u64);
+        let exact = self.alias.as_ref().map(|alias| alias.exact);
+        for digest in exact.into_iter().chain([self.digest]) {
+            self.engine.announce_to_peers(|| crate::fleet::purge(&digest, Purge::HARD), now);
+        }
         self.has_invalidated = true;
         let host = self.original.get(names::HOST).unwrap_or_default();
         let groups = rfc9111::invalidated_group_tags(&self.beresp, host);
@@ -218,6 +223,8 @@ impl Bereq {
         match self.engine.purge_tags(None, &groups, false) {
             Ok(purge) => {
                 let count = purge.await;
+                let tags = groups.iter().map(|group| group.to_vec()).collect();
+                self.engine.announce_to_peers(|| Invalidation::Tags { tags, is_soft: false }, now);
                 self.engine.main.rfc9111_invalidated.add(count.unsigned_abs());
             }
             Err(refusal) => self.log.put(Tag::VclError, refusal.0.as_bytes()),

@@ -472,6 +472,14 @@ impl Bereq {
         }
     }
 
+    /// Whether the request is for a part of what the object will be.
+    pub(super) fn asks_for_part(&self) -> bool {
+        match self.slicing {
+            Slicing::Asked(_) | Slicing::New(..) | Slicing::Slice(_) => true,
+            Slicing::Off | Slicing::Refused => false,
+        }
+    }
+
     /// Whether it fetches one slice by now.
     pub(super) fn is_slice(&self) -> bool {
         matches!(self.slicing, Slicing::Slice(_))

@@ -12,11 +12,13 @@ use tables::tags::Tag;
 use vrt::Privates;
 
 use super::parts::{Cacheability, NewObject, Settings, TimeLimits};
+use super::peer::PeerState;
 use super::slice::{SliceOf, SliceSettings, Slicing};
 use super::{Bereq, BereqBody, task};
 use crate::admission;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
+use crate::peers::hop::LACQUER_PEER;
 use crate::pool;
 use crate::req::Req;
 use crate::slices::SliceSet;
@@ -123,6 +125,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         limits: TimeLimits::default(),
         t_sent: now,
         t_resp: now,
+        peer: PeerState { may_ask: mode != Mode::Pass && req.may_ask_peers(), ..PeerState::default() },
         rfc9111: req.settings.rfc9111,
         refusal: None,
         object: NewObject::new(now),
@@ -167,6 +170,10 @@ impl Bereq {
         let mut lost = hop::filter_request(&req.head, &mut self.original, filter).is_err();
         let (head, log) = (&mut self.original, &mut self.log);
         BEREQ.log_request(head, log);
+        if req.settings.is_special {
+            // Between two caches of the tier, and for nobody else.
+            BEREQ.unset(head, log, LACQUER_PEER);
+        }
         if self.params.traceparent {
             lost |= !trace::put(head, log, &BEREQ, self.vxid, None);
         }

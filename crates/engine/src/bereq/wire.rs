@@ -339,6 +339,9 @@ impl Bereq {
 
     /// The head just read is an interim one.
     fn pass_interim_on(&mut self) {
+        if self.is_sign_of_life() {
+            return;
+        }
         let goes_on = self.interims.as_ref().is_some_and(|interims| interims.put(&self.beresp));
         if goes_on {
             self.busy().wake_readers();

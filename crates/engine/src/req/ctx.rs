@@ -145,7 +145,10 @@ impl Ctx for ReqCtx<'_> {
             Var::ReqHashIgnoreVary => req.settings.lookup.ignore_vary = vars::boolean(&value)?,
             Var::ReqClass => req.settings.class = vars::text(value)?,
             Var::ReqStorage => req.settings.storage = vars::text(value)?,
-            Var::ReqRfc9111 => req.settings.rfc9111 = vars::boolean(&value)?,
+            Var::ReqRfc9111 => {
+                req.settings.rfc9111 = vars::boolean(&value)?;
+                req.settings.is_special |= req.settings.rfc9111;
+            }
             Var::ClientIdentity => req.settings.client_identity = vars::text(value)?,
             Var::RespFilters => req.filters.set_list(vars::text(value)?),
             Var::SessIdleSendTimeout => timeouts.idle_send = vars::duration(&value)?,
@@ -333,6 +336,9 @@ impl ReqCtx<'_> {
     }
 
     fn get_elsewhere(&mut self, var: Var) -> Value {
+        if var == Var::ReqIsPeer {
+            return Value::Bool(self.req.is_of_peer());
+        }
         let (req, lent) = (&*self.req, &self.lent);
         let of_session = vars::of_session(&req.sess, req.settings.client_identity.as_ref(), var);
         if let Some(value) = of_session {

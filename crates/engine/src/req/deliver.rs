@@ -30,8 +30,13 @@ impl Req {
             self.synthetic.ask(500, None);
             return Step::Synth;
         }
-        if self.settings.rfc9111 {
-            self.deliver_by_rfc9111(&obj, transport).await;
+        if self.settings.is_special {
+            if self.is_of_peer() {
+                return self.deliver_to_peer(obj);
+            }
+            if self.settings.rfc9111 {
+                self.deliver_by_rfc9111(&obj, transport).await;
+            }
         }
         self.t_resp.set(None);
         let action = self.vcl_with(Lent::obj(&obj), Method::Deliver, transport).await;

@@ -16,6 +16,7 @@ use crate::transport::Transport;
 impl Req {
     pub(super) async fn fetch(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> Step {
         self.engine().main.s_fetch.tally();
+        self.show_life(transport);
         let lends = self.body.is_lent();
         if lends {
             self.log.put(Tag::Storage, b"malloc Transient");

@@ -122,6 +122,11 @@ impl Req {
                 }
                 _ => break,
             };
+            if self.would_wait_in_a_circle() {
+                // Boxed: it is rare.
+                return Box::pin(self.refuse_peer("crossed", transport)).await;
+            }
+            self.show_life(transport);
             waited = true;
             let tells = self.params.debug.has(DebugBit::Waitinglist);
             if tells {

@@ -27,6 +27,7 @@ mod fetch;
 mod form;
 pub(crate) mod lookup;
 mod misdirected;
+mod peer;
 mod pipe;
 mod range;
 mod reason;
@@ -71,6 +72,7 @@ use crate::transport::{Acct, Transport};
 use self::class::ClassState;
 use self::ctx::{Lent, ReqCtx};
 use self::esi::EsiContext;
+use self::peer::PeerRequest;
 use self::rfc9111::Alias;
 use self::settings::Settings;
 use self::timing::Waited;
@@ -164,6 +166,8 @@ pub struct Req {
     pub(crate) restarts: u32,
     pub(crate) is_piped: bool,
     pub(crate) settings: Settings,
+    /// What another cache of the tier says with it, if it is one's; once that was asked.
+    pub(crate) peer: Option<Option<Box<PeerRequest>>>,
     pub(crate) verdict: Verdict,
     /// The answer that is made here, if one is.
     pub(crate) synthetic: SyntheticResponse,
@@ -269,6 +273,7 @@ impl Req {
             restarts: 0,
             is_piped: false,
             settings: Settings::default(),
+            peer: None,
             verdict: Verdict::undecided(),
             synthetic: SyntheticResponse::default(),
             filters: ResponseFilters::default(),

@@ -106,9 +106,8 @@ impl Req {
             return Step::Done;
         }
         self.normalise_encoding(&action);
-        let hashed = self.hash(transport).await;
-        if hashed == Action::Fail {
-            return Step::VclFail;
+        if let Err(step) = self.hash(&action, transport).await {
+            return step;
         }
         match action {
             Action::Hash | Action::Pass if transport.asks_tunnel() => {
@@ -158,7 +157,9 @@ impl Req {
             self.engine().main.losthdr.inc();
         }
         self.take_out_declared();
-        self.settings = Settings { rfc9111: self.params.feature.has(FeatureBit::Rfc9111), ..Settings::default() };
+        let rfc9111 = self.params.feature.has(FeatureBit::Rfc9111);
+        let is_special = rfc9111 | self.engine().peers.get().is_some();
+        self.settings = Settings { rfc9111, is_special, ..Settings::default() };
     }
 
     /// Adds the client to X-Forwarded-For.
@@ -206,13 +207,25 @@ impl Req {
         }
     }
 
-    async fn hash(&mut self, transport: &mut dyn Transport) -> Action {
-        let action = self.vcl(Method::Hash, transport).await;
+    /// `Err` is the step to go to instead of what `vcl_recv` wants.
+    async fn hash(&mut self, wanted: &Action, transport: &mut dyn Transport) -> Result<(), Step> {
+        let mut action = self.vcl(Method::Hash, transport).await;
         self.digest = self.hasher.finish();
         self.alias = None;
-        if self.settings.rfc9111 && action != Action::Fail {
-            return self.hash_alias(action, transport).await;
+        if self.settings.is_special && action != Action::Fail {
+            if self.settings.rfc9111 {
+                action = self.hash_alias(action, transport).await;
+            }
+            if *wanted == Action::Hash
+                && self.is_of_peer()
+                && let Some(step) = Box::pin(self.take_in_peer(transport)).await
+            {
+                return Err(step);
+            }
         }
-        action
+        match action {
+            Action::Fail => Err(Step::VclFail),
+            _ => Ok(()),
+        }
     }
 }

@@ -42,7 +42,7 @@ impl Req {
         let asked = self.directives();
         LookupOptions {
             looks_behind_markers: self.settings.rfc9111,
-            max_age: if asked.no_cache { Some(0.0) } else { asked.max_age.map(f64::from) },
+            max_age: if asked.no_cache { Some(0.0) } else { asked.max_age.map(f64::from).or(options.max_age) },
             min_fresh: asked.min_fresh.map(f64::from),
             ..options
         }
@@ -149,6 +149,7 @@ impl Req {
     pub(super) fn purge_own(&mut self, now: Mono, purge: Purge) -> usize {
         let engine = self.engine().clone();
         self.has_invalidated = true;
+        let _pending = engine.begin_invalidation();
         let exact = self.alias.as_ref().map(|alias| alias.exact);
         let aside = exact.map_or(0, |exact| engine.purge(None, &exact, now, purge));
         let count = aside + engine.purge(self.busy.as_ref(), &self.digest, now, purge);
@@ -185,6 +186,7 @@ impl Req {
         let now = self.engine().clock.mono();
         let count = self.engine().purge(None, digest, now, Purge::HARD);
         self.engine().main.rfc9111_invalidated.add(count as u64);
+        self.engine().announce_to_peers(|| crate::fleet::purge(digest, Purge::HARD), now);
         self.has_invalidated = true;
     }
 }

@@ -15,6 +15,8 @@ pub(crate) struct Settings {
     pub lookup: LookupOptions,
     /// `req.rfc9111`
     pub rfc9111: bool,
+    /// It is answered by RFC 9111, or there is a second tier: more is to be asked than for most.
+    pub is_special: bool,
     /// `req.esi` or `resp.do_esi` is false.
     pub disable_esi: bool,
     /// `req.backend_hint`, once it is set.

@@ -543,6 +543,23 @@ set! {
 }
 
 set! {
+    /// The second tier of a fleet's caches; there with `--peers` only.
+    Peers "PEERS" 116 "The second tier: caches that ask each other before the origin";
+    members: Gauge Info Integer "" "Members of the ring" => "This node counts if it is one.";
+    away: Gauge Info Integer "" "Members that are passed by" => "They didn't answer lately; one request at a time tries whether they are back.";
+    owned: Counter Info Integer "" "Misses whose key this node owns" => "Fetched from the origin.";
+    asked: Counter Info Integer "" "Misses for which the key's owner was asked";
+    answered: Counter Info Integer "" "Those that it answered with an object";
+    passed_by: Counter Info Integer "" "Those fetched from the origin after all" => "The owner was away or slow, or had no answer that counts.";
+    not_asked: Counter Info Integer "" "Misses that could not be asked for" => "No member is there, or something invalidated here isn't in the fleet's log yet.";
+    served: Counter Info Integer "" "Requests of peers";
+    behind: Counter Info Integer "" "Requests of peers refused as this node is behind" => "It hadn't carried out what the asking node had, of the fleet's log.";
+    crossed: Counter Info Integer "" "Requests of peers refused as this node asks for the same" => "Nodes differ in who owns a key: both go to the origin.";
+    hops_refused: Counter Info Integer "" "Requests that claim to be a peer's and aren't" => "Treated as any client's. A wrong secret, another name for this node, a clock that is wrong, or a forgery.";
+    hot: Counter Info Integer "" "Requests of peers for a key that is hot" => "Asked for more often than the parameter peers_hot says: it has two owners for a while.";
+}
+
+set! {
     /// A pool of reusable structures.
     Mempool "MEMPOOL" 30 "Memory pool";
     live: Gauge Debug Integer "" "In use" => "Requests (reqN), connections (sessN) or fetches (busyobj) in progress; N is one of thread_pools shares of the threads.";

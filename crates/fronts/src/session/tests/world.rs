@@ -153,6 +153,7 @@ impl World {
             has_successor: AtomicBool::new(false),
             restricted: AtomicBool::new(false),
             fleet: Default::default(),
+            peers: Default::default(),
             random: Random::seeded(1),
         });
         let transport = if has_proxy_header { "PROXY" } else { "HTTP/1" };

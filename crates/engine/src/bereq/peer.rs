@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A miss asks the owner of its key before the origin, and the object lives no longer here than there.
+//!
+//! The owner gets the request as it was before `vcl_backend_fetch`, which changes what is meant for the origin. What has no answer that
+//! counts (an owner that is away, slow, behind the log, or has failed itself) goes to the origin as if nobody had been asked.
+
+use message::{Head, names};
+use shm::vsl::num::dec;
+use tables::close::SessClose;
+use tables::no_hit::Uncacheable;
+use tables::tags::Tag;
+
+use super::parts::TimeLimits;
+use super::{Bereq, BereqBody, Mode, reach};
+use crate::httplog::BEREQ;
+use crate::peers::hop::{Hop, LACQUER_PEER};
+use crate::peers::lives::{LACQUER_OBJECT, LACQUER_REFUSED, OwnerLives, OwnerSays};
+use crate::peers::{Peer, Peers, Target};
+use crate::pool;
+
+/// How a fetch and the tier's other members stand.
+#[derive(Debug, Default)]
+pub(crate) struct PeerState {
+    /// `bereq.peers`
+    pub may_ask: bool,
+    /// An owner is being asked, or has answered.
+    pub is_asked: bool,
+    /// What the owner said of the object.
+    pub lives: Option<Box<OwnerLives>>,
+}
+
+/// The status by which an owner says that it is at work.
+const AT_WORK: u16 = 102;
+
+impl Bereq {
+    /// Whether the response is the key's owner's: it is in `beresp`, and the rest comes over the link.
+    pub(super) async fn ask_owner(&mut self) -> bool {
+        self.peer.is_asked = false;
+        self.peer.lives = None;
+        if !self.peer.may_ask || !self.can_be_asked_for() {
+            return false;
+        }
+        let engine = self.engine.clone();
+        let Some(peers) = engine.peers.get() else { return false };
+        let needed = match engine.fleet_node() {
+            None => None,
+            Some(node) => match node.position_needed() {
+                Some(position) => Some(position),
+                None => {
+                    // Something was invalidated here of which no other node can know.
+                    peers.counters.not_asked.inc();
+                    return false;
+                }
+            },
+        };
+        let peer = match peers.route(&self.digest, engine.clock.mono()) {
+            Target::Own => {
+                peers.counters.owned.inc();
+                return false;
+            }
+            Target::Nobody => {
+                peers.counters.not_asked.inc();
+                return false;
+            }
+            Target::Ask(peer) => peer,
+        };
+        peers.counters.asked.inc();
+        let hop = Hop {
+            from: peers.own_name().to_string(),
+            to: peer.name().to_owned(),
+            at: engine.clock.real(),
+            log: needed,
+            newer: peers.since_invalidation(engine.clock.mono()),
+        };
+        let _asking = peers.asking(&self.digest);
+        // Boxed: it is as large as all the rest of a fetch.
+        let answered = Box::pin(self.ask(peers, &peer, &hop)).await;
+        let answered = answered.and_then(|()| self.take_owner_answer(peers));
+        match answered {
+            Ok(()) => {
+                peers.counters.answered.inc();
+                true
+            }
+            Err(reason) => {
+                peers.counters.passed_by.inc();
+                self.log.putf(Tag::Notice, format_args!("lacquer: peers: {} is passed by: {reason}", peer.name()));
+                self.forget_owner();
+                false
+            }
+        }
+    }
+
+    /// Only what may be stored, is asked for the first time, and is asked for as a whole.
+    fn can_be_asked_for(&self) -> bool {
+        self.mode != Mode::Pass
+            && self.retries == 0
+            && self.early.is_none()
+            && matches!(self.body, BereqBody::None)
+            && !self.cacheability.is_uncacheable()
+            && !self.asks_for_part()
+    }
+
+    /// Sends the request to the peer, and gets the response's head.
+    async fn ask(&mut self, peers: &Peers, peer: &Peer, hop: &Hop) -> Result<(), String> {
+        let [mut asked] = pool::heads(self.head.limits());
+        asked.copy_from(&self.original);
+        let for_origin = std::mem::replace(&mut self.head, asked);
+        let limits = std::mem::take(&mut self.limits);
+        self.limits = TimeLimits {
+            connect: Some(self.params.peers_connect_timeout.as_secs_f64()),
+            first_byte: Some(self.params.peers_first_byte_timeout.as_secs_f64()),
+            between_bytes: limits.between_bytes,
+        };
+        let id = dec(self.vxid.log_id().into());
+        self.count_lost(|this| reach::give_host(&peer.backend, &mut this.head, &mut this.log));
+        self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::X_VARNISH, &[id.as_bytes()]));
+        let field = peers.secret().field(hop, &self.head);
+        self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, LACQUER_PEER, &[field.as_bytes()]));
+        self.peer.is_asked = true;
+        self.backend = Some(peer.backend.clone());
+        let answered = self.exchange_with(&peer.backend).await;
+        self.limits = limits;
+        let mut asked = std::mem::replace(&mut self.head, for_origin);
+        pool::leave_heads([&mut asked]);
+        let now = self.engine.clock.mono();
+        match answered {
+            Ok(()) => {
+                if peer.answered() {
+                    self.log.putf(Tag::Notice, format_args!("lacquer: peers: {} is back", peer.name()));
+                }
+                Ok(())
+            }
+            Err(()) => {
+                if peer.failed(now) {
+                    self.log.putf(Tag::Notice, format_args!("lacquer: peers: {} is away", peer.name()));
+                }
+                Err("it doesn't answer in time".to_owned())
+            }
+        }
+    }
+
+    /// What the owner says of its answer, which isn't for anybody else.
+    fn take_owner_answer(&mut self, peers: &Peers) -> Result<(), String> {
+        let says = self.beresp.get(LACQUER_OBJECT).and_then(OwnerSays::parse);
+        let refused = self.beresp.get(LACQUER_REFUSED).map(|value| String::from_utf8_lossy(value).into_owned());
+        let Some(says) = says else {
+            return Err(refused.unwrap_or_else(|| "it doesn't know this node for a peer".to_owned()));
+        };
+        if self.beresp.status() >= 500 && says.ttl <= 0.0 {
+            // It has nothing either; the origin may be in reach from here.
+            return Err(format!("it answers {}", self.beresp.status()));
+        }
+        if says.is_hot {
+            peers.hot.heat(&self.digest.0);
+        }
+        self.beresp.unset(LACQUER_OBJECT);
+        self.peer.lives = Some(Box::new(says.lives(self.t_sent, self.engine.clock.real())));
+        Ok(())
+    }
+
+    /// Nobody was asked.
+    fn forget_owner(&mut self) {
+        let unread = self.has_body();
+        self.end_link(unread.then_some(SessClose::RespClose));
+        self.peer.is_asked = false;
+        self.peer.lives = None;
+        self.backend = None;
+        self.beresp = Head::with_limits(self.beresp.limits());
+    }
+
+    /// Whether the interim response in `beresp` is the owner's own, which says only that it is there.
+    pub(super) fn is_sign_of_life(&self) -> bool {
+        self.peer.is_asked && self.beresp.status() == AT_WORK
+    }
+
+    /// The lives that the owner has said, in the place of those that the head's fields would give.
+    pub(super) fn take_owner_lives(&mut self) {
+        let Some(lives) = self.peer.lives.as_ref().filter(|lives| !lives.is_uncacheable) else { return };
+        self.object.t_origin = lives.t_origin;
+        self.object.times = cache::Times {
+            t_origin: self.engine.mono_of(lives.t_origin),
+            ttl: lives.ttl,
+            grace: lives.grace,
+            keep: lives.keep,
+        };
+    }
+
+    /// After VCL: no life may end later than the owner's, and what the owner keeps for nobody isn't kept here.
+    pub(super) fn keep_to_owner(&mut self) {
+        let Some(lives) = self.peer.lives.as_deref().copied() else { return };
+        if lives.is_uncacheable {
+            if !self.cacheability.is_uncacheable() {
+                self.cacheability.refuse();
+                self.cacheability.set_reason(Uncacheable::Peer.word().as_bytes());
+            }
+            let age = self.engine.clock.mono().since(self.object.times.t_origin).max(0.0);
+            let most = age + self.params.uncacheable_ttl.as_secs_f64();
+            let times = self.object.times;
+            self.object.times = cache::Times { ttl: times.ttl.min(most), grace: 0.0, keep: 0.0, ..times };
+            return;
+        }
+        let times = self.object.times;
+        let ttl = times.ttl.min(lives.ttl);
+        let grace_end = (times.ttl + times.grace).min(lives.ttl + lives.grace);
+        let end = (times.ttl + times.grace + times.keep).min(lives.ttl + lives.grace + lives.keep);
+        let grace = (grace_end - ttl).max(0.0);
+        self.object.times = cache::Times { ttl, grace, keep: (end - ttl - grace).max(0.0), ..times };
+    }
+}

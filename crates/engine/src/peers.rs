@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The second tier as transactions see it: whom a miss asks before the origin, how the members fare, and what this node asks for.
+//!
+//! A server without `--peers` has none of this but an empty cell. A hit of a client looks at nothing here.
+//!
+//! * A miss that may be cached asks the key's owner ([`Peers::route`], `bereq::peer`), and takes what that says of the object's lives.
+//! * Who asks proves that it is a member ([`hop`]); a request that a peer sends goes to the origin and no further (`req::peer`).
+//! * Two nodes that each take the other for the owner would wait for each other's fetches: so a peer's request that would wait for a fetch
+//!   that itself asks a peer is refused ([`Peers::is_asking`]), whatever the nodes know of the members.
+
+pub(crate) mod hop;
+pub(crate) mod lives;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use ::fleet::peers::{HotKeys, Loads, Member, Ring, Route};
+use arc_swap::ArcSwap;
+use backend::Backend;
+use base::Mono;
+use base::lock::Mutex;
+use cache::Digest;
+use tables::counters;
+
+use hop::Secret;
+
+/// Failures in a row until a member counts as away.
+const FAILURES: u32 = 3;
+/// How long it is passed by then, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(16);
+
+/// Makes the backend that a member is.
+pub type PeerBackendMaker = Box<dyn Fn(&Member) -> Arc<Backend> + Send + Sync>;
+
+/// The tier that this server is a member of.
+pub struct Peers {
+    own: ArcSwap<String>,
+    secret: Secret,
+    make: PeerBackendMaker,
+    view: ArcSwap<View>,
+    pub(crate) hot: HotKeys,
+    /// When something was invalidated here of which no log tells, in milliseconds of the monotonic clock; 0: never.
+    invalidated: AtomicU64,
+    /// What is being asked of peers, and how often.
+    asking: Mutex<HashMap<Digest, u32>>,
+    pub(crate) counters: &'static counters::Peers,
+}
+
+/// The members as they are for now.
+#[derive(Default)]
+struct View {
+    ring: Ring,
+    peers: Vec<Arc<Peer>>,
+    loads: Loads,
+}
+
+/// A member, and how it fares.
+pub(crate) struct Peer {
+    member: Member,
+    pub backend: Arc<Backend>,
+    failures: AtomicU32,
+    /// When it may be tried again, in milliseconds of the monotonic clock; 0: it isn't away.
+    away_until: AtomicU64,
+    pause_ms: AtomicU64,
+}
+
+/// Whom a miss goes to.
+pub(crate) enum Target {
+    /// The origin: this node owns the key.
+    Own,
+    /// The owner.
+    Ask(Arc<Peer>),
+    /// The origin: nobody else is there.
+    Nobody,
+}
+
+impl Peer {
+    /// What the other nodes call it.
+    pub fn name(&self) -> &str {
+        &self.member.name
+    }
+
+    fn is_away(&self) -> bool {
+        self.away_until.load(Relaxed) != 0
+    }
+
+    /// Whether it may be asked. Of one that is away, one request at a time finds out whether it is back.
+    fn may_be_asked(&self, now: Mono) -> bool {
+        let until = self.away_until.load(Relaxed);
+        if until == 0 {
+            return true;
+        }
+        let now = ms(now);
+        let next = now + self.pause_ms.load(Relaxed);
+        now >= until && self.away_until.compare_exchange(until, next, Relaxed, Relaxed).is_ok()
+    }
+
+    /// It didn't answer; whether it counts as away from now on.
+    pub fn failed(&self, now: Mono) -> bool {
+        let failures = self.failures.fetch_add(1, Relaxed) + 1;
+        if failures < FAILURES {
+            return false;
+        }
+        let was_away = self.is_away();
+        if was_away {
+            let double = |pause: u64| Some((pause * 2).min(LONGEST_PAUSE.as_millis() as u64));
+            let _ = self.pause_ms.fetch_update(Relaxed, Relaxed, double);
+        }
+        self.away_until.store(ms(now) + self.pause_ms.load(Relaxed), Relaxed);
+        !was_away
+    }
+
+    /// It answered; whether it was away until now.
+    pub fn answered(&self) -> bool {
+        if self.failures.load(Relaxed) == 0 {
+            return false;
+        }
+        self.failures.store(0, Relaxed);
+        self.pause_ms.store(FIRST_PAUSE.as_millis() as u64, Relaxed);
+        self.away_until.swap(0, Relaxed) != 0
+    }
+}
+
+/// Never 0.
+fn ms(at: Mono) -> u64 {
+    (at.0 * 1000.0) as u64 + 1
+}
+
+/// What is asked for is known as long as this is there.
+pub(crate) struct Asking<'a> {
+    peers: &'a Peers,
+    digest: Digest,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let mut asking = self.peers.asking.lock();
+        if let Some(count) = asking.get_mut(&self.digest) {
+            *count -= 1;
+            if *count == 0 {
+                asking.remove(&self.digest);
+            }
+        }
+    }
+}
+
+impl Peers {
+    /// A tier without members, as the node called `own`. `secret` is what all members have in common.
+    pub fn new(own: &str, secret: &[u8], make: PeerBackendMaker, counters: &'static counters::Peers) -> Peers {
+        Peers {
+            own: ArcSwap::from_pointee(own.to_owned()),
+            secret: Secret::new(secret),
+            make,
+            view: ArcSwap::default(),
+            hot: HotKeys::default(),
+            invalidated: AtomicU64::new(0),
+            asking: Mutex::default(),
+            counters,
+        }
+    }
+
+    /// What the other nodes call this one.
+    pub fn own_name(&self) -> Arc<String> {
+        self.own.load_full()
+    }
+
+    /// `PEERS.*`
+    pub fn counters(&self) -> &'static counters::Peers {
+        self.counters
+    }
+
+    pub(crate) fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// From now on these are the members, and this node is the one called `own`. What is known of one that stays, stays. Whether anything
+    /// has changed.
+    pub fn set_members(&self, members: Vec<Member>, own: &str) -> bool {
+        let before = self.view.load_full();
+        let ring = Ring::new(members, own);
+        if ring.members() == before.ring.members() && **self.own.load() == own {
+            return false;
+        }
+        let known = |member: &Member| before.peers.iter().find(|peer| peer.member == *member).cloned();
+        let peers: Vec<_> =
+            ring.members().iter().map(|member| known(member).unwrap_or_else(|| self.peer(member))).collect();
+        let loads = Loads::new(peers.len());
+        self.counters.members.set(peers.len() as u64);
+        self.own.store(Arc::new(own.to_owned()));
+        self.view.store(Arc::new(View { ring, peers, loads }));
+        true
+    }
+
+    fn peer(&self, member: &Member) -> Arc<Peer> {
+        Arc::new(Peer {
+            member: member.clone(),
+            backend: (self.make)(member),
+            failures: AtomicU32::new(0),
+            away_until: AtomicU64::new(0),
+            pause_ms: AtomicU64::new(FIRST_PAUSE.as_millis() as u64),
+        })
+    }
+
+    /// Whom a miss of that key goes to.
+    pub(crate) fn route(&self, digest: &Digest, now: Mono) -> Target {
+        let view = self.view.load();
+        let weights = view.peers.iter().filter(|peer| !peer.is_away()).map(|peer| peer.member.weight);
+        let there: f64 = weights.sum();
+        let may_ask = |at: usize| {
+            let peer = &view.peers[at];
+            view.loads.may_take(at, peer.member.weight / there, Loads::FLOOR) && peer.may_be_asked(now)
+        };
+        match view.ring.route(&digest.0, self.hot.is_hot(&digest.0), may_ask) {
+            Route::Own => {
+                view.ring.own().into_iter().for_each(|own| view.loads.take(own));
+                Target::Own
+            }
+            Route::Ask(at) => {
+                view.loads.take(at);
+                Target::Ask(view.peers[at].clone())
+            }
+            Route::Nobody => Target::Nobody,
+        }
+    }
+
+    /// Something is invalidated here, and no log tells the others.
+    pub(crate) fn note_invalidation(&self, now: Mono) {
+        self.invalidated.fetch_max(ms(now), Relaxed);
+    }
+
+    /// Seconds since that; `None`: it never was.
+    pub(crate) fn since_invalidation(&self, now: Mono) -> Option<f64> {
+        match self.invalidated.load(Relaxed) {
+            0 => None,
+            at => Some(ms(now).saturating_sub(at) as f64 / 1000.0),
+        }
+    }
+
+    /// Notes that this node asks a peer for it.
+    pub(crate) fn asking(&self, digest: &Digest) -> Asking<'_> {
+        *self.asking.lock().entry(*digest).or_default() += 1;
+        Asking { peers: self, digest: *digest }
+    }
+
+    /// Whether this node is asking a peer for it.
+    pub(crate) fn is_asking(&self, digest: &Digest) -> bool {
+        self.asking.lock().contains_key(digest)
+    }
+
+    /// A second has passed.
+    pub fn tick(&self) {
+        let view = self.view.load();
+        view.loads.halve();
+        self.hot.tick();
+        self.counters.away.set(view.peers.iter().filter(|peer| peer.is_away()).count() as u64);
+    }
+
+    /// The members by name: where each is, its weight, whether it is this node, whether it is away.
+    pub fn list(&self) -> Vec<ListedPeer> {
+        let view = self.view.load();
+        let state = |(at, peer): (usize, &Arc<Peer>)| ListedPeer {
+            name: peer.member.name.clone(),
+            address: peer.member.server.to_string(),
+            weight: peer.member.weight,
+            is_own: view.ring.own() == Some(at),
+            is_away: peer.is_away(),
+        };
+        view.peers.iter().enumerate().map(state).collect()
+    }
+}
+
+/// A member for a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedPeer {
+    /// Its name.
+    pub name: String,
+    /// Where it takes requests.
+    pub address: String,
+    /// Its share.
+    pub weight: f64,
+    /// It is this node.
+    pub is_own: bool,
+    /// It is passed by.
+    pub is_away: bool,
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The field by which a member of the tier knows another one's request: who asks whom, when, how far the fleet's log must have been
+//! carried out, and a code over these and the request's target that only a member can make (HMAC-SHA256 by the members' common secret).
+//!
+//! A list of addresses would be less: behind a proxy or on one machine clients and members share addresses. The secret itself never
+//! travels. Who overhears a field can send the same request for the same target to the same node for a minute, and no other.
+//!
+//! ```text
+//! Lacquer-Peer: 1 from=a to=b at=1764260000.250 log=3f2a...:17 mac=9c..
+//! Lacquer-Peer: 1 from=a to=b at=1764260000.250 log=- newer=12.500 mac=9c..
+//! ```
+
+use ::fleet::LogPosition;
+use base::Real;
+use hmac::{Hmac, KeyInit, Mac};
+use message::{Head, names};
+use sha2::Sha256;
+
+/// The field.
+pub(crate) const LACQUER_PEER: &str = "Lacquer-Peer";
+/// Seconds by which the clocks of two members may differ, both ways.
+const SKEW: f64 = 60.0;
+/// Bytes of a code.
+const MAC_BYTES: usize = 16;
+/// The longest field.
+const LONGEST: usize = 512;
+
+/// What the members have in common.
+pub(crate) struct Secret(Vec<u8>);
+
+/// What a peer says with its request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Hop {
+    /// Who asks.
+    pub from: String,
+    /// Who is asked.
+    pub to: String,
+    /// When, by the asking node's clock.
+    pub at: Real,
+    /// How far the log must have been carried out where the answer comes from; `None`: the asking node has no log.
+    pub log: Option<LogPosition>,
+    /// Seconds that the object may be old, as something was invalidated at the asking node then; `None`: any age will do.
+    pub newer: Option<f64>,
+}
+
+impl Secret {
+    pub fn new(bytes: &[u8]) -> Secret {
+        Secret(bytes.to_vec())
+    }
+
+    /// The field for a request that has its Host and URL already.
+    pub fn field(&self, hop: &Hop, head: &Head) -> String {
+        let said = hop.said();
+        let mac: String = self.mac(&said, head).finalize().into_bytes()[..MAC_BYTES]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        format!("{said} mac={mac}")
+    }
+
+    /// What the request's field says, if a member has made it for the node called `own`.
+    ///
+    /// # Errors
+    /// Why it doesn't count.
+    pub fn read(&self, head: &Head, own: &str, now: Real) -> Result<Hop, &'static str> {
+        if head.count(LACQUER_PEER) != 1 {
+            return Err("several fields");
+        }
+        let value = head.get(LACQUER_PEER).and_then(|value| std::str::from_utf8(value).ok()).ok_or("no text")?;
+        if value.len() > LONGEST {
+            return Err("too long");
+        }
+        let (said, mac) = value.rsplit_once(" mac=").ok_or("no code")?;
+        let mac = bytes_of_hex(mac).filter(|mac| mac.len() == MAC_BYTES).ok_or("no code")?;
+        self.mac(said, head).verify_truncated_left(&mac).map_err(|_| "a wrong code")?;
+        let hop = Hop::parse(said).ok_or("not understood")?;
+        if hop.to != own {
+            return Err("for a node of another name");
+        }
+        if hop.at.since(now).abs() > SKEW {
+            return Err("of another time");
+        }
+        Ok(hop)
+    }
+
+    fn mac(&self, said: &str, head: &Head) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
+        // No part of a head that was parsed has a line feed in it.
+        for part in [said.as_bytes(), head.method(), head.get(names::HOST).unwrap_or_default(), head.url()] {
+            mac.update(part);
+            mac.update(b"\n");
+        }
+        mac
+    }
+}
+
+impl Hop {
+    fn said(&self) -> String {
+        let log = self.log.map_or("-".to_owned(), |log| format!("{:016x}:{}", log.log, log.seq));
+        let newer = self.newer.map_or(String::new(), |seconds| format!(" newer={seconds:.3}"));
+        format!("1 from={} to={} at={:.3} log={log}{newer}", self.from, self.to, self.at.0)
+    }
+
+    fn parse(text: &str) -> Option<Hop> {
+        let mut words = text.split(' ');
+        let mut word = |name: &str| words.next()?.strip_prefix(name);
+        word("1")?;
+        let hop = Hop {
+            from: word("from=")?.to_owned(),
+            to: word("to=")?.to_owned(),
+            at: Real(word("at=")?.parse().ok().filter(|at: &f64| at.is_finite())?),
+            log: match word("log=")? {
+                "-" => None,
+                log => {
+                    let (log, seq) = log.split_once(':')?;
+                    Some(LogPosition { log: u64::from_str_radix(log, 16).ok()?, seq: seq.parse().ok()? })
+                }
+            },
+            newer: match words.next() {
+                Some(word) => Some(word.strip_prefix("newer=")?.parse().ok().filter(|age: &f64| *age >= 0.0)?),
+                None => None,
+            },
+        };
+        words.next().is_none().then_some(hop)
+    }
+}
+
+fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
+    if !text.is_ascii() || !text.len().is_multiple_of(2) {
+        return None;
+    }
+    text.as_bytes().chunks(2).map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(url: &str) -> Head {
+        let mut head = Head::new();
+        head.start_request(b"GET", url.as_bytes(), b"HTTP/1.1").unwrap();
+        head.append(names::HOST, "site").unwrap();
+        head
+    }
+
+    fn hop() -> Hop {
+        Hop {
+            from: "a".to_owned(),
+            to: "b".to_owned(),
+            at: Real(1_764_260_000.25),
+            log: Some(LogPosition { log: 7, seq: 17 }),
+            newer: None,
+        }
+    }
+
+    fn signed(secret: &str, url: &str) -> Head {
+        let mut head = request(url);
+        let field = Secret::new(secret.as_bytes()).field(&hop(), &head);
+        head.append(LACQUER_PEER, &*field).unwrap();
+        head
+    }
+
+    fn read(head: &Head, own: &str, at: f64) -> Result<Hop, &'static str> {
+        Secret::new(b"secret of all members").read(head, own, Real(at))
+    }
+
+    #[test]
+    fn a_member_is_known_by_what_only_members_can_make() {
+        const NOW: f64 = 1_764_260_001.0;
+        let good = signed("secret of all members", "/x");
+        assert_eq!(read(&good, "b", NOW), Ok(hop()));
+        assert_eq!(read(&good, "c", NOW), Err("for a node of another name"));
+        assert_eq!(read(&good, "b", NOW + 61.0), Err("of another time"));
+        assert_eq!(read(&good, "b", NOW - 62.0), Err("of another time"));
+        assert_eq!(read(&signed("another secret ......", "/x"), "b", NOW), Err("a wrong code"));
+        let mut other = request("/y");
+        other.append(LACQUER_PEER, good.get(LACQUER_PEER).unwrap()).unwrap();
+        assert_eq!(read(&other, "b", NOW), Err("a wrong code"), "for another target");
+        let mut twice = good;
+        twice.append(LACQUER_PEER, "1").unwrap();
+        assert_eq!(read(&twice, "b", NOW), Err("several fields"));
+    }
+
+    proptest! {
+        #[test]
+        fn anything_may_stand_in_the_field(value in "[ -~]{0,600}") {
+            let mut head = request("/x");
+            head.append(LACQUER_PEER, &*value).unwrap();
+            prop_assert!(read(&head, "b", 1_764_260_001.0).is_err());
+        }
+
+        #[test]
+        fn what_is_written_is_read(seq in any::<u64>(), log in any::<Option<u64>>(), newer in any::<Option<u16>>(),
+                                   millis in 0_u64..4_000_000_000_000) {
+            let log = log.map(|log| LogPosition { log, seq });
+            let newer = newer.map(|eighths| f64::from(eighths) / 8.0);
+            let hop = Hop { at: Real(millis as f64 / 1000.0), log, newer, ..hop() };
+            prop_assert_eq!(Hop::parse(&hop.said()), Some(hop));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A request that another cache of the second tier sends, as its key's owner is asked: what it gets is the object as it is stored, with
+//! the lives that it has left. `vcl_recv`, `vcl_hash` and what follows a lookup run as for a client; `vcl_deliver` and ESI are for who
+//! answers the client. It never goes to a third cache.
+
+use std::time::Duration;
+
+use ::fleet::LogPosition;
+use cache::ObjRef;
+use message::{Coding, Codings, conditional, names};
+use tables::tags::Tag;
+
+use super::verdict::FoundKind;
+use super::{Req, Source, Step};
+use crate::httplog::{REQ, RESP};
+use crate::peers::hop::LACQUER_PEER;
+use crate::peers::lives::{LACQUER_OBJECT, LACQUER_REFUSED, OwnerSays};
+use crate::transport::Transport;
+
+/// How long a peer that is ahead in the log waits for this node to catch up: longer than an entry takes to all nodes of a site.
+const CATCH_UP: Duration = Duration::from_millis(20);
+/// Between two looks at that.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What a peer says with its request.
+#[derive(Debug)]
+pub(crate) struct PeerRequest {
+    /// How far the fleet's log must have been carried out here.
+    needed: Option<LogPosition>,
+    /// Seconds that the object may be old.
+    newer: Option<f64>,
+    /// The key is asked for often.
+    is_hot: bool,
+}
+
+impl Req {
+    /// Whether a peer sends it. Looked at once, in the head as it came: what VCL takes out makes no client of it.
+    pub(crate) fn is_of_peer(&mut self) -> bool {
+        if self.peer.is_none() {
+            let peer = self.find_peer();
+            self.peer = Some(peer);
+        }
+        matches!(self.peer, Some(Some(_)))
+    }
+
+    fn find_peer(&mut self) -> Option<Box<PeerRequest>> {
+        let sess = self.sess.clone();
+        let peers = sess.engine.peers.get()?;
+        if self.esi.is_fragment() || self.original.get(LACQUER_PEER).is_none() {
+            return None;
+        }
+        match peers.secret().read(&self.original, &peers.own_name(), sess.engine.clock.real()) {
+            Ok(hop) => Some(Box::new(PeerRequest { needed: hop.log, newer: hop.newer, is_hot: false })),
+            Err(reason) => {
+                peers.counters.hops_refused.inc();
+                self.log.putf(Tag::Notice, format_args!("lacquer: peers: a client's field {LACQUER_PEER}: {reason}"));
+                None
+            }
+        }
+    }
+
+    /// A peer's request before the lookup. `Some`: it is refused.
+    pub(super) async fn take_in_peer(&mut self, transport: &mut dyn Transport) -> Option<Step> {
+        let sess = self.sess.clone();
+        let peers = sess.engine.peers.get()?;
+        peers.counters.served.inc();
+        // The page with its includes is made where the client is.
+        self.settings.disable_esi = true;
+        let is_hot = peers.hot.count(&self.digest.0, self.params.peers_hot);
+        if is_hot {
+            peers.counters.hot.inc();
+        }
+        let peer = self.peer.as_mut().and_then(Option::as_mut)?;
+        peer.is_hot = is_hot;
+        self.settings.lookup.max_age = peer.newer;
+        let needed = peer.needed?;
+        if self.has_reached(needed, transport).await {
+            return None;
+        }
+        peers.counters.behind.inc();
+        Some(self.refuse_peer("behind the log", transport).await)
+    }
+
+    /// Whether all that was invalidated where the request comes from is, here. Asked before the lookup: what that finds is as new.
+    async fn has_reached(&mut self, needed: LogPosition, transport: &mut dyn Transport) -> bool {
+        let engine = self.engine().clone();
+        let Some(node) = engine.fleet_node() else { return false };
+        let deadline = rt::Instant::now() + CATCH_UP;
+        loop {
+            let position = node.log_position();
+            if position.has_reached(&needed) {
+                return true;
+            }
+            if position.log != needed.log || rt::Instant::now() >= deadline {
+                return false;
+            }
+            self.drive(transport, rt::sleep(LOOK)).await;
+        }
+    }
+
+    /// Whether a peer would wait here for a fetch that itself asks a peer, who may wait for the same.
+    pub(super) fn would_wait_in_a_circle(&self) -> bool {
+        let Some(peers) = self.engine().peers.get().filter(|_| matches!(self.peer, Some(Some(_)))) else {
+            return false;
+        };
+        let is_asked = peers.is_asking(&self.digest);
+        if is_asked {
+            peers.counters.crossed.inc();
+        }
+        is_asked
+    }
+
+    /// Tells a peer that it is worth waiting.
+    pub(super) fn show_life(&mut self, transport: &mut dyn Transport) {
+        if !matches!(self.peer, Some(Some(_))) {
+            return;
+        }
+        let mut head = message::Head::with_limits(self.resp.limits());
+        if head.start_response(b"HTTP/1.1", 102).is_ok() {
+            transport.send_interim(&head);
+        }
+    }
+
+    /// Has the peer go to the origin.
+    pub(super) async fn refuse_peer(&mut self, reason: &str, transport: &mut dyn Transport) -> Step {
+        self.log.putf(Tag::Notice, format_args!("lacquer: peers: a request of a peer is refused: {reason}"));
+        self.start_synth(503, None);
+        self.set_resp(LACQUER_REFUSED, &[reason.as_bytes()]);
+        self.set_resp(names::CONTENT_LENGTH, &[b"0"]);
+        self.filters.reset();
+        self.t_resp.set(None);
+        self.discard_body(transport).await;
+        Step::Transmit(Source::Made(Vec::new()))
+    }
+
+    /// In the place of `vcl_deliver`: the object as it is, and what it has to live.
+    pub(super) fn deliver_to_peer(&mut self, obj: ObjRef) -> Step {
+        self.t_resp.set(None);
+        let (engine, flags, times) = (self.engine().clone(), obj.flags(), obj.times());
+        let (now, real) = (engine.clock.mono(), engine.clock.real());
+        let age = now.since(times.t_origin).max(0.0);
+        let says = OwnerSays {
+            age,
+            ttl: times.ttl - age,
+            grace: times.grace.max(0.0),
+            keep: times.keep.max(0.0),
+            took: real.since(self.t_req).max(0.0),
+            is_uncacheable: flags.is_passed(),
+            is_hot: self.peer.as_ref().and_then(Option::as_ref).is_some_and(|peer| peer.is_hot),
+        };
+        for name in [LACQUER_OBJECT, names::X_VARNISH, "Server-Timing"] {
+            RESP.unset(&mut self.resp, &mut self.log, name);
+        }
+        self.set_resp(LACQUER_OBJECT, &[says.text().as_bytes()]);
+        self.take_stored_coding(flags.coding);
+        self.mark("Process");
+        let t_origin = engine.real_of(times.t_origin);
+        if conditional::is_not_modified(&self.head, &self.resp, self.t_req, Some(t_origin)) {
+            if self.resp.set_status(304).is_err() {
+                engine.main.losthdr.inc();
+            }
+            RESP.log_status(&self.resp, &mut self.log);
+        }
+        Step::Transmit(Source::Object(obj))
+    }
+
+    /// The body goes out in the coding that it is stored in, if the peer takes that: it makes others itself.
+    fn take_stored_coding(&mut self, stored: Coding) {
+        let takes = Codings::supported(&self.params).liked_by(&self.head).codings().any(|coding| coding == stored);
+        if stored != Coding::Identity
+            && takes
+            && REQ.force(&mut self.head, &mut self.log, names::ACCEPT_ENCODING, stored.token().as_bytes()).is_err()
+        {
+            self.engine().main.losthdr.inc();
+        }
+    }
+
+    /// Whether the fetch that comes of this request may ask a key's owner: not for a peer, whom this node is the owner for, and not for who
+    /// wants something newer than what is stored, or what wasn't cacheable before.
+    pub(crate) fn may_ask_peers(&mut self) -> bool {
+        if !self.settings.is_special || self.engine().peers.get().is_none() || self.is_of_peer() {
+            return false;
+        }
+        let asked = self.with_directives(self.settings.lookup);
+        let takes_stored = !asked.always_miss && asked.max_age.is_none() && asked.min_fresh.is_none();
+        takes_stored && self.verdict.found() != FoundKind::HitForMiss
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! This worker as a member of the second tier: who the members are is looked at once a second, on the thread that keeps house.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::backend::{BackendSpec, Backends, Director, Endpoint, Event};
+use cli::handoff::FleetStart;
+use engine::Engine;
+use engine::peers::{ListedPeer, PeerBackendMaker, Peers};
+use fleet::peers::{Dns, Fixed, Member, Membership, PeerSettings};
+use shm::vsc::Stats;
+use tables::counters;
+
+use crate::startup::Worker;
+
+/// What stands for a VCL's name in the names of the members' backends; no VCL can be called so.
+const OWNER: &str = "_peers";
+/// Between two looks at the members.
+const LOOK: Duration = Duration::from_secs(1);
+/// Between two lookups of names, unless `backend_dns_ttl` is longer.
+const LOOKUP: Duration = Duration::from_secs(1);
+
+/// Reads what the manager has handed over.
+///
+/// # Errors
+/// What is wrong with it: the manager has read it before.
+fn settings(start: &FleetStart) -> Result<PeerSettings, String> {
+    let mut settings = PeerSettings::parse(&start.spec)?;
+    for (_, contents) in &start.files {
+        settings.provide(contents)?;
+    }
+    Ok(settings)
+}
+
+/// Makes the engine a member, with the members that are named; those that are to be looked up follow.
+///
+/// # Errors
+/// What is wrong with what was handed over, or there is no room for counters.
+pub fn join(
+    start: &FleetStart,
+    identity: &str,
+    engine: &Engine,
+    backends: &Arc<Backends>,
+    stats: &Stats,
+) -> Result<(), String> {
+    let settings = settings(start)?;
+    let set = stats.add::<counters::Peers>("PEERS").map_err(|error| format!("counters: {error}"))?;
+    let own = own_name(&settings, identity, engine);
+    let peers = Peers::new(&own, &settings.secret, maker(backends.clone()), Box::leak(Box::new(set)));
+    peers.set_members(settings.members, &own);
+    assert!(engine.peers.set(peers).is_ok(), "a server belongs to one tier");
+    Ok(())
+}
+
+/// This node's name: as `--peers` says, else in the fleet, else its identity.
+fn own_name(settings: &PeerSettings, identity: &str, engine: &Engine) -> String {
+    let of_fleet = engine.fleet_node().map(|node| node.settings().node.clone());
+    match settings.node.is_empty() {
+        true => of_fleet.unwrap_or_else(|| identity.to_owned()),
+        false => settings.node.clone(),
+    }
+}
+
+fn maker(backends: Arc<Backends>) -> PeerBackendMaker {
+    Box::new(move |member: &Member| {
+        let server = &member.server;
+        let endpoint = match server.host.parse::<IpAddr>() {
+            Ok(ip) => Endpoint::addr((ip, server.port).into()),
+            Err(_) => Endpoint::named(&server.host, server.port),
+        };
+        let backend = backends.create(OWNER, BackendSpec::new(&member.name, endpoint));
+        // Its counters are shown.
+        backend.event(Event::Warm);
+        backend
+    })
+}
+
+/// Follows the members for as long as the worker lives. Runs on the housekeeping thread's runtime.
+pub async fn follow(worker: Arc<Worker>) {
+    let Some((peers, start)) = worker.engine.peers.get().zip(worker.start.peers.as_ref()) else { return };
+    let settings = settings(start).expect("it was read when the worker began");
+    let own = peers.own_name();
+    let mut sources: Vec<Box<dyn Membership>> = vec![Box::new(Fixed(settings.members.clone()))];
+    if !settings.names.is_empty() {
+        let every = worker.engine.params.load().backend_dns_ttl.max(LOOKUP);
+        sources.push(Box::new(Dns::new(settings.names.clone(), every)));
+    }
+    let mut known: Vec<Vec<Member>> = vec![Vec::new(); sources.len()];
+    loop {
+        // Looking up a name may take long.
+        let looked = rt::blocking(move || {
+            let found: Vec<_> = sources.iter_mut().map(|source| source.members()).collect();
+            (sources, found)
+        });
+        let (back, found) = looked.await;
+        sources = back;
+        for (known, found) in known.iter_mut().zip(found) {
+            if let Ok(found) = found {
+                *known = found;
+            }
+        }
+        let is_named = !settings.node.is_empty() || known.iter().flatten().any(|member| member.name == *own);
+        let own_of_source = || sources.iter().find_map(|source| source.own_name());
+        let own = if is_named { own.to_string() } else { own_of_source().unwrap_or_else(|| own.to_string()) };
+        let members: Vec<Member> = known.iter().flatten().cloned().collect();
+        if peers.set_members(members, &own) {
+            let names: Vec<String> = peers.list().into_iter().map(|peer| peer.name).collect();
+            eprintln!("peers: the members are {}; this node is {own}", names.join(", "));
+        }
+        peers.tick();
+        rt::sleep(LOOK).await;
+    }
+}
+
+/// The tier, for `fleet.status`.
+pub fn status_text(peers: &Peers) -> String {
+    let mut text = format!("{:<14} {}\n", "peers, this is", peers.own_name());
+    for peer in peers.list() {
+        let state = state_word(&peer);
+        text += &format!("{:<14} {} at {}, weight {}: {state}\n", "peer", peer.name, peer.address, peer.weight);
+    }
+    let to = peers_counters(peers);
+    text + &to.iter().map(|(name, value)| format!("{:<14} {value}\n", format!("peers {name}"))).collect::<String>()
+}
+
+/// The same as a JSON object.
+pub fn status_json(peers: &Peers) -> serde_json::Value {
+    let ring: Vec<_> = peers
+        .list()
+        .iter()
+        .map(|peer| {
+            serde_json::json!({
+                "name": peer.name, "address": peer.address, "weight": peer.weight, "state": state_word(peer),
+            })
+        })
+        .collect();
+    let counters: serde_json::Map<String, serde_json::Value> =
+        peers_counters(peers).into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    serde_json::json!({ "node": *peers.own_name(), "ring": ring, "counters": counters })
+}
+
+fn state_word(peer: &ListedPeer) -> &'static str {
+    match (peer.is_own, peer.is_away) {
+        (true, _) => "this node",
+        (false, true) => "away",
+        (false, false) => "there",
+    }
+}
+
+fn peers_counters(peers: &Peers) -> [(&'static str, u64); 7] {
+    let counters = peers.counters();
+    [
+        ("owned", counters.owned.get()),
+        ("asked", counters.asked.get()),
+        ("answered", counters.answered.get()),
+        ("passed by", counters.passed_by.get()),
+        ("not asked", counters.not_asked.get()),
+        ("served", counters.served.get()),
+        ("refused", counters.behind.get() + counters.crossed.get() + counters.hops_refused.get()),
+    ]
+}
