@@ -332,6 +332,19 @@ impl Busy {
         Ok(fetched)
     }
 
+    /// The body broke off, and what there is of it is of use to others, as the auxiliary attributes say: they find the object with so much
+    /// of a body. Who reads it by now gets `reason` behind that.
+    pub fn finish_cut(mut self, reason: FetchFailed) {
+        assert!(!self.is_private, "a pass has one reader");
+        self.publish();
+        let copy = self.finish_writing();
+        let bytes = self.stored_bytes().expect("what isn't a pass has bytes for the index");
+        self.is_over = true;
+        self.cache.shared().settle(&self.oc, bytes, copy);
+        self.boc.advance(BocState::Failed(reason));
+        self.oc.drop_boc();
+    }
+
     /// `bytes` of what is in the index; of a pass the one reader has them.
     fn end_finished(&mut self, length: u64, bytes: Option<ObjBytes>, copy: Option<(HomeId, Times)>) {
         self.is_over = true;
@@ -381,8 +394,9 @@ impl Busy {
     }
 
     /// Gives back the right to fetch, which isn't needed: who waits looks again.
-    pub(crate) fn release(mut self) {
+    pub fn release(mut self) {
         self.is_over = true;
+        assert!(!self.is_published(), "what was published is finished, or fails");
         self.boc.advance(BocState::Failed(FetchFailed("not needed")));
         let waiters = self.unlist(usize::MAX);
         self.cache.wake(&self.boc.digest(), waiters, RushReason::LookAgain);

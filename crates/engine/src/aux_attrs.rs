@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What is stored beside an object's head: where the gzip blocks of its body are, its ESI program, why it can't be
-//! cached, the metadata of modules' filters, the slices of its body or which slice it is.
+//! cached, the metadata of modules' filters, the slices of its body or which slice it is, which parts of it there are.
 //!
 //! ```text
 //! attributes = ""  |  flags [start last stop plain_bytes] [length why] [length metadata] [plain_bytes] [length slices]
-//!                [length slice] [program]
+//!                [length slice] [length parts] [program]
 //!                flags: 1 gzip positions (LEB128), 2 program, 4 why it can't be cached, 8 metadata, 16 length of a body in br or zstd,
-//!                32 slices, 64 slice
+//!                32 slices, 64 slice, 128 parts
 //! metadata = (length name, length bytes) ...
 //! ```
 
@@ -19,6 +19,7 @@ const METADATA: u8 = 8;
 const PLAIN: u8 = 16;
 const SLICES: u8 = 32;
 const SLICE: u8 = 64;
+const PARTS: u8 = 128;
 
 /// An object's auxiliary attributes, read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub(crate) struct AuxAttrs<'a> {
     pub slices: Option<&'a [u8]>,
     /// Which slice it is.
     pub slice: Option<&'a [u8]>,
+    /// Which parts of it there are, if that isn't all of it ([`crate::parts::Parts`]).
+    pub parts: Option<&'a [u8]>,
 }
 
 /// Names of filters and what each found out about the body.
@@ -95,6 +98,9 @@ impl<'a> AuxAttrs<'a> {
         if flags & SLICE != 0 {
             aux_attrs.slice = Some(bytes(&mut rest)?);
         }
+        if flags & PARTS != 0 {
+            aux_attrs.parts = Some(bytes(&mut rest)?);
+        }
         if flags & ESI != 0 {
             aux_attrs.program = Some(rest);
         }
@@ -110,12 +116,13 @@ impl<'a> AuxAttrs<'a> {
             | flag(self.metadata.is_some(), METADATA)
             | flag(self.plain_bytes.is_some(), PLAIN)
             | flag(self.slices.is_some(), SLICES)
-            | flag(self.slice.is_some(), SLICE);
+            | flag(self.slice.is_some(), SLICE)
+            | flag(self.parts.is_some(), PARTS);
         if flags == 0 {
             return Vec::new();
         }
         let metadata = self.metadata.map(|metadata| metadata.0);
-        let parts = [self.program, self.reason, metadata, self.slices, self.slice];
+        let parts = [self.program, self.reason, metadata, self.slices, self.slice, self.parts];
         let bytes = parts.into_iter().flatten().map(<[u8]>::len).sum::<usize>();
         let mut out = Vec::with_capacity(48 + bytes);
         out.push(flags);
@@ -126,7 +133,7 @@ impl<'a> AuxAttrs<'a> {
         if let Some(bytes) = self.plain_bytes {
             put(&mut out, bytes);
         }
-        [self.slices, self.slice].into_iter().flatten().for_each(|bytes| put_bytes(&mut out, bytes));
+        [self.slices, self.slice, self.parts].into_iter().flatten().for_each(|bytes| put_bytes(&mut out, bytes));
         out.extend_from_slice(self.program.unwrap_or_default());
         out
     }
@@ -179,6 +186,8 @@ mod tests {
                     let slice = AuxAttrs { slice: Some(b"3"), ..plain };
                     assert_eq!(AuxAttrs::read(&slices.store()), slices);
                     assert_eq!(AuxAttrs::read(&slice.store()), slice);
+                    let parts = AuxAttrs { parts: Some(b"some"), ..plain };
+                    assert_eq!(AuxAttrs::read(&parts.store()), parts);
                     let aux_attrs = plain;
                     assert_eq!(AuxAttrs::read(&aux_attrs.store()), aux_attrs);
                 }

@@ -18,6 +18,7 @@ pub mod hints;
 pub mod httplog;
 mod interim;
 mod packer;
+mod parts;
 pub mod peers;
 mod pool;
 pub mod queries;

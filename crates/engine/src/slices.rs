@@ -28,7 +28,7 @@ const VALIDATOR_BYTES: usize = 1024;
 const FORMAT: u8 = 1;
 
 /// What tells one version of an object from another.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Validator {
     etag: Vec<u8>,
     last_modified: Vec<u8>,
@@ -79,6 +79,31 @@ impl Validator {
         is_same_tag && (!self.etag.is_empty() || field(names::LAST_MODIFIED) == self.last_modified)
     }
 
+    /// Whether a 304, which may say little, is about another version.
+    pub fn is_denied_by(&self, response: &Head) -> bool {
+        match response.get(names::ETAG) {
+            Some(etag) => etag != self.etag,
+            None => {
+                self.etag.is_empty()
+                    && response.get(names::LAST_MODIFIED).is_some_and(|date| date != self.last_modified)
+            }
+        }
+    }
+
+    /// As it is stored.
+    pub fn store(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.etag.len() as u16).to_le_bytes());
+        out.extend_from_slice(&self.etag);
+        out.extend_from_slice(&self.last_modified);
+    }
+
+    /// Reads what [`Validator::store`] wrote.
+    pub fn parse(stored: &[u8]) -> Option<Self> {
+        let (etag, rest) = stored.split_first_chunk()?;
+        let (etag, last_modified) = rest.split_at_checked(usize::from(u16::from_le_bytes(*etag)))?;
+        Some(Validator { etag: etag.to_vec(), last_modified: last_modified.to_vec() })
+    }
+
     /// The value of If-Range.
     pub fn if_range(&self) -> &[u8] {
         if self.etag.is_empty() { &self.last_modified } else { &self.etag }
@@ -108,25 +133,20 @@ impl SliceSet {
     }
 
     fn parse(stored: &[u8]) -> Option<SliceSet> {
-        let (fixed, rest) = stored.split_at_checked(28)?;
+        let (fixed, validator) = stored.split_at_checked(26)?;
         let (&size_log2, total) = (fixed.get(1)?, u64::from_le_bytes(fixed[2..10].try_into().ok()?));
         let name = fixed[10..26].try_into().ok()?;
-        let etag = usize::from(u16::from_le_bytes(fixed[26..28].try_into().ok()?));
-        let (etag, last_modified) = rest.split_at_checked(etag)?;
         let is_possible = fixed[0] == FORMAT && (10..=40).contains(&size_log2) && total > 0;
-        let validator = Validator { etag: etag.to_vec(), last_modified: last_modified.to_vec() };
+        let validator = Validator::parse(validator)?;
         is_possible.then_some(SliceSet { name, size_log2, total, validator })
     }
 
     /// As it is stored beside the head.
     pub fn store(&self) -> Vec<u8> {
-        let Validator { etag, last_modified } = &self.validator;
         let mut out = vec![FORMAT, self.size_log2];
         out.extend_from_slice(&self.total.to_le_bytes());
         out.extend_from_slice(&self.name);
-        out.extend_from_slice(&(etag.len() as u16).to_le_bytes());
-        out.extend_from_slice(etag);
-        out.extend_from_slice(last_modified);
+        self.validator.store(&mut out);
         out
     }
 

@@ -488,6 +488,28 @@ mod tests {
         }
 
         #[test]
+        fn a_content_range_is_sound_or_refused(value in "(bytes|lines)? ?[*]?[0-9]{0,20}-?[0-9]{0,20}/?[*]?[0-9]{0,20}.?") {
+            if let Ok(Some(range)) = content(&value) {
+                prop_assert!(range.slice.is_none_or(|slice| slice.low <= slice.high));
+                prop_assert!(range.slice.zip(range.complete).is_none_or(|(slice, n)| slice.high < n));
+                prop_assert!(range.slice.is_some() || range.complete.is_some());
+                let text = match range.slice {
+                    Some(slice) => slice.content_range(range.complete),
+                    None => format!("bytes */{}", range.complete.unwrap_or(0)),
+                };
+                prop_assert_eq!(content(&text), Ok(Some(range)));
+            }
+        }
+
+        #[test]
+        fn any_content_range_does_no_harm(value in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let mut head = Head::new();
+            if head.append_parts(names::CONTENT_RANGE, &[b"bytes ", &value]).is_ok() {
+                let _ = (content_range(&head), check_response(&Head::new(), &head, Some(1)));
+            }
+        }
+
+        #[test]
         fn a_slice_lies_within_its_body(value in "(bytes=)?[0-9]{0,20}-?[0-9]{0,20}", len in proptest::option::of(0u64..1000)) {
             if let Ok(range) = parse_one(value.as_bytes())
                 && let Ok(Some(slice)) = range.resolve(len) {

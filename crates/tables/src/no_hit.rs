@@ -70,6 +70,7 @@ reasons! {
     Waitinglist waitinglist "waitinglist" "" "It is being fetched, and no more requests may wait for it, or not so long";
     IgnoreBusy ignore_busy "hash-ignore-busy" "request" "It is being fetched, and VCL set req.hash_ignore_busy";
     RequestDirective request_directive "request-directive" "request" "The client's Cache-Control wants something newer than what was there (feature rfc9111)";
+    Partial partial "partial" "partial" "Parts of it are there, and not those that were asked for (feature rfc9111)";
     OnlyIfCached only_if_cached "only-if-cached" "" "The client's Cache-Control forbids to ask the origin, and nothing there would do (feature rfc9111): 504";
 }
 

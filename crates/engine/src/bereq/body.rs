@@ -51,6 +51,8 @@ const NEW_BYTES_A_MICRO: usize = 3000;
 pub(super) enum BodyFailure {
     /// Already logged.
     Logged,
+    /// So is this: its connection broke off, and what came before is good.
+    Cut,
     /// The only client is gone: end in good order.
     Unwanted,
 }
@@ -71,6 +73,13 @@ impl Bereq {
                 Err(step) => return step,
             };
         }
+        let announced = match self.is_part() {
+            false => status,
+            true => match self.open_part().await {
+                Ok(whole) => whole,
+                Err(step) => return step,
+            },
+        };
         let mut chain = Chain::new();
         let mut flags = Flags::NONE;
         let mut is_esi = false;
@@ -78,7 +87,7 @@ impl Bereq {
             BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
             self.settings.do_stream = false;
             self.log.put(Tag::Filters, b"");
-        } else if self.is_slice() {
+        } else if self.is_slice() || self.is_part() {
             self.log.put(Tag::Filters, b"");
         } else {
             match self.open_filters() {
@@ -93,7 +102,7 @@ impl Bereq {
                 }
             }
         }
-        self.announce_truth(status);
+        self.announce_truth(announced);
         // The program of an ESI object is known at its end, and so is its filters' metadata.
         let streams = self.settings.do_stream && !is_esi && !chain.has_metadata();
         if self.store_head(flags, streams).is_err() {
@@ -109,6 +118,7 @@ impl Bereq {
         let how = if streams { "stream" } else { "-" };
         self.log.record(Tag::FetchBody).num(status.number().into()).text(" ").text(status.word()).text(" ").text(how);
         let moved = if status == BodyStatus::None { Ok(()) } else { self.move_body(&mut chain).await };
+        let is_plain = chain.is_empty();
         self.close_filters(&mut chain);
         let moved = match moved {
             Ok(()) => self.store_aux_attrs(&mut chain).await,
@@ -121,7 +131,11 @@ impl Bereq {
                 self.end_link(Some(SessClose::RxBody));
                 self.end_body().await
             }
-            Err(BodyFailure::Logged) => {
+            Err(BodyFailure::Cut) if streams && is_plain && self.keep_what_came(received) => {
+                self.end_link(Some(SessClose::RxBody));
+                Step::Done
+            }
+            Err(BodyFailure::Logged | BodyFailure::Cut) => {
                 self.end_link(Some(SessClose::RxBody));
                 if !streams {
                     self.restart_object();
@@ -304,10 +318,12 @@ impl Bereq {
     }
 
     async fn move_body(&mut self, chain: &mut Chain) -> Result<(), BodyFailure> {
+        self.take_over_parts(true).await?;
         let mut link = self.link.take().expect("a body comes over a connection");
         let result = self.pump(&mut link, chain).await;
         self.link = Some(link);
-        result
+        result?;
+        self.take_over_parts(false).await
     }
 
     async fn pump(&mut self, link: &mut OriginExchange, chain: &mut Chain) -> Result<(), BodyFailure> {
@@ -377,7 +393,7 @@ impl Bereq {
             BodyError::Broken(text) => self.fetch_error(text),
             BodyError::Os(error) => self.log.putf(Tag::FetchError, format_args!("body read error: {error}")),
         }
-        Err(BodyFailure::Logged)
+        Err(BodyFailure::Cut)
     }
 
     /// Waits until more of the body may come; what is left of the request goes out meanwhile. False: nobody wants more.
@@ -395,7 +411,7 @@ impl Bereq {
     }
 
     /// Ready when readers have taken enough of what came before; with an error when nobody wants more.
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unwanted>> {
+    pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unwanted>> {
         let polled = self.busy().poll_room(cx);
         if polled.is_pending() {
             // Readers may take as long as they like: others need the buffer of the records more.
@@ -475,7 +491,7 @@ impl Bereq {
     }
 
     /// Appends what the object of a 304 has: without a copy when it is in the same store.
-    fn take_over(&mut self, piece: Buf, of: StoreId) -> Result<(), BodyFailure> {
+    pub(super) fn take_over(&mut self, piece: Buf, of: StoreId) -> Result<(), BodyFailure> {
         match self.busy().share(piece, of) {
             Ok(()) => Ok(()),
             Err(piece) => self.append(&piece),

@@ -7,6 +7,7 @@ use message::{Head, date, names};
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
+use super::part::Parting;
 use super::slice::Slicing;
 use super::{Bereq, Step};
 use crate::httplog::BERESP;
@@ -17,6 +18,7 @@ impl Bereq {
             return Step::Fail("no slice");
         }
         self.slicing = Slicing::Refused;
+        self.parting = Parting::Refused;
         if !self.error_is_asked_for {
             self.engine.main.fetch_failed.inc();
         }

@@ -86,7 +86,6 @@ impl Bereq {
         BERESP.log_response(&self.beresp, &mut self.log);
         if self.rfc9111 {
             self.invalidate().await;
-            self.heed_head();
         }
         if let Err(step) = self.judge() {
             return step;
@@ -191,7 +190,11 @@ impl Bereq {
         }
         self.count_lost(|this| this.beresp.collect(names::CACHE_CONTROL).map(drop));
         self.count_lost(|this| this.beresp.collect(names::VARY).map(drop));
+        self.judge_part()?;
         self.take_lives();
+        if self.rfc9111 {
+            self.heed_head();
+        }
         if self.beresp.is_status(304) {
             self.not_modified()?;
         }
@@ -361,6 +364,11 @@ impl Bereq {
         self.beresp.set_status(old.status())?;
         self.beresp.set_reason(old.reason())?;
         BERESP.log_status(&self.beresp, &mut self.log);
+        self.merge_fields(old)
+    }
+
+    /// Those fields of a stored head that the answer doesn't have.
+    pub(super) fn merge_fields(&mut self, old: &Head) -> Result<(), message::LostHeader> {
         let own = self.beresp.len();
         for field in old.iter() {
             let is_new = |at: usize| self.beresp.field(at).is_some_and(|new| new.is(field.name()));
@@ -376,12 +384,14 @@ impl Bereq {
         self.preset_do_slice();
         let action = self.vcl(Method::BackendResponse).await;
         self.note_uncacheable(&action);
+        self.end_head_update(matches!(action, Action::Deliver));
         if let Some(link) = &mut self.link
             && self.beresp.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
         {
             link.close.get_or_insert(SessClose::RespClose);
         }
         if self.params.http_range_support
+            && !self.is_part_checked()
             && let announced = self.beresp.get(names::CONTENT_RANGE).and_then(|_| self.announced())
             && let Err(mismatch) = range::check_response(&self.original, &self.beresp, announced)
         {
@@ -406,6 +416,9 @@ impl Bereq {
         }
         self.judge_star();
         if let Err(step) = self.settle_slices() {
+            return step;
+        }
+        if let Err(step) = self.settle_part() {
             return step;
         }
         if self.params.early_hints != "off" && !self.cacheability.is_uncacheable() {

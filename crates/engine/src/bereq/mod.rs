@@ -13,7 +13,9 @@ mod body;
 mod ctx;
 mod error;
 mod fetch;
+mod head_update;
 mod obj;
+mod part;
 mod parts;
 mod peer;
 pub mod pipe;
@@ -58,6 +60,8 @@ use crate::shared::Engine;
 use crate::slices;
 use crate::synthetic::SyntheticResponse;
 use crate::trailers::Trailers;
+use head_update::HeadUpdate;
+use part::Parting;
 use parts::{Cacheability, NewObject, Revalidation, Settings, TimeLimits};
 use slice::{SliceSettings, Slicing};
 pub(crate) use start::start_slice;
@@ -159,10 +163,16 @@ pub struct Bereq {
     pub(crate) rfc9111: bool,
     /// What it has against storing the response, unless VCL says otherwise.
     pub(crate) refusal: Option<::message::rfc9111::Refusal>,
+    /// What is stored gets the fields of this answer to HEAD.
+    pub(crate) head_update: Option<Box<HeadUpdate>>,
     pub(crate) object: NewObject,
     pub(crate) settings: Settings,
     /// How far it is one of slices.
     pub(crate) slicing: Slicing,
+    /// How far it has to do with parts.
+    pub(crate) parting: Parting,
+    /// What its client has asked for, if that is a range.
+    pub(crate) client: Option<Box<Head>>,
     pub(crate) slice_settings: SliceSettings,
     /// Bytes of its slice that are still to come.
     pub(crate) slice_left: Option<u64>,
@@ -308,6 +318,8 @@ impl Bereq {
         self.made = SyntheticResponse::default();
         self.error_is_asked_for = false;
         self.object.reset();
+        self.head_update = None;
+        self.restart_parting();
         self.begin_slicing();
         let next = self.engine.vxids.take();
         self.log.putf(Tag::Link, format_args!("bereq {next} retry"));

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use backend::buffers;
 use cache::{Attrs, Flags, Times, Vary};
 use message::hop::Filter;
-use message::{Codings, names, vary};
+use message::{Codings, Head, names, vary};
 use storage::Store;
 use tables::no_hit::Uncacheable;
 use tables::tag_fields::XKEY;
@@ -103,6 +103,7 @@ impl Bereq {
     fn body_to_store(&self) -> u64 {
         match &self.stale {
             _ if matches!(self.slicing, Slicing::New(..)) => 0,
+            _ if let Some(bytes) = self.bytes_of_parts() => bytes,
             Some(stale) if self.revalidated.is_some() => stale.body_len().unwrap_or(0),
             _ => self.announced().unwrap_or(0),
         }
@@ -131,7 +132,14 @@ impl Bereq {
         let is_marker = self.cacheability.is_uncacheable() && self.object.times.ttl > 0.0 && !self.busy().is_private();
         let reason = self.cacheability.reason().filter(|_| is_marker);
         let (slices, slice) = self.slice_attrs();
-        let aux_attrs = AuxAttrs { reason, slices: slices.as_deref(), slice: slice.as_deref(), ..AuxAttrs::default() };
+        let parts = self.part_attrs();
+        let aux_attrs = AuxAttrs {
+            reason,
+            slices: slices.as_deref(),
+            slice: slice.as_deref(),
+            parts: parts.as_deref(),
+            ..AuxAttrs::default()
+        };
         let aux_attrs = aux_attrs.store();
         let done = self.busy().set_head_and_aux_attrs(store, head, vary, &attrs, &aux_attrs);
         self.log_events();
@@ -158,9 +166,14 @@ impl Bereq {
         if self.object.has_own_tags {
             return;
         }
-        message::tags::gather(&self.beresp, &self.params.tag_fields, tags);
+        self.gather_tags_of(&self.beresp, tags);
+    }
+
+    /// The tags that fields of a head give its object.
+    pub(super) fn gather_tags_of(&self, head: &Head, tags: &mut Vec<Box<[u8]>>) {
+        message::tags::gather(head, &self.params.tag_fields, tags);
         if self.engine.keeps_key_fields.load(Relaxed) {
-            message::tags::gather(&self.beresp, XKEY, tags);
+            message::tags::gather(head, XKEY, tags);
         }
     }
 

@@ -13,7 +13,6 @@ use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
 
 use super::{Bereq, Mode, Step};
-use crate::req::lookup::LookupRequest;
 
 /// The ttl of what is to be validated each time: nothing without any is found at all.
 const MOMENT: f64 = 1e-6;
@@ -24,23 +23,13 @@ impl Bereq {
     /// How long it is good for (RFC 9111 3, 4.2). What isn't to be stored has no ttl, and VCL may give it one.
     pub(super) fn take_rfc9111_lives(&mut self) {
         let params = &self.params;
-        // Who says nothing about caching may not have thought of it: what may be one user's is nobody's guess.
-        let may_guess = !self.original.has(names::COOKIE) && !self.beresp.has(names::SET_COOKIE);
-        let rules = Rules {
-            targeted: &params.rfc9111_targeted,
-            heuristic_part: f64::from(params.rfc9111_heuristic) / 100.0,
-            heuristic_most: params.rfc9111_heuristic_max.as_secs_f64(),
-            may_guess,
-        };
-        // The client's, if VCL sends it on; a backend's signer may have one of its own.
-        let is_authorized = self.original.has(names::AUTHORIZATION) && self.head.has(names::AUTHORIZATION);
-        let times = ExchangeTimes { sent: self.t_sent, received: self.t_resp };
-        let storing = rfc9111::judge(&self.beresp, is_authorized, times, &rules);
+        let times = self.exchange_times();
+        let storing = self.judge_storing(&self.beresp);
         let (age, ttl, grace, keep) = match storing {
             Storing::Store(lives) => (lives.age, lives.ttl.max(MOMENT), lives.grace, params.rfc9111_keep.as_secs_f64()),
             Storing::Refuse(_) => (rfc9111::initial_age(&self.beresp, times), -1.0, 0.0, 0.0),
         };
-        let directives = ResponseDirectives::from_head(&self.beresp, rules.targeted);
+        let directives = ResponseDirectives::from_head(&self.beresp, &params.rfc9111_targeted);
         let date = |name| self.beresp.get(name).and_then(rfc9111::lenient_date).map_or(0.0, |time| time.0);
         let mut fresh = Freshness {
             t_origin: self.t_resp.plus(-age),
@@ -63,6 +52,39 @@ impl Bereq {
         }
         let Freshness { t_origin, ttl, grace, keep, .. } = fresh;
         self.object.times = Times { t_origin: self.engine.mono_of(t_origin), ttl, grace, keep };
+    }
+
+    /// When the request went out and its answer came.
+    fn exchange_times(&self) -> ExchangeTimes {
+        ExchangeTimes { sent: self.t_sent, received: self.t_resp }
+    }
+
+    /// Whether a response with that head may be stored, and which lives it has then (RFC 9111 3, 4.2).
+    fn judge_storing(&self, response: &Head) -> Storing {
+        let params = &self.params;
+        // Who says nothing about caching may not have thought of it: what may be one user's is nobody's guess.
+        let may_guess = !self.original.has(names::COOKIE) && !response.has(names::SET_COOKIE);
+        let rules = Rules {
+            targeted: &params.rfc9111_targeted,
+            heuristic_part: f64::from(params.rfc9111_heuristic) / 100.0,
+            heuristic_most: params.rfc9111_heuristic_max.as_secs_f64(),
+            may_guess,
+            takes_parts: self.is_part(),
+        };
+        // The client's, if VCL sends it on; a backend's signer may have one of its own.
+        let is_authorized = self.original.has(names::AUTHORIZATION) && self.head.has(names::AUTHORIZATION);
+        rfc9111::judge(response, is_authorized, self.exchange_times(), &rules)
+    }
+
+    /// The lives of a stored response that has that head from now on; with a ttl below 0 where it isn't to be stored any more.
+    pub(super) fn lives_of(&self, response: &Head) -> Times {
+        let (age, ttl, grace, keep) = match self.judge_storing(response) {
+            Storing::Store(lives) => {
+                (lives.age, lives.ttl.max(MOMENT), lives.grace, self.params.rfc9111_keep.as_secs_f64())
+            }
+            Storing::Refuse(_) => (0.0, -1.0, 0.0, 0.0),
+        };
+        Times { t_origin: self.engine.mono_of(self.t_resp.plus(-age)), ttl, grace, keep }
     }
 
     /// What the response says of queries (No-Vary-Search). One that says something else than was known when it was asked for is
@@ -112,6 +134,11 @@ impl Bereq {
                 return None;
             }
         }
+        if self.is_of_part_alone() {
+            // Whoever asks next may want another part.
+            self.refusal.get_or_insert(Refusal::Status);
+            self.object.times.ttl = -1.0;
+        }
         let Some(refusal) = self.refusal.filter(|_| self.object.times.ttl <= 0.0) else {
             self.learn_of_query();
             return None;
@@ -119,24 +146,31 @@ impl Bereq {
         if self.cacheability.is_uncacheable() {
             return None;
         }
-        self.cacheability.refuse();
-        let age = self.engine.clock.mono().since(self.object.times.t_origin).max(0.0);
-        let ttl = age + self.params.uncacheable_ttl.as_secs_f64();
-        self.object.times = Times { ttl, grace: 0.0, keep: 0.0, ..self.object.times };
-        let word = match refusal {
+        self.refuse_for(match refusal {
             Refusal::NoStore | Refusal::Private => Uncacheable::CacheControl,
             Refusal::Authorization => Uncacheable::Authorization,
             Refusal::Vary => Uncacheable::Vary,
             Refusal::Status => Uncacheable::Status,
             Refusal::Useless => Uncacheable::Stale,
-        };
-        self.cacheability.set_reason(word.word().as_bytes());
+        });
         None
+    }
+
+    /// Nobody waits for it for a while.
+    pub(super) fn refuse_for(&mut self, reason: Uncacheable) {
+        self.cacheability.refuse();
+        let age = self.engine.clock.mono().since(self.object.times.t_origin).max(0.0);
+        let ttl = age + self.params.uncacheable_ttl.as_secs_f64();
+        self.object.times = Times { ttl, grace: 0.0, keep: 0.0, ..self.object.times };
+        self.cacheability.set_reason(reason.word().as_bytes());
     }
 
     /// The stale object that may be served since the backend failed (RFC 9111 4.2.4, RFC 5861 4): the step to it.
     pub(super) fn stale_instead(&mut self, cause: StaleCause) -> Option<Step> {
         let stale = self.stale.clone().filter(|stale| !stale.is_dying() && !stale.flags().is_passed())?;
+        if !self.stale_has_what_is_wanted(&stale) {
+            return None;
+        }
         if self.cacheability.is_uncacheable() {
             return None;
         }
@@ -228,24 +262,6 @@ impl Bereq {
                 self.engine.main.rfc9111_invalidated.add(count.unsigned_abs());
             }
             Err(refusal) => self.log.put(Tag::VclError, refusal.0.as_bytes()),
-        }
-    }
-
-    /// A 200 to HEAD that went past the cache tells of what is stored: what isn't that any more is validated before it is used
-    /// (RFC 9111 4.3.5).
-    pub(super) fn heed_head(&mut self) {
-        if self.mode != Mode::Pass || self.head.method() != b"HEAD" || !self.beresp.is_status(200) {
-            return;
-        }
-        let now = self.engine.clock.mono();
-        let request = LookupRequest::normalised(&self.head, Codings::supported(&self.params));
-        for obj in self.engine.cache.stored_for(&self.digest, &request) {
-            let mut stored = Head::with_limits(self.beresp.limits());
-            let is_known = !obj.flags().is_recoded && stored.load_from(obj.head()).is_ok();
-            if is_known && rfc9111::is_outdated(&stored, &self.beresp) {
-                let ttl = (obj.times().fresh_until(None).0 > now.0).then_some(0.0);
-                self.engine.cache.rearm(&obj, now, Purge { ttl, grace: Some(0.0), keep: None });
-            }
         }
     }
 

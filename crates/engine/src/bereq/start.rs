@@ -11,6 +11,7 @@ use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 use vrt::Privates;
 
+use super::part::Parting;
 use super::parts::{Cacheability, NewObject, Settings, TimeLimits};
 use super::peer::PeerState;
 use super::slice::{SliceOf, SliceSettings, Slicing};
@@ -128,9 +129,12 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         peer: PeerState { may_ask: mode != Mode::Pass && req.may_ask_peers(), ..PeerState::default() },
         rfc9111: req.settings.rfc9111,
         refusal: None,
+        head_update: None,
         object: NewObject::new(now),
         settings: Settings::new(),
         slicing: Slicing::Off,
+        parting: Parting::Off,
+        client: None,
         slice_settings: SliceSettings::new(req, mode),
         slice_left: None,
         revalidated: None,
@@ -142,6 +146,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         acct: backend::Acct::default(),
         engine,
     };
+    bereq.begin_parting(req, mode);
     bereq.make_head(req, mode);
     bereq.begin_slicing();
     // It isn't its turn yet, and many may be made before it is.
@@ -207,6 +212,19 @@ impl Bereq {
             }
             BereqBody::None => {}
         }
+        if !self.ask_for_missing() {
+            lost |= self.put_conditions();
+        }
+        self.say_early();
+        if lost {
+            self.engine.main.losthdr.inc();
+        }
+        self.head.copy_from(&self.original);
+    }
+
+    /// What the stale object is validated by. Whether a field was lost.
+    fn put_conditions(&mut self) -> bool {
+        let (head, log, mut lost) = (&mut self.original, &mut self.log, false);
         if let Some(stale) = self.stale.as_ref().filter(|stale| may_revalidate(stale))
             && let Ok(stored) = StoredHead::parse(stale.head())
         {
@@ -217,11 +235,7 @@ impl Bereq {
                 lost |= BEREQ.append(head, log, names::IF_NONE_MATCH, &[tag]).is_err();
             }
         }
-        self.say_early();
-        if lost {
-            self.engine.main.losthdr.inc();
-        }
-        self.head.copy_from(&self.original);
+        lost
     }
 }
 

@@ -20,6 +20,9 @@ pub(crate) const VIA: &str = "1.1 varnish (Varnish/7.1)";
 impl Req {
     pub(super) async fn deliver(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> Step {
         self.sliced = None;
+        if self.lacks(&obj) {
+            return self.look_again_for_parts();
+        }
         if let Some(set) = SliceSet::of(&obj)
             // Boxed: the many that have no slices shan't have a larger future.
             && let Some(step) = Box::pin(self.begin_slices(set, &obj, transport)).await

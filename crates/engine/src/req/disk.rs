@@ -87,6 +87,9 @@ impl Req {
     /// Where the body is read first, as far as that can be said before VCL has had its say.
     fn first_wanted(&self, obj: &ObjRef) -> u64 {
         let (Some(asked), Some(len)) = (self.head.get(names::RANGE), obj.body_len()) else { return 0 };
+        if crate::parts::Parts::of(obj).is_some() {
+            return 0;
+        }
         match range::select(asked, len, self.params.http_range_parts as usize) {
             Ok(Selection::One(slice)) => slice.low,
             Ok(Selection::Many(slices)) => slices.first().map_or(0, |slice| slice.low),

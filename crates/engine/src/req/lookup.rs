@@ -88,6 +88,7 @@ impl Req {
         let options = self.lookup_options();
         let mut outcome = engine.cache.lookup(&self.digest, &self.lookup_request(), now, &options);
         let (mut waited, mut deadline, mut disk_deadline) = (false, None, None);
+        let mut is_partial = false;
         self.first_reader = None;
         loop {
             let mut ticket = match outcome.lookup {
@@ -102,6 +103,21 @@ impl Req {
                     self.log_events(&outcome.events);
                     self.read_back(&mut loading, &mut disk_deadline, transport).await;
                     outcome = engine.cache.look_on(loading, &self.lookup_request(), now, &options);
+                    continue;
+                }
+                Lookup::Hit(ref obj) | Lookup::Grace { stale: ref obj, .. } if self.lacks(obj) => {
+                    self.log_events(&outcome.events);
+                    is_partial = true;
+                    outcome = match outcome.lookup {
+                        Lookup::Grace { stale, busy: Some(busy) } if self.settings.rfc9111 => {
+                            let lookup = Lookup::MissStale { busy, stale };
+                            LookupOutcome { lookup, events: Vec::new(), ..outcome }
+                        }
+                        _ => {
+                            let wanted = self.for_what_is_missing(&options);
+                            engine.cache.lookup(&self.digest, &self.lookup_request(), now, &wanted)
+                        }
+                    };
                     continue;
                 }
                 Lookup::Hit(ref obj) | Lookup::Grace { stale: ref obj, .. } if self.is_to_be_read(obj) => {
@@ -165,6 +181,9 @@ impl Req {
             self.mark("Waitinglist");
         }
         self.verdict = Verdict::of_lookup(&outcome, &options, &self.head, now);
+        if is_partial && matches!(outcome.lookup, Lookup::Miss(_) | Lookup::MissStale { .. }) {
+            self.verdict = Verdict::no_hit(Reason::new(NoHit::Partial, ""));
+        }
         match outcome.lookup {
             Lookup::Hit(obj) => self.found(obj),
             Lookup::Grace { stale, busy } => {

@@ -27,6 +27,7 @@ mod fetch;
 mod form;
 pub(crate) mod lookup;
 mod misdirected;
+mod parts;
 mod peer;
 mod pipe;
 mod range;

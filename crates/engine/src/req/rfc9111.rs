@@ -51,7 +51,7 @@ impl Req {
     /// What the request's directives make of a miss, whose right to fetch is in `busy`. `None`: it fetches.
     pub(super) fn instead_of_fetch(&mut self, stale: Option<&ObjRef>) -> Option<Step> {
         let asked = self.directives();
-        if let Some(stale) = stale.filter(|stale| self.takes_stale(stale, &asked)) {
+        if let Some(stale) = stale.filter(|stale| self.takes_stale(stale, &asked) && !self.lacks(stale)) {
             drop(self.busy.take());
             self.verdict.take_stale();
             stale.note_hit();

@@ -15,9 +15,11 @@ use tables::tags::Tag;
 
 use super::downstream::Downstream;
 use super::esi::Adapter;
+use super::parts::place_of;
 use super::{Req, Source, Step};
 use crate::aux_attrs::AuxAttrs;
 use crate::httplog::{RESP, log_processors};
+use crate::parts::Parts;
 use crate::transport::{BodyLen, SendError, Transport};
 
 /// How much may be queued for the client before the delivery waits for it.
@@ -71,7 +73,9 @@ impl Req {
             self.refuse_tunnel();
         }
         let clen = http1::framing::content_length(&self.resp, true).ok().flatten();
+        let parts = source.object().and_then(Parts::of);
         let stored = match &source {
+            Source::Object(_) if let Some(parts) = &parts => Some(parts.total),
             Source::Object(obj) => match &self.sliced {
                 Some(sliced) => Some(sliced.total()),
                 None => obj.body_len().or(clen),
@@ -103,6 +107,12 @@ impl Req {
             }
         }
         send_body &= len != Some(0);
+        if send_body
+            && let Some(parts) = &parts
+            && let Some(step) = self.refuse_beyond_parts(parts, &plan.window, plan.chain.is_empty())
+        {
+            return step;
+        }
         let announced = match (send_body, len) {
             (false, _) => BodyLen::None,
             (true, Some(len)) => BodyLen::Known(len),
@@ -273,14 +283,16 @@ impl Req {
                     self.send_object(&mut reader, None, down, transport).await?;
                 }
                 Window::Part(low, high) => {
-                    let mut reader = self.reader_of(obj, low);
+                    let at = place_of(&obj, low, high)?;
+                    let mut reader = self.reader_of(obj, at);
                     self.send_object(&mut reader, Some(high - low + 1), down, transport).await?;
                 }
                 Window::Parts(multipart) => {
                     for part in multipart.parts {
                         self.begin_part(&multipart.heads, part, down, transport).await?;
                         let bytes = part.high - part.low + 1;
-                        let mut reader = self.reader_of(obj.clone(), part.low);
+                        let at = place_of(&obj, part.low, part.high)?;
+                        let mut reader = self.reader_of(obj.clone(), at);
                         self.send_object(&mut reader, Some(bytes), down, transport).await?;
                     }
                     self.push(down, Buf::unaccounted(multipart.tail), false, transport).await?;

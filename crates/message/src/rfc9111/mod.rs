@@ -15,6 +15,7 @@ mod query;
 mod selecting;
 mod stale;
 mod storing;
+mod updating;
 
 pub use directives::{RequestDirectives, ResponseDirectives};
 pub use groups::{group_tags, invalidated_group_tags};
@@ -24,5 +25,6 @@ pub use query::{QueryVariance, path};
 pub use selecting::{key, matches, values};
 pub use stale::{StaleCause, is_outdated, may_serve_stale};
 pub use storing::{Lives, Refusal, Rules, Storing, judge};
+pub use updating::updated;
 
 pub(crate) use fields::Dictionary;

@@ -16,11 +16,13 @@ pub struct Rules<'a> {
     pub heuristic_most: f64,
     /// Freshness may be guessed at all. Not for what may be one user's.
     pub may_guess: bool,
+    /// A 206 may be stored, as it is known which part of what it is: it is judged as the whole's 200.
+    pub takes_parts: bool,
 }
 
 impl Default for Rules<'_> {
     fn default() -> Self {
-        Rules { targeted: "", heuristic_part: 0.1, heuristic_most: 86_400.0, may_guess: true }
+        Rules { targeted: "", heuristic_part: 0.1, heuristic_most: 86_400.0, may_guess: true, takes_parts: false }
     }
 }
 
@@ -66,7 +68,10 @@ pub enum Storing {
 /// Judges a response to a GET. `is_authorized`: the client's request had Authorization.
 pub fn judge(response: &Head, is_authorized: bool, times: ExchangeTimes, rules: &Rules<'_>) -> Storing {
     let directives = ResponseDirectives::from_head(response, rules.targeted);
-    let status = response.status() % 1000;
+    let status = match response.status() % 1000 {
+        206 if rules.takes_parts => 200,
+        status => status,
+    };
     let lifetime = lifetime(response, &directives, times.received, rules);
     if let Some(refusal) = refusal(response, status, &directives, is_authorized, lifetime) {
         return Storing::Refuse(refusal);
@@ -91,7 +96,7 @@ fn refusal(
     lifetime: Lifetime,
 ) -> Option<Refusal> {
     let is_understood = is_understood(status);
-    // Parts aren't put together here.
+    // A part that can't be put together with others is of use to nobody else.
     if matches!(status, 206 | 304) || (directives.must_understand && !is_understood) {
         return Some(Refusal::Status);
     }

@@ -45,6 +45,38 @@ pub(super) struct Answering {
     pub is_conditional: bool,
     /// A 304 says no more than it must.
     pub is_terse: bool,
+    pub ranges: Ranges,
+    /// It looks at If-Range.
+    pub heeds_if_range: bool,
+    /// The connection breaks off in the middle of the body.
+    pub is_cut: bool,
+}
+
+/// What the origin makes of a Range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ranges {
+    /// Nothing: it has no parts.
+    None,
+    /// The part that was asked for.
+    Right,
+    /// That, without the length of the whole.
+    Unknown,
+    /// A Content-Range that isn't true.
+    Lie(Lie),
+}
+
+/// How a Content-Range isn't true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lie {
+    /// Another length of the whole. Nobody can see that who has nothing to compare it with.
+    Total,
+    /// Beyond the whole.
+    Beyond,
+    Reversed,
+    /// One byte further on than what was asked for.
+    Place,
+    /// A byte less comes than it says.
+    Short,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +114,7 @@ impl Exchange {
 impl Answering {
     /// Whole seconds after which it has answered, though nobody waits for it.
     pub fn patience(&self) -> u64 {
-        if self.is_slow { 4 } else { 1 }
+        if self.is_slow { 6 } else { 1 }
     }
 
     /// How long it takes, in milliseconds.
@@ -120,6 +152,7 @@ impl Answering {
         let mut fields = vec![("X-Rev".to_owned(), self.number.to_string())];
         fields.extend(self.entity_tag().map(|tag| ("ETag".to_owned(), tag)));
         let is_good = self.is_still_good(request);
+        let part = if is_good { None } else { self.part(request) };
         if !(is_good && self.is_terse) {
             if self.has_modified {
                 fields.push(("Last-Modified".to_owned(), date(self.modified())));
@@ -134,8 +167,51 @@ impl Answering {
         }
         match is_good {
             true => OriginAnswer { status: 304, fields, body: String::new() },
-            false => OriginAnswer { status: self.status, fields, body: format!("what {} has brought\n", self.number) },
+            false => match part {
+                Some((content_range, body)) => {
+                    fields.push(("Content-Range".to_owned(), content_range));
+                    OriginAnswer { status: 206, fields, body }
+                }
+                None => OriginAnswer { status: self.status, fields, body: self.body() },
+            },
         }
+    }
+
+    /// Each answer has a body of its own, so that it can be told of which answers a body was put together; one version has one length.
+    fn body(&self) -> String {
+        format!("what {:02} has brought{}\n", self.number, "!".repeat(self.version as usize))
+    }
+
+    /// The answer to a request for a part: Content-Range, and the body.
+    fn part(&self, request: &[(String, String)]) -> Option<(String, String)> {
+        let (range, whole) = (field(request, "Range")?, self.body());
+        if self.status != 200 || self.ranges == Ranges::None {
+            return None;
+        }
+        let is_it = |validator: &str| {
+            self.entity_tag().as_deref() == Some(validator) || self.has_modified && date(self.modified()) == validator
+        };
+        if field(request, "If-Range").is_some_and(|validator| self.heeds_if_range && !is_it(validator)) {
+            return None;
+        }
+        let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
+        let first: usize = first.parse().ok()?;
+        let (last, total) = (last.parse().unwrap_or(usize::MAX).min(whole.len() - 1), whole.len());
+        let mut body = whole.get(first..=last)?.to_owned();
+        let content_range = match self.ranges {
+            Ranges::None => return None,
+            Ranges::Right => format!("bytes {first}-{last}/{total}"),
+            Ranges::Unknown => format!("bytes {first}-{last}/*"),
+            Ranges::Lie(Lie::Total) => format!("bytes {first}-{last}/{}", total + 3),
+            Ranges::Lie(Lie::Beyond) => format!("bytes {first}-{last}/{last}"),
+            Ranges::Lie(Lie::Reversed) => format!("bytes {}-{first}/{total}", last + 1),
+            Ranges::Lie(Lie::Place) => format!("bytes {}-{}/{}", first + 1, last + 1, total + 9),
+            Ranges::Lie(Lie::Short) => {
+                body.pop();
+                format!("bytes {first}-{last}/{total}")
+            }
+        };
+        Some((content_range, body))
     }
 }
 
@@ -175,11 +251,12 @@ fn exchange(site: &Site, number: usize, dice: &mut Dice) -> Exchange {
         _ => 3000 + dice.below(5000),
     };
     let query = if at == 0 { "" } else { *dice.pick(&["", "?u=1", "?u=2&id=1", "?id=1&u=2", "?id=1", "?i%64=1&"]) };
-    let ask = ask(&format!("{}{query}", PATHS[at]), dice);
+    // Parts of the first path only, whose answers say nothing of queries.
+    let ask = ask(&format!("{}{query}", PATHS[at]), at == 0, dice);
     Exchange { number, wait, ask, answer }
 }
 
-fn ask(url: &str, dice: &mut Dice) -> Ask {
+fn ask(url: &str, is_by_parts: bool, dice: &mut Dice) -> Ask {
     let method = match dice.below(20) {
         0 => "POST",
         1 => *dice.pick(&["PUT", "DELETE"]),
@@ -214,6 +291,15 @@ fn ask(url: &str, dice: &mut Dice) -> Ask {
             0 => add("If-None-Match", format!("\"v{}\"", dice.below(3))),
             1 => add("If-Modified-Since", date(BEGIN - 100 * (dice.below(3) as i64 + 1))),
             2 => add("Range", format!("bytes={}-{}", dice.below(4), 4 + dice.below(30))),
+            3..=5 if is_by_parts => {
+                let first = dice.below(20);
+                let range = format!("bytes={first}-{}", first + dice.below(12));
+                if dice.one_in(2) {
+                    // VCL asks the origin for no more than that.
+                    add("X-Part", range.clone());
+                }
+                add("Range", range);
+            }
             _ => {}
         }
     }
@@ -323,6 +409,15 @@ fn answering(site: &Site, at: usize, number: usize, dice: &mut Dice) -> Answerin
         fields,
         is_conditional: !dice.one_in(6),
         is_terse: dice.one_in(3),
+        ranges: match dice.below(12) {
+            _ if at > 0 => Ranges::None,
+            0 => Ranges::None,
+            1 => Ranges::Unknown,
+            2 => Ranges::Lie(*dice.pick(&[Lie::Total, Lie::Beyond, Lie::Reversed, Lie::Place, Lie::Short])),
+            _ => Ranges::Right,
+        },
+        heeds_if_range: !dice.one_in(4),
+        is_cut: at == 0 && dice.one_in(8),
     }
 }
 
@@ -367,9 +462,14 @@ impl fmt::Display for Exchange {
             .filter(|(name, _)| name != "X-Rev" && name != "Date" && name != "Expires")
             .try_for_each(|(name, value)| write!(f, " | {name}: {value}"))?;
         write!(f, " | Date {:?} | Expires {:?}", answer.date, answer.expires)?;
-        for (is_so, word) in
-            [(answer.is_slow, "slow"), (!answer.is_conditional, "unconditional"), (answer.is_terse, "terse 304")]
-        {
+        write!(f, " | {:?}", answer.ranges)?;
+        for (is_so, word) in [
+            (answer.is_slow, "slow"),
+            (!answer.is_conditional, "unconditional"),
+            (answer.is_terse, "terse 304"),
+            (answer.is_cut, "cut"),
+            (!answer.heeds_if_range, "no If-Range"),
+        ] {
             if is_so {
                 write!(f, " | {word}")?;
             }

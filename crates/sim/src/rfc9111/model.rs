@@ -26,6 +26,8 @@ pub(super) struct Expected {
     pub status: u16,
     pub fields: Fields,
     pub body: String,
+    /// The connection breaks off before the body's end.
+    pub is_cut: bool,
     /// Seconds; `None` where it isn't the cache's to say.
     pub age: Option<f64>,
     /// What the origin is asked; `None`: it isn't.
@@ -38,6 +40,8 @@ pub(super) struct Asked {
     pub method: String,
     pub if_none_match: Option<String>,
     pub if_modified_since: Option<String>,
+    pub range: Option<String>,
+    pub if_range: Option<String>,
 }
 
 /// A stored response.
@@ -46,6 +50,8 @@ struct Stored {
     status: u16,
     fields: Fields,
     body: String,
+    /// For each byte of the body whether it is there (3.3).
+    held: Vec<bool>,
     /// `corrected_initial_age`, and `response_time` (4.2.3).
     initial_age: f64,
     received: f64,
@@ -92,7 +98,7 @@ impl Model {
         let wishes = joined(&ask.headers, "Cache-Control").map(|text| Directives::parse(&text)).unwrap_or_default();
         let key = self.key(ask);
         let stored = self.stored.get(&key).cloned();
-        if let Some(stored) = &stored {
+        if let Some(stored) = stored.as_ref().filter(|stored| stored.has_what_is_asked(ask)) {
             if stored.is_fresh(now) && wishes.allow(stored, now) {
                 return stored.reuse(now, ask, None);
             }
@@ -150,12 +156,43 @@ impl Model {
             let received = now + origin.delay_ms() as f64 / 1000.0;
             let answer = origin.answer(&[], received.floor() as i64);
             let key = self.key(ask);
-            if let Some(stored) = self.stored.get_mut(&key).filter(|stored| stored.differs_from(&answer)) {
+            let Some(stored) = self.stored.get_mut(&key) else { return expected };
+            if stored.differs_from(&answer) {
                 let age = stored.age(received);
                 stored.outdated = Some(stored.outdated.map_or(age, |before| before.min(age)));
+            } else {
+                let stored = stored.clone();
+                self.update(now, received, ask, &stored, answer);
             }
         }
         expected
+    }
+
+    /// A 200 to HEAD about what is stored, whose fields take the place of the stored ones (4.3.5, 3.2).
+    fn update(&mut self, sent: f64, received: f64, ask: &Ask, stored: &Stored, answer: OriginAnswer) {
+        let wishes = joined(&ask.headers, "Cache-Control").map(|text| Directives::parse(&text)).unwrap_or_default();
+        let updated = Stored::of(sent, received, ask, Some(stored), OriginAnswer { status: 304, ..answer });
+        let says = |fields: &[(String, String)]| {
+            field(fields, "No-Vary-Search").filter(|said| says_something(said)).map(str::to_owned)
+        };
+        let is_known = self.queries.get(path(&ask.url)).map(|(_, said)| said) == says(&updated.fields).as_ref();
+        // Of such a request nothing is stored (5.2.1.5), nor of what may be one user's (3.5).
+        let is_open = is_known && field(&ask.headers, "Authorization").is_none() && !wishes.has("no-store");
+        if stored.status != 200 || !is_open {
+            return;
+        }
+        if updated.may_be_stored(ask) && updated.is_of_use() {
+            return self.store(ask, updated);
+        }
+        let key = self.key(ask);
+        self.stored.remove(&key);
+    }
+
+    fn store(&mut self, ask: &Ask, new: Stored) {
+        let names = joined(&new.fields, "Vary").map(|text| members(&text)).unwrap_or_default();
+        self.vary.insert(path(&ask.url).to_owned(), names);
+        let key = self.key(ask);
+        self.stored.insert(key, new);
     }
 
     /// Invalidation (4.4), and that of groups (RFC 9875 3).
@@ -183,21 +220,165 @@ impl Model {
 
     /// Asks the origin on behalf of a client.
     fn forward(&mut self, now: f64, ask: &Ask, stored: Option<&Stored>, origin: &Answering) -> Expected {
-        let asked = stored.map_or_else(Asked::plain, Stored::conditions);
+        let missing = stored.filter(|stored| !stored.has_what_is_asked(ask));
+        let asked = match (missing, stored) {
+            (Some(stored), _) => stored.rest(ask),
+            (None, Some(stored)) => stored.conditions(),
+            (None, None) => Asked::plain(),
+        };
+        let asked = asked.or_part_of(ask);
         let received = now + origin.delay_ms() as f64 / 1000.0;
+        let usable = stored.filter(|stored| stored.has_what_is_asked(ask));
+        let stands_in = |at: f64, trouble| usable.filter(|stored| stored.may_stand_in(at, trouble));
         if origin.is_dead {
-            return match stored.filter(|stored| stored.may_stand_in(now, Trouble::Disconnected)) {
+            return match stands_in(now, Trouble::Disconnected) {
                 Some(stored) => self.stand_in(now, ask, stored.clone(), asked),
                 None => Expected::made(503, Some(asked)),
             };
         }
         let answer = origin.answer(&asked.fields(), received.floor() as i64);
         let is_error = matches!(answer.status, 500 | 502 | 503 | 504);
-        if is_error && let Some(stored) = stored.filter(|stored| stored.may_stand_in(received, Trouble::ServerError)) {
+        if is_error && let Some(stored) = stands_in(received, Trouble::ServerError) {
             return self.stand_in(received, ask, stored.clone(), asked);
         }
-        let received = self.take(now, received, ask, stored, answer);
-        received.deliver(ask, Some(asked), received.received)
+        let is_denied = |stored: &Stored| stored.is_incomplete() && !stored.is_confirmed_by(&answer);
+        if answer.status == 304 && stored.is_some_and(is_denied) {
+            // Of what is there nothing can be said.
+            let key = self.key(ask);
+            self.stored.remove(&key);
+            return self.ask_again(received, ask, None, origin);
+        }
+        if answer.status == 206 {
+            return self.take_part(now, received, ask, stored, asked, answer, origin);
+        }
+        self.take_whole(now, received, ask, stored, asked, answer, origin)
+    }
+
+    /// The whole is asked for, as a part is of no use.
+    fn ask_again(&mut self, now: f64, ask: &Ask, stored: Option<&Stored>, origin: &Answering) -> Expected {
+        let received = now + origin.delay_ms() as f64 / 1000.0;
+        let answer = origin.answer(&[], received.floor() as i64);
+        self.take_whole(now, received, ask, stored, Asked::plain(), answer, origin)
+    }
+
+    /// A 206: stored as incomplete, or combined with the incomplete response that is stored (3.3, 3.4).
+    #[allow(clippy::too_many_arguments, reason = "what the exchange is, one by one")]
+    fn take_part(
+        &mut self,
+        sent: f64,
+        received: f64,
+        ask: &Ask,
+        stored: Option<&Stored>,
+        asked: Asked,
+        answer: OriginAnswer,
+        origin: &Answering,
+    ) -> Expected {
+        let rest = stored.filter(|stored| !stored.has_what_is_asked(ask));
+        let key = self.key(ask);
+        let part = answer.believed(asked.range.as_deref());
+        let Some(rest) = rest else {
+            let Some(part) = part else {
+                // It is no answer to what was asked.
+                let stand_in = stored.filter(|stored| stored.may_stand_in(received, Trouble::Disconnected));
+                return match stand_in {
+                    Some(stored) => self.stand_in(received, ask, stored.clone(), asked),
+                    None => Expected::made(503, Some(asked)),
+                };
+            };
+            let mut new = Stored::of(sent, received, ask, None, answer.clone());
+            if let Some(total) = part.total.filter(|_| new.is_strong()) {
+                new.become_part(part.first, part.last, total, &answer.body, None);
+                if new.may_be_stored(ask) && new.is_of_use() {
+                    return self.keep(ask, new, asked, origin, answer.body.len(), part.first);
+                }
+            }
+            // It is for this client alone.
+            let is_cut = origin.is_cut;
+            if !is_cut {
+                self.stored.remove(&key);
+            }
+            let own = Stored::of(sent, received, ask, None, answer);
+            return Expected { is_cut, ..own.deliver(ask, Some(asked), received) };
+        };
+        let new = part.as_ref().and_then(|part| {
+            let of_answer = Stored::of(sent, received, ask, None, answer.clone());
+            let total = part.total?;
+            let is_same = total == rest.body.len() && of_answer.has_validator_of(rest);
+            if !is_same {
+                return Some((false, of_answer));
+            }
+            let mut new = Stored::of(sent, received, ask, Some(rest), OriginAnswer { status: 304, ..answer.clone() });
+            new.become_part(part.first, part.last, total, &answer.body, Some(rest));
+            Some((true, new))
+        });
+        match (part, new) {
+            (Some(_), Some((false, _))) => {
+                self.stored.remove(&key);
+                self.ask_again(received, ask, None, origin)
+            }
+            (Some(part), Some((true, new)))
+                if new.may_be_stored(ask) && new.is_of_use() && new.has_what_is_asked(ask) =>
+            {
+                self.keep(ask, new, asked, origin, answer.body.len(), part.first)
+            }
+            _ => self.ask_again(received, ask, Some(rest), origin),
+        }
+    }
+
+    /// Stores what came, `bytes` bytes from `first` on, or as much of it as came.
+    fn keep(
+        &mut self,
+        ask: &Ask,
+        new: Stored,
+        asked: Asked,
+        origin: &Answering,
+        bytes: usize,
+        first: usize,
+    ) -> Expected {
+        let mut expected = new.deliver(ask, Some(asked), new.received);
+        if !origin.is_cut {
+            self.store(ask, new);
+            return expected;
+        }
+        // What was stored before the place where it broke off is there, too, and nothing behind it.
+        let mut cut = new;
+        (first + bytes / 2..cut.held.len()).for_each(|at| cut.held[at] = false);
+        if cut.held.iter().any(|held| *held) {
+            expected.is_cut = !cut.has_what_is_asked(ask) && !expected.body.is_empty();
+            self.store(ask, cut);
+        } else {
+            expected.is_cut = !expected.body.is_empty();
+        }
+        expected
+    }
+
+    /// An answer for the whole, which may break off.
+    #[allow(clippy::too_many_arguments, reason = "what the exchange is, one by one")]
+    fn take_whole(
+        &mut self,
+        sent: f64,
+        received: f64,
+        ask: &Ask,
+        stored: Option<&Stored>,
+        asked: Asked,
+        answer: OriginAnswer,
+        origin: &Answering,
+    ) -> Expected {
+        if !origin.is_cut || answer.status == 304 {
+            let received = self.take(sent, received, ask, stored, answer);
+            return received.deliver(ask, Some(asked), received.received);
+        }
+        let bytes = answer.body.len();
+        let new = Stored::of(sent, received, ask, None, answer);
+        let is_kept = new.status == 200 && new.is_strong() && new.may_be_stored(ask) && new.is_of_use();
+        let mut expected = new.deliver(ask, Some(asked), received);
+        let mut cut = new;
+        (bytes / 2..bytes).for_each(|at| cut.held[at] = false);
+        expected.is_cut = !expected.body.is_empty() && !(expected.status == 206 && cut.has_what_is_asked(ask));
+        if is_kept {
+            self.store(ask, cut);
+        }
+        expected
     }
 
     /// What is stale in the place of an error. Fields that mustn't be sent without a validation are gone with it (5.2.2.4).
@@ -217,36 +398,22 @@ impl Model {
         }
         let answer = origin.answer(&stored.conditions().fields(), received.floor() as i64);
         // What it has is better than an error.
-        if !matches!(answer.status, 500 | 502 | 503 | 504) {
-            self.take(now, received, ask, Some(stored), answer);
+        if matches!(answer.status, 500 | 502 | 503 | 504) {
+            return;
         }
+        if stored.is_incomplete() && answer.status == 304 && !stored.is_confirmed_by(&answer) {
+            let key = self.key(ask);
+            self.stored.remove(&key);
+            self.ask_again(received, ask, None, origin);
+            return;
+        }
+        self.take_whole(now, received, ask, Some(stored), Asked::plain(), answer, origin);
     }
 
     /// An answer of the origin: what was asked about is renewed by a 304 (4.3.4), and replaced by anything else (4.3.3) but a
     /// server's error that isn't to be stored. Gives what the client gets.
     fn take(&mut self, sent: f64, received: f64, ask: &Ask, stored: Option<&Stored>, answer: OriginAnswer) -> Stored {
-        let (mut fields, mut status, mut body) = (answer.fields, answer.status, answer.body);
-        if field(&fields, "Date").is_none() {
-            // RFC 9110 6.6.1
-            fields.push(("Date".to_owned(), date(received.floor() as i64)));
-        }
-        // Of the response that has just come, whose Age isn't stored (4.2.3).
-        let age_value = field(&fields, "Age").map(str::to_owned);
-        remove(&mut fields, "Age");
-        if let Some(stored) = stored.filter(|_| status == 304) {
-            // Each field of the 304 takes the place of the stored one (3.2).
-            let old = stored.fields.iter().filter(|(name, _)| field(&fields, name).is_none());
-            let old: Vec<_> = old.cloned().collect();
-            fields.extend(old);
-            (status, body) = (stored.status, stored.body.clone());
-        }
-        let apparent_age =
-            field(&fields, "Date").and_then(parse_date).map_or(0.0, |date| (received - date as f64).max(0.0));
-        let age_value = age_value.as_deref().and_then(|text| seconds(text.split(',').next()?.trim())).unwrap_or(0.0);
-        let initial_age = apparent_age.max(age_value + (received - sent));
-        // Who says nothing of caching may have answered for one user.
-        let may_guess = field(&ask.headers, "Cookie").is_none() && field(&fields, "Set-Cookie").is_none();
-        let new = Stored { status, fields, body, initial_age, received, may_guess, outdated: None };
+        let new = Stored::of(sent, received, ask, stored, answer);
         let is_stored = new.may_be_stored(ask) && new.is_of_use();
         if is_stored {
             let names = joined(&new.fields, "Vary").map(|text| members(&text)).unwrap_or_default();
@@ -267,7 +434,8 @@ impl Model {
 fn pass(now: f64, ask: &Ask, origin: &Answering) -> Expected {
     let of = |name| field(&ask.headers, name).map(str::to_owned);
     let (if_none_match, if_modified_since) = (of("If-None-Match"), of("If-Modified-Since"));
-    let asked = Asked { method: ask.method.clone(), if_none_match, if_modified_since };
+    let asked =
+        Asked { method: ask.method.clone(), if_none_match, if_modified_since, range: of("Range"), if_range: None };
     if origin.is_dead {
         return Expected::made(503, Some(asked));
     }
@@ -277,8 +445,20 @@ fn pass(now: f64, ask: &Ask, origin: &Answering) -> Expected {
         fields.push(("Date".to_owned(), date(received.floor() as i64)));
     }
     remove(&mut fields, "Age");
-    let got = Stored { status, fields, body, initial_age: 0.0, received, may_guess: false, outdated: None };
-    Expected { age: None, ..got.deliver(ask, Some(asked), received) }
+    let answer = OriginAnswer { status, fields, body };
+    if status == 206 && answer.believed(asked.range.as_deref()).is_none() {
+        return Expected::made(503, Some(asked));
+    }
+    let OriginAnswer { status, fields, body } = answer;
+    let (held, length) = (vec![true; body.len()], body.len());
+    let got = Stored { status, fields, body, held, initial_age: 0.0, received, may_guess: false, outdated: None };
+    let mut expected = Expected { age: None, ..got.deliver(ask, Some(asked), received) };
+    if origin.is_cut && status != 304 && !expected.body.is_empty() {
+        let mut cut = got;
+        (length / 2..length).for_each(|at| cut.held[at] = false);
+        expected.is_cut = !(status == 200 && expected.status == 206 && cut.has_what_is_asked(ask));
+    }
+    expected
 }
 
 /// What a request has for a field that answers vary on: lines joined, blanks around commas taken off (4.1).
@@ -356,6 +536,105 @@ impl Directives {
 }
 
 impl Stored {
+    /// What an answer would be stored as. Each field of a 304 takes the place of that of the stored response, whose body stays.
+    fn of(sent: f64, received: f64, ask: &Ask, stored: Option<&Stored>, answer: OriginAnswer) -> Self {
+        let (mut fields, mut status, mut body, mut held) = (answer.fields, answer.status, answer.body, None);
+        if field(&fields, "Date").is_none() {
+            // RFC 9110 6.6.1
+            fields.push(("Date".to_owned(), date(received.floor() as i64)));
+        }
+        // Of the response that has just come, whose Age isn't stored (4.2.3).
+        let age_value = field(&fields, "Age").map(str::to_owned);
+        remove(&mut fields, "Age");
+        if let Some(stored) = stored.filter(|_| status == 304) {
+            // Each field of the 304 takes the place of the stored one (3.2).
+            let old = stored.fields.iter().filter(|(name, _)| field(&fields, name).is_none());
+            let old: Vec<_> = old.cloned().collect();
+            fields.extend(old);
+            (status, body, held) = (stored.status, stored.body.clone(), Some(stored.held.clone()));
+        }
+        let apparent_age =
+            field(&fields, "Date").and_then(parse_date).map_or(0.0, |date| (received - date as f64).max(0.0));
+        let age_value = age_value.as_deref().and_then(|text| seconds(text.split(',').next()?.trim())).unwrap_or(0.0);
+        let initial_age = apparent_age.max(age_value + (received - sent));
+        // Who says nothing of caching may have answered for one user.
+        let may_guess = field(&ask.headers, "Cookie").is_none() && field(&fields, "Set-Cookie").is_none();
+        let held = held.unwrap_or_else(|| vec![true; body.len()]);
+        Stored { status, fields, body, held, initial_age, received, may_guess, outdated: None }
+    }
+
+    fn is_incomplete(&self) -> bool {
+        self.held.iter().any(|held| !held)
+    }
+
+    /// The bytes that a request is for: all, or those of its range.
+    fn asked_bytes(&self, ask: &Ask) -> (usize, usize) {
+        let whole = (0, self.body.len().saturating_sub(1));
+        let range = field(&ask.headers, "Range")
+            .filter(|_| ask.method == "GET")
+            .and_then(|range| two_numbers(range.trim_start_matches("bytes=")));
+        match range {
+            Some((first, last)) if first < self.body.len() => (first, last.min(whole.1)),
+            _ => whole,
+        }
+    }
+
+    /// 3.3: an incomplete response answers no request but for a range that lies within what is there.
+    fn has_what_is_asked(&self, ask: &Ask) -> bool {
+        let (first, last) = self.asked_bytes(ask);
+        let is_range = ask.method == "GET"
+            && field(&ask.headers, "Range")
+                .and_then(|range| two_numbers(range.trim_start_matches("bytes=")))
+                .is_some_and(|(first, _)| first < self.body.len());
+        !self.is_incomplete() || is_range && self.held[first..=last].iter().all(|held| *held)
+    }
+
+    /// The request for what is missing of what is asked, and for nothing of another version (RFC 9110 13.1.5).
+    fn rest(&self, ask: &Ask) -> Asked {
+        let (first, last) = self.asked_bytes(ask);
+        let missing = || (first..=last).filter(|at| !self.held[*at]);
+        let (first, last) = (missing().next().expect("some of it is missing"), missing().last().expect("as before"));
+        let last = if last + 1 == self.body.len() { String::new() } else { last.to_string() };
+        let validator = field(&self.fields, "ETag").or_else(|| field(&self.fields, "Last-Modified")).map(str::to_owned);
+        Asked { range: Some(format!("bytes={first}-{last}")), if_range: validator, ..Asked::plain() }
+    }
+
+    /// Whether its validator is strong (RFC 9110 8.8.1, 8.8.2.2).
+    fn is_strong(&self) -> bool {
+        match field(&self.fields, "ETag") {
+            Some(tag) => !tag.starts_with("W/"),
+            None => {
+                field(&self.fields, "Last-Modified").and_then(parse_date).is_some_and(|modified| modified < self.date())
+            }
+        }
+    }
+
+    fn has_validator_of(&self, other: &Stored) -> bool {
+        let same = |name| field(&self.fields, name) == field(&other.fields, name);
+        same("ETag") && (field(&self.fields, "ETag").is_some() || same("Last-Modified"))
+    }
+
+    /// Whether a 304 says nothing of another version.
+    fn is_confirmed_by(&self, answer: &OriginAnswer) -> bool {
+        let (tag, date) = (field(&answer.fields, "ETag"), field(&answer.fields, "Last-Modified"));
+        match (tag, field(&self.fields, "ETag")) {
+            (Some(new), old) => Some(new) == old,
+            (None, Some(_)) => true,
+            (None, None) => date.is_none_or(|date| Some(date) == field(&self.fields, "Last-Modified")),
+        }
+    }
+
+    /// It is these bytes of a body, with those of `others` that has the same.
+    fn become_part(&mut self, first: usize, last: usize, total: usize, bytes: &str, others: Option<&Stored>) {
+        let mut body: Vec<u8> = others.map_or_else(|| vec![b'?'; total], |others| others.body.clone().into_bytes());
+        let mut held = others.map_or_else(|| vec![false; total], |others| others.held.clone());
+        for (at, byte) in (first..=last).zip(bytes.bytes()) {
+            (body[at], held[at]) = (byte, true);
+        }
+        (self.status, self.body, self.held) = (200, String::from_utf8(body).expect("ASCII"), held);
+        remove(&mut self.fields, "Content-Range");
+    }
+
     /// Those of a targeted field, if there is one that can be read (RFC 9213 2.2), else Cache-Control's.
     fn targeted(&self) -> Option<Directives> {
         joined(&self.fields, "CDN-Cache-Control").and_then(|text| Directives::parse_targeted(&text))
@@ -508,6 +787,7 @@ impl Stored {
             status: self.status,
             fields: self.fields.clone(),
             body: self.body.clone(),
+            is_cut: false,
             age: Some(age),
             asked,
         };
@@ -536,6 +816,32 @@ impl Stored {
     }
 }
 
+/// What a 206 says that it is.
+struct Place {
+    first: usize,
+    last: usize,
+    /// Of the whole, if that is known.
+    total: Option<usize>,
+}
+
+fn two_numbers(text: &str) -> Option<(usize, usize)> {
+    let (first, last) = text.split_once('-')?;
+    Some((first.parse().ok()?, if last.is_empty() { usize::MAX } else { last.parse().ok()? }))
+}
+
+impl OriginAnswer {
+    /// Its place, if that is sound, what was asked for, and as long as the body (RFC 9110 14.4).
+    fn believed(&self, asked: Option<&str>) -> Option<Place> {
+        let (place, total) = field(&self.fields, "Content-Range")?.strip_prefix("bytes ")?.split_once('/')?;
+        let (first, last) = two_numbers(place)?;
+        let total: Option<usize> = total.parse().ok();
+        let (asked_first, asked_last) = two_numbers(asked?.strip_prefix("bytes=")?)?;
+        let is_sound = first <= last && total.is_none_or(|total| last < total);
+        let is_asked = first == asked_first && last <= asked_last;
+        (is_sound && is_asked && self.body.len() == last + 1 - first).then_some(Place { first, last, total })
+    }
+}
+
 /// RFC 9110 15.1
 fn is_heuristically_cacheable(status: u16) -> bool {
     matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
@@ -543,11 +849,24 @@ fn is_heuristically_cacheable(status: u16) -> bool {
 
 impl Asked {
     fn plain() -> Self {
-        Asked { method: "GET".to_owned(), if_none_match: None, if_modified_since: None }
+        Asked { method: "GET".to_owned(), if_none_match: None, if_modified_since: None, range: None, if_range: None }
+    }
+
+    /// What VCL asks for where nothing else is asked: no more than the client wants.
+    fn or_part_of(mut self, ask: &Ask) -> Self {
+        if self == Asked::plain() {
+            self.range = field(&ask.headers, "X-Part").map(str::to_owned);
+        }
+        self
     }
 
     fn fields(&self) -> Fields {
-        let fields = [("If-None-Match", &self.if_none_match), ("If-Modified-Since", &self.if_modified_since)];
+        let fields = [
+            ("If-None-Match", &self.if_none_match),
+            ("If-Modified-Since", &self.if_modified_since),
+            ("Range", &self.range),
+            ("If-Range", &self.if_range),
+        ];
         fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?))).collect()
     }
 }
@@ -555,7 +874,7 @@ impl Asked {
 impl Expected {
     /// An answer of the cache's own.
     fn made(status: u16, asked: Option<Asked>) -> Self {
-        Expected { status, fields: Vec::new(), body: String::new(), age: None, asked }
+        Expected { status, fields: Vec::new(), body: String::new(), is_cut: false, age: None, asked }
     }
 
     fn without_body_for(mut self, ask: &Ask) -> Self {

@@ -57,8 +57,13 @@ impl Origin {
         let mut turn = self.0.turn.borrow_mut();
         let turn = turn.as_mut()?;
         let of = |name| field(&head.headers, name).map(str::to_owned);
-        let (if_none_match, if_modified_since) = (of("If-None-Match"), of("If-Modified-Since"));
-        turn.asked = Some(Asked { method: head.word(0).to_owned(), if_none_match, if_modified_since });
+        turn.asked = Some(Asked {
+            method: head.word(0).to_owned(),
+            if_none_match: of("If-None-Match"),
+            if_modified_since: of("If-Modified-Since"),
+            range: of("Range"),
+            if_range: of("If-Range"),
+        });
         Some(turn.answering.clone())
     }
 }
@@ -83,7 +88,12 @@ async fn exchange(origin: &Origin, wire: &Wire, head: &Head) -> Result<(), Broke
     }
     text.push_str("\r\n");
     if head.word(0) != "HEAD" {
-        text.push_str(&answer.body);
+        let is_cut = answering.is_cut && !answer.body.is_empty();
+        text.push_str(&answer.body[..if is_cut { answer.body.len() / 2 } else { answer.body.len() }]);
+        if is_cut {
+            wire.write(text.as_bytes()).await?;
+            return Err(Broken::Ended);
+        }
     }
     wire.write(text.as_bytes()).await
 }

@@ -359,6 +359,10 @@ set! {
     coding_bytes: Gauge Info Bytes "" "Memory of what packs and unpacks br and zstd" => "Looked at once a second; bounded by coding_memory.";
     coding_refused: Counter Info Integer "" "Bodies not unpacked: coding_memory";
     rfc9111_stale: Counter Info Integer "wrk" "Fetches that failed, and the stale object was served" => "By stale-if-error, or as the origin was out of reach (feature rfc9111).";
+    rfc9111_updated: Counter Info Integer "" "Objects whose head was updated by an answer to HEAD" => "One that agrees with what is stored (RFC 9111 4.3.5, feature rfc9111).";
+    parts_stored: Counter Info Integer "" "Parts (206) stored, alone or put together with others" => "Feature rfc9111.";
+    parts_cut: Counter Info Integer "" "Bodies that broke off, and what came of them was kept" => "To be made whole by a request for the rest (feature rfc9111).";
+    parts_changed: Counter Info Integer "" "Parts given up: the object has changed at the backend" => "A part came with another validator or length, or none could be had: the whole is asked for (feature rfc9111).";
     rfc9111_invalidated: Counter Info Integer "" "Objects invalidated by unsafe requests" => "By their own URL, Location, Content-Location and Cache-Group-Invalidation (feature rfc9111).";
     fetch_passed_on: Counter Info Integer "" "Fetches whose body found no room in its store" => "It goes to the one client that waits for it, as fast as that reads, and isn't kept.";
     fetch_squeezed: Counter Info Integer "" "Times a fetch was held to its client's pace by a full store" => "What is passed on goes by way of Transient, which has a limit and had no room.";

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A 200 to HEAD that went past the cache updates what is stored (RFC 9111 4.3.5): an object with the same body and another head takes
+//! its place. Such a head says how long that is fresh, and VCL, which sees the answer as any other, has the last word.
+
+use std::sync::Arc;
+
+use cache::{Attrs, Busy, Flags, Lookup, LookupOptions, ObjRef, Purge, Times, Vary};
+use message::hop::Filter;
+use message::rfc9111::{self, QueryVariance, RequestDirectives};
+use message::{Codings, Head, names};
+use storage::Store;
+
+use super::parts::Cacheability;
+use super::{Bereq, Mode};
+use crate::aux_attrs::AuxAttrs;
+use crate::req::lookup::LookupRequest;
+use crate::shared::Engine;
+use crate::slices::{self, SliceSet};
+
+/// What VCL is still to be asked about: the lives that the updated object would have are the fetch's meanwhile.
+#[derive(Debug)]
+pub(crate) struct HeadUpdate {
+    stored: ObjRef,
+    /// The pass's own.
+    times: Times,
+    t_origin: base::Real,
+}
+
+/// An object that takes the place of another one with the same body.
+struct Successor {
+    busy: Busy,
+    stored: ObjRef,
+    head: Vec<u8>,
+    /// The names in Vary, and the values for them.
+    variant: Option<(Vec<u8>, Vec<u8>)>,
+    attrs: Attrs,
+    tags: Vec<Box<[u8]>>,
+    store: Arc<Store>,
+}
+
+impl Bereq {
+    /// A 200 to HEAD that went past the cache tells of what is stored: what isn't that any more is validated before it is used, what is
+    /// gets the new fields once VCL has seen them.
+    pub(super) fn heed_head(&mut self) {
+        if self.mode != Mode::Pass || self.head.method() != b"HEAD" || !self.beresp.is_status(200) {
+            return;
+        }
+        let now = self.engine.clock.mono();
+        let request = LookupRequest::normalised(&self.head, Codings::supported(&self.params));
+        let mut newest: Option<ObjRef> = None;
+        for obj in self.engine.cache.stored_for(&self.digest, &request) {
+            let Some(stored) = self.comparable(&obj) else { continue };
+            if rfc9111::is_outdated(&stored, &self.beresp) {
+                let ttl = (obj.times().fresh_until(None).0 > now.0).then_some(0.0);
+                self.engine.cache.rearm(&obj, now, Purge { ttl, grace: Some(0.0), keep: None });
+            } else if newest.as_ref().is_none_or(|other| other.times().t_origin.0 <= obj.times().t_origin.0) {
+                newest = Some(obj);
+            }
+        }
+        // Of such a request nothing is stored, nor of what may be one user's.
+        if let Some(stored) = newest
+            && !RequestDirectives::from_head(&self.original).no_store
+            && !self.original.has(names::AUTHORIZATION)
+        {
+            self.begin_head_update(stored);
+        }
+    }
+
+    /// The head of an object that may be compared with the origin's: what was packed here isn't what that tells of.
+    fn comparable(&self, obj: &ObjRef) -> Option<Head> {
+        if obj.flags().is_recoded {
+            return None;
+        }
+        let mut stored = Head::with_limits(self.beresp.limits());
+        stored.load_from(obj.head()).ok().map(|()| stored)
+    }
+
+    fn begin_head_update(&mut self, stored: ObjRef) {
+        let Some(updated) = self.updated_head(&stored) else { return };
+        let lives = self.lives_of(&updated);
+        let (times, t_origin) = (self.object.times, self.object.t_origin);
+        self.object.times = lives;
+        self.object.t_origin = self.engine.real_of(lives.t_origin);
+        self.head_update = Some(Box::new(HeadUpdate { stored, times, t_origin }));
+    }
+
+    /// The stored head with what this answer says.
+    fn updated_head(&mut self, stored: &ObjRef) -> Option<Head> {
+        let old = self.comparable(stored).filter(|old| old.is_status(200))?;
+        let updated = rfc9111::updated(&old, &self.beresp);
+        if updated.is_err() {
+            self.engine.main.losthdr.inc();
+        }
+        updated.ok()
+    }
+
+    /// After vcl_backend_response, which wants the answer delivered if `is_delivered`.
+    pub(super) fn end_head_update(&mut self, is_delivered: bool) {
+        let Some(update) = self.head_update.take() else { return };
+        let HeadUpdate { stored, times, t_origin } = *update;
+        let lives = std::mem::replace(&mut self.object.times, times);
+        self.object.t_origin = t_origin;
+        if !is_delivered {
+            return;
+        }
+        let Some(updated) = self.updated_head(&stored) else { return };
+        // What says something else of queries would be found by requests that it isn't for.
+        let known = self.alias.as_ref().map(|alias| &alias.learned.variance);
+        if QueryVariance::from_head(&updated).as_ref() != known {
+            return;
+        }
+        // With the right to fetch nothing comes between: a purge or ban that comes now hits the successor, too.
+        let options = LookupOptions {
+            max_age: Some(0.0),
+            ignore_busy: true,
+            looks_behind_markers: true,
+            ..LookupOptions::default()
+        };
+        let request = LookupRequest::normalised(&self.head, Codings::supported(&self.params));
+        let now = self.engine.clock.mono();
+        let (busy, found) = match self.engine.cache.lookup(&self.digest, &request, now, &options).lookup {
+            Lookup::MissStale { busy, stale } => (busy, Some(stale)),
+            Lookup::HitForMiss { busy, stale, .. } => (busy, stale),
+            Lookup::Miss(busy) => (busy, None),
+            _ => return,
+        };
+        if found.is_none_or(|found| found.xid() != stored.xid()) {
+            return busy.release();
+        }
+        if lives.ttl <= 0.0 {
+            busy.release();
+            self.engine.cache.kill(&stored);
+            if let Some(set) = SliceSet::of(&stored) {
+                slices::free(&self.engine.cache, self.digest, set);
+            }
+            return;
+        }
+        self.succeed(busy, stored, &updated, lives);
+    }
+
+    fn succeed(&mut self, busy: Busy, stored: ObjRef, updated: &Head, times: Times) {
+        let supported = Codings::supported(&self.params);
+        let variant = match rfc9111::key(updated, &self.head) {
+            Ok(spec) => spec.map(|spec| {
+                let mut values = Vec::new();
+                rfc9111::values(&spec, &self.head, supported, &mut values);
+                (spec, values)
+            }),
+            Err(_) => return busy.release(),
+        };
+        let has_validator = updated.has(names::LAST_MODIFIED) || updated.has(names::ETAG);
+        let reuse = Cacheability::cacheable().reuse(updated.is_status(200) && has_validator);
+        let attrs = Attrs { times, xid: self.vxid, flags: Flags { reuse, ..stored.flags() } };
+        let mut head = Vec::new();
+        updated.store_to(&mut head, |field| Filter::Insert.keeps(field));
+        let tags = self.tags_of_updated(&stored, updated);
+        let store = self.engine.stores.get(stored.store()).clone();
+        let successor = Successor { busy, stored, head, variant, attrs, tags, store };
+        let (engine, digest) = (self.engine.clone(), self.digest);
+        // The body may have to be read from a disk: the answer to HEAD doesn't wait for that.
+        rt::spawn(async move { successor.run(&engine, digest).await });
+    }
+
+    /// Those that fields give the new head, and what VCL has given the stored one.
+    fn tags_of_updated(&self, stored: &ObjRef, updated: &Head) -> Vec<Box<[u8]>> {
+        if !self.engine.cache.keeps_tags() {
+            return Vec::new();
+        }
+        let host = self.original.get(names::HOST).unwrap_or_default();
+        let of_fields = |head: &Head| {
+            let mut tags = Vec::new();
+            self.gather_tags_of(head, &mut tags);
+            tags.extend(rfc9111::group_tags(head, host));
+            tags
+        };
+        let mut old = Vec::new();
+        if let Some(head) = self.comparable(stored) {
+            old = of_fields(&head);
+        }
+        let mut tags = self.engine.cache.tags_of(stored);
+        tags.retain(|tag| !old.contains(tag));
+        tags.extend(of_fields(updated));
+        tags
+    }
+}
+
+impl Successor {
+    async fn run(self, engine: &Engine, digest: cache::Digest) {
+        let Successor { mut busy, stored, head, variant, attrs, tags, store } = self;
+        if stored.finished().await.is_err() {
+            return busy.release();
+        }
+        let vary = variant.as_ref().map(|(spec, values)| Vary { spec, values });
+        let aux_attrs = AuxAttrs { reason: None, ..AuxAttrs::read(stored.aux_attrs()) }.store();
+        let is_put = busy.set_head_and_aux_attrs(&store, &head, vary, &attrs, &[]).is_ok()
+            && busy.set_aux_attrs(&aux_attrs, attrs.flags.has_esi).is_ok();
+        if !is_put {
+            return busy.release();
+        }
+        busy.set_tags(tags);
+        let mut reader = stored.reader(0);
+        loop {
+            rt::give_way().await;
+            match reader.next().await {
+                Ok(None) => break,
+                Ok(Some(piece)) => {
+                    if let Err(piece) = busy.share(piece, stored.store())
+                        && busy.append(&piece).is_err()
+                    {
+                        return busy.release();
+                    }
+                }
+                Err(_) => return busy.release(),
+            }
+        }
+        let new = busy.object();
+        if busy.finish(None).is_err() {
+            return;
+        }
+        engine.cache.kill(&stored);
+        engine.main.rfc9111_updated.inc();
+        if let Some(set) = SliceSet::of(&stored) {
+            slices::renew(&engine.cache, digest, set, new);
+        }
+    }
+}

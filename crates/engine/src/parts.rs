@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Objects of which parts are stored, and the rest isn't (RFC 9111 3.3, 3.4): what is known of the parts, and what a request wants of them.
+//!
+//! ```text
+//! head   that of the whole object: 200, with its length
+//! body   the parts, one behind the other in order
+//! ```
+//!
+//! Parts of an object are put together when all have one strong validator and one length of the whole; nothing else tells that they are of one
+//! version. An object that has all its bytes is one like any other.
+
+use std::ops::Range;
+
+use cache::ObjRef;
+use message::range::{self, Selection, Slice};
+use message::{Head, conditional, names};
+use tables::params::Params;
+
+use crate::aux_attrs::AuxAttrs;
+use crate::slices::Validator;
+
+/// An object has no more parts than so many: where another one would be too many, it alone is kept.
+const MAX_PARTS: usize = 64;
+
+/// First byte of what is stored.
+const FORMAT: u8 = 1;
+
+/// Bytes of a stored place.
+const PLACE: usize = 16;
+
+/// What there is of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// Bytes of the whole object.
+    pub total: u64,
+    pub validator: Validator,
+    /// Where they are, in order; none touches the next, and together they aren't the whole.
+    places: Vec<Slice>,
+}
+
+/// What a request wants of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    All,
+    These(Vec<Slice>),
+}
+
+/// What a new part makes of those that are there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Joined {
+    /// Of the stored body what comes before the new part, and behind it.
+    pub before: Vec<Range<u64>>,
+    pub behind: Vec<Range<u64>>,
+    /// All parts then; `None`: that is the whole.
+    pub parts: Option<Parts>,
+}
+
+impl Wanted {
+    /// What `request` wants of an object with that head and that many bytes. What can't be told from one part is a wish for all.
+    pub fn of(request: &Head, head: &Head, total: u64, params: &Params) -> Self {
+        let range = request.get(names::RANGE).filter(|_| params.http_range_support && request.method() == b"GET");
+        let Some(range) = range.filter(|_| conditional::if_range_holds(request, head)) else { return Wanted::All };
+        match range::select(range, total, params.http_range_parts as usize) {
+            Ok(Selection::One(slice)) => Wanted::These(vec![slice]),
+            Ok(Selection::Many(slices)) => Wanted::These(slices),
+            Ok(Selection::Whole) | Err(_) => Wanted::All,
+        }
+    }
+}
+
+impl Parts {
+    /// The object has this part alone; `None`: that is all of it.
+    pub fn one(total: u64, validator: Validator, place: Slice) -> Option<Self> {
+        (place.bytes() < total).then(|| Parts { total, validator, places: vec![place] })
+    }
+
+    /// Those of an object; `None`: it is whole.
+    #[inline]
+    pub fn of(obj: &ObjRef) -> Option<Parts> {
+        let stored = obj.aux_attrs();
+        if stored.is_empty() { None } else { Self::read(stored) }
+    }
+
+    #[cold]
+    fn read(aux_attrs: &[u8]) -> Option<Parts> {
+        // What can't be read has no part that anybody could want.
+        let unreadable = || Parts { total: u64::MAX, validator: Validator::default(), places: Vec::new() };
+        AuxAttrs::read(aux_attrs).parts.map(|stored| Self::parse(stored).unwrap_or_else(unreadable))
+    }
+
+    fn parse(stored: &[u8]) -> Option<Parts> {
+        let (&format, stored) = stored.split_first()?;
+        let (total, stored) = stored.split_first_chunk()?;
+        let (count, stored) = stored.split_first_chunk()?;
+        let (total, count) = (u64::from_le_bytes(*total), usize::from(u16::from_le_bytes(*count)));
+        let (places, validator) = stored.split_at_checked(count * PLACE)?;
+        let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
+        let place = |bytes: &[u8]| Some(Slice { low: number(&bytes[..8])?, high: number(&bytes[8..])? });
+        let places: Vec<Slice> = places.chunks_exact(PLACE).map(place).collect::<Option<_>>()?;
+        let are_sound = places.iter().all(|place| place.low <= place.high && place.high < total)
+            && places.windows(2).all(|two| two[0].high + 1 < two[1].low);
+        let parts = Parts { total, validator: Validator::parse(validator)?, places };
+        (format == FORMAT && are_sound && parts.bytes() < total).then_some(parts)
+    }
+
+    /// As they are stored beside the head.
+    pub fn store(&self) -> Vec<u8> {
+        let mut out = vec![FORMAT];
+        out.extend_from_slice(&self.total.to_le_bytes());
+        out.extend_from_slice(&(self.places.len() as u16).to_le_bytes());
+        for place in &self.places {
+            out.extend_from_slice(&place.low.to_le_bytes());
+            out.extend_from_slice(&place.high.to_le_bytes());
+        }
+        self.validator.store(&mut out);
+        out
+    }
+
+    /// Bytes that are there.
+    pub fn bytes(&self) -> u64 {
+        self.places.iter().map(Slice::bytes).sum()
+    }
+
+    /// Where in the stored body these bytes of the object are, if they are there.
+    pub fn offset_of(&self, wanted: Slice) -> Option<u64> {
+        let mut before = 0;
+        for place in &self.places {
+            if place.low <= wanted.low && wanted.high <= place.high {
+                return Some(before + wanted.low - place.low);
+            }
+            before += place.bytes();
+        }
+        None
+    }
+
+    /// Whether all that is wanted is there.
+    pub fn have(&self, wanted: &Wanted) -> bool {
+        match wanted {
+            Wanted::All => false,
+            Wanted::These(slices) => slices.iter().all(|slice| self.offset_of(*slice).is_some()),
+        }
+    }
+
+    /// From the first byte that is wanted and isn't there up to the last; `None`: there is no such byte.
+    pub fn missing(&self, wanted: &Wanted) -> Option<Slice> {
+        let whole = [Slice { low: 0, high: self.total.saturating_sub(1) }];
+        let slices = match wanted {
+            Wanted::All => &whole[..],
+            Wanted::These(slices) => &slices[..],
+        };
+        let mut hull: Option<Slice> = None;
+        for slice in slices {
+            let Some(missing) = self.missing_of(*slice) else { continue };
+            hull = Some(match hull {
+                None => missing,
+                Some(hull) => Slice { low: hull.low.min(missing.low), high: hull.high.max(missing.high) },
+            });
+        }
+        hull
+    }
+
+    fn missing_of(&self, mut wanted: Slice) -> Option<Slice> {
+        for place in &self.places {
+            if place.low <= wanted.low && wanted.low <= place.high {
+                if wanted.high <= place.high {
+                    return None;
+                }
+                wanted.low = place.high + 1;
+            }
+            if place.low <= wanted.high && wanted.high <= place.high {
+                // It begins before that, or it would have been taken above.
+                wanted.high = place.low - 1;
+            }
+        }
+        Some(wanted)
+    }
+
+    /// What is there with a new part.
+    pub fn join(&self, new: Slice) -> Joined {
+        let (mut before, mut behind, mut offset) = (Vec::new(), Vec::new(), 0);
+        let mut places: Vec<Slice> = Vec::with_capacity(self.places.len() + 1);
+        let mut is_in = false;
+        let add = |places: &mut Vec<Slice>, place: Slice| match places.last_mut() {
+            Some(last) if last.high + 1 == place.low => last.high = place.high,
+            Some(_) | None => places.push(place),
+        };
+        for place in &self.places {
+            if place.low < new.low {
+                let high = place.high.min(new.low - 1);
+                before.push(offset..offset + high + 1 - place.low);
+                add(&mut places, Slice { low: place.low, high });
+            }
+            if place.high > new.high {
+                if !is_in {
+                    add(&mut places, new);
+                    is_in = true;
+                }
+                let low = place.low.max(new.high + 1);
+                behind.push(offset + low - place.low..offset + place.bytes());
+                add(&mut places, Slice { low, high: place.high });
+            }
+            offset += place.bytes();
+        }
+        if !is_in {
+            add(&mut places, new);
+        }
+        if places.len() > MAX_PARTS {
+            let parts = Self::one(self.total, self.validator.clone(), new);
+            return Joined { before: Vec::new(), behind: Vec::new(), parts };
+        }
+        let parts = Parts { total: self.total, validator: self.validator.clone(), places };
+        Joined { before, behind, parts: (parts.bytes() < self.total).then_some(parts) }
+    }
+
+    /// What is there of these parts when no more than so many bytes of the stored body are.
+    pub fn cut_to(&self, mut bytes: u64) -> Option<Parts> {
+        let mut places = Vec::new();
+        for place in &self.places {
+            let taken = place.bytes().min(bytes);
+            bytes -= taken;
+            if taken > 0 {
+                places.push(Slice { low: place.low, high: place.low + taken - 1 });
+            }
+        }
+        (!places.is_empty()).then(|| Parts { places, ..self.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn slice((low, high): (u64, u64)) -> Slice {
+        Slice { low, high }
+    }
+
+    fn parts(total: u64, places: &[(u64, u64)]) -> Parts {
+        Parts { total, validator: Validator::default(), places: places.iter().copied().map(slice).collect() }
+    }
+
+    #[test]
+    fn what_was_stored_is_read_and_torn_bytes_have_no_part() {
+        let stored = parts(100, &[(0, 4), (10, 19)]).store();
+        assert_eq!(Parts::parse(&stored), Some(parts(100, &[(0, 4), (10, 19)])));
+        (0..stored.len()).for_each(|n| assert_eq!(Parts::parse(&stored[..n]), None, "{n}"));
+        for unsound in
+            [parts(100, &[(5, 4)]), parts(100, &[(0, 100)]), parts(100, &[(0, 4), (5, 9)]), parts(5, &[(0, 4)])]
+        {
+            assert_eq!(Parts::parse(&unsound.store()), None, "{unsound:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_wants_what_its_range_says_and_otherwise_all() {
+        let check = |method: &[u8], fields: &[(&str, &str)], want| {
+            let (mut request, mut head) = (Head::new(), Head::new());
+            request.start_request(method, b"/", b"HTTP/1.1").unwrap();
+            fields.iter().for_each(|(name, value)| request.append(name, value).unwrap());
+            head.start_response(b"HTTP/1.1", 200).unwrap();
+            head.append("ETag", "\"a\"").unwrap();
+            assert_eq!(Wanted::of(&request, &head, 10, &Params::default()), want, "{fields:?}");
+        };
+        let these = |slices: &[(u64, u64)]| Wanted::These(slices.iter().copied().map(slice).collect());
+        check(b"GET", &[("Range", "bytes=2-3")], these(&[(2, 3)]));
+        check(b"GET", &[("Range", "bytes=-3")], these(&[(7, 9)]));
+        check(b"GET", &[("Range", "bytes=0-0,5-")], these(&[(0, 0), (5, 9)]));
+        check(b"GET", &[("Range", "bytes=2-3"), ("If-Range", "\"a\"")], these(&[(2, 3)]));
+        check(b"GET", &[("Range", "bytes=2-3"), ("If-Range", "\"b\"")], Wanted::All);
+        check(b"GET", &[("Range", "bytes=10-")], Wanted::All);
+        check(b"GET", &[("Range", "lines=1-2")], Wanted::All);
+        check(b"HEAD", &[("Range", "bytes=2-3")], Wanted::All);
+        check(b"GET", &[], Wanted::All);
+    }
+
+    #[test]
+    fn a_cut_body_has_what_came_of_it() {
+        let parts = parts(100, &[(10, 19), (30, 39)]);
+        let cut = |bytes| parts.cut_to(bytes).map(|parts| parts.places);
+        assert_eq!(cut(0), None);
+        assert_eq!(cut(3), Some(vec![slice((10, 12))]));
+        assert_eq!(cut(11), Some(vec![slice((10, 19)), slice((30, 30))]));
+        assert_eq!(cut(99), Some(parts.places.clone()));
+    }
+
+    #[test]
+    fn too_many_parts_leave_the_newest() {
+        let places: Vec<_> = (0..MAX_PARTS as u64).map(|n| (n * 10, n * 10 + 1)).collect();
+        let many = parts(10_000, &places);
+        assert_eq!(many.join(slice((5, 6))).parts, Some(parts(10_000, &[(5, 6)])));
+        assert_eq!(many.join(slice((2, 6))).parts.map(|parts| parts.places.len()), Some(MAX_PARTS));
+    }
+
+    const TOTAL: usize = 40;
+
+    /// The object; parts of it are put together in `stored` as the engine does.
+    fn object() -> Vec<u8> {
+        (0..TOTAL as u8).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn parts_put_together_are_those_bytes_of_the_object(drawn in prop::collection::vec((0..TOTAL, 0..TOTAL), 1..12), wanted in prop::collection::vec((0..TOTAL, 0..TOTAL), 1..4)) {
+            let object = object();
+            let at = |(a, b): (usize, usize)| slice((a.min(b) as u64, a.max(b) as u64));
+            let bytes_of = |slice: Slice| object[slice.low as usize..=slice.high as usize].to_vec();
+            let mut held = [false; TOTAL];
+            let (mut now, mut stored): (Option<Parts>, Vec<u8>) = (None, Vec::new());
+            for place in drawn.into_iter().map(at) {
+                (place.low..=place.high).for_each(|byte| held[byte as usize] = true);
+                let (joined, new) = match &now {
+                    None => (Joined { before: vec![], behind: vec![], parts: Parts::one(TOTAL as u64, Validator::default(), place) }, bytes_of(place)),
+                    Some(parts) => (parts.join(place), bytes_of(place)),
+                };
+                let mut body = Vec::new();
+                joined.before.iter().for_each(|range| body.extend_from_slice(&stored[range.start as usize..range.end as usize]));
+                body.extend_from_slice(&new);
+                joined.behind.iter().for_each(|range| body.extend_from_slice(&stored[range.start as usize..range.end as usize]));
+                let Some(parts) = joined.parts else {
+                    prop_assert_eq!(&body, &object);
+                    prop_assert!(held.iter().all(|held| *held));
+                    return Ok(());
+                };
+                prop_assert_eq!(Parts::parse(&parts.store()), Some(parts.clone()));
+                prop_assert_eq!(body.len() as u64, parts.bytes());
+                (now, stored) = (Some(parts), body);
+            }
+            let parts = now.expect("at least one");
+            let wanted: Vec<Slice> = wanted.into_iter().map(at).collect();
+            for one in &wanted {
+                let is_there = (one.low..=one.high).all(|byte| held[byte as usize]);
+                let offset = parts.offset_of(*one);
+                prop_assert_eq!(offset.is_some(), is_there);
+                if let Some(offset) = offset {
+                    let offset = offset as usize;
+                    prop_assert_eq!(&stored[offset..offset + one.bytes() as usize], &bytes_of(*one)[..]);
+                }
+            }
+            let wanted = Wanted::These(wanted);
+            let Wanted::These(slices) = &wanted else { unreachable!() };
+            let gaps = || slices.iter().flat_map(|one| one.low..=one.high).filter(|byte| !held[*byte as usize]);
+            let hull = gaps().min().zip(gaps().max()).map(slice);
+            prop_assert_eq!(parts.missing(&wanted), hull);
+            prop_assert_eq!(parts.have(&wanted), hull.is_none());
+            if let Some(hull) = hull {
+                let joined = parts.join(hull).parts;
+                prop_assert!(joined.is_none_or(|parts| parts.have(&wanted)));
+            }
+        }
+
+        #[test]
+        fn no_stored_bytes_make_parts_that_panic(stored: Vec<u8>) {
+            if let Some(parts) = Parts::parse(&stored) {
+                let _ = (parts.missing(&Wanted::All), parts.offset_of(slice((0, 0))));
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Requests for objects of which parts are stored (`crate::parts`): what has those that are wanted is a hit, anything else a miss.
+
+use cache::{LookupOptions, ObjRef};
+use message::Head;
+use message::range::Slice;
+use tables::tags::Tag;
+
+use super::transmit::{DeliveryFailure, Window};
+use super::{Req, Step};
+use crate::parts::{Parts, Wanted};
+
+/// How often an answer may be begun anew because what came wasn't enough.
+const TRIES: u32 = 3;
+
+impl Req {
+    /// Whether the object can't answer the request: parts of it are missing, and some of those are wanted (RFC 9111 3.3).
+    #[inline]
+    pub(super) fn lacks(&self, obj: &ObjRef) -> bool {
+        Parts::of(obj).is_some_and(|parts| self.wants_more(&parts, obj))
+    }
+
+    #[cold]
+    fn wants_more(&self, parts: &Parts, obj: &ObjRef) -> bool {
+        let mut head = Head::with_limits(self.resp.limits());
+        if self.esi.is_fragment() || head.load_from(obj.head()).is_err() {
+            return true;
+        }
+        !parts.have(&Wanted::of(&self.head, &head, parts.total, &self.params))
+    }
+
+    /// How to look for the right to fetch what is missing of an object that was found. Who doesn't go by RFC 9111 fetches the whole.
+    pub(super) fn for_what_is_missing(&self, options: &LookupOptions) -> LookupOptions {
+        match self.settings.rfc9111 {
+            true => LookupOptions { max_age: Some(0.0), ..*options },
+            false => LookupOptions { always_miss: true, ..*options },
+        }
+    }
+
+    /// What came isn't what is wanted: the object has changed, or was fetched by somebody who wanted less.
+    #[cold]
+    pub(super) fn look_again_for_parts(&mut self) -> Step {
+        if self.begun_anew < TRIES {
+            self.begun_anew += 1;
+            return Step::Lookup;
+        }
+        self.log.put(Tag::Error, b"no such part of the object can be had");
+        self.synthetic.ask(503, None);
+        Step::Synth
+    }
+
+    /// Before a head goes out: where the body is no more than parts, those alone may be sent. A step: where to go in its place.
+    pub(super) fn refuse_beyond_parts(&mut self, parts: &Parts, window: &Window, is_plain: bool) -> Option<Step> {
+        let have = |low, high| parts.offset_of(Slice { low, high }).is_some();
+        let is_there = match window {
+            Window::All => false,
+            Window::Part(low, high) => have(*low, *high),
+            Window::Parts(multipart) => multipart.parts.iter().all(|part| have(part.low, part.high)),
+        };
+        if is_there && is_plain {
+            return None;
+        }
+        self.log.put(
+            Tag::Error,
+            b"Parts of the object are missing, and VCL or its fetch has left the request without its range",
+        );
+        self.synthetic.ask(503, None);
+        Some(Step::Synth)
+    }
+}
+
+/// Where in the stored body these bytes of an object are.
+pub(super) fn place_of(obj: &ObjRef, low: u64, high: u64) -> Result<u64, DeliveryFailure> {
+    match Parts::of(obj) {
+        None => Ok(low),
+        Some(parts) => parts.offset_of(Slice { low, high }).ok_or(DeliveryFailure::Fetch),
+    }
+}
