@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A page in Markdown, for the book: the same requests of roff as `render` knows. Each entry of a list becomes a heading, so that it can be
-//! linked to and is found by its name.
+//! A page in Markdown, for the book. Each entry of a list becomes a heading, so that it can be linked to and is found by its name.
+
+use super::requests::{self, Writer};
 
 /// The page. Its title is its name with the section of the manual.
 pub fn render(roff: &str) -> String {
-    let mut page = Page { out: String::new(), is_literal: false, is_term: false };
-    roff.lines().for_each(|line| page.line(line));
+    let mut page = Page { out: String::new() };
+    requests::read(roff, &mut page);
     page.end_paragraph();
     page.out.truncate(page.out.trim_end().len());
     page.out.push('\n');
@@ -14,52 +15,59 @@ pub fn render(roff: &str) -> String {
 
 struct Page {
     out: String,
-    is_literal: bool,
-    /// The next line is an entry's term.
-    is_term: bool,
+}
+
+impl Writer for Page {
+    fn title(&mut self, name: &str, section: &str) {
+        self.headed("#", &format!("{}({section})", name.to_lowercase()));
+    }
+
+    fn heading(&mut self, text: &str) {
+        self.headed("##", &capital(text));
+    }
+
+    fn subheading(&mut self, text: &str) {
+        self.headed("###", text);
+    }
+
+    fn paragraph(&mut self) {
+        self.end_paragraph();
+    }
+
+    fn term(&mut self, text: &str) {
+        self.end_paragraph();
+        self.out.push_str(&format!("#### `{}`\n\n", text.replace('`', "'")));
+    }
+
+    fn text(&mut self, line: &str) {
+        self.out.push_str(&format!("{}\n", escape(line.trim())));
+    }
+
+    // Markdown has no levels of paragraphs.
+    fn indent(&mut self) {
+        self.end_paragraph();
+    }
+
+    fn outdent(&mut self) {
+        self.end_paragraph();
+    }
+
+    fn begin_literal(&mut self) {
+        self.end_paragraph();
+        self.out.push_str("```text\n");
+    }
+
+    fn literal(&mut self, line: &str) {
+        self.out.push_str(&format!("{line}\n"));
+    }
+
+    fn end_literal(&mut self) {
+        self.out.push_str("```\n\n");
+    }
 }
 
 impl Page {
-    fn line(&mut self, line: &str) {
-        let (request, rest) = line.split_once(' ').unwrap_or((line, ""));
-        match request {
-            ".TH" => {
-                let mut words = rest.split(' ');
-                let (name, section) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-                self.heading("#", &format!("{}({section})", plain(name).to_lowercase()));
-            }
-            ".SH" => self.heading("##", &capital(&plain(rest))),
-            ".SS" => self.heading("###", &plain(rest)),
-            ".PP" => self.end_paragraph(),
-            ".TP" => {
-                self.end_paragraph();
-                self.is_term = true;
-            }
-            ".RS" | ".RE" => self.end_paragraph(),
-            ".nf" => {
-                self.end_paragraph();
-                self.out.push_str("```text\n");
-                self.is_literal = true;
-            }
-            ".fi" => {
-                self.out.push_str("```\n\n");
-                self.is_literal = false;
-            }
-            _ => self.text(&plain(line)),
-        }
-    }
-
-    fn text(&mut self, text: &str) {
-        if self.is_literal {
-            self.out.push_str(&format!("{text}\n"));
-        } else if std::mem::take(&mut self.is_term) {
-            self.out.push_str(&format!("#### `{}`\n\n", text.replace('`', "'")));
-        } else {
-            self.out.push_str(&format!("{}\n", escape(text.trim())));
-        }
-    }
-
-    fn heading(&mut self, level: &str, text: &str) {
+    fn headed(&mut self, level: &str, text: &str) {
         self.end_paragraph();
         self.out.push_str(&format!("{level} {}\n\n", escape(text)));
     }
@@ -80,11 +88,6 @@ fn capital(text: &str) -> String {
         }
         _ => text.to_owned(),
     }
-}
-
-/// Without roff's escapes.
-fn plain(text: &str) -> String {
-    text.replace("\\fB", "").replace("\\fR", "").replace("\\-", "-").replace("\\&", "").replace("\\e", "\\")
 }
 
 /// What Markdown would read as marks, as text. What stands between backquotes is code already.

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Reads the roff that the pages here are made of: the requests that they use, and no others. What a page says goes to a `Writer`: plain text
+//! (`render`) or Markdown (`markdown`).
+
+/// Takes what a page says, in its order. Texts come without roff's escapes.
+pub trait Writer {
+    /// The page's name and the section of the manual, as `.TH` has them.
+    fn title(&mut self, name: &str, section: &str);
+    /// `.SH`.
+    fn heading(&mut self, text: &str);
+    /// `.SS`.
+    fn subheading(&mut self, text: &str);
+    /// A paragraph begins.
+    fn paragraph(&mut self);
+    /// An entry of a list begins; its text follows.
+    fn term(&mut self, text: &str);
+    /// A line of a paragraph or of an entry.
+    fn text(&mut self, line: &str);
+    /// What comes until `outdent` stands further right.
+    fn indent(&mut self);
+    /// The end of what `indent` began.
+    fn outdent(&mut self);
+    /// Lines are shown as they are from here on.
+    fn begin_literal(&mut self);
+    /// A line that is shown as it is.
+    fn literal(&mut self, line: &str);
+    /// Lines are filled again.
+    fn end_literal(&mut self);
+}
+
+/// Reads a page. What is no request that is known here is text.
+pub fn read(roff: &str, writer: &mut impl Writer) {
+    let (mut is_literal, mut is_term) = (false, false);
+    for line in roff.lines() {
+        let (request, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match request {
+            ".TH" => {
+                let mut words = rest.split(' ');
+                let (name, section) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+                writer.title(&plain(name), section);
+            }
+            ".SH" => writer.heading(&plain(rest)),
+            ".SS" => writer.subheading(&plain(rest)),
+            ".PP" => writer.paragraph(),
+            ".TP" => is_term = true,
+            ".RS" => writer.indent(),
+            ".RE" => writer.outdent(),
+            ".nf" => {
+                is_literal = true;
+                writer.begin_literal();
+            }
+            ".fi" => {
+                is_literal = false;
+                writer.end_literal();
+            }
+            _ if is_literal => writer.literal(&plain(line)),
+            _ if std::mem::take(&mut is_term) => writer.term(&plain(line)),
+            _ => writer.text(&plain(line)),
+        }
+    }
+}
+
+/// Without roff's escapes.
+fn plain(text: &str) -> String {
+    text.replace("\\fB", "").replace("\\fR", "").replace("\\-", "-").replace("\\&", "").replace("\\e", "\\")
+}
+
+/// Whether a line is a request that `read` knows.
+#[cfg(test)]
+pub fn is_known(line: &str) -> bool {
+    let request = line.split(' ').next().unwrap_or_default();
+    [".TH", ".SH", ".SS", ".PP", ".TP", ".RS", ".RE", ".nf", ".fi"].contains(&request)
+}
