@@ -79,7 +79,7 @@ ifneq ($(BACKEND)$(VCL),)
 	WATCH='$(WATCH)' exec scripts/run-cache "$${program%/*}/varnishd" '$(LISTEN)' -s '$(STORAGE)' $(if $(VCL),-f '$(VCL)',-b '$(BACKEND)') $(OPTIONS)
 else
 	@program=$$(scripts/program-to-run '$(CARGO)' '$(TARGET)' '$(BIN)') && \
-	exec "$$program" demo $(if $(filter-out file,$(origin LISTEN)),-a '$(LISTEN)') -s '$(STORAGE)' $(OPTIONS)
+	exec "$$program" demo $(if $(filter-out file,$(origin LISTEN)),-a '$(LISTEN)') $(if $(filter-out file,$(origin WATCH)),--watch '$(WATCH)') -s '$(STORAGE)' $(OPTIONS)
 endif
 
 # Three nodes, an engine and an origin on loopback. It ends with what it has started, whoever ends it.

@@ -10,6 +10,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -162,6 +163,30 @@ def completion(report, lacquer):
         report.check(long <= set(got), f"lacquer {name} -<Tab>: {long - set(got)} are not offered")
 
 
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+def watched(report, lacquer):
+    """The demo's page is where --watch says, or isn't; an address that is taken is refused."""
+    for value in ("127.0.0.1:%d" % free_port(), ""):
+        p = subprocess.Popen([str(lacquer), "demo", "-a", "127.0.0.1:0", "--watch", value], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, preexec_fn=die_with_parent)
+        first = p.stdout.readline().decode()
+        report.check(first.startswith(f"http://{value}/  <- watch" if value else "http://127.0.0.1:") and ("<- watch" in first) == bool(value),
+                     f"demo --watch {value!r}: {first!r}")
+        if value:
+            address = ("127.0.0.1", int(value.rpartition(":")[2]))
+            report.check(until(LIMIT, lambda: get(address, "/", host=value).status == 200), f"demo --watch {value}: the page is there")
+        p.terminate()
+        p.communicate(timeout=LIMIT)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        value = "127.0.0.1:%d" % taken.getsockname()[1]
+        code, _, err = run([lacquer, "demo", "-a", "127.0.0.1:0", "--watch", value])
+        report.check(code == 1 and f"--watch {value}: Address already in use" in err, f"demo --watch of an address that is taken: {code} {err}")
+
+
 def demo(report, lacquer, how, work):
     tmp = pathlib.Path(tempfile.mkdtemp(dir=work))
     os.chmod(tmp, 0o755)
@@ -255,6 +280,7 @@ def main():
         unread(report, lacquer, work)
         for how in ("SIGINT", "SIGTERM", "SIGHUP", "closed pipe"):
             demo(report, lacquer, how, work)
+        watched(report, lacquer)
         for how in ("SIGINT", "SIGTERM", "SIGHUP"):
             run_cache(report, o.varnishd, how, work)
     return report.close()

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The cache in front, a child process: `varnishd -d`, whose CLI is our pipe. Its end of input is its order to stop.
 
-use crate::options::{DEFAULT_ADDRESS, Options, WATCH_ADDRESS};
+use crate::options::{DEFAULT_ADDRESS, Options, WATCH_ADDRESS, Watch};
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,7 @@ impl Cache {
             None => std::env::current_exe().map_err(|e| format!("this program's own file: {e}"))?,
         };
         let listen = options.listen.clone().unwrap_or_else(|| free_address(DEFAULT_ADDRESS));
-        // Another program may not know these.
-        let page = options.varnishd.is_none().then(page_address).flatten();
+        let page = page_address(options)?;
         let watching = page.iter().flat_map(|page| {
             [
                 "--watch".to_owned(),
@@ -197,10 +196,20 @@ fn keep_lines(from: impl Read, said: &Mutex<VecDeque<String>>) {
     }
 }
 
-/// Where the page is: at the usual address, or at another port when that is taken.
-fn page_address() -> Option<SocketAddr> {
-    let bound = TcpListener::bind(WATCH_ADDRESS).or_else(|_| TcpListener::bind("127.0.0.1:0"));
-    bound.and_then(|listener| listener.local_addr()).ok()
+/// Where the page is; None: there is none. An error: it can't be where the options say.
+fn page_address(options: &Options) -> Result<Option<SocketAddr>, String> {
+    match options.watch {
+        Watch::Nowhere => Ok(None),
+        // Another program may not know how to.
+        Watch::Usual if options.varnishd.is_some() => Ok(None),
+        Watch::Usual => Ok(bound_at(WATCH_ADDRESS).or_else(|_| bound_at("127.0.0.1:0")).ok()),
+        Watch::At(address) => bound_at(address).map(Some).map_err(|e| format!("--watch {address}: {e}")),
+    }
+}
+
+/// What an address is once something listens there, which it does no more.
+fn bound_at(address: impl ToSocketAddrs) -> std::io::Result<SocketAddr> {
+    TcpListener::bind(address)?.local_addr()
 }
 
 /// The usual address, or one with another port when that is taken.
@@ -282,6 +291,7 @@ mod tests {
             listen: Some("127.0.0.1:0".into()),
             storage: "malloc,1m".into(),
             load: 0,
+            watch: Watch::Usual,
             varnishd: Some("/no/such".into()),
         };
         let error = Cache::start(&options, SocketAddr::from(([127, 0, 0, 1], 1))).err().unwrap_or_default();

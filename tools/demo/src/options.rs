@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The words after `lacquer demo`.
 
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use base::args::{Arg, Args};
 
 /// What `lacquer demo --help` prints.
 pub const USAGE: &str = "\
-Usage: lacquer demo [-a ADDRESS:PORT] [-s STORAGE] [--load[=RATE]] [--varnishd PATH]
+Usage: lacquer demo [-a ADDRESS:PORT] [-s STORAGE] [--watch ADDRESS:PORT] [--load[=RATE]] [--varnishd PATH]
 
 Starts a built-in origin and the cache in front of it, and prints each second what the cache does, until Ctrl-C.
 
   -a ADDRESS:PORT   where the cache listens (default 127.0.0.1:6081, or a free port if that is taken)
   -s STORAGE        the cache's storage, as varnishd's -s (default malloc,256m)
+  --watch ADDRESS:PORT
+                    where the page is that shows the cache at work (default 127.0.0.1:6085, or a free port if that is
+                    taken); '' for none
   --load[=RATE]     also ask for pages, RATE requests a second (default 200)
   --varnishd PATH   the program to put in front instead of this one
   -h, --help        this text
@@ -34,10 +38,23 @@ pub struct Options {
     pub listen: Option<String>,
     /// The cache's `-s`.
     pub storage: String,
+    /// Where the cache's page is.
+    pub watch: Watch,
     /// Requests per second to make ourselves; 0: none but the few that measure latency.
     pub load: u32,
     /// The program in front; None: this very program, as `varnishd`.
     pub varnishd: Option<PathBuf>,
+}
+
+/// Where the page is that shows the cache at work.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// At the usual address, or at another port when that is taken.
+    Usual,
+    /// There and nowhere else.
+    At(SocketAddr),
+    /// There is none.
+    Nowhere,
 }
 
 /// What the words ask for.
@@ -52,7 +69,8 @@ pub enum Invocation {
 impl Options {
     /// Reads the words; an error is one line that names the wrong one.
     pub fn parse(args: &[String]) -> Result<Invocation, String> {
-        let mut o = Options { listen: None, storage: "malloc,256m".into(), load: 0, varnishd: None };
+        let mut o =
+            Options { listen: None, storage: "malloc,256m".into(), load: 0, watch: Watch::Usual, varnishd: None };
         let mut words = Args::new(args);
         while let Some(word) = words.next()? {
             match word {
@@ -60,6 +78,7 @@ impl Options {
                 Arg::Option("-a") => o.listen = Some(words.value()?.to_owned()),
                 Arg::Option("-s") => o.storage = words.value()?.to_owned(),
                 Arg::Option("--varnishd") => o.varnishd = Some(words.value()?.into()),
+                Arg::Option("--watch") => o.watch = parse_watch(words.value()?)?,
                 Arg::Option("--load") => o.load = words.joined_value().map_or(Ok(DEFAULT_RATE), parse_rate)?,
                 Arg::Option(_) => return Err(words.unknown()),
                 Arg::Word(word) => return Err(format!("what is {word}? (--help shows the usage)")),
@@ -67,6 +86,22 @@ impl Options {
         }
         Ok(Invocation::Run(o))
     }
+}
+
+fn parse_watch(text: &str) -> Result<Watch, String> {
+    if text.is_empty() {
+        return Ok(Watch::Nowhere);
+    }
+    let named = text.strip_prefix(':').map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    let address = named.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    let address = address.ok_or_else(|| format!("--watch {text}: no ADDRESS:PORT"))?;
+    // The page shows what clients send, and the demo has no token for it.
+    if !address.ip().is_loopback() {
+        return Err(format!(
+            "--watch {text}: others than this machine could see everything; the demo's page is on loopback"
+        ));
+    }
+    Ok(Watch::At(address))
 }
 
 fn parse_rate(text: &str) -> Result<u32, String> {
@@ -99,5 +134,17 @@ mod tests {
         check(&["-a"], "-a needs a value");
         check(&["-z"], "no option -z (--help shows the usage)");
         check(&["-a", "x", "--help"], "help");
+        check(&["--watch", "nowhere"], "--watch nowhere: no ADDRESS:PORT");
+        check(
+            &["--watch", "192.0.2.1:1"],
+            "--watch 192.0.2.1:1: others than this machine could see everything; the demo's page is on loopback",
+        );
+    }
+
+    #[test]
+    fn where_the_page_is() {
+        assert_eq!(parse_watch(""), Ok(Watch::Nowhere));
+        assert_eq!(parse_watch("127.0.0.2:7"), Ok(Watch::At(SocketAddr::from(([127, 0, 0, 2], 7)))));
+        assert_eq!(parse_watch(":7"), Ok(Watch::At(SocketAddr::from(([127, 0, 0, 1], 7)))));
     }
 }
