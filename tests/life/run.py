@@ -61,6 +61,8 @@ def drained(report, program, how):
             v.proc.send_signal(signal.SIGTERM)
         time.sleep(0.3)
         report.check(not gone(worker), f"{how}: the worker waits for the request")
+        if how == "SIGTERM to the manager":
+            report.check(until(LIMIT, lambda: refuses(v.address)), f"{how}: who comes meanwhile is refused, and doesn't wait for nothing")
         gate.go.set()
         r = slow.response()
         report.check(r.whole() and r.get("Connection") == "close", f"{how}: the request in progress: {r} {r.fields}")
@@ -70,6 +72,14 @@ def drained(report, program, how):
         if how == "SIGTERM to the worker":
             again = until(LIMIT, lambda: get(v.address, "/page").whole())
             report.check(again, f"{how}: the manager starts another one")
+
+
+def refuses(address):
+    try:
+        socket.create_connection(address, LIMIT).close()
+        return False
+    except ConnectionRefusedError:
+        return True
 
 
 def no_grace(report, program):

@@ -247,11 +247,10 @@ impl Manager {
                 break;
             }
         }
-        self.ending = true;
         self.end_acme();
         self.end_watch();
         print(Severity::Info, "manager stopping child");
-        self.stop_worker();
+        self.end_serving();
         self.bury_dying(LONGEST_DYING);
         self.finish_naming(naming::PATIENCE);
         print(Severity::Info, "manager dies");
@@ -336,6 +335,9 @@ impl Manager {
         let now = self.now();
         if self.timers.uptime <= now {
             self.timers.uptime = now + UPTIME_STEP;
+            if sys::process::is_first() {
+                let _ = sys::process::reap_adopted();
+            }
             if let Some(memory) = &self.memory {
                 memory.counters.uptime.set(now.since(self.timers.started) as u64);
             }
@@ -392,11 +394,18 @@ impl Manager {
         let mut stop = false;
         while let Ok(Some(number)) = signals.take() {
             print(Severity::Error, &format!("Manager got {}", signal::name(number)));
-            self.ending = true;
-            self.stop_worker();
+            self.end_serving();
             stop = true;
         }
         stop
+    }
+
+    /// Stops the worker for good. No other one will take who comes meanwhile: they are refused at once, and may ask another server, instead of waiting
+    /// for the last request in progress.
+    fn end_serving(&mut self) {
+        self.ending = true;
+        self.listeners.clear();
+        self.stop_worker();
     }
 
     fn on_worker(&mut self) {

@@ -2,6 +2,7 @@
 //! Starting, watching and ending child processes: the own executable is opened once and started again from that
 //! descriptor, so that replacing the file on disk can't mix two versions.
 
+use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -360,6 +361,7 @@ impl Child {
         if raw < 0 {
             return Err(io::Error::last_os_error());
         }
+        OWN.lock().unwrap_or_else(PoisonError::into_inner).insert(pid.as_raw());
         // SAFETY: the call has just made this descriptor (close-on-exec by definition); nobody else owns it.
         Ok(Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(raw as RawFd) } })
     }
@@ -418,16 +420,46 @@ impl Child {
     }
 
     fn wait_with(&self, flags: Option<WaitPidFlag>) -> io::Result<Option<Exit>> {
-        loop {
-            return match waitpid(self.pid, flags) {
+        let exit = loop {
+            break match waitpid(self.pid, flags) {
                 Err(nix::Error::EINTR) => continue,
-                Ok(WaitStatus::Exited(_, status)) => Ok(Some(Exit::Status(status))),
-                Ok(WaitStatus::Signaled(_, signal, core)) => Ok(Some(Exit::Signal(signal as i32, core))),
-                Ok(_) => Ok(None),
-                Err(e) => Err(e.into()),
+                Ok(WaitStatus::Exited(_, status)) => Exit::Status(status),
+                Ok(WaitStatus::Signaled(_, signal, core)) => Exit::Signal(signal as i32, core),
+                Ok(_) => return Ok(None),
+                Err(e) => return Err(e.into()),
             };
+        };
+        // Its number may be another process's from now on.
+        OWN.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.pid.as_raw());
+        Ok(Some(exit))
+    }
+}
+
+/// Children of this process that a `Child` stands for and that haven't been waited for.
+static OWN: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+/// Whether this is process 1, the parent of whatever loses its own: in a container what was run in it beside us.
+pub fn is_first() -> bool {
+    std::process::id() == 1
+}
+
+/// Waits for those children that have ended and are none of ours: they came here when their parents ended. Gives how many there were.
+/// Call it in the thread that starts processes.
+///
+/// # Errors
+/// /proc doesn't tell which children there are.
+pub fn reap_adopted() -> io::Result<usize> {
+    let mut reaped = 0;
+    for task in std::fs::read_dir("/proc/self/task")? {
+        // A thread may have ended meanwhile; its children are another one's then.
+        let children = std::fs::read_to_string(task?.path().join("children")).unwrap_or_default();
+        for pid in children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()) {
+            let is_own = OWN.lock().unwrap_or_else(PoisonError::into_inner).contains(&pid);
+            let ended = |status| matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..));
+            reaped += usize::from(!is_own && waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG)).is_ok_and(ended));
         }
     }
+    Ok(reaped)
 }
 
 /// The kernel's PF_EXITING: a thread that has it never gets back to its program.

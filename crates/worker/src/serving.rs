@@ -231,7 +231,7 @@ async fn accept(worker: Arc<Worker>, listener: net::Listener, info: Arc<Listener
     let acceptor = worker.drain.acceptor();
     let mut is_known = false;
     loop {
-        // Once draining those who come wait in the backlog for the next worker: the manager keeps the socket.
+        // Once draining those who come wait in the backlog for the next worker: the manager keeps the socket, unless it ends, too.
         let mut first = acceptor.next(&listener, &worker.engine, &mut is_known).await;
         if first.is_none() {
             return;
