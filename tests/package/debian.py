@@ -20,6 +20,7 @@ from bed.report import ROOT, Report, until
 LIMIT = 30
 ADDRESS = ("127.0.0.1", 6081)
 UNITS = pathlib.Path("/lib/systemd/system")
+PROFILE, LOCAL = "/etc/apparmor.d/lacquer-worker", "/etc/apparmor.d/local/lacquer-worker"
 
 
 def outside(report, program):
@@ -224,6 +225,8 @@ class Story:
         for path in ("/usr/sbin/varnishd", "/usr/bin/varnishlog", "/usr/bin/varnishadm", "/usr/bin/varnishstat", "/usr/bin/varnishtop",
                      "/usr/bin/varnishhist", "/usr/bin/varnishncsa"):
             self.check(os.path.realpath(path) == "/usr/bin/lacquer", f"{path} is ours")
+        conffiles = run("dpkg-query", "-W", "-f", "${Conffiles}", "lacquer")[1].split()
+        self.check(PROFILE in conffiles and pathlib.Path(LOCAL).exists(), f"a profile for AppArmor, and a place for lines of the operator's: {conffiles}")
         version = run("varnishd", "-V")[1]
         self.check("acquer" in version and "varnish-7.1.1" in version, f"varnishd -V: {version}")
         self.check("installed" in run("dpkg-query", "-W", "-f", "${db:Status-Status}", "varnish")[1], "Debian's package stays")
@@ -365,7 +368,7 @@ class Story:
         self.install("after removal", "dpkg", "-i")
         self.check("three" in self.vcl.read_text(), "what was left is taken up again")
         status, out = run("dpkg", "--force-depends", "--purge", "lacquer")
-        left = [p for p in ("/etc/varnish", "/var/lib/varnish", "/var/log/varnish", "/etc/logrotate.d/varnish", "/etc/init.d/varnish",
+        left = [p for p in (PROFILE, LOCAL, "/etc/varnish", "/var/lib/varnish", "/var/log/varnish", "/etc/logrotate.d/varnish", "/etc/init.d/varnish",
                             "/etc/init.d/varnishncsa", "/etc/default/varnish") if os.path.lexists(p)]
         self.check(status == 0 and not left, f"a purge leaves {left}: {out}")
 

@@ -15,6 +15,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import apparmor
 import container
 import debian
 import hardening
@@ -207,6 +208,7 @@ def main():
     report = Report("package")
     devices(report, o.varnishd)
     lacquer = pathlib.Path(o.varnishd).resolve().parent / "lacquer"
+    apparmor.run(report, PACKAGING)
     container.run(report, PACKAGING, lacquer)
     kubernetes.run(report, PACKAGING, lacquer, o.full)
     hardening.run(report, PACKAGING, lacquer)

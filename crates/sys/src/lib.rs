@@ -10,6 +10,7 @@ pub mod alloc;
 pub mod arc_cell;
 pub mod arena;
 pub mod blockfile;
+pub mod confine;
 pub mod cpu;
 pub mod daemon;
 pub mod disk;

@@ -43,6 +43,9 @@ pub use journal::{Former, open as open_journal};
 pub use startup::find_survivors;
 use startup::{Inheritance, Worker};
 
+/// The AppArmor profile that the worker goes over into, where an operator or a package has loaded it (packaging/deb/apparmor.d).
+const PROFILE: &str = "lacquer-worker";
+
 /// The worker's whole life; the value is the exit status. `socket` is the number of the CLI descriptor.
 pub fn main(socket: &str, vmods: Vmods) -> i32 {
     // What monitoring looks for.
@@ -55,6 +58,8 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
         }
     };
     let (socket, leftover) = (birth.socket, birth.leftover);
+    // Who is in a container's profile already stays there.
+    let _ = sys::confine::enter_profile(PROFILE);
     startup::start_sentinels(&birth.start);
     let worker = match Worker::new(birth.start, vmods) {
         Ok(worker) => worker,
