@@ -488,7 +488,7 @@ mod tests {
         }
 
         #[test]
-        fn a_content_range_is_sound_or_refused(value in "(bytes|lines)? ?[*]?[0-9]{0,20}-?[0-9]{0,20}/?[*]?[0-9]{0,20}.?") {
+        fn a_content_range_is_sound_or_refused(value in "(bytes|lines)? ?[*]?[0-9]{0,20}-?[0-9]{0,20}/?[*]?[0-9]{0,20}[ -~]?") {
             if let Ok(Some(range)) = content(&value) {
                 prop_assert!(range.slice.is_none_or(|slice| slice.low <= slice.high));
                 prop_assert!(range.slice.zip(range.complete).is_none_or(|(slice, n)| slice.high < n));
@@ -502,9 +502,9 @@ mod tests {
         }
 
         #[test]
-        fn any_content_range_does_no_harm(value in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn any_content_range_does_no_harm(value in "[ -~]{0,60}") {
             let mut head = Head::new();
-            if head.append_parts(names::CONTENT_RANGE, &[b"bytes ", &value]).is_ok() {
+            if head.append_parts(names::CONTENT_RANGE, &[b"bytes ", value.as_bytes()]).is_ok() {
                 let _ = (content_range(&head), check_response(&Head::new(), &head, Some(1)));
             }
         }

@@ -407,6 +407,13 @@ impl Model {
             self.ask_again(received, ask, None, origin);
             return;
         }
+        let new = Stored::of(now, received, ask, None, answer.clone());
+        if origin.is_cut && answer.status != 304 && !(new.may_be_stored(ask) && new.is_of_use()) {
+            // Nobody waits for the end of what isn't stored.
+            let key = self.key(ask);
+            self.stored.remove(&key);
+            return;
+        }
         self.take_whole(now, received, ask, Some(stored), Asked::plain(), answer, origin);
     }
 
