@@ -118,6 +118,11 @@ impl Bans {
         // Stored copies are tested when they come into the index: they stand where they did, and so do the bans.
         let mut pass = Pass { oldest_pin: Some(least_stored).filter(|&least| least != u64::MAX), ..Pass::default() };
         let (mut to, mut idle) = (None, IDLE);
+        let young = |ban: &Ban| ban.mono.0 - (now.0 - params.ban_lurker_age);
+        // One that was made elsewhere may be older than those that were on the list before: it waits with them, as no object is to
+        // be moved past what it wasn't tested against.
+        let is_waiting = |ban: &&Arc<Ban>| !ban.is_completed() && young(ban) >= 0.0;
+        let first_waiting = list.entries.iter().map(|entry| &entry.ban).find(is_waiting).map_or(u64::MAX, |ban| ban.seq);
         let newest_first: Vec<_> = list.entries.iter().rev().collect();
         for (count, entry) in newest_first.iter().enumerate() {
             let ban = &entry.ban;
@@ -137,12 +142,11 @@ impl Bans {
                 }
                 continue;
             }
-            let young = ban.mono.0 - (now.0 - params.ban_lurker_age);
-            if young < 0.0 {
+            if ban.seq < first_waiting {
                 pass.bans.push(ban.clone());
                 to.get_or_insert(ban.seq);
-            } else {
-                idle = young.min(idle);
+            } else if young(ban) >= 0.0 {
+                idle = young(ban).min(idle);
             }
         }
         (pass, idle)

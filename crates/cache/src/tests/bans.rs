@@ -87,6 +87,19 @@ fn ages_count_from_when_a_ban_was_made_elsewhere() {
 }
 
 #[test]
+fn an_old_ban_from_elsewhere_moves_nothing_past_a_young_one() {
+    let kit = Kit::new();
+    kit.put("/a", 1000.0, b"x");
+    let long_ago = kit.clock.real();
+    kit.pass(200.0);
+    kit.cache.ban_text("obj.status == 200").unwrap();
+    kit.cache.ban_made_at(kit.cache.ban_of_words(&["obj.http.x", "==", "other"]).unwrap(), long_ago);
+    // The lurker waits for the first to get older, with both.
+    assert_eq!(lurk_all(&kit), [""; 0]);
+    assert_eq!(kit.verdict("/a"), "miss");
+}
+
+#[test]
 fn durations_as_the_list_writes_them() {
     let shown = |duration: &str| words(&format!("obj.grace > {duration}"))["obj.grace > ".len()..].to_owned();
     let all = ["0s", "1ms", "59s", "60s", "90s", "120m", "1d", "7d", "365d", "1.5s", "1h"].map(shown);
