@@ -6,6 +6,8 @@
 //! ([`Applier`]). How far that has come ([`Position`]) lasts with the store, not with the log's server: so a node that comes back takes up
 //! where its objects are, and a store that begins empty has missed nothing.
 //!
+//! A third thread has each node report how it fares, on a [`Board`] that the same server keeps: so all nodes are known on each.
+//!
 //! What must hold, and who sees to it:
 //! * Who invalidates is told that it is done once the entry is in the log ([`Node::append`]), else that it isn't.
 //! * What was stored before is served once all is carried out that the log had when the node came to it ([`Gate`]).
@@ -19,22 +21,29 @@
 //! Nothing here knows of caches, requests or VCL. A server that has no fleet has neither thread nor connection.
 
 mod address;
+pub mod board;
 mod entry;
 mod link;
+mod member;
 #[cfg(feature = "fleet-nats")]
 mod nats;
 mod node;
 pub mod peers;
 #[cfg(feature = "fleet-redis")]
 mod redis;
+pub mod rollout;
 pub mod rules;
 mod settings;
 #[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
 mod wire;
 
 pub use address::Server;
+pub use board::{Board, Posted};
 pub use entry::{Entry, Invalidation, LONGEST, Read, mark};
 pub use link::{Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, connector};
-pub use node::{Announced, Appender, Applier, Follower, Gate, LogPosition, Node, Pending, Reach, Status};
+pub use member::{Deployed, Member, Report, StoreUse};
+pub use node::{
+    Announced, Appender, Applier, Follower, Gate, LogPosition, Members, Node, Pending, Reach, Reporter, Status,
+};
 pub use rules::Position;
 pub use settings::{Kind, Role, Settings};

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use crate::{Server, Settings};
+use crate::{Board, Server, Settings};
 
 /// Why something failed, in words for the operator. The connection isn't used any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +103,14 @@ pub trait Connect: Send + Sync {
     /// # Errors
     /// Why there is none.
     fn connect(&self, server: &Server, until: Instant) -> Result<Box<dyn Link>, Fault>;
+
+    /// One to the board that this server keeps beside the log, ready to be used; makes it if there is none.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn board(&self, _server: &Server, _until: Instant) -> Result<Box<dyn Board>, Fault> {
+        Err(Fault::new("it keeps no board"))
+    }
 }
 
 /// What makes connections to the kind of servers that the settings name.

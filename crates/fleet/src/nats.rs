@@ -7,6 +7,7 @@
 //!
 //! How safe an entry is that was acknowledged is the server's affair: `replicas=3` in a cluster of three, or its `sync_interval`.
 
+mod board;
 mod proto;
 
 use std::collections::VecDeque;
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use self::proto::{Delivery, Message, Said};
 use crate::link::BATCH;
 use crate::wire::{self, Wire};
-use crate::{Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, Server, Settings};
+use crate::{Board, Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, Server, Settings};
 
 /// For an answer.
 const TIME: Duration = Duration::from_secs(2);
@@ -60,6 +61,16 @@ impl Nats {
 
 impl Connect for Nats {
     fn connect(&self, server: &Server, until: Instant) -> Result<Box<dyn Link>, Fault> {
+        Ok(Box::new(self.open(server, until)?))
+    }
+
+    fn board(&self, server: &Server, until: Instant) -> Result<Box<dyn Board>, Fault> {
+        Ok(Box::new(board::NatsBoard::open(self.open(server, until)?, self)?))
+    }
+}
+
+impl Nats {
+    fn open(&self, server: &Server, until: Instant) -> Result<Session, Fault> {
         let mut wire = Wire::connect(server, until)?;
         let info = match said(&mut wire)? {
             Said::Info(info) => serde_json::from_slice::<Value>(&info).unwrap_or_default(),
@@ -85,7 +96,7 @@ impl Connect for Nats {
             is_quiet: false,
         };
         session.login(&self.login)?;
-        Ok(Box::new(session))
+        Ok(session)
     }
 }
 
@@ -225,6 +236,29 @@ impl Session {
         }
     }
 
+    /// Has a consumer of the stream deliver, from where `policy` says.
+    fn consume(&mut self, policy: Value) -> Result<(), Fault> {
+        self.asked += 1;
+        let (sid, inbox) = (ANSWERS + self.asked, format!("{}.d.{}", self.inbox, self.asked));
+        let former = self.consumer.replace(Consumer { sid, count: 0 });
+        let former = former.map_or_else(String::new, |former| format!("UNSUB {}\r\n", former.sid));
+        self.delivered.clear();
+        self.wire.until(Instant::now() + TIME);
+        self.wire.send(format!("{former}SUB {inbox} {sid}\r\n").as_bytes())?;
+        let mut config = json!({
+            "deliver_subject": inbox, "ack_policy": "none",
+            "max_deliver": 1, "replay_policy": "instant", "flow_control": true, "idle_heartbeat": HEARTBEAT.as_nanos() as u64,
+            "mem_storage": true, "num_replicas": 1, "inactive_threshold": IDLE.as_nanos() as u64,
+        });
+        if let (Some(config), Value::Object(policy)) = (config.as_object_mut(), policy) {
+            config.extend(policy);
+        }
+        let question = json!({ "stream_name": self.stream, "config": config });
+        let made = unless_error(self.ask(&format!("CONSUMER.CREATE.{}", self.stream), &question)?)?;
+        self.is_quiet = made["num_pending"].as_u64().ok_or_else(misread)? == 0 && self.delivered.is_empty();
+        Ok(())
+    }
+
     /// What has come of the consumer next; `None`: nothing has yet.
     fn delivery_already(&mut self) -> Result<Option<Message>, Fault> {
         loop {
@@ -317,22 +351,7 @@ impl Link for Session {
     }
 
     fn follow(&mut self, from: u64) -> Result<(), Fault> {
-        self.asked += 1;
-        let (sid, inbox) = (ANSWERS + self.asked, format!("{}.d.{}", self.inbox, self.asked));
-        let former = self.consumer.replace(Consumer { sid, count: 0 });
-        let former = former.map_or_else(String::new, |former| format!("UNSUB {}\r\n", former.sid));
-        self.delivered.clear();
-        self.wire.until(Instant::now() + TIME);
-        self.wire.send(format!("{former}SUB {inbox} {sid}\r\n").as_bytes())?;
-        let config = json!({
-            "deliver_subject": inbox, "deliver_policy": "by_start_sequence", "opt_start_seq": from.max(1), "ack_policy": "none",
-            "max_deliver": 1, "replay_policy": "instant", "flow_control": true, "idle_heartbeat": HEARTBEAT.as_nanos() as u64,
-            "mem_storage": true, "num_replicas": 1, "inactive_threshold": IDLE.as_nanos() as u64,
-        });
-        let question = json!({ "stream_name": self.stream, "config": config });
-        let made = unless_error(self.ask(&format!("CONSUMER.CREATE.{}", self.stream), &question)?)?;
-        self.is_quiet = made["num_pending"].as_u64().ok_or_else(misread)? == 0 && self.delivered.is_empty();
-        Ok(())
+        self.consume(json!({ "deliver_policy": "by_start_sequence", "opt_start_seq": from.max(1) }))
     }
 
     fn next(&mut self) -> Result<Next, Fault> {
@@ -356,7 +375,7 @@ impl Link for Session {
                 }
                 continue;
             }
-            let Delivery { seq, nth, pending } = Delivery::of(&message.reply).ok_or_else(misread)?;
+            let Delivery { seq, nth, pending, .. } = Delivery::of(&message.reply).ok_or_else(misread)?;
             let consumer = self.consumer.as_mut().ok_or_else(misread)?;
             consumer.count += 1;
             if nth != consumer.count {

@@ -3,6 +3,7 @@
 
 mod appender;
 mod follower;
+mod reporter;
 #[cfg(test)]
 mod tests;
 
@@ -20,8 +21,9 @@ use parking_lot::{Condvar, Mutex};
 
 pub use appender::Appender;
 pub use follower::Follower;
+pub use reporter::{Members, Reporter};
 
-use crate::{Connect, Entry, Invalidation, Position, Settings, mark};
+use crate::{Connect, Deployed, Entry, Invalidation, Position, Settings, mark};
 
 /// Entries that wait for the log; with more, one is refused at once.
 const MANY: usize = 16_384;
@@ -37,6 +39,17 @@ pub enum Gate {
     Closed,
     /// What is not older than that: the log is away for longer.
     Capped(Duration),
+}
+
+impl Gate {
+    /// In one word, for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Gate::Open => "all",
+            Gate::Closed => "nothing",
+            Gate::Capped(_) => "young",
+        }
+    }
 }
 
 /// Who carries out what the log says. Called by the node's threads, and may block.
@@ -140,6 +153,9 @@ struct Shared {
     bell: Condvar,
     status: Mutex<Status>,
     own: Mutex<Own>,
+    desk: reporter::Desk,
+    /// What the agent says of roll-outs.
+    deployed: Mutex<Option<Deployed>>,
     is_over: AtomicBool,
 }
 
@@ -279,6 +295,8 @@ impl Node {
             bell: Condvar::new(),
             status: Mutex::new(status),
             own: Mutex::default(),
+            desk: reporter::Desk::new(),
+            deployed: Mutex::default(),
             is_over: AtomicBool::new(false),
         }))
     }
@@ -326,9 +344,50 @@ impl Node {
         Poll::Pending
     }
 
+    /// Starts the thread that reports this node to the others, and knows them.
+    ///
+    /// # Errors
+    /// There can't be a thread.
+    pub fn start_reporting(&self, connect: Arc<dyn Connect>, reporter: Arc<dyn Reporter>) -> io::Result<()> {
+        let shared = self.0.clone();
+        let thread = std::thread::Builder::new().name("lacquer-fleet-r".to_owned());
+        thread.spawn(move || reporter::run(&shared, &*connect, &*reporter))?;
+        Ok(())
+    }
+
+    /// All nodes of the fleet, as far as they are known; those that were away for longer than [`crate::board::FORGOTTEN`] are forgotten.
+    pub fn members(&self) -> Members {
+        self.0.desk.members()
+    }
+
+    /// What this node's next report says of roll-outs.
+    pub fn set_deployed(&self, deployed: Deployed) {
+        let is_new = self.0.deployed.lock().replace(deployed.clone()).as_ref() != Some(&deployed);
+        if is_new {
+            self.0.desk.hurry();
+        }
+    }
+
+    /// A document of the fleet's board; `None`: there is none of that name.
+    ///
+    /// # Errors
+    /// The board can't be reached within the settings' patience.
+    pub fn document(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+        self.0.desk.document(name, self.0.settings.patience)
+    }
+
+    /// Writes a document in the place of one that says `was`, or of none; whether it did.
+    ///
+    /// # Errors
+    /// The board can't be reached within the settings' patience: it may be written or not.
+    pub fn replace(&self, name: &str, was: Option<&[u8]>, bytes: &[u8]) -> Result<bool, String> {
+        self.0.desk.replace(name, was, bytes, self.0.settings.patience)
+    }
+
     /// Ends the threads, soon.
     pub fn end(&self) {
         self.0.is_over.store(true, Relaxed);
+        self.0.desk.ring();
         self.0.bell.notify_all();
     }
 

@@ -5,6 +5,8 @@
 //! How safe an entry is that was acknowledged is the server's affair: `appendfsync always` and, with `replicas=N`, N replicas that have it.
 //! Clusters aren't supported, and say so.
 
+mod board;
+
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +15,7 @@ use resp::{Reader, Reply};
 
 use crate::link::BATCH;
 use crate::wire::{self, Wire};
-use crate::{Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, Server, Settings};
+use crate::{Board, Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, Server, Settings};
 
 /// For an answer.
 const TIME: Duration = Duration::from_secs(2);
@@ -52,6 +54,16 @@ impl Redis {
 
 impl Connect for Redis {
     fn connect(&self, server: &Server, until: Instant) -> Result<Box<dyn Link>, Fault> {
+        Ok(Box::new(self.open(server, until)?))
+    }
+
+    fn board(&self, server: &Server, until: Instant) -> Result<Box<dyn Board>, Fault> {
+        Ok(Box::new(self.open(server, until)?))
+    }
+}
+
+impl Redis {
+    fn open(&self, server: &Server, until: Instant) -> Result<Session, Fault> {
         let mut wire = Wire::connect(server, until)?;
         if let Some(client) = &self.client {
             wire.seal(client, &server.host)?;
@@ -69,9 +81,7 @@ impl Connect for Redis {
             session.ask(login)?;
         }
         match session.ask(&words(["ROLE"]))? {
-            Reply::Array(role) if role.first().is_some_and(|word| text(word) == Some(b"master")) => {
-                Ok(Box::new(session))
-            }
+            Reply::Array(role) if role.first().is_some_and(|word| text(word) == Some(b"master")) => Ok(session),
             _ => Err(Fault::new("it is a replica, not a master")),
         }
     }

@@ -17,6 +17,8 @@ const MANY_SERVERS: usize = 16;
 const RETENTION: u64 = 1_000_000;
 /// Seconds for which a node that starts waits for the log before it gives up what is stored.
 const WAIT: Duration = Duration::from_secs(10);
+/// The group of a node that names none.
+const GROUP: &str = "all";
 /// Seconds for which whoever invalidates waits for the log.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -82,6 +84,12 @@ pub struct Settings {
     pub name: String,
     /// This node's name; empty: its identity.
     pub node: String,
+    /// Where other nodes reach this one, HOST:PORT.
+    pub address: Option<String>,
+    /// The part of the fleet that this node belongs to.
+    pub group: String,
+    /// Takes what is rolled out to its group: VCL and parameters, from whoever may write to the log's server.
+    pub deploys: bool,
     /// Who we are to the server.
     pub user: Option<String>,
     /// Our password there.
@@ -127,6 +135,9 @@ impl Settings {
             servers: Vec::new(),
             name: "fleet".to_owned(),
             node: String::new(),
+            address: None,
+            group: GROUP.to_owned(),
+            deploys: false,
             user: None,
             password: None,
             token: None,
@@ -190,12 +201,25 @@ impl Settings {
         };
         let word = || match is_word(value) {
             true => Ok(value.to_owned()),
-            false => Err(format!("{name} wants up to 64 letters, digits, - and _ (and . in a node's)")),
+            false => Err(format!("{name} wants up to 64 letters, digits, - and _ (and . in a node's or a group's)")),
         };
         match name {
             "name" if value.contains('.') => return Err("name has no dots".to_owned()),
             "name" => self.name = word()?,
             "node" => self.node = word()?,
+            "address" => {
+                let place = Server::parse(value, 0).filter(|place| place.port != 0);
+                self.address =
+                    Some(place.ok_or("address wants HOST:PORT, where other nodes reach this one")?.to_string());
+            }
+            "group" => self.group = word()?,
+            "deploy" => {
+                self.deploys = match value {
+                    "on" => true,
+                    "off" => false,
+                    _ => return Err("deploy is on or off".to_owned()),
+                }
+            }
             "user" => self.user = Some(value.to_owned()),
             "retention" => {
                 let number = value.parse().ok().filter(|number| (1..=1_000_000_000).contains(number));
@@ -217,8 +241,8 @@ impl Settings {
             _ => {
                 let Some((_, role)) = Role::ALL.into_iter().find(|(known, _)| *known == name) else {
                     return Err(format!(
-                        "no setting {name} (there are name, node, user, password-file, token-file, ca, cert, retention, \
-                         replicas, wait, stale, patience)"
+                        "no setting {name} (there are name, node, address, group, deploy, user, password-file, token-file, ca, cert, \
+                         retention, replicas, wait, stale, patience)"
                     ));
                 };
                 if !value.starts_with('/') {
@@ -334,6 +358,9 @@ mod tests {
             ("nats://a,wait=x", "duration"),
             ("nats://a,patience=0s", "between"),
             ("nats://a,retention=0", "number of entries"),
+            ("nats://a,address=b", "HOST:PORT"),
+            ("nats://a,group=a b", "letters"),
+            ("nats://a,deploy=yes", "on or off"),
             ("nats://a,color=red", "no setting color"),
         ] {
             let said = Settings::parse(text).unwrap_err();

@@ -57,9 +57,13 @@ pub const COMMANDS: &[Command] = &[
     command("store", None, "lacquer-store", "what is in a store on disk, and whether it is whole", |_, args| {
         lacquer_store::main(args)
     }),
-    command("fleet", None, "lacquer-fleet", "how a running server fares as a node of a fleet", |_, args| {
-        lacquer_adm::fleet::main(args)
-    }),
+    command(
+        "fleet",
+        None,
+        "lacquer-fleet",
+        "how the nodes of a fleet fare; roll VCL out to them in stages",
+        |_, args| lacquer_adm::fleet::main(args),
+    ),
     command("tls", None, "lacquer-tls", "the certificates of a running server, and when they expire", |_, args| {
         lacquer_adm::tls::main(args)
     }),

@@ -75,7 +75,7 @@ const PAGES: &[Page] = &[
     (
         "lacquer-fleet",
         1,
-        "how a running server fares as a node of a fleet",
+        "how the nodes of a fleet fare; roll VCL out to them in stages",
         Body::Prose(include_str!("man/lacquer-fleet.txt")),
     ),
     ("lacquer-tls", 1, "the certificates of a running server", Body::Prose(include_str!("man/lacquer-tls.txt"))),

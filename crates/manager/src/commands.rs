@@ -50,6 +50,11 @@ impl Manager {
             Id::Help => self.help(request, authenticated),
             Id::Ping if json => answer(", \"PONG\"\n"),
             Id::Ping => Reply::ok(format!("PONG {} 1.0", real as u64)),
+            Id::FleetBundle => self.fleet_bundle(text(0)),
+            Id::FleetLoad => {
+                let bundle = request.args().get(1).cloned().unwrap_or_default();
+                self.vcl_load(text(0), Source::Bundle(bundle), arg(2))
+            }
             Id::Quit => Reply::new(Status::Close, "Closing CLI connection"),
             Id::Status if json => answer(&format!(", {}", quote(self.worker.state.word()))),
             Id::Status => Reply::ok(format!("Child in state {}", self.worker.state.word())),
@@ -108,6 +113,10 @@ impl Manager {
             | Id::DebugVmod
             | Id::DebugXid
             | Id::Explain
+            | Id::FleetDeployed
+            | Id::FleetDocument
+            | Id::FleetNodes
+            | Id::FleetReplace
             | Id::FleetStatus
             | Id::MemoryList
             | Id::PurgeHost
@@ -306,6 +315,14 @@ impl Manager {
             reply.push_str("VCL compiled.\n");
         }
         reply
+    }
+
+    /// Checks a file as `vcl.load` does, and answers all the sources that it is made of.
+    fn fleet_bundle(&self, file: &str) -> Reply {
+        match self.check_vcl(Source::File(file.into()), false) {
+            Outcome::Good(good, _) => Reply::new(Status::Ok, good.text),
+            Outcome::Bad(text) => Reply::new(Status::Param, text),
+        }
     }
 
     /// Adds a checked VCL; on failure its file goes.

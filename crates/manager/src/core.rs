@@ -114,6 +114,8 @@ pub struct Manager {
     pub(crate) acme: Option<Acme>,
     /// What shows this server on a page, if that was asked for.
     pub(crate) watcher: crate::watch::Watcher,
+    /// What takes part in the fleet's roll-outs, if this node does.
+    pub(crate) agent: crate::rollout::Agent,
 }
 
 /// When things are due.
@@ -133,6 +135,8 @@ pub struct Timers {
     pub(crate) worker_started: Mono,
     /// Until when no CLI connection is taken.
     pub(crate) cli_pause: Mono,
+    /// Until when the first worker waits for what its group runs.
+    pub(crate) rollout: Option<Mono>,
 }
 
 impl Timers {
@@ -149,6 +153,7 @@ impl Timers {
             dying_until: now,
             worker_started: now,
             cli_pause: now,
+            rollout: None,
         }
     }
 }
@@ -163,6 +168,7 @@ enum Event {
     Naming,
     Acme,
     Watch,
+    Rollout,
     Signer,
     Certificates,
     CliSocket(usize),
@@ -222,31 +228,39 @@ impl Manager {
 
     /// Serves until a signal, or the end of the -d session, says stop. Returns the exit status.
     pub fn run(&mut self, mut signals: Signals) -> i32 {
-        loop {
-            let events = self.wait(&signals);
-            let mut stop = false;
-            for event in events {
-                match event {
-                    Event::Signal => stop |= self.on_signal(&mut signals),
-                    Event::Worker => self.on_worker(),
-                    Event::Leaving => self.tend_leaving(),
-                    Event::Naming => self.tend_naming(),
-                    Event::Acme => self.tend_acme(),
-                    Event::Watch => self.tend_watch(),
-                    Event::Signer => self.tend_signers(),
-                    Event::Certificates => self.tend_long_command(),
-                    Event::Dying => self.bury_dying(Duration::ZERO),
-                    Event::CliSocket(at) => self.on_connection(at),
-                    Event::Session(at) => self.on_session(at),
-                    Event::Master => {}
-                }
-            }
-            stop |= self.sweep_sessions();
-            self.on_timers();
-            if stop {
-                break;
+        while !self.turn(&mut signals) {}
+        self.finish()
+    }
+
+    /// Waits for what happens next and does what it wants; whether to stop.
+    pub(crate) fn turn(&mut self, signals: &mut Signals) -> bool {
+        let events = self.wait(signals);
+        let mut stop = false;
+        for event in events {
+            match event {
+                Event::Signal => stop |= self.on_signal(signals),
+                Event::Worker => self.on_worker(),
+                Event::Leaving => self.tend_leaving(),
+                Event::Naming => self.tend_naming(),
+                Event::Acme => self.tend_acme(),
+                Event::Watch => self.tend_watch(),
+                Event::Rollout => self.tend_rollout(),
+                Event::Signer => self.tend_signers(),
+                Event::Certificates => self.tend_long_command(),
+                Event::Dying => self.bury_dying(Duration::ZERO),
+                Event::CliSocket(at) => self.on_connection(at),
+                Event::Session(at) => self.on_session(at),
+                Event::Master => {}
             }
         }
+        stop |= self.sweep_sessions();
+        self.on_timers();
+        stop
+    }
+
+    /// Stops all: the exit status.
+    pub(crate) fn finish(&mut self) -> i32 {
+        self.end_rollout();
         self.end_acme();
         self.end_watch();
         print(Severity::Info, "manager stopping child");
@@ -283,6 +297,10 @@ impl Manager {
         if let Some(fd) = self.watcher.descriptor() {
             wants.push((fd, Interest::Read));
             events.push(Event::Watch);
+        }
+        if let Some(fd) = self.agent.descriptor() {
+            wants.push((fd, Interest::Read));
+            events.push(Event::Rollout);
         }
         for fd in self.signers.descriptors() {
             wants.push((fd, Interest::Read));
@@ -322,12 +340,9 @@ impl Manager {
         let master = self.masters.as_ref().and_then(Masters::due);
         let (leaving, naming) = (self.leaving_due(), self.naming.due());
         let (keys, acme, signer) = (self.ticket_keys.due(), self.acme_due(), self.signers.due());
-        let watch = self.watcher.due();
-        let certs = self.certs.work_due(self.now());
-        let others =
-            [t.ping, Some(t.cooling), t.restart, t.dying, master, leaving, naming, keys, acme, signer, watch, certs]
-                .into_iter()
-                .flatten();
+        let (watch, agent, certs) = (self.watcher.due(), self.agent.due(), self.certs.work_due(self.now()));
+        let due = [t.ping, Some(t.cooling), t.restart, t.dying, t.rollout, master, leaving, naming, keys, acme, signer];
+        let others = [watch, agent, certs].into_iter().chain(due).flatten();
         others.fold(t.uptime, |first, due| if due < first { due } else { first })
     }
 
@@ -382,6 +397,9 @@ impl Manager {
         }
         if self.watcher.due().is_some_and(|due| due <= now) {
             self.begin_watch();
+        }
+        if self.agent.due().is_some_and(|due| due <= now) {
+            self.begin_rollout();
         }
         if let Some(socket) = self.masters.as_mut().and_then(|masters| masters.poll(now)) {
             let identity = clitcp::identity("master", &socket);
@@ -474,6 +492,7 @@ impl Drop for Manager {
     fn drop(&mut self) {
         self.end_acme();
         self.end_watch();
+        self.end_rollout();
         self.end_leaving();
         if self.worker.pid().is_some() {
             let _ = self.worker.reap();

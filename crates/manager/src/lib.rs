@@ -29,6 +29,7 @@ mod originkeys;
 mod peers;
 mod reply;
 mod report;
+pub mod rollout;
 mod serve;
 mod session;
 pub mod signer;

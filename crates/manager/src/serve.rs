@@ -214,6 +214,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         upgrade: Default::default(),
         acme,
         watcher: crate::watch::Watcher::new(watch),
+        agent: Default::default(),
         clock,
     };
     manager.params_changed();
@@ -500,7 +501,7 @@ fn open_secret(manager: &mut Manager, options: &Options, memory: &mut Memory) ->
 fn begin(
     mut manager: Manager,
     options: &Options,
-    signals: Signals,
+    mut signals: Signals,
     cli_file: Option<File>,
     daemon: Option<Daemon>,
 ) -> Result<i32, Fatal> {
@@ -523,8 +524,11 @@ fn begin(
     }
     manager.use_kept_certificates();
     let mut started = Reply::ok("");
+    if options.mode != Mode::Debug && manager.await_rollout(&mut signals) {
+        return Ok(manager.finish());
+    }
     match manager.vcls.not_startable() {
-        _ if options.mode == Mode::Debug => {}
+        _ if options.mode == Mode::Debug || manager.worker.pid().is_some() => {}
         None => started = manager.launch_worker(),
         Some(reason) if !options.ordered.iter().any(|o| matches!(o, OrderedArg::Vcl(_))) => {
             print(Severity::Error, reason)
@@ -543,6 +547,7 @@ fn begin(
     }
     manager.begin_acme();
     manager.begin_watch();
+    manager.begin_rollout();
     Ok(manager.run(signals))
 }
 

@@ -20,6 +20,12 @@ use crate::fatal::{Fatal, argument};
 use crate::reply::{Reply, ReplyExt, Status};
 use crate::report::{self, Severity, print};
 
+/// Commands that answer what is of no use in part.
+const WHOLE: [&str; 2] = ["fleet.bundle", "fleet.document"];
+
+/// So much of a roll-out's commands and of what they answer is logged, in bytes.
+const LOGGED: usize = 200;
+
 /// Where a session comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -31,6 +37,8 @@ pub enum Kind {
     Debug,
     /// The process of `--watch`: it needs no secret, and may ask but change nothing.
     Watch,
+    /// The agent that takes part in roll-outs: it needs no secret, and has what is rolled out loaded and used.
+    Rollout,
 }
 
 impl Kind {
@@ -168,12 +176,19 @@ impl Manager {
 
     fn run_request(&mut self, at: usize, request: Result<Request, DecodeError>) {
         let session = &self.sessions[at];
-        let (authenticated, is_watch) = (session.challenge.is_none(), session.kind == Kind::Watch);
+        let (authenticated, kind) = (session.challenge.is_none(), session.kind);
         let reply = match &request {
             Err(error) => error.reply(),
             Ok(request) => match request.command(authenticated) {
-                _ if is_watch && !is_question(request) => {
+                _ if kind == Kind::Watch && !is_question(request) => {
                     Reply::new(Status::Auth, "Only questions are answered here.\n")
+                }
+                // An operator may have stopped the worker since.
+                _ if kind == Kind::Rollout && request.name() == "start" && self.timers.rollout.is_none() => {
+                    Reply::ok("")
+                }
+                _ if kind == Kind::Rollout && !crate::rollout::is_allowed(request) => {
+                    Reply::new(Status::Auth, "Roll-outs don't need that.\n")
                 }
                 Ok(command) if command.name == "auth" => self.authenticate(at, request),
                 // When it succeeds, the next program answers.
@@ -183,9 +198,10 @@ impl Manager {
             },
         };
         // Half of a JSON text is of no use to anybody.
-        let is_json = request.as_ref().is_ok_and(cli::Request::wants_json);
-        let reply = if is_json { reply } else { reply.limited(self.params.cli_limit) };
-        self.log_reply(at, &reply);
+        let is_rollout = request.as_ref().is_ok_and(|request| WHOLE.contains(&request.name()));
+        let is_whole = is_rollout || request.as_ref().is_ok_and(cli::Request::wants_json);
+        let reply = if is_whole { reply } else { reply.limited(self.params.cli_limit) };
+        self.log_reply(at, &reply, is_rollout);
         let session = &mut self.sessions[at];
         // Who isn't authenticated yet may make no mistake.
         session.closing = reply.status == Status::Close || (session.challenge.is_some() && reply.status != Status::Ok);
@@ -245,16 +261,20 @@ impl Manager {
     }
 
     fn log_request(&self, at: usize, line: &[u8]) {
-        if self.logs_cli() {
+        // What is rolled out may be long, and its agent says itself what it does.
+        let line = if line.starts_with(b"fleet.") { &line[..line.len().min(LOGGED)] } else { line };
+        if self.logs_cli() && self.sessions[at].kind != Kind::Rollout {
             let identity = &self.sessions[at].identity;
             print(Severity::Cli, &format!("CLI {identity} Rd {}", String::from_utf8_lossy(line)));
         }
     }
 
-    fn log_reply(&self, at: usize, reply: &Reply) {
-        if self.logs_cli() {
+    fn log_reply(&self, at: usize, reply: &Reply, is_rollout: bool) {
+        if self.logs_cli() && self.sessions[at].kind != Kind::Rollout {
             let identity = &self.sessions[at].identity;
-            print(Severity::Cli, &format!("CLI {identity} Wr {:03} {}", reply.status.number(), reply.text()));
+            let longest = if is_rollout { LOGGED } else { usize::MAX };
+            let text = String::from_utf8_lossy(&reply.body[..reply.body.len().min(longest)]);
+            print(Severity::Cli, &format!("CLI {identity} Wr {:03} {text}", reply.status.number()));
         }
     }
 
@@ -269,7 +289,7 @@ impl Manager {
                 continue;
             }
             match self.sessions.remove(at).kind {
-                Kind::Telnet | Kind::Watch => {}
+                Kind::Telnet | Kind::Watch | Kind::Rollout => {}
                 Kind::Debug => stop = true,
                 Kind::Master => {
                     if let Some(masters) = &mut self.masters {
@@ -311,7 +331,7 @@ impl Manager {
 /// Whether a command changes nothing, whatever its arguments: what the page of `--watch` shows.
 fn is_question(request: &Request) -> bool {
     match request.name() {
-        "ping" | "status" | "explain" | "vcl.list" | "vcl.show" | "ban.list" | "backend.list" => true,
+        "ping" | "status" | "explain" | "vcl.list" | "vcl.show" | "ban.list" | "backend.list" | "fleet.nodes" => true,
         "vcl.profile" => request.arg(0) == Some("show"),
         _ => false,
     }
@@ -327,9 +347,14 @@ mod tests {
             let words = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
             is_question(&Request { line: line.into(), words, tolerant: false })
         };
-        for line in
-            ["ping", "explain -m GET http://a/", "vcl.list -j", "vcl.profile -j show", "vcl.show -v boot", "ban.list"]
-        {
+        for line in [
+            "ping",
+            "explain -m GET http://a/",
+            "vcl.list -j",
+            "vcl.profile -j show",
+            "vcl.show -v boot",
+            "fleet.nodes -j",
+        ] {
             assert!(is_allowed(line), "{line}");
         }
         for line in [
@@ -344,6 +369,6 @@ mod tests {
             assert!(!is_allowed(line), "{line}");
         }
         let changing = tables::cli_cmds::COMMANDS.iter().filter(|command| is_allowed(command.name));
-        assert_eq!(changing.count(), 7, "a command of another kind than those above");
+        assert_eq!(changing.count(), 8, "a command of another kind than those above");
     }
 }

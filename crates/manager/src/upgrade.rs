@@ -105,9 +105,11 @@ impl Manager {
         let file = state_file(&text).map_err(said)?;
         self.end_acme();
         self.end_watch();
+        self.end_rollout();
         let failed = self.jail.privileged(|| exec(&next, &state, &file, None)).to_string();
         self.begin_acme();
         self.begin_watch();
+        self.begin_rollout();
         Err(failed)
     }
 }

@@ -95,6 +95,12 @@ commands! {
     DebugVmod "debug.vmod" "debug.vmod" "Show loaded vmods." "" 0 Some(0), Worker [debug];
     DebugXid "debug.xid" "debug.xid [<xid> [<cachesize>]]" "Show or set the transaction id." "" 0 Some(2), Worker [debug];
     Explain "explain" "explain [-m <method>] [-c <address>] <url> [<field> ...]" "Say what would become of a request, and why." "vcl_recv and vcl_hash run as for a request of that client (127.0.0.1 unless given); the cache is only looked at, and nothing is fetched, logged or counted. A field is a header line: \"Cookie: a=b\"." 1 None, Worker [];
+    FleetBundle "fleet.bundle" "fleet.bundle <filename>" "Check a VCL file, and show all the sources that it is made of, to be rolled out." "" 1 Some(1), Manager [debug];
+    FleetDeployed "fleet.deployed" "fleet.deployed <report>" "Take what the agent says of roll-outs into this node's report." "" 1 Some(1), Worker [debug];
+    FleetDocument "fleet.document" "fleet.document <name>" "Show a document of the fleet's board." "" 1 Some(1), Worker [debug];
+    FleetLoad "fleet.load" "fleet.load <configname> <bundle> [auto|cold|warm]" "Compile and load a VCL that is rolled out, of all its sources." "" 2 Some(3), Manager [debug];
+    FleetNodes "fleet.nodes" "fleet.nodes [-j]" "Show all nodes of this fleet." "What each reported last: since when it is silent if it is away, its group, VCL and position in the fleet's log, and, with -j, its counts." 0 Some(0), Worker [json];
+    FleetReplace "fleet.replace" "fleet.replace <name> <document> [<former>]" "Write a document of the fleet's board, in the place of the one that there is, or only of the former one." "" 2 Some(3), Worker [debug];
     FleetStatus "fleet.status" "fleet.status [-j]" "Show how this node of a fleet fares." "Whether the fleet's log can be reached, how far it has been carried out here, what of the cache is served, and the members of the second tier (--peers)." 0 Some(0), Worker [json];
     Help "help" "help [-j|<command>]" "Show commands, or one of them." "-a shows all, -d only those for debugging." 0 Some(1), Manager [open json];
     MemoryList "memory.list" "memory.list [-j]" "Show who holds how much memory." "Both processes: stores, index, connections, transactions, other users of the heap, what the allocator has and nobody uses, log, program." 0 Some(0), Worker [json];

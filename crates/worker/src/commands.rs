@@ -84,6 +84,9 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         Id::VclProfile => vcl_profile(worker, request),
         Id::VclShow => vcl_show(worker, request),
         Id::Explain => explain(worker, request),
+        Id::FleetDeployed => fleet_deployed(worker, request),
+        Id::FleetDocument | Id::FleetReplace => fleet_document(worker, request),
+        Id::FleetNodes => fleet_nodes(worker, request),
         Id::FleetStatus => fleet_status(worker, request),
         Id::PurgeHost => purge_urls(worker, request, |host, _| message::tags::of_prefix(host, b"")),
         Id::PurgePrefix => purge_urls(worker, request, message::tags::of_prefix),
@@ -94,6 +97,8 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         | Id::Banner
         | Id::DebugPanicMaster
         | Id::DebugReqpoolFail
+        | Id::FleetBundle
+        | Id::FleetLoad
         | Id::Help
         | Id::PanicClear
         | Id::PanicShow
@@ -379,7 +384,7 @@ fn vcl_use(worker: &Worker, name: &str) -> Reply {
     let Some(vcl) = worker.vcls.find(name) else {
         return Reply::new(Status::Param, format!("No VCL named {name} known."));
     };
-    worker.vcls.set_active(name);
+    worker.vcls.set_active(name, worker.engine.clock.real());
     worker.engine.vcl.store(Some(vcl));
     Reply::ok("")
 }
@@ -521,6 +526,72 @@ fn ban(worker: &Worker, request: &Request) -> Reply {
     match announced.map_or(Ok(()), crate::fleet::wait) {
         Ok(()) => Reply::ok(""),
         Err(reason) => Reply::new(Status::Cant, format!("The ban holds on this node, perhaps on no other: {reason}")),
+    }
+}
+
+/// This server as a node of a fleet.
+fn fleet_node(worker: &Worker) -> Result<&fleet::Node, Reply> {
+    let none = || Reply::new(Status::Cant, "This server belongs to no fleet: it was started without --fleet");
+    worker.engine.fleet_node().ok_or_else(none)
+}
+
+/// `fleet.nodes`
+fn fleet_nodes(worker: &Worker, request: &Request) -> Reply {
+    let node = match fleet_node(worker) {
+        Ok(node) => node,
+        Err(reply) => return reply,
+    };
+    match request.wants_json() {
+        true => with_json(worker, request, &format!(",\n{}", crate::fleet::nodes_json(node))),
+        false => Reply::ok(crate::fleet::nodes_text(node, worker.engine.clock.real())),
+    }
+}
+
+/// `fleet.deployed`
+fn fleet_deployed(worker: &Worker, request: &Request) -> Reply {
+    let node = match fleet_node(worker) {
+        Ok(node) => node,
+        Err(reply) => return reply,
+    };
+    let said = request.args().first().map(Vec::as_slice).unwrap_or_default();
+    match fleet::Deployed::read(said) {
+        Some(deployed) => {
+            node.set_deployed(deployed);
+            Reply::ok("")
+        }
+        None => Reply::new(Status::Param, "that is no report of a roll-out"),
+    }
+}
+
+/// `fleet.document`, `fleet.replace`
+fn fleet_document(worker: &Worker, request: &Request) -> Reply {
+    let node = match fleet_node(worker) {
+        Ok(node) => node,
+        Err(reply) => return reply,
+    };
+    if !node.settings().deploys {
+        return Reply::new(Status::Cant, "This node takes no part in roll-outs: --fleet wants deploy=on");
+    }
+    let word = |at: usize| request.args().get(at).map(Vec::as_slice);
+    let name = request.arg(0).unwrap_or("\u{fffd}");
+    let done = match (word(1), word(2)) {
+        (None, _) => node.document(name).map(|found| match found {
+            Some(bytes) => Reply { status: Status::Ok, body: bytes },
+            None => Reply::ok(""),
+        }),
+        (Some(bytes), Some(b"")) => node.replace(name, None, bytes).map(replaced),
+        (Some(bytes), Some(was)) => node.replace(name, Some(was), bytes).map(replaced),
+        (Some(bytes), None) => {
+            node.document(name).and_then(|was| node.replace(name, was.as_deref(), bytes)).map(replaced)
+        }
+    };
+    done.unwrap_or_else(|reason| Reply::new(Status::Cant, reason))
+}
+
+fn replaced(is_done: bool) -> Reply {
+    match is_done {
+        true => Reply::ok(""),
+        false => Reply::new(Status::Cant, "Another one is there"),
     }
 }
 

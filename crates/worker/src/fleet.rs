@@ -9,7 +9,10 @@ use base::{Mono, Real};
 use cache::{Digest, Purge};
 use cli::handoff::FleetStart;
 use engine::Engine;
-use fleet::{Announced, Applier, Entry, Gate, Invalidation, Node, Position, Reach, Role, Settings, Status};
+use fleet::{
+    Announced, Applier, Entry, Gate, Invalidation, Member, Members, Node, Position, Reach, Report, Reporter, Role,
+    Settings, Status, StoreUse,
+};
 use shm::vsc::Stats;
 use storage::journal::Followed;
 use tables::counters::Fleet as Counters;
@@ -47,10 +50,55 @@ pub fn counters(stats: &Stats) -> Result<&'static Counters, String> {
 /// Begins to follow the log, once the journal of this worker's stores was read. A worker without a fleet does nothing.
 pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     let Some((node, counters)) = worker.engine.fleet_node().cloned().zip(worker.fleet_counters) else { return Ok(()) };
-    let connector = fleet::connector(node.settings())?;
+    let connector: Arc<dyn fleet::Connect> = fleet::connector(node.settings())?.into();
     let position = Carrier::position(&worker.engine);
     let carrier = Carrier::new(worker.engine.clone(), counters);
-    node.start(connector.into(), Arc::new(carrier), position).map_err(|error| format!("thread for the fleet: {error}"))
+    let failed = |error: std::io::Error| format!("thread for the fleet: {error}");
+    node.start(connector.clone(), Arc::new(carrier), position).map_err(failed)?;
+    let teller = Teller { worker: worker.clone(), counters, started: worker.engine.clock.real() };
+    node.start_reporting(connector, Arc::new(teller)).map_err(failed)
+}
+
+/// Says how this worker fares.
+struct Teller {
+    worker: Arc<Worker>,
+    counters: &'static Counters,
+    started: Real,
+}
+
+impl Reporter for Teller {
+    fn report(&self) -> Option<Report> {
+        let (engine, vcls) = (&self.worker.engine, &self.worker.vcls);
+        if engine.draining.load(Relaxed) || engine.has_successor.load(Relaxed) {
+            return None;
+        }
+        let stores = engine.stores.all().iter().map(|store| StoreUse {
+            name: store.name().to_owned(),
+            used: store.used_bytes(),
+            space: store.limit_bytes().unwrap_or(0),
+        });
+        Some(Report {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            vcl: vcls.active(),
+            vcl_since: vcls.active_since().0,
+            started: self.started.0,
+            requests: engine.main.client_req.get(),
+            hits: engine.main.cache_hit.get(),
+            errors: engine.main.client_5xx.get(),
+            panics: engine.main.req_panic.get(),
+            stores: stores.collect(),
+            ..Report::default()
+        })
+    }
+
+    fn show(&self, nodes: usize, away: usize) {
+        self.counters.nodes.set(nodes as u64);
+        self.counters.nodes_away.set(away as u64);
+    }
+
+    fn tell(&self, text: &str) {
+        eprintln!("fleet: {text}");
+    }
 }
 
 /// Has the other nodes invalidate what was invalidated here at that time; `None`: there are none.
@@ -204,6 +252,8 @@ pub fn status_text(node: &Node) -> String {
         ("carried out", format!("{} of others, {} own came back", status.carried_out, status.returned)),
         ("not ours", status.foreign.to_string()),
         ("given up all", format!("{} times", status.gaps)),
+        ("group", settings.group.clone()),
+        ("nodes", nodes_in_words(&node.members())),
     ];
     rows.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect()
 }
@@ -220,9 +270,10 @@ pub fn status_json(node: &Node) -> serde_json::Value {
     serde_json::json!({
         "node": settings.node, "kind": settings.kind.name(), "name": settings.name, "epoch": status.epoch,
         "servers": settings.servers.iter().map(|server| server.to_string()).collect::<Vec<_>>(),
-        "append": reach(&status.append), "follow": reach(&status.follow), "serves": gate_word(status.gate),
+        "append": reach(&status.append), "follow": reach(&status.follow), "serves": status.gate.word(),
         "head": status.head, "applied": status.applied, "lag": status.head.saturating_sub(status.applied),
         "lag_seconds": lag_seconds(&status), "appended": status.appended, "refused": status.refused,
+        "group": settings.group, "address": settings.address,
         "carried_out": status.carried_out, "returned": status.returned, "foreign": status.foreign, "gaps": status.gaps,
     })
 }
@@ -231,14 +282,6 @@ fn reach(reach: &Reach) -> String {
     match reach {
         Reach::Up(server) => format!("by {server}"),
         Reach::Away(since, why) => format!("not, for {:.0} s: {why}", since.elapsed().as_secs_f64()),
-    }
-}
-
-fn gate_word(gate: Gate) -> &'static str {
-    match gate {
-        Gate::Open => "all",
-        Gate::Closed => "nothing",
-        Gate::Capped(_) => "young",
     }
 }
 
@@ -256,4 +299,122 @@ fn lag_seconds(status: &Status) -> f64 {
 
 fn lag(status: &Status) -> String {
     format!("{} entries, {:.1} s", status.head.saturating_sub(status.applied), lag_seconds(status))
+}
+
+fn nodes_in_words(members: &Members) -> String {
+    let (count, away) = (members.members.len(), members.members.iter().filter(|member| member.is_away()).count());
+    match &members.away {
+        Some((since, why)) => format!("not known, for {:.0} s: {why}", since.elapsed().as_secs_f64()),
+        None => format!("{count}, {away} away"),
+    }
+}
+
+/// All nodes, as `fleet.nodes` shows them: a line each.
+pub fn nodes_text(node: &Node, now: Real) -> String {
+    let known = node.members();
+    let mut rows =
+        vec![["node", "group", "state", "VCL", "for", "position", "lag", "requests", "hits", "5xx"].map(str::to_owned)];
+    for member in &known.members {
+        let report = &member.report;
+        let hits = report.hits as f64 / report.requests.max(1) as f64 * 100.0;
+        rows.push([
+            member.name.clone(),
+            report.group.clone(),
+            state(member),
+            report.vcl.clone(),
+            span(now.0 - report.vcl_since),
+            report.applied.to_string(),
+            report.head.saturating_sub(report.applied).to_string(),
+            report.requests.to_string(),
+            format!("{hits:.1}%"),
+            report.errors.to_string(),
+        ]);
+    }
+    let mut text = table(&rows);
+    if let Some((since, why)) = &known.away {
+        text.push_str(&format!("As it was {:.0} s ago: {why}\n", since.elapsed().as_secs_f64()));
+    }
+    text
+}
+
+/// Columns as wide as their widest field; the last five to the right, as they are numbers.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let widths: Vec<usize> =
+        (0..N).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
+    let line = |row: &[String; N]| {
+        let fields = row.iter().zip(&widths).enumerate().map(|(at, (field, width))| match at + 5 < N {
+            true => format!("{field:<width$}"),
+            false => format!("{field:>width$}"),
+        });
+        format!("{}\n", fields.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+fn state(member: &Member) -> String {
+    match &member.report.serves[..] {
+        _ if member.is_away() => format!("away {}", span(member.age.as_secs_f64())),
+        "all" => "serves".to_owned(),
+        "young" => "serves young".to_owned(),
+        _ => "catches up".to_owned(),
+    }
+}
+
+/// A time in two figures or three.
+fn span(seconds: f64) -> String {
+    match seconds.max(0.0) {
+        seconds @ ..120.0 => format!("{seconds:.0}s"),
+        seconds @ ..7200.0 => format!("{:.0}m", seconds / 60.0),
+        seconds @ ..172_800.0 => format!("{:.0}h", seconds / 3600.0),
+        seconds => format!("{:.0}d", seconds / 86_400.0),
+    }
+}
+
+/// The same as a JSON object.
+pub fn nodes_json(node: &Node) -> serde_json::Value {
+    let (known, settings) = (node.members(), node.settings());
+    let away = known
+        .away
+        .as_ref()
+        .map(|(since, why)| serde_json::json!({ "for_seconds": since.elapsed().as_secs_f64(), "why": why }));
+    let nodes = known.members.iter().map(|member| {
+        let mut facts = member.report.json();
+        facts["node"] = member.name.clone().into();
+        facts["age_seconds"] = member.age.as_secs_f64().into();
+        facts["away"] = member.is_away().into();
+        facts
+    });
+    serde_json::json!({ "node": settings.node, "name": settings.name, "unknown": away, "nodes": nodes.collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn times_in_few_figures() {
+        let spans = [-1.0, 3.4, 119.0, 600.0, 7300.0, 200_000.0].map(span);
+        assert_eq!(spans, ["0s", "3s", "119s", "10m", "2h", "2d"]);
+    }
+
+    #[test]
+    fn columns() {
+        let rows =
+            [["a", "b", "1", "2", "3", "4"], ["long", "c", "10", "20", "30", "40"]].map(|row| row.map(str::to_owned));
+        assert_eq!(table(&rows), "a     b   1   2   3   4\nlong  c  10  20  30  40\n");
+    }
+
+    #[test]
+    fn who_is_away() {
+        let member = |age: u64, serves: &str| Member {
+            name: "a".into(),
+            age: Duration::from_secs(age),
+            report: Report { serves: serves.into(), ..Report::default() },
+        };
+        assert_eq!(state(&member(1, "all")), "serves");
+        assert_eq!(state(&member(1, "nothing")), "catches up");
+        assert_eq!(state(&member(60, "all")), "away 60s");
+    }
 }

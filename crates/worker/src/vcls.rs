@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use base::Real;
 use engine::Labels;
 use parking_lot::Mutex;
 use vrt::LoadedVcl;
@@ -27,6 +28,8 @@ enum What {
 pub struct Vcls {
     entries: Mutex<Vec<Entry>>,
     active: Mutex<Option<String>>,
+    /// When that was last made so.
+    active_since: Mutex<Real>,
 }
 
 impl Vcls {
@@ -93,8 +96,14 @@ impl Vcls {
     }
 
     /// Remembers which is active, for lists.
-    pub fn set_active(&self, name: &str) {
+    pub fn set_active(&self, name: &str, now: Real) {
         *self.active.lock() = Some(name.to_owned());
+        *self.active_since.lock() = now;
+    }
+
+    /// Since when it is the active one.
+    pub fn active_since(&self) -> Real {
+        *self.active_since.lock()
     }
 
     /// The active one's name.

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `lacquer fleet status`: how a running server fares as a node of its fleet.
+//! `lacquer fleet`: how a running server fares as a node of its fleet ([`main`] with `status`), and roll-outs ([`deploy`]).
+
+pub mod agent;
+mod deploy;
 
 use base::print;
 
@@ -8,21 +11,33 @@ use crate::words::CommandLine;
 
 const USAGE: &str = "\
 Usage: lacquer fleet status [options]
+       lacquer fleet deploy [FILE] [--param NAME=VALUE]... [options]
 
-Says how a running server fares as a node of a fleet: whether the log of what is banned and purged can be reached,
-how far it has been carried out here, and what of the cache is served.
+status says how a running server fares as a node of a fleet: whether the log of what is banned and purged can be
+reached, how far it has been carried out here, and what of the cache is served; then all nodes of the fleet.
 
- -n <dir>           The working directory of the server
+deploy rolls a VCL, with all that it includes, and parameters out to the nodes of a group that take part in it
+(--fleet ...,deploy=on), in stages. What can't be loaded, panics or answers more errors than before is taken back.
+
+ -n <dir>           The working directory of the server; for deploy that of any node of the group
  -T <host:port>     Where its manager listens
  -S <file>          The secret file
- -t <seconds|off>   How long to wait (default: 5)
- --format <format>  text or json (default: text)
- --check            For monitoring: exit status 3 when the log can't be reached, or isn't followed up to its end
+ -t <seconds|off>   How long to wait (default: 5; deploy: 120)
+ --format <format>  status: text or json (default: text)
+ --check            status, for monitoring: exit status 3 when the log can't be reached, or isn't followed up to its end
+ --group <name>     deploy: to these nodes (default: all)
+ --stages <list>    deploy: to how many of them one after the other (default: 1,10%,all)
+ --watch <time>     deploy: how long each stage is watched (default: 30s)
+ --max-5xx <share>  deploy: by how much more answers may have a status of 500 or more than before (default: 1%)
+ --param <name>=<value>  deploy: a parameter
  -h                 This text
 ";
 
-const COMMAND: CommandLine =
-    CommandLine { name: "lacquer fleet", usage: USAGE, flags: &["-t", "--format"], no_word: None };
+/// Flags with values.
+pub(crate) const FLAGS: &[&str] = &["-t", "--format", "--group", "--stages", "--watch", "--max-5xx", "--param"];
+const COMMAND: CommandLine = CommandLine { name: "lacquer fleet", usage: USAGE, flags: FLAGS, no_word: None };
+/// How long the CLI may take while something is rolled out.
+const DEPLOY_TIME: &str = "120";
 
 /// What `--check` answers when something is wrong.
 const WRONG: i32 = 3;
@@ -37,7 +52,13 @@ pub fn main(args: &[String]) -> i32 {
     };
     match &words.rest[..] {
         [status] if status == "status" => {}
-        [] => return COMMAND.refuse("what about the fleet? status"),
+        [deploy, ..] if deploy == "deploy" => {
+            let mut config = words.config();
+            config.timeout = config.timeout.or_else(|| Some(DEPLOY_TIME.to_owned()));
+            let Some(connection) = config.connect() else { return 2 };
+            return deploy::run(connection, &words).unwrap_or_else(|reason| COMMAND.refuse(&reason));
+        }
+        [] => return COMMAND.refuse("what about the fleet? status, deploy"),
         [other, ..] => return COMMAND.refuse(&format!("no command {other}")),
     }
     let is_json = match words.last("--format").unwrap_or("text") {
@@ -54,17 +75,29 @@ pub fn main(args: &[String]) -> i32 {
         }
         Err(status) => Err(status.clamp(1, 2)),
     };
-    let facts = match ask("fleet.status -j\n") {
-        Ok(reply) => {
-            crate::memory::content(&reply).and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok())
-        }
+    let mut facts_of = |command: &str| {
+        let reply = ask(command)?;
+        let content = crate::memory::content(&reply);
+        content.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok()).ok_or_else(|| {
+            print::err("lacquer fleet: the server's answer isn't as expected\n");
+            1
+        })
+    };
+    let facts = facts_of("fleet.status -j\n").and_then(|mut facts| {
+        let known = facts_of("fleet.nodes -j\n")?;
+        (facts["nodes"], facts["unknown"]) = (known["nodes"].clone(), known["unknown"].clone());
+        Ok(facts)
+    });
+    let facts = match facts {
+        Ok(facts) => facts,
         Err(status) => return status,
     };
-    let Some(facts) = facts else {
-        print::err("lacquer fleet: the server's answer isn't as expected\n");
-        return 1;
+    let shown = match is_json {
+        true => Ok(format!("{facts:#}")),
+        false => {
+            ask("fleet.status\n").and_then(|status| Ok(format!("{}\n\n{}", status.trim_end(), ask("fleet.nodes\n")?)))
+        }
     };
-    let shown = if is_json { Ok(format!("{facts:#}")) } else { ask("fleet.status\n") };
     match shown {
         Ok(text) => print::foreign(format_args!("{}\n", text.trim_end())),
         Err(status) => return status,

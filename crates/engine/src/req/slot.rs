@@ -82,6 +82,7 @@ impl Req {
         if lacks_memory {
             self.set_resp(names::RETRY_AFTER, &[RETRY_AFTER]);
         }
+        self.engine().main.client_5xx.tally();
         self.close = transport.send_head(&mut self.resp, BodyLen::None, None, &mut self.log);
         transport.send_end(None);
     }

@@ -119,6 +119,9 @@ impl Req {
             (true, None) => BodyLen::Unknown,
         };
         let made_by = source.object().map(ObjRef::xid);
+        if self.resp.status() % 1000 >= 500 && !self.esi.is_fragment() && self.trial.is_none() {
+            self.engine().main.client_5xx.tally();
+        }
         self.close = transport.send_head(&mut self.resp, announced, self.close, &mut self.log);
         let mut down = Downstream::new(plan.chain, Adapter::Through);
         let asks_more = plan.do_esi || self.sliced.is_some() || self.esi.is_fragment();

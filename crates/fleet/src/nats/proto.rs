@@ -123,6 +123,8 @@ pub(crate) struct Delivery {
     pub seq: u64,
     /// In what this consumer delivered.
     pub nth: u64,
+    /// When it was stored, in nanoseconds since 1970 by the server's clock.
+    pub time: u64,
     /// Behind it.
     pub pending: u64,
 }
@@ -138,7 +140,7 @@ impl Delivery {
             _ => return None,
         };
         let number = |at: usize| words.get(at)?.parse().ok();
-        Some(Delivery { seq: number(at + 1)?, nth: number(at + 2)?, pending: number(at + 4)? })
+        Some(Delivery { seq: number(at + 1)?, nth: number(at + 2)?, time: number(at + 3)?, pending: number(at + 4)? })
     }
 }
 
@@ -213,7 +215,7 @@ mod tests {
 
     #[test]
     fn where_an_entry_stands() {
-        let plain = Delivery { seq: 20, nth: 3, pending: 7 };
+        let plain = Delivery { seq: 20, nth: 3, time: 1_700_000_000, pending: 7 };
         assert_eq!(Delivery::of("$JS.ACK.S.c.1.20.3.1700000000.7"), Some(plain));
         assert_eq!(Delivery::of("$JS.ACK.dom.acc.S.c.1.20.3.1700000000.7.rand"), Some(plain));
         assert_eq!(Delivery::of("$JS.ACK.S.c.1.20"), None);

@@ -44,9 +44,11 @@ pub fn run(modules: Modules) -> i32 {
     }
 }
 
-/// The sources of one check: the text given, and everything else from disk.
+/// The sources of one check: the text given, and everything else from disk; or from a bundle, where only this machine can say what its names,
+/// sockets and certificates are.
 struct WithMain<'a> {
     main: Option<&'a (String, Vec<u8>)>,
+    bundle: Option<&'a SourceBundle>,
     disk: DiskSources,
 }
 
@@ -54,11 +56,11 @@ impl Sources for WithMain<'_> {
     fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
         match self.main {
             Some(main) if path == MAIN => Ok(main.clone()),
-            _ => self.disk.read(path),
+            _ => self.bundle.map_or_else(|| self.disk.read(path), |bundle| bundle.read(path)),
         }
     }
     fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
-        self.disk.glob(pattern)
+        self.bundle.map_or_else(|| self.disk.glob(pattern), |bundle| bundle.glob(pattern))
     }
     fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
         self.disk.resolve(host)
@@ -73,16 +75,22 @@ impl Sources for WithMain<'_> {
 
 fn check(request: &Request, modules: Modules) -> Result<(Vec<u8>, String), String> {
     let disk = DiskSources::new(&request.vcl_path);
+    let bundle = match &request.source {
+        Source::Bundle(bytes) => Some(SourceBundle::from_bytes(bytes).ok_or("The bundle of sources is damaged.\n")?),
+        Source::Text(..) | Source::File(_) => None,
+    };
     let main = match &request.source {
+        Source::Bundle(_) => bundle.as_ref().map_or_else(|| Err(String::new()), |bundle| bundle.read(MAIN))?,
         Source::Text(name, text) => (name.clone(), text.clone()),
         Source::File(name) => disk.read(name).map_err(|line| format!("{line}\n"))?,
     };
-    let sources = WithMain { main: Some(&main), disk };
+    let sources = WithMain { main: Some(&main), bundle: bundle.as_ref(), disk };
     let recorder = Recorder::new(&sources);
     // Into the bundle with it, for who compiles again.
     let _ = recorder.read(MAIN);
     let has = |feature: &str| request.features.iter().any(|f| f == feature);
     let dialect = request.features.iter().find_map(|f| f.strip_prefix("dialect=")).and_then(Dialect::from_name);
+    let dialect = bundle.as_ref().and_then(|bundle| bundle.dialect).or(dialect);
     let options = Options {
         dialect,
         allow_inline_c: has("allow_inline_c"),

@@ -8,6 +8,8 @@ pub enum Source {
     Text(String, Vec<u8>),
     /// A file, looked for along vcl_path.
     File(String),
+    /// All sources, as a bundle of another machine's: no other file is included.
+    Bundle(Vec<u8>),
 }
 
 /// No VCL 4.0: an address is a unix socket's, which has no IP address as 4.0 would show it.
@@ -67,6 +69,11 @@ impl Request {
                 put(&mut out, name.as_bytes());
                 put(&mut out, b"");
             }
+            Source::Bundle(bytes) => {
+                put(&mut out, b"bundle");
+                put(&mut out, b"");
+                put(&mut out, bytes);
+            }
         }
         put(&mut out, self.vcl_path.as_bytes());
         for list in [&self.features, &self.stores, &self.labels] {
@@ -84,6 +91,7 @@ impl Request {
         let source = match kind {
             b"text" => Source::Text(name, text.to_vec()),
             b"file" => Source::File(name),
+            b"bundle" => Source::Bundle(text.to_vec()),
             _ => return None,
         };
         Some(Request {
@@ -144,7 +152,10 @@ mod tests {
             labels: Vec::new(),
             listing: true,
         };
-        assert_eq!(Request::decode(&request.encode()), Some(request));
+        for source in [request.source.clone(), Source::File("a.vcl".into()), Source::Bundle(vec![0, 255])] {
+            let request = Request { source, ..request.clone() };
+            assert_eq!(Request::decode(&request.encode()), Some(request));
+        }
     }
 
     #[test]

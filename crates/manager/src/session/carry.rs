@@ -81,7 +81,7 @@ impl Manager {
     /// Answers a command that the program before this one took, and goes on with those that came after it.
     pub(crate) fn answer_session(&mut self, at: usize, reply: Reply) {
         let reply = reply.limited(self.params.cli_limit);
-        self.log_reply(at, &reply);
+        self.log_reply(at, &reply, false);
         self.sessions[at].send(&reply.encode());
         self.run_requests(at);
     }

@@ -233,6 +233,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         ending: false,
         upgrade: Upgrade { program: state.program.clone(), relay, ..Upgrade::default() },
         acme: acme(options, &jail)?,
+        agent: Default::default(),
         watcher: crate::watch::Watcher::new(
             options.watch.as_deref().map(crate::watch::words).transpose()?.unwrap_or_default(),
         ),
@@ -374,6 +375,7 @@ impl Manager {
         self.limit_leaving();
         self.begin_acme();
         self.begin_watch();
+        self.begin_rollout();
         if let Some(at) = state.sessions.iter().position(|session| session.asks) {
             self.answer_session(at, reply);
         }

@@ -241,6 +241,7 @@ set! {
     n_bgfetch: Gauge Info Integer "" "Background fetches running now";
     bgfetch_limited: Counter Info Integer "" "Background fetches not started: bgfetch_limit";
     bgfetch_deferred: Counter Info Integer "" "Background fetches not started: hotter objects wait" => "There was room under bgfetch_limit again, but objects that are asked for more had found none.";
+    client_5xx: Counter Info Integer "" "Requests answered with a status of 500 or more" => "Whoever made the answer: the backend, VCL, or this server.";
     early_hints: Counter Info Integer "" "Clients told early what a page will need (103)" => "By the parameter early_hints, while the page was fetched.";
     bans_lookup_max: Gauge Diag Integer "" "Most bans that a lookup found an object untested against";
     bans_lookup_cutoff: Counter Diag Integer "" "Objects killed at lookup: ban_lookup_limit";
@@ -529,7 +530,7 @@ set! {
 
 set! {
     /// This server as a node of a fleet; there with `--fleet` only.
-    Fleet "FLEET" 115 "The fleet's log of what is banned and purged";
+    Fleet "FLEET" 115 "The fleet's log of what is banned and purged, and its nodes";
     reachable: Gauge Info Integer "" "Something can be appended to the log" => "1: the log's server answers. 0: whoever bans or purges is told that it can't be done.";
     followed: Gauge Info Integer "" "The log is followed" => "1: what others ban and purge is carried out here as it comes.";
     gate_closed: Gauge Info Integer "" "Nothing stored is served" => "1: the node hasn't caught up with the log since it started or was connected again; requests go to the backend.";
@@ -544,6 +545,8 @@ set! {
     returned: Counter Info Integer "" "Own entries that came back" => "They were carried out when they were made.";
     foreign: Counter Info Integer "" "Entries that aren't ours" => "Entries of the log that could not be read, and were left out.";
     gaps: Counter Info Integer "" "Times that all had to be given up" => "How often all that was stored was invalidated, as nobody knew what it had missed: the log was trimmed, is another one, or could not be reached at the start.";
+    nodes: Gauge Info Integer "" "Nodes of the fleet" => "Those that have reported within ten minutes, this one among them; as far as it is known here.";
+    nodes_away: Gauge Info Integer "" "... of which are away" => "They haven't reported for five seconds: they are down, or cut off from the log's server.";
 }
 
 set! {

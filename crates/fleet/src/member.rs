@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a node reports of itself to the others, once a second, and what they know of it by that.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::board::{LEASE, LONGEST_REPORT, Posted};
+
+/// The version of what reports say.
+const VERSION: u64 = 1;
+/// The longest word of a report that is taken over, in bytes.
+const WORD: usize = 200;
+/// The longest reason: what the VCL compiler says of an error has some lines.
+const WHY: usize = 2000;
+/// Stores of a node that are looked at.
+const STORES: usize = 32;
+
+/// What a store holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StoreUse {
+    /// Its name.
+    pub name: String,
+    /// Bytes in use.
+    pub used: u64,
+    /// Bytes that it may use; 0: no bound.
+    pub space: u64,
+}
+
+/// What a node says of roll-outs to its group.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Deployed {
+    /// What it runs: `own`, unless something was rolled out to it; `failed`, if that can't be had; `confirmed`; or, on trial, `ready`, `active`, and `back` when
+    /// it went back.
+    pub state: String,
+    /// Of the release that this is about.
+    pub version: String,
+    /// The trial that it is about, if it is one.
+    pub trial: String,
+    /// Since when, in seconds since 1970 by its clock.
+    pub since: f64,
+    /// Why it failed, or went back.
+    pub why: String,
+}
+
+impl Deployed {
+    /// As a JSON object.
+    pub fn json(&self) -> Value {
+        json!({ "state": self.state, "version": self.version, "trial": self.trial, "since": self.since, "why": self.why })
+    }
+
+    /// What such an object says; `None`: it is none.
+    pub fn read(bytes: &[u8]) -> Option<Deployed> {
+        let said: Value = serde_json::from_slice(bytes).ok()?;
+        Deployed::of(&said)
+    }
+
+    fn of(said: &Value) -> Option<Deployed> {
+        said.as_object()?;
+        Some(Deployed {
+            state: short(&said["state"]),
+            version: short(&said["version"]),
+            trial: short(&said["trial"]),
+            since: said["since"].as_f64().unwrap_or(0.0),
+            why: text(&said["why"], WHY),
+        })
+    }
+}
+
+/// How a node fares. Counts are since its worker started.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Drawn by each of its workers.
+    pub instance: String,
+    /// Where other nodes reach it, HOST:PORT, if it says so.
+    pub address: Option<String>,
+    /// The part of the fleet that it belongs to.
+    pub group: String,
+    /// Whether it takes what is rolled out to its group.
+    pub takes_deployments: bool,
+    /// Of the program.
+    pub version: String,
+    /// Which log it follows.
+    pub epoch: String,
+    /// Number of the entry of the log that it carried out last.
+    pub applied: u64,
+    /// Number of the log's newest entry, as far as it knows.
+    pub head: u64,
+    /// For how long it has been behind the log, in seconds.
+    pub lag_seconds: f64,
+    /// What of its cache it serves: `all`, `young`, `nothing`.
+    pub serves: String,
+    /// The VCL in use.
+    pub vcl: String,
+    /// Since when, in seconds since 1970 by its clock.
+    pub vcl_since: f64,
+    /// When its worker started, in seconds since 1970 by its clock.
+    pub started: f64,
+    /// Requests of clients.
+    pub requests: u64,
+    /// Of which were hits.
+    pub hits: u64,
+    /// Of which were answered with a status of 500 or more.
+    pub errors: u64,
+    /// Of which failed by a fault of the program.
+    pub panics: u64,
+    /// Its stores.
+    pub stores: Vec<StoreUse>,
+    /// What it says of roll-outs, if it takes part in them.
+    pub deployed: Option<Deployed>,
+}
+
+impl Report {
+    /// As a JSON object.
+    pub fn json(&self) -> Value {
+        let stores: Vec<Value> = self
+            .stores
+            .iter()
+            .take(STORES)
+            .map(|store| json!({ "name": store.name, "used": store.used, "space": store.space }))
+            .collect();
+        json!({
+            "lacquer": VERSION, "instance": self.instance, "address": self.address, "group": self.group,
+            "deploy": self.takes_deployments, "version": self.version, "epoch": self.epoch, "applied": self.applied,
+            "head": self.head, "lag_seconds": self.lag_seconds, "serves": self.serves, "vcl": self.vcl,
+            "vcl_since": self.vcl_since, "started": self.started, "requests": self.requests, "hits": self.hits,
+            "errors": self.errors, "panics": self.panics, "stores": stores,
+            "deployed": self.deployed.as_ref().map(Deployed::json),
+        })
+    }
+
+    /// What such an object says; what is missing or strange in it is nothing. `None`: it is no report, or one of a later version
+    /// that says nothing to us.
+    pub fn read(bytes: &[u8]) -> Option<Report> {
+        if bytes.len() > LONGEST_REPORT {
+            return None;
+        }
+        let said: Value = serde_json::from_slice(bytes).ok()?;
+        said["lacquer"].as_u64()?;
+        let word = |name: &str| short(&said[name]);
+        let count = |name: &str| said[name].as_u64().unwrap_or(0);
+        let number = |name: &str| said[name].as_f64().filter(|number| number.is_finite()).unwrap_or(0.0);
+        let stores = said["stores"].as_array().map(Vec::as_slice).unwrap_or_default().iter().take(STORES);
+        let stores = stores.map(|store| StoreUse {
+            name: short(&store["name"]),
+            used: store["used"].as_u64().unwrap_or(0),
+            space: store["space"].as_u64().unwrap_or(0),
+        });
+        Some(Report {
+            instance: word("instance"),
+            address: Some(word("address")).filter(|address| !address.is_empty()),
+            group: word("group"),
+            takes_deployments: said["deploy"] == json!(true),
+            version: word("version"),
+            epoch: word("epoch"),
+            applied: count("applied"),
+            head: count("head"),
+            lag_seconds: number("lag_seconds"),
+            serves: word("serves"),
+            vcl: word("vcl"),
+            vcl_since: number("vcl_since"),
+            started: number("started"),
+            requests: count("requests"),
+            hits: count("hits"),
+            errors: count("errors"),
+            panics: count("panics"),
+            stores: stores.collect(),
+            deployed: Deployed::of(&said["deployed"]),
+        })
+    }
+}
+
+/// A word of somebody else's, fit to be shown.
+fn short(value: &Value) -> String {
+    base::text::printable(&text(value, WORD)).replace(['\n', '\t'], " ")
+}
+
+/// Lines of somebody else's; whoever shows them makes them printable.
+fn text(value: &Value, longest: usize) -> String {
+    let text = value.as_str().unwrap_or_default();
+    let mut end = text.len().min(longest);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+/// A node of the fleet, as it is known here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// How old its report is.
+    pub age: Duration,
+    /// What it said.
+    pub report: Report,
+}
+
+impl Member {
+    /// Whether it hasn't said anything for longer than [`LEASE`]: it is down, or cut off from the log's server.
+    pub fn is_away(&self) -> bool {
+        self.age > LEASE
+    }
+
+    /// What a report says; `None`: it is none.
+    pub(crate) fn of(posted: &Posted) -> Option<Member> {
+        let report = Report::read(&posted.bytes)?;
+        Some(Member { name: base::text::printable(&posted.node), age: posted.age, report })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn report() -> Report {
+        Report {
+            instance: "0a".into(),
+            address: Some("10.0.0.1:80".into()),
+            group: "web".into(),
+            takes_deployments: true,
+            version: "1.0".into(),
+            epoch: "e".into(),
+            applied: 7,
+            head: 9,
+            lag_seconds: 0.5,
+            serves: "all".into(),
+            vcl: "boot".into(),
+            vcl_since: 1.5,
+            started: 1.0,
+            requests: 100,
+            hits: 90,
+            errors: 1,
+            panics: 0,
+            stores: vec![StoreUse { name: "s0".into(), used: 10, space: 100 }],
+            deployed: Some(Deployed { state: "ready".into(), since: 2.5, why: "a\nb".into(), ..Deployed::default() }),
+        }
+    }
+
+    #[test]
+    fn a_report_comes_back() {
+        assert_eq!(Report::read(report().json().to_string().as_bytes()), Some(report()));
+        assert_eq!(Report::read(b"{}"), None);
+        assert_eq!(Report::read(b"[]"), None);
+        assert_eq!(Report::read(b"{\"lacquer\":2}"), Some(Report::default()));
+    }
+
+    #[test]
+    fn words_of_others_are_short_and_fit_to_be_shown() {
+        let long = json!({ "lacquer": 1, "vcl": "é".repeat(300), "group": "a\u{1b}[31m\n" });
+        let read = Report::read(long.to_string().as_bytes()).unwrap();
+        assert!(read.vcl.len() <= 4 * WORD && !read.group.contains(['\u{1b}', '\n']));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_is_read_does_harm(bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0usize..300, byte: u8) {
+            let _ = Report::read(&bytes);
+            let mut text = report().json().to_string().into_bytes();
+            let at = at % text.len();
+            text[at] = byte;
+            let _ = Report::read(&text);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The board as keys: reports at `lacquer:{NAME}:node:NODE`, which end by themselves, with the nodes' names in the set `lacquer:{NAME}:nodes`;
+//! documents at `lacquer:{NAME}:board:DOCUMENT`. A report's age is what is gone of its time.
+
+use std::time::{Duration, Instant};
+
+use resp::Reply;
+
+use super::{Session, TIME, misread, text, unless_error, words};
+use crate::board::{FORGOTTEN, LONGEST_DOCUMENT, MOST_REPORTS, name_of, token};
+use crate::{Board, Fault, Posted};
+
+/// Reports that are asked for at once.
+const BATCH: usize = 100;
+
+impl Session {
+    /// Sends these at once: what is answered to each.
+    fn ask_all(&mut self, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Reply>, Fault> {
+        let out: Vec<u8> = commands.iter().flat_map(|command| resp::command(command)).collect();
+        self.wire.until(Instant::now() + TIME);
+        self.wire.send(&out)?;
+        let replies: Result<Vec<Reply>, Fault> = commands.iter().map(|_| self.reply()).collect();
+        replies?.into_iter().map(unless_error).collect()
+    }
+
+    fn names_key(&self) -> String {
+        format!("{}:nodes", self.key)
+    }
+
+    fn report_key(&self, token: &str) -> String {
+        format!("{}:node:{token}", self.key)
+    }
+}
+
+impl Board for Session {
+    fn report(&mut self, node: &str, bytes: &[u8]) -> Result<(), Fault> {
+        let (token, time) = (token(node), FORGOTTEN.as_millis().to_string());
+        let mut set = words(["SET", &self.report_key(&token), "", "PX", &time]);
+        set[2] = bytes.to_vec();
+        let add = words(["SADD", &self.names_key(), &token]);
+        self.ask_all(&[set, add]).map(drop)
+    }
+
+    fn reports(&mut self) -> Result<Vec<Posted>, Fault> {
+        let names = match self.ask(&words(["SMEMBERS", &self.names_key()]))? {
+            Reply::Array(names) => names,
+            _ => return Err(misread()),
+        };
+        let tokens: Vec<String> =
+            names.iter().filter_map(text).map(|name| String::from_utf8_lossy(name).into()).collect();
+        let mut posted = Vec::new();
+        let mut forgotten = vec![b"SREM".to_vec(), self.names_key().into_bytes()];
+        for batch in tokens[..tokens.len().min(MOST_REPORTS)].chunks(BATCH) {
+            let commands = batch.iter().flat_map(|token| {
+                let key = self.report_key(token);
+                [words(["GET", &key]), words(["PTTL", &key])]
+            });
+            let commands: Vec<_> = commands.collect();
+            let replies = self.ask_all(&commands)?;
+            for (token, pair) in batch.iter().zip(replies.chunks_exact(2)) {
+                match (text(&pair[0]), &pair[1], name_of(token)) {
+                    (Some(bytes), Reply::Integer(left @ 0..), Some(node)) => {
+                        let age = FORGOTTEN.saturating_sub(Duration::from_millis(*left as u64));
+                        posted.push(Posted { node, bytes: bytes.to_vec(), age });
+                    }
+                    _ => forgotten.push(token.clone().into_bytes()),
+                }
+            }
+        }
+        if forgotten.len() > 2 {
+            // One that comes back just now is added again with its next report.
+            self.ask(&forgotten)?;
+        }
+        posted.sort_by(|a, b| a.node.cmp(&b.node));
+        Ok(posted)
+    }
+
+    fn document(&mut self, name: &str) -> Result<Option<Vec<u8>>, Fault> {
+        let key = format!("{}:board:{}", self.key, token(name));
+        let reply = self.ask(&words(["GET", &key]))?;
+        Ok(text(&reply).map(<[u8]>::to_vec))
+    }
+
+    fn replace(&mut self, name: &str, was: Option<&[u8]>, bytes: &[u8]) -> Result<bool, Fault> {
+        if bytes.len() > LONGEST_DOCUMENT {
+            return Err(Fault::new(format!("a document of {} bytes: {LONGEST_DOCUMENT} are the most", bytes.len())));
+        }
+        let key = format!("{}:board:{}", self.key, token(name));
+        let replies = self.ask_all(&[words(["WATCH", &key]), words(["GET", &key])])?;
+        if replies.get(1).and_then(text) != was {
+            self.ask(&words(["UNWATCH"]))?;
+            return Ok(false);
+        }
+        let mut set = words(["SET", &key, ""]);
+        set[2] = bytes.to_vec();
+        let replies = self.ask_all(&[words(["MULTI"]), set, words(["EXEC"])])?;
+        // Nothing, where the key was changed since it was looked at.
+        Ok(replies.last().is_some_and(|done| *done != Reply::Nil))
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What is rolled out to a group of nodes, as a document of the board says it. Who rolls out writes it, nodes read it.
+//!
+//! ```text
+//! confirmed A ── trial of B: some prepare it, then use it, more of them with each stage ──▶ confirmed B
+//!             ◀── it fails, or who rolls out is silent for longer than PATIENCE ──────────┘
+//! ```
+//!
+//! A trial is alive as long as the document's number goes up. So nobody needs another's clock, and one that nobody tends ends by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+/// The version of such documents.
+const VERSION: u64 = 1;
+/// For so long a node follows a trial that nobody tends.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// Nodes, parameters and bytes of a word that a document may have.
+const MANY: usize = 4096;
+
+/// The document's name.
+pub fn document_of(group: &str) -> String {
+    format!("rollout.{group}")
+}
+
+/// The name of the document with the sources of a VCL; there are two for each group, so that the confirmed ones stay beside those on trial.
+pub fn bundle_of(group: &str, slot: char) -> String {
+    format!("bundle.{group}.{slot}")
+}
+
+/// By which sources are known: twelve digits of their SHA-256.
+pub fn digest_of(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A VCL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vcl {
+    /// Its sources'.
+    pub digest: String,
+    /// Which bundle has them: `a` or `b`.
+    pub slot: char,
+    /// The file's name, for people.
+    pub origin: String,
+}
+
+impl Vcl {
+    /// Its name where it is loaded.
+    pub fn name(&self) -> String {
+        format!("fleet_{}", self.digest)
+    }
+}
+
+/// What nodes are to run: a VCL, unless each has its own, and parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Release {
+    /// `None`: each node's own.
+    pub vcl: Option<Vcl>,
+    /// By name.
+    pub params: BTreeMap<String, String>,
+}
+
+impl Release {
+    /// By which it is known.
+    pub fn version(&self) -> String {
+        let mut text = self.vcl.as_ref().map_or_else(String::new, |vcl| vcl.digest.clone());
+        self.params.iter().for_each(|(name, value)| text.push_str(&format!("\n{name}={value}")));
+        digest_of(text.as_bytes())
+    }
+
+    fn json(&self) -> Value {
+        let vcl = self
+            .vcl
+            .as_ref()
+            .map(|vcl| json!({ "digest": vcl.digest, "slot": vcl.slot.to_string(), "origin": vcl.origin }));
+        json!({ "vcl": vcl, "params": self.params })
+    }
+
+    fn read(said: &Value) -> Option<Release> {
+        let vcl = match &said["vcl"] {
+            Value::Null => None,
+            vcl => {
+                let digest = vcl["digest"].as_str()?.to_owned();
+                let is_digest = digest.len() == 12 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+                let slot = vcl["slot"].as_str()?.chars().next()?;
+                let origin = base::text::printable(vcl["origin"].as_str().unwrap_or_default());
+                Some(Vcl { digest, slot, origin }).filter(|_| is_digest && matches!(slot, 'a' | 'b'))?.into()
+            }
+        };
+        let params = said["params"].as_object()?;
+        let params = params.iter().take(MANY).map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+        Some(Release { vcl, params: params.collect::<Option<_>>()? })
+    }
+}
+
+/// A release on trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trial {
+    /// Drawn; another one for each trial.
+    pub id: String,
+    /// What is tried.
+    pub release: Release,
+    /// Who tries it, for people.
+    pub by: String,
+    /// Nodes that are to make ready for it.
+    pub prepare: BTreeSet<String>,
+    /// Nodes that are to use it.
+    pub activate: BTreeSet<String>,
+}
+
+/// What a group of nodes is to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rollout {
+    /// Goes up with each change.
+    pub serial: u64,
+    /// What all are to run; `None`: nothing was ever rolled out.
+    pub confirmed: Option<Release>,
+    /// What some try.
+    pub trial: Option<Trial>,
+    /// How the last trial ended, for people.
+    pub last: String,
+}
+
+impl Rollout {
+    /// As a document.
+    pub fn encode(&self) -> Vec<u8> {
+        let trial = self.trial.as_ref().map(|trial| {
+            json!({
+                "id": trial.id, "release": trial.release.json(), "by": trial.by, "prepare": trial.prepare,
+                "activate": trial.activate,
+            })
+        });
+        let confirmed = self.confirmed.as_ref().map(Release::json);
+        let mut said = Map::new();
+        said.insert("lacquer".into(), VERSION.into());
+        said.insert("serial".into(), self.serial.into());
+        said.insert("confirmed".into(), confirmed.into());
+        said.insert("trial".into(), trial.into());
+        said.insert("last".into(), self.last.clone().into());
+        Value::Object(said).to_string().into_bytes()
+    }
+
+    /// What a document says; without one nothing was rolled out.
+    ///
+    /// # Errors
+    /// It is damaged, or of a version that isn't known here.
+    pub fn read(document: Option<&[u8]>) -> Result<Rollout, String> {
+        let Some(bytes) = document else { return Ok(Rollout::default()) };
+        let bad = || "what is to be rolled out can't be read".to_owned();
+        let said: Value = serde_json::from_slice(bytes).map_err(|_| bad())?;
+        match said["lacquer"].as_u64() {
+            Some(VERSION) => {}
+            Some(later) => {
+                return Err(format!("what is to be rolled out is of version {later}, which isn't known here"));
+            }
+            None => return Err(bad()),
+        }
+        let release = |said: &Value| match said {
+            Value::Null => Ok(None),
+            said => Release::read(said).ok_or_else(bad).map(Some),
+        };
+        let names = |said: &Value| {
+            let names = said.as_array().ok_or_else(bad)?.iter().take(MANY);
+            names.map(|name| name.as_str().map(str::to_owned).ok_or_else(bad)).collect::<Result<BTreeSet<_>, _>>()
+        };
+        let trial = match &said["trial"] {
+            Value::Null => None,
+            trial => Some(Trial {
+                id: trial["id"].as_str().ok_or_else(bad)?.to_owned(),
+                release: release(&trial["release"])?.ok_or_else(bad)?,
+                by: base::text::printable(trial["by"].as_str().unwrap_or_default()),
+                prepare: names(&trial["prepare"])?,
+                activate: names(&trial["activate"])?,
+            }),
+        };
+        Ok(Rollout {
+            serial: said["serial"].as_u64().ok_or_else(bad)?,
+            confirmed: release(&said["confirmed"])?,
+            trial,
+            last: base::text::printable(said["last"].as_str().unwrap_or_default()),
+        })
+    }
+}
+
+/// How many of `count` nodes a stage takes: `1`, `10%`, `all`. At least one, at most all.
+pub fn stage(text: &str, count: usize) -> Option<usize> {
+    let number = match (text, text.strip_suffix('%')) {
+        ("all", _) => count,
+        (_, Some(share)) => {
+            let share: usize = share.parse().ok().filter(|share| (1..=100).contains(share))?;
+            (count * share).div_ceil(100)
+        }
+        (_, None) => text.parse().ok().filter(|number| *number > 0)?,
+    };
+    Some(number.clamp(1, count.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rollout() -> Rollout {
+        let vcl = Vcl { digest: digest_of(b"x"), slot: 'b', origin: "site.vcl".into() };
+        let release = Release { vcl: Some(vcl), params: [("default_ttl".to_owned(), "5".to_owned())].into() };
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Rollout {
+            serial: 7,
+            confirmed: Some(Release::default()),
+            trial: Some(Trial {
+                id: "1".into(),
+                release,
+                by: "me".into(),
+                prepare: names(&["a", "b"]),
+                activate: names(&["a"]),
+            }),
+            last: "well".into(),
+        }
+    }
+
+    #[test]
+    fn a_document_comes_back() {
+        assert_eq!(Rollout::read(Some(&rollout().encode())), Ok(rollout()));
+        assert_eq!(Rollout::read(None), Ok(Rollout::default()));
+        assert!(Rollout::read(Some(b"{\"lacquer\":2}")).unwrap_err().contains("version 2"));
+        assert!(Rollout::read(Some(b"{}")).is_err());
+    }
+
+    #[test]
+    fn versions_differ_by_sources_and_parameters() {
+        let release = rollout().trial.unwrap().release;
+        let other = Release { params: BTreeMap::new(), ..release.clone() };
+        assert_ne!(release.version(), other.version());
+        assert_ne!(other.version(), Release::default().version());
+        assert_eq!(release.vcl.unwrap().name(), "fleet_2d711642b726");
+    }
+
+    #[test]
+    fn stages() {
+        let of = |text, count| stage(text, count);
+        assert_eq!([of("1", 30), of("10%", 30), of("10%", 3), of("all", 30)], [Some(1), Some(3), Some(1), Some(30)]);
+        assert_eq!([of("99", 30), of("100%", 7)], [Some(30), Some(7)]);
+        assert_eq!([of("0", 3), of("0%", 3), of("101%", 3), of("x", 3), of("", 3)], [None; 5]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_is_read_does_harm(bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0usize..600, byte: u8) {
+            let _ = Rollout::read(Some(&bytes));
+            let mut text = rollout().encode();
+            let at = at % text.len();
+            text[at] = byte;
+            let _ = Rollout::read(Some(&text));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What takes part in roll-outs, where `--fleet` says `deploy=on`: a process of this program (the *agent*), which speaks with the log's server and
+//! has this manager load and use what is rolled out, over a CLI channel of its own. It reads what comes over the network, so it is the checker's
+//! user and may give a few commands only. The manager starts it before the first worker, so that a node that comes late serves with what its
+//! group runs; it waits for that no longer than the fleet's setting `wait`. When it dies the next one begins; nothing else ends by that.
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use base::clock::Mono;
+use cli::Request;
+use cli::handoff::FleetStart;
+use fleet::Settings;
+use sys::process::{Child, Spawn};
+use sys::signal::{SIGKILL, Signals};
+
+use crate::core::Manager;
+use crate::fatal::errno_text;
+use crate::jail::Role;
+use crate::report::{Severity, print};
+use crate::session::Kind;
+
+/// The program name under which this executable is the agent.
+pub const PROGRAM: &str = "lacquer-rollout";
+
+/// How long until one that died is followed by the next.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest line that is heard.
+const LINE: usize = 2000;
+
+/// The agent, if there is to be one.
+#[derive(Debug, Default)]
+pub(crate) struct Agent {
+    process: Option<Process>,
+    restart: Option<Mono>,
+    pause: Duration,
+}
+
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    said: OwnedFd,
+    line: Vec<u8>,
+    begun: Mono,
+}
+
+impl Agent {
+    /// What to wait for.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.process.as_ref().map(|process| process.said.as_fd())
+    }
+
+    /// When the next one begins.
+    pub fn due(&self) -> Option<Mono> {
+        self.restart
+    }
+}
+
+/// Whether the agent may have that done.
+pub(crate) fn is_allowed(request: &Request) -> bool {
+    const COMMANDS: [&str; 11] = [
+        "ping",
+        "start",
+        "vcl.list",
+        "vcl.use",
+        "vcl.discard",
+        "fleet.load",
+        "fleet.deployed",
+        "param.show",
+        "param.set",
+        "param.reset",
+        "backend.list",
+    ];
+    COMMANDS.contains(&request.name())
+}
+
+impl Manager {
+    /// What the fleet's setting `wait` says, where this node takes part in roll-outs.
+    fn rollout_wait(&self) -> Option<Duration> {
+        let settings = Settings::parse(&self.fleet.as_ref()?.spec).ok()?;
+        settings.deploys.then_some(settings.wait)
+    }
+
+    /// Starts the agent, if there is to be one.
+    pub(crate) fn begin_rollout(&mut self) {
+        self.agent.restart = None;
+        if self.rollout_wait().is_none() || self.agent.process.is_some() {
+            return;
+        }
+        let Some(fleet) = self.fleet.clone() else { return };
+        match self.try_begin_rollout(&fleet) {
+            Ok(process) => self.agent.process = Some(process),
+            Err(error) => {
+                print(Severity::Error, &format!("rollout: not started: {}", errno_text(&error)));
+                self.pause_rollout();
+            }
+        }
+    }
+
+    fn try_begin_rollout(&mut self, fleet: &FleetStart) -> io::Result<Process> {
+        let mut words = vec![b"fleet".to_vec(), fleet.spec.clone().into_bytes(), self.identity.clone().into_bytes()];
+        for (role, contents) in &fleet.files {
+            words.extend([role.clone().into_bytes(), contents.clone()]);
+        }
+        let mut settings = sys::fd::memfd("lacquer rollout")?;
+        settings.write_all(&cli::client::encode(&words))?;
+        let (said, its_output) = sys::fd::pipe()?;
+        let (end, its_end) = sys::fd::socket_pair()?;
+        let spawn = Spawn::new(&self.exe, PROGRAM)?
+            .arg(format!("--settings=/proc/self/fd/{}", settings.as_raw_fd()))?
+            .arg(format!("--cli-channel={}", its_end.as_raw_fd()))?
+            .standard(1, its_output.as_fd())
+            .standard(2, its_output.as_fd())
+            .keep(settings.as_fd())
+            .keep(its_end.as_fd())
+            .credentials(self.jail.credentials(Role::Checker))
+            .no_core()
+            .new_group();
+        let child = self.jail.privileged(|| spawn.start())?;
+        self.open_session(Kind::Rollout, "rollout".into(), end, None);
+        Ok(Process { child, said, line: Vec::new(), begun: self.now() })
+    }
+
+    /// Before the first worker: until the agent has had it started, with what the group runs, or it has taken as long as it may. Whether
+    /// the manager is to stop.
+    pub(crate) fn await_rollout(&mut self, signals: &mut Signals) -> bool {
+        let Some(wait) = self.rollout_wait() else { return false };
+        self.begin_rollout();
+        let until = self.now() + wait;
+        while self.worker.pid().is_none() && self.agent.process.is_some() {
+            if until <= self.now() {
+                print(
+                    Severity::Info,
+                    "rollout: what this group runs isn't known in time: the start goes on without it",
+                );
+                break;
+            }
+            self.timers.rollout = Some(until);
+            if self.turn(signals) {
+                return true;
+            }
+        }
+        self.timers.rollout = None;
+        false
+    }
+
+    /// Ends it.
+    pub(crate) fn end_rollout(&mut self) {
+        self.agent.restart = None;
+        if let Some(process) = self.agent.process.take() {
+            let _ = self.jail.privileged(|| process.child.kill(SIGKILL));
+            let _ = process.child.wait();
+        }
+    }
+
+    fn pause_rollout(&mut self) {
+        self.agent.pause = (self.agent.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        self.agent.restart = Some(self.now() + self.agent.pause);
+    }
+
+    /// Takes what it says, and notices its end.
+    pub(crate) fn tend_rollout(&mut self) {
+        let Some(process) = &mut self.agent.process else { return };
+        let mut buf = [0; 4096];
+        match sys::fd::read(&process.said, &mut buf) {
+            Ok(n @ 1..) => {
+                for byte in &buf[..n] {
+                    match byte {
+                        b'\n' => {
+                            print(Severity::Info, &String::from_utf8_lossy(&process.line));
+                            process.line.clear();
+                        }
+                        _ if process.line.len() < LINE => process.line.push(*byte),
+                        _ => {}
+                    }
+                }
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
+            Ok(0) | Err(_) => {
+                let begun = process.begun;
+                self.end_rollout();
+                if self.now().since(begun) >= LONGEST_PAUSE.as_secs_f64() {
+                    self.agent.pause = Duration::ZERO;
+                }
+                self.pause_rollout();
+                let pause = self.agent.pause.as_secs();
+                print(Severity::Error, &format!("rollout: the agent has ended; the next one begins in {pause} s"));
+            }
+        }
+    }
+}
