@@ -39,6 +39,8 @@ pub enum Ask {
     Vcls,
     /// The bans.
     Bans,
+    /// The nodes of the fleet that the server belongs to.
+    Fleet,
     /// What the lines of the VCL in use cost, as far as it was counted.
     Profile,
     /// To begin or end to count that.
@@ -89,6 +91,7 @@ impl Ask {
             }
             "vcls" => Ask::Vcls,
             "bans" => Ask::Bans,
+            "fleet" => Ask::Fleet,
             "profile" => Ask::Profile,
             "set-profile" => Ask::SetProfile(body.get("on").and_then(Value::as_bool).ok_or("on is missing")?),
             "ban" => Ask::Ban(option_free(word("expression")?)?),
@@ -101,7 +104,7 @@ impl Ask {
     /// Whether it changes something.
     pub fn is_change(&self) -> bool {
         match self {
-            Ask::Explain { .. } | Ask::Vcls | Ask::Bans | Ask::Profile => false,
+            Ask::Explain { .. } | Ask::Vcls | Ask::Bans | Ask::Fleet | Ask::Profile => false,
             Ask::SetProfile(_) | Ask::Ban(_) | Ask::Purge { .. } | Ask::UseVcl(_) => true,
         }
     }
@@ -122,6 +125,7 @@ impl Ask {
             }
             Ask::Vcls => words(&["vcl.list", "-j"]),
             Ask::Bans => words(&["ban.list", "-j"]),
+            Ask::Fleet => words(&["fleet.nodes", "-j"]),
             Ask::Profile => words(&["vcl.profile", "-j", "show"]),
             Ask::SetProfile(on) => words(&["vcl.profile", if *on { "on" } else { "off" }]),
             // The CLI wants the parts of the expression as words; a quoted text is one.
@@ -325,6 +329,7 @@ mod tests {
             "look explain|-m|GET|http://a/b|Cookie: x|A: b",
         );
         check("vcls", json!({}), "look vcl.list|-j");
+        check("fleet", json!({}), "look fleet.nodes|-j");
         check(
             "ban",
             json!({"expression": "req.url ~ \"^/a b\\\\d\" && obj.status == 404"}),

@@ -269,6 +269,7 @@ async function begin() {
   if (!all.about.source) { $("b-profile").hidden = true; put("r-profile", "This shows the source of the VCL: start with --token-file, --client-ca or --show-vcl."); }
   draw();
   lists();
+  nodes();
 }
 let minute = 0, heard = Date.now();
 function take(second) {
@@ -318,7 +319,28 @@ async function lists() {
   if (vcls.ok && Array.isArray(vcls.data)) list("vcllist", "VCLs", vcls.data.slice(3).map((v) => `${v.name}: ${[v.status, v.state, v.temperature].filter(Boolean).join(", ")}${v.busy ? `, ${v.busy} busy` : ""}${v.labels ? `, ${v.labels} labels` : ""}${v.label ? `, for ${v.label.name}` : ""}`));
   if (bans.ok && Array.isArray(bans.data)) list("banlist", "The latest", bans.data.slice(3).filter((b) => b.tests?.length).slice(0, 12).map((b) => `${b.time ? clock(b.time) : ""} ${b.refs ?? 0} refs ${b.completed ? "done" : ""} ${(b.tests || []).map((x) => [x.arg1, x.oper, x.arg2].filter((w) => w != null).join(" ")).join(" && ")}`));
 }
-setInterval(() => { if (!document.hidden) lists(); }, 10000);
+// The nodes of the fleet, if the server belongs to one: what each reported last, with what it counted since the look before.
+async function nodes() {
+  if (!state.about.cli || nodes.none || nodes.asked > Date.now() - 4500) return;
+  nodes.asked = Date.now();
+  const answer = await ask("fleet");
+  const d = answer.ok && Array.isArray(answer.data) ? answer.data.at(-1) : null;
+  // Another server begins with the page.
+  nodes.none = !d && /belongs to no fleet|[Uu]nknown/.test(answer.text || "");
+  $("fleet").hidden = !d;
+  if (!d) return;
+  const before = nodes.before || {}, now = Date.now() / 1000;
+  nodes.before = Object.fromEntries(d.nodes.map((n) => [n.node, { ...n, at: now - n.age_seconds }]));
+  rows("nodes", d.nodes, (n) => {
+    const b = before[n.node], is = b && b.instance === n.instance && !n.away && nodes.before[n.node].at > b.at;
+    const per = (name) => is ? n[name] - b[name] : null, time = is ? nodes.before[n.node].at - b.at : null;
+    const how = n.away ? `away for ${span(n.age_seconds)}` : n.serves === "all" ? "serves" : n.serves === "young" ? "serves what is young" : "catches up";
+    return [[n.node], [n.group], [how], [n.vcl], [span(Math.max(0, now - n.vcl_since))], [num(n.applied), "n"], [num(Math.max(0, n.head - n.applied)), "n"],
+      [is ? rate(per("requests") / time) : "–", "n"], [is && per("requests") ? percent(per("hits") / per("requests")) : "–", "n"], [is ? num(per("errors")) : "–", "n"], [n.deployed ? `${n.deployed.state} ${n.deployed.version}` : "–"]];
+  }, "No node is known.");
+  put("fleet-note", d.unknown ? `The fleet's board can't be reached for ${span(d.unknown.for_seconds)}: ${d.unknown.why}` : `As ${d.node} knows it.`);
+}
+setInterval(() => { if (!document.hidden) { lists(); nodes(); } }, 5000);
 
 // ---- the list of requests
 let following = null;
