@@ -23,6 +23,7 @@ from bed.daemon import Varnishd, die_with_parent, tree
 from bed.http import Client
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
+from fleet import deploy
 from fleet.engines import Cluster, Nats, Redis
 from journal.run import VCL
 
@@ -518,6 +519,43 @@ def secure(report, o, make):
         report.check(until(LIMIT, lambda: "certificate" in d.status()["append"].get("why", "").lower() or "issuer" in d.status()["append"].get("why", "").lower()), f"an authority that isn't trusted: {d.status()}")
 
 
+def members(report, o, make):
+    """Every node knows all: where they are, what they run, how they fare; one that is killed is away, then comes back; the log's server may be gone."""
+    with Fleet(o, make) as f:
+        nodes = [f.node(f"n{n}", settings=f",group={'ab'[n % 2]},address=10.0.0.{n}:80") for n in range(3)]
+        f.follow()
+        lists = lambda n: json.loads(n.v.cli.ask("fleet.nodes -j"))[-1]
+        names = lambda n: [m["node"] for m in lists(n)["nodes"] if not m["away"]]
+        for node in nodes:
+            report.check(until(LIMIT, lambda: names(node) == ["n0", "n1", "n2"]), f"{node.name} knows all: {lists(node)}")
+        nodes[1].walk(PATHS), nodes[1].walk(PATHS)
+        nodes[1].ask("/", "PURGE")
+        seen = lambda n, name: next((m for m in lists(n)["nodes"] if m["node"] == name), {})
+        report.check(until(LIMIT, lambda: seen(nodes[0], "n1").get("requests", 0) >= 61 and seen(nodes[0], "n1").get("hits", 0) >= 30), f"its counts are known: {seen(nodes[0], 'n1')}")
+        said = seen(nodes[2], "n1")
+        report.check((said["group"], said["address"], said["serves"], said["vcl"]) == ("b", "10.0.0.1:80", "all", "boot"), f"and what it is: {said}")
+        report.check(abs(said["vcl_since"] - time.time()) < 60 and said["stores"][0]["name"] == "s0", f"since when, and its stores: {said}")
+        report.check(until(LIMIT, lambda: all(m["applied"] == 1 for m in lists(nodes[0])["nodes"])), "and positions")
+        nodes[1].kill()
+        report.check(until(LIMIT, lambda: names(nodes[0]) == names(nodes[2]) == ["n0", "n2"]), f"a killed one is away: {lists(nodes[0])}")
+        report.check(until(LIMIT, lambda: nodes[0].counter("FLEET.nodes") == 3 and nodes[0].counter("FLEET.nodes_away") == 1), "counters say it, too")
+        lacquer = str(pathlib.Path(o.varnishd).with_name("lacquer"))
+        text = subprocess.run([lacquer, "fleet", "status", "-n", str(nodes[2].v.n)], capture_output=True, text=True)
+        report.check(text.returncode == 0 and "\nn1    b      away " in text.stdout and "\nn0    a      serves " in text.stdout, f"lacquer fleet status: {text.stdout}{text.stderr}")
+        nodes[1].start()
+        report.check(until(LIMIT, lambda: names(nodes[0]) == ["n0", "n1", "n2"]), "it comes back")
+        f.engine.stop()
+        nodes[0].walk(PATHS)
+        report.check(until(LIMIT, lambda: lists(nodes[0])["unknown"]), "the server stands still: they aren't known any more")
+        before = f.pages.asked
+        begin = time.monotonic()
+        report.check(not nodes[0].walk(PATHS) and f.pages.asked == before and time.monotonic() - begin < 2, "it serves all the same")
+        f.engine.go_on()
+        report.check(until(LIMIT, lambda: not lists(nodes[0])["unknown"] and names(nodes[0]) == ["n0", "n1", "n2"]), f"and they are known again: {lists(nodes[0])}")
+        twin = f.node("n0", settings=",group=a")
+        report.check(until(LIMIT, lambda: "has the name n0, too" in nodes[0].output() + twin.output()), "two with one name are told so")
+
+
 def delay(report, o, make):
     """From the purge on one node to its effect on three others."""
     rounds = 1000 if o.full else 200
@@ -624,7 +662,7 @@ def without(report, o):
         report.check(p.returncode == 2 and wanted in p.stderr, f"{words}: {p.returncode} {p.stderr}")
 
 
-CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, strange, started_without, stale_cap, secure, delay, shown)
+CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, strange, started_without, stale_cap, secure, members, delay, shown)
 
 
 def main():
@@ -638,11 +676,14 @@ def main():
     for make in (Nats, Redis):
         if o.engine and make.kind.lower() != o.engine:
             continue
-        for case in CASES:
+        for case in CASES + deploy.CASES:
             if words and case.__name__ not in words:
                 continue
             begin = time.monotonic()
-            case(report, o, make)
+            if case in CASES:
+                case(report, o, make)
+            else:
+                case(report, o, make, Fleet)
             report.note(f"{make.kind}: {case.__name__} took {time.monotonic() - begin:.1f} s")
     return report.close()
 
