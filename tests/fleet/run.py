@@ -552,8 +552,6 @@ def members(report, o, make):
         report.check(not nodes[0].walk(PATHS) and f.pages.asked == before and time.monotonic() - begin < 2, "it serves all the same")
         f.engine.go_on()
         report.check(until(LIMIT, lambda: not lists(nodes[0])["unknown"] and names(nodes[0]) == ["n0", "n1", "n2"]), f"and they are known again: {lists(nodes[0])}")
-        twin = f.node("n0", settings=",group=a")
-        report.check(until(LIMIT, lambda: "has the name n0, too" in nodes[0].output() + twin.output()), "two with one name are told so")
 
 
 def delay(report, o, make):

@@ -232,7 +232,8 @@ fn report(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Re
     Ok(())
 }
 
-/// Another server of our name writes its reports in the place of ours. The worker before this one did so, too, but doesn't any more.
+/// Another server of our name writes its reports in the place of ours: told where the board shows it between two of ours, which that of NATS
+/// mostly doesn't. The worker before this one did so, too, but doesn't any more.
 fn look_for_twin(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter, own: &str) -> Result<(), Fault> {
     let name = &shared.settings.node;
     let reports = board.reports()?;
