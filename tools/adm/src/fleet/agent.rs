@@ -266,6 +266,10 @@ impl Agent {
                     && (trial.prepare.contains(node) || trial.activate.contains(node)) =>
             {
                 let trial = trial.clone();
+                if self.inside.as_ref().is_some_and(|inside| inside.id != trial.id) {
+                    // What was tried before that has been confirmed meanwhile, or is over.
+                    self.settle(&rollout)?;
+                }
                 self.take_part(&trial)?;
                 return self.start();
             }
