@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Draws 500 histories of each scenario in the simulator (crates/sim), compares 8,000 exchanges with the model of RFC 9111, and
-sees whether it finds each of the planted faults within 2,000; with --full new histories for an hour, and 1,000,000 exchanges. A
-failure is printed with its seed, shortened; once more it is run by `cargo run --profile sim -p sim -- again SCENARIO SEED`,
-an exchange that differs by `SEED=... SEEDS=1 cargo test -p sim exchanges`.
+"""Draws 500 histories of each scenario in the simulator (crates/sim), compares 8,000 exchanges with the model of RFC 9111, draws 1,000
+histories of a fleet, and sees whether it finds each of the planted faults within 2,000; with --full new histories for an hour, 1,000,000
+exchanges, and 10,000 histories of a fleet. A failure is printed with its seed, shortened; once more it is run by
+`cargo run --profile sim -p sim -- again SCENARIO SEED`, an exchange that differs by `SEED=... SEEDS=1 cargo test -p sim exchanges`, a history
+of a fleet by `... -- fleet again SEED`.
 
 usage: run.py [--full]
 """
@@ -22,7 +23,8 @@ def main():
     is_full = "--full" in sys.argv
     drawn = ["soak", "3600"] if is_full else ["draw", "500"]
     compared = ["rfc9111", "1000000" if is_full else "8000"]
-    return max(subprocess.run([*SIM, *words]).returncode for words in (drawn, compared, ["faults", "2000"]))
+    fleets = ["fleet", "10000" if is_full else "1000"]
+    return max(subprocess.run([*SIM, *words]).returncode for words in (drawn, compared, fleets, ["faults", "2000"]))
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ fn connect(world: &Rc<World>, client: &Client) -> Connection {
 }
 
 /// Sends the request and reads the answer; whether the connection can be used again.
-async fn exchange(wire: &mut Wire, ask: &Ask, answer: &RefCell<Answer>) -> Result<bool, Broken> {
+pub(crate) async fn exchange(wire: &mut Wire, ask: &Ask, answer: &RefCell<Answer>) -> Result<bool, Broken> {
     let mut head = format!("{} {} HTTP/1.1\r\nHost: example.com\r\n", ask.method, ask.url);
     ask.headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
     let body = ask.body.as_ref().map(|upload| (upload, uploaded(ask, upload).bytes()));

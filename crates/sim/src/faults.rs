@@ -14,6 +14,9 @@ pub struct Fault {
 /// In the place of a scenario: the exchanges that are compared with the model of RFC 9111 find it.
 pub(crate) const RFC9111: &str = "rfc9111";
 
+/// The same: histories of a fleet find it.
+pub(crate) const FLEET: &str = "fleet";
+
 /// All faults.
 pub const FAULTS: &[Fault] = &[
     fault("a lost wake-up", "waiters_of_a_failed_fetch"),
@@ -38,6 +41,17 @@ pub const FAULTS: &[Fault] = &[
     fault("a cut upload kept as a whole one", "uploads_come_whole_or_not_at_all"),
     fault("a marker that hides what is stale", RFC9111),
     fault("an age that forgets the way", RFC9111),
+    fault("a gate that is never closed", FLEET),
+    fault("a log that was trimmed and is gone on with", FLEET),
+    fault("a log that was put back and is gone on with", FLEET),
+    fault("an acknowledgement before the log has it", FLEET),
+    fault("a refusal taken for an acknowledgement", FLEET),
+    fault("an entry without an answer that is forgotten", FLEET),
+    fault("a purge that forgets a running fetch", FLEET),
+    fault("a ban that forgets a running fetch", FLEET),
+    fault("a batch but for its last entry", FLEET),
+    fault("an entry of others taken for an own one", FLEET),
+    fault("a cap on staleness that is forgotten", FLEET),
 ];
 
 const fn fault(name: &'static str, scenario: &'static str) -> Fault {

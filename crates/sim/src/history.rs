@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What happened in a simulation, as clients and origins saw it, in the order in which it did.
 
-use std::cell::RefCell;
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use base::lock::Mutex;
+
+use crate::fleet::Happening;
 use crate::plan::Ask;
 use crate::text::Source;
 
@@ -28,6 +30,8 @@ pub(crate) enum Event {
     Served { number: u64, served: Served },
     /// It has sent all that it sends; whether that is the whole of it.
     Ended { number: u64, is_whole: bool },
+    /// In a fleet.
+    Fleet(Happening),
 }
 
 /// The body that an origin got.
@@ -80,15 +84,23 @@ impl Answer {
 
 /// Where events are written down.
 #[derive(Clone, Default)]
-pub(crate) struct History(Rc<RefCell<Vec<Entry>>>);
+pub(crate) struct History(Arc<Mutex<Vec<Entry>>>);
 
 impl History {
-    pub fn add(&self, at: Duration, event: Event) {
-        self.0.borrow_mut().push(Entry { at, event });
+    /// Where it stands among all.
+    pub fn add(&self, at: Duration, event: Event) -> usize {
+        let mut entries = self.0.lock();
+        entries.push(Entry { at, event });
+        entries.len() - 1
+    }
+
+    /// Where the next one will stand.
+    pub fn len(&self) -> usize {
+        self.0.lock().len()
     }
 
     pub fn take(&self) -> Vec<Entry> {
-        self.0.take()
+        std::mem::take(&mut self.0.lock())
     }
 }
 
@@ -114,6 +126,7 @@ impl fmt::Display for Entry {
             }
             Event::Ended { number, is_whole: true } => write!(f, "origin has sent #{number}"),
             Event::Ended { number, is_whole: false } => write!(f, "origin breaks #{number} off"),
+            Event::Fleet(happening) => write!(f, "{happening}"),
         }
     }
 }

@@ -14,6 +14,7 @@
 //! cargo run --profile sim -p sim -- soak 3600                  new seeds for so many seconds
 //! cargo run --profile sim -p sim -- faults 2000                is each planted fault found
 //! cargo run --profile sim -p sim -- rfc9111 4000               so many exchanges against the model of RFC 9111
+//! cargo run --profile sim -p sim -- fleet 1000                 so many histories of a fleet (`fleet`); `fleet again SEED`: one of them
 //! ```
 //! Over QUIC a seed gives the same plan and the same draws of the network, but TLS draws keys of its own: not each datagram is the same again.
 //! `tests/sim/run.py` is the suite. What isn't simulated: threads (all tasks take turns on one; locks are never
@@ -53,6 +54,7 @@
 mod client;
 mod dice;
 mod faults;
+mod fleet;
 mod history;
 mod logbook;
 mod model;
@@ -70,6 +72,7 @@ use std::ops::Range;
 use std::path::Path;
 
 pub use faults::{FAULTS, Fault};
+pub use fleet::{again as again_fleet, draw_fleets};
 pub use rfc9111::{EXCHANGES, draw_exchanges};
 use run::{Draw, Failure};
 use script::Scenario;
@@ -136,8 +139,10 @@ pub struct Found {
 /// # Panics
 /// The scenario can't be read.
 pub fn find(fault: &Fault, most: u64) -> Option<Found> {
-    if fault.scenario == faults::RFC9111 {
-        return rfc9111::find(fault.name, most);
+    match fault.scenario {
+        faults::RFC9111 => return rfc9111::find(fault.name, most),
+        faults::FLEET => return fleet::find(fault.name, most),
+        _ => {}
     }
     let scenario = scenario(fault.scenario).unwrap_or_else(|error| panic!("{error}"));
     let ground = Ground::new();

@@ -8,8 +8,10 @@ use std::time::Instant;
 const USAGE: &str = "usage: sim draw COUNT [SCENARIO...]   so many histories of each scenario
        sim again SCENARIO SEED           one of them, with all that happened in it
        sim soak SECONDS                  new ones for so long
-       sim faults COUNT                  whether each planted fault is found within so many
-       sim rfc9111 COUNT                 so many exchanges against the model of RFC 9111";
+       sim faults COUNT [SCENARIO]       whether each planted fault is found within so many
+       sim rfc9111 COUNT                 so many exchanges against the model of RFC 9111
+       sim fleet COUNT                   so many histories of a fleet
+       sim fleet again SEED              one of them, with all that happened in it";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -18,8 +20,11 @@ fn main() -> ExitCode {
         ["draw", count, ref names @ ..] => number(count).map(|count| draw(count, names)),
         ["again", name, seed] => number(seed).map(|seed| again(name, seed)),
         ["soak", seconds] => number(seconds).map(soak),
-        ["faults", count] => number(count).map(faults),
+        ["faults", count] => number(count).map(|count| faults(count, None)),
+        ["faults", count, scenario] => number(count).map(|count| faults(count, Some(scenario))),
         ["rfc9111", count] => number(count).map(rfc9111),
+        ["fleet", "again", seed] => number(seed).map(|seed| told(sim::again_fleet(seed))),
+        ["fleet", count] => number(count).map(fleet),
         _ => None,
     };
     match failed {
@@ -94,7 +99,12 @@ fn on_all<T: Copy + Sync>(things: &[T], work: impl Fn(T) -> bool + Sync) -> usiz
 }
 
 fn again(name: &str, seed: u64) -> usize {
-    match sim::again(name, seed) {
+    told(sim::again(name, seed))
+}
+
+/// Prints a history, or what is wrong with it: whether anything is.
+fn told(history: Result<String, String>) -> usize {
+    match history {
         Ok(history) => {
             println!("{history}");
             0
@@ -125,17 +135,40 @@ fn rfc9111(count: u64) -> usize {
     failed
 }
 
+/// Draws so many histories of a fleet, on all processors; whether one failed.
+fn fleet(count: u64) -> usize {
+    /// Histories in a turn of a thread.
+    const AT_ONCE: u64 = 50;
+    let (begin, done) = (Instant::now(), AtomicU64::new(0));
+    let turns: Vec<u64> = (0..count.div_ceil(AT_ONCE)).collect();
+    let failed = on_all(&turns, |turn| {
+        let from = first_seed() + turn * AT_ONCE;
+        let drawn = sim::draw_fleets(from..(from + AT_ONCE).min(first_seed() + count));
+        match &drawn {
+            Ok(said) => drop(done.fetch_add(*said, Relaxed)),
+            Err(failure) => println!("FAIL {failure}"),
+        }
+        drawn.is_ok()
+    });
+    let seconds = begin.elapsed().as_secs_f64();
+    println!("{count} histories of a fleet, {} answers judged ({seconds:.0} s)", done.into_inner());
+    println!("fleet: {} passed, {failed} failed", turns.len() - failed);
+    failed
+}
+
 /// A planted fault may well panic: the finding says so, and that is enough.
 fn quietly() {
     std::panic::set_hook(Box::new(|_| ()));
 }
 
 /// How many weren't found.
-fn faults(count: u64) -> usize {
+fn faults(count: u64, scenario: Option<&str>) -> usize {
     quietly();
     let mut missed = 0;
     println!("| fault | scenario | seed | histories | what the check said |\n| --- | --- | --- | --- | --- |");
-    for fault in sim::FAULTS {
+    let is_wanted = |fault: &&sim::Fault| scenario.is_none_or(|scenario| scenario == fault.scenario);
+    let wanted: Vec<_> = sim::FAULTS.iter().filter(is_wanted).collect();
+    for fault in &wanted {
         match sim::find(fault, count) {
             Some(found) => {
                 let sim::Found { seed, said } = found;
@@ -147,6 +180,6 @@ fn faults(count: u64) -> usize {
             }
         }
     }
-    println!("\nfaults: {} passed, {missed} failed", sim::FAULTS.len() - missed);
+    println!("\nfaults: {} passed, {missed} failed", wanted.len() - missed);
     missed
 }

@@ -111,6 +111,7 @@ impl<'a> Judge<'a> {
                     judge.fetch_mut(*number).served = Some((at, entry.at, served));
                 }
                 Event::Ended { number, is_whole } => judge.fetch_mut(*number).ended = Some((at, *is_whole)),
+                Event::Fleet(_) => {}
             }
         }
         judge

@@ -52,7 +52,7 @@ impl Origin {
     }
 
     fn note(&self, event: Event) {
-        self.0.history.add(self.now(), event);
+        let _ = self.0.history.add(self.now(), event);
     }
 
     fn now(&self) -> Duration {

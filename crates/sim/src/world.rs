@@ -3,6 +3,7 @@
 //! counters that nobody else sees, a clock moved by hand, and a network without sockets.
 
 use std::cell::Cell;
+use std::fs::File;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -56,7 +57,8 @@ pub(crate) struct World {
     pub tls: Option<tls::testing::World>,
 }
 
-fn leaked<T: tables::counters::Set>() -> &'static T {
+/// A set of counters that lives as long as the process.
+pub(crate) fn leaked<T: tables::counters::Set>() -> &'static T {
     Box::leak(Box::new(CounterSet::<T>::private()))
 }
 
@@ -106,14 +108,36 @@ fn params(scenario: &Scenario) -> Params {
     params
 }
 
+/// What a worker finds when it begins.
+pub(crate) struct Birth {
+    pub clock: Clock,
+    pub history: History,
+    /// What it leaves to a successor, and is a fleet's node by.
+    pub line: Option<Line>,
+}
+
+/// A worker among others before and after it.
+pub(crate) struct Line {
+    /// The store's memory, and the journal.
+    pub arena: Arc<File>,
+    pub journal: File,
+    pub node: fleet::Node,
+}
+
 impl World {
     pub fn new(ground: &Ground, scenario: &Scenario, seed: u64) -> Self {
-        let clock = Clock::manual();
+        let birth = Birth { clock: Clock::manual(), history: History::default(), line: None };
+        World::born(ground, scenario, seed, birth)
+    }
+
+    pub fn born(ground: &Ground, scenario: &Scenario, seed: u64, birth: Birth) -> Self {
+        let Birth { clock, history, line } = birth;
         let params = params(scenario);
         let log = LogRing::create(&ground.segments, &params, CounterSet::private()).expect("room for a log");
         let log = Arc::new(log);
         let size = scenario.store.unwrap_or(64 << 20);
-        let specs = StoreSpec::in_memory(Some(size));
+        let mut specs = StoreSpec::in_memory(Some(size));
+        specs[0].arena = line.as_ref().map(|line| line.arena.clone());
         let mut tallies = ground.stores.iter();
         let stores = Stores::open(&specs, |_| *tallies.next().expect("two stores")).expect("memory for a store");
         let stores = Arc::new(stores);
@@ -160,6 +184,11 @@ impl World {
             peers: Default::default(),
             random: Random::seeded(seed as u32),
         });
+        if let Some(Line { journal, node, .. }) = line {
+            engine.join_fleet(node);
+            let former = worker::open_journal(&journal, false, &clock).expect("a journal in memory");
+            worker::adopt(Some(former), &engine);
+        }
         let services = Arc::new(Services(engine.clone()));
         let backends = Backends::new(backend::Env { clock: clock.clone(), services });
         let env = LoadEnv { engine: &engine, backends: &backends };
@@ -179,7 +208,7 @@ impl World {
         World {
             engine,
             clock,
-            history: History::default(),
+            history,
             _backends: backends,
             listener: Arc::new(listener),
             sessions: Rc::default(),
@@ -193,7 +222,7 @@ impl World {
     }
 
     pub fn note(&self, event: Event) {
-        self.history.add(self.now(), event);
+        let _ = self.history.add(self.now(), event);
     }
 
     /// Serves a connection, as a task.
@@ -230,6 +259,9 @@ impl World {
     /// Does what the housekeeping thread does, once.
     pub fn keep_house(&self) {
         let cache = &self.engine.cache;
+        if cache.is_adopting() {
+            cache.adopt_some(1, &mut |_| {});
+        }
         cache.expire(self.clock.mono(), usize::MAX, &mut |_| {});
         cache.lurk(self.clock.mono(), &mut |_| {});
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A few histories of each scenario, two thousand exchanges against the model of RFC 9111 (`SEED=n` begins there, `SEEDS=n` runs so
+//! A few histories of each scenario and of a fleet, two thousand exchanges against the model of RFC 9111 (`SEED=n` begins there, `SEEDS=n` runs so
 //! many times forty), and faults that a few histories find. `tests/sim/run.py` draws many of all.
 
 #[test]
@@ -26,11 +26,19 @@ fn exchanges_go_as_the_model_of_rfc_9111_says() {
 }
 
 #[test]
+fn fleets_keep_what_they_promise() {
+    sim::draw_fleets(0..30).unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!(sim::again_fleet(7), sim::again_fleet(7));
+}
+
+#[test]
 fn planted_faults_are_found() {
     for (name, says) in [
         ("a mix-up of variants", "variant"),
         ("a marker that hides what is stale", "the origin is asked"),
         ("an age that forgets the way", ""),
+        ("a gate that is never closed", "closed gate"),
+        ("an acknowledgement before the log has it", "in the log"),
     ] {
         let fault = sim::FAULTS.iter().find(|fault| fault.name == name).unwrap();
         let found = sim::find(fault, 400).unwrap_or_else(|| panic!("{name} isn't found"));

@@ -59,6 +59,16 @@ pub fn memfd(name: &str) -> io::Result<File> {
     Ok(memfd_create(CString::new(name)?.as_c_str(), MFdFlags::MFD_CLOEXEC)?.into())
 }
 
+/// Where the file has bytes next, from `at` on, past its holes; `None`: nowhere.
+pub fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
+    let at = i64::try_from(at).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    match nix::unistd::lseek(file, at, nix::unistd::Whence::SeekData) {
+        Ok(data) => Ok(u64::try_from(data).ok()),
+        Err(nix::errno::Errno::ENXIO) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Makes a file at least `len` bytes long, with room on the disk for all of them.
 pub fn allocate(fd: impl AsFd, len: u64) -> io::Result<()> {
     let len = i64::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;

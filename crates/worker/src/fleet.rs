@@ -52,7 +52,7 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     let Some((node, counters)) = worker.engine.fleet_node().cloned().zip(worker.fleet_counters) else { return Ok(()) };
     let connector: Arc<dyn fleet::Connect> = fleet::connector(node.settings())?.into();
     let position = Carrier::position(&worker.engine);
-    let carrier = Carrier::new(worker.engine.clone(), counters);
+    let carrier = Carrier::new(worker.engine.clone(), counters, |text| eprintln!("fleet: {text}"));
     let failed = |error: std::io::Error| format!("thread for the fleet: {error}");
     node.start(connector.clone(), Arc::new(carrier), position).map_err(failed)?;
     let teller = Teller { worker: worker.clone(), counters, started: worker.engine.clock.real() };
@@ -127,12 +127,13 @@ pub struct Carrier {
     counters: &'static Counters,
     /// What the operator was told last.
     was: AtomicU64,
+    tell: fn(&str),
 }
 
 impl Carrier {
-    /// In this engine, shown by these counters.
-    pub fn new(engine: Arc<Engine>, counters: &'static Counters) -> Carrier {
-        Carrier { engine, counters, was: AtomicU64::new(AWAY) }
+    /// In this engine, shown by these counters; `tell` tells the operator.
+    pub fn new(engine: Arc<Engine>, counters: &'static Counters, tell: fn(&str)) -> Carrier {
+        Carrier { engine, counters, was: AtomicU64::new(AWAY), tell }
     }
 
     /// How far what is stored has come in the log, as the journal says.
@@ -204,7 +205,7 @@ impl Applier for Carrier {
     }
 
     fn tell(&self, text: &str) {
-        eprintln!("fleet: {text}");
+        (self.tell)(text);
     }
 
     fn show(&self, status: &Status) {

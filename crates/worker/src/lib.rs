@@ -40,7 +40,7 @@ use tables::tags::Tag;
 pub use backends::Vmods;
 pub use fleet::Carrier;
 pub use journal::{Former, open as open_journal};
-pub use startup::find_survivors;
+pub use startup::adopt;
 use startup::{Inheritance, Worker};
 
 /// The AppArmor profile that the worker goes over into, where an operator or a package has loaded it (packaging/deb/apparmor.d).

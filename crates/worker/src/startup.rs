@@ -232,6 +232,11 @@ pub fn start_sentinels(start: &WorkerStart) {
 /// Looks at what a former worker has left in the stores' memory. Before anything is served.
 pub fn find_survivors(journal: Option<Former>, engine: &Engine) {
     crate::suspects::examine(&engine.stores, engine.main);
+    adopt(journal, engine);
+}
+
+/// Begins with what a former worker has left, if its journal is known. Before anything is served.
+pub fn adopt(journal: Option<Former>, engine: &Engine) {
     // What nobody knows the bans and purges of isn't served.
     if journal.is_some_and(|journal| journal.replay(&engine.cache)) {
         engine.cache.adopt_survivors();

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The log's server in a history, and connections to it, which break where it is drawn: before a question arrives, after it was
+//! carried out and before the answer comes, and between two entries of a batch. What overtakes another on the way is noticed by a connection,
+//! as NATS' is: it breaks. What is delivered comes late, as nodes take their steps late.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use base::Clock;
+use base::lock::Mutex;
+use fleet::{Bounds, Connect, Entry, Fault, Incoming, Link, Next, Outgoing, Read, Server};
+
+use super::Happening;
+use super::node::url_of;
+use super::plan::{NODES, Plan};
+use crate::dice::Dice;
+use crate::history::{Event, History};
+
+/// The log's server; a cheap handle.
+#[derive(Clone)]
+pub(crate) struct Engine {
+    state: Arc<Mutex<State>>,
+    history: History,
+    clock: Clock,
+}
+
+struct State {
+    dice: Dice,
+    knows_ids: bool,
+    is_up: bool,
+    /// Nodes that can't reach it.
+    is_cut: [bool; NODES],
+    /// Connections of before the last cut or death are gone.
+    lives: [u64; NODES],
+    log: Log,
+    saved: Option<Log>,
+    /// Logs that there ever were.
+    epochs: u64,
+    /// From which moment of the history on a node's connection has given it all that there was.
+    caught_up: [Option<usize>; NODES],
+    /// The node was told that there is nothing more.
+    is_idle: [bool; NODES],
+    bells: [Arc<rt::Notify>; NODES],
+}
+
+#[derive(Clone, Default)]
+struct Log {
+    epoch: u64,
+    /// Entries that are gone from its beginning.
+    trimmed: u64,
+    /// All that there ever were.
+    entries: Vec<Logged>,
+}
+
+#[derive(Clone)]
+struct Logged {
+    id: String,
+    bytes: Vec<u8>,
+}
+
+impl Engine {
+    pub fn new(plan: &Plan, seed: u64, history: History, clock: Clock) -> Engine {
+        let state = State {
+            dice: Dice::for_thing(seed, "log", 0),
+            knows_ids: plan.knows_ids,
+            is_up: true,
+            is_cut: Default::default(),
+            lives: Default::default(),
+            log: Log::default(),
+            saved: None,
+            epochs: 1,
+            caught_up: Default::default(),
+            is_idle: Default::default(),
+            bells: Default::default(),
+        };
+        Engine { state: Arc::new(Mutex::new(state)), history, clock }
+    }
+
+    /// For a node.
+    pub fn connector(&self, node: usize) -> Arc<dyn Connect> {
+        Arc::new(Door { engine: self.clone(), node })
+    }
+
+    fn note(&self, what: Happening) -> usize {
+        self.history.add(std::time::Duration::from_secs_f64(self.clock.mono().0), Event::Fleet(what))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let bells = {
+            let mut state = self.state.lock();
+            change(&mut state);
+            state.bells.clone()
+        };
+        bells.iter().for_each(|bell| bell.waker().wake());
+    }
+
+    pub fn die(&self) {
+        self.change(|state| {
+            state.is_up = false;
+            state.lives.iter_mut().for_each(|life| *life += 1);
+        });
+    }
+
+    pub fn start(&self) {
+        self.change(|state| state.is_up = true);
+    }
+
+    pub fn cut(&self, node: usize, is_cut: bool) {
+        self.change(|state| {
+            state.is_cut[node] = is_cut;
+            state.lives[node] += 1;
+        });
+    }
+
+    /// A node's process is gone, and its connections with it.
+    pub fn forget(&self, node: usize) {
+        self.change(|state| {
+            state.lives[node] += 1;
+            state.caught_up[node] = None;
+        });
+    }
+
+    pub fn trim(&self, count: u64) {
+        self.change(|state| {
+            state.log.trimmed = (state.log.trimmed + count).min(state.log.entries.len() as u64);
+        });
+    }
+
+    pub fn save(&self) {
+        self.change(|state| state.saved = Some(state.log.clone()));
+    }
+
+    /// It has to die for that. What is in no log any more is lost.
+    pub fn put_back(&self) {
+        let Some(saved) = self.state.lock().saved.clone() else { return };
+        self.replace_by(saved);
+    }
+
+    pub fn replace(&self) {
+        let epoch = self.state.lock().epochs;
+        self.state.lock().epochs += 1;
+        self.replace_by(Log { epoch, ..Log::default() });
+    }
+
+    fn replace_by(&self, log: Log) {
+        let lost: Vec<String> = {
+            let state = self.state.lock();
+            let is_left = |entry: &&Logged| !log.entries.iter().any(|left| left.id == entry.id);
+            state.log.entries.iter().filter(is_left).map(|entry| entry.id.clone()).collect()
+        };
+        lost.into_iter().for_each(|id| _ = self.note(Happening::Lost { id }));
+        self.change(|state| {
+            state.log = log;
+            state.lives.iter_mut().for_each(|life| *life += 1);
+        });
+    }
+
+    /// Somebody else's words.
+    pub fn stranger(&self) {
+        self.change(|state| {
+            if state.is_up {
+                state.log.entries.push(Logged { id: String::new(), bytes: b"hello".to_vec() });
+            }
+        });
+    }
+
+    /// Since which moment a node has all that there was then.
+    pub fn caught_up(&self, node: usize) -> Option<usize> {
+        self.state.lock().caught_up[node]
+    }
+
+    /// Whether the node was told that there is nothing more, once.
+    pub fn take_idle(&self, node: usize) -> bool {
+        std::mem::take(&mut self.state.lock().is_idle[node])
+    }
+
+    pub fn bell(&self, node: usize) -> Arc<rt::Notify> {
+        self.state.lock().bells[node].clone()
+    }
+
+    /// Which log it is, and its newest entry.
+    pub fn end(&self) -> (String, u64) {
+        let state = self.state.lock();
+        (state.log.epoch.to_string(), state.log.entries.len() as u64)
+    }
+}
+
+struct Door {
+    engine: Engine,
+    node: usize,
+}
+
+impl Connect for Door {
+    fn connect(&self, _server: &Server, _until: Instant) -> Result<Box<dyn Link>, Fault> {
+        let mut state = self.engine.state.lock();
+        state.check(self.node, None)?;
+        let life = state.lives[self.node];
+        drop(state);
+        Ok(Box::new(Session { engine: self.engine.clone(), node: self.node, life, seen: 0, from: 0 }))
+    }
+}
+
+impl State {
+    /// Whether a question of that node's connection arrives.
+    fn check(&mut self, node: usize, life: Option<u64>) -> Result<(), Fault> {
+        let is_there = self.is_up && !self.is_cut[node] && life.is_none_or(|life| life == self.lives[node]);
+        if is_there && !self.dice.one_in(60) {
+            return Ok(());
+        }
+        Err(Fault::new("the connection is gone"))
+    }
+
+    fn append(&mut self, entry: &Outgoing<'_>) -> (u64, bool) {
+        let known = self.log.entries.iter().position(|known| known.id == entry.id).filter(|_| self.knows_ids);
+        let seq = known.unwrap_or_else(|| {
+            self.log.entries.push(Logged { id: entry.id.to_owned(), bytes: entry.bytes.to_vec() });
+            self.log.entries.len() - 1
+        });
+        (seq as u64 + 1, known.is_none())
+    }
+}
+
+struct Session {
+    engine: Engine,
+    node: usize,
+    life: u64,
+    /// The moment at which it looked at the log's bounds last.
+    seen: usize,
+    from: u64,
+}
+
+impl Session {
+    fn check(&mut self) -> Result<(), Fault> {
+        self.engine.state.lock().check(self.node, Some(self.life))
+    }
+}
+
+impl Link for Session {
+    fn bounds(&mut self) -> Result<Bounds, Fault> {
+        self.check()?;
+        self.seen = self.engine.history.len();
+        let state = self.engine.state.lock();
+        let log = &state.log;
+        Ok(Bounds { epoch: log.epoch.to_string(), first: log.trimmed + 1, last: log.entries.len() as u64 })
+    }
+
+    fn append(&mut self, entries: &[Outgoing<'_>]) -> Result<Vec<Result<u64, Fault>>, Fault> {
+        self.check()?;
+        let mut results = Vec::new();
+        for entry in entries {
+            if self.engine.state.lock().dice.one_in(40) {
+                self.engine.change(|_| ());
+                return Err(Fault::new("it died in the midst"));
+            }
+            if self.engine.state.lock().dice.one_in(60) {
+                results.push(Err(Fault::new("no room")));
+                continue;
+            }
+            let (seq, is_new) = self.engine.state.lock().append(entry);
+            if is_new {
+                let what = match Entry::read(entry.bytes) {
+                    Read::Entry(entry) => url_of(&entry.what).map(|url| (self.node, url)),
+                    Read::Foreign(_) | Read::Later(_) => None,
+                };
+                self.engine.note(Happening::Logged { id: entry.id.to_owned(), seq, what });
+            }
+            results.push(Ok(seq));
+        }
+        self.engine.change(|_| ());
+        match self.engine.state.lock().dice.one_in(12) {
+            true => Err(Fault::new("the answer is lost")),
+            false => Ok(results),
+        }
+    }
+
+    fn follow(&mut self, from: u64) -> Result<(), Fault> {
+        self.check()?;
+        self.engine.state.lock().caught_up[self.node] = None;
+        self.from = from;
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Next, Fault> {
+        let checked = self.check();
+        let mut state = self.engine.state.lock();
+        state.caught_up[self.node] = None;
+        checked?;
+        // One overtakes another, which is noticed.
+        if state.dice.one_in(80) {
+            return Err(Fault::new("something was lost on the way"));
+        }
+        let most = 1 + state.dice.below(4) as usize;
+        let from = self.from.max(state.log.trimmed + 1).max(1);
+        let there = state.log.entries.iter().enumerate().skip(from as usize - 1).take(most);
+        let entries: Vec<Incoming> =
+            there.map(|(at, entry)| Incoming { seq: at as u64 + 1, bytes: entry.bytes.clone() }).collect();
+        let end = entries.last().map_or(self.from.max(1), |entry| entry.seq + 1);
+        let left = (state.log.entries.len() as u64 + 1).saturating_sub(end);
+        if left == 0 {
+            state.caught_up[self.node] = Some(self.seen);
+        }
+        if entries.is_empty() {
+            state.is_idle[self.node] = true;
+            return Ok(Next::Quiet);
+        }
+        self.from = end;
+        Ok(Next::Entries { entries, left })
+    }
+}

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A fleet: three nodes, each with the real engine, cache, store and journal, and the real logic of `fleet`'s appender and follower; the
+//! log's server, the network between and all deaths are simulated (`log`, `node`). A seed draws what clients ask and what befalls whom
+//! (`plan`); what came of it is judged by what docs/fleet.md promises (`model`). When all is healed the nodes must agree.
+//!
+//! What isn't simulated: threads, the protocols of NATS and Redis (`tests/fleet` has real servers of them), stores on disks, power cuts of a
+//! node (what a killed process has written stays).
+
+mod log;
+mod model;
+mod node;
+mod plan;
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use base::Clock;
+use fleet::Gate;
+use net::memory::Network;
+use rt::sim::Limits;
+use tables::counters::Fleet as Counters;
+
+use self::log::Engine;
+use self::node::{Common, Node};
+use self::plan::{Act, Deed, NODES, Plan, URLS};
+use crate::Found;
+use crate::history::{Answer, Entry, Event, History};
+use crate::model::Finding;
+use crate::origin::Origin;
+use crate::plan::Ask;
+use crate::run::Draw;
+use crate::script::Scenario;
+use crate::world::{Ground, leaked};
+
+/// Steps of a history, and how long it may take.
+const LIMITS: Limits = Limits { steps: 1_000_000, time: Duration::from_secs(3600) };
+
+/// The origin's answers and what nodes do with them, as a scenario's file says it.
+const SCENARIO: &str = "store 1m
+vcl {
+    sub vcl_recv {
+        if (req.method == \"PURGE\") { return (purge); }
+        if (req.method == \"BAN\") { ban(\"obj.http.x-url == \" + req.url); return (synth(200)); }
+    }
+}
+origin /a
+    delay 0..1s
+    lines 1..20
+    pieces 1..2 pause 0..300ms
+    ttl 3600s
+origin /b
+    delay 0..3s
+    ttl 3600s
+origin /c
+    ttl 3600s
+";
+
+/// What happens in a fleet, beside what its origin does.
+#[derive(Clone, Debug)]
+pub(crate) enum Happening {
+    /// A client begins to ask a node.
+    Asked {
+        node: usize,
+        method: &'static str,
+        url: &'static str,
+    },
+    /// It has its answer; `None`: the node isn't there.
+    Answered {
+        number: usize,
+        answer: Option<Answer>,
+    },
+    Started {
+        node: usize,
+    },
+    Killed {
+        node: usize,
+    },
+    /// The log has an entry: whose it is, and what it hits.
+    Logged {
+        id: String,
+        seq: u64,
+        what: Option<(usize, &'static str)>,
+    },
+    /// It has it no more, though it wasn't trimmed.
+    Lost {
+        id: String,
+    },
+    /// A node has carried out an entry of another one, which hits that.
+    CarriedOut {
+        node: usize,
+        id: String,
+        url: Option<&'static str>,
+    },
+    /// A node has given up all that it had.
+    GivenUp {
+        node: usize,
+        why: String,
+    },
+    /// What a node allows to be found; `since`: it has all that the log had at that moment of the history.
+    Gate {
+        node: usize,
+        gate: Gate,
+        since: Option<usize>,
+    },
+    /// All is healed, and nodes agree.
+    Agreed,
+}
+
+/// Draws a history of each seed: how many answers were judged.
+///
+/// # Errors
+/// The first that isn't as it should be, as short as it can be.
+pub fn draw_fleets(seeds: Range<u64>) -> Result<u64, String> {
+    let fleet = Fleet::new();
+    seeds
+        .map(|seed| fleet.history(Draw { seed, fault: None }))
+        .sum::<Result<u64, Box<Failure>>>()
+        .map_err(|f| f.to_string())
+}
+
+/// One history as text.
+///
+/// # Errors
+/// What is wrong with it, shortened.
+pub fn again(seed: u64) -> Result<String, String> {
+    let (fleet, draw) = (Fleet::new(), Draw { seed, fault: None });
+    fleet.history(draw).map_err(|failure| failure.to_string())?;
+    let plan = Plan::draw(seed);
+    let (_, history) = fleet.simulate(draw, &plan);
+    Ok(history.iter().enumerate().fold(plan.to_string(), |text, (at, entry)| format!("{text}{at:>4} {entry}\n")))
+}
+
+/// Plants a fault and draws histories until one fails, at most so many.
+pub(crate) fn find(fault: &'static str, most: u64) -> Option<Found> {
+    let fleet = Fleet::new();
+    (0..most).find_map(|seed| {
+        let draw = Draw { seed, fault: Some(fault) };
+        let (finding, _) = fleet.attempt(draw, &Plan::draw(seed));
+        let Finding { check, what } = finding.err()?;
+        Some(Found { seed, said: format!("{check}: {what}") })
+    })
+}
+
+/// What a thread needs to make one history after the other.
+struct Fleet {
+    grounds: [Ground; NODES],
+    counters: [&'static Counters; NODES],
+    scenario: Scenario,
+}
+
+/// A history that isn't as it should be.
+struct Failure {
+    seed: u64,
+    finding: Finding,
+    plan: Plan,
+    history: Vec<Entry>,
+}
+
+impl Fleet {
+    fn new() -> Fleet {
+        let scenario = Scenario::parse("fleet", SCENARIO).unwrap_or_else(|error| panic!("{error:?}"));
+        Fleet { grounds: std::array::from_fn(|_| Ground::new()), counters: std::array::from_fn(|_| leaked()), scenario }
+    }
+
+    fn history(&self, draw: Draw) -> Result<u64, Box<Failure>> {
+        let plan = Plan::draw(draw.seed);
+        let (finding, history) = self.attempt(draw, &plan);
+        finding.map_err(|finding| self.shorten(draw, Failure { seed: draw.seed, finding, plan, history }))
+    }
+
+    fn shorten(&self, draw: Draw, mut failure: Failure) -> Box<Failure> {
+        'again: loop {
+            for plan in failure.plan.clone().shorter() {
+                let (finding, history) = self.attempt(draw, &plan);
+                match finding {
+                    Err(finding) if finding.check == failure.finding.check => {
+                        failure = Failure { seed: draw.seed, finding, plan, history };
+                        continue 'again;
+                    }
+                    Err(_) | Ok(_) => {}
+                }
+            }
+            return Box::new(failure);
+        }
+    }
+
+    /// Runs a plan, on a thread of its own, and judges what came of it: how many answers that were.
+    fn attempt(&self, draw: Draw, plan: &Plan) -> (Result<u64, Finding>, Vec<Entry>) {
+        let (done, history) = std::thread::scope(|scope| {
+            let simulated = scope.spawn(|| self.simulate(draw, plan)).join();
+            simulated.unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+                (Err(Finding::new("nothing panics", text)), Vec::new())
+            })
+        });
+        let finding = done.and_then(|()| model::judge(&history));
+        (finding, history)
+    }
+
+    fn simulate(&self, draw: Draw, plan: &Plan) -> (Result<(), Finding>, Vec<Entry>) {
+        base::failpoint::plant(draw.fault);
+        let Draw { seed, .. } = draw;
+        let (network, clock, history) = (Network::install(), Clock::manual(), History::default());
+        let engine = Engine::new(plan, seed, history.clone(), clock.clone());
+        let scenario = &self.scenario;
+        let begin = Instant::now();
+        let common = Common { scenario, plan, seed, begin, clock: clock.clone(), history: history.clone(), engine };
+        let nodes: Vec<Node<'_>> = self
+            .grounds
+            .iter()
+            .enumerate()
+            .map(|(number, ground)| Node::new(number, &common, ground, self.counters[number]))
+            .collect();
+        let main = run(&network, &common, &nodes);
+        let done = rt::sim::run(seed, LIMITS, &clock, || Ok::<(), Finding>(()), main);
+        (done.and_then(|done| done), history.take())
+    }
+}
+
+/// Does all that the plan says, heals everything, and looks whether the nodes agree.
+async fn run(network: &Network, common: &Common<'_>, nodes: &[Node<'_>]) -> Result<(), Finding> {
+    let origin = Rc::new(common.scenario.clone());
+    Origin::start(network, origin, common.seed, common.history.clone(), common.clock.clone());
+    nodes.iter().for_each(|node| node.start(true));
+    let mut asked = Vec::new();
+    for Act { at, deed } in &common.plan.acts {
+        let now = Duration::from_secs_f64(common.clock.mono().0);
+        asked = beside(asked, rt::sleep(at.saturating_sub(now))).await;
+        match deed {
+            Deed::Ask { node, method, url } => asked.push(Box::pin(ask(common, &nodes[*node], *method, *url))),
+            Deed::Kill(node) => nodes[*node].kill(),
+            Deed::Start { node, with_store } => nodes[*node].start(*with_store),
+            Deed::Cut(node) => common.engine.cut(*node, true),
+            Deed::Join(node) => common.engine.cut(*node, false),
+            Deed::EngineDies => common.engine.die(),
+            Deed::EngineStarts => common.engine.start(),
+            Deed::Trim(count) => common.engine.trim(*count),
+            Deed::Save => common.engine.save(),
+            Deed::PutBack => common.engine.put_back(),
+            Deed::Replace => common.engine.replace(),
+            Deed::Stranger => common.engine.stranger(),
+        }
+    }
+    common.engine.start();
+    for node in nodes {
+        common.engine.cut(node.number, false);
+        node.start(true);
+    }
+    asked = beside(asked, rt::sleep(Duration::from_secs(30))).await;
+    if !asked.is_empty() {
+        return Err(Finding::new("every request is answered", format!("{} aren't", asked.len())));
+    }
+    agree(common, nodes).await?;
+    common.history.add(Duration::from_secs_f64(common.clock.mono().0), Event::Fleet(Happening::Agreed));
+    for node in nodes {
+        for url in URLS {
+            ask(common, node, "GET", url).await;
+        }
+    }
+    Ok(())
+}
+
+type Asking<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// Goes on with what was asked until `until` ends: what isn't answered yet.
+async fn beside<'a>(mut asked: Vec<Asking<'a>>, until: impl Future<Output = ()>) -> Vec<Asking<'a>> {
+    let mut until = std::pin::pin!(until);
+    std::future::poll_fn(|cx| {
+        asked.retain_mut(|ask| ask.as_mut().poll(cx).is_pending());
+        until.as_mut().poll(cx)
+    })
+    .await;
+    asked
+}
+
+async fn ask(common: &Common<'_>, node: &Node<'_>, method: &'static str, url: &'static str) {
+    let note = |what| common.history.add(Duration::from_secs_f64(common.clock.mono().0), Event::Fleet(what));
+    let number = note(Happening::Asked { node: node.number, method, url });
+    let (body, slow, gone, dropped) = Default::default();
+    let ask = Ask { method: method.to_owned(), url: url.to_owned(), headers: Vec::new(), body, slow, gone, dropped };
+    let answer = node.ask(&ask).await;
+    note(Happening::Answered { number, answer });
+}
+
+/// All nodes have what the log has, and serve, within a while.
+async fn agree(common: &Common<'_>, nodes: &[Node<'_>]) -> Result<(), Finding> {
+    let end = common.engine.end();
+    let mut said = String::new();
+    for _ in 0..200 {
+        let all: Vec<_> = nodes.iter().filter_map(Node::status).collect();
+        let is_there = |status: &fleet::Status| {
+            (&status.epoch, status.applied) == (&end.0, end.1) && status.gate == Gate::Open && status.follow.is_up()
+        };
+        if all.len() == NODES && all.iter().all(is_there) {
+            return Ok(());
+        }
+        said = format!("{all:?}");
+        rt::sleep(Duration::from_millis(100)).await;
+    }
+    Err(Finding::new("when all is healed nodes agree", format!("{said} and not {end:?}")))
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "fleet, seed {}: {}: {}", self.seed, self.finding.check, self.finding.what)?;
+        write!(f, "{}", self.plan)?;
+        self.history.iter().enumerate().try_for_each(|(at, entry)| writeln!(f, "{at:>4} {entry}"))
+    }
+}
+
+impl fmt::Display for Happening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Happening::Asked { node, method, url } => write!(f, "node {node} is asked {method} {url}"),
+            Happening::Answered { number, answer: Some(answer) } => {
+                write!(f, "what was asked at {number} has {answer}")
+            }
+            Happening::Answered { number, answer: None } => write!(f, "what was asked at {number} finds nobody"),
+            Happening::Started { node } => write!(f, "node {node} starts"),
+            Happening::Killed { node } => write!(f, "node {node} is killed"),
+            Happening::Logged { id, seq, what } => write!(f, "the log has {} as {seq}: {what:?}", short(id)),
+            Happening::Lost { id } => write!(f, "the log has lost {}", short(id)),
+            Happening::CarriedOut { node, id, url } => write!(f, "node {node} carries out {}: {url:?}", short(id)),
+            Happening::GivenUp { node, why } => write!(f, "node {node} gives up all: {why}"),
+            Happening::Gate { node, gate, since } => {
+                write!(f, "node {node}'s gate is {gate:?}, caught up since {since:?}")
+            }
+            Happening::Agreed => write!(f, "all nodes agree"),
+        }
+    }
+}
+
+/// The end of an id, which tells those of one process apart.
+fn short(id: &str) -> String {
+    let (first, last) = (id.get(..4).unwrap_or(""), id.get(28..).unwrap_or(""));
+    format!("{first}..{last}")
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a fleet promises (docs/fleet.md), and whether a history keeps it. *Fetched* is the moment at which the origin was asked for
+//! what is answered; all moments are places in the history, so that what is at the same time has an order.
+//!
+//! 1. Who asks a node after that has carried out an entry, or has given up all, gets nothing that was fetched before that moment, by
+//!    that worker or by a later one.
+//! 2. Who asks a node after that has acknowledged a purge or ban gets nothing that was fetched before that was asked for.
+//! 3. Once a node's gate was opened because it had all that the log had when it came to it, the same holds for all that any node had
+//!    acknowledged by then; once all is healed, for all that was ever acknowledged. What the log itself has lost (it was replaced, or put back
+//!    to an older state) nobody can know of, and is left out.
+//! 4. While the gate is closed only what is fetched for the request itself is answered.
+//! 5. While it is capped nothing older than the cap is.
+//! 6. What was acknowledged was in the log before.
+//! 7. Who asks for a page has an answer, whatever befalls the log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fleet::Gate;
+
+use super::Happening;
+use super::plan::NODES;
+use crate::history::{Answer, End, Entry, Event};
+use crate::model::Finding;
+
+/// Timers go by whole milliseconds, and the cap is looked at each 50 of them.
+const SLACK: Duration = Duration::from_millis(100);
+
+/// A request that was answered.
+struct Exchange<'a> {
+    node: usize,
+    method: &'a str,
+    url: &'a str,
+    asked: usize,
+    answered: usize,
+    answer: &'a Answer,
+}
+
+/// What hits objects: which, and when that begins to hold on which node.
+struct Hit<'a> {
+    node: usize,
+    /// `None`: all.
+    url: Option<&'a str>,
+    at: usize,
+}
+
+/// A purge or ban that was acknowledged.
+struct Acknowledged<'a> {
+    node: usize,
+    url: &'a str,
+    asked: usize,
+    acknowledged: usize,
+    /// Its entry is in no log any more.
+    is_lost: bool,
+}
+
+/// A change of a node's gate.
+struct Change {
+    at: usize,
+    gate: Gate,
+    since: Option<usize>,
+}
+
+#[derive(Default)]
+struct Judge<'a> {
+    exchanges: Vec<Exchange<'a>>,
+    /// When the origin was asked for an answer, and when it gave it.
+    fetched: BTreeMap<u64, (usize, Duration)>,
+    hits: Vec<Hit<'a>>,
+    acknowledged: Vec<Acknowledged<'a>>,
+    gates: [Vec<Change>; NODES],
+    killed: Vec<(usize, usize)>,
+    agreed: Option<usize>,
+}
+
+/// Judges a whole history: how many answers those were.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub(crate) fn judge(history: &[Entry]) -> Result<u64, Finding> {
+    let judge = Judge::new(history)?;
+    judge.exchanges.iter().try_for_each(|exchange| judge.exchange(exchange, history[exchange.asked].at))?;
+    Ok(judge.exchanges.len() as u64)
+}
+
+impl<'a> Judge<'a> {
+    fn new(history: &'a [Entry]) -> Result<Self, Finding> {
+        let mut judge = Judge::default();
+        // What nobody has answered yet; entries of the log and of whom they are.
+        let mut open = BTreeMap::new();
+        let (mut logged, mut lost) = (Vec::new(), BTreeSet::new());
+        for (at, entry) in history.iter().enumerate() {
+            match &entry.event {
+                Event::Fetched { number, .. } => drop(judge.fetched.insert(*number, (at, Duration::MAX))),
+                Event::Served { number, .. } => {
+                    judge.fetched.entry(*number).and_modify(|(_, served)| *served = entry.at);
+                }
+                Event::Fleet(happening) => match happening {
+                    Happening::Asked { node, method, url } => drop(open.insert(at, (*node, *method, *url))),
+                    Happening::Answered { number, answer: Some(answer) } => {
+                        let (node, method, url) = open[number];
+                        judge.exchanges.push(Exchange { node, method, url, asked: *number, answered: at, answer });
+                    }
+                    Happening::Answered { answer: None, .. } => {}
+                    Happening::Started { node } => {
+                        judge.gates[*node].push(Change { at, gate: Gate::Closed, since: None });
+                    }
+                    Happening::Killed { node } => judge.killed.push((*node, at)),
+                    Happening::Logged { id, what, .. } => logged.push((at, id.as_str(), *what)),
+                    Happening::Lost { id } => drop(lost.insert(id.as_str())),
+                    Happening::CarriedOut { node, url, .. } => {
+                        judge.hits.extend(url.map(|url| Hit { node: *node, url: Some(url), at }));
+                    }
+                    Happening::GivenUp { node, .. } => judge.hits.push(Hit { node: *node, url: None, at }),
+                    Happening::Gate { node, gate, since } => {
+                        judge.gates[*node].push(Change { at, gate: *gate, since: *since });
+                    }
+                    Happening::Agreed => judge.agreed = Some(at),
+                },
+                Event::Asked { .. } | Event::Answered { .. } | Event::Ended { .. } => {}
+            }
+        }
+        for exchange in judge.exchanges.iter().filter(|exchange| exchange.is_acknowledgement()) {
+            let Exchange { node, url, asked, answered, .. } = *exchange;
+            // Two may be under way for one URL: either is as good.
+            let entries: Vec<&str> = logged
+                .iter()
+                .filter(|(at, _, what)| asked < *at && *at < answered && *what == Some((node, url)))
+                .map(|(_, id, _)| *id)
+                .collect();
+            if entries.is_empty() {
+                let what = format!("what was asked of node {node} at {asked} for {url} never was");
+                return Err(Finding::new("what is acknowledged is in the log", what));
+            }
+            let is_lost = entries.iter().any(|id| lost.contains(id));
+            judge.acknowledged.push(Acknowledged { node, url, asked, acknowledged: answered, is_lost });
+        }
+        Ok(judge)
+    }
+
+    fn exchange(&self, exchange: &Exchange<'a>, asked_at: Duration) -> Result<(), Finding> {
+        let Exchange { node, url, asked, answered, answer, .. } = exchange;
+        if exchange.method != "GET" {
+            return Ok(());
+        }
+        let who = || format!("what was asked of node {node} at {asked} for {url} has {answer}");
+        let wrong = |check, what: String| Err(Finding::new(check, format!("{}: {what}", who())));
+        let was_killed = self.killed.iter().any(|(dead, at)| dead == node && asked < at && at < answered);
+        let Some(number) = answer.number("X-Number").filter(|_| answer.status == 200) else {
+            return match was_killed {
+                true => Ok(()),
+                false => wrong("whoever asks has an answer", "for no reason".to_owned()),
+            };
+        };
+        let Some(&(fetched, served_at)) = self.fetched.get(&number) else {
+            return wrong("answers are the origin's", "there is no such answer".to_owned());
+        };
+        let is_hit = |hit: &&Hit<'_>| hit.node == *node && hit.url.is_none_or(|hit| hit == *url);
+        if let Some(hit) = self.hits.iter().filter(is_hit).find(|hit| fetched < hit.at && hit.at < *asked) {
+            return wrong(
+                "what a node has carried out holds there",
+                format!("fetched at {fetched}, hit at {}", hit.at),
+            );
+        }
+        let known = self.known(*node, *asked);
+        for ack in self.acknowledged.iter().filter(|ack| ack.url == *url && fetched < ack.asked) {
+            let is_own = ack.node == *node && ack.acknowledged < *asked;
+            let is_known = !ack.is_lost && known.is_some_and(|known| ack.acknowledged < known);
+            if is_own || is_known {
+                let what = format!("fetched at {fetched}, purged at {} on node {}", ack.asked, ack.node);
+                return wrong("what was acknowledged holds on who has come so far", what);
+            }
+        }
+        let gates = &self.gates[*node];
+        let at = gates.partition_point(|change| change.at < *asked);
+        let stays = gates.get(at).is_none_or(|next| next.at > *answered);
+        match at.checked_sub(1).map(|at| gates[at].gate).filter(|_| stays) {
+            Some(Gate::Closed) if fetched < *asked => wrong("a closed gate lets nothing old through", String::new()),
+            Some(Gate::Capped(cap)) if served_at.saturating_add(cap + SLACK) < asked_at => {
+                wrong("nothing older than the cap is served", format!("served at {served_at:?}"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The newest moment at which the log had nothing that the node hasn't stood when it is asked.
+    fn known(&self, node: usize, asked: usize) -> Option<usize> {
+        let opened = self.gates[node].iter().filter(|change| change.at < asked && change.gate == Gate::Open);
+        let known = opened.filter_map(|change| change.since).max();
+        known.max(self.agreed.filter(|agreed| *agreed < asked))
+    }
+}
+
+impl Exchange<'_> {
+    fn is_acknowledgement(&self) -> bool {
+        self.method != "GET" && self.answer.status == 200 && self.answer.end == End::Whole
+    }
+}

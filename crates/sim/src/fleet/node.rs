@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A node of a simulated fleet: a worker that dies as if by kill -9, and the one that follows it, which finds a copy of the store's
+//! memory and of the journal as they were at that moment. The steps of the node's two threads are taken by tasks, late.
+
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::future::poll_fn;
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base::Clock;
+use cache::{Digest, DigestBuilder};
+use fleet::{Applier, Entry, Gate, Invalidation, Position, Settings, Status};
+use net::Address;
+use tables::counters::Fleet as Counters;
+
+use super::Happening;
+use super::log::Engine;
+use super::plan::{Plan, URLS};
+use crate::dice::{Dice, Span};
+use crate::history::{Answer, Event, History};
+use crate::plan::Ask;
+use crate::script::Scenario;
+use crate::wire::Wire;
+use crate::world::{Birth, Ground, Line, World};
+
+/// The host that all clients ask.
+const HOST: &[u8] = b"example.com";
+
+/// What all nodes of a history have in common.
+pub(crate) struct Common<'a> {
+    pub scenario: &'a Scenario,
+    pub plan: &'a Plan,
+    pub seed: u64,
+    /// The moment of the machine's that is the simulation's first.
+    pub begin: Instant,
+    pub clock: Clock,
+    pub history: History,
+    pub engine: Engine,
+}
+
+/// A node, alive or dead.
+pub(crate) struct Node<'a> {
+    pub number: usize,
+    common: &'a Common<'a>,
+    ground: &'a Ground,
+    counters: &'static Counters,
+    alive: RefCell<Option<Alive>>,
+    /// What the worker to come finds.
+    left: RefCell<Option<(Arc<File>, File)>>,
+    /// Workers so far.
+    lives: Rc<Cell<u64>>,
+}
+
+struct Alive {
+    world: Rc<World>,
+    node: fleet::Node,
+    arena: Arc<File>,
+    journal: File,
+    sessions: Vec<rt::JoinHandle<()>>,
+}
+
+impl<'a> Node<'a> {
+    pub fn new(number: usize, common: &'a Common<'a>, ground: &'a Ground, counters: &'static Counters) -> Self {
+        let (alive, left, lives) = Default::default();
+        Node { number, common, ground, counters, alive, left, lives }
+    }
+
+    fn note(&self, what: Happening) {
+        let Common { clock, history, .. } = self.common;
+        let _ = history.add(now(clock), Event::Fleet(what));
+    }
+
+    pub fn status(&self) -> Option<Status> {
+        self.alive.borrow().as_ref().map(|alive| alive.node.status())
+    }
+
+    /// Begins, with what was left behind or without.
+    pub fn start(&self, with_store: bool) {
+        if self.alive.borrow().is_some() {
+            return;
+        }
+        let Common { scenario, plan, seed, begin, clock, history, engine } = self.common;
+        let left = self.left.take().filter(|_| with_store);
+        let (arena, journal) = left.unwrap_or_else(|| (Arc::new(in_memory("arena")), in_memory("journal")));
+        let draw = Dice::for_thing(*seed, "process", self.number as u64 * 1000 + self.lives.get()).next();
+        let node = fleet::Node::simulated(settings(plan, self.number), draw, moments(*begin, clock));
+        let line = Line { arena: arena.clone(), journal: again(&journal), node: node.clone() };
+        let birth = Birth { clock: clock.clone(), history: history.clone(), line: Some(line) };
+        self.lives.set(self.lives.get() + 1);
+        let world = Rc::new(World::born(self.ground, scenario, *seed ^ self.lives.get(), birth));
+        self.note(Happening::Started { node: self.number });
+        let carrier = worker::Carrier::new(world.engine.clone(), self.counters, |_| ());
+        let position = worker::Carrier::position(&world.engine);
+        let witness = Witness {
+            inner: carrier,
+            node: self.number,
+            history: history.clone(),
+            clock: clock.clone(),
+            engine: engine.clone(),
+        };
+        let witness: Arc<dyn Applier> = Arc::new(witness);
+        let door = engine.connector(self.number);
+        let appender = node.appender(door.clone(), witness.clone());
+        let follower = node.follower(door, witness, position);
+        let dice = |thing| Dice::for_thing(*seed, thing, self.number as u64 * 1000 + self.lives.get());
+        let life = Life { now: self.lives.get(), all: self.lives.clone(), begin: *begin, clock: clock.clone() };
+        drop(rt::spawn(follow(life.clone(), follower, dice("follower"), engine.clone(), self.number)));
+        drop(rt::spawn(append(life.clone(), appender, dice("appender"), node.clone())));
+        drop(rt::spawn(keep_house(life, world.clone())));
+        *self.alive.borrow_mut() = Some(Alive { world, node, arena, journal, sessions: Vec::new() });
+    }
+
+    /// Dies at this moment: nothing is put in order, and connections break.
+    pub fn kill(&self) {
+        let Some(alive) = self.alive.borrow_mut().take() else { return };
+        self.note(Happening::Killed { node: self.number });
+        self.lives.set(self.lives.get() + 1);
+        *self.left.borrow_mut() = Some((Arc::new(copy(&alive.arena)), copy(&alive.journal)));
+        alive.sessions.iter().for_each(rt::JoinHandle::abort);
+        alive.node.end();
+        self.common.engine.forget(self.number);
+    }
+
+    /// Asks it over a new connection; `None`: it isn't there.
+    pub async fn ask(&self, ask: &Ask) -> Option<Answer> {
+        let mut wire = {
+            let mut alive = self.alive.borrow_mut();
+            let alive = alive.as_mut()?;
+            let peer = Address::inet(([192, 0, 2, 1], 40_000).into());
+            let local = Address::inet(([10, 0, 0, 2 + self.number as u8], 80).into());
+            let (theirs, ours) = net::memory::pair(local, peer);
+            alive.sessions.push(alive.world.accept(theirs, peer, local));
+            Wire::new(ours)
+        };
+        let answer = RefCell::new(Answer::default());
+        let _ = crate::client::exchange(&mut wire, ask, &answer).await;
+        Some(answer.into_inner())
+    }
+}
+
+fn settings(plan: &Plan, number: usize) -> Settings {
+    let stale = plan.stale.map_or(String::new(), |stale| format!(",stale={}s", stale.as_secs()));
+    let text = format!("nats://log,node=n{number},wait=4s,patience=2s{stale}");
+    Settings::parse(&text).unwrap_or_else(|reason| panic!("{text}: {reason}"))
+}
+
+fn now(clock: &Clock) -> Duration {
+    Duration::from_secs_f64(clock.mono().0)
+}
+
+/// The simulated time as moments of the machine's.
+fn moments(begin: Instant, clock: &Clock) -> impl Fn() -> Instant + Send + Sync + 'static {
+    let clock = clock.clone();
+    move || begin + now(&clock)
+}
+
+fn in_memory(name: &str) -> File {
+    sys::fd::memfd(name).expect("room in memory")
+}
+
+fn again(file: &File) -> File {
+    file.try_clone().expect("a descriptor")
+}
+
+/// What a death leaves: the bytes as they are, the holes of a long file aside.
+fn copy(file: &File) -> File {
+    let into = in_memory("left");
+    let length = file.metadata().and_then(|known| into.set_len(known.len()).map(|()| known.len())).expect("a length");
+    let (mut page, mut at) = ([0; 4096], 0);
+    while let Some(data) = sys::fd::next_data(file, at).expect("where data is").filter(|data| *data < length) {
+        at = data - data % 4096;
+        let count = file.read_at(&mut page, at).expect("what is there");
+        into.write_all_at(&page[..count], at).expect("room in memory");
+        at += 4096;
+    }
+    into
+}
+
+/// One worker of a node: its tasks end with it.
+#[derive(Clone)]
+struct Life {
+    now: u64,
+    all: Rc<Cell<u64>>,
+    begin: Instant,
+    clock: Clock,
+}
+
+impl Life {
+    fn is_over(&self) -> bool {
+        self.all.get() != self.now
+    }
+}
+
+/// How late a step is taken: mostly soon.
+async fn dally(dice: &mut Dice) {
+    let most = if dice.one_in(10) { 400 } else { 20 };
+    rt::sleep(Duration::from_millis(Span { least: 0, most }.draw(dice))).await;
+}
+
+async fn follow(life: Life, mut follower: fleet::Follower, mut dice: Dice, engine: Engine, number: usize) {
+    let (moment, bell) = (moments(life.begin, &life.clock), engine.bell(number));
+    loop {
+        dally(&mut dice).await;
+        if life.is_over() {
+            return;
+        }
+        let due = follower.step().saturating_duration_since(moment());
+        if engine.take_idle(number) {
+            // As the real connections do, it waits for an entry.
+            let _ = rt::timeout(Duration::from_secs(1), bell.notified()).await;
+        } else {
+            rt::sleep(due).await;
+        }
+    }
+}
+
+async fn append(life: Life, mut appender: fleet::Appender, mut dice: Dice, node: fleet::Node) {
+    let moment = moments(life.begin, &life.clock);
+    loop {
+        if dice.one_in(2) {
+            dally(&mut dice).await;
+        }
+        if life.is_over() {
+            return;
+        }
+        let (due, seen) = (appender.step().saturating_duration_since(moment()), appender.seen());
+        if !due.is_zero() {
+            let _ = rt::timeout(due, poll_fn(|cx| node.poll_queued(seen, cx))).await;
+        }
+    }
+}
+
+async fn keep_house(life: Life, world: Rc<World>) {
+    const TICK: Duration = Duration::from_millis(500);
+    loop {
+        rt::sleep(TICK).await;
+        if life.is_over() {
+            return;
+        }
+        world.keep_house();
+    }
+}
+
+/// Has it carried out, and writes it down.
+struct Witness {
+    inner: worker::Carrier,
+    node: usize,
+    history: History,
+    clock: Clock,
+    engine: Engine,
+}
+
+impl Witness {
+    fn note(&self, what: Happening) {
+        let _ = self.history.add(now(&self.clock), Event::Fleet(what));
+    }
+}
+
+impl Applier for Witness {
+    fn apply(&self, entry: &Entry) -> Result<(), String> {
+        self.inner.apply(entry)?;
+        self.note(Happening::CarriedOut { node: self.node, id: entry.id.clone(), url: url_of(&entry.what) });
+        Ok(())
+    }
+
+    fn together(&self, work: &mut dyn FnMut()) {
+        self.inner.together(work);
+    }
+
+    fn apply_all(&self, why: &str) {
+        self.inner.apply_all(why);
+        self.note(Happening::GivenUp { node: self.node, why: why.to_owned() });
+    }
+
+    fn has_objects(&self) -> bool {
+        self.inner.has_objects()
+    }
+
+    fn keep(&self, position: &Position) {
+        self.inner.keep(position);
+    }
+
+    fn set_gate(&self, gate: Gate) {
+        self.inner.set_gate(gate);
+        let since = self.engine.caught_up(self.node);
+        self.note(Happening::Gate { node: self.node, gate, since });
+    }
+
+    fn tell(&self, _text: &str) {}
+
+    fn show(&self, status: &Status) {
+        self.inner.show(status);
+    }
+}
+
+/// Which of the URLs that hits.
+pub(crate) fn url_of(what: &Invalidation) -> Option<&'static str> {
+    match what {
+        Invalidation::Purge { digest, .. } => URLS.into_iter().find(|url| digest_of(url).0 == *digest),
+        Invalidation::Ban(words) => URLS.into_iter().find(|url| words.last().is_some_and(|last| last == url)),
+        Invalidation::Tags { .. } | Invalidation::All(_) => None,
+    }
+}
+
+fn digest_of(url: &str) -> Digest {
+    let mut builder = DigestBuilder::new();
+    // As hash_data() does, each part is followed by a NUL.
+    for part in [Some(url.as_bytes()), None, Some(HOST), None] {
+        builder.add(part);
+    }
+    builder.finish()
+}

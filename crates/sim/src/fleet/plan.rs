@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What happens in a history of a fleet, drawn: what clients ask of which node, and what befalls nodes, log and network.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::dice::{Dice, Span};
+
+/// Nodes of a fleet.
+pub(crate) const NODES: usize = 3;
+/// What there is to ask for.
+pub(crate) const URLS: [&str; 3] = ["/a", "/b", "/c"];
+/// Events of a history.
+const ACTS: u64 = 90;
+/// How long they go on, in milliseconds.
+const SPAN: u64 = 40_000;
+
+/// A history to be run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// In the order of their times.
+    pub acts: Vec<Act>,
+    /// The log's server knows again what is appended twice, as NATS does; Redis doesn't.
+    pub knows_ids: bool,
+    /// Nodes serve nothing older than that once the log is away for longer.
+    pub stale: Option<Duration>,
+}
+
+/// Something that is done, and when.
+#[derive(Clone, Debug)]
+pub(crate) struct Act {
+    pub at: Duration,
+    pub deed: Deed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Deed {
+    /// A client asks a node: GET, PURGE or BAN.
+    Ask {
+        node: usize,
+        method: &'static str,
+        url: &'static str,
+    },
+    /// A node dies at that moment.
+    Kill(usize),
+    /// It begins again with what it has left behind, or without.
+    Start {
+        node: usize,
+        with_store: bool,
+    },
+    /// A node loses its connections to the log, and gets no other one.
+    Cut(usize),
+    Join(usize),
+    /// The log's server dies, and comes back with all that it has acknowledged.
+    EngineDies,
+    EngineStarts,
+    /// The log forgets so many of its oldest entries.
+    Trim(u64),
+    /// A backup is made of it; it is what it was then; it is another one, and empty.
+    Save,
+    PutBack,
+    Replace,
+    /// Somebody writes an entry that isn't one.
+    Stranger,
+}
+
+impl Plan {
+    pub fn draw(seed: u64) -> Plan {
+        let mut dice = Dice::for_thing(seed, "fleet", 0);
+        let (knows_ids, stale) = (dice.one_in(2), dice.one_in(2).then(|| Duration::from_secs(3)));
+        let span = Span { least: 0, most: SPAN };
+        let mut acts: Vec<Act> = (0..ACTS)
+            .map(|_| Act { at: Duration::from_millis(span.draw(&mut dice)), deed: Deed::draw(&mut dice) })
+            .collect();
+        acts.sort_by_key(|act| act.at);
+        Plan { acts, knows_ids, stale }
+    }
+
+    /// With less in them.
+    pub fn shorter(self) -> impl Iterator<Item = Plan> {
+        let count = self.acts.len();
+        // Large parts first.
+        let sizes = [count / 2, count / 4, count / 8, 4, 2, 1].into_iter().filter(|size| *size > 0);
+        let cuts = sizes.flat_map(move |size| (0..count).step_by(size).map(move |at| (at, size)));
+        cuts.map(move |(at, size)| {
+            let mut plan = self.clone();
+            plan.acts.drain(at..(at + size).min(count));
+            plan
+        })
+    }
+}
+
+impl Deed {
+    fn draw(dice: &mut Dice) -> Deed {
+        let node = dice.below(NODES as u64) as usize;
+        let url = *dice.pick(&URLS);
+        match dice.below(100) {
+            0..=49 => Deed::Ask { node, method: "GET", url },
+            50..=62 => Deed::Ask { node, method: "PURGE", url },
+            63..=68 => Deed::Ask { node, method: "BAN", url },
+            69..=74 => Deed::Kill(node),
+            75..=82 => Deed::Start { node, with_store: !dice.one_in(6) },
+            83..=85 => Deed::Cut(node),
+            86..=89 => Deed::Join(node),
+            90 => Deed::EngineDies,
+            91..=92 => Deed::EngineStarts,
+            93..=94 => Deed::Trim(1 + dice.below(6)),
+            95 => Deed::Save,
+            96 => Deed::PutBack,
+            97 => Deed::Replace,
+            _ => Deed::Stranger,
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "knows ids: {}, stale: {:?}", self.knows_ids, self.stale)?;
+        self.acts.iter().try_for_each(|act| writeln!(f, "{:>8.3} {:?}", act.at.as_secs_f64(), act.deed))
+    }
+}
