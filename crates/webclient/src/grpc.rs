@@ -317,11 +317,12 @@ mod tests {
     use super::*;
     use crate::ClearText;
 
-    /// Plays a server: takes a call and answers with this status, or with HTTP alone. What it got.
-    fn served(listener: &TcpListener, code: &str) -> Vec<u8> {
+    /// Plays a server: takes a call and answers with this status, or with HTTP alone. What it got; and the connection, as one that is closed
+    /// before all is read may end by a reset, which overtakes the answer.
+    fn served(listener: &TcpListener, code: &str) -> (Vec<u8>, TcpStream) {
         let (mut socket, _) = listener.accept().unwrap();
         let mut codec = Connection::server(Arc::new(Config::default()), Mono(0.0));
-        serve(&mut socket, &mut codec, code)
+        (serve(&mut socket, &mut codec, code), socket)
     }
 
     fn serve(socket: &mut TcpStream, codec: &mut Connection, code: &str) -> Vec<u8> {
@@ -376,7 +377,8 @@ mod tests {
             let target = Target::parse(&format!("http://{address}/"), ClearText::Anywhere).unwrap();
             let mut channel = Channel::new(TcpStream::connect(address).unwrap());
             let what = Call { path: "/a.B/C", fields: &[("x-key".into(), "v".into())], message };
-            (channel.call(&target, &what).map_err(|error| error.to_string()), server.join().unwrap())
+            let answer = channel.call(&target, &what).map_err(|error| error.to_string());
+            (answer, server.join().unwrap().0)
         })
     }
 

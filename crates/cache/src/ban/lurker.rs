@@ -122,7 +122,8 @@ impl Bans {
         // One that was made elsewhere may be older than those that were on the list before: it waits with them, as no object is to
         // be moved past what it wasn't tested against.
         let is_waiting = |ban: &&Arc<Ban>| !ban.is_completed() && young(ban) >= 0.0;
-        let first_waiting = list.entries.iter().map(|entry| &entry.ban).find(is_waiting).map_or(u64::MAX, |ban| ban.seq);
+        let first_waiting =
+            list.entries.iter().map(|entry| &entry.ban).find(is_waiting).map_or(u64::MAX, |ban| ban.seq);
         let newest_first: Vec<_> = list.entries.iter().rev().collect();
         for (count, entry) in newest_first.iter().enumerate() {
             let ban = &entry.ban;

@@ -230,7 +230,7 @@ async fn run(network: &Network, common: &Common<'_>, nodes: &[Node<'_>]) -> Resu
         let now = Duration::from_secs_f64(common.clock.mono().0);
         asked = beside(asked, rt::sleep(at.saturating_sub(now))).await;
         match deed {
-            Deed::Ask { node, method, url } => asked.push(Box::pin(ask(common, &nodes[*node], *method, *url))),
+            Deed::Ask { node, method, url } => asked.push(Box::pin(ask(common, &nodes[*node], method, url))),
             Deed::Kill(node) => nodes[*node].kill(),
             Deed::Start { node, with_store } => nodes[*node].start(*with_store),
             Deed::Cut(node) => common.engine.cut(*node, true),
