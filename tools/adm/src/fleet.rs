@@ -84,8 +84,11 @@ pub fn main(args: &[String]) -> i32 {
         })
     };
     let facts = facts_of("fleet.status -j\n").and_then(|mut facts| {
-        let known = facts_of("fleet.nodes -j\n")?;
-        (facts["nodes"], facts["unknown"]) = (known["nodes"].clone(), known["unknown"].clone());
+        // Peers without a log of the fleet know of no nodes.
+        if has_log(&facts) {
+            let known = facts_of("fleet.nodes -j\n")?;
+            (facts["nodes"], facts["unknown"]) = (known["nodes"].clone(), known["unknown"].clone());
+        }
         Ok(facts)
     });
     let facts = match facts {
@@ -94,9 +97,10 @@ pub fn main(args: &[String]) -> i32 {
     };
     let shown = match is_json {
         true => Ok(format!("{facts:#}")),
-        false => {
+        false if has_log(&facts) => {
             ask("fleet.status\n").and_then(|status| Ok(format!("{}\n\n{}", status.trim_end(), ask("fleet.nodes\n")?)))
         }
+        false => ask("fleet.status\n"),
     };
     match shown {
         Ok(text) => print::foreign(format_args!("{}\n", text.trim_end())),
@@ -105,9 +109,15 @@ pub fn main(args: &[String]) -> i32 {
     if is_check && is_wrong(&facts) { WRONG } else { 0 }
 }
 
+/// Whether the server follows a log, as a node of a fleet does.
+fn has_log(facts: &serde_json::Value) -> bool {
+    facts.get("append").is_some()
+}
+
 fn is_wrong(facts: &serde_json::Value) -> bool {
     let is = |name: &str| facts[name]["up"] == serde_json::json!(true);
-    !is("append") || !is("follow") || facts["serves"] != serde_json::json!("all")
+    let has_peers_alone = !has_log(facts) && facts.get("peers").is_some();
+    !has_peers_alone && (!is("append") || !is("follow") || facts["serves"] != serde_json::json!("all"))
 }
 
 #[cfg(test)]
@@ -117,7 +127,7 @@ mod tests {
     #[test]
     fn what_is_wrong() {
         let facts = |append: bool, follow: bool, serves: &str| serde_json::json!({ "append": { "up": append }, "follow": { "up": follow }, "serves": serves });
-        assert!(!is_wrong(&facts(true, true, "all")));
+        assert!(!is_wrong(&facts(true, true, "all")) && !is_wrong(&serde_json::json!({ "peers": {} })));
         for wrong in
             [facts(false, true, "all"), facts(true, false, "all"), facts(true, true, "young"), serde_json::json!({})]
         {
