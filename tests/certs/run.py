@@ -605,7 +605,7 @@ def long_commands(report, v, directory, ca, count):
             slowest, pings = max(slowest, time.monotonic() - before), pings + 1
         answer, seconds = asks.reply(), time.monotonic() - begin
         report.note(f"{line} of {count} certificates: {seconds:.2f} s, the slowest of {pings} pings meanwhile {slowest * 1e3:.0f} ms")
-        report.check(pings > 0, f"{line}: others are served meanwhile")
+        report.check(pings > 0 or seconds < 0.05, f"{line}: others are served meanwhile, unless it is over at once")
         return answer, changes.reply()
 
     first, name, staged = "0000000.pem", "reloaded.example", ca.leaf("staged.example")
