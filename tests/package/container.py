@@ -157,7 +157,8 @@ def bounds(report, c):
                  f"image: the manager is process 1: {own['NSpid']}")
     uids = pathlib.Path(f"/proc/{c.pid}/uid_map").read_text().split()
     report.check(uids[0] == str(USER), f"image: its user is {USER}: {uids}")
-    work = pathlib.Path(f"/proc/{c.pid}/root/var/lib/varnish")
+    inside = pathlib.Path("/proc", str(c.pid), "root")
+    work = inside / "var/lib/varnish"
     report.check(any(work.rglob("_.vsm*")), f"image: the log lies in memory: {list(work.rglob('*'))[:5]}")
 
 
