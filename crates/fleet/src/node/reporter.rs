@@ -221,12 +221,14 @@ fn report(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Re
         board.report(&settings.node, own.json().to_string().as_bytes())?;
     }
     let members = board.reports()?.iter().filter_map(Member::of).collect();
-    {
+    let away = {
         let mut known = shared.desk.known.lock();
-        if let Some((since, _)) = known.away.take().filter(|_| !known.members.is_empty()) {
-            reporter.tell(&format!("the fleet's nodes are known again, after {:.0} s", since.elapsed().as_secs_f64()));
-        }
+        let away = known.away.take().filter(|_| !known.members.is_empty());
         (known.members, known.at) = (members, Instant::now());
+        away
+    };
+    if let Some((since, _)) = away {
+        reporter.tell(&format!("the fleet's nodes are known again, after {:.0} s", since.elapsed().as_secs_f64()));
     }
     show(&shared.desk, reporter);
     Ok(())
@@ -239,9 +241,12 @@ fn look_for_twin(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter
     let reports = board.reports()?;
     let is_twin = |member: &Member| member.report.instance != own && !member.is_away();
     let is_there = reports.iter().filter(|posted| posted.node == *name).filter_map(Member::of).any(|m| is_twin(&m));
-    let mut known = shared.desk.known.lock();
-    known.twins += u32::from(is_there);
-    if is_there && known.twins == TWINS {
+    let twins = {
+        let mut known = shared.desk.known.lock();
+        known.twins += u32::from(is_there);
+        known.twins
+    };
+    if is_there && twins == TWINS {
         reporter.tell(&format!("another server of the fleet has the name {name}, too: give each its own (node=NAME)"));
     }
     Ok(())
