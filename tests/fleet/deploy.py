@@ -61,12 +61,10 @@ def said_by(node):
 
 
 def known(fleet):
-    """Waits until the first node knows all, as ready for roll-outs."""
-    a = fleet.nodes[0]
-
+    """Waits until each node knows all, as ready for roll-outs: whichever begins one counts those that it knows."""
     def is_known():
-        nodes = json.loads(a.v.cli.ask("fleet.nodes -j"))[-1]["nodes"]
-        return sum(n["deployed"] is not None and not n["away"] for n in nodes) == len(fleet.nodes)
+        lists = [json.loads(node.v.cli.ask("fleet.nodes -j"))[-1]["nodes"] for node in fleet.nodes]
+        return all(sum(n["deployed"] is not None and not n["away"] for n in nodes) == len(fleet.nodes) for nodes in lists)
     return until(LIMIT, is_known)
 
 
