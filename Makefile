@@ -48,7 +48,7 @@ packages:
 	@scripts/need-packages
 
 build: cargo
-	RUSTC_WRAPPER='$(CURDIR)/scripts/stable-names' RUSTFLAGS='$(strip $(RUSTFLAGS) -Cprofile-use=$(PROFILE) -Cllvm-args=-no-pgo-warn-mismatch)' $(CARGO) build --release -p lacquer
+	RUSTC_WRAPPER='$(CURDIR)/scripts/stable-names' RUSTFLAGS='$(strip $(RUSTFLAGS) $(shell RUSTFLAGS='$(RUSTFLAGS)' scripts/link-flags) -Cprofile-use=$(PROFILE) -Cllvm-args=-no-pgo-warn-mismatch)' $(CARGO) build --release -p lacquer
 	@mkdir -p $(BIN)
 	@install -m 755 $(TARGET)/release/lacquer $(BIN)/lacquer.new && mv $(BIN)/lacquer.new $(BIN)/lacquer
 	@for p in $(PROGRAMS); do ln -sfn lacquer $(BIN)/$$p; done
