@@ -32,6 +32,11 @@ LOADS = [
 # Of bench/tls.py: the same over TLS; of bench/h2.py: over HTTP/2, in clear and over TLS.
 OVER_TLS = ["hit-1k", "hit-100k", "full-1.3", "resumed-1.3", "resumed-1.2", "pass-tls"]
 OVER_H2 = ["hit-1x64", "hit-16x64", "hit-100k-16x16", "pass-1x64", "pass-16x64"]
+# Crates on the way of a request, and readers of the log: much of them no load here reaches (HTTP/3, origins over HTTP/2, fleets, pipes), and it is
+# to be fast all the same. Nobody says of their functions that they never run.
+ON_THE_WAY = ("engine|fronts|worker|net|rt|message|http1|http2|http3|tls|cache|storage|disk|backend|filters|fleet|vrt|vmods|vmods_crypto|vmod_support|shm|base|sys|"
+              "quinn|quinn_proto|quinn_udp|logq|lacquer_log|lacquer_ncsa|lacquer_statsd")
+NOT_TRAINED = rf"(^|[^a-z_])({ON_THE_WAY})([0-9.$]|$)|^_ZN5tokio|quic|udp"
 # The same from a disk: bytes of an object, how many, connections.
 FROM_DISK = [(4096, 20_000, 64), (1 << 20, 200, 16)]
 
@@ -100,6 +105,15 @@ def serve_from_disk(program):
                         sys.exit(f"{got['misses']} of {count} objects weren't on the disk")
 
 
+def merge_counts(merge, program, found, counts):
+    """What ran, and what there is beside it and never did: that is built small, where without a record it would be as if it were hot."""
+    subprocess.run([merge, "merge", "--sparse", "-o", counts / "ran", *found], check=True)
+    # What a start alone counts names every function there is.
+    subprocess.run([program, "-V"], env={**os.environ, "LLVM_PROFILE_FILE": str(counts / "start")}, capture_output=True, check=True)
+    subprocess.run([merge, "merge", f"--no-function={NOT_TRAINED}", "-o", counts / "all", counts / "start"], check=True)
+    subprocess.run([merge, "merge", "-o", OUT, counts / "ran", counts / "all"], check=True)
+
+
 def main():
     merge = profdata()
     program = build()
@@ -118,7 +132,7 @@ def main():
     # Everything else there is, once: so that no path that sites use counts as never taken.
     subprocess.run([ROOT / "tests/run_vtc", "--varnishd", program], stdout=subprocess.DEVNULL)
     found = sorted(counts.glob("*.profraw"))
-    subprocess.run([merge, "merge", "--sparse", "-o", OUT, *found], check=True)
+    merge_counts(merge, program, found, counts)
     OUT.chmod(0o644)
     print(f"{OUT.relative_to(ROOT)}: {OUT.stat().st_size} bytes, of {len(found)} files")
 
