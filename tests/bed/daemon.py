@@ -250,12 +250,13 @@ def peak(argv, limit=600):
 
 
 def pss(pids):
-    """Bytes of memory of these processes, what is shared counted once in proportion; those gone meanwhile count nothing."""
+    """Bytes of memory of these processes, what is shared counted once in proportion; those gone meanwhile count nothing. Without pages of files: as many
+    processes share the program's, and each has more of them by megabytes when another one ends."""
     total = 0
     for p in pids:
         try:
             for line in pathlib.Path(f"/proc/{p}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
+                if line.startswith(("Pss_Anon:", "Pss_Shmem:")):
                     total += int(line.split()[1]) * 1024
         except OSError:
             continue
