@@ -3,7 +3,7 @@
 """HTTP/3 towards clients, as the whole program has it: what https says of it, requests, moves between addresses, losses, certificates, and what
 becomes of connections when the worker dies or another program takes over; and in raw frames requests, frames and cuts that nobody should send.
 
-aioquic is the client: scripts/need-aioquic installs it where Python has none. Where that can't be, what needs a client is left out, and named.
+aioquic is the client: scripts/need-python aioquic installs it where Python has none. Where that can't be, what needs a client is left out, and named.
 """
 import asyncio
 import contextlib
@@ -33,9 +33,9 @@ from bed.report import Report, options, until
 from bed.witness import Witness
 from sources import Source
 
-from bed import aioquic
+from bed import pypi
 
-NO_CLIENT = aioquic.missing()
+NO_CLIENT = pypi.missing("aioquic")
 if not NO_CLIENT:
     import carried
     import client

@@ -15,7 +15,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from bed import aioquic
+from bed import pypi
 from bed.certificates import Authority
 from bed.daemon import Varnishd, workdir
 from bed.h2 import Connection
@@ -23,7 +23,7 @@ from bed.http import Client
 from bed.origin import Nginx, Origin, head
 from bed.report import Report, options, until
 
-NO_CLIENT = aioquic.missing()
+NO_CLIENT = pypi.missing("aioquic")
 if not NO_CLIENT:
     from bed import h3
 

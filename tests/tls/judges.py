@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What other people's programs say: curl, Chromium, testssl.sh, sslyze, tlsfuzzer. Who isn't here is named and left out.
 
-tlsfuzzer has no package: TLSFUZZER names a copy of it, and PYTHON one that has its libraries.
+tlsfuzzer has no package: TLSFUZZER names a copy of it (what is in fuzzer.py was tried with commit 14555fe of January 2026). What it needs
+comes from PyPI (scripts/need-python tlsfuzzer). PYTHON names one that has sslyze.
 """
 import json
 import os
@@ -9,8 +10,8 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 
+from bed import pypi
 from bed.certificates import openssl
 from bed.daemon import workdir
 from fuzzer import SCRIPTS
@@ -105,11 +106,14 @@ def fuzzer(report, bed):
     """tlsfuzzer's scripts by a fixed list; each says what of it doesn't hold, and why (fuzzer.py)."""
     folder = pathlib.Path(os.environ["TLSFUZZER"])
     host, port = bed.served.sealed
+    python, reason = pypi.made("tlsfuzzer")
+    if not report.check(python, f"tlsfuzzer: no Python for it: {reason}"):
+        return
     env = dict(os.environ, PYTHONPATH=str(folder))
     for script, (more, apart, _reason) in SCRIPTS.items():
         words = [word for name in apart for word in ("-e", name)]
         try:
-            done = run(os.environ.get("PYTHON", sys.executable), f"scripts/{script}", "-h", host, "-p", port, *more, *words, cwd=folder, env=env, limit=600)
+            done = run(python, f"scripts/{script}", "-h", host, "-p", port, *more, *words, cwd=folder, env=env, limit=600)
             counts = {key: int(n) for key, n in re.findall(r"^(TOTAL|PASS|FAIL|XFAIL|XPASS|SKIP): (\d+)", done.stdout, re.M)}
         except subprocess.TimeoutExpired:
             done, counts = None, {}
