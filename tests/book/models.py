@@ -196,6 +196,41 @@ class Typo3(Tagged):
         t.passed("/typo3/login")
 
 
+class Ghost:
+    PORTS, BAR = (8080,), 0.75
+    MEMBER = "ghost-members-ssr={}; ghost-members-ssr.sig=x"
+
+    def answer(self, method, path, fields, _body, _port):
+        user = re.search(r"ghost-members-ssr=(\w+)", fields.get("cookie", ""))
+        control = "no-cache, private, no-store" if user or path.startswith("/ghost") else "public, max-age=0"
+        lines = [("Content-Type", "text/html"), ("Cache-Control", control), ("Vary", "Accept-Encoding")]
+        if method == "PUT":
+            lines.append(("X-Cache-Invalidate", "/p/1/" if "draft" in path else "/*"))
+        return 200, lines, page_for(path, fields, user[1] if user else "all")
+
+    def visits(self, t):
+        for cookie in (None, "_ga=GA1.2.3", "ghost-analytics=1"):
+            answer = t.kept("/hello/", cookie=cookie)
+            t.check(answer and b"for all" in answer.body and answer.get("X-Host") is None, "a reader gets the page of all")
+        for user in ("anna", "bert"):
+            answer = t.passed("/hello/", cookie=self.MEMBER.format(user))
+            t.check(f"for {user}".encode() in answer.body, f"{user} gets a page of their own")
+        t.check(b"for all" in t.get("/hello/").body, "and readers don't get that")
+        for path in ("/ghost/api/admin/site/", "/members/api/member/", "/p/2f1/"):
+            t.passed(path)
+        t.kept("/hello/", host="other.example.com")
+        t.passed("/ghost/api/admin/posts/draft/", times=1, method="PUT", body=b"{}")
+        t.check(t.cost("/hello/", 1)[0] == 0, "a draft's change makes nothing stale")
+        t.passed("/ghost/api/admin/posts/1/", times=1, method="PUT", body=b"{}")
+        t.gone("/hello/", "a change")
+        t.check(t.cost("/hello/", 1, host="other.example.com")[0] == 0, "another site's pages stay")
+
+    def traffic(self, r):
+        if r.random() < 0.05:
+            return "/hello/", {"cookie": self.MEMBER.format("anna")}
+        return f"/post-{min(int(r.expovariate(0.1)), 50)}/", {"cookie": r.choice((None, "_ga=1"))}
+
+
 class Shopware(Tagged):
     FIELD, BAR = "xkey", 0.7
     NAMES = {"sw-currency": "currency", "sw-cache-hash": "context"}
@@ -542,7 +577,7 @@ class TopPages:
 
 
 ALL = {
-    "wordpress": WordPress, "drupal": Drupal, "magento": Magento, "shopware": Shopware, "mediawiki": MediaWiki, "typo3": Typo3,
+    "wordpress": WordPress, "drupal": Drupal, "magento": Magento, "shopware": Shopware, "mediawiki": MediaWiki, "typo3": Typo3, "ghost": Ghost,
     "django": Django, "json-api": JsonApi,
     "images": Images, "languages": Languages, "ab-tests": AbTests, "logged-in": LoggedIn, "paywall": Paywall, "blue-green": BlueGreen, "top-pages": TopPages,
 }

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import urllib.parse
 
-from bed import world
+from bed import http, world
 from bed.daemon import die_with_parent, workdir
 from bed.report import ROOT, until
 
@@ -174,6 +174,106 @@ class Django(Application):
         return {name for name in re.findall(r"Hello (\w+)", text) if name != "guest"}
 
 
+class Ghost(Application):
+    """npm's package, its database SQLite's; it lies in target/, where --full installs it. The theme greets members, as themes do."""
+    recipe, VERSION = "ghost", "5.130.6"
+    MODULES = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / f"recipes-ghost-{VERSION}"
+    PROGRAM = MODULES / "package"
+    TOLD = r"^public, max-age=0$"
+    MAIL = "{}@example.com"
+
+    @classmethod
+    def why_not(cls):
+        return "" if (cls.MODULES / "complete").exists() and shutil.which("node") else "ghost"
+
+    @classmethod
+    def install(cls):
+        if not cls.why_not() or not shutil.which("npm"):
+            return
+        shutil.rmtree(cls.MODULES, ignore_errors=True)
+        cls.MODULES.mkdir(parents=True)
+        try:
+            npm("pack", f"ghost@{cls.VERSION}", at=cls.MODULES)
+            subprocess.run(["tar", "xzf", f"ghost-{cls.VERSION}.tgz"], cwd=cls.MODULES, check=True)
+            # What Ghost's own tests need comes in part from elsewhere than npm.
+            said = json.loads((cls.PROGRAM / "package.json").read_text())
+            said.pop("devDependencies", None)
+            (cls.PROGRAM / "package.json").write_text(json.dumps(said))
+            npm("install", "--omit=dev", "--legacy-peer-deps", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund", at=cls.PROGRAM)
+            # SQLite is the one thing that is compiled.
+            npm("rebuild", "sqlite3", "--build-from-source", at=cls.PROGRAM)
+            (cls.MODULES / "complete").touch()
+        except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+            print(f"     recipes: ghost isn't installed: {error}", flush=True)
+
+    def prepare(self):
+        shutil.copytree(self.PROGRAM / "content", self.dir / "content", symlinks=False)
+        theme = self.dir / "content/themes/source/default.hbs"
+        text = theme.read_text()
+        at = text.index(">", text.index("<body")) + 1
+        theme.write_text(text[:at] + "{{#if @member}}<p>Hello {{@member.name}}!</p>{{/if}}" + text[at:])
+        (self.dir / "config.production.json").write_text(json.dumps({
+            "url": f"http://{HOST}", "server": {"host": ADDRESS[0], "port": ADDRESS[1]}, "paths": {"contentPath": str(self.dir / "content")},
+            "database": {"client": "sqlite3", "connection": {"filename": str(self.dir / "ghost.db")}, "useNullAsDefault": True},
+            "security": {"staffDeviceVerification": False}, "privacy": {"useUpdateCheck": False, "useGravatar": False},
+            "logging": {"level": "error", "transports": ["stdout"]}, "mail": {"transport": "SMTP", "options": {"host": "127.0.0.1", "port": 1}}}))
+        # By it Ghost knows the directory for its own.
+        shutil.copy(self.PROGRAM / "package.json", self.dir)
+        self.editor, self.posts, self.members = None, [], {}
+
+    def start(self):
+        self.serve("node", self.PROGRAM / "index.js", NODE_ENV="production")
+        # It listens before its database is made.
+        if not until(3 * LIMIT, lambda: http.get(ADDRESS, "/ghost/api/admin/site/", host=HOST).status == 200):
+            raise RuntimeError(f"ghost doesn't begin: {self.said()}")
+
+    def api(self, visitor, path, method="GET", **body):
+        """The editors' interface, asked through the cache."""
+        r = visitor.get(f"/ghost/api/admin/{path}", method, [("Origin", f"http://{HOST}"), ("Content-Type", "application/json")],
+                        json.dumps(body).encode() if body else None)
+        if r.status not in (200, 201):
+            raise RuntimeError(f"{path}: {r} {r.body[:500]!r}")
+        return json.loads(r.body) if r.body.startswith(b"{") else {}
+
+    def begin(self, visitor):
+        """The owner, the members and the posts."""
+        owner = {"name": "Olga", "email": self.MAIL.format("olga"), "password": PASSWORD}
+        self.api(visitor, "authentication/setup/", "POST", setup=[{**owner, "blogTitle": "Bed"}])
+        self.api(visitor, "session/", "POST", username=owner["email"], password=PASSWORD)
+        self.editor = visitor
+        for n in range(PAGES):
+            post = {"title": f"Text {n}", "slug": f"post-{n}", "status": "published", "lexical": None}
+            self.posts.append(self.api(visitor, "posts/", "POST", posts=[post])["posts"][0]["id"])
+        for name in USERS:
+            member = {"name": name, "email": self.MAIL.format(name.lower())}
+            self.members[name] = self.api(visitor, "members/", "POST", members=[member])["members"][0]["id"]
+
+    def fill(self, _visitor):
+        pass
+
+    def path(self, n):
+        return f"/post-{n}/"
+
+    def more(self):
+        return ["/", "/rss/", "/assets/built/screen.css"]
+
+    def log_in(self, visitor, name):
+        """By the address that a member is sent."""
+        if not self.editor:
+            self.begin(type(visitor)())
+        url = self.api(self.editor, f"members/{self.members[name]}/signin_urls/")["member_signin_urls"][0]["url"]
+        r = visitor.get(url.removeprefix(f"http://{HOST}"))
+        return r.status == 302 and "ghost-members-ssr" in visitor.jar or f"{r} {r.fields} {r.body[-300:]!r}"
+
+    def edit(self, _visitor, n, text):
+        post = self.api(self.editor, f"posts/{self.posts[n]}/")["posts"][0]
+        changed = self.api(self.editor, f"posts/{self.posts[n]}/", "PUT", posts=[{"title": text, "updated_at": post["updated_at"]}])
+        return changed["posts"][0]["title"] == text or changed
+
+    def names_in(self, text):
+        return set(re.findall(r"Hello (\w+)!", text))
+
+
 class Express(Application):
     """A JSON API (`express/`); npm's packages lie in target/, where --full installs them."""
     TOLD = r"^max-age=1$"
@@ -226,8 +326,14 @@ class Express(Application):
         return {name for name in [json.loads(text).get("for")] if name}
 
 
+def npm(*argv, at):
+    p = subprocess.run(["npm", "--silent", *argv], cwd=at, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if p.returncode:
+        raise RuntimeError(f"npm {argv[0]}: {p.stderr[-300:]}")
+
+
 def form(fields):
     return urllib.parse.urlencode(fields).encode()
 
 
-ALL = {"mediawiki": MediaWiki, "django": Django, "express": Express}
+ALL = {"mediawiki": MediaWiki, "django": Django, "express": Express, "ghost": Ghost}

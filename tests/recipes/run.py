@@ -180,6 +180,7 @@ def main():
     if o.full:
         subprocess.run([str(ROOT / "scripts/need-packages"), "recipes"], check=True)
         applications.Express.install()
+        applications.Ghost.install()
     world.enter()
     absent = {name: why for name, kind in chosen.items() if (why := kind.why_not())}
     for name, kind in chosen.items():
