@@ -42,24 +42,34 @@ pub fn is_value_char(c: u8) -> bool {
     (c >= 0x20 && c != 0x7f) || c == b'\t'
 }
 
-/// Whether all of `text` may be in a field value. Eight bytes at a time: most values are short, and nearly all are good.
+/// Whether all of `text` may be in a field value. Eight bytes at a time and without an early exit: most values are short, and nearly all are good.
 #[inline]
 pub fn is_value(text: &[u8]) -> bool {
-    /// Whether there is a control character among eight.
-    fn has_control(eight: u64) -> bool {
+    /// Not 0 where there is a control character among eight; of HTAB it says so, too.
+    fn controls(eight: u64) -> u64 {
         let below_sp = eight.wrapping_sub(each(b' ')) & !eight;
         let not_del = eight ^ each(0x7f);
         let is_del = not_del.wrapping_sub(each(1)) & !not_del;
-        (below_sp | is_del) & each(0x80) != 0
+        (below_sp | is_del) & each(0x80)
     }
-    eights(text).all(|eight| !has_control(eight)) || text.iter().all(|&c| is_value_char(c))
+    let (words, _) = text.as_chunks::<8>();
+    let found = words.iter().fold(controls(last_word(text)), |found, word| found | controls(u64::from_ne_bytes(*word)));
+    found == 0 || text.iter().all(|&c| is_value_char(c))
 }
 
 /// Whether `name`, a token or empty, is `lower` but for the case of its letters. `lower` has lower-case letters, digits, "-" and ":".
 #[inline]
 pub fn is_name(name: &[u8], lower: &[u8]) -> bool {
-    // Of a token's characters this bit changes capitals, and marks into what `lower` hasn't got.
-    name.len() == lower.len() && eights(name).zip(eights(lower)).all(|(a, b)| a | each(0x20) == b | each(0x20))
+    /// Of a token's characters this bit changes capitals, and marks into what `lower` hasn't got.
+    fn difference(name: u64, lower: u64) -> u64 {
+        (name ^ lower) & !each(0x20)
+    }
+    if name.len() != lower.len() {
+        return false;
+    }
+    let ((names, _), (lowers, _)) = (name.as_chunks::<8>(), lower.as_chunks::<8>());
+    let pairs = names.iter().zip(lowers).map(|(a, b)| difference(u64::from_ne_bytes(*a), u64::from_ne_bytes(*b)));
+    pairs.fold(difference(last_word(name), last_word(lower)), |found, more| found | more) == 0
 }
 
 /// A byte eight times.
@@ -67,16 +77,10 @@ const fn each(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }
 
-/// All of `text` in words of eight bytes. The last ones may come twice; a text of less than eight is filled up with SP.
+/// The last eight bytes of `text`; less are filled up with SP, or come twice.
 #[inline]
-fn eights(text: &[u8]) -> impl Iterator<Item = u64> {
-    let (words, rest) = text.as_chunks::<8>();
-    let last = match (rest, text.last_chunk::<8>()) {
-        ([], _) => None,
-        (_, Some(last)) => Some(u64::from_ne_bytes(*last)),
-        (short, None) => Some(short_word(short)),
-    };
-    words.iter().map(|word| u64::from_ne_bytes(*word)).chain(last)
+fn last_word(text: &[u8]) -> u64 {
+    text.last_chunk::<8>().map_or_else(|| short_word(text), |last| u64::from_ne_bytes(*last))
 }
 
 /// Less than eight bytes, as a word.

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The fields of a head that goes out: pseudo-header fields first, then the others, without those that speak of a connection.
-
-use std::borrow::Cow;
+//! The fields of a head that goes out: pseudo-header fields first, then the others, without those that speak of a connection. Each is given to
+//! `take`: its name in any case, and its value.
 
 use message::chars::{is_value, is_value_char};
 use message::{Field, Head};
 
 use super::Class;
 
-/// Takes a field: its name (in any case) and its value.
-pub type Take<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
-
 /// The fields of a request. `:authority` is Host.
-pub fn request_fields(head: &Head, scheme: &str, take: &mut Take<'_>) {
+pub fn request_fields(head: &Head, scheme: &str, take: &mut (impl FnMut(&[u8], &[u8]) + ?Sized)) {
     take(b":method", head.method());
     take(b":scheme", scheme.as_bytes());
     take(b":path", head.url());
@@ -23,7 +19,7 @@ pub fn request_fields(head: &Head, scheme: &str, take: &mut Take<'_>) {
 }
 
 /// The fields of an extended CONNECT (RFC 8441): `head` is the request that HTTP/1 asks for that protocol with.
-pub fn connect_fields(head: &Head, scheme: &str, protocol: &[u8], take: &mut Take<'_>) {
+pub fn connect_fields(head: &Head, scheme: &str, protocol: &[u8], take: &mut (impl FnMut(&[u8], &[u8]) + ?Sized)) {
     take(b":method", b"CONNECT");
     take(b":protocol", protocol);
     take(b":scheme", scheme.as_bytes());
@@ -33,41 +29,42 @@ pub fn connect_fields(head: &Head, scheme: &str, protocol: &[u8], take: &mut Tak
 }
 
 /// The fields of a response.
-pub fn response_fields(head: &Head, take: &mut Take<'_>) {
+pub fn response_fields(head: &Head, take: &mut (impl FnMut(&[u8], &[u8]) + ?Sized)) {
     take(b":status", &head.status_text());
     fields(head, false, take);
 }
 
 /// The fields behind a body.
-pub fn trailer_fields(head: &Head, take: &mut Take<'_>) {
+pub fn trailer_fields(head: &Head, take: &mut (impl FnMut(&[u8], &[u8]) + ?Sized)) {
     for field in head.iter() {
         match Class::of_any_case(field.name()) {
             Class::Connection | Class::Te | Class::Host | Class::ContentLength | Class::Pseudo => {}
-            Class::Cookie | Class::Priority | Class::Other => take(field.name(), &value(&field)),
+            Class::Cookie | Class::Priority | Class::Other => give(&field, take),
         }
     }
 }
 
-fn fields(head: &Head, is_request: bool, take: &mut Take<'_>) {
+fn fields(head: &Head, is_request: bool, take: &mut (impl FnMut(&[u8], &[u8]) + ?Sized)) {
     for field in head.iter().filter(|field| !field.is_nominated()) {
         match Class::of_any_case(field.name()) {
             Class::Connection | Class::Pseudo => {}
             Class::Host if is_request => {}
             Class::Te if !field.value().eq_ignore_ascii_case(b"trailers") => {}
             Class::Te | Class::Host | Class::ContentLength | Class::Cookie | Class::Priority | Class::Other => {
-                take(field.name(), &value(&field));
+                give(&field, take);
             }
         }
     }
 }
 
 /// What VCL sets may have control characters; a peer must not see one.
-fn value<'a>(field: &Field<'a>) -> Cow<'a, [u8]> {
+#[inline]
+fn give(field: &Field<'_>, take: &mut (impl FnMut(&[u8], &[u8]) + ?Sized)) {
     let value = field.value();
-    if is_value(value) {
-        return Cow::Borrowed(value);
-    }
-    Cow::Owned(
-        value.iter().map(|&c| if is_value_char(c) { c } else { b' ' }).collect::<Vec<u8>>().trim_ascii().to_vec(),
-    )
+    if is_value(value) { take(field.name(), value) } else { take(field.name(), &cleaned(value)) }
+}
+
+#[cold]
+fn cleaned(value: &[u8]) -> Vec<u8> {
+    value.iter().map(|&c| if is_value_char(c) { c } else { b' ' }).collect::<Vec<u8>>().trim_ascii().to_vec()
 }
