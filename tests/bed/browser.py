@@ -12,6 +12,7 @@ import tempfile
 import threading
 
 from .daemon import die_with_parent
+from .process import Process
 from .report import until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -64,7 +65,7 @@ class WebSocket:
         self.s.close()
 
 
-class Browser:
+class Browser(Process):
     """One browser with one page. `errors` are lines of its console that are errors, `asked` the addresses it has loaded from."""
 
     def __init__(self, width=1280, height=900):
@@ -167,16 +168,4 @@ class Browser:
     def close(self):
         if hasattr(self, "socket"):
             self.socket.close()
-        self.proc.terminate()
-        try:
-            self.proc.wait(10)
-        except subprocess.TimeoutExpired:
-            self.proc.kill()
-            self.proc.wait()
-        shutil.rmtree(self.dir, ignore_errors=True)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
+        super().close()

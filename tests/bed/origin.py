@@ -8,6 +8,7 @@ import subprocess
 import threading
 
 from .daemon import die_with_parent, workdir
+from .process import Process
 from .report import until
 
 
@@ -91,7 +92,7 @@ def simple(answer):
     return serve
 
 
-class Nginx:
+class Nginx(Process):
     """A real nginx, one worker unless said otherwise, with `server` as the text of its server block, `listen` as further words of its listener and `root` as
     the directory it serves.
 
@@ -122,18 +123,3 @@ http {{
         if not until(20, lambda: (self.dir / "pid").exists() or self.proc.poll() is not None) or self.proc.poll() is not None:
             raise SystemExit("nginx did not start: " + pathlib.Path(self.dir / "error.log").read_text())
         listener.close()
-
-    def close(self):
-        self.proc.terminate()
-        try:
-            self.proc.wait(10)
-        except subprocess.TimeoutExpired:
-            self.proc.kill()
-            self.proc.wait()
-        shutil.rmtree(self.dir, ignore_errors=True)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()

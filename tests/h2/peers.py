@@ -4,16 +4,12 @@
 The others show that a case is right, and what they do goes into README.md beside ours. h2o has no cache.
 """
 import os
-import pathlib
 import shutil
-import socket
-import subprocess
 
-from bed.daemon import Varnishd, die_with_parent, tree, workdir
+from bed.daemon import Varnishd, workdir
 from bed.origin import Nginx
-from bed.report import until
+from bed.process import Handed, Haproxy
 
-START_LIMIT = 20  # seconds
 FEATURE = ["-p", "feature=+http2"]
 
 
@@ -45,83 +41,21 @@ class NginxPeer(Nginx):
                          http="proxy_cache_path /dev/shm/lacquer-h2-cache levels=1:2 keys_zone=z:8m max_size=256m use_temp_path=off;",
                          listen="ssl http2" if leaf else "http2")
 
-    def pids(self):
-        return tree(self.proc.pid)
-
     def close(self):
         super().close()
         shutil.rmtree("/dev/shm/lacquer-h2-cache", ignore_errors=True)
 
 
-class Handed:
-    """A server that takes a listening socket over, so that no port is guessed."""
-
+class HaproxyPeer(Haproxy):
     def __init__(self, origin, leaf=None):
-        self.dir, self.origin, self.leaf = workdir(), origin, leaf
-        with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
-            self.address = listener.getsockname()
-            listener.set_inheritable(True)
-            argv, env = self.command(listener.fileno())
-            with open(self.dir / "out", "wb") as out:
-                self.proc = subprocess.Popen(argv, env={**os.environ, **env, "PATH": os.environ["PATH"] + ":/usr/sbin"}, stdin=subprocess.DEVNULL,
-                                             stdout=out, stderr=out, pass_fds=[listener.fileno()], preexec_fn=die_with_parent)
-            started = until(START_LIMIT, lambda: self.proc.poll() is not None or self.is_up())
-        if not started or self.proc.poll() is not None:
-            raise SystemExit(f"{argv[0]} did not start: {(self.dir / 'out').read_text(errors='replace')}")
-
-    def is_up(self):
-        # The socket is open already: what counts is that the server has made it its own.
-        return True
-
-    def pids(self):
-        return tree(self.proc.pid)
-
-    def close(self):
-        self.proc.terminate()
-        try:
-            self.proc.wait(10)
-        except subprocess.TimeoutExpired:
-            self.proc.kill()
-            self.proc.wait()
-        shutil.rmtree(self.dir, ignore_errors=True)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-
-class Haproxy(Handed):
-    def command(self, listener):
-        host, port = self.origin
-        (self.dir / "h.cfg").write_text(f"""global
- nbthread 1
- stats socket {self.dir}/up
-defaults
- mode http
- timeout client 60s
- timeout server 60s
- timeout connect 5s
-cache c
- total-max-size 64
- max-object-size 1100000
- max-age 86400
-frontend f
- bind fd@{listener} {f'ssl crt {self.leaf.pem} alpn h2,http/1.1' if self.leaf else 'proto h2'}
- default_backend b
-backend b
- http-request cache-use c
- http-response cache-store c
- server o {host}:{port}
-""")
-        return ["haproxy", "-db", "-f", str(self.dir / "h.cfg")], {}
-
-    def is_up(self):
-        return (self.dir / "up").exists()
+        super().__init__(origin, f"ssl crt {leaf.pem} alpn h2,http/1.1" if leaf else "proto h2")
 
 
 class H2o(Handed):
+    def __init__(self, origin, leaf=None):
+        self.origin, self.leaf = origin, leaf
+        super().__init__()
+
     def command(self, listener):
         host, port = self.origin
         tls = f"\n  ssl:\n    certificate-file: {self.leaf.chain}\n    key-file: {self.leaf.key}" if self.leaf else ""
@@ -141,11 +75,8 @@ hosts:
 """)
         return ["h2o", "-c", str(self.dir / "h2o.yaml")], {"SERVER_STARTER_PORT": f"127.0.0.1:{self.address[1]}={listener}"}
 
-    def is_up(self):
-        return (self.dir / "up").exists()
 
-
-PEERS = {"varnish": Ours, "nginx": NginxPeer, "haproxy": Haproxy, "h2o": H2o}
+PEERS = {"varnish": Ours, "nginx": NginxPeer, "haproxy": HaproxyPeer, "h2o": H2o}
 
 
 def start(o, origin, leaf=None, args=(), **kw):

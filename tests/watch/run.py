@@ -23,6 +23,7 @@ from bed.browser import CHROMIUM, Browser
 from bed.daemon import Varnishd, die_with_parent, pss, tree, workdir
 from bed.http import Client, get
 from bed.origin import Origin, simple
+from bed.process import Process
 from bed.report import ROOT, Report, options, until
 import scrape
 import sealed
@@ -58,7 +59,7 @@ def answer(_method, path, _fields):
     return "Cache-Control: max-age=600\r\n", b"x" * (200 + len(path) * 37 % 9000)
 
 
-class Watch:
+class Watch(Process):
     """A `lacquer watch` of its own, beside a server."""
 
     def __init__(self, program, n, *args):
@@ -72,20 +73,6 @@ class Watch:
                 threading.Thread(target=lambda: [self.said.append(line) for line in self.proc.stdout], daemon=True).start()
                 return
         raise SystemExit(f"lacquer watch did not start: {''.join(self.said)}")
-
-    def close(self):
-        self.proc.terminate()
-        try:
-            self.proc.wait(10)
-        except subprocess.TimeoutExpired:
-            self.proc.kill()
-            self.proc.wait()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
 
 def address_in(text):

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A program of the bed's own: how it ends; and servers that take over a socket of ours."""
+import os
+import shutil
+import socket
+import subprocess
+
+from .daemon import die_with_parent, tree, workdir
+from .report import until
+
+START_LIMIT = 20  # seconds
+END_LIMIT = 10
+
+
+class Process:
+    """What is started as `proc`; `dir`, where there is one, goes with it. Use as a context manager."""
+    dir = None
+
+    def pids(self):
+        """It and everything below it."""
+        return tree(self.proc.pid)
+
+    def close(self):
+        self.proc.terminate()
+        try:
+            self.proc.wait(END_LIMIT)
+        except subprocess.TimeoutExpired:
+            self.proc.kill()
+            self.proc.wait()
+        if self.dir:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Handed(Process):
+    """A server at `address` that takes a listening socket over, so that no port is guessed. Its `command(listener)` gives words and environment for
+    the descriptor of that number."""
+
+    def __init__(self):
+        self.dir = workdir()
+        with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+            self.address = listener.getsockname()
+            listener.set_inheritable(True)
+            argv, env = self.command(listener.fileno())
+            with open(self.dir / "out", "wb") as out:
+                self.proc = subprocess.Popen(argv, env={**os.environ, **env, "PATH": os.environ["PATH"] + ":/usr/sbin"}, stdin=subprocess.DEVNULL,
+                                             stdout=out, stderr=out, pass_fds=[listener.fileno()], preexec_fn=die_with_parent)
+            # The socket is open already: what counts is that the server has made it its own, of which it tells by a file.
+            started = until(START_LIMIT, lambda: self.proc.poll() is not None or (self.dir / "up").exists())
+        if not started or self.proc.poll() is not None:
+            raise SystemExit(f"{argv[0]} did not start: {(self.dir / 'out').read_text(errors='replace')}")
+
+
+class Haproxy(Handed):
+    """haproxy with a cache before an origin; `listen` has further words of its listener, `process` and `limits` lines of its sections global and defaults."""
+
+    def __init__(self, origin, listen, process=("nbthread 1",), limits=("timeout client 60s",)):
+        self.origin, self.listen, self.process, self.limits = origin, listen, process, limits
+        super().__init__()
+
+    def command(self, listener):
+        host, port = self.origin
+        process, limits = ("".join(f"\n {line}" for line in lines) for lines in (self.process, self.limits))
+        (self.dir / "h.cfg").write_text(f"""global
+ stats socket {self.dir}/up{process}
+defaults
+ mode http
+ timeout server 60s
+ timeout connect 5s{limits}
+cache c
+ total-max-size 64
+ max-object-size 1100000
+ max-age 86400
+frontend f
+ bind fd@{listener} {self.listen}
+ default_backend b
+backend b
+ http-request cache-use c
+ http-response cache-store c
+ server o {host}:{port}
+""")
+        return ["haproxy", "-db", "-f", str(self.dir / "h.cfg")], {}
