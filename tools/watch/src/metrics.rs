@@ -2,10 +2,13 @@
 //! `/metrics`: what Prometheus and its kin read, as OpenMetrics where the reader takes it, and else in the older text format.
 
 mod exporter;
+mod fleet;
 mod own;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+
+use serde_json::Value;
 
 use crate::latency::Buckets;
 use crate::state::Shared;
@@ -156,10 +159,16 @@ fn escape(text: &str, quotes: bool) -> String {
     if quotes { text.replace('"', "\\\"") } else { text }
 }
 
-/// What stands on the page.
-pub fn page(shared: &Shared, naming: Naming, format: Format) -> (&'static str, String) {
+/// What stands on the page. `nodes`: those of the fleet that the server belongs to, as its CLI says.
+pub fn page(shared: &Shared, naming: Naming, format: Format, nodes: Option<&Value>) -> (&'static str, String) {
     match naming {
-        Naming::Own => (format.content_type(), own::exposition(shared).text(format, "_total")),
+        Naming::Own => {
+            let mut out = own::exposition(shared);
+            if let Some(said) = nodes {
+                fleet::add(&mut out, said);
+            }
+            (format.content_type(), out.text(format, "_total"))
+        }
         // Its counters have no ending, which OpenMetrics wants.
         Naming::Exporter => (Format::Text.content_type(), exporter::exposition(shared).text(Format::Text, "")),
     }

@@ -2,6 +2,7 @@
 //! Paths and what is behind them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use message::Head;
 use serde_json::{Value, json};
@@ -17,6 +18,8 @@ use crate::{document, health};
 
 /// Questions to the CLI at a time.
 pub const MAX_ASKS: usize = 4;
+/// How long metrics wait for what the CLI says of the fleet.
+const FLEET_TIME: Duration = Duration::from_secs(2);
 /// Pages of metrics that are written at a time; others wait.
 pub const MAX_PAGES: usize = 4;
 
@@ -135,12 +138,27 @@ async fn metrics(context: &Context, head: &Head, query: &str) -> Response {
     };
     let format = Format::of_accept(head.get("accept").unwrap_or_default());
     let Ok(_place) = context.pages.acquire().await else { return Response::text(500, "that failed") };
+    let nodes = if naming == Naming::Own { fleet_nodes(context).await } else { None };
     let shared = Arc::clone(&context.shared);
     // With thousands of backends this takes a while.
-    match tokio::task::spawn_blocking(move || metrics::page(&shared, naming, format)).await {
+    match tokio::task::spawn_blocking(move || metrics::page(&shared, naming, format, nodes.as_ref())).await {
         Ok((content_type, text)) => Response::new(200, content_type, text),
         Err(_) => Response::text(500, "that failed"),
     }
+}
+
+/// The nodes of the fleet, if the server belongs to one and its CLI says so soon: metrics don't wait for one that is busy.
+async fn fleet_nodes(context: &Context) -> Option<Value> {
+    let shared = Arc::clone(&context.shared);
+    let has_fleet = shared.options.cli && shared.state().readings.iter().any(|reading| &*reading.set == "FLEET");
+    if !has_fleet {
+        return None;
+    }
+    let _place = context.asks.try_acquire().ok()?;
+    let asked = tokio::task::spawn_blocking(move || control::ask(&shared, &Ask::Fleet));
+    let mut answer = tokio::time::timeout(FLEET_TIME, asked).await.ok()?.ok()?;
+    // Before it stand a version, the command and the time.
+    answer["data"].as_array_mut()?.pop()
 }
 
 fn state(context: &Context) -> Response {
@@ -205,7 +223,7 @@ async fn post(context: &Context, request: &Request, path: &str) -> Response {
 }
 
 /// How long a wrong token takes.
-const WRONG_TOKEN: std::time::Duration = std::time::Duration::from_secs(1);
+const WRONG_TOKEN: Duration = Duration::from_secs(1);
 
 async fn log_in(context: &Context, body: &[u8]) -> Response {
     let form = String::from_utf8_lossy(body).into_owned();
