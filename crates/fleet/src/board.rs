@@ -21,6 +21,8 @@ pub const LONGEST_REPORT: usize = 16 << 10;
 pub const LONGEST_DOCUMENT: usize = 768 << 10;
 /// Reports that are looked at.
 pub const MOST_REPORTS: usize = 4096;
+/// The longest name of a node, in bytes. Whoever may write to the board may write any.
+pub const LONGEST_NAME: usize = 255;
 
 /// What a node has written, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +37,12 @@ pub struct Posted {
 
 /// A connection to the server that keeps the board. Every call ends within a few seconds.
 pub trait Board: Send {
-    /// Writes this node's report, in the place of its last one.
+    /// Writes this node's report, in the place of its last one: what stood there, as far as the server tells, which may be another's of the
+    /// same name. `None`: nothing that is known.
     ///
     /// # Errors
     /// It may not be there.
-    fn report(&mut self, node: &str, bytes: &[u8]) -> Result<(), Fault>;
+    fn report(&mut self, node: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, Fault>;
 
     /// The reports of all nodes that aren't forgotten, one's own last one among them, in the order of their names.
     ///
@@ -79,6 +82,9 @@ pub(crate) fn name_of(token: &str) -> Option<String> {
     let (mut out, mut rest) = (Vec::new(), token.as_bytes());
     while let [byte, more @ ..] = rest {
         rest = more;
+        if out.len() >= LONGEST_NAME {
+            return None;
+        }
         if *byte != b'=' {
             out.push(*byte);
             continue;
@@ -99,6 +105,8 @@ mod tests {
     fn names_in_subjects() {
         assert_eq!(token("web-1.example org"), "web-1=2Eexample=20org");
         assert_eq!(["", "a=", "a=2", "a=zz", "=FF"].map(name_of), [None, None, None, None, None]);
+        assert_eq!(name_of(&"a".repeat(LONGEST_NAME)).map(|name| name.len()), Some(LONGEST_NAME));
+        assert_eq!(name_of(&"a".repeat(LONGEST_NAME + 1)), None);
     }
 
     proptest! {

@@ -19,6 +19,10 @@ const VERSION: u64 = 1;
 /// Bytes of the longest entry.
 pub const LONGEST: usize = 64 << 10;
 
+/// No moment is further away, either way, in seconds: some three thousand years.
+const FARTHEST: f64 = 1e11;
+/// No life is longer, nor shorter than none by more: a century, in seconds.
+const LONGEST_LIFE: f64 = 100.0 * 365.0 * 86_400.0;
 /// Words of a ban, and tags of an entry.
 const MANY: usize = 4096;
 
@@ -126,7 +130,7 @@ impl Entry {
 
 fn read(object: &Map<String, Value>) -> Option<Entry> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
-    let at = object.get("at")?.as_f64().filter(|at| at.is_finite())?;
+    let at = object.get("at")?.as_f64().filter(|at| at.is_finite())?.clamp(-FARTHEST, FARTHEST);
     Some(Entry { id: text("id").unwrap_or_default(), node: text("node").unwrap_or_default(), at, what: what(object)? })
 }
 
@@ -137,7 +141,10 @@ fn what(object: &Map<String, Value>) -> Option<Invalidation> {
     let (kind, value) = there.next().filter(|_| there.next().is_none())?;
     let life = |name: &str| match object.get(name) {
         None | Some(Value::Null) => Some(None),
-        Some(value) => Some(Some(value.as_f64().filter(|seconds| seconds.is_finite())?)),
+        Some(value) => {
+            let seconds = value.as_f64().filter(|seconds| seconds.is_finite())?;
+            Some(Some(seconds.clamp(-LONGEST_LIFE, LONGEST_LIFE)))
+        }
     };
     Some(match kind {
         "ban" => {
@@ -246,6 +253,15 @@ mod tests {
         let what = Invalidation::Tags { tags: vec![b"news".to_vec(), vec![0, 255]], is_soft: false };
         let entry = Entry { id: String::new(), node: String::new(), at: 5.0, what };
         check(r#"{"lacquer":1,"at":5,"tags":["news",{"hex":"00fF"}],"more":[1]}"#, Read::Entry(entry));
+    }
+
+    #[test]
+    fn moments_and_lives_have_bounds() {
+        let digest = "00".repeat(32);
+        let text = format!(r#"{{"lacquer":1,"at":-1e300,"purge":"{digest}","ttl":1e300,"grace":-1e300}}"#);
+        let what =
+            Invalidation::Purge { digest: [0; 32], ttl: Some(LONGEST_LIFE), grace: Some(-LONGEST_LIFE), keep: None };
+        check(&text, Read::Entry(Entry { id: String::new(), node: String::new(), at: -FARTHEST, what }));
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub use address::Server;
 pub use board::{Board, Posted};
 pub use entry::{Entry, Invalidation, LONGEST, Read, mark};
 pub use link::{Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, connector};
-pub use member::{Deployed, Member, Report, StoreUse};
+pub use member::{Deployed, Member, Report, StoreUse, one_line};
 pub use node::{
     Announced, Appender, Applier, Follower, Gate, LogPosition, Members, Node, Pending, Reach, Reporter, Status,
 };

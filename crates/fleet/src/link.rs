@@ -43,8 +43,14 @@ pub struct Outgoing<'a> {
 }
 
 /// Entries that a [`Link`] gives at once, at most.
-#[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
+#[cfg(feature = "fleet-nats")]
 pub(crate) const BATCH: usize = 256;
+/// Bytes of entries after which no more are given at once.
+#[cfg(feature = "fleet-nats")]
+pub(crate) const BATCH_BYTES: usize = BATCH_OF_LONGEST * crate::LONGEST;
+/// Entries that are given at once where they come together in one answer, however long each is.
+#[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
+pub(crate) const BATCH_OF_LONGEST: usize = 100;
 
 /// An entry that came.
 #[derive(Clone, Debug, PartialEq, Eq)]

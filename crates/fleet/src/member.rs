@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::board::{LEASE, LONGEST_REPORT, Posted};
+use crate::board::{LEASE, LONGEST_NAME, LONGEST_REPORT, Posted};
+use crate::peers::Joined;
 
 /// The version of what reports say.
 const VERSION: u64 = 1;
@@ -108,9 +109,24 @@ pub struct Report {
     pub stores: Vec<StoreUse>,
     /// What it says of roll-outs, if it takes part in them.
     pub deployed: Option<Deployed>,
+    /// That it is a member of the second tier, if it is one by its report.
+    pub peer: Option<Joined>,
 }
 
 impl Report {
+    /// As it is posted: what doesn't fit is left out, as a node without a report is none.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut said = self.json();
+        for part in ["stores", "deployed"] {
+            let bytes = said.to_string().into_bytes();
+            if bytes.len() <= LONGEST_REPORT {
+                return bytes;
+            }
+            said[part] = Value::Null;
+        }
+        said.to_string().into_bytes()
+    }
+
     /// As a JSON object.
     pub fn json(&self) -> Value {
         let stores: Vec<Value> = self
@@ -125,7 +141,7 @@ impl Report {
             "head": self.head, "lag_seconds": self.lag_seconds, "serves": self.serves, "vcl": self.vcl,
             "vcl_since": self.vcl_since, "started": self.started, "requests": self.requests, "hits": self.hits,
             "errors": self.errors, "panics": self.panics, "stores": stores,
-            "deployed": self.deployed.as_ref().map(Deployed::json),
+            "deployed": self.deployed.as_ref().map(Deployed::json), "peer": self.peer.as_ref().map(Joined::json),
         })
     }
 
@@ -166,23 +182,28 @@ impl Report {
             panics: count("panics"),
             stores: stores.collect(),
             deployed: Deployed::of(&said["deployed"]),
+            peer: Joined::read(&said["peer"]),
         })
     }
 }
 
 /// A word of somebody else's, fit to be shown.
 fn short(value: &Value) -> String {
-    base::text::printable(&text(value, WORD)).replace(['\n', '\t'], " ")
+    one_line(value.as_str().unwrap_or_default(), WORD)
+}
+
+/// Somebody else's text as a line that is fit to be shown, of so many of its bytes at most.
+pub fn one_line(text: &str, longest: usize) -> String {
+    base::text::printable(cut(text, longest)).replace(['\n', '\t'], " ")
 }
 
 /// Lines of somebody else's; whoever shows them makes them printable.
 fn text(value: &Value, longest: usize) -> String {
-    let text = value.as_str().unwrap_or_default();
-    let mut end = text.len().min(longest);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
+    cut(value.as_str().unwrap_or_default(), longest).to_owned()
+}
+
+fn cut(text: &str, longest: usize) -> &str {
+    &text[..text.floor_char_boundary(longest)]
 }
 
 /// A node of the fleet, as it is known here.
@@ -202,10 +223,11 @@ impl Member {
         self.age > LEASE
     }
 
-    /// What a report says; `None`: it is none.
+    /// What a report says; `None`: it is none, or of a name that none of ours has: shown in any other form it might be taken for another's.
     pub(crate) fn of(posted: &Posted) -> Option<Member> {
         let report = Report::read(&posted.bytes)?;
-        Some(Member { name: base::text::printable(&posted.node), age: posted.age, report })
+        let is_name = posted.node.len() <= LONGEST_NAME && !posted.node.contains(char::is_control);
+        is_name.then(|| Member { name: posted.node.clone(), age: posted.age, report })
     }
 }
 
@@ -235,6 +257,7 @@ mod tests {
             panics: 0,
             stores: vec![StoreUse { name: "s0".into(), used: 10, space: 100 }],
             deployed: Some(Deployed { state: "ready".into(), since: 2.5, why: "a\nb".into(), ..Deployed::default() }),
+            peer: None,
         }
     }
 
@@ -251,6 +274,26 @@ mod tests {
         let long = json!({ "lacquer": 1, "vcl": "é".repeat(300), "group": "a\u{1b}[31m\n" });
         let read = Report::read(long.to_string().as_bytes()).unwrap();
         assert!(read.vcl.len() <= 4 * WORD && !read.group.contains(['\u{1b}', '\n']));
+    }
+
+    #[test]
+    fn a_name_that_would_be_shown_as_another_is_none() {
+        let of = |node: &str| {
+            let posted = Posted { node: node.into(), bytes: report().json().to_string().into(), age: Duration::ZERO };
+            Member::of(&posted).map(|member| member.name)
+        };
+        assert_eq!(of("wéb 1"), Some("wéb 1".into()));
+        assert_eq!(["a\nb", "a\tb", "\u{1b}[2J", &"a".repeat(LONGEST_NAME + 1)].map(of), [None, None, None, None]);
+    }
+
+    #[test]
+    fn a_report_that_is_too_long_leaves_parts_out() {
+        let store = StoreUse { name: "s".repeat(1000), used: 1, space: 1 };
+        let deployed = Deployed { why: "\0".repeat(WHY), ..Deployed::default() };
+        let long = Report { stores: vec![store; 40], deployed: Some(deployed), ..report() };
+        let read = Report::read(&long.encode()).unwrap();
+        assert!(read.stores.is_empty() && read.deployed.is_some() && read.vcl == "boot");
+        assert_eq!(Report::read(&report().encode()), Some(report()));
     }
 
     proptest! {

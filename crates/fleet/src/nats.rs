@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use self::proto::{Delivery, Message, Said};
-use crate::link::BATCH;
+use crate::entry::LONGEST;
+use crate::link::{BATCH, BATCH_BYTES};
 use crate::wire::{self, Wire};
 use crate::{Board, Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, Server, Settings};
 
@@ -224,7 +225,7 @@ impl Session {
         }
         let config = json!({
             "name": stream, "subjects": [self.subject], "retention": "limits", "discard": "old", "storage": "file",
-            "max_msgs": self.retention, "max_bytes": -1, "max_age": 0, "max_consumers": -1, "max_msg_size": -1,
+            "max_msgs": self.retention, "max_bytes": -1, "max_age": 0, "max_consumers": -1, "max_msg_size": 4 * LONGEST,
             "num_replicas": self.replicas, "duplicate_window": DUPLICATES.as_nanos() as u64,
             "description": "Lacquer: what is banned and purged",
         });
@@ -325,7 +326,7 @@ impl Link for Session {
         let number = |name: &str| info["state"][name].as_u64().ok_or_else(misread);
         let (messages, first, last) = (number("messages")?, number("first_seq")?, number("last_seq")?);
         let epoch = info["created"].as_str().ok_or_else(misread)?.to_owned();
-        Ok(Bounds { epoch, first: if messages == 0 { last + 1 } else { first }, last })
+        Ok(Bounds { epoch, first: if messages == 0 { last.saturating_add(1) } else { first }, last })
     }
 
     fn append(&mut self, entries: &[Outgoing<'_>]) -> Result<Vec<Result<u64, Fault>>, Fault> {
@@ -359,8 +360,8 @@ impl Link for Session {
             return Ok(Next::Quiet);
         }
         self.wire.until(Instant::now() + 2 * HEARTBEAT + TIME);
-        let (mut entries, mut left) = (Vec::new(), 0);
-        while entries.len() < BATCH {
+        let (mut entries, mut left, mut bytes) = (Vec::new(), 0, 0);
+        while entries.len() < BATCH && bytes < BATCH_BYTES {
             let Some(message) = self.delivery_already()? else {
                 if entries.is_empty() {
                     self.wire.more()?;
@@ -382,6 +383,7 @@ impl Link for Session {
                 return Err(Fault::new("something that it sent was lost on the way"));
             }
             left = pending;
+            bytes += message.payload.len();
             entries.push(Incoming { seq, bytes: message.payload });
         }
         Ok(Next::Entries { entries, left })

@@ -18,6 +18,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use sha2::{Digest, Sha256};
 
 pub use appender::Appender;
 pub use follower::Follower;
@@ -141,7 +142,7 @@ type Now = Box<dyn Fn() -> Instant + Send + Sync>;
 struct Shared {
     settings: Settings,
     now: Now,
-    /// Drawn for this process; an entry's id begins with it.
+    /// Drawn for this process, and never told: what it is known by is made of it ([`Shared::word`]).
     draw: u64,
     entries: AtomicU64,
     /// What is being invalidated here, and isn't known to be in the log yet or never to get there.
@@ -421,7 +422,7 @@ impl Node {
         let outcome = Arc::new(Outcome::default());
         let announced = Announced(outcome.clone());
         let number = shared.entries.fetch_add(1, Relaxed);
-        let id = format!("{:016x}{number:016x}", shared.draw);
+        let id = shared.word("entry", number);
         let entry = Entry { id: id.clone(), node: shared.settings.node.clone(), at, what };
         match entry.encode() {
             Ok(bytes) => {
@@ -513,6 +514,13 @@ impl Shared {
 
     fn now(&self) -> Instant {
         (self.now)()
+    }
+
+    /// What this process calls something of its own. Nobody who has seen some of these can tell the next one, and write an entry by the id of one
+    /// that is to come, which the log would take for the same.
+    fn word(&self, what: &str, number: u64) -> String {
+        let digest = Sha256::digest(format!("{:016x} {what} {number}", self.draw));
+        digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
     fn since(&self, then: Instant) -> Duration {

@@ -4,11 +4,13 @@
 //! Nothing here asks anybody for an object, nor knows of requests.
 
 mod hot;
+mod joined;
 mod membership;
 mod ring;
 mod settings;
 
 pub use hot::HotKeys;
-pub use membership::{Dns, Fixed, Membership};
+pub use joined::Joined;
+pub use membership::{Dns, Fixed, Membership, OfFleet};
 pub use ring::{Loads, Ring, Route};
 pub use settings::{Member, PeerSettings};

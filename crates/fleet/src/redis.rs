@@ -13,12 +13,15 @@ use std::time::{Duration, Instant};
 
 use resp::{Reader, Reply};
 
-use crate::link::BATCH;
+use crate::link::BATCH_OF_LONGEST;
 use crate::wire::{self, Wire};
 use crate::{Board, Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, Server, Settings};
 
 /// For an answer.
 const TIME: Duration = Duration::from_secs(2);
+/// Entries that are asked for at once: the longest ones are one answer still.
+const BATCH: usize = BATCH_OF_LONGEST;
+const _: () = assert!(BATCH * (crate::LONGEST + 100) < resp::MAX_BYTES);
 /// The server waits for entries so long.
 const BLOCK: Duration = Duration::from_secs(1);
 /// Replicas have so long to get an entry.
@@ -160,7 +163,7 @@ impl Session {
             Some(Reply::Array(entry)) => {
                 number(entry.first().and_then(text).ok_or_else(misread)?).ok_or_else(misread)?
             }
-            _ => last + 1,
+            _ => last.saturating_add(1),
         };
         Ok((first, last))
     }

@@ -14,12 +14,21 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::board::{LONGEST_DOCUMENT, LONGEST_NAME};
+use crate::one_line;
+
 /// The version of such documents.
 const VERSION: u64 = 1;
 /// For so long a node follows a trial that nobody tends.
-pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Nodes, parameters and bytes of a word that a document may have.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+/// Nodes and parameters that a document may have.
 const MANY: usize = 4096;
+/// The longest name of a parameter, and the longest drawn id of a trial, in bytes.
+const WORD: usize = 200;
+/// The longest value of a parameter.
+const VALUE: usize = 4096;
+/// The longest text for people.
+const TEXT: usize = 2000;
 
 /// The document's name.
 pub fn document_of(group: &str) -> String {
@@ -86,12 +95,15 @@ impl Release {
                 let digest = vcl["digest"].as_str()?.to_owned();
                 let is_digest = digest.len() == 12 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
                 let slot = vcl["slot"].as_str()?.chars().next()?;
-                let origin = base::text::printable(vcl["origin"].as_str().unwrap_or_default());
+                let origin = one_line(vcl["origin"].as_str().unwrap_or_default(), WORD);
                 Some(Vcl { digest, slot, origin }).filter(|_| is_digest && matches!(slot, 'a' | 'b'))?.into()
             }
         };
-        let params = said["params"].as_object()?;
-        let params = params.iter().take(MANY).map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+        let params = said["params"].as_object().filter(|params| params.len() <= MANY)?;
+        let params = params.iter().map(|(name, value)| {
+            let value = value.as_str().filter(|value| name.len() <= WORD && value.len() <= VALUE)?;
+            Some((name.clone(), value.to_owned()))
+        });
         Some(Release { vcl, params: params.collect::<Option<_>>()? })
     }
 }
@@ -114,7 +126,7 @@ pub struct Trial {
 /// What a group of nodes is to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
-    /// Goes up with each change.
+    /// Another one with each change, the next ([`Rollout::next_serial`]).
     pub serial: u64,
     /// What all are to run; `None`: nothing was ever rolled out.
     pub confirmed: Option<Release>,
@@ -125,6 +137,11 @@ pub struct Rollout {
 }
 
 impl Rollout {
+    /// The number of what replaces it. Whoever may write the document may write the highest.
+    pub fn next_serial(&self) -> u64 {
+        self.serial.wrapping_add(1)
+    }
+
     /// As a document.
     pub fn encode(&self) -> Vec<u8> {
         let trial = self.trial.as_ref().map(|trial| {
@@ -150,6 +167,9 @@ impl Rollout {
     pub fn read(document: Option<&[u8]>) -> Result<Rollout, String> {
         let Some(bytes) = document else { return Ok(Rollout::default()) };
         let bad = || "what is to be rolled out can't be read".to_owned();
+        if bytes.len() > LONGEST_DOCUMENT {
+            return Err(bad());
+        }
         let said: Value = serde_json::from_slice(bytes).map_err(|_| bad())?;
         match said["lacquer"].as_u64() {
             Some(VERSION) => {}
@@ -163,15 +183,19 @@ impl Rollout {
             said => Release::read(said).ok_or_else(bad).map(Some),
         };
         let names = |said: &Value| {
-            let names = said.as_array().ok_or_else(bad)?.iter().take(MANY);
-            names.map(|name| name.as_str().map(str::to_owned).ok_or_else(bad)).collect::<Result<BTreeSet<_>, _>>()
+            let names = said.as_array().filter(|names| names.len() <= MANY).ok_or_else(bad)?.iter();
+            let name = |name: &Value| {
+                let name = name.as_str().filter(|name| name.len() <= LONGEST_NAME)?;
+                Some(name.to_owned())
+            };
+            names.map(|said| name(said).ok_or_else(bad)).collect::<Result<BTreeSet<_>, _>>()
         };
         let trial = match &said["trial"] {
             Value::Null => None,
             trial => Some(Trial {
-                id: trial["id"].as_str().ok_or_else(bad)?.to_owned(),
+                id: trial["id"].as_str().filter(|id| id.len() <= WORD).ok_or_else(bad)?.to_owned(),
                 release: release(&trial["release"])?.ok_or_else(bad)?,
-                by: base::text::printable(trial["by"].as_str().unwrap_or_default()),
+                by: one_line(trial["by"].as_str().unwrap_or_default(), WORD),
                 prepare: names(&trial["prepare"])?,
                 activate: names(&trial["activate"])?,
             }),
@@ -180,7 +204,7 @@ impl Rollout {
             serial: said["serial"].as_u64().ok_or_else(bad)?,
             confirmed: release(&said["confirmed"])?,
             trial,
-            last: base::text::printable(said["last"].as_str().unwrap_or_default()),
+            last: one_line(said["last"].as_str().unwrap_or_default(), TEXT),
         })
     }
 }
@@ -227,6 +251,31 @@ mod tests {
         assert_eq!(Rollout::read(None), Ok(Rollout::default()));
         assert!(Rollout::read(Some(b"{\"lacquer\":2}")).unwrap_err().contains("version 2"));
         assert!(Rollout::read(Some(b"{}")).is_err());
+    }
+
+    /// A document like the others, but for one thing.
+    fn changed(change: impl Fn(&mut Value)) -> Result<Rollout, String> {
+        let mut said: Value = serde_json::from_slice(&rollout().encode()).unwrap();
+        change(&mut said);
+        Rollout::read(Some(said.to_string().as_bytes()))
+    }
+
+    #[test]
+    fn what_is_too_much_is_no_document() {
+        let long = |count: usize| json!("x".repeat(count));
+        let bad = |change: &dyn Fn(&mut Value)| assert!(changed(change).is_err());
+        bad(&|said| said["trial"]["id"] = long(WORD + 1));
+        bad(&|said| said["trial"]["prepare"] = (0..=MANY).map(|n| json!(n.to_string())).collect());
+        bad(&|said| said["trial"]["activate"] = json!([long(LONGEST_NAME + 1)]));
+        bad(&|said| said["trial"]["release"]["params"] = json!({ "default_ttl": long(VALUE + 1) }));
+        bad(&|said| said["trial"]["release"]["params"] = (0..=MANY).map(|n| (n.to_string(), json!("1"))).collect());
+        bad(&|said| said["more"] = long(LONGEST_DOCUMENT));
+        let deep = format!("{{\"lacquer\":1,\"serial\":{}", "[".repeat(100_000));
+        assert!(Rollout::read(Some(deep.as_bytes())).is_err());
+        let read = changed(|said| (said["last"], said["serial"]) = (json!("a\nb\u{1b}".repeat(TEXT)), json!(u64::MAX)));
+        let read = read.unwrap();
+        assert!(read.last.len() <= TEXT && !read.last.contains(char::is_control));
+        assert_eq!(read.next_serial(), 0);
     }
 
     #[test]

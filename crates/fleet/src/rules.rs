@@ -49,14 +49,14 @@ pub fn judge(position: Option<&Position>, bounds: &Bounds) -> Verdict {
     }
     if seq > bounds.last {
         if base::failpoint::fault("a log that was put back and is gone on with") {
-            return Verdict::Replay { from: bounds.last + 1 };
+            return Verdict::Replay { from: bounds.last.saturating_add(1) };
         }
         return gap(format!("the log ends at {}, and was at {seq} before: it has lost entries", bounds.last));
     }
     if seq < bounds.first && base::failpoint::fault("a log that was trimmed and is gone on with") {
         return Verdict::Replay { from: bounds.first };
     }
-    if seq + 1 < bounds.first {
+    if seq.saturating_add(1) < bounds.first {
         return gap(format!("the log begins at {} now: entries from {} on are gone", bounds.first, seq + 1));
     }
     match position.mark {

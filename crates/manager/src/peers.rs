@@ -2,6 +2,7 @@
 //! `--peers`: which second tier the workers are members of. The manager checks what is said and reads the secret, whose owner may be root.
 
 use cli::handoff::FleetStart;
+use fleet::Settings;
 use fleet::peers::PeerSettings;
 
 use crate::certs::files::bytes_of;
@@ -11,13 +12,19 @@ use crate::jail::Jail;
 /// The longest secret.
 const LONGEST: usize = 4096;
 
-/// Reads what the option says; `None`: there is no second tier. It is read again by a manager that is upgraded.
+/// Reads what the option says, beside `--fleet`; `None`: there is no second tier. It is read again by a manager that is upgraded.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn read(spec: Option<&str>, jail: &Jail) -> Result<Option<FleetStart>, String> {
+pub(crate) fn read(spec: Option<&str>, fleet: Option<&str>, jail: &Jail) -> Result<Option<FleetStart>, String> {
     let Some(spec) = spec else { return Ok(None) };
     let mut settings = PeerSettings::parse(spec)?;
+    if settings.is_of_fleet {
+        let fleet = fleet.ok_or("fleet: the members are nodes of a fleet, and there is no --fleet")?;
+        if Settings::parse(fleet).is_ok_and(|fleet| fleet.address.is_none()) {
+            return Err("fleet: --fleet wants address=HOST:PORT, where the other members reach this one".to_owned());
+        }
+    }
     // A secret, from here on.
     jail.forbid_cores().map_err(|error| format!("cores can't be forbidden: {}", errno_text(&error)))?;
     let bad = |reason: String| format!("{}: {reason}", settings.secret_file.display());

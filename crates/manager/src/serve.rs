@@ -162,7 +162,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
     };
     let fleet = crate::fleet::read(options.fleet.as_deref(), &jail);
     let fleet = fleet.or_else(|reason| argument(format!("--fleet {reason}")))?;
-    let peers = crate::peers::read(options.peers.as_deref(), &jail);
+    let peers = crate::peers::read(options.peers.as_deref(), options.fleet.as_deref(), &jail);
     let peers = peers.or_else(|reason| argument(format!("--peers {reason}")))?;
     let (certs, ticket_keys) = certificates(todo.tls.as_ref(), &listeners, &params, &jail, clock.mono())?;
     let quic = quic(&listeners)?;

@@ -9,6 +9,7 @@ use base::{Mono, Real};
 use cache::{Digest, Purge};
 use cli::handoff::FleetStart;
 use engine::Engine;
+use fleet::peers::Joined;
 use fleet::{
     Announced, Applier, Entry, Gate, Invalidation, Member, Members, Node, Position, Reach, Report, Reporter, Role,
     Settings, Status, StoreUse,
@@ -19,6 +20,9 @@ use tables::counters::Fleet as Counters;
 
 use crate::startup::Worker;
 
+/// Of a reason that somebody else wrote so many bytes are told; of a word in a table, so many.
+const WHY: usize = 500;
+const WORD: usize = 64;
 /// The ban that hits everything.
 const EVERYTHING: [&str; 3] = ["obj.status", "!=", "0"];
 
@@ -55,7 +59,8 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     let carrier = Carrier::new(worker.engine.clone(), counters, |text| eprintln!("fleet: {text}"));
     let failed = |error: std::io::Error| format!("thread for the fleet: {error}");
     node.start(connector.clone(), Arc::new(carrier), position).map_err(failed)?;
-    let teller = Teller { worker: worker.clone(), counters, started: worker.engine.clock.real() };
+    let peer = worker.start.peers.as_ref().and_then(|start| crate::peers::joined(start, node.settings()));
+    let teller = Teller { worker: worker.clone(), counters, started: worker.engine.clock.real(), peer };
     node.start_reporting(connector, Arc::new(teller)).map_err(failed)
 }
 
@@ -64,6 +69,8 @@ struct Teller {
     worker: Arc<Worker>,
     counters: &'static Counters,
     started: Real,
+    /// That this node is a member of the second tier.
+    peer: Option<Joined>,
 }
 
 impl Reporter for Teller {
@@ -87,6 +94,7 @@ impl Reporter for Teller {
             errors: engine.main.client_5xx.get(),
             panics: engine.main.req_panic.get(),
             stores: stores.collect(),
+            peer: self.peer.clone(),
             ..Report::default()
         })
     }
@@ -181,7 +189,7 @@ impl Applier for Carrier {
     }
 
     fn apply_all(&self, why: &str) {
-        self.tell(&format!("everything in the cache is given up: {}", base::text::printable(why)));
+        self.tell(&format!("everything in the cache is given up: {}", fleet::one_line(why, WHY)));
         let cache = &self.engine.cache;
         match cache.ban_words(&EVERYTHING) {
             Ok(()) => {}
@@ -319,10 +327,10 @@ pub fn nodes_text(node: &Node, now: Real) -> String {
         let report = &member.report;
         let hits = report.hits as f64 / report.requests.max(1) as f64 * 100.0;
         rows.push([
-            member.name.clone(),
-            report.group.clone(),
+            fleet::one_line(&member.name, WORD),
+            fleet::one_line(&report.group, WORD),
             state(member),
-            report.vcl.clone(),
+            fleet::one_line(&report.vcl, WORD),
             span(now.0 - report.vcl_since),
             report.applied.to_string(),
             report.head.saturating_sub(report.applied).to_string(),
@@ -363,7 +371,8 @@ fn state(member: &Member) -> String {
 
 /// A time in two figures or three.
 fn span(seconds: f64) -> String {
-    match seconds.max(0.0) {
+    // Who says when it began may say anything.
+    match seconds.clamp(0.0, 1e9) {
         seconds @ ..120.0 => format!("{seconds:.0}s"),
         seconds @ ..7200.0 => format!("{:.0}m", seconds / 60.0),
         seconds @ ..172_800.0 => format!("{:.0}h", seconds / 3600.0),
@@ -385,7 +394,10 @@ pub fn nodes_json(node: &Node) -> serde_json::Value {
         facts["away"] = member.is_away().into();
         facts
     });
-    serde_json::json!({ "node": settings.node, "name": settings.name, "unknown": away, "nodes": nodes.collect::<Vec<_>>() })
+    let nodes: Vec<_> = nodes.collect();
+    serde_json::json!({
+        "node": settings.node, "name": settings.name, "unknown": away, "looked_seconds": known.looked.as_secs_f64(), "nodes": nodes,
+    })
 }
 
 #[cfg(test)]
@@ -396,8 +408,8 @@ mod tests {
 
     #[test]
     fn times_in_few_figures() {
-        let spans = [-1.0, 3.4, 119.0, 600.0, 7300.0, 200_000.0].map(span);
-        assert_eq!(spans, ["0s", "3s", "119s", "10m", "2h", "2d"]);
+        let spans = [-1.0, 3.4, 119.0, 600.0, 7300.0, 200_000.0, 1e300].map(span);
+        assert_eq!(spans, ["0s", "3s", "119s", "10m", "2h", "2d", "11574d"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use ::backend::{BackendSpec, Backends, Director, Endpoint, Event};
 use cli::handoff::FleetStart;
 use engine::Engine;
 use engine::peers::{ListedPeer, PeerBackendMaker, Peers};
-use fleet::peers::{Dns, Fixed, Member, Membership, PeerSettings};
+use fleet::peers::{Dns, Fixed, Joined, Member, Membership, OfFleet, PeerSettings};
 use shm::vsc::Stats;
 use tables::counters;
 
@@ -63,6 +63,12 @@ fn own_name(settings: &PeerSettings, identity: &str, engine: &Engine) -> String 
     }
 }
 
+/// What this node's report says of the tier, where its members are the fleet's nodes.
+pub fn joined(start: &FleetStart, node: &fleet::Settings) -> Option<Joined> {
+    let settings = settings(start).expect("it was read when the worker began");
+    settings.is_of_fleet.then(|| Joined::new(&settings.secret, node, settings.weight)).flatten()
+}
+
 fn maker(backends: Arc<Backends>) -> PeerBackendMaker {
     Box::new(move |member: &Member| {
         let server = &member.server;
@@ -86,6 +92,9 @@ pub async fn follow(worker: Arc<Worker>) {
     if !settings.names.is_empty() {
         let every = worker.engine.params.load().backend_dns_ttl.max(LOOKUP);
         sources.push(Box::new(Dns::new(settings.names.clone(), every)));
+    }
+    if let Some(node) = worker.engine.fleet_node().filter(|_| settings.is_of_fleet) {
+        sources.push(Box::new(OfFleet::new(node.clone(), &settings.secret)));
     }
     let mut known: Vec<Vec<Member>> = vec![Vec::new(); sources.len()];
     loop {

@@ -41,6 +41,9 @@ pub(super) struct NatsBoard {
     /// Number of the newest report that came, and of our own last one.
     seen: u64,
     own: u64,
+    /// By which name we report, and what another one has reported by it since we did.
+    own_name: String,
+    other: Option<Vec<u8>>,
 }
 
 impl NatsBoard {
@@ -58,6 +61,8 @@ impl NatsBoard {
             newest: None,
             seen: 0,
             own: 0,
+            own_name: String::new(),
+            other: None,
         };
         let (stream, subject) = (board.session.stream.clone(), board.session.subject.clone());
         let replicas = nats.replicas;
@@ -152,8 +157,13 @@ impl NatsBoard {
             }
             let token = message.subject.strip_prefix(&self.session.subject).and_then(|rest| rest.strip_prefix('.'));
             if let Some(node) = token.and_then(name_of)
+                // The stream's own limits hold where it was made by us only.
+                && message.payload.len() <= LONGEST_REPORT
                 && (self.reports.len() < MOST_REPORTS || self.reports.contains_key(&node))
             {
+                if node == self.own_name && seq != self.own {
+                    self.other = Some(message.payload.clone());
+                }
                 self.reports.insert(node, Last { bytes: message.payload, at: time });
             }
         }
@@ -183,11 +193,12 @@ impl NatsBoard {
 }
 
 impl Board for NatsBoard {
-    fn report(&mut self, node: &str, bytes: &[u8]) -> Result<(), Fault> {
+    fn report(&mut self, node: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
         let subject = format!("{}.{}", self.session.subject, token(node));
         let stream = self.session.stream.clone();
+        node.clone_into(&mut self.own_name);
         self.own = acknowledged(&self.publish(&subject, &stream, None, bytes)?)?;
-        Ok(())
+        Ok(self.other.take())
     }
 
     fn reports(&mut self) -> Result<Vec<Posted>, Fault> {

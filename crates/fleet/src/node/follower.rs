@@ -284,11 +284,11 @@ impl Follower {
     fn advance(&mut self, epoch: &str, seq: u64, mark: u64, left: u64) {
         self.position = Some(Position { epoch: epoch.to_owned(), seq, mark: Some(mark) });
         self.shared.change(&*self.applier, |status| {
-            (status.applied, status.head) = (seq, status.head.max(seq + left));
+            (status.applied, status.head) = (seq, status.head.max(seq.saturating_add(left)));
         });
         match left {
             0 => self.caught_up(),
-            _ if self.kept.is_none_or(|kept| kept + STRETCH <= seq || kept > seq) => self.keep(),
+            _ if self.kept.is_none_or(|kept| kept.saturating_add(STRETCH) <= seq || kept > seq) => self.keep(),
             _ => {}
         }
     }

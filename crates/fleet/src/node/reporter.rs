@@ -2,7 +2,7 @@
 //! The thread that reports how this node fares, and knows by the others' reports which nodes there are. Between two reports it reads and
 //! writes documents for who asks. It has a connection of its own, and nothing of the log waits for it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
+use crate::board::LEASE;
 use crate::{Board, Connect, Fault, Member, Report};
 
 /// Between two reports.
@@ -21,6 +22,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Questions for documents that wait.
 const MANY: usize = 16;
+/// A node that is behind the log for longer has fallen behind.
+const BEHIND: Duration = Duration::from_secs(2);
+/// Of what befell nodes between two looks so much is told.
+const SOME: usize = 8;
 /// So often another's report is found in the place of ours until that is told.
 const TWINS: u32 = 4;
 
@@ -42,6 +47,8 @@ pub trait Reporter: Send + Sync {
 pub struct Members {
     /// By name.
     pub members: Vec<Member>,
+    /// How long ago they were looked at.
+    pub looked: Duration,
     /// Why they aren't known any more, and since when; `None`: they are.
     pub away: Option<(Instant, String)>,
 }
@@ -66,6 +73,7 @@ pub(super) struct Desk {
 
 struct Known {
     members: Vec<Member>,
+    standings: Standings,
     /// How often another one's report was found in the place of ours.
     twins: u32,
     /// When they were.
@@ -78,7 +86,7 @@ impl Desk {
         let now = Instant::now();
         let away = Some((now, "no connection yet".to_owned()));
         Desk {
-            known: Mutex::new(Known { members: Vec::new(), twins: 0, at: now, away }),
+            known: Mutex::new(Known { members: Vec::new(), standings: Standings::default(), twins: 0, at: now, away }),
             questions: Mutex::default(),
             is_hurried: AtomicBool::new(false),
             bell: Condvar::new(),
@@ -90,7 +98,7 @@ impl Desk {
         let known = self.known.lock();
         let since = known.at.elapsed();
         let grown = known.members.iter().map(|member| Member { age: member.age + since, ..member.clone() });
-        Members { members: grown.collect(), away: known.away.clone() }
+        Members { members: grown.collect(), looked: since, away: known.away.clone() }
     }
 
     /// Has the thread look up at once.
@@ -157,6 +165,7 @@ pub(super) fn run(shared: &Shared, connect: &dyn Connect, reporter: &dyn Reporte
             let mut known = desk.known.lock();
             let since = known.away.as_ref().map_or_else(Instant::now, |(since, _)| *since);
             known.away = Some((since, format!("{server}: {fault}")));
+            known.standings.since = None;
         }
         show(desk, reporter);
         // Who asked has given up, or will.
@@ -205,10 +214,9 @@ fn serve(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Fau
 }
 
 fn report(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Result<(), Fault> {
-    let (settings, instance) = (&shared.settings, format!("{:016x}", shared.draw));
+    let (settings, instance) = (&shared.settings, shared.word("instance", 0));
     if let Some(report) = reporter.report() {
-        look_for_twin(shared, board, reporter, &instance)?;
-        let mut own = Report { instance, ..report };
+        let mut own = Report { instance: instance.clone(), ..report };
         {
             let status = shared.status.lock();
             (own.epoch, own.applied, own.head) = (status.epoch.clone(), status.applied, status.head);
@@ -218,29 +226,104 @@ fn report(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Re
         (own.address, own.group) = (settings.address.clone(), settings.group.clone());
         own.takes_deployments = settings.deploys;
         own.deployed = shared.deployed.lock().clone();
-        board.report(&settings.node, own.json().to_string().as_bytes())?;
+        let former = board.report(&settings.node, &own.encode())?;
+        look_for_twin(shared, reporter, former.as_deref(), &instance);
     }
-    let members = board.reports()?.iter().filter_map(Member::of).collect();
-    let away = {
+    let members: Vec<Member> = board.reports()?.iter().filter_map(Member::of).collect();
+    let (away, events) = {
         let mut known = shared.desk.known.lock();
         let away = known.away.take().filter(|_| !known.members.is_empty());
+        let events = known.standings.look(&members, &settings.node, Instant::now());
         (known.members, known.at) = (members, Instant::now());
-        away
+        (away, events)
     };
     if let Some((since, _)) = away {
         reporter.tell(&format!("the fleet's nodes are known again, after {:.0} s", since.elapsed().as_secs_f64()));
+    }
+    events.iter().take(SOME).for_each(|event| reporter.tell(event));
+    if events.len() > SOME {
+        reporter.tell(&format!("and so on: {} more of this kind", events.len() - SOME));
     }
     show(&shared.desk, reporter);
     Ok(())
 }
 
-/// Another server of our name writes its reports in the place of ours: told where the board shows it between two of ours, which that of NATS
-/// mostly doesn't. The worker before this one did so, too, but doesn't any more.
-fn look_for_twin(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter, own: &str) -> Result<(), Fault> {
+/// How a node stands to the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    There,
+    Behind,
+    Away,
+}
+
+impl Standing {
+    fn of(member: &Member) -> Standing {
+        match member.report.lag_seconds > BEHIND.as_secs_f64() {
+            _ if member.is_away() => Standing::Away,
+            true => Standing::Behind,
+            false => Standing::There,
+        }
+    }
+}
+
+/// How the other nodes stood when they were looked at last, by which it's known what befell them.
+#[derive(Default)]
+struct Standings {
+    of: BTreeMap<String, Standing>,
+    /// Since when they are known without a break. A server that has just come back may have no report yet of who is there.
+    since: Option<Instant>,
+    /// They were known once.
+    is_begun: bool,
+}
+
+impl Standings {
+    /// What befell nodes since the last look, in words.
+    fn look(&mut self, members: &[Member], own: &str, now: Instant) -> Vec<String> {
+        let is_fresh = now.duration_since(*self.since.get_or_insert(now)) < LEASE;
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        let others = members.iter().filter(|member| member.name != own);
+        let mut events = Vec::new();
+        let mut next: BTreeMap<String, Standing> = if is_fresh { self.of.clone() } else { BTreeMap::new() };
+        for member in others {
+            let (name, was, is) = (&member.name, self.of.get(&member.name), Standing::of(member));
+            if is_fresh && is == Standing::Away && was.is_some() {
+                continue;
+            }
+            next.insert(name.clone(), is);
+            let age = member.age.as_secs();
+            match (was, is) {
+                (None, Standing::Away) => {}
+                (None, Standing::There | Standing::Behind) => events.push(format!("node {name} has come")),
+                (Some(Standing::Away), Standing::There | Standing::Behind) => {
+                    events.push(format!("node {name} is back"))
+                }
+                (Some(Standing::There | Standing::Behind), Standing::Away) => {
+                    events.push(format!("node {name} is away: nothing was heard of it for {age} s"));
+                }
+                (Some(Standing::There), Standing::Behind) => {
+                    let left = member.report.head.saturating_sub(member.report.applied);
+                    events.push(format!("node {name} has fallen behind the log: by {left} entries"));
+                }
+                (Some(Standing::Behind), Standing::There) => {
+                    events.push(format!("node {name} has caught up with the log"))
+                }
+                (Some(Standing::There), Standing::There)
+                | (Some(Standing::Behind), Standing::Behind)
+                | (Some(Standing::Away), Standing::Away) => {}
+            }
+        }
+        let forgotten = self.of.keys().filter(|name| !next.contains_key(*name));
+        events.extend(forgotten.map(|name| format!("node {name} is forgotten")));
+        self.of = next;
+        if is_first { Vec::new() } else { events }
+    }
+}
+
+/// Another server of our name writes its reports in the place of ours: `former` is what stood there. The worker before this one did so, too,
+/// but doesn't any more.
+fn look_for_twin(shared: &Shared, reporter: &dyn Reporter, former: Option<&[u8]>, own: &str) {
     let name = &shared.settings.node;
-    let reports = board.reports()?;
-    let is_twin = |member: &Member| member.report.instance != own && !member.is_away();
-    let is_there = reports.iter().filter(|posted| posted.node == *name).filter_map(Member::of).any(|m| is_twin(&m));
+    let is_there = former.and_then(Report::read).is_some_and(|report| report.instance != own);
     let twins = {
         let mut known = shared.desk.known.lock();
         known.twins += u32::from(is_there);
@@ -249,7 +332,6 @@ fn look_for_twin(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter
     if is_there && twins == TWINS {
         reporter.tell(&format!("another server of the fleet has the name {name}, too: give each its own (node=NAME)"));
     }
-    Ok(())
 }
 
 fn show(desk: &Desk, reporter: &dyn Reporter) {
@@ -274,6 +356,7 @@ mod tests {
     #[derive(Default)]
     struct Kept {
         is_away: bool,
+        looks: u32,
         reports: BTreeMap<String, Vec<u8>>,
         documents: BTreeMap<String, Vec<u8>>,
     }
@@ -296,11 +379,12 @@ mod tests {
     }
 
     impl Board for Memory {
-        fn report(&mut self, node: &str, bytes: &[u8]) -> Result<(), Fault> {
-            self.with(|kept| _ = kept.reports.insert(node.to_owned(), bytes.to_vec()))
+        fn report(&mut self, node: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
+            self.with(|kept| kept.reports.insert(node.to_owned(), bytes.to_vec()))
         }
 
         fn reports(&mut self) -> Result<Vec<Posted>, Fault> {
+            self.with(|kept| kept.looks += 1)?;
             let posted = |(node, bytes): (&String, &Vec<u8>)| Posted {
                 node: node.clone(),
                 bytes: bytes.clone(),
@@ -370,7 +454,7 @@ mod tests {
         assert!(b.document("x").is_err());
         board.0.lock().is_away = false;
         until(|| b.members().away.is_none());
-        assert!(teller.0.lock()[0].contains("known again"));
+        assert!(teller.0.lock().iter().any(|text| text.contains("known again")));
         a.end();
         b.end();
     }
@@ -385,6 +469,58 @@ mod tests {
         assert_eq!(a.replace("x", Some(b"1"), b"3"), Ok(true));
         assert_eq!(a.document("x"), Ok(Some(b"3".to_vec())));
         a.end();
+    }
+
+    #[test]
+    fn two_nodes_of_one_name_are_told() {
+        let board = Memory::default();
+        let ((a, first), (b, second)) = (node(&board, "a"), node(&board, "a"));
+        let is_told = |teller: &Teller| teller.0.lock().iter().any(|text| text.contains("has the name a, too"));
+        for _ in 0..2 * TWINS {
+            // They report by turns.
+            for (node, state) in [(&a, "x"), (&b, "y"), (&a, "z"), (&b, "u")] {
+                let reported = board.0.lock().looks;
+                node.set_deployed(crate::Deployed { state: state.to_owned(), ..Default::default() });
+                until(|| board.0.lock().looks > reported);
+            }
+        }
+        until(|| is_told(&first) && is_told(&second));
+        a.end();
+        b.end();
+    }
+
+    fn member(name: &str, age: u64, lag_seconds: f64) -> Member {
+        let report = Report { lag_seconds, head: 9, applied: 2, ..Report::default() };
+        Member { name: name.to_owned(), age: Duration::from_secs(age), report }
+    }
+
+    #[test]
+    fn what_befalls_nodes_is_told_once() {
+        let (mut standings, begun) = (Standings::default(), Instant::now());
+        let mut look = |seconds: u64, members: &[Member]| {
+            standings.look(members, "own", begun + Duration::from_secs(seconds)).join("; ")
+        };
+        let (own, a, b) = (member("own", 0, 0.0), member("a", 0, 0.0), member("b", 0, 0.0));
+        let (late, lost) = (member("a", 0, 3.0), member("b", 6, 0.0));
+        assert_eq!(look(0, &[own.clone(), a.clone()]), "");
+        assert_eq!(look(1, &[own.clone(), a.clone(), b.clone()]), "node b has come");
+        assert_eq!(look(7, &[late.clone(), b.clone()]), "node a has fallen behind the log: by 7 entries");
+        assert_eq!(look(8, &[late, lost.clone()]), "node b is away: nothing was heard of it for 6 s");
+        assert_eq!(look(9, &[a.clone(), lost]), "node a has caught up with the log");
+        assert_eq!(look(10, &[a.clone(), b.clone()]), "node b is back");
+        assert_eq!(look(11, std::slice::from_ref(&a)), "node b is forgotten");
+    }
+
+    #[test]
+    fn a_server_that_came_back_without_reports_makes_nobody_go() {
+        let (mut standings, begun) = (Standings::default(), Instant::now());
+        let (a, b) = (member("a", 0, 0.0), member("b", 0, 0.0));
+        standings.look(&[a.clone(), b.clone()], "own", begun);
+        standings.look(&[a.clone(), b.clone()], "own", begun + 2 * LEASE);
+        standings.since = None;
+        let back = begun + 4 * LEASE;
+        assert_eq!(standings.look(&[member("a", 60, 0.0)], "own", back), [""; 0]);
+        assert_eq!(standings.look(&[a, b], "own", back + 2 * LEASE), [""; 0]);
     }
 
     #[test]

@@ -385,3 +385,12 @@ fn a_node_that_knows_no_log_takes_nobodys_copies() {
     bed.wait(|status| status.gate == Gate::Open);
     assert_eq!(bed.node.position_needed(), None);
 }
+
+#[test]
+fn ids_of_entries_tell_nothing_of_the_next_ones() {
+    let node = Node::new(Settings::parse("nats://a").unwrap());
+    let words: Vec<String> = (0..100).map(|number| node.0.word("entry", number)).collect();
+    let parts: std::collections::HashSet<&str> = words.iter().flat_map(|word| [&word[..16], &word[16..]]).collect();
+    assert_eq!(parts.len(), 200);
+    assert!(words.iter().all(|word| !word.contains(&format!("{:016x}", node.0.draw))));
+}

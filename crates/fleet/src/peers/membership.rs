@@ -5,8 +5,10 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
-use super::Member;
-use crate::Server;
+use super::settings::{MANY, is_name};
+use super::{Joined, Member};
+use crate::board::LEASE;
+use crate::{Members, Node, Server, Settings};
 
 /// A set of members that may change.
 pub trait Membership: Send {
@@ -71,6 +73,59 @@ impl Membership for Dns {
     }
 }
 
+/// The nodes of this node's group that are there, and whose reports say, by a code that only members can make, that they are members. While
+/// the board is away, and until all have had time to report once it is back, those that were known stay.
+pub struct OfFleet {
+    node: Node,
+    secret: Vec<u8>,
+    /// As they were known last.
+    kept: Vec<Member>,
+    /// Since when the board is known without a break.
+    since: Option<Instant>,
+}
+
+impl OfFleet {
+    /// As this node of the fleet knows them; `secret` is what all members have in common.
+    pub fn new(node: Node, secret: &[u8]) -> OfFleet {
+        OfFleet { node, secret: secret.to_vec(), kept: Vec::new(), since: None }
+    }
+
+    fn renew(&mut self, known: &Members, now: Instant) -> io::Result<Vec<Member>> {
+        if let Some((_, why)) = &known.away {
+            self.since = None;
+            return Err(io::Error::other(why.clone()));
+        }
+        let since = *self.since.get_or_insert(now);
+        let there = known.members.iter().filter(|member| !member.is_away());
+        let mut found: Vec<Member> =
+            there.filter_map(|member| peer(&self.secret, self.node.settings(), member)).take(MANY).collect();
+        if now.duration_since(since) < LEASE {
+            let is_lost = |one: &&Member| found.iter().all(|other| other.name != one.name);
+            let lost: Vec<Member> = self.kept.iter().filter(is_lost).cloned().collect();
+            found.extend(lost);
+        }
+        self.kept.clone_from(&found);
+        Ok(found)
+    }
+}
+
+impl Membership for OfFleet {
+    fn members(&mut self) -> io::Result<Vec<Member>> {
+        self.renew(&self.node.members(), Instant::now())
+    }
+}
+
+/// A node as a member of the tier, if it is one.
+fn peer(secret: &[u8], own: &Settings, node: &crate::Member) -> Option<Member> {
+    let (report, name) = (&node.report, &node.name);
+    let (joined, address): (&Joined, _) = (report.peer.as_ref()?, report.address.as_deref()?);
+    if report.group != own.group || !is_name(name) || !joined.is_of(secret, &own.name, name, &report.group, address) {
+        return None;
+    }
+    let server = Server::parse(address, 0).filter(|server| server.port != 0)?;
+    Some(Member { name: name.clone(), server, weight: joined.weight })
+}
+
 fn member(address: &SocketAddr) -> Member {
     let server = Server { host: address.ip().to_string(), port: address.port() };
     Member { name: address.to_string(), server, weight: 1.0 }
@@ -79,6 +134,77 @@ fn member(address: &SocketAddr) -> Member {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SECRET: &[u8] = b"what all members have in common";
+
+    fn settings(node: &str, group: &str) -> Settings {
+        Settings::parse(&format!("nats://a,node={node},group={group},address={node}.example:80")).unwrap()
+    }
+
+    fn reported(node: &str, group: &str, secret: &[u8], age: u64) -> crate::Member {
+        let settings = settings(node, group);
+        let report = crate::Report {
+            peer: Joined::new(secret, &settings, 2.0),
+            address: settings.address,
+            group: settings.group,
+            ..crate::Report::default()
+        };
+        // As it comes over the board.
+        let report = crate::Report::read(report.json().to_string().as_bytes()).unwrap();
+        crate::Member { name: node.to_owned(), age: Duration::from_secs(age), report }
+    }
+
+    fn known(members: Vec<crate::Member>) -> Members {
+        Members { members, looked: Duration::ZERO, away: None }
+    }
+
+    fn names(found: &io::Result<Vec<Member>>) -> Vec<&str> {
+        found.as_ref().unwrap().iter().map(|member| &member.name[..]).collect()
+    }
+
+    #[test]
+    fn nodes_that_say_so_by_the_secret_are_members() {
+        let mut source = OfFleet::new(Node::new(settings("a", "g")), SECRET);
+        let (a, b) = (reported("a", "g", SECRET, 0), reported("b", "g", SECRET, 0));
+        let found = source.renew(&known(vec![a.clone(), b.clone()]), Instant::now()).unwrap();
+        let server = Server { host: "b.example".to_owned(), port: 80 };
+        assert_eq!(found[1], Member { name: "b".to_owned(), server, weight: 2.0 });
+        let mut none = vec![
+            reported("c", "other", SECRET, 0),
+            reported("d", "g", b"a secret that is guessed", 0),
+            reported("e", "g", SECRET, 6),
+        ];
+        // What another node has said, said by one without the secret: of itself, of another place, with another share, in another group.
+        for change in [
+            |f: &mut crate::Member| f.name = "f".to_owned(),
+            |f: &mut crate::Member| f.report.address = Some("elsewhere.example:80".to_owned()),
+            |f: &mut crate::Member| f.report.peer.as_mut().unwrap().weight = 100.0,
+            |f: &mut crate::Member| f.report.group = "G".to_owned(),
+            |f: &mut crate::Member| f.report.peer = None,
+        ] {
+            let mut forged = b.clone();
+            change(&mut forged);
+            none.push(forged);
+        }
+        let mut source = OfFleet::new(Node::new(settings("a", "g")), SECRET);
+        for node in none {
+            assert_eq!(names(&source.renew(&known(vec![a.clone(), node]), Instant::now())), ["a"]);
+        }
+    }
+
+    #[test]
+    fn members_stay_while_nobody_knows() {
+        let mut source = OfFleet::new(Node::new(settings("a", "g")), SECRET);
+        let (a, b, begun) = (reported("a", "g", SECRET, 0), reported("b", "g", SECRET, 0), Instant::now());
+        assert_eq!(names(&source.renew(&known(vec![a.clone(), b.clone()]), begun)), ["a", "b"]);
+        let away = Members { away: Some((begun, "gone".to_owned())), ..known(Vec::new()) };
+        assert!(source.renew(&away, begun + LEASE).is_err());
+        // A board that has come back knows of nobody yet.
+        let back = begun + 4 * LEASE;
+        assert_eq!(names(&source.renew(&known(vec![a.clone()]), back)), ["a", "b"]);
+        assert_eq!(names(&source.renew(&known(vec![a.clone(), b]), back + LEASE / 2)), ["a", "b"]);
+        assert_eq!(names(&source.renew(&known(vec![a]), back + LEASE)), ["a"]);
+    }
 
     #[test]
     fn a_name_of_this_machine_makes_it_a_member_that_knows_itself() {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What `--peers` says: `NAME@HOST[:PORT][*WEIGHT][,...],secret-file=FILE[,node=NAME]`, or `dns://HOST[:PORT],...`.
+//! What `--peers` says: `NAME@HOST[:PORT][*WEIGHT][,...],secret-file=FILE[,node=NAME]`, or `dns://HOST[:PORT],...`, or `fleet[,weight=WEIGHT],...`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::Server;
 
-/// Members that one may name.
-const MANY: usize = 256;
+/// Members of a tier.
+pub(super) const MANY: usize = 256;
 /// The port of a member that names none.
 const PORT: u16 = 80;
 /// Bytes of the shortest secret.
@@ -31,6 +31,10 @@ pub struct PeerSettings {
     pub members: Vec<Member>,
     /// Names whose addresses are members.
     pub names: Vec<Server>,
+    /// Members are the nodes of this node's group in the fleet that say so in their reports.
+    pub is_of_fleet: bool,
+    /// This node's share, where its report says it.
+    pub weight: f64,
     /// Which of them this node is; empty: its name in the fleet, or its identity.
     pub node: String,
     /// Where the secret is, which the members have in common.
@@ -54,12 +58,16 @@ impl PeerSettings {
         let mut settings = PeerSettings {
             members: Vec::new(),
             names: Vec::new(),
+            is_of_fleet: false,
+            weight: 1.0,
             node: String::new(),
             secret_file: PathBuf::new(),
             secret: Vec::new(),
         };
         for part in text.split(',') {
-            if let Some(place) = part.strip_prefix("dns://") {
+            if part == "fleet" {
+                settings.is_of_fleet = true;
+            } else if let Some(place) = part.strip_prefix("dns://") {
                 let server = Server::parse(place, PORT).filter(|server| server.host.parse::<IpAddr>().is_err());
                 settings.names.push(server.ok_or_else(|| format!("\"{part}\" is no dns://HOST:PORT"))?);
             } else if let Some((name, place)) = part.split_once('@') {
@@ -68,7 +76,7 @@ impl PeerSettings {
                 settings.set(name, value)?;
             } else {
                 return Err(format!(
-                    "\"{part}\" is neither a member (NAME@HOST:PORT, dns://HOST:PORT) nor setting=value"
+                    "\"{part}\" is neither a member (NAME@HOST:PORT, dns://HOST:PORT, fleet) nor setting=value"
                 ));
             }
         }
@@ -76,8 +84,18 @@ impl PeerSettings {
     }
 
     fn check(self) -> Result<PeerSettings, String> {
-        if self.members.is_empty() && self.names.is_empty() {
-            return Err("wants members: NAME@HOST:PORT,... or dns://HOST:PORT".to_owned());
+        let is_named = !self.members.is_empty() || !self.names.is_empty();
+        if !is_named && !self.is_of_fleet {
+            return Err("wants members: NAME@HOST:PORT,..., dns://HOST:PORT, or fleet".to_owned());
+        }
+        if self.is_of_fleet && is_named {
+            return Err("fleet stands for all members: none is named beside it".to_owned());
+        }
+        if self.is_of_fleet && !self.node.is_empty() {
+            return Err("node is what --fleet says of it, where fleet stands for the members".to_owned());
+        }
+        if !self.is_of_fleet && self.weight != 1.0 {
+            return Err("weight goes with fleet; of members that are named it stands behind their address".to_owned());
         }
         if self.members.len() + self.names.len() > MANY {
             return Err(format!("more than {MANY} members"));
@@ -96,8 +114,7 @@ impl PeerSettings {
             return Err(format!("{name} is named twice"));
         }
         let (place, weight) = place.split_once('*').map_or((place, None), |(place, weight)| (place, Some(weight)));
-        let weight =
-            weight.map_or(Some(1.0), |text| text.parse().ok().filter(|weight| (0.01..=100.0).contains(weight)));
+        let weight = weight.map_or(Some(1.0), |text| text.parse().ok().filter(is_weight));
         let weight = weight.ok_or_else(|| format!("{name}: a weight is between 0.01 and 100"))?;
         let server = Server::parse(place, PORT).ok_or_else(|| format!("{name}: \"{place}\" is no HOST:PORT"))?;
         self.members.push(Member { name: name.to_owned(), server, weight });
@@ -108,9 +125,13 @@ impl PeerSettings {
         match name {
             "node" if is_name(value) => self.node = value.to_owned(),
             "node" => return Err("node wants up to 64 letters, digits, - _ . :".to_owned()),
+            "weight" => {
+                let weight = value.parse().ok().filter(is_weight);
+                self.weight = weight.ok_or("weight is between 0.01 and 100")?;
+            }
             "secret-file" if value.starts_with('/') => self.secret_file = value.into(),
             "secret-file" => return Err("secret-file wants the absolute name of a file".to_owned()),
-            _ => return Err(format!("no setting {name} (there are node, secret-file)")),
+            _ => return Err(format!("no setting {name} (there are node, secret-file, weight)")),
         }
         Ok(())
     }
@@ -129,8 +150,13 @@ impl PeerSettings {
     }
 }
 
+/// What a member's share may be.
+pub(super) fn is_weight(weight: &f64) -> bool {
+    (0.01..=100.0).contains(weight)
+}
+
 /// What a member may be called; it stands in a field of requests.
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     (1..=64).contains(&text.len()) && text.bytes().all(is_good)
 }
@@ -147,6 +173,12 @@ mod tests {
             settings.members.iter().map(|one| (one.name.clone(), one.server.to_string(), one.weight)).collect();
         assert_eq!(members, [("a".into(), "10.0.0.1:81".into(), 1.0), ("b".into(), "cache-b:80".into(), 2.5)]);
         assert_eq!((settings.names[0].to_string(), &settings.node[..]), ("caches:82".to_owned(), "b"));
+    }
+
+    #[test]
+    fn members_of_the_fleet() {
+        let settings = PeerSettings::parse("fleet,weight=2.5,secret-file=/s").unwrap();
+        assert!(settings.is_of_fleet && settings.members.is_empty() && settings.weight == 2.5);
     }
 
     #[test]
@@ -171,6 +203,12 @@ mod tests {
             ("dns://10.0.0.1,secret-file=/s", "dns://HOST"),
             ("a@h,secret-file=s", "absolute"),
             ("a@h,color=red,secret-file=/s", "no setting color"),
+            ("fleet", "secret-file=FILE"),
+            ("fleet,a@h,secret-file=/s", "none is named beside it"),
+            ("fleet,dns://caches,secret-file=/s", "none is named beside it"),
+            ("fleet,node=a,secret-file=/s", "what --fleet says"),
+            ("fleet,weight=0,secret-file=/s", "weight is between"),
+            ("a@h,weight=2,secret-file=/s", "weight goes with fleet"),
         ] {
             let said = PeerSettings::parse(text).unwrap_err();
             assert!(said.contains(wanted), "{text}: {said}");

@@ -228,7 +228,8 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         quic: state.quic,
         class_key: state.class_key,
         fleet: crate::fleet::read(options.fleet.as_deref(), &jail).map_err(|reason| format!("--fleet {reason}"))?,
-        peers: crate::peers::read(options.peers.as_deref(), &jail).map_err(|reason| format!("--peers {reason}"))?,
+        peers: crate::peers::read(options.peers.as_deref(), options.fleet.as_deref(), &jail)
+            .map_err(|reason| format!("--peers {reason}"))?,
         remove_workdir: false,
         ending: false,
         upgrade: Upgrade { program: state.program.clone(), relay, ..Upgrade::default() },
