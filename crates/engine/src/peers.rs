@@ -26,6 +26,8 @@ use tables::counters;
 
 use hop::Secret;
 
+/// An owner that is at work says so again after so long.
+pub(crate) const SIGN_PACE: Duration = Duration::from_secs(1);
 /// Failures in a row until a member counts as away.
 const FAILURES: u32 = 3;
 /// How long it is passed by then, at first and at most.

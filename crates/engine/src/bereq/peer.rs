@@ -15,7 +15,7 @@ use super::{Bereq, BereqBody, Mode, reach};
 use crate::httplog::BEREQ;
 use crate::peers::hop::{Hop, LACQUER_PEER};
 use crate::peers::lives::{LACQUER_OBJECT, LACQUER_REFUSED, OwnerLives, OwnerSays};
-use crate::peers::{Peer, Peers, Target};
+use crate::peers::{Peer, Peers, SIGN_PACE, Target};
 use crate::pool;
 
 /// How a fetch and the tier's other members stand.
@@ -29,6 +29,10 @@ pub(crate) struct PeerState {
     pub lives: Option<Box<OwnerLives>>,
 }
 
+/// How often an owner's next sign may be late by what its first one may take.
+const LATE: f64 = 10.0;
+/// Of the reason for which an owner refuses so many bytes are logged.
+const REASON: usize = 100;
 /// The status by which an owner says that it is at work.
 const AT_WORK: u16 = 102;
 
@@ -106,10 +110,12 @@ impl Bereq {
         asked.copy_from(&self.original);
         let for_origin = std::mem::replace(&mut self.head, asked);
         let limits = std::mem::take(&mut self.limits);
+        let first_byte = self.params.peers_first_byte_timeout.as_secs_f64();
         self.limits = TimeLimits {
             connect: Some(self.params.peers_connect_timeout.as_secs_f64()),
-            first_byte: Some(self.params.peers_first_byte_timeout.as_secs_f64()),
-            between_bytes: limits.between_bytes,
+            first_byte: Some(first_byte),
+            // Until the head is there; how many signs there may be is bounded, too.
+            between_bytes: Some(SIGN_PACE.as_secs_f64() + LATE * first_byte),
         };
         let id = dec(self.vxid.log_id().into());
         self.count_lost(|this| reach::give_host(&peer.backend, &mut this.head, &mut this.log));
@@ -142,7 +148,8 @@ impl Bereq {
     /// What the owner says of its answer, which isn't for anybody else.
     fn take_owner_answer(&mut self, peers: &Peers) -> Result<(), String> {
         let says = self.beresp.get(LACQUER_OBJECT).and_then(OwnerSays::parse);
-        let refused = self.beresp.get(LACQUER_REFUSED).map(|value| String::from_utf8_lossy(value).into_owned());
+        let refused = self.beresp.get(LACQUER_REFUSED);
+        let refused = refused.map(|value| ::fleet::one_line(&String::from_utf8_lossy(value), REASON));
         let Some(says) = says else {
             return Err(refused.unwrap_or_else(|| "it doesn't know this node for a peer".to_owned()));
         };

@@ -42,6 +42,10 @@ impl Req {
     ) -> Option<F::Output> {
         // Others may have use for what isn't a pass: only a client that said so is gone then.
         let is_asked = self.gives_up && self.params.pass_abort;
+        if self.is_known_as_peers() {
+            // Boxed: requests of clients shan't have a larger future.
+            return Box::pin(self.drive_for_peer(transport, is_asked, wait)).await;
+        }
         self.drive_while_there(transport, is_asked, wait).await
     }
 

@@ -3,6 +3,8 @@
 //! the lives that it has left. `vcl_recv`, `vcl_hash` and what follows a lookup run as for a client; `vcl_deliver` and ESI are for who
 //! answers the client. It never goes to a third cache.
 
+use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use ::fleet::LogPosition;
@@ -13,6 +15,7 @@ use tables::tags::Tag;
 use super::verdict::FoundKind;
 use super::{Req, Source, Step};
 use crate::httplog::{REQ, RESP};
+use crate::peers::SIGN_PACE;
 use crate::peers::hop::LACQUER_PEER;
 use crate::peers::lives::{LACQUER_OBJECT, LACQUER_REFUSED, OwnerSays};
 use crate::transport::Transport;
@@ -112,12 +115,34 @@ impl Req {
 
     /// Tells a peer that it is worth waiting.
     pub(super) fn show_life(&mut self, transport: &mut dyn Transport) {
-        if !matches!(self.peer, Some(Some(_))) {
+        if !self.is_known_as_peers() {
             return;
         }
         let mut head = message::Head::with_limits(self.resp.limits());
         if head.start_response(b"HTTP/1.1", 102).is_ok() {
             transport.send_interim(&head);
+        }
+    }
+
+    /// Whether it was found to be a peer's.
+    pub(super) fn is_known_as_peers(&self) -> bool {
+        matches!(self.peer, Some(Some(_)))
+    }
+
+    /// As [`Req::drive_while_there`], of a peer's request: as long as it waits it's told that this node is at work.
+    pub(super) async fn drive_for_peer<F: Future>(
+        &mut self,
+        transport: &mut dyn Transport,
+        is_asked: bool,
+        wait: F,
+    ) -> Option<F::Output> {
+        let mut wait = pin!(wait);
+        loop {
+            let waited = self.drive_while_there(transport, is_asked, rt::timeout(SIGN_PACE, wait.as_mut())).await?;
+            match waited {
+                Ok(done) => return Some(done),
+                Err(rt::Elapsed) => self.show_life(transport),
+            }
         }
     }
 

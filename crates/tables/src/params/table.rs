@@ -370,7 +370,7 @@ params! {
     peers_connect_timeout: Seconds = "0.100" ["seconds" min "0.001"] { Own }
         "With --peers: how long a connection to the owner of a key may take before the origin is asked instead.";
     peers_first_byte_timeout: Seconds = "0.100" ["seconds" min "0.001"] { Own }
-        "With --peers: how long the owner of a key may say nothing at all before the origin is asked instead. An owner that has to fetch the object itself says so at once, and has as much time as a backend then.";
+        "With --peers: how long the owner of a key may say nothing at all before the origin is asked instead. An owner that has to fetch the object itself says so at once, and every second from then on; its next sign may be late by ten times this.";
     peers_hot: Count = "100" ["requests per second" min "0" max "1000000"] { Own }
         "With --peers: a key that its owner is asked for more often than that by others has two owners for a while. 0: none ever has.";
     ping_interval: Count = "3" ["seconds" min "0"] { MustRestart }
