@@ -51,6 +51,7 @@ impl Manager {
             Id::Ping if json => answer(", \"PONG\"\n"),
             Id::Ping => Reply::ok(format!("PONG {} 1.0", real as u64)),
             Id::FleetBundle => self.fleet_bundle(text(0)),
+            Id::FleetKept => self.fleet_kept(request.args().first()),
             Id::FleetLoad => {
                 let bundle = request.args().get(1).cloned().unwrap_or_default();
                 self.vcl_load(text(0), Source::Bundle(bundle), arg(2))

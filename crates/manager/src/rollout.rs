@@ -2,7 +2,8 @@
 //! What takes part in roll-outs, where `--fleet` says `deploy=on`: a process of this program (the *agent*), which speaks with the log's server and
 //! has this manager load and use what is rolled out, over a CLI channel of its own. It reads what comes over the network, so it is the checker's
 //! user and may give a few commands only. The manager starts it before the first worker, so that a node that comes late serves with what its
-//! group runs; it waits for that no longer than the fleet's setting `wait`. When it dies the next one begins; nothing else ends by that.
+//! group runs; it waits for that no longer than the fleet's setting `wait`. When it dies the next one begins, and is told what that was in the midst of
+//! (`fleet.kept`); nothing else ends by that.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,6 +19,7 @@ use sys::signal::{SIGKILL, Signals};
 use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::jail::Role;
+use crate::reply::{Reply, Status};
 use crate::report::{Severity, print};
 use crate::session::Kind;
 
@@ -29,6 +31,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The longest line that is heard.
 const LINE: usize = 2000;
+/// The longest state that is kept for it, in bytes.
+const KEPT: usize = 256 << 10;
 
 /// The agent, if there is to be one.
 #[derive(Debug, Default)]
@@ -36,6 +40,8 @@ pub(crate) struct Agent {
     process: Option<Process>,
     restart: Option<Mono>,
     pause: Duration,
+    /// The trial that it takes part in, and what was in use before: for the next one, if it dies. In its own words; empty: none.
+    kept: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -52,6 +58,11 @@ impl Agent {
         self.process.as_ref().map(|process| process.said.as_fd())
     }
 
+    /// Whether a trial of a roll-out is under way here.
+    pub fn is_on_trial(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
     /// When the next one begins.
     pub fn due(&self) -> Option<Mono> {
         self.restart
@@ -60,12 +71,13 @@ impl Agent {
 
 /// Whether the agent may have that done.
 pub(crate) fn is_allowed(request: &Request) -> bool {
-    const COMMANDS: [&str; 11] = [
+    const COMMANDS: [&str; 12] = [
         "ping",
         "start",
         "vcl.list",
         "vcl.use",
         "vcl.discard",
+        "fleet.kept",
         "fleet.load",
         "fleet.deployed",
         "param.show",
@@ -146,6 +158,18 @@ impl Manager {
         false
     }
 
+    /// `fleet.kept`
+    pub(crate) fn fleet_kept(&mut self, state: Option<&Vec<u8>>) -> Reply {
+        match state {
+            None => Reply { status: Status::Ok, body: self.agent.kept.clone() },
+            Some(state) if state.len() > KEPT => Reply::new(Status::Param, "that is more than is kept"),
+            Some(state) => {
+                self.agent.kept.clone_from(state);
+                Reply::ok("")
+            }
+        }
+    }
+
     /// Ends it.
     pub(crate) fn end_rollout(&mut self) {
         self.agent.restart = None;
@@ -169,7 +193,7 @@ impl Manager {
                 for byte in &buf[..n] {
                     match byte {
                         b'\n' => {
-                            print(Severity::Info, &String::from_utf8_lossy(&process.line));
+                            print(Severity::Info, &base::text::printable(&String::from_utf8_lossy(&process.line)));
                             process.line.clear();
                         }
                         _ if process.line.len() < LINE => process.line.push(*byte),

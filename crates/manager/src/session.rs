@@ -21,7 +21,7 @@ use crate::reply::{Reply, ReplyExt, Status};
 use crate::report::{self, Severity, print};
 
 /// Commands that answer what is of no use in part.
-const WHOLE: [&str; 2] = ["fleet.bundle", "fleet.document"];
+const WHOLE: [&str; 3] = ["fleet.bundle", "fleet.document", "fleet.kept"];
 
 /// So much of a roll-out's commands and of what they answer is logged, in bytes.
 const LOGGED: usize = 200;

@@ -98,6 +98,7 @@ commands! {
     FleetBundle "fleet.bundle" "fleet.bundle <filename>" "Check a VCL file, and show all the sources that it is made of, to be rolled out." "" 1 Some(1), Manager [debug];
     FleetDeployed "fleet.deployed" "fleet.deployed <report>" "Take what the agent says of roll-outs into this node's report." "" 1 Some(1), Worker [debug];
     FleetDocument "fleet.document" "fleet.document <name>" "Show a document of the fleet's board." "" 1 Some(1), Worker [debug];
+    FleetKept "fleet.kept" "fleet.kept [<state>]" "Keep what the agent has to know of a trial if it begins anew, or show it." "" 0 Some(1), Manager [debug];
     FleetLoad "fleet.load" "fleet.load <configname> <bundle> [auto|cold|warm]" "Compile and load a VCL that is rolled out, of all its sources." "" 2 Some(3), Manager [debug];
     FleetNodes "fleet.nodes" "fleet.nodes [-j]" "Show all nodes of this fleet." "What each reported last: since when it is silent if it is away, its group, VCL and position in the fleet's log, and, with -j, its counts." 0 Some(0), Worker [json];
     FleetReplace "fleet.replace" "fleet.replace <name> <document> [<former>]" "Write a document of the fleet's board, in the place of the one that there is, or only of the former one." "" 2 Some(3), Worker [debug];

@@ -98,6 +98,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         | Id::DebugPanicMaster
         | Id::DebugReqpoolFail
         | Id::FleetBundle
+        | Id::FleetKept
         | Id::FleetLoad
         | Id::Help
         | Id::PanicClear

@@ -8,10 +8,11 @@
 //!        └───────── the trial ends otherwise, or nobody tends it: back ◀────────┘
 //! ```
 //!
-//! The log's server can hang or be away: then nothing is rolled out, and a trial that this node takes part in ends by itself. Traffic never waits
+//! The log's server can hang or be away: then nothing is rolled out, and a trial that this node takes part in ends by itself. So it does when this
+//! process dies in it: what was in use before is kept by the manager, and the next agent goes on from there ([`Inside::encode`]). Traffic never waits
 //! for any of it, but for the first worker of all, which the manager holds back for a bounded time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant, SystemTime};
@@ -21,7 +22,7 @@ use base::print;
 use cli::Decoder;
 use fleet::rollout::{PATIENCE, Release, Rollout, Trial, bundle_of, digest_of, document_of};
 use fleet::{Board, Connect, Deployed, Role, Settings};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Between two looks at the document.
 const PACE: Duration = Duration::from_millis(300);
@@ -90,6 +91,7 @@ fn begin(args: &[String]) -> Result<Agent, String> {
         in_place: None,
         failed: None,
         said: Deployed { state: "own".to_owned(), since: now(), ..Deployed::default() },
+        begun: Instant::now(),
         is_started: false,
     })
 }
@@ -116,6 +118,7 @@ struct Look {
 }
 
 /// A trial that this node takes part in.
+#[derive(Clone, Debug, PartialEq)]
 struct Inside {
     id: String,
     release: Release,
@@ -123,6 +126,37 @@ struct Inside {
     /// What was in use before.
     vcl: String,
     params: Vec<(String, String)>,
+}
+
+impl Inside {
+    /// As the manager keeps it for the next agent: the trial as a document's, and what was in use before.
+    fn encode(&self) -> Vec<u8> {
+        let activate = self.is_active.then(String::new);
+        let trial = Trial {
+            id: self.id.clone(),
+            release: self.release.clone(),
+            activate: activate.into_iter().collect::<BTreeSet<_>>(),
+            ..Trial::default()
+        };
+        let document = Rollout { trial: Some(trial), ..Rollout::default() }.encode();
+        let document = String::from_utf8_lossy(&document);
+        json!({ "document": document, "vcl": self.vcl, "params": self.params }).to_string().into_bytes()
+    }
+
+    /// What [`Inside::encode`] has written; `None`: nothing is kept.
+    fn read(bytes: &[u8]) -> Option<Inside> {
+        let said: Value = serde_json::from_slice(bytes).ok()?;
+        let trial = Rollout::read(Some(said["document"].as_str()?.as_bytes())).ok()?.trial?;
+        let word = |value: &Value| value.as_str().map(str::to_owned);
+        let params = said["params"].as_array()?.iter().map(|pair| Some((word(&pair[0])?, word(&pair[1])?)));
+        Some(Inside {
+            id: trial.id,
+            release: trial.release,
+            is_active: !trial.activate.is_empty(),
+            vcl: word(&said["vcl"])?,
+            params: params.collect::<Option<_>>()?,
+        })
+    }
 }
 
 struct Agent {
@@ -143,11 +177,15 @@ struct Agent {
     /// The version that can't be put in place, and when that was tried.
     failed: Option<(String, Instant)>,
     said: Deployed,
+    begun: Instant,
     is_started: bool,
 }
 
 impl Agent {
     fn serve(&mut self) {
+        if self.go_on().is_err() {
+            return;
+        }
         loop {
             match self.step() {
                 Ok(()) => self.away = None,
@@ -159,7 +197,8 @@ impl Agent {
                         self.away = Some(Instant::now());
                         say(&format!("the fleet's board can't be reached: {why}"));
                     }
-                    let is_late = self.look.as_ref().is_none_or(|look| look.at.elapsed() >= PATIENCE);
+                    let last = self.look.as_ref().map_or(self.begun, |look| look.at);
+                    let is_late = last.elapsed() >= PATIENCE;
                     if is_late && self.leave("the log's server is away").is_err() {
                         return;
                     }
@@ -171,6 +210,23 @@ impl Agent {
             }
             std::thread::sleep(PACE);
         }
+    }
+
+    /// Takes up the trial that an agent before this one was in.
+    fn go_on(&mut self) -> Result<(), Wrong> {
+        let kept = self.ask(&[b"fleet.kept"])?.unwrap_or_default();
+        if let Some(inside) = Inside::read(kept.as_bytes()) {
+            let state = if inside.is_active { "active" } else { "ready" };
+            self.set(state, &inside.release.version(), &inside.id, "");
+            self.inside = Some(inside);
+        }
+        Ok(())
+    }
+
+    /// Has the manager keep the trial that we are in, before anything is done of which the next agent has to know.
+    fn keep(&mut self) -> Result<(), Wrong> {
+        let state = self.inside.as_ref().map(Inside::encode).unwrap_or_default();
+        self.ask(&[b"fleet.kept", &state]).map(drop)
     }
 
     fn ask(&mut self, words: &[&[u8]]) -> Result<Result<String, String>, Wrong> {
@@ -305,20 +361,17 @@ impl Agent {
             let vcl = self.former(&trial.release)?;
             let (id, release) = (trial.id.clone(), trial.release.clone());
             self.inside = Some(Inside { id, release, is_active: false, vcl, params: Vec::new() });
+            self.keep()?;
             self.set("ready", &version, &trial.id, "");
         }
         if wants && self.inside.as_ref().is_some_and(|inside| !inside.is_active) {
-            let done = self.activate(&trial.release)?;
+            let params = self.params_of(&trial.release)?;
             if let Some(inside) = &mut self.inside {
-                inside.is_active = true;
+                (inside.is_active, inside.params) = (true, params);
             }
-            match done {
-                Ok(params) => {
-                    if let Some(inside) = &mut self.inside {
-                        inside.params = params;
-                    }
-                    self.set("active", &version, &trial.id, "");
-                }
+            self.keep()?;
+            match self.activate(&trial.release)? {
+                Ok(()) => self.set("active", &version, &trial.id, ""),
                 Err(why) => {
                     self.leave(&why)?;
                     self.finish_trial(&trial.id);
@@ -342,7 +395,7 @@ impl Agent {
         self.leave("who rolls out is silent")?;
         self.finish_trial(id);
         let next = Rollout {
-            serial: rollout.serial + 1,
+            serial: rollout.next_serial(),
             trial: None,
             last: format!("abandoned: who rolled out was silent for {} s", PATIENCE.as_secs()),
             ..rollout.clone()
@@ -355,7 +408,7 @@ impl Agent {
 
     /// Goes back to what was in use before the trial that we take part in.
     fn leave(&mut self, why: &str) -> Result<(), Wrong> {
-        let Some(inside) = self.inside.take() else { return Ok(()) };
+        let Some(inside) = self.inside.clone() else { return Ok(()) };
         let version = inside.release.version();
         if inside.is_active {
             for (name, value) in &inside.params {
@@ -367,6 +420,8 @@ impl Agent {
         }
         self.discard(&inside.release, &inside.vcl)?;
         self.finish_trial(&inside.id);
+        self.inside = None;
+        self.keep()?;
         self.set("back", &version, &inside.id, why);
         Ok(())
     }
@@ -380,6 +435,7 @@ impl Agent {
             match (is_this, is_over) {
                 (true, _) if inside.is_active => {
                     let inside = self.inside.take();
+                    self.keep()?;
                     if let Some((version, release)) = confirmed {
                         if let Some(inside) = inside {
                             self.discard_named(&inside.vcl, &release)?;
@@ -444,19 +500,31 @@ impl Agent {
         Ok(Ok(()))
     }
 
-    /// Sets parameters and uses the VCL: what the parameters were before. If it can't be done nothing is changed.
-    fn activate(&mut self, release: &Release) -> Result<Result<Vec<(String, String)>, String>, Wrong> {
-        let mut former = Vec::new();
-        let mut wrong = None;
-        for (name, value) in &release.params {
+    /// What the parameters of a release are now.
+    fn params_of(&mut self, release: &Release) -> Result<Vec<(String, String)>, Wrong> {
+        let mut params = Vec::new();
+        for name in release.params.keys() {
             let shown = self.ask_json(&["param.show", "-j", name])?;
-            let was = shown.iter().find(|param| param["name"] == name[..]).map(|param| match &param["value"] {
+            let is = shown.iter().find(|param| param["name"] == name[..]).map(|param| match &param["value"] {
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             });
+            params.extend(is.map(|is| (name.clone(), is)));
+        }
+        Ok(params)
+    }
+
+    /// Sets parameters and uses the VCL. If it can't be done nothing is changed.
+    fn activate(&mut self, release: &Release) -> Result<Result<(), String>, Wrong> {
+        let mut former = self.params_of(release)?;
+        let mut wrong = None;
+        for (at, (name, value)) in release.params.iter().enumerate() {
             match self.ask_words(&["param.set", name, value])? {
-                Ok(_) => former.extend(was.map(|was| (name.clone(), was))),
+                Ok(_) => {}
                 Err(why) => {
+                    let is_set =
+                        |(former, _): &(String, String)| release.params.keys().take(at).any(|name| name == former);
+                    former.retain(is_set);
                     wrong = Some(format!("{name}: {}", why.trim()));
                     break;
                 }
@@ -467,7 +535,7 @@ impl Agent {
         {
             wrong = Some(why);
         }
-        let Some(why) = wrong else { return Ok(Ok(former)) };
+        let Some(why) = wrong else { return Ok(Ok(())) };
         for (name, value) in &former {
             let _ = self.ask_words(&["param.set", name, value])?;
         }
@@ -517,5 +585,34 @@ impl Agent {
             self.discard_named(&name, present)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fleet::rollout::Vcl;
+
+    #[test]
+    fn a_trial_is_known_to_the_next_agent() {
+        let vcl = Vcl { digest: digest_of(b"x"), slot: 'a', origin: "site.vcl".to_owned() };
+        let params =
+            vec![("default_ttl".to_owned(), "120.000".to_owned()), ("vcc_feature".to_owned(), "a\"b\n".to_owned())];
+        let release = Release { vcl: Some(vcl), params: params.iter().cloned().collect() };
+        for is_active in [false, true] {
+            let inside = Inside {
+                id: "1".to_owned(),
+                release: release.clone(),
+                is_active,
+                vcl: "boot".to_owned(),
+                params: params.clone(),
+            };
+            assert_eq!(Inside::read(&inside.encode()), Some(inside));
+        }
+        assert_eq!(
+            ["", "{}", "[]", "{\"document\":\"{}\",\"vcl\":\"\",\"params\":[]}"]
+                .map(|text| Inside::read(text.as_bytes())),
+            [None, None, None, None]
+        );
     }
 }

@@ -26,6 +26,17 @@ const PACE: Duration = Duration::from_secs(1);
 const READY_TIME: Duration = Duration::from_secs(120);
 /// What the share of errors was before is measured for so long at least.
 const BEFORE: Duration = Duration::from_secs(3);
+/// The node that is asked looks at all nodes once a second: until it does so again, and between two questions whether it has.
+const LOOK_TIME: Duration = Duration::from_secs(10);
+const LOOK_PACE: Duration = Duration::from_millis(100);
+/// The board may be away for so long; nodes follow a trial for longer than that without a word ([`fleet::rollout::PATIENCE`]).
+const BOARD_TIME: Duration = Duration::from_secs(10);
+/// Nodes that aren't heard of have so long to be back.
+const BACK_TIME: Duration = Duration::from_secs(5);
+/// For so long one of several servers may show a document that was replaced.
+const OLD_TIME: Duration = Duration::from_secs(2);
+/// Nodes that are left out and named.
+const SHOWN: usize = 20;
 /// Fewer errors than that are no sign of anything.
 const FEW: u64 = 3;
 
@@ -82,6 +93,43 @@ impl Order {
 /// How nodes are known here: what each reported last, unless it is away.
 type Nodes = BTreeMap<String, Report>;
 
+/// A group as a node knows it.
+#[derive(Debug)]
+struct View {
+    /// Those that take part.
+    nodes: Nodes,
+    /// Those that don't, and why, in words.
+    left_out: Vec<String>,
+    /// How long ago that was looked at, in seconds.
+    looked: f64,
+}
+
+impl View {
+    /// Of what `fleet.nodes -j` says.
+    fn of(said: &Value, group: &str) -> View {
+        let mut view =
+            View { nodes: Nodes::new(), left_out: Vec::new(), looked: said["looked_seconds"].as_f64().unwrap_or(0.0) };
+        for node in said["nodes"].as_array().map(Vec::as_slice).unwrap_or_default() {
+            let (Some(name), Some(report)) = (node["node"].as_str(), Report::read(node.to_string().as_bytes())) else {
+                continue;
+            };
+            let age = node["age_seconds"].as_f64().unwrap_or(0.0);
+            match node["away"] == Value::Bool(false) {
+                _ if report.group != group => {}
+                _ if !report.takes_deployments => {
+                    view.left_out.push(format!("{}: it was started without deploy=on", printable(name)));
+                }
+                false => view.left_out.push(format!(
+                    "{}: it is away, for {age:.0} s; it takes what is confirmed when it comes back",
+                    printable(name)
+                )),
+                true => _ = view.nodes.insert(name.to_owned(), report),
+            }
+        }
+        view
+    }
+}
+
 /// Counts of nodes since a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counts {
@@ -90,6 +138,14 @@ struct Counts {
 }
 
 impl Counts {
+    /// Both together. Nodes may say any number.
+    fn and(self, more: Counts) -> Counts {
+        Counts {
+            requests: self.requests.saturating_add(more.requests),
+            errors: self.errors.saturating_add(more.errors),
+        }
+    }
+
     fn share(self) -> f64 {
         self.errors as f64 / self.requests.max(1) as f64
     }
@@ -110,8 +166,10 @@ fn counted(of: &BTreeSet<String>, before: &Nodes, after: &Nodes) -> Result<Count
         if now.panics > then.panics {
             return Err(format!("{name} has had {} panics", now.panics - then.panics));
         }
-        counts.requests += now.requests.saturating_sub(then.requests);
-        counts.errors += now.errors.saturating_sub(then.errors);
+        counts = counts.and(Counts {
+            requests: now.requests.saturating_sub(then.requests),
+            errors: now.errors.saturating_sub(then.errors),
+        });
     }
     Ok(counts)
 }
@@ -119,10 +177,7 @@ fn counted(of: &BTreeSet<String>, before: &Nodes, after: &Nodes) -> Result<Count
 /// The same before anything was changed, of those nodes of which it is known.
 fn usual(before: &Nodes, after: &Nodes) -> Counts {
     let of = |name: &String| counted(&[name.clone()].into(), before, after).unwrap_or_default();
-    before.keys().map(of).fold(Counts::default(), |sum, counts| Counts {
-        requests: sum.requests + counts.requests,
-        errors: sum.errors + counts.errors,
-    })
+    before.keys().map(of).fold(Counts::default(), Counts::and)
 }
 
 /// Whether there are more errors than before by more than is allowed.
@@ -165,35 +220,80 @@ impl Deployer {
 
     /// The nodes of the group that take part in roll-outs and aren't away.
     fn nodes(&mut self) -> Result<Nodes, String> {
+        Ok(self.view()?.nodes)
+    }
+
+    /// The same, as the node that is asked has looked at them since now: what it knew before may lack one that has just come.
+    fn view_from_now(&mut self) -> Result<View, String> {
+        let begun = Instant::now();
+        loop {
+            let view = self.view()?;
+            if view.looked <= begun.elapsed().as_secs_f64() {
+                return Ok(view);
+            }
+            if begun.elapsed() > LOOK_TIME {
+                return Err("the fleet's nodes aren't looked at any more by the node that was asked".to_owned());
+            }
+            sleep(LOOK_PACE);
+        }
+    }
+
+    fn view(&mut self) -> Result<View, String> {
         let reply = self.ask(&[b"fleet.nodes", b"-j"])?;
         let said: Value = serde_json::from_slice(&reply).map_err(|_| "the server's answer isn't as expected")?;
         let said = said.as_array().and_then(|members| members.last()).cloned().unwrap_or_default();
         if let Some(why) = said["unknown"]["why"].as_str() {
             return Err(format!("the fleet's nodes aren't known: {}", printable(why)));
         }
-        let nodes = said["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let nodes = nodes.iter().filter(|node| node["away"] == Value::Bool(false)).filter_map(|node| {
-            let report = Report::read(node.to_string().as_bytes())?;
-            Some((node["node"].as_str()?.to_owned(), report))
-        });
-        Ok(nodes.filter(|(_, report)| report.takes_deployments && report.group == self.order.group).collect())
+        Ok(View::of(&said, &self.order.group))
     }
 
     /// Writes what is to be done, unless somebody else has written meanwhile.
     fn write(&mut self, change: impl FnOnce(&mut Rollout)) -> Result<(), String> {
         let mut next = self.rollout.clone();
         change(&mut next);
-        next.serial += 1;
-        let (name, bytes, was) = (document_of(&self.order.group), next.encode(), self.written.clone());
-        let done = self.ask(&[b"fleet.replace", name.as_bytes(), &bytes, &was]);
-        done.map_err(|why| match &why[..] {
-            "Another one is there" => {
-                "somebody else has changed what is rolled out, or the nodes have given it up".to_owned()
-            }
-            _ => why,
-        })?;
+        next.serial = self.rollout.next_serial();
+        let bytes = next.encode();
+        self.replace(&bytes)?;
         (self.rollout, self.written) = (next, bytes);
         Ok(())
+    }
+
+    /// Puts a document in the place of the one that we wrote. The board may be away for a moment, as when the servers that keep it choose
+    /// another leader, and one of them may show for a moment what there was before: nodes wait for that as long as we do.
+    fn replace(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let (name, was, begun) = (document_of(&self.order.group), self.written.clone(), Instant::now());
+        let mut changed = None;
+        loop {
+            let why = match self.ask(&[b"fleet.replace", name.as_bytes(), bytes, &was]) {
+                Ok(_) => return Ok(()),
+                Err(why) => why,
+            };
+            match self.ask(&[b"fleet.document", name.as_bytes()]) {
+                // The answer was lost.
+                Ok(is) if is == bytes => return Ok(()),
+                Ok(is) if is != was => _ = changed.get_or_insert_with(Instant::now),
+                Ok(_) | Err(_) => changed = None,
+            }
+            if changed.is_some_and(|since| since.elapsed() >= OLD_TIME) {
+                return Err("somebody else has changed what is rolled out, or the nodes have given it up".to_owned());
+            }
+            if begun.elapsed() >= BOARD_TIME {
+                return Err(why);
+            }
+            sleep(LOOK_PACE);
+        }
+    }
+
+    /// What is asked, until it is known; as above.
+    fn patiently<T>(&mut self, mut ask: impl FnMut(&mut Self) -> Result<T, String>) -> Result<T, String> {
+        let until = Instant::now() + BOARD_TIME;
+        loop {
+            match ask(self) {
+                Err(_) if Instant::now() < until => sleep(LOOK_PACE),
+                done => return done,
+            }
+        }
     }
 
     fn change_trial(&mut self, change: impl FnOnce(&mut Trial)) -> Result<(), String> {
@@ -204,17 +304,24 @@ impl Deployer {
         })
     }
 
-    /// Waits a moment, tends the trial, and looks at the nodes.
-    fn look(&mut self) -> Result<Nodes, String> {
-        sleep(PACE);
-        self.write(|_| ())?;
-        self.nodes()
+    /// Waits a moment, tends the trial, and looks at the nodes, until all of these have reported. Where the board itself was away none could.
+    fn look(&mut self, of: &BTreeSet<String>) -> Result<Nodes, String> {
+        let until = Instant::now() + BACK_TIME;
+        loop {
+            sleep(PACE);
+            self.write(|_| ())?;
+            let nodes = self.patiently(Self::nodes)?;
+            if until <= Instant::now() || of.iter().all(|name| nodes.contains_key(name)) {
+                return Ok(nodes);
+            }
+        }
     }
 
     fn deploy(&mut self) -> Result<(), String> {
         let group = self.order.group.clone();
-        let nodes = self.nodes()?;
+        let View { nodes, left_out, .. } = self.view_from_now()?;
         if nodes.is_empty() {
+            left_out.iter().take(SHOWN).for_each(|why| tell(&format!("  without {why}")));
             return Err(format!(
                 "no node of the group {group} takes part in roll-outs: --fleet wants group={group},deploy=on"
             ));
@@ -236,7 +343,12 @@ impl Deployer {
             return Ok(());
         }
         let what = release.vcl.as_ref().map_or_else(|| "parameters".to_owned(), |vcl| printable(&vcl.origin));
-        tell(&format!("{version} ({what}) for {} nodes of the group {group}", nodes.len()));
+        let names = nodes.keys().cloned().collect();
+        tell(&format!("{version} ({what}) for {} nodes of the group {group}: {}", nodes.len(), names_of(&names)));
+        left_out.iter().take(SHOWN).for_each(|why| tell(&format!("  without {why}")));
+        if left_out.len() > SHOWN {
+            tell(&format!("  and without {} more", left_out.len() - SHOWN));
+        }
         let by = format!("{} of process {}", sys::process::host_name(), std::process::id());
         let id = format!("{:016x}", RandomState::new().hash_one(Instant::now()));
         self.write(|rollout| {
@@ -301,9 +413,9 @@ impl Deployer {
             tell(&format!("stage {} of {}: {}", at + 1, stages.len(), names_of(&of)));
             self.change_trial(|trial| trial.prepare = of.clone())?;
             self.wait_for(&of, &["ready", "active"])?;
-            let mut now = self.nodes()?;
+            let mut now = self.patiently(Self::nodes)?;
             while done.is_empty() && begun.elapsed() < BEFORE {
-                now = self.look()?;
+                now = self.look(&of)?;
             }
             if done.is_empty() {
                 before = usual(nodes, &now);
@@ -320,7 +432,7 @@ impl Deployer {
     fn wait_for(&mut self, of: &BTreeSet<String>, states: &[&str]) -> Result<Nodes, String> {
         let until = Instant::now() + READY_TIME;
         loop {
-            let nodes = self.look()?;
+            let nodes = self.look(of)?;
             let mut missing = BTreeSet::new();
             for name in of {
                 let said = self.said_by(name, &nodes)?;
@@ -350,7 +462,7 @@ impl Deployer {
     fn watch(&mut self, of: &BTreeSet<String>, before: Counts, from: &Nodes) -> Result<(), String> {
         let until = Instant::now() + self.order.watch;
         loop {
-            let nodes = self.look()?;
+            let nodes = self.look(of)?;
             let counts = counted(of, from, &nodes)?;
             if is_worse(before, counts, self.order.most_errors) {
                 return Err(format!(
@@ -379,7 +491,7 @@ impl Deployer {
         let until = Instant::now() + READY_TIME;
         loop {
             sleep(PACE);
-            let Ok(nodes) = self.nodes() else { return format!("{reason}\nThe nodes go back") };
+            let Ok(nodes) = self.patiently(Self::nodes) else { return format!("{reason}\nThe nodes go back") };
             let is_inside = |report: &Report| {
                 let said = report.deployed.as_ref().filter(|said| said.trial == trial.id);
                 said.is_some_and(|said| said.state == "ready" || said.state == "active")
@@ -428,6 +540,43 @@ mod tests {
         assert_eq!(wrong(("a", "5", 1, 0, 0), ("b", "2", 60, 0, 0)), "the worker of a has died");
         assert_eq!(wrong(("a", "1", 150, 0, 2), ("b", "2", 60, 0, 0)), "a has had 2 panics");
         assert_eq!(wrong(("a", "1", 150, 0, 0), ("c", "3", 60, 0, 0)), "b is away");
+    }
+
+    #[test]
+    fn what_nodes_say_is_summed_whatever_it_is() {
+        let of: BTreeSet<String> = ["a".to_owned(), "b".to_owned()].into();
+        let (before, after) = (
+            nodes(&[("a", "1", 0, 0, 0), ("b", "2", 0, 0, 0)]),
+            nodes(&[("a", "1", u64::MAX, u64::MAX, 0), ("b", "2", 9, 9, 0)]),
+        );
+        let all = Counts { requests: u64::MAX, errors: u64::MAX };
+        assert_eq!((counted(&of, &before, &after), usual(&before, &after)), (Ok(all), all));
+    }
+
+    #[test]
+    fn who_takes_part_and_who_does_not() {
+        let node = |name: &str, group: &str, deploy: bool, away: bool| {
+            let report = Report { group: group.to_owned(), takes_deployments: deploy, ..Report::default() };
+            let mut node = report.json();
+            (node["node"], node["away"], node["age_seconds"]) = (name.into(), away.into(), 34.2_f64.into());
+            node
+        };
+        let rows = vec![
+            node("a", "web", true, false),
+            node("b", "web", true, true),
+            node("c", "web", false, false),
+            node("d", "api", true, false),
+        ];
+        let view = View::of(&serde_json::json!({ "looked_seconds": 0.5, "nodes": rows }), "web");
+        assert_eq!(view.nodes.keys().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(view.looked, 0.5);
+        assert_eq!(
+            view.left_out,
+            [
+                "b: it is away, for 34 s; it takes what is confirmed when it comes back",
+                "c: it was started without deploy=on"
+            ]
+        );
     }
 
     #[test]
