@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Roll-outs to a fleet's nodes: in stages, taken back where they do harm, and by the nodes themselves when nobody tends them."""
 import json
+import os
 import pathlib
 import signal
 import subprocess
 import threading
 
+from bed.daemon import tree
 from bed.http import Client
 from bed.report import until
 from journal.run import VCL
@@ -100,6 +102,7 @@ def rolled_out(report, o, make, fleet):
         report.check(known(f), "all take part")
         status, said = deploy(o, f.nodes[1], write(f, "v1", included=True), "--stages", "1,all", "--watch", "2s")
         report.check(status == 0 and "stage 1 of 2: n0\n" in said and "stage 2 of 2: n0, n1, n2\n" in said, f"deploy: {status} {said}")
+        report.check("for 3 nodes of the group web: n0, n1, n2\n" in said and "without" not in said, f"it says for whom: {said}")
         report.check([version(n) for n in f.nodes] == ["v1"] * 3, "all answer with it")
         report.check(until(LIMIT, lambda: all(deployed(f.nodes[0], n.name).get("state") == "confirmed" for n in f.nodes)), f"it is confirmed: {deployed(f.nodes[0])}")
         status, said = deploy(o, f.nodes[0], write(f, "v1", included=True), "--stages", "all", "--watch", "0s")
@@ -118,6 +121,18 @@ def rolled_out(report, o, make, fleet):
         report.check(known(f), "all are known again")
         status, said = deploy(o, f.nodes[0], write(f, "v2"), "--stages", "all", "--watch", "0s")
         report.check(status == 0 and [version(n) for n in f.nodes] == ["v2"] * 4, f"the next one: {said}")
+        # One that has just come is counted, though the node that is asked hasn't looked since; one that takes no part, or is away, is named.
+        f.node("apart", settings=",group=web")
+        newest = f.node("newest", settings=SETTINGS)
+        report.check(until(LIMIT, lambda: deployed(newest).get("state") == "confirmed"), "another one has come")
+        status, said = deploy(o, f.nodes[0], "--param", "default_ttl=8", "--stages", "all", "--watch", "0s")
+        report.check(status == 0 and "late, n0, n1, n2, newest" in said and "apart: it was started without deploy=on" in said, f"who takes part: {said}")
+        newest.kill()
+        report.check(until(LIMIT, lambda: "node newest is away" in f.nodes[0].output()), f"it is told who is away: {f.nodes[0].output()[-500:]}")
+        status, said = deploy(o, f.nodes[0], "--param", "default_ttl=9", "--stages", "all", "--watch", "0s")
+        report.check(status == 0 and "newest: it is away, for " in said and ": late, n0, n1, n2\n" in said, f"who is away is named: {said}")
+        newest.start()
+        report.check(ttl(newest) == 9, f"and has it when it comes back: {ttl(newest)}")
         f.engine.end()
         alone = f.node("alone", settings=f"{SETTINGS},wait=2s")
         report.check(alone.ask("/").get("x-version") is None, "without the log's server a node serves what it was started with")
@@ -179,4 +194,45 @@ def untended(report, o, make, fleet):
         report.check([version(n) for n in f.nodes] == ["v2"] * 3, "all run what was confirmed")
 
 
-CASES = (rolled_out, taken_back, untended)
+def agent_of(node):
+    """The process that does what is rolled out."""
+    return next((pid for pid in tree(node.v.proc.pid) if b"lacquer-rollout" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()), None)
+
+
+def orphaned(report, o, make, fleet):
+    """The agent of a node dies in a trial: while the log's server is there the trial goes on; when that goes, too, the node goes back by itself."""
+    with fleet(o, make, 2, settings=SETTINGS) as f:
+        report.check(known(f), "all take part")
+        a, b = f.nodes
+        p = begin(o, b, write(f, "v1"), "--param", "default_ttl=7", "--stages", "1,all", "--watch", "8s")
+        report.check(until(LIMIT, lambda: version(a) == "v1"), "the first node uses it")
+        os.kill(agent_of(a), signal.SIGKILL)
+        said = p.communicate(timeout=LIMIT * 3)[0]
+        report.check(p.returncode == 0 and [version(n) for n in f.nodes] == ["v1"] * 2, f"it goes on: {said}")
+        ttl = lambda: json.loads(a.v.cli.ask("param.show -j default_ttl"))[-1]["value"]
+        p = begin(o, b, write(f, "v2"), "--param", "default_ttl=9", "--stages", "1,all", "--watch", "60s")
+        report.check(until(LIMIT, lambda: version(a) == "v2") and ttl() == 9, "the first node uses another")
+        status, text = a.v.cli.ask_raw("upgrade")
+        report.check(status == 300 and b"on trial" in text, f"in a trial nothing is upgraded: {status} {text}")
+        f.engine.end()
+        os.kill(agent_of(a), signal.SIGKILL)
+        report.check(until(LIMIT, lambda: version(a) == "v1" and ttl() == 7), f"it goes back: {version(a)} {ttl()} {said_by(a)}")
+        p.communicate(timeout=LIMIT)
+        report.check(p.returncode == 1 and a.v.cli.ask("fleet.kept") == "", "and nothing of it is kept")
+
+
+def leader_dies(report, o, cluster, fleet):
+    """Three servers of NATS: the one that leads what is rolled out is killed in a trial. It goes through."""
+    with fleet(o, cluster, 3, settings=SETTINGS + ",patience=20s,wait=60s") as f:
+        report.check(until(LIMIT, lambda: known(f)), "all take part")
+        p = begin(o, f.nodes[1], write(f, "v1"), "--stages", "1,all", "--watch", "12s")
+        report.check(until(LIMIT, lambda: version(f.nodes[0]) == "v1"), "the first node uses it")
+        leader = f.engine.leader(f.name, "LACQUER-BOARD")
+        f.engine.procs[leader].kill()
+        said = p.communicate(timeout=LIMIT * 3)[0]
+        report.check(p.returncode == 0 and [version(n) for n in f.nodes] == ["v1"] * 3, f"it goes through: {said} {[version(n) for n in f.nodes]}")
+        status, said = deploy(o, f.nodes[2], write(f, "v2"), "--stages", "1,all", "--watch", "1s")
+        report.check(status == 0 and [version(n) for n in f.nodes] == ["v2"] * 3, f"the next one, with two servers: {said}")
+
+
+CASES = (rolled_out, taken_back, untended, orphaned)

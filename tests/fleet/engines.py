@@ -114,6 +114,10 @@ class Nats(Engine):
             while f.readline().strip() != b"PONG":
                 pass
 
+    def post(self, name, node, payload):
+        """A report that somebody else writes on the board."""
+        self.append(f"{name}.node.{node}", payload)
+
     def squat(self, name):
         """Makes a stream of the log's name that isn't one."""
         config = b'{"name":"LACQUER_%s","subjects":["orders"],"retention":"limits","storage":"file"}' % name.encode()
@@ -147,15 +151,15 @@ class Cluster:
     def settings(self):
         return ",".join(f"nats://127.0.0.1:{p}" for p in self.ports) + ",replicas=3"
 
-    def leader(self, name):
-        """Which of them leads the log's stream; None while none does."""
+    def leader(self, name, stream="LACQUER"):
+        """Which of them leads the log's stream, or another one of the log; None while none does."""
         for port, proc in zip(self.ports, self.procs):
             if proc.poll() is not None:
                 continue
             with socket.create_connection(("127.0.0.1", port), LIMIT) as s:
                 f = s.makefile("rb")
                 f.readline()
-                s.sendall(b'CONNECT {"verbose":false}\r\nSUB in 1\r\nPUB $JS.API.STREAM.INFO.LACQUER_%s in 0\r\n\r\n' % name.encode())
+                s.sendall(b'CONNECT {"verbose":false}\r\nSUB in 1\r\nPUB $JS.API.STREAM.INFO.%s_%s in 0\r\n\r\n' % (stream.encode(), name.encode()))
                 line = f.readline()
                 while not line.startswith(b"MSG"):
                     line = f.readline()
@@ -187,6 +191,11 @@ class Redis(Engine):
 
     def append(self, name, payload):
         assert self.ask("XADD", f"lacquer:{{{name}}}", "0-*", "e", payload).startswith(b"$")
+
+    def post(self, name, node, payload):
+        key = f"lacquer:{{{name}}}"
+        assert self.ask("SET", f"{key}:node:{node}", payload, "PX", 600_000) == b"+OK\r\n"
+        self.ask("SADD", f"{key}:nodes", node)
 
     def squat(self, name):
         assert self.ask("RPUSH", f"lacquer:{{{name}}}", "order").startswith(b":1")

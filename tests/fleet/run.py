@@ -10,6 +10,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import statistics
@@ -520,6 +521,27 @@ def secure(report, o, make):
         report.check(until(LIMIT, lambda: "certificate" in d.status()["append"].get("why", "").lower() or "issuer" in d.status()["append"].get("why", "").lower()), f"an authority that isn't trusted: {d.status()}")
 
 
+def metrics(lacquer, node):
+    """What `lacquer watch` beside a node has for Prometheus, once that is of the fleet, too."""
+    p = subprocess.Popen([lacquer, "watch", "-n", str(node.v.n), "-a", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, preexec_fn=die_with_parent, text=True)
+    try:
+        found = None
+        while not found and (line := p.stdout.readline()):
+            found = re.search(r"watch: http://([\d.]+):(\d+)/", line)
+        address = (found[1], int(found[2]))
+
+        def page():
+            with Client(address, timeout=LIMIT) as c:
+                text = c.request("/metrics", host=f"{address[0]}:{address[1]}").body.decode()
+            return text if "lacquer_fleet_info" in text else None
+        return until(LIMIT, page) or ""
+    finally:
+        p.terminate()
+        p.wait(LIMIT)
+        p.stdout.close()
+
+
 def members(report, o, make):
     """Every node knows all: where they are, what they run, how they fare; one that is killed is away, then comes back; the log's server may be gone."""
     with Fleet(o, make) as f:
@@ -542,9 +564,14 @@ def members(report, o, make):
         report.check(until(LIMIT, lambda: nodes[0].counter("FLEET.nodes") == 3 and nodes[0].counter("FLEET.nodes_away") == 1), "counters say it, too")
         lacquer = str(pathlib.Path(o.varnishd).with_name("lacquer"))
         text = subprocess.run([lacquer, "fleet", "status", "-n", str(nodes[2].v.n)], capture_output=True, text=True)
+        shown = metrics(lacquer, nodes[2])
+        for line in ('lacquer_fleet_node_up{node="n0",group="a"} 1', 'lacquer_fleet_node_up{node="n1",group="b"} 0', 'lacquer_fleet_info{fleet="web",node="n2",group="a"} 1'):
+            report.check(f"\n{line}\n" in shown, f"metrics: {line}: {[one for one in shown.splitlines() if 'fleet_' in one][:30]}")
+        report.check(until(LIMIT, lambda: "fleet: node n1 is away" in nodes[0].output()), "the operator is told")
         report.check(text.returncode == 0 and "\nn1    b      away " in text.stdout and "\nn0    a      serves " in text.stdout, f"lacquer fleet status: {text.stdout}{text.stderr}")
         nodes[1].start()
         report.check(until(LIMIT, lambda: names(nodes[0]) == ["n0", "n1", "n2"]), "it comes back")
+        report.check(until(LIMIT, lambda: "fleet: node n1 is back" in nodes[0].output()), "and that is told")
         f.engine.stop()
         nodes[0].walk(PATHS)
         report.check(until(LIMIT, lambda: lists(nodes[0])["unknown"]), "the server stands still: they aren't known any more")
@@ -553,6 +580,41 @@ def members(report, o, make):
         report.check(not nodes[0].walk(PATHS) and f.pages.asked == before and time.monotonic() - begin < 2, "it serves all the same")
         f.engine.go_on()
         report.check(until(LIMIT, lambda: not lists(nodes[0])["unknown"] and names(nodes[0]) == ["n0", "n1", "n2"]), f"and they are known again: {lists(nodes[0])}")
+
+
+def board(report, o, make):
+    """Whoever may write on the board writes what is too long, too much, of another kind, or looks like another's: nodes know each other all the same."""
+    with Fleet(o, make, 2) as f:
+        a, b = f.nodes
+        known = lambda n: json.loads(n.v.cli.ask("fleet.nodes -j"))[-1]
+        names = lambda n: [m["node"] for m in known(n)["nodes"] if not m["away"]]
+        report.check(until(LIMIT, lambda: names(a) == names(b) == ["n0", "n1"]), "they know each other")
+        said = {"lacquer": 1, "group": "x", "vcl": "v" * 5000, "requests": 2**64 - 1, "head": 2**64 - 1, "vcl_since": -1e300, "lag_seconds": 1e300}
+        f.engine.post(f.name, "evil", json.dumps(said).encode())
+        f.engine.post(f.name, "n3=0An0=20=20serves", json.dumps(said).encode())
+        f.engine.post(f.name, "n4=1B=5B2J", json.dumps(said).encode())
+        f.engine.post(f.name, "long", b"x" * 20_000)
+        f.engine.post(f.name, "deep", b"[" * 10_000)
+        f.engine.post(f.name, "none", b"\xff\x00")
+        report.check(until(LIMIT, lambda: names(a) == names(b) == ["evil", "n0", "n1"]), f"one of them is a report: {names(a)}")
+        lacquer = str(pathlib.Path(o.varnishd).with_name("lacquer"))
+        text = subprocess.run([lacquer, "fleet", "status", "-n", str(a.v.n)], capture_output=True, text=True).stdout
+        rows = text.split("\n\n")[-1].splitlines()
+        report.check(len(rows) == 4 and max(map(len, rows)) < 250, f"a row each: {text}")
+        if make is Redis:
+            key = f"lacquer:{{{f.name}}}"
+            for start in range(0, 200_000, 20_000):
+                f.engine.ask("SADD", f"{key}:nodes", *(f"x{n}" for n in range(start, start + 20_000)))
+            f.engine.ask("RPUSH", f"{key}:node:list", "x")
+            f.engine.ask("SADD", f"{key}:nodes", "list", "huge", "late")
+            f.engine.ask("SET", f"{key}:node:huge", b"x" * (9 << 20), "PX", 600_000)
+            f.engine.ask("SET", f"{key}:node:late", json.dumps(said), "PX", 10**12)
+            f.engine.ask("DEL", f"{key}:node:n1")
+            f.engine.ask("RPUSH", f"{key}:node:n1", "x")
+            seen = lambda n: next((m["age_seconds"] for m in known(n)["nodes"] if m["node"] == "n1"), 99)
+            # A part of the names is drawn each second, and those behind which nothing is go.
+            report.check(until(120, lambda: not known(a)["unknown"] and names(a) == ["n0", "n1"] and seen(a) < 3), f"200,000 names: {names(a)}")
+        report.check(all(n.v.worker() for n in f.nodes) and a.follows() and "anic" not in a.output(), "no worker died")
 
 
 def delay(report, o, make):
@@ -661,10 +723,10 @@ def without(report, o):
         report.check(p.returncode == 2 and wanted in p.stderr, f"{words}: {p.returncode} {p.stderr}")
 
 
-CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, strange, started_without, stale_cap, secure, members, delay, shown)
+CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, strange, started_without, stale_cap, secure, members, board, delay, shown)
 
 # Cases that take a minute each, and with which server they run without --full.
-ONCE = {members: "NATS", deploy.rolled_out: "NATS", deploy.taken_back: "Redis", deploy.untended: "Redis"}
+ONCE = {members: "NATS", deploy.rolled_out: "NATS", deploy.taken_back: "Redis", deploy.untended: "Redis", deploy.orphaned: "NATS"}
 
 
 def main():
@@ -675,6 +737,8 @@ def main():
         without(report, o)
     if not words or "leader_dies" in words:
         leader_dies(report, o)
+    if not words and o.full or "rollout_leader_dies" in words:
+        deploy.leader_dies(report, o, Cluster, Fleet)
     for make in (Nats, Redis):
         if o.engine and make.kind.lower() != o.engine:
             continue

@@ -73,9 +73,10 @@ class Pages:
 
 
 class Tier:
-    """Nodes a, b, ... on one machine, each with a listener for the others. `lists` gives a node other members than all of them."""
+    """Nodes a, b, ... on one machine, each with a listener for the others. `lists` gives a node other members than all of
+    them; with `by_fleet` they are the nodes of the log, and it gives a node more settings of it."""
 
-    def __init__(self, o, count=4, args=(), lists=None, vcl=VCL, log=None, through=None):
+    def __init__(self, o, count=4, args=(), lists=None, vcl=VCL, log=None, through=None, by_fleet=None):
         self.program, self.pages = o.varnishd, Pages()
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="lacquer-tier."))
         os.chmod(self.dir, 0o755)
@@ -87,12 +88,15 @@ class Tier:
 
         def start(name):
             members = (lists or {}).get(name, self.names)
-            words = [f"{one}@{self.places[one]}" for one in members] + [f"node={name}", f"secret-file={self.dir / 'secret'}"]
+            words = [f"{one}@{self.places[one]}" for one in members] + [f"node={name}"] if by_fleet is None else ["fleet"]
+            words.append(f"secret-file={self.dir / 'secret'}")
             more = ["--peers", ",".join(words), "-a", "127.0.0.1:0", "-a", f"peers={self.places[name]}", "-p", "feature=+no_coredump"]
             if log:
-                more += ["--fleet", f"{(through or {}).get(name, log.settings)},name=tier,node={name}"]
+                said = "" if by_fleet is None else f",address={self.places[name]}{by_fleet.get(name, '')}"
+                more += ["--fleet", f"{(through or {}).get(name, log.settings)},name=tier,node={name}{said}"]
             self.nodes[name] = Varnishd(self.program, [*more, *args], vcl=vcl % self.origin.address[:2])
 
+        self.start = start
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             list(pool.map(start, self.names))
 
@@ -212,8 +216,7 @@ def dead(report, o):
     """An owner that is killed, or stands still, delays few requests, and none fails."""
     paths, seconds = [f"/{n}" for n in range(40)], (30 if o.full else 8)
     for how in ("killed", "standing still"):
-        # One that stands still behind a sign of life is waited for as a backend is.
-        with Tier(o, args=("-p", "between_bytes_timeout=2")) as t:
+        with Tier(o) as t:
             left = ["a", "b", "c"]
             before, _ = load(t, left, paths, 2, o.seed, lambda: None)
             end = (lambda: t.kill("d")) if how == "killed" else (lambda: t.stop("d"))
@@ -237,6 +240,31 @@ def dead(report, o):
                     return t["a"].counter("PEERS.away") == 0
 
                 report.check(until(LIMIT, is_back), "it is back")
+
+
+def still(report, o):
+    """An owner that is at work for long is waited for; one that stands still then isn't."""
+    with Tier(o, count=2, lists={"a": ["b"], "b": ["b"]}, args=("-p", "peers_first_byte_timeout=0.3")) as t:
+        for how in ("at work", "standing still"):
+            path = f"/held-{how[0]}"
+            t.pages.holds.clear()
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                begin = time.monotonic()
+                running = pool.submit(t.ask, "a", path)
+                report.check(until(LIMIT, lambda: t.pages.asked[path] == 1), f"{how}: the owner fetches it")
+                if how == "at work":
+                    # A sign comes every second, and may be 3 s late.
+                    report.check(not until(6, lambda: running.done() or t.pages.asked[path] > 1), f"{how}: it is waited for")
+                else:
+                    t.stop("b")
+                    report.check(until(LIMIT, lambda: t.pages.asked[path] == 2), f"{how}: the origin is asked")
+                    took = time.monotonic() - begin
+                    report.check(took < 15, f"{how}: after {took:.1f} s")
+                    report.note(f"an owner that stands still behind its sign was waited for {took:.1f} s")
+                t.pages.holds.set()
+                report.check(running.result().body == f"{path} 0".encode(), f"{how}: it is answered")
+        report.check(t.count("passed_by", ["a"]) == 1 and t.count("answered", ["a"]) == 1, f"one was passed by: {t.count('passed_by', ['a'])}")
+        t.go_on("b")
 
 
 def circle(report, o):
@@ -354,6 +382,58 @@ def purged(report, o):
                 report.check(not old, f"{make.kind}: old at the end: {old[:5]}")
                 report.note(f"{make.kind}: {t.count('answered')} answered, {t.count('behind')} refused as the owner was behind, {t.count('not_asked')} not asked")
             valve.gate.close()
+
+
+def listed(report, o):
+    """The members are the fleet's nodes of one's group that say so: who comes and who goes moves its own keys; the log's server may be away."""
+    paths = [f"/{n}" for n in range(300 if o.full else 60)]
+    for make in (Nats, Redis):
+        if o.engine and make.kind.lower() != o.engine:
+            continue
+        with make() as log, Tier(o, count=4, args=PATIENT, log=log, by_fleet={"d": ",group=other"}) as t:
+            ring = lambda name: [one["name"] for one in t.status(name)["peers"]["ring"]]
+            three = ["a", "b", "c"]
+            report.check(until(LIMIT, lambda: all(ring(name) == three for name in three) and ring("d") == ["d"]), f"{make.kind}: by group: {[ring(n) for n in t.names]}")
+            report.check(all(until(LIMIT, lambda n=name: t.status(n)["serves"] == "all") for name in t.names), f"{make.kind}: all serve")
+
+            def owners():
+                """Of each path the node that fetches it when `a` is asked: who isn't asked by it is `a` itself."""
+                there, found = [name for name in three if t[name].proc.poll() is None], {}
+                for path in paths:
+                    t.ask("a", path, "PURGE")
+                head = t.status("a")["head"]
+                report.check(all(until(LIMIT, lambda n=name: t.status(n)["applied"] >= head) for name in there), f"{make.kind}: all have purged")
+                for path in paths:
+                    before = {name: t[name].counter("PEERS.served") for name in there}
+                    t.ask("a", path)
+                    found[path] = next((name for name in there if t[name].counter("PEERS.served") > before[name]), "a")
+                return found
+
+            first = owners()
+            report.check(set(first.values()) == set(three), f"{make.kind}: all own some: {set(first.values())}")
+            # Somebody without the secret says that he is a member.
+            log.post("tier", "evil", json.dumps({"lacquer": 1, "group": "all", "address": "127.0.0.1:9", "peer": {"weight": 100, "code": "0" * 32}}).encode())
+            t.kill("c")
+            report.check(until(LIMIT, lambda: ring("a") == ring("b") == ["a", "b"]), f"{make.kind}: one that is killed is none any more: {ring('a')}")
+            report.check("evil" in t["a"].cli.ask("fleet.nodes"), f"{make.kind}: one without the secret is none")
+            second = owners()
+            moved = [path for path in paths if first[path] != second[path]]
+            report.check(moved and {first[path] for path in moved} == {"c"} and "c" not in second.values(), f"{make.kind}: its keys are others' now, and no more: {moved}")
+            shutil.rmtree(t["c"].dir, ignore_errors=True)
+            t.start("c")
+            report.check(until(LIMIT, lambda: all(ring(name) == three for name in three)), f"{make.kind}: it is back: {ring('a')}")
+            report.check(until(LIMIT, lambda: t.status("c")["serves"] == "all") and owners() == first, f"{make.kind}: with its keys")
+            log.end()
+            report.check(until(LIMIT, lambda: json.loads(t["a"].cli.ask("fleet.nodes -j"))[-1]["unknown"]), f"{make.kind}: the log's server is gone")
+            time.sleep(7)
+            report.check(all(ring(name) == three for name in three), f"{make.kind}: the members stay: {ring('a')}")
+            before = t.count("answered", ["a"])
+            [t.ask("a", f"/away{n}") for n in range(20)]
+            report.check(t.count("answered", ["a"]) > before, f"{make.kind}: and ask each other")
+            log.start()
+            report.check(until(LIMIT, lambda: not json.loads(t["a"].cli.ask("fleet.nodes -j"))[-1]["unknown"]), f"{make.kind}: it is back")
+            seen = {tuple(ring("a")) for _ in range(40) if not time.sleep(0.25)}
+            report.check(seen == {tuple(three)}, f"{make.kind}: nobody went meanwhile: {seen}")
 
 
 def unlogged(report, o):
@@ -550,7 +630,8 @@ def settings(report, o):
     secret.flush()
     short.flush()
     for words, wanted in (("a@h", "secret-file"), (f"secret-file={secret.name}", "wants members"), ("a@h,secret-file=/nonexistent", "/nonexistent"),
-                          (f"a@h,secret-file={short.name}", "16 bytes"), (f"a@h,color=red,secret-file={secret.name}", "no setting color")):
+                          (f"a@h,secret-file={short.name}", "16 bytes"), (f"a@h,color=red,secret-file={secret.name}", "no setting color"),
+                          (f"fleet,secret-file={secret.name}", "no --fleet")):
         p = subprocess.run([o.varnishd, "-C", "-n", tempfile.mkdtemp(), "-b", "127.0.0.1:9", "--peers", words], capture_output=True, text=True, timeout=LIMIT)
         report.check(p.returncode == 2 and wanted in p.stderr, f"{words}: {p.returncode} {p.stderr}")
     with Varnishd(o.varnishd, [], backend=("127.0.0.1", 9)) as v:
@@ -562,7 +643,7 @@ def settings(report, o):
         report.check(until(LIMIT, lambda: any(one["state"] == "this node" for one in ring())), f"a name's addresses are members: {ring()}")
 
 
-CASES = (settings, once, dead, circle, purged, unlogged, lives, forms, large, hostile)
+CASES = (settings, once, dead, still, circle, purged, listed, unlogged, lives, forms, large, hostile)
 
 
 def main():
