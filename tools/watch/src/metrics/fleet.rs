@@ -34,6 +34,9 @@ pub fn add(out: &mut Exposition, said: &Value) {
     for node in nodes {
         let (name, group, vcl) = (text(&node["node"]), text(&node["group"]), text(&node["vcl"]));
         let labels = [("node", name.as_str()), ("group", group.as_str())];
+        if name.is_empty() {
+            continue;
+        }
         if name == own {
             let labels = [("fleet", fleet.as_str()), labels[0], labels[1]];
             out.gauge("lacquer_fleet_info", "1: which node of which fleet this server is", &labels, 1.0);
