@@ -14,6 +14,7 @@ mod codes;
 mod config;
 mod drain;
 mod mux;
+mod places;
 mod request;
 mod serve;
 mod stream;
@@ -23,12 +24,12 @@ mod wire;
 
 use std::rc::Rc;
 
-use crate::buffers::Buffers;
 use crate::conn::Conn;
 use crate::runner::{self, Runners};
 use crate::session::Outcome;
 
 pub(crate) use mux::Mux;
+use serve::Workspace;
 pub(crate) use serve::say_goodbye;
 pub(crate) use upgrade::Upgraded;
 
@@ -62,9 +63,9 @@ pub(crate) fn run(conn: Box<Conn>) -> impl Future<Output = (Box<Conn>, Outcome)>
     runner::run(&RUNNERS, busy, conn)
 }
 
-async fn busy(conn: Box<Conn>, buffers: Buffers) -> ((Box<Conn>, Outcome), Buffers) {
-    let mut serving = serve::Serving::new(conn, buffers);
+async fn busy(conn: Box<Conn>, workspace: Workspace) -> ((Box<Conn>, Outcome), Workspace) {
+    let mut serving = serve::Serving::new(conn, workspace);
     let outcome = serving.run().await;
-    let (conn, buffers) = serving.into_parts();
-    ((conn, outcome), buffers)
+    let (conn, workspace) = serving.into_parts();
+    ((conn, outcome), workspace)
 }

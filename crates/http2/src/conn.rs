@@ -24,7 +24,7 @@ use crate::limits::{Limits, Meter, seconds_since};
 use crate::settings::{DEFAULT_WINDOW, Settings};
 
 use section::OpenSection;
-use streams::{Closed, Stream, Streams};
+use streams::{Closed, Room, Stream, Streams};
 
 /// What all connections of a kind have in common.
 #[derive(Clone, Debug, Default)]
@@ -64,6 +64,14 @@ impl Default for Windows {
 #[derive(Debug, Default)]
 pub struct Scratch {
     strings: Vec<u8>,
+}
+
+/// Memory that a connection needs while it is busy. Who owns several connections gives what one doesn't need any more to the next one
+/// ([`Connection::rest`], [`Connection::resume`]).
+#[derive(Debug, Default)]
+pub struct Workspace {
+    out: Vec<u8>,
+    streams: Room,
 }
 
 /// Which end this is.
@@ -377,10 +385,12 @@ impl Connection {
         matches!(self.ending, Ending::Over | Ending::Soft)
     }
 
-    /// Gives memory back. What is needed again is taken again.
-    pub fn rest(&mut self) {
+    /// Gives memory up. What is needed again is taken again, or got by [`Connection::resume`].
+    pub fn rest(&mut self) -> Workspace {
+        let mut out = Vec::new();
         if self.output().is_empty() {
-            (self.out, self.out_at) = (Vec::new(), 0);
+            (out, self.out_at) = (std::mem::take(&mut self.out), 0);
+            out.clear();
         }
         if self.partial.is_empty() {
             self.partial = Vec::new();
@@ -391,7 +401,15 @@ impl Connection {
         if self.due.is_empty() {
             self.due = Vec::new();
         }
-        self.streams.rest();
+        Workspace { out, streams: self.streams.rest() }
+    }
+
+    /// It is going to be busy, with memory that another one has given up.
+    pub fn resume(&mut self, workspace: Workspace) {
+        if self.out.capacity() == 0 {
+            self.out = workspace.out;
+        }
+        self.streams.resume(workspace.streams);
     }
 
     /// Bytes of memory held beside the connection itself.

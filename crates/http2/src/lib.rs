@@ -24,7 +24,7 @@ mod limits;
 pub mod priority;
 mod settings;
 
-pub use conn::{Config, Connection, Event, Grant, OpenError, Scratch, Step};
+pub use conn::{Config, Connection, Event, Grant, OpenError, Scratch, Step, Workspace};
 pub use error::{Abuse, ErrorCode, Fault, StreamFault};
 pub use frame::{FrameHeader, Kind, PREFACE};
 pub use limits::{Limits, Meter};

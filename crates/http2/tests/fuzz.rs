@@ -249,7 +249,10 @@ impl Owner {
             Act::Release => self.release(last),
             Act::Reset => self.conn.reset(last, ErrorCode::Cancel),
             Act::Drain => self.conn.begin_drain(),
-            Act::Rest => self.conn.rest(),
+            Act::Rest => {
+                let workspace = self.conn.rest();
+                self.conn.resume(workspace);
+            }
             Act::Wait(seconds) => self.now += f64::from(*seconds) / 100.0,
         }
         self.write();

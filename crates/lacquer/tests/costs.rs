@@ -27,6 +27,8 @@ const FIELDS: &str = "Host: www.example.com\r\nUser-Agent: Mozilla/5.0 (X11; Lin
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Hit,
+    /// A hit over HTTP/2, on a connection that was idle.
+    Stream,
     /// The origin says no-store: known after the first answer.
     Pass,
     /// Never the same twice.
@@ -37,16 +39,40 @@ impl Kind {
     /// Connections that ask at once: that is what a busy server finds when it looks.
     fn connections(self) -> usize {
         match self {
-            Kind::Hit => 800,
+            Kind::Hit | Kind::Stream => 800,
             Kind::Pass | Kind::Miss => 64,
         }
     }
 
     fn path(self, connection: usize, asked: u64) -> String {
         match self {
-            Kind::Hit => format!("/page/{}", connection % PATHS),
+            Kind::Hit | Kind::Stream => format!("/page/{}", connection % PATHS),
             Kind::Pass => format!("/pass/{}", connection % PATHS),
             Kind::Miss => format!("/miss/{asked}/{connection}"),
+        }
+    }
+
+    /// The request of a connection's round, from 0 on.
+    fn request(self, path: &str, round: u32) -> Vec<u8> {
+        match self {
+            Kind::Hit | Kind::Pass | Kind::Miss => format!("GET {path} HTTP/1.1\r\n{FIELDS}").into_bytes(),
+            Kind::Stream => h2::request(path, round),
+        }
+    }
+
+    /// Whether that is the whole answer to it.
+    fn is_whole(self, answer: &[u8], round: u32) -> bool {
+        match self {
+            Kind::Hit | Kind::Pass | Kind::Miss => answer.ends_with(BODY.as_bytes()),
+            Kind::Stream => answer.ends_with(&h2::end(round)),
+        }
+    }
+
+    /// Whether it is a good one.
+    fn is_good(self, answer: &[u8]) -> bool {
+        match self {
+            Kind::Hit | Kind::Pass | Kind::Miss => answer.starts_with(b"HTTP/1.1 200 "),
+            Kind::Stream => answer.windows(BODY.len()).any(|some| some == BODY.as_bytes()),
         }
     }
 
@@ -55,7 +81,7 @@ impl Kind {
     fn may_cost(self, costs: &Costs) -> bool {
         let Costs { allocations, locks, sleeps, calls, .. } = *costs;
         match self {
-            Kind::Hit => allocations < 0.02 && locks < 1.06 && sleeps < 0.02 && calls <= 2.1,
+            Kind::Hit | Kind::Stream => allocations < 0.02 && locks < 1.06 && sleeps < 0.02 && calls <= 2.1,
             Kind::Pass => allocations < 15.5 && locks < 19.0 && calls <= 4.9,
             Kind::Miss => allocations < 14.0 && locks < 20.0 && calls <= 4.9,
         }
@@ -65,11 +91,48 @@ impl Kind {
     /// requests do: a hit is read and written once, what is fetched twice, and to look costs a hit a call, or one more that ends it.
     fn may_cost_when_busy(self, costs: &Costs) -> bool {
         let looks_alone = match self {
-            Kind::Hit => costs.transfers <= 2.001 && costs.per_turn <= 2.1,
+            Kind::Hit | Kind::Stream => costs.transfers <= 2.001 && costs.per_turn <= 2.1,
             Kind::Pass | Kind::Miss => costs.transfers <= 4.05,
         };
         let calls = if looks_alone { 0.0 } else { costs.calls };
         self.may_cost(&Costs { calls, ..*costs })
+    }
+}
+
+/// HTTP/2 as far as it is needed here: a request a round, on streams 1, 3, ..
+mod h2 {
+    const DATA: u8 = 0;
+    const HEADERS: u8 = 1;
+    const SETTINGS: u8 = 4;
+    const WINDOW_UPDATE: u8 = 8;
+    const END_STREAM: u8 = 1;
+    const END_HEADERS: u8 = 4;
+
+    fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+        [&(payload.len() as u32).to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+    }
+
+    fn stream(round: u32) -> u32 {
+        2 * round + 1
+    }
+
+    /// Before the first one what begins a connection, with windows that last.
+    pub fn request(path: &str, round: u32) -> Vec<u8> {
+        let host = "www.example.com";
+        // GET, http, and two literals whose names are in the static table.
+        let path = [&[0x82, 0x86, 0x04, path.len() as u8], path.as_bytes()].concat();
+        let section = [&path, &[0x01, host.len() as u8][..], host.as_bytes()].concat();
+        let headers = frame(HEADERS, END_STREAM | END_HEADERS, stream(round), &section);
+        if round > 0 {
+            return headers;
+        }
+        let window = frame(WINDOW_UPDATE, 0, 0, &(1u32 << 30).to_be_bytes());
+        [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &[])[..], &window, &headers].concat()
+    }
+
+    /// The last bytes of an answer.
+    pub fn end(round: u32) -> Vec<u8> {
+        frame(DATA, END_STREAM, stream(round), &[])
     }
 }
 
@@ -128,6 +191,8 @@ impl Server {
                 // Nobody closes what waits for its next round.
                 "-p",
                 "timeout_idle=3600",
+                "-p",
+                "feature=+http2",
                 "-s",
                 "malloc,10m",
                 "-a",
@@ -213,6 +278,7 @@ struct Client {
     threads: Vec<PathBuf>,
     kind: Kind,
     asked: u64,
+    rounds: u32,
 }
 
 impl Client {
@@ -224,7 +290,8 @@ impl Client {
             stream
         };
         let streams = (0..kind.connections()).map(connect).collect();
-        Client { streams, answer: Vec::new(), worker: server.worker(), threads: server.threads(), kind, asked: 0 }
+        let (worker, threads) = (server.worker(), server.threads());
+        Client { streams, answer: Vec::new(), worker, threads, kind, asked: 0, rounds: 0 }
     }
 
     /// All connections ask while the worker is stopped, then all are read, so often. Answers how many requests that makes.
@@ -235,20 +302,21 @@ impl Client {
                 std::thread::yield_now();
             }
             for (n, stream) in self.streams.iter_mut().enumerate() {
-                let request = format!("GET {} HTTP/1.1\r\n{FIELDS}", self.kind.path(n, self.asked));
-                stream.write_all(request.as_bytes()).unwrap();
+                let request = self.kind.request(&self.kind.path(n, self.asked), self.rounds);
+                stream.write_all(&request).unwrap();
             }
             signal("-CONT", self.worker);
             for stream in &mut self.streams {
                 self.answer.clear();
-                while !self.answer.ends_with(BODY.as_bytes()) {
+                while !self.kind.is_whole(&self.answer, self.rounds) {
                     let mut bytes = [0; 2048];
                     let n = stream.read(&mut bytes).unwrap();
                     assert!(n > 0, "a connection was closed");
                     self.answer.extend_from_slice(&bytes[..n]);
                 }
-                assert!(self.answer.starts_with(b"HTTP/1.1 200 "));
+                assert!(self.kind.is_good(&self.answer), "{:?}", String::from_utf8_lossy(&self.answer));
             }
+            self.rounds += 1;
             self.asked += self.streams.len() as u64;
         }
         (self.streams.len() * times) as f64
@@ -386,6 +454,11 @@ fn check(kind: Kind) {
 #[test]
 fn a_hit_costs_what_it_may() {
     check(Kind::Hit);
+}
+
+#[test]
+fn a_hit_over_http2_costs_what_it_may() {
+    check(Kind::Stream);
 }
 
 #[test]

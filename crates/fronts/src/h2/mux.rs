@@ -21,6 +21,7 @@ use rt::Instant;
 use tables::close::SessClose;
 use tables::tags::Tag;
 
+use super::places::Places;
 use super::stream::{End, Gone, Phase, Stream};
 use super::upgrade::Upgraded;
 use super::wire::Wire;
@@ -52,11 +53,7 @@ pub(super) struct State {
     pub(super) codec: Connection,
     pub(super) output: Output,
     pub(super) wire: Wire,
-    streams: Vec<Stream>,
-    /// Where each stream is that is somebody's, by number.
-    index: Vec<(u32, usize)>,
-    /// Places of no stream.
-    free: Vec<usize>,
+    streams: Places,
     /// Bytes of the client's preface that haven't come: until then nothing is sent.
     pub(super) preface_left: usize,
     /// Why the connection ends, once that is known.
@@ -82,9 +79,7 @@ impl Mux {
             codec: Connection::server(config.clone(), now),
             output: Output::default(),
             wire: Wire::new(sess),
-            streams: Vec::new(),
-            index: Vec::new(),
-            free: Vec::new(),
+            streams: Places::default(),
             preface_left: http2::PREFACE.len(),
             close: None,
             is_ended: false,
@@ -174,17 +169,12 @@ impl State {
 
     /// Places in use.
     pub(super) fn live(&self) -> usize {
-        self.index.len()
+        self.streams.live()
     }
 
     /// A request has come. Its place.
     pub(super) fn open(&mut self, id: u32, upload: Phase, len: Option<u64>, head_bytes: u64) -> usize {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.streams.push(Stream::default());
-            self.streams.len() - 1
-        });
-        // Numbers only grow.
-        self.index.push((id, place));
+        let place = self.streams.take(id);
         self.streams[place].open(id, upload, len);
         self.streams[place].acct.req_head = head_bytes;
         place
@@ -202,30 +192,26 @@ impl State {
 
     /// Where a stream is.
     pub(super) fn find(&self, id: u32) -> Option<usize> {
-        self.position(id).map(|at| self.index[at].1)
-    }
-
-    fn position(&self, id: u32) -> Option<usize> {
-        self.index.binary_search_by_key(&id, |&(id, _)| id).ok()
+        self.streams.find(id)
     }
 
     /// The request on it is over.
     pub(super) fn release(&mut self, place: usize) {
-        let id = self.streams[place].id;
-        self.codec.release(id);
-        self.streams[place].close();
-        if let Some(at) = self.position(id) {
-            self.index.remove(at);
-        }
-        self.free.push(place);
+        self.codec.release(self.streams[place].id);
+        self.streams.leave(place);
         self.notify();
     }
 
-    /// Gives memory back that no stream needs now.
-    pub(super) fn rest(&mut self) {
-        self.codec.rest();
-        (self.streams, self.index, self.free) = (Vec::new(), Vec::new(), Vec::new());
+    /// It is busy from now on, in memory that another connection has left.
+    pub(super) fn resume(&mut self, codec: http2::Workspace, streams: Places) {
+        self.codec.resume(codec);
+        self.streams = streams;
+    }
+
+    /// Leaves memory that no stream needs now.
+    pub(super) fn rest(&mut self) -> (http2::Workspace, Places) {
         self.task = None;
+        (self.codec.rest(), std::mem::take(&mut self.streams).emptied())
     }
 
     /// The connection's task is to look at what was queued.
@@ -422,7 +408,7 @@ impl State {
 
     /// Whether no stream has a window for what it has to send.
     fn is_all_shut(&self) -> bool {
-        self.index.iter().all(|&(id, place)| {
+        self.streams.in_use().all(|&(id, place)| {
             let stream = &self.streams[place];
             stream.gone.is_some() || stream.download.shut_since.is_some() && self.codec.is_blocked(id)
         })

@@ -8,7 +8,7 @@
 //! Serving --no stream, nothing to say--> Idle
 //! ```
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io::ErrorKind;
@@ -27,6 +27,7 @@ use tables::close::SessClose;
 use tables::params::Params;
 
 use super::mux::{Mux, RESET_TEXT, State};
+use super::places::Places;
 use super::request::{self, Job, JobKind};
 use super::stream::{Gone, Phase};
 use super::{codes, wire};
@@ -44,12 +45,20 @@ const ROUNDS: usize = 8;
 /// What a request is charged with, beside what is long about it.
 const REQUEST_MICROS: u32 = 10;
 /// Room for so many requests that wait is kept.
-const WAITING_KEPT: usize = 16;
+const KEPT_JOBS: usize = 32;
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
-    /// Where requests that came together wait to be begun; empty.
-    static JOBS: Cell<Vec<Job>> = const { Cell::new(Vec::new()) };
+}
+
+/// What a connection works in while it is busy. It stays with what the connection was busy on (see [`crate::runner`]).
+#[derive(Default)]
+pub(super) struct Workspace {
+    buffers: Buffers,
+    codec: http2::Workspace,
+    streams: Places,
+    /// Empty.
+    waiting: VecDeque<Job>,
 }
 
 /// A connection that is busy.
@@ -78,15 +87,18 @@ pub(super) struct Serving {
 
 impl Serving {
     /// The connection is busy from now on.
-    pub(super) fn new(mut conn: Box<Conn>, buffers: Buffers) -> Self {
+    pub(super) fn new(mut conn: Box<Conn>, workspace: Workspace) -> Self {
         let mux = conn.h2.clone().expect("a connection that speaks HTTP/2 has its codec");
-        let Buffers { input, mut output } = buffers;
+        let Workspace { buffers: Buffers { input, mut output }, codec, streams, waiting } = workspace;
         if conn.input.is_empty() {
             conn.input = input;
         }
         // Frames lie between the pieces of a body: they aren't lent.
         output.begin_body(Some(u64::MAX));
-        mux.with(|state| state.output = output);
+        mux.with(|state| {
+            state.output = output;
+            state.resume(codec, streams);
+        });
         let params = conn.sess.engine.params.load_full();
         let head = request::spare_head(&params);
         Serving {
@@ -100,23 +112,23 @@ impl Serving {
             is_shut: false,
             is_told: false,
             was_active: false,
-            waiting: VecDeque::new(),
+            waiting,
             turn: None,
         }
     }
 
     /// The connection is idle from now on, or at its end.
-    pub(super) fn into_parts(mut self) -> (Box<Conn>, Buffers) {
+    pub(super) fn into_parts(mut self) -> (Box<Conn>, Workspace) {
         request::leave_head(self.head);
-        let output = self.mux.with(|state| {
-            state.rest();
-            std::mem::take(&mut state.output)
-        });
+        let (output, (codec, streams)) = self.mux.with(|state| (std::mem::take(&mut state.output), state.rest()));
         if self.was_active {
             self.conn.idle_since = Instant::now();
         }
         let input = std::mem::take(&mut self.conn.input);
-        (self.conn, Buffers { input, output }.emptied())
+        self.waiting.clear();
+        self.waiting.shrink_to(KEPT_JOBS);
+        let buffers = Buffers { input, output }.emptied();
+        (self.conn, Workspace { buffers, codec, streams, waiting: self.waiting })
     }
 
     /// Serves until nothing is left to do.
@@ -187,13 +199,10 @@ impl Serving {
                 }
             }
         }
-        let mut jobs = JOBS.take();
-        let mut input = std::mem::take(&mut self.conn.input);
+        let (mut input, mut jobs) = (std::mem::take(&mut self.conn.input), std::mem::take(&mut self.waiting));
         self.take_input(&input, &mut jobs);
         input.clear();
-        self.conn.input = input;
-        self.waiting.extend(jobs.drain(..));
-        JOBS.set(jobs);
+        (self.conn.input, self.waiting) = (input, jobs);
         self.begin_waiting(cx);
         Poll::Ready(())
     }
@@ -207,9 +216,7 @@ impl Serving {
                 return;
             }
         }
-        if self.waiting.capacity() > WAITING_KEPT {
-            self.waiting = VecDeque::new();
-        }
+        self.waiting.shrink_to(KEPT_JOBS);
     }
 
     /// Nothing goes out any more.
@@ -221,7 +228,7 @@ impl Serving {
         });
     }
 
-    fn take_input(&mut self, input: &[u8], jobs: &mut Vec<Job>) {
+    fn take_input(&mut self, input: &[u8], jobs: &mut VecDeque<Job>) {
         let mux = self.mux.clone();
         let now = self.conn.sess.engine.clock.mono();
         SCRATCH.with_borrow_mut(|scratch| {
@@ -254,7 +261,7 @@ impl Serving {
         });
     }
 
-    fn take_preface(&mut self, state: &mut State, consumed: usize, jobs: &mut Vec<Job>) {
+    fn take_preface(&mut self, state: &mut State, consumed: usize, jobs: &mut VecDeque<Job>) {
         state.preface_left = state.preface_left.saturating_sub(consumed);
         if state.preface_left > 0 {
             return;
@@ -263,12 +270,12 @@ impl Serving {
         state.wire.debug(format_args!("H2: Got pu PRISM"));
         if let Some(upgraded) = self.mux.upgraded.take() {
             let place = state.open(1, Phase::None, None, upgraded.head_bytes);
-            jobs.push(Job { mux: self.mux.clone(), place, kind: JobKind::Upgraded(upgraded) });
+            jobs.push_back(Job { mux: self.mux.clone(), place, kind: JobKind::Upgraded(upgraded) });
         }
     }
 
     /// Does what the client's bytes mean.
-    fn act(&mut self, state: &mut State, step: Step, input: &[u8], now: Mono, jobs: &mut Vec<Job>) {
+    fn act(&mut self, state: &mut State, step: Step, input: &[u8], now: Mono, jobs: &mut VecDeque<Job>) {
         // Who asks for nothing is idle, whatever else is said.
         self.was_active |= matches!(step.event, Event::Head { .. } | Event::Trailers { .. } | Event::Data { .. });
         match step.event {
@@ -281,7 +288,7 @@ impl Serving {
                 let (t_req, slot) = (self.conn.sess.engine.clock.real(), self.conn.slot.take());
                 let (refusal, params) = (section.refusal, self.params.clone());
                 let kind = JobKind::New { head, refusal, is_tunnel: section.extended, t_req, params, slot };
-                jobs.push(Job { mux: self.mux.clone(), place, kind });
+                jobs.push_back(Job { mux: self.mux.clone(), place, kind });
             }
             Event::Trailers { stream } => {
                 if let Some(place) = state.find(stream) {

@@ -12,6 +12,8 @@ use storage::Buf;
 
 /// A body's memory is kept for the next stream up to this.
 const KEEP_BYTES: usize = 4 * 1024;
+/// Room for so many pieces of a response is kept for the next connection.
+const KEEP_PIECES: usize = 4;
 
 /// Why a stream is over before both sides have said all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,12 @@ impl Stream {
             download: Download { pieces: std::mem::take(&mut self.download.pieces), ..Download::default() },
             ..Stream::default()
         };
+    }
+
+    /// Its place is nobody's for long: of its buffers only what costs nothing to keep stays.
+    pub(super) fn rest(&mut self) {
+        self.upload.arrived = Vec::new();
+        self.download.pieces.shrink_to(KEEP_PIECES);
     }
 
     /// Nothing more comes and nothing more is wanted.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The streams of a connection (RFC 9113 5.1), and which of them sends next (RFC 9218 10).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::priority::Priority;
 use crate::settings::MAX_WINDOW;
@@ -137,10 +137,21 @@ const BANDS: u64 = 16;
 /// A band in a key; what is below orders the streams within it.
 const BAND_SHIFT: u32 = 56;
 
+/// Streams that a list without any keeps room for.
+const KEPT_STREAMS: usize = 32;
+
+/// What streams take that aren't there any more: for those of another connection.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    list: VecDeque<Stream>,
+    ready: BTreeSet<(u64, u32)>,
+}
+
 /// In the order of their numbers, in which they are opened.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
-    list: Vec<Stream>,
+    /// The oldest mostly end first.
+    list: VecDeque<Stream>,
     /// Those that have body at hand and an open window, with what they are chosen by: the least first.
     ready: BTreeSet<(u64, u32)>,
     /// How the last ones that are over ended.
@@ -173,23 +184,40 @@ impl Streams {
             + self.reset.capacity() * size_of::<u32>()
     }
 
-    pub(super) fn rest(&mut self) {
+    /// Gives up the room for streams while there is none.
+    pub(super) fn rest(&mut self) -> Room {
+        if !self.list.is_empty() {
+            return Room::default();
+        }
+        debug_assert!(self.ready.is_empty(), "a stream that isn't there is ready to send");
+        let (mut list, ready) = (std::mem::take(&mut self.list), std::mem::take(&mut self.ready));
+        list.shrink_to(KEPT_STREAMS);
+        // Another connection's streams would be looked for in vain for ever.
+        Room { list, ready: Some(ready).filter(BTreeSet::is_empty).unwrap_or_default() }
+    }
+
+    /// Takes room for streams, unless there are some.
+    pub(super) fn resume(&mut self, room: Room) {
+        debug_assert!(room.list.is_empty() && room.ready.is_empty());
         if self.list.is_empty() {
-            (self.list, self.ready) = (Vec::new(), BTreeSet::new());
+            (self.list, self.ready) = (room.list, room.ready);
         }
     }
 
     /// Adds one whose number is higher than all others'.
     pub(super) fn push(&mut self, stream: Stream) {
-        debug_assert!(self.list.last().is_none_or(|last| last.id < stream.id));
-        self.list.push(stream);
+        debug_assert!(self.list.back().is_none_or(|last| last.id < stream.id));
+        self.list.push_back(stream);
     }
 
+    /// Mostly the newest is asked for, or the oldest.
+    #[inline]
     fn find(&self, id: u32) -> Option<usize> {
-        match self.list.last() {
-            Some(last) if last.id == id => Some(self.list.len() - 1),
-            _ => self.list.binary_search_by_key(&id, |stream| stream.id).ok(),
+        let (oldest, newest) = (self.list.front()?.id, self.list.back()?.id);
+        if id == newest {
+            return Some(self.list.len() - 1);
         }
+        if id == oldest { Some(0) } else { self.list.binary_search_by_key(&id, |stream| stream.id).ok() }
     }
 
     pub(super) fn get(&self, id: u32) -> Option<&Stream> {
@@ -333,11 +361,12 @@ impl Streams {
     pub(super) fn requeue(&mut self, id: u32, turn: u64) {
         let Some(stream) = self.get_mut(id) else { return };
         let key = key(stream, turn);
-        if let Some(before) = stream.ready.replace(key) {
+        if let Some(before) = stream.ready
+            && before != key
+        {
+            stream.ready = Some(key);
             self.ready.remove(&(before, id));
             self.ready.insert((key, id));
-        } else {
-            stream.ready = None;
         }
     }
 
