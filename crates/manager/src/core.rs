@@ -115,7 +115,9 @@ pub struct Manager {
     /// What shows this server on a page, if that was asked for.
     pub(crate) watcher: crate::watch::Watcher,
     /// What takes part in the fleet's roll-outs, if this node does.
-    pub(crate) agent: crate::rollout::Agent,
+    pub(crate) agent: crate::companion::Companion,
+    /// What the agent is in the midst of.
+    pub(crate) trial: crate::rollout::Trial,
 }
 
 /// When things are due.

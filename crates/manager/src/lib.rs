@@ -10,6 +10,7 @@ mod certs;
 pub mod checker;
 mod clitcp;
 mod commands;
+mod companion;
 mod core;
 mod deaths;
 mod docs;

@@ -6,18 +6,17 @@
 //! (`fleet.kept`); nothing else ends by that.
 
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use base::clock::Mono;
 use cli::Request;
 use cli::handoff::FleetStart;
 use fleet::Settings;
-use sys::process::{Child, Spawn};
-use sys::signal::{SIGKILL, Signals};
+use sys::process::Spawn;
+use sys::signal::Signals;
 
+use crate::companion::{Companion, Process};
 use crate::core::Manager;
-use crate::fatal::errno_text;
 use crate::jail::Role;
 use crate::reply::{Reply, Status};
 use crate::report::{Severity, print};
@@ -26,46 +25,26 @@ use crate::session::Kind;
 /// The program name under which this executable is the agent.
 pub const PROGRAM: &str = "lacquer-rollout";
 
-/// How long until one that died is followed by the next.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// How long at most until one that died is followed by the next.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// The longest line that is heard.
-const LINE: usize = 2000;
 /// The longest state that is kept for it, in bytes.
 const KEPT: usize = 256 << 10;
 
-/// The agent, if there is to be one.
+/// The agent, which there needn't be.
+pub(crate) fn agent() -> Companion {
+    Companion::new("rollout", LONGEST_PAUSE)
+}
+
+/// The trial that this node takes part in, and what was in use before, in the agent's own words: for the next agent, if that one dies.
 #[derive(Debug, Default)]
-pub(crate) struct Agent {
-    process: Option<Process>,
-    restart: Option<Mono>,
-    pause: Duration,
-    /// The trial that it takes part in, and what was in use before: for the next one, if it dies. In its own words; empty: none.
+pub(crate) struct Trial {
     kept: Vec<u8>,
 }
 
-#[derive(Debug)]
-struct Process {
-    child: Child,
-    said: OwnedFd,
-    line: Vec<u8>,
-    begun: Mono,
-}
-
-impl Agent {
-    /// What to wait for.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.process.as_ref().map(|process| process.said.as_fd())
-    }
-
-    /// Whether a trial of a roll-out is under way here.
-    pub fn is_on_trial(&self) -> bool {
+impl Trial {
+    /// Whether one is under way here.
+    pub fn is_on(&self) -> bool {
         !self.kept.is_empty()
-    }
-
-    /// When the next one begins.
-    pub fn due(&self) -> Option<Mono> {
-        self.restart
     }
 }
 
@@ -97,18 +76,13 @@ impl Manager {
 
     /// Starts the agent, if there is to be one.
     pub(crate) fn begin_rollout(&mut self) {
-        self.agent.restart = None;
-        if self.rollout_wait().is_none() || self.agent.process.is_some() {
+        if !self.agent.takes_turn() || self.rollout_wait().is_none() {
             return;
         }
         let Some(fleet) = self.fleet.clone() else { return };
-        match self.try_begin_rollout(&fleet) {
-            Ok(process) => self.agent.process = Some(process),
-            Err(error) => {
-                print(Severity::Error, &format!("rollout: not started: {}", errno_text(&error)));
-                self.pause_rollout();
-            }
-        }
+        let process = self.try_begin_rollout(&fleet);
+        let now = self.now();
+        self.agent.begin_with(process, now);
     }
 
     fn try_begin_rollout(&mut self, fleet: &FleetStart) -> io::Result<Process> {
@@ -132,7 +106,7 @@ impl Manager {
             .new_group();
         let child = self.jail.privileged(|| spawn.start())?;
         self.open_session(Kind::Rollout, "rollout".into(), end, None);
-        Ok(Process { child, said, line: Vec::new(), begun: self.now() })
+        Ok(Process::new(child, said, None, self.now()))
     }
 
     /// Before the first worker: until the agent has had it started, with what the group runs, or it has taken as long as it may. Whether
@@ -141,7 +115,7 @@ impl Manager {
         let Some(wait) = self.rollout_wait() else { return false };
         self.begin_rollout();
         let until = self.now() + wait;
-        while self.worker.pid().is_none() && self.agent.process.is_some() {
+        while self.worker.pid().is_none() && self.agent.is_running() {
             if until <= self.now() {
                 print(
                     Severity::Info,
@@ -161,10 +135,10 @@ impl Manager {
     /// `fleet.kept`
     pub(crate) fn fleet_kept(&mut self, state: Option<&Vec<u8>>) -> Reply {
         match state {
-            None => Reply { status: Status::Ok, body: self.agent.kept.clone() },
+            None => Reply { status: Status::Ok, body: self.trial.kept.clone() },
             Some(state) if state.len() > KEPT => Reply::new(Status::Param, "that is more than is kept"),
             Some(state) => {
-                self.agent.kept.clone_from(state);
+                self.trial.kept.clone_from(state);
                 Reply::ok("")
             }
         }
@@ -172,46 +146,12 @@ impl Manager {
 
     /// Ends it.
     pub(crate) fn end_rollout(&mut self) {
-        self.agent.restart = None;
-        if let Some(process) = self.agent.process.take() {
-            let _ = self.jail.privileged(|| process.child.kill(SIGKILL));
-            let _ = process.child.wait();
-        }
-    }
-
-    fn pause_rollout(&mut self) {
-        self.agent.pause = (self.agent.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-        self.agent.restart = Some(self.now() + self.agent.pause);
+        self.agent.end(&self.jail);
     }
 
     /// Takes what it says, and notices its end.
     pub(crate) fn tend_rollout(&mut self) {
-        let Some(process) = &mut self.agent.process else { return };
-        let mut buf = [0; 4096];
-        match sys::fd::read(&process.said, &mut buf) {
-            Ok(n @ 1..) => {
-                for byte in &buf[..n] {
-                    match byte {
-                        b'\n' => {
-                            print(Severity::Info, &base::text::printable(&String::from_utf8_lossy(&process.line)));
-                            process.line.clear();
-                        }
-                        _ if process.line.len() < LINE => process.line.push(*byte),
-                        _ => {}
-                    }
-                }
-            }
-            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
-            Ok(0) | Err(_) => {
-                let begun = process.begun;
-                self.end_rollout();
-                if self.now().since(begun) >= LONGEST_PAUSE.as_secs_f64() {
-                    self.agent.pause = Duration::ZERO;
-                }
-                self.pause_rollout();
-                let pause = self.agent.pause.as_secs();
-                print(Severity::Error, &format!("rollout: the agent has ended; the next one begins in {pause} s"));
-            }
-        }
+        let now = self.now();
+        self.agent.tend(&self.jail, now, None);
     }
 }

@@ -214,7 +214,8 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         upgrade: Default::default(),
         acme,
         watcher: crate::watch::Watcher::new(watch),
-        agent: Default::default(),
+        agent: crate::rollout::agent(),
+        trial: crate::rollout::Trial::default(),
         clock,
     };
     manager.params_changed();

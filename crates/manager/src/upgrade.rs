@@ -93,7 +93,7 @@ impl Manager {
         if self.worker.state == Running && self.upgrade.relay.is_none() && !self.store_files.is_empty() {
             return Err("the worker has handed its stores over before, to one that failed: restart instead".to_owned());
         }
-        if self.agent.is_on_trial() {
+        if self.trial.is_on() {
             return Err("a VCL is being rolled out and on trial here: upgrade when that is over".to_owned());
         }
         let said = |e: io::Error| errno_text(&e);

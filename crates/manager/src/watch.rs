@@ -6,29 +6,24 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::ToSocketAddrs;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
 use base::clock::Mono;
-use sys::process::{Child, Exit, Spawn};
-use sys::signal::SIGKILL;
+use sys::process::Spawn;
 use zeroize::Zeroizing;
 
+use crate::companion::{Companion, Process};
 use crate::core::Manager;
-use crate::fatal::errno_text;
 use crate::jail::Role;
-use crate::report::{Severity, print};
 use crate::session::Kind;
 
 /// The program name under which this executable watches.
 pub const PROGRAM: &str = "lacquer-watch";
 
-/// How long until one that died is followed by the next: at first, and at most. One that lived for the latter begins at the first again.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// How long at most until one that died is followed by the next.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The longest line that is heard.
-const LINE: usize = 1000;
 /// The longest file that is handed to it.
 const FILE_BYTES: u64 = 1 << 20;
 /// The exit status of wrong words: the next one would say the same.
@@ -89,57 +84,39 @@ pub(crate) fn words(value: &str) -> Result<Vec<String>, String> {
     Ok(out)
 }
 
-/// One that runs.
-#[derive(Debug)]
-struct Process {
-    child: Child,
-    /// It ends when this closes.
-    _life: OwnedFd,
-    said: OwnedFd,
-    line: Vec<u8>,
-    begun: Mono,
-}
-
 /// The watcher, if there is to be one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Watcher {
     words: Vec<String>,
-    process: Option<Process>,
-    restart: Option<Mono>,
-    pause: Duration,
+    companion: Companion,
 }
 
 impl Watcher {
     /// With these words; none: there is none.
     pub fn new(words: Vec<String>) -> Watcher {
-        Watcher { words, process: None, restart: None, pause: FIRST_PAUSE }
+        Watcher { words, companion: Companion::new("watch", LONGEST_PAUSE) }
     }
 
     /// What to wait for.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.process.as_ref().map(|process| process.said.as_fd())
+        self.companion.descriptor()
     }
 
     /// When the next one begins.
     pub fn due(&self) -> Option<Mono> {
-        self.restart
+        self.companion.due()
     }
 }
 
 impl Manager {
     /// Starts it, if there is to be one.
     pub(crate) fn begin_watch(&mut self) {
-        self.watcher.restart = None;
-        if self.watcher.words.is_empty() || self.watcher.process.is_some() {
+        if !self.watcher.companion.takes_turn() || self.watcher.words.is_empty() {
             return;
         }
-        match self.try_begin_watch() {
-            Ok(process) => self.watcher.process = Some(process),
-            Err(error) => {
-                print(Severity::Error, &format!("watch: not started: {}", errno_text(&error)));
-                self.pause_watch();
-            }
-        }
+        let process = self.try_begin_watch();
+        let now = self.now();
+        self.watcher.companion.begin_with(process, now);
     }
 
     fn try_begin_watch(&mut self) -> io::Result<Process> {
@@ -176,7 +153,7 @@ impl Manager {
         if let Some((end, _)) = channel {
             self.open_session(Kind::Watch, "watch".into(), end, None);
         }
-        Ok(Process { child, _life: life, said, line: Vec::new(), begun: self.now() })
+        Ok(Process::new(child, said, Some(life), self.now()))
     }
 
     /// The CLI's secret, which it may not read itself, as a file in memory: for one that may change the server.
@@ -214,58 +191,13 @@ impl Manager {
 
     /// Ends it.
     pub(crate) fn end_watch(&mut self) {
-        self.watcher.restart = None;
-        if let Some(process) = self.watcher.process.take() {
-            let _ = self.jail.privileged(|| process.child.kill(SIGKILL));
-            let _ = process.child.wait();
-        }
-    }
-
-    fn pause_watch(&mut self) {
-        self.watcher.restart = Some(self.now() + self.watcher.pause);
-        self.watcher.pause = (self.watcher.pause * 2).min(LONGEST_PAUSE);
+        self.watcher.companion.end(&self.jail);
     }
 
     /// Takes what it says, and notices its end.
     pub(crate) fn tend_watch(&mut self) {
-        let Some(process) = &mut self.watcher.process else { return };
-        let mut buf = [0; 4096];
-        match sys::fd::read(&process.said, &mut buf) {
-            Ok(n @ 1..) => {
-                for byte in &buf[..n] {
-                    match byte {
-                        b'\n' => {
-                            let line = String::from_utf8_lossy(&process.line).into_owned();
-                            print(Severity::Info, &line);
-                            process.line.clear();
-                        }
-                        _ if process.line.len() < LINE => process.line.push(*byte),
-                        _ => {}
-                    }
-                }
-            }
-            Ok(0) => self.bury_watch(),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted || error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => self.bury_watch(),
-        }
-    }
-
-    fn bury_watch(&mut self) {
-        let Some(process) = self.watcher.process.take() else { return };
-        let _ = self.jail.privileged(|| process.child.kill(SIGKILL));
-        let exit = process.child.wait();
-        if matches!(exit, Ok(Exit::Status(USAGE))) {
-            print(Severity::Error, "watch: it can't be started so, and isn't tried again");
-            return;
-        }
-        if self.now().since(process.begun) >= LONGEST_PAUSE.as_secs_f64() {
-            self.watcher.pause = FIRST_PAUSE;
-        }
-        print(
-            Severity::Error,
-            &format!("watch: it has ended; the next one begins in {} s", self.watcher.pause.as_secs()),
-        );
-        self.pause_watch();
+        let now = self.now();
+        self.watcher.companion.tend(&self.jail, now, Some(USAGE));
     }
 }
 

@@ -234,7 +234,8 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         ending: false,
         upgrade: Upgrade { program: state.program.clone(), relay, ..Upgrade::default() },
         acme: acme(options, &jail)?,
-        agent: Default::default(),
+        agent: crate::rollout::agent(),
+        trial: crate::rollout::Trial::default(),
         watcher: crate::watch::Watcher::new(
             options.watch.as_deref().map(crate::watch::words).transpose()?.unwrap_or_default(),
         ),

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A process of this program beside the worker: the one of `--watch`, the agent of roll-outs. What it says becomes the manager's own lines. When
+//! it dies the next one begins, each time later, and nothing else ends by that. Who it is and what it gets is said by its own module.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use base::clock::Mono;
+use sys::process::{Child, Exit};
+use sys::signal::SIGKILL;
+
+use crate::fatal::errno_text;
+use crate::jail::Jail;
+use crate::report::{Severity, print};
+
+/// How long until one that died is followed by the next, at first.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest line that is heard.
+const LINE: usize = 2000;
+
+/// One that runs.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    /// It ends when this closes, if it is told so.
+    _life: Option<OwnedFd>,
+    said: OwnedFd,
+    line: Vec<u8>,
+    begun: Mono,
+}
+
+impl Process {
+    /// `said` is the other end of its output.
+    pub fn new(child: Child, said: OwnedFd, life: Option<OwnedFd>, begun: Mono) -> Self {
+        Process { child, _life: life, said, line: Vec::new(), begun }
+    }
+}
+
+/// It, or when the next one begins.
+#[derive(Debug)]
+pub(crate) struct Companion {
+    /// What the manager's lines call it.
+    name: &'static str,
+    /// At most so long until the next one begins. One that has lived that long is followed as if it were the first that died.
+    longest_pause: Duration,
+    pause: Duration,
+    process: Option<Process>,
+    restart: Option<Mono>,
+}
+
+impl Companion {
+    /// None runs yet.
+    pub fn new(name: &'static str, longest_pause: Duration) -> Self {
+        Companion { name, longest_pause, pause: FIRST_PAUSE, process: None, restart: None }
+    }
+
+    /// What to wait for.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.process.as_ref().map(|process| process.said.as_fd())
+    }
+
+    /// When the next one begins.
+    pub fn due(&self) -> Option<Mono> {
+        self.restart
+    }
+
+    /// Whether one runs.
+    pub fn is_running(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Whether one may begin now: none runs. It isn't due any more.
+    pub fn takes_turn(&mut self) -> bool {
+        self.restart = None;
+        self.process.is_none()
+    }
+
+    /// It has begun, or couldn't.
+    pub fn begin_with(&mut self, process: io::Result<Process>, now: Mono) {
+        match process {
+            Ok(process) => self.process = Some(process),
+            Err(error) => {
+                print(Severity::Error, &format!("{}: not started: {}", self.name, errno_text(&error)));
+                self.begin_later(now);
+            }
+        }
+    }
+
+    /// Makes the next one due; how long until then.
+    fn begin_later(&mut self, now: Mono) -> Duration {
+        let pause = self.pause;
+        self.restart = Some(now + pause);
+        self.pause = (pause * 2).min(self.longest_pause);
+        pause
+    }
+
+    /// Ends it for good.
+    pub fn end(&mut self, jail: &Jail) {
+        self.restart = None;
+        self.kill(jail);
+    }
+
+    /// How it ended.
+    fn kill(&mut self, jail: &Jail) -> Option<Exit> {
+        let process = self.process.take()?;
+        let _ = jail.privileged(|| process.child.kill(SIGKILL));
+        process.child.wait().ok()
+    }
+
+    /// Takes what it says, and notices its end. One that ends with the status `hopeless` isn't followed by another.
+    pub fn tend(&mut self, jail: &Jail, now: Mono, hopeless: Option<i32>) {
+        let Some(process) = &mut self.process else { return };
+        let mut buf = [0; 4096];
+        match sys::fd::read(&process.said, &mut buf) {
+            Ok(n @ 1..) => {
+                for byte in &buf[..n] {
+                    match byte {
+                        b'\n' => {
+                            print(Severity::Info, &base::text::printable(&String::from_utf8_lossy(&process.line)));
+                            process.line.clear();
+                        }
+                        _ if process.line.len() < LINE => process.line.push(*byte),
+                        _ => {}
+                    }
+                }
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
+            Ok(0) | Err(_) => self.bury(jail, now, hopeless),
+        }
+    }
+
+    fn bury(&mut self, jail: &Jail, now: Mono, hopeless: Option<i32>) {
+        let Some(begun) = self.process.as_ref().map(|process| process.begun) else { return };
+        let exit = self.kill(jail);
+        let name = self.name;
+        if let (Some(Exit::Status(status)), Some(hopeless)) = (exit, hopeless)
+            && status == hopeless
+        {
+            print(Severity::Error, &format!("{name}: it can't be started so, and isn't tried again"));
+            return;
+        }
+        if now.since(begun) >= self.longest_pause.as_secs_f64() {
+            self.pause = FIRST_PAUSE;
+        }
+        let pause = self.begin_later(now).as_secs();
+        print(Severity::Error, &format!("{name}: it has ended; the next one begins in {pause} s"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pause_is_longer_up_to_a_bound() {
+        let mut companion = Companion::new("it", Duration::from_secs(5));
+        let now = Mono(7.0);
+        let pauses: Vec<_> = (0..5).map(|_| companion.begin_later(now).as_secs()).collect();
+        assert_eq!(pauses, [1, 2, 4, 5, 5]);
+        assert_eq!(companion.due(), Some(now + Duration::from_secs(5)));
+        assert!(companion.takes_turn() && companion.due().is_none());
+    }
+}
