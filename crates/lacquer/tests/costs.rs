@@ -81,7 +81,7 @@ impl Kind {
     fn may_cost(self, costs: &Costs) -> bool {
         let Costs { allocations, locks, sleeps, calls, .. } = *costs;
         match self {
-            Kind::Hit | Kind::Stream => allocations < 0.02 && locks < 1.06 && sleeps < 0.02 && calls <= 2.1,
+            Kind::Hit | Kind::Stream => allocations < 0.05 && locks < 1.06 && sleeps < 0.05 && calls <= 2.1,
             Kind::Pass => allocations < 15.5 && locks < 19.0 && calls <= 4.9,
             Kind::Miss => allocations < 14.0 && locks < 20.0 && calls <= 4.9,
         }
