@@ -88,11 +88,12 @@ impl Kind {
     }
 
     /// As [`Kind::may_cost`] where other work on the machine makes threads look for what there is to do more often than the
-    /// requests do: a hit is read and written once, what is fetched twice, and to look costs a hit a call, or one more that ends it.
+    /// requests do: a hit is read and written once, what is fetched twice (and now and then in two pieces), and to look costs a hit a call, or
+    /// one more that ends it.
     fn may_cost_when_busy(self, costs: &Costs) -> bool {
         let looks_alone = match self {
             Kind::Hit | Kind::Stream => costs.transfers <= 2.001 && costs.per_turn <= 2.1,
-            Kind::Pass | Kind::Miss => costs.transfers <= 4.05,
+            Kind::Pass | Kind::Miss => costs.transfers <= 4.3,
         };
         let calls = if looks_alone { 0.0 } else { costs.calls };
         self.may_cost(&Costs { calls, ..*costs })
