@@ -154,22 +154,18 @@ impl Model {
         let expected = pass(now, ask, origin);
         if ask.method == "HEAD" && expected.status == 200 && !origin.is_dead {
             let received = now + origin.delay_ms() as f64 / 1000.0;
-            self.heed_head(now, received, ask, origin.answer(&[], received.floor() as i64));
+            let answer = origin.answer(&[], received.floor() as i64);
+            let key = self.key(ask);
+            let Some(stored) = self.stored.get_mut(&key) else { return expected };
+            if stored.differs_from(&answer) {
+                let age = stored.age(received);
+                stored.outdated = Some(stored.outdated.map_or(age, |before| before.min(age)));
+            } else {
+                let stored = stored.clone();
+                self.update(now, received, ask, &stored, answer);
+            }
         }
         expected
-    }
-
-    /// A 200 to HEAD tells of what is stored (4.3.5).
-    fn heed_head(&mut self, sent: f64, received: f64, ask: &Ask, answer: OriginAnswer) {
-        let key = self.key(ask);
-        let Some(stored) = self.stored.get_mut(&key) else { return };
-        if stored.differs_from(&answer) {
-            let age = stored.age(received);
-            stored.outdated = Some(stored.outdated.map_or(age, |before| before.min(age)));
-        } else {
-            let stored = stored.clone();
-            self.update(sent, received, ask, &stored, answer);
-        }
     }
 
     /// A 200 to HEAD about what is stored, whose fields take the place of the stored ones (4.3.5, 3.2).
@@ -230,11 +226,7 @@ impl Model {
             (None, Some(stored)) => stored.conditions(),
             (None, None) => Asked::plain(),
         };
-        let mut asked = asked.or_part_of(ask);
-        let keeps_head = field(&ask.headers, "X-Keep").is_some() && missing.is_none();
-        if keeps_head {
-            asked.method = "HEAD".to_owned();
-        }
+        let asked = asked.or_part_of(ask);
         let received = now + origin.delay_ms() as f64 / 1000.0;
         let usable = stored.filter(|stored| stored.has_what_is_asked(ask));
         let stands_in = |at: f64, trouble| usable.filter(|stored| stored.may_stand_in(at, trouble));
@@ -255,13 +247,6 @@ impl Model {
             let key = self.key(ask);
             self.stored.remove(&key);
             return self.ask_again(received, ask, None, origin);
-        }
-        if keeps_head && answer.status != 304 {
-            // No GET may be answered with it (4).
-            if answer.status == 200 {
-                self.heed_head(now, received, ask, answer.clone());
-            }
-            return Stored::of(now, received, ask, None, answer).deliver(ask, Some(asked), received);
         }
         if answer.status == 206 {
             return self.take_part(now, received, ask, stored, asked, answer, origin);
