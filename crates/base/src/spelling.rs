@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Which name is meant by a mistyped one.
 
-/// The name most like `word`, when one is at most `limit` edits away (see [`distance`]).
+/// The name most like `word`, when one is at most `limit` edits away (see [`distance`]). Of several the one that `word` begins goes first.
 pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>, limit: usize) -> Option<&'n str> {
     let near = names.filter(|name| name.len().abs_diff(word.len()) <= limit);
-    let ranked = near.map(|name| (distance(word, name), name)).filter(|(edits, _)| *edits <= limit);
-    ranked.min().map(|(_, name)| name)
+    let ranked = near.map(|name| (distance(word, name), !name.starts_with(word), name));
+    ranked.filter(|(edits, ..)| *edits <= limit).min().map(|(.., name)| name)
 }
 
 /// How many letters must be changed, added, left out or swapped with their neighbour; case doesn't count. Both texts are short:
@@ -46,5 +46,6 @@ mod tests {
             (near("explian"), near("lgo"), near("varnislog"), near("frobnicate")),
             (Some("explain"), Some("log"), Some("varnishlog"), None)
         );
+        assert_eq!(nearest("statu", ["stat", "status"].into_iter(), 2), Some("status"));
     }
 }

@@ -73,8 +73,8 @@ fn lacquer(args: &[String]) -> i32 {
             0
         }
         Some("--help" | "-h" | "-?") => commands::help(&args[1..]),
-        Some(name) => match commands::COMMANDS.iter().find(|command| command.name == name) {
-            Some(command) => (command.run)(&format!("lacquer {name}"), &args[1..]),
+        Some(name) => match commands::find(name) {
+            Some(command) => (command.run)(&format!("lacquer {}", command.name), &args[1..]),
             None if commands::is_later(name) => commands::refuse(&format!("lacquer {name}")),
             None => commands::unknown(name),
         },
