@@ -30,7 +30,7 @@ const BEFORE: Duration = Duration::from_secs(3);
 const LOOK_TIME: Duration = Duration::from_secs(10);
 const LOOK_PACE: Duration = Duration::from_millis(100);
 /// The board may be away for so long; nodes follow a trial for longer than that without a word ([`fleet::rollout::PATIENCE`]).
-const BOARD_TIME: Duration = Duration::from_secs(10);
+const BOARD_TIME: Duration = Duration::from_secs(22);
 /// Nodes that aren't heard of have so long to be back.
 const BACK_TIME: Duration = Duration::from_secs(5);
 /// For so long one of several servers may show a document that was replaced.
