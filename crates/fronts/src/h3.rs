@@ -17,10 +17,11 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use engine::{Engine, ListenerInfo};
 use net::quic::{ConnectionError, Incoming, ServerConfig};
-use rt::Deadline;
+use rt::{Deadline, Instant};
 use tables::close::SessClose;
 
 pub use link::Group;
@@ -28,6 +29,9 @@ use link::Link;
 
 /// What VCL calls it (`req.transport`).
 pub(crate) const VERSION: &str = "HTTP/3";
+
+/// Between two looks whether the client has all that was sent, once its connection would end as idle.
+const DELIVERY_PAUSE: Duration = Duration::from_millis(100);
 
 /// A listener's socket as its connections know it.
 #[derive(Clone, Copy, Debug)]
@@ -119,21 +123,26 @@ async fn live(link: &Rc<Link>) -> SessClose {
     link.why_it_ended(&ended)
 }
 
-/// Ends a connection that has had no request for `timeout_idle`, or has none left and is drained.
+/// Ends a connection that has had no request for `timeout_idle`, or has none left and is drained. What was sent isn't there yet, and is lost
+/// if the connection ends as idle: a client may take as long for it as for any response.
 fn poll_idle(link: &Link, idle: &mut Option<Deadline>, cx: &mut Context<'_>) {
     if link.open_requests() > 0 {
         *idle = None;
         return;
     }
-    let limit = link.sess.timeouts.get().idle;
+    let timeouts = link.sess.timeouts.get();
     // A client that hasn't heard yet that no more requests are taken may have sent one.
-    let limit = if link.has_gone_away() { limit.min(link::DRAIN_PAUSE) } else { limit };
-    let until = link.idle_since() + limit;
-    let is_over = Pin::new(idle.insert(Deadline::until(until))).get_mut().poll(cx).is_ready();
-    if is_over {
-        link.end(SessClose::RxCloseIdle);
-        // Told to the client by the connection's own task, which also ends the streams that are being accepted.
-        *idle = None;
+    let limit = if link.has_gone_away() { timeouts.idle.min(link::DRAIN_PAUSE) } else { timeouts.idle };
+    let mut until = link.idle_since() + limit;
+    while Pin::new(idle.insert(Deadline::until(until))).get_mut().poll(cx).is_ready() {
+        let is_too_slow = !timeouts.send.is_zero() && link.idle_since().elapsed() > timeouts.send;
+        if is_too_slow || link.has_delivered() {
+            link.end(SessClose::RxCloseIdle);
+            // Told to the client by the connection's own task, which also ends the streams that are being accepted.
+            *idle = None;
+            return;
+        }
+        until = Instant::now() + DELIVERY_PAUSE;
     }
 }
 

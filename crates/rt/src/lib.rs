@@ -10,6 +10,7 @@ mod readable;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod stint;
+mod task_pool;
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -29,6 +30,7 @@ pub use stint::{
     GiveWay, Observer, give_way, observe_steps, spend, spend_bytes, spend_guess, spend_piece, spent, spent_guess,
     time_steps,
 };
+pub use task_pool::TaskPool;
 #[cfg(not(feature = "sim"))]
 pub use tokio::task::JoinHandle;
 pub use tokio::time::{Instant, Sleep, sleep, sleep_until};

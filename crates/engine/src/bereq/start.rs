@@ -56,7 +56,7 @@ pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Ob
     if mode == Mode::Background {
         req.engine().main.n_bgfetch.inc();
     }
-    task::run(Box::new(bereq));
+    task::run(bereq);
     object
 }
 
@@ -68,11 +68,11 @@ pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf) -> ObjRef {
     (req.interims, req.trailers) = (None, None);
     (bereq.interims, bereq.trailers) = (None, None);
     bereq.ask_for_slice_of(slice);
-    task::run(Box::new(bereq));
+    task::run(bereq);
     object
 }
 
-fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
+fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Box<Bereq> {
     let engine = req.engine().clone();
     let vxid = engine.vxids.take();
     let vcl = req.vcl.clone().expect("a request that fetches has run VCL");
@@ -92,7 +92,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
     let reads_trailers = req.head.version() > Version::HTTP11 || hop::takes_trailers(&req.head);
     req.trailers = (mode != Mode::Background && !req.esi.is_fragment() && reads_trailers).then(Trailers::default);
     let [head, original, beresp] = pool::heads(limits);
-    let mut bereq = Bereq {
+    let mut bereq = Box::new(Bereq {
         sess: req.sess.clone(),
         params,
         vcl,
@@ -145,7 +145,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         task: Privates::default(),
         acct: backend::Acct::default(),
         engine,
-    };
+    });
     bereq.begin_parting(req, mode);
     bereq.make_head(req, mode);
     bereq.begin_slicing();

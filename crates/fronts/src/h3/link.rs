@@ -99,6 +99,31 @@ impl Priorities {
     }
 }
 
+/// Responses that were sent whole and may not have arrived yet: what is on its way is lost if the connection ends.
+#[derive(Default)]
+struct Undelivered {
+    streams: Vec<SendStream>,
+    /// So many are looked through for those that have arrived.
+    many: usize,
+}
+
+impl Undelivered {
+    const FEW: usize = 16;
+
+    fn add(&mut self, sent: SendStream) {
+        self.streams.push(sent);
+        if self.streams.len() >= self.many.max(Self::FEW) {
+            self.forget_arrived();
+            self.many = self.streams.len() * 2;
+        }
+    }
+
+    fn forget_arrived(&mut self) {
+        // QUIC knows no stream any more of which all was confirmed.
+        self.streams.retain(|sent| sent.priority().is_ok());
+    }
+}
+
 /// A connection.
 pub(super) struct Link {
     pub(super) conn: Connection,
@@ -112,6 +137,7 @@ pub(super) struct Link {
     /// The streams that a client has once: control, QPACK's encoder, its decoder.
     pub(super) has_stream: [Cell<bool>; 3],
     open: Cell<u32>,
+    undelivered: RefCell<Undelivered>,
     idle_since: Cell<Instant>,
     /// The first stream that isn't answered any more.
     next_stream: Cell<u64>,
@@ -185,6 +211,7 @@ impl Link {
             handshaking,
             has_stream: Default::default(),
             open: Cell::new(0),
+            undelivered: RefCell::default(),
             idle_since: Cell::new(Instant::now()),
             next_stream: Cell::new(0),
             has_gone_away: Cell::new(false),
@@ -235,6 +262,18 @@ impl Link {
 
     pub(super) fn open_requests(&self) -> u32 {
         self.open.get()
+    }
+
+    /// A response was sent whole on this stream: the connection isn't idle before the client has it.
+    pub(super) fn await_delivery(&self, sent: SendStream) {
+        self.undelivered.borrow_mut().add(sent);
+    }
+
+    /// Whether the client has all that was sent.
+    pub(super) fn has_delivered(&self) -> bool {
+        let mut undelivered = self.undelivered.borrow_mut();
+        undelivered.forget_arrived();
+        undelivered.streams.is_empty()
     }
 
     pub(super) fn idle_since(&self) -> Instant {

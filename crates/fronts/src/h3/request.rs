@@ -13,7 +13,7 @@ use http3::head::{self, BadHead};
 use http3::{Code, Error, Limits, Scope};
 use message::Version;
 use net::quic::{RecvStream, SendStream};
-use rt::Instant;
+use rt::{Instant, TaskPool};
 use tables::params::Params;
 use tables::tags::Tag;
 
@@ -30,29 +30,33 @@ enum NoRequest {
     Broken(Error),
 }
 
+thread_local! {
+    static REQUESTS: TaskPool<Box<H3>> = const { TaskPool::new() };
+}
+
 /// Serves the request that begins on this stream, in a task of its own.
 pub(super) fn begin(link: &Rc<Link>, send: SendStream, recv: RecvStream) {
-    let mut h3 = H3::new(link.clone(), send, recv);
+    let mut h3 = Box::new(H3::new(link.clone(), send, recv));
     if !link.begin_request(h3.id()) {
         // It may be sent elsewhere: nothing of it was looked at.
         return h3.refuse(Code::RequestRejected);
     }
-    rt::spawn(async move {
-        let _open = OpenRequest(h3.link.clone());
-        if let Err(none) = serve(&mut h3).await {
-            end_without_request(&mut h3, &none);
-        }
-        // A connection that is lost takes all its requests with it: nobody has taken them back.
-        if h3.came_to_nothing() && h3.link.conn.close_reason().is_none() {
-            h3.link.note_reset();
-        }
-        h3.end_input();
-        // What was sent isn't there yet, and is lost if the connection ends as idle.
-        let limit = h3.link.sess.timeouts.get().send;
-        if let Some(delivery) = h3.into_delivery() {
-            let _ = rt::timeout(limit, delivery).await;
-        }
-    });
+    TaskPool::run(&REQUESTS, run_stream, h3);
+}
+
+async fn run_stream(mut h3: Box<H3>) {
+    let open = OpenRequest(h3.link.clone());
+    if let Err(none) = serve(&mut h3).await {
+        end_without_request(&mut h3, &none);
+    }
+    // A connection that is lost takes all its requests with it: nobody has taken them back.
+    if h3.came_to_nothing() && h3.link.conn.close_reason().is_none() {
+        h3.link.note_reset();
+    }
+    h3.end_input();
+    if let Some(sent) = h3.into_sent() {
+        open.0.await_delivery(sent);
+    }
 }
 
 /// In the connection's count of requests.

@@ -156,9 +156,9 @@ impl H3 {
         matches!(self.body, Body::Failed(_))
     }
 
-    /// Ready when the client has all of a response that was sent whole, or wants no more of it.
-    pub(super) fn into_delivery(self) -> Option<impl Future> {
-        (self.response.state == State::Whole && self.is_finished).then(|| self.send.stopped())
+    /// The stream of a response that was sent whole: it may not be with the client yet.
+    pub(super) fn into_sent(self) -> Option<SendStream> {
+        (self.response.state == State::Whole && self.is_finished).then_some(self.send)
     }
 
     /// Nothing is served on this stream.
