@@ -86,10 +86,8 @@ endif
 fleet: cargo
 	@program=$$(scripts/program-to-run '$(CARGO)' '$(TARGET)' '$(BIN)') && exec scripts/run-fleet "$${program%/*}/varnishd" '$(ENGINE)'
 
-# Both at once: most of the one is a link on one core.
 test: cargo packages
-	@$(MAKE) --no-print-directory -j2 build test-programs
-	@CARGO='$(CARGO)' tests/run_all
+	@CARGO='$(CARGO)' tests/run_all --build
 
 test-programs: cargo
 	@$(CARGO) test --workspace --no-run --quiet
