@@ -4,6 +4,7 @@ import argparse
 import os
 import pathlib
 import sys
+import threading
 import time
 
 drawn_from = None  # the seed of this run, once the options are known
@@ -14,14 +15,15 @@ class Report:
     """Results of one harness. A failed check says what was expected; nothing stops at the first one."""
 
     def __init__(self, name):
-        self.name, self.passed, self.failed = name, 0, 0
+        self.name, self.passed, self.failed, self.lock = name, 0, 0, threading.Lock()
 
     def check(self, ok, what):
-        if ok:
-            self.passed += 1
-        else:
-            self.failed += 1
-            print(f"FAIL {self.name}: {what}", flush=True)
+        with self.lock:
+            if ok:
+                self.passed += 1
+            else:
+                self.failed += 1
+                print(f"FAIL {self.name}: {what}", flush=True)
         return ok
 
     def note(self, text):

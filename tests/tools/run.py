@@ -72,8 +72,8 @@ def show(result):
     return f"{status} {len(out)} bytes {out[:300]!r} {err[:300]!r}"
 
 
-def one(pairs, varnishd, name, work):
-    vsl = work / f"{name}.vsl"
+def one(report, ours, pool, varnishd, name, work):
+    pairs, vsl = Pairs(report, ours, pool), work / f"{name}.vsl"
     with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=["-p", "vsl_mask=+Debug,+Hash,+VCL_trace", "-l", "4m"],
                                               storage=None) as v:
         writer = subprocess.Popen(["/usr/bin/varnishlog", "-n", str(v.n), "-g", "raw", "-d", "-k", "1", "-w", str(work / "first")],
@@ -114,6 +114,11 @@ def damaged(report, o, ours, work):
         hostile.run(report, ours, vsl, v.n, (begin, link, end), rounds=600 if o.full else 40, seed=o.seed)
 
 
+def made(directory):
+    directory.mkdir()
+    return directory
+
+
 def main():
     o = options(__doc__, only=dict(choices=["pairs", "screens", "follow", "hostile", "munin"]))
     report = Report("tools")
@@ -124,22 +129,19 @@ def main():
         for tool in ("varnishlog", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm"):
             (links / tool).symlink_to(pathlib.Path(o.varnishd).resolve())
         genuine, theirs = "/usr/sbin/varnishd", pathlib.Path("/usr/bin")
-        if o.only in (None, "pairs"):
-            pairs = Pairs(report, links, pool)
-            one(pairs, genuine, "genuine", pathlib.Path(d))
-            one(pairs, o.varnishd, "own", pathlib.Path(d))
-        if o.only in (None, "screens"):
-            for varnishd in (genuine, o.varnishd):
-                screens.run(report, varnishd, {"varnish": theirs, "us": links})
-        if o.only in (None, "munin"):
-            munin.run(report, o.varnishd, links, pathlib.Path(d))
-        if o.only in (None, "hostile"):
-            damaged(report, o, links, pathlib.Path(d))
-        if o.only in (None, "follow"):
-            own = [links / "varnishlog", links / "varnishncsa"]
-            follow.run(report, genuine, own, pathlib.Path(d))
-            # Varnish's own on ours: that our log is one they can follow.
-            follow.run(report, o.varnishd, [*own, theirs / "varnishlog", theirs / "varnishncsa"], pathlib.Path(d))
+        work, theirs_and_ours = pathlib.Path(d), {"varnish": theirs, "us": links}
+        own = [links / "varnishlog", links / "varnishncsa"]
+        # Varnish's own on ours, too: that our log is one they can follow.
+        parts = [("follow", follow.run, genuine, own, made(work / "genuine")),
+                 ("follow", follow.run, o.varnishd, [*own, theirs / "varnishlog", theirs / "varnishncsa"], made(work / "own")),
+                 *(("pairs", one, links, pool, varnishd, name, made(work / f"pairs-{name}")) for varnishd, name in ((genuine, "genuine"), (o.varnishd, "own"))),
+                 *(("screens", screens.run, varnishd, theirs_and_ours) for varnishd in (genuine, o.varnishd)),
+                 ("munin", munin.run, o.varnishd, links, made(work / "munin")),
+                 ("hostile", damaged, o, links, made(work / "hostile"))]
+        # Side by side: they mostly wait, for what a tool shows each second.
+        with concurrent.futures.ThreadPoolExecutor(len(parts)) as beside:
+            for done in [beside.submit(part, report, *args) for name, part, *args in parts if o.only in (None, name)]:
+                done.result()
     return report.close()
 
 
