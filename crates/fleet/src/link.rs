@@ -33,6 +33,19 @@ pub struct Bounds {
     pub last: u64,
 }
 
+/// Bytes of the longest epoch.
+#[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
+const LONGEST_EPOCH: usize = 100;
+
+/// The epoch that a server names: each position that is kept has it, and people are shown it.
+#[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
+pub(crate) fn epoch_of(said: &str) -> Result<String, Fault> {
+    match !said.is_empty() && said.len() <= LONGEST_EPOCH && said.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(said.to_owned()),
+        false => Err(Fault::new("what it says the log to be known by isn't what a node of ours has written there")),
+    }
+}
+
 /// An entry that is to be appended.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
@@ -55,9 +68,9 @@ pub(crate) const BATCH_OF_LONGEST: usize = 100;
 /// An entry that came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
-    /// Its number: higher than that before.
+    /// Its number: higher than that before, by one unless something between them is gone.
     pub seq: u64,
-    /// What it says.
+    /// What it says; of one that is longer than [`crate::LONGEST`] the beginning, which is longer than that, too.
     pub bytes: Vec<u8>,
 }
 
@@ -131,5 +144,18 @@ pub fn connector(settings: &Settings) -> Result<Box<dyn Connect>, String> {
         crate::Kind::Redis => Ok(Box::new(crate::redis::Redis::new(settings)?)),
         #[allow(unreachable_patterns, reason = "of builds that have all kinds")]
         kind => Err(format!("this program was built without {}", kind.name())),
+    }
+}
+
+#[cfg(all(test, any(feature = "fleet-nats", feature = "fleet-redis")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_log_may_be_known_by() {
+        assert_eq!(epoch_of("2026-11-28T05:00:00.1Z"), Ok("2026-11-28T05:00:00.1Z".to_owned()));
+        for bad in ["", "a b", "\u{1b}[2J", "é", &"a".repeat(LONGEST_EPOCH + 1)] {
+            assert!(epoch_of(bad).is_err(), "{bad:?}");
+        }
     }
 }

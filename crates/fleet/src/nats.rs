@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use self::proto::{Delivery, Message, Said};
 use crate::entry::LONGEST;
-use crate::link::{BATCH, BATCH_BYTES};
+use crate::link::{BATCH, BATCH_BYTES, epoch_of};
 use crate::wire::{self, Wire};
 use crate::{Board, Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, Server, Settings};
 
@@ -31,6 +31,10 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(10);
 /// For so long the server knows an entry again that is appended twice.
 const DUPLICATES: Duration = Duration::from_secs(120);
+/// Bytes that are held of what is delivered while an answer is awaited: more than a server sends without being asked whether that came. Each
+/// message counts for more than its payload.
+const MOST_DELIVERED: usize = 64 << 20;
+const MESSAGE_COST: usize = 256;
 /// The subscription by which answers come.
 const ANSWERS: u64 = 1;
 /// No stream of that name.
@@ -93,6 +97,7 @@ impl Nats {
             inbox,
             asked: 0,
             delivered: VecDeque::new(),
+            delivered_bytes: 0,
             consumer: None,
             is_quiet: false,
         };
@@ -111,8 +116,9 @@ struct Session {
     inbox: String,
     /// Questions so far.
     asked: u64,
-    /// Messages of the consumer that came while something else was awaited.
+    /// Messages of the consumer that came while something else was awaited, and bytes of them.
     delivered: VecDeque<Message>,
+    delivered_bytes: usize,
     consumer: Option<Consumer>,
     /// The consumer had nothing when it was made, which wasn't told yet.
     is_quiet: bool,
@@ -177,7 +183,7 @@ impl Session {
         match said {
             Said::Message(message) => return Ok(Some(message)),
             Said::Ping => self.wire.send(b"PONG\r\n")?,
-            Said::Error(reason) => return Err(Fault::new(base::text::printable(&reason))),
+            Said::Error(reason) => return Err(Fault::new(reason)),
             Said::Pong | Said::Ok | Said::Info(_) => {}
         }
         Ok(None)
@@ -197,6 +203,10 @@ impl Session {
                 return Ok(message);
             }
             if self.is_delivered(&message) {
+                self.delivered_bytes += message.payload.len() + MESSAGE_COST;
+                if self.delivered_bytes > MOST_DELIVERED {
+                    return Err(Fault::new("it sends more of the log than it was told that there is room for"));
+                }
                 self.delivered.push_back(message);
             }
         }
@@ -243,7 +253,7 @@ impl Session {
         let (sid, inbox) = (ANSWERS + self.asked, format!("{}.d.{}", self.inbox, self.asked));
         let former = self.consumer.replace(Consumer { sid, count: 0 });
         let former = former.map_or_else(String::new, |former| format!("UNSUB {}\r\n", former.sid));
-        self.delivered.clear();
+        (self.delivered, self.delivered_bytes) = (VecDeque::new(), 0);
         self.wire.until(Instant::now() + TIME);
         self.wire.send(format!("{former}SUB {inbox} {sid}\r\n").as_bytes())?;
         let mut config = json!({
@@ -264,7 +274,10 @@ impl Session {
     fn delivery_already(&mut self) -> Result<Option<Message>, Fault> {
         loop {
             let message = match self.delivered.pop_front() {
-                Some(message) => Some(message),
+                Some(message) => {
+                    self.delivered_bytes -= message.payload.len() + MESSAGE_COST;
+                    Some(message)
+                }
                 None => match said_already(&mut self.wire)? {
                     Some(said) => self.heed(said)?,
                     None => return Ok(None),
@@ -325,7 +338,7 @@ impl Link for Session {
         }
         let number = |name: &str| info["state"][name].as_u64().ok_or_else(misread);
         let (messages, first, last) = (number("messages")?, number("first_seq")?, number("last_seq")?);
-        let epoch = info["created"].as_str().ok_or_else(misread)?.to_owned();
+        let epoch = epoch_of(info["created"].as_str().ok_or_else(misread)?)?;
         Ok(Bounds { epoch, first: if messages == 0 { last.saturating_add(1) } else { first }, last })
     }
 

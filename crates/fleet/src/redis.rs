@@ -13,15 +13,19 @@ use std::time::{Duration, Instant};
 
 use resp::{Reader, Reply};
 
-use crate::link::BATCH_OF_LONGEST;
+use crate::board::LONGEST_DOCUMENT;
+use crate::entry::LONGEST;
+use crate::link::{BATCH_OF_LONGEST, epoch_of};
 use crate::wire::{self, Wire};
 use crate::{Board, Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, Server, Settings};
 
+/// Of a longer text this many bytes are looked at.
+const LONGEST_TEXT: usize = LONGEST_DOCUMENT + 1;
 /// For an answer.
 const TIME: Duration = Duration::from_secs(2);
 /// Entries that are asked for at once: the longest ones are one answer still.
 const BATCH: usize = BATCH_OF_LONGEST;
-const _: () = assert!(BATCH * (crate::LONGEST + 100) < resp::MAX_BYTES);
+const _: () = assert!(BATCH * (LONGEST + 100) < resp::MAX_BYTES);
 /// The server waits for entries so long.
 const BLOCK: Duration = Duration::from_secs(1);
 /// Replicas have so long to get an entry.
@@ -105,13 +109,22 @@ struct Session {
 
 impl Session {
     fn ask(&mut self, words: &[Vec<u8>]) -> Result<Reply, Fault> {
+        self.ask_cut_to(LONGEST_TEXT, words)
+    }
+
+    fn ask_cut_to(&mut self, longest: usize, words: &[Vec<u8>]) -> Result<Reply, Fault> {
         self.wire.until(Instant::now() + TIME);
         self.wire.send(&resp::command(words))?;
-        unless_error(self.reply()?)
+        unless_error(self.reply_cut_to(longest)?)
     }
 
     fn reply(&mut self) -> Result<Reply, Fault> {
-        let mut reader = Reader::default();
+        self.reply_cut_to(LONGEST_TEXT)
+    }
+
+    /// The next reply. Of a text that is longer than what is looked at it has so many bytes.
+    fn reply_cut_to(&mut self, longest: usize) -> Result<Reply, Fault> {
+        let mut reader = Reader::cutting(longest);
         loop {
             let mut used = 0;
             let read = reader.take(self.wire.input(), &mut used);
@@ -134,7 +147,7 @@ impl Session {
                 self.ask(&words(["SET", &key, &new, "NX"]))?;
             }
             if let Some(epoch) = text(&self.ask(&words(["GET", &key]))?) {
-                return Ok(String::from_utf8_lossy(epoch).into_owned());
+                return epoch_of(&String::from_utf8_lossy(epoch));
             }
         }
         Err(Fault::new(format!("{key} doesn't keep what it is set to")))
@@ -177,7 +190,8 @@ impl Session {
         command.extend(words(["STREAMS", &self.key, &from]));
         self.wire.until(Instant::now() + BLOCK + TIME);
         self.wire.send(&resp::command(&command))?;
-        let entries = match unless_error(self.reply()?)? {
+        // Of one that is longer than any of ours its beginning says enough.
+        let entries = match unless_error(self.reply_cut_to(LONGEST + 1)?)? {
             Reply::Nil => Vec::new(),
             Reply::Array(mut streams) => match streams.pop() {
                 Some(Reply::Array(mut stream)) => match stream.pop() {
@@ -312,7 +326,77 @@ fn misread() -> Fault {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
     use super::*;
+
+    /// A connection to a server that answers so, each command with the next of these, and closes then.
+    fn session(answers: Vec<Vec<u8>>) -> Session {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Server { host: "127.0.0.1".to_owned(), port: listener.local_addr().unwrap().port() };
+        std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let (mut reader, mut input, mut piece) = (Reader::default(), Vec::new(), [0; 4096]);
+            for answer in [b"*1\r\n$6\r\nmaster\r\n".to_vec()].into_iter().chain(answers) {
+                while reader.read(&mut input).unwrap().is_none() {
+                    match socket.read(&mut piece) {
+                        Ok(count @ 1..) => input.extend_from_slice(&piece[..count]),
+                        Ok(_) | Err(_) => return,
+                    }
+                }
+                reader = Reader::default();
+                // Who asks may be gone.
+                let _ = socket.write_all(&answer);
+            }
+        });
+        let redis = Redis::new(&Settings::parse("redis://a").unwrap()).unwrap();
+        redis.open(&server, Instant::now() + Duration::from_secs(20)).unwrap()
+    }
+
+    /// What XREAD answers.
+    fn entries(all: &[(u64, &[u8])]) -> Vec<u8> {
+        let mut out = format!("*1\r\n*2\r\n$1\r\nk\r\n*{}\r\n", all.len()).into_bytes();
+        for (seq, bytes) in all {
+            let id = format!("0-{seq}");
+            out.extend(format!("*2\r\n${}\r\n{id}\r\n", id.len()).into_bytes());
+            out.extend(resp::command(&[b"e".to_vec(), bytes.to_vec()]));
+        }
+        out
+    }
+
+    #[test]
+    fn of_an_entry_longer_than_any_answer_the_beginning_comes_and_then_the_next() {
+        let long = vec![b'x'; resp::MAX_BYTES + 1];
+        let mut session =
+            session(vec![entries(&[(1, b"a"), (2, &long), (3, b"b"), (4, &long)]), entries(&[(5, b"c")])]);
+        session.follow(1).unwrap();
+        let Next::Entries { entries, .. } = session.next().unwrap() else { panic!("there are some") };
+        let lengths: Vec<_> = entries.iter().map(|entry| (entry.seq, entry.bytes.len())).collect();
+        assert_eq!(lengths, [(1, 1), (2, LONGEST + 1), (3, 1), (4, LONGEST + 1)]);
+        let next = Next::Entries { entries: vec![Incoming { seq: 5, bytes: b"c".to_vec() }], left: 0 };
+        assert_eq!(session.next(), Ok(next));
+    }
+
+    #[test]
+    fn what_no_server_of_redis_says() {
+        let half = &entries(&[(1, b"abc")])[..20];
+        let tries: [(&[u8], &str); 5] = [
+            (half, "it closed the connection"),
+            (&entries(&[(2, b"a"), (1, b"b")]), "something else than a server of Redis"),
+            (b"*1\r\n*2\r\n$1\r\nk\r\n:1\r\n", "something else than a server of Redis"),
+            (b"HTTP/1.1 400 Bad Request\r\n", "doesn't speak RESP"),
+            (b"$9999999999\r\nx", "longer than 8 MB"),
+        ];
+        for (answer, wanted) in tries {
+            let mut session = session(vec![answer.to_vec()]);
+            session.follow(1).unwrap();
+            let fault = session.next().unwrap_err();
+            assert!(fault.0.contains(wanted), "{fault}");
+        }
+        let epoch = format!("$200\r\n{}\r\n", "e".repeat(200));
+        assert!(session(vec![b"$-1\r\n".to_vec(), b"+OK\r\n".to_vec(), epoch.into()]).bounds().is_err());
+    }
 
     #[test]
     fn numbers_of_entries() {

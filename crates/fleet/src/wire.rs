@@ -3,9 +3,10 @@
 //! that has nothing else to do.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
 
 use sys::timed::Timed;
 use tls::Over;
@@ -20,6 +21,9 @@ const MANY: usize = 8;
 const READ: usize = 32 << 10;
 /// Sessions that are remembered.
 const SESSIONS: usize = 32;
+/// What is dropped as it comes may take so long, and no part of it longer than this.
+const DROP_TIME: Duration = Duration::from_secs(30);
+const PART_TIME: Duration = Duration::from_secs(2);
 
 /// Who we are to servers over TLS, if they are spoken to so.
 ///
@@ -52,13 +56,17 @@ pub(crate) struct Wire {
     input: Vec<u8>,
     /// Bytes of it that were taken: they go all at once, when more is waited for.
     taken: usize,
+    /// Bytes that were taken and haven't come: they are dropped as they come.
+    ahead: usize,
+    until: Instant,
+    /// By when that must have come.
+    dropped_by: Instant,
 }
 
 impl Wire {
     /// Connects, in clear.
     pub fn connect(server: &Server, until: Instant) -> Result<Wire, Fault> {
-        let addresses = (server.host.as_str(), server.port).to_socket_addrs();
-        let addresses: Vec<SocketAddr> = addresses.map_err(|error| fault(&error))?.take(MANY).collect();
+        let addresses = addresses(server, until)?;
         let mut last = Fault::new("it has no address");
         for address in addresses {
             let left = until.saturating_duration_since(Instant::now());
@@ -68,7 +76,8 @@ impl Wire {
             match TcpStream::connect_timeout(&address, left) {
                 Ok(socket) => {
                     socket.set_nodelay(true).map_err(|error| fault(&error))?;
-                    return Ok(Wire { stream: Stream::Clear(Timed::new(socket, until)), input: Vec::new(), taken: 0 });
+                    let stream = Stream::Clear(Timed::new(socket, until));
+                    return Ok(Wire { stream, input: Vec::new(), taken: 0, ahead: 0, until, dropped_by: until });
                 }
                 Err(error) => last = fault(&error),
             }
@@ -78,7 +87,7 @@ impl Wire {
 
     /// Goes over to TLS. What was said before in clear isn't believed.
     pub fn seal(&mut self, client: &Arc<tls::Client>, host: &str) -> Result<(), Fault> {
-        (self.input, self.taken) = (Vec::new(), 0);
+        (self.input, self.taken, self.ahead) = (Vec::new(), 0, 0);
         match std::mem::replace(&mut self.stream, Stream::Gone) {
             Stream::Clear(socket) => {
                 let mut over = Over::client(socket, client, host).map_err(|error| Fault::new(error.to_string()))?;
@@ -92,6 +101,11 @@ impl Wire {
 
     /// By when what is done next must have ended.
     pub fn until(&mut self, until: Instant) {
+        (self.until, self.dropped_by) = (until, Instant::now() + DROP_TIME);
+        self.end_by(until);
+    }
+
+    fn end_by(&mut self, until: Instant) {
         match &mut self.stream {
             Stream::Clear(socket) => socket.end_by(until),
             Stream::Sealed(over) => over.below_mut().end_by(until),
@@ -114,15 +128,38 @@ impl Wire {
         &self.input[self.taken..]
     }
 
-    /// So many bytes of that are taken.
+    /// So many bytes are taken, which needn't all have come: what comes later of them is never held.
     pub fn take(&mut self, count: usize) {
-        self.taken += count;
-        assert!(self.taken <= self.input.len(), "more was taken than came");
+        let left = self.input.len() - self.taken;
+        self.taken += count.min(left);
+        self.ahead += count.saturating_sub(left);
     }
 
     /// Waits for more input.
     pub fn more(&mut self) -> Result<(), Fault> {
         self.input.drain(..std::mem::take(&mut self.taken));
+        if self.ahead > 0 {
+            return self.drop_ahead();
+        }
+        self.read()
+    }
+
+    /// Drops what was taken before it came. That is long, and may take longer than what is waited for.
+    fn drop_ahead(&mut self) -> Result<(), Fault> {
+        let begun = Instant::now();
+        while self.ahead > 0 {
+            self.end_by((Instant::now() + PART_TIME).min(self.dropped_by));
+            self.read()?;
+            let dropped = self.ahead.min(self.input.len());
+            self.input.drain(..dropped);
+            self.ahead -= dropped;
+        }
+        self.until += begun.elapsed();
+        self.end_by(self.until);
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<(), Fault> {
         let begin = self.input.len();
         self.input.resize(begin + READ, 0);
         let room = &mut self.input[begin..];
@@ -141,11 +178,85 @@ impl Wire {
     }
 }
 
+/// Where the server is. A resolver takes its own time: a thread waits for it.
+fn addresses(server: &Server, until: Instant) -> Result<Vec<SocketAddr>, Fault> {
+    if let Ok(address) = server.host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, server.port)]);
+    }
+    let Server { host, port } = server.clone();
+    let look = move || (host.as_str(), port).to_socket_addrs().map(|found| found.take(MANY).collect());
+    in_time(until, look)?.map_err(|error| fault(&error))
+}
+
+/// Does `work` on a thread of its own, which goes on if it takes longer than that.
+fn in_time<T: Send + 'static>(until: Instant, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+    let (to, done) = sync_channel(1);
+    let thread = std::thread::Builder::new().name("lacquer-fleet-n".to_owned());
+    // Nobody may wait for it any more.
+    thread.spawn(move || to.try_send(work())).map_err(|error| fault(&error))?;
+    let left = until.saturating_duration_since(Instant::now());
+    done.recv_timeout(left).map_err(|_| Fault::new("its name isn't found in time"))
+}
+
 fn fault(error: &io::Error) -> Fault {
     match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => Fault::new("it doesn't answer in time"),
         ErrorKind::ConnectionRefused => Fault::new("nothing listens there"),
         ErrorKind::UnexpectedEof => Fault::new("it closed the connection"),
         _ => Fault::new(base::text::printable(&error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// A connection to somebody who says that, and goes on listening.
+    fn wire(said: Vec<u8>) -> Wire {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Server { host: "127.0.0.1".to_owned(), port: listener.local_addr().unwrap().port() };
+        std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.write_all(&said).unwrap();
+            // Until the other end closes.
+            let _ = socket.read(&mut [0]);
+        });
+        Wire::connect(&server, Instant::now() + Duration::from_secs(20)).unwrap()
+    }
+
+    #[test]
+    fn what_is_taken_before_it_comes_is_never_held() {
+        let mut said = vec![b'x'; 3 << 20];
+        said.extend_from_slice(b"end");
+        let mut wire = wire(said);
+        wire.more().unwrap();
+        wire.take(3 << 20);
+        assert_eq!(wire.input(), b"");
+        while wire.input() != b"end" {
+            wire.more().unwrap();
+            assert!(wire.input().len() <= 3 && wire.input.capacity() <= 4 * READ, "{}", wire.input.capacity());
+        }
+    }
+
+    #[test]
+    fn what_never_comes_is_not_waited_for_without_end() {
+        let mut wire = wire(vec![b'x'; 100]);
+        wire.more().unwrap();
+        wire.take(1000);
+        let begun = Instant::now();
+        assert_eq!(wire.more(), Err(Fault::new("it doesn't answer in time")));
+        assert!(begun.elapsed() < 10 * PART_TIME);
+    }
+
+    #[test]
+    fn a_resolver_that_hangs_is_left() {
+        let (end, hangs) = sync_channel::<()>(0);
+        let begun = Instant::now();
+        let found = in_time(begun + Duration::from_millis(50), move || hangs.recv().is_ok());
+        assert_eq!(found, Err(Fault::new("its name isn't found in time")));
+        assert_eq!(in_time(begun + Duration::from_secs(20), || 7), Ok(7));
+        drop(end);
     }
 }

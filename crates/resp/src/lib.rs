@@ -10,6 +10,8 @@ const MAX_VALUES: usize = 100_000;
 const DEEPEST: usize = 16;
 /// Bytes of a line.
 const LINE: usize = 64 * 1024;
+/// Bytes of the longest text that is cut: twice what a server takes unless it is told otherwise.
+const MAX_CUT: usize = 1 << 30;
 
 /// What a server answers.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +51,8 @@ pub struct Reader {
     open: Vec<Open>,
     bytes: usize,
     values: usize,
+    /// Texts are cut to so many bytes.
+    longest: Option<usize>,
 }
 
 /// An array that isn't whole.
@@ -65,7 +69,28 @@ enum Token {
     Array { len: usize, is_aside: bool },
 }
 
+/// The first thing of an input.
+struct Taken {
+    token: Token,
+    /// Its length.
+    used: usize,
+    /// How much of that there is to hold.
+    held: usize,
+}
+
+impl Taken {
+    fn whole(token: Token, used: usize) -> Result<Option<Taken>, &'static str> {
+        Ok(Some(Taken { token, used, held: used }))
+    }
+}
+
 impl Reader {
+    /// Gives the first `longest` bytes of a text that has more. For [`Reader::take`], which goes on behind the text before that has come: whoever
+    /// calls it drops the rest as it comes.
+    pub fn cutting(longest: usize) -> Reader {
+        Reader { longest: Some(longest), ..Reader::default() }
+    }
+
     /// Takes what is whole off the front of `input`; the reply once it is.
     ///
     /// # Errors
@@ -77,18 +102,20 @@ impl Reader {
         done
     }
 
-    /// The same, of an input that stays: `at` goes on behind what was taken.
+    /// The same, of an input that stays: `at` goes on behind what was taken, which is behind the input's end where a text was cut that hasn't come
+    /// as a whole.
     ///
     /// # Errors
     /// As [`Reader::read`].
     pub fn take(&mut self, input: &[u8], at: &mut usize) -> Result<Option<Reply>, &'static str> {
         loop {
-            let Some((token, used)) = token(&input[*at..])? else { return Ok(None) };
+            let Some(rest) = input.get(*at..) else { return Ok(None) };
+            let Some(Taken { token, used, held }) = token(rest, self.longest)? else { return Ok(None) };
             *at += used;
-            self.bytes += used;
+            self.bytes += held;
             self.values += 1;
             if self.bytes > MAX_BYTES || self.values > MAX_VALUES {
-                return Err("the reply is longer than 8 MB or has more than 100,000 values");
+                return Err(LONG);
             }
             let mut value = match token {
                 Token::Value(value) => value,
@@ -120,16 +147,17 @@ impl Reader {
 }
 
 const BAD: &str = "the server doesn't speak RESP";
+const LONG: &str = "the reply is longer than 8 MB or has more than 100,000 values";
 
-/// The first thing in `input` and its length; `None`: it isn't whole.
-fn token(input: &[u8]) -> Result<Option<(Token, usize)>, &'static str> {
+/// The first thing in `input`, of whose texts no more than `longest` is taken; `None`: it isn't whole.
+fn token(input: &[u8], longest: Option<usize>) -> Result<Option<Taken>, &'static str> {
     let Some(end) = memchr::memchr(b'\n', &input[..input.len().min(LINE)]) else {
         return if input.len() < LINE { Ok(None) } else { Err("the server sends too long a line") };
     };
     let line = input[..end].strip_suffix(b"\r").ok_or(BAD)?;
     let (kind, line) = line.split_first().ok_or(BAD)?;
     let used = end + 1;
-    let value = |value| Ok(Some((Token::Value(value), used)));
+    let value = |value| Taken::whole(Token::Value(value), used);
     let number = || std::str::from_utf8(line).ok().and_then(|text| text.parse::<i64>().ok()).ok_or(BAD);
     match kind {
         b'+' => value(Reply::Status(line.to_vec())),
@@ -153,8 +181,13 @@ fn token(input: &[u8]) -> Result<Option<(Token, usize)>, &'static str> {
                 return value(Reply::Nil);
             }
             let len = usize::try_from(len).map_err(|_| BAD)?;
+            if let Some(longest) = longest.filter(|longest| *kind == b'$' && *longest < len && len <= MAX_CUT) {
+                let Some(text) = input.get(used..used + longest) else { return Ok(None) };
+                let token = Token::Value(Reply::Text(text.to_vec()));
+                return Ok(Some(Taken { token, used: used + len + 2, held: used + longest }));
+            }
             if len > MAX_BYTES {
-                return Err("the reply is longer than 8 MB or has more than 100,000 values");
+                return Err(LONG);
             }
             let Some(rest) = input.get(used..used + len + 2) else { return Ok(None) };
             let text = rest.strip_suffix(b"\r\n").ok_or(BAD)?.to_vec();
@@ -163,7 +196,7 @@ fn token(input: &[u8]) -> Result<Option<(Token, usize)>, &'static str> {
                 b'=' => Reply::Text(text.get(4..).ok_or(BAD)?.to_vec()),
                 _ => Reply::Text(text),
             };
-            Ok(Some((Token::Value(reply), used + len + 2)))
+            Taken::whole(Token::Value(reply), used + len + 2)
         }
         b'*' | b'~' | b'%' | b'|' | b'>' => {
             let len = number()?;
@@ -172,9 +205,8 @@ fn token(input: &[u8]) -> Result<Option<(Token, usize)>, &'static str> {
             }
             let len = usize::try_from(len).ok().filter(|len| *len <= MAX_VALUES).ok_or(BAD)?;
             let is_pairs = matches!(kind, b'%' | b'|');
-            let token =
-                Token::Array { len: if is_pairs { len * 2 } else { len }, is_aside: matches!(kind, b'|' | b'>') };
-            Ok(Some((token, used)))
+            let len = if is_pairs { len * 2 } else { len };
+            Taken::whole(Token::Array { len, is_aside: matches!(kind, b'|' | b'>') }, used)
         }
         _ => Err(BAD),
     }
@@ -258,6 +290,41 @@ mod tests {
         }
         let texts = format!("*10\r\n{}", format!("$1000000\r\n{}\r\n", "a".repeat(1_000_000)).repeat(9));
         assert!(replies(texts.as_bytes(), 100_000).1.is_err());
+    }
+
+    /// What a reader gives that cuts texts to three bytes, where `cut` bytes come at once and what was taken is dropped.
+    fn cut_reply(bytes: &[u8], cut: usize) -> Result<Option<Reply>, &'static str> {
+        let (mut reader, mut input, mut ahead) = (Reader::cutting(3), Vec::new(), 0);
+        for piece in bytes.chunks(cut) {
+            let dropped = piece.len().min(ahead);
+            ahead -= dropped;
+            input.extend_from_slice(&piece[dropped..]);
+            let mut at = 0;
+            let read = reader.take(&input, &mut at);
+            ahead += at.saturating_sub(input.len());
+            input.drain(..at.min(input.len()));
+            if read != Ok(None) {
+                return read;
+            }
+        }
+        Ok(None)
+    }
+
+    #[test]
+    fn texts_that_are_cut() {
+        let wanted = Reply::Array(vec![text("abc"), text("abc"), Reply::Integer(7)]);
+        for cut in [1, 2, 5, 1000] {
+            assert_eq!(
+                cut_reply(b"*3\r\n$3\r\nabc\r\n$6\r\nabcdef\r\n:7\r\n", cut),
+                Ok(Some(wanted.clone())),
+                "by {cut}"
+            );
+        }
+        // Longer than any reply, and of more of them than one may have.
+        let long = format!("*20\r\n{}", format!("$1000000\r\n{}\r\n", "a".repeat(1_000_000)).repeat(20));
+        assert_eq!(cut_reply(long.as_bytes(), 30_000), Ok(Some(Reply::Array(vec![text("aaa"); 20]))));
+        assert!(cut_reply(b"$1073741825\r\nabc", 5).is_err());
+        assert!(cut_reply(b"!9000000\r\nabc", 5).is_err(), "an error isn't cut");
     }
 
     fn any_reply() -> impl Strategy<Value = Reply> {

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The client protocol of NATS as bytes: what a server says, read as it comes, and what is said to it. What a message may be is bounded.
+//! The client protocol of NATS as bytes: what a server says, read as it comes, and what is said to it. What is held of a message is bounded.
+
+use crate::entry::LONGEST;
 
 /// Bytes of a line.
 const LINE: usize = 64 << 10;
-/// Bytes of a message: four times an entry and more, and all that a server says of a stream.
+/// Bytes of a message that is held as a whole: a document, and all that a server says of a stream.
 const MESSAGE: usize = 1 << 20;
+/// Of a longer one so much of the payload is: more than any entry of ours has.
+const BEGINNING: usize = LONGEST + 1;
+/// Bytes of the longest message: more than a server can be told to take.
+const LONGEST_MESSAGE: usize = 1 << 30;
 
 /// What a server says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +21,7 @@ pub(crate) enum Said {
     Ping,
     Pong,
     Ok,
+    /// In words that are fit to be shown.
     Error(String),
 }
 
@@ -41,7 +48,7 @@ impl Message {
 
 const BAD: &str = "it answers something else than a server of NATS does";
 
-/// What stands first in `input`, and how long that is; `None`: it isn't whole yet.
+/// What stands first in `input`, and how long that is; `None`: there isn't enough of it yet. What is longer than is held may have come in part.
 ///
 /// # Errors
 /// No server of NATS says that.
@@ -58,7 +65,7 @@ pub(crate) fn read(input: &[u8]) -> Result<Option<(Said, usize)>, &'static str> 
         "PING" => Said::Ping,
         "PONG" => Said::Pong,
         "+OK" => Said::Ok,
-        "-ERR" => Said::Error(rest.trim().trim_matches('\'').to_owned()),
+        "-ERR" => Said::Error(base::text::printable(rest.trim().trim_matches('\''))),
         "MSG" => return message(input, rest, used, false),
         "HMSG" => return message(input, rest, used, true),
         _ => return Err(BAD),
@@ -72,7 +79,7 @@ fn message(input: &[u8], rest: &str, used: usize, has_headers: bool) -> Result<O
     let number = |word: Option<&str>| word.and_then(|word| word.parse::<usize>().ok()).ok_or(BAD);
     let total = number(words.pop())?;
     let head = if has_headers { number(words.pop())? } else { 0 };
-    if total > MESSAGE || head > total {
+    if total > LONGEST_MESSAGE || head > total.min(MESSAGE) {
         return Err("it sends too long a message");
     }
     let (subject, sid, reply) = match words[..] {
@@ -81,8 +88,12 @@ fn message(input: &[u8], rest: &str, used: usize, has_headers: bool) -> Result<O
         _ => return Err(BAD),
     };
     let sid = sid.parse().map_err(|_| BAD)?;
-    let Some(body) = input.get(used..used + total + 2) else { return Ok(None) };
-    let body = body.strip_suffix(b"\r\n").ok_or(BAD)?;
+    let body = match total > MESSAGE {
+        true => input.get(used..used + total.min(head + BEGINNING)),
+        false => input.get(used..used + total + 2),
+    };
+    let Some(body) = body else { return Ok(None) };
+    let body = if total > MESSAGE { body } else { body.strip_suffix(b"\r\n").ok_or(BAD)? };
     let (head, payload) = body.split_at(head);
     let (status, headers) = if has_headers { headers(head)? } else { (None, Vec::new()) };
     let (subject, reply, payload) = (subject.to_owned(), reply.to_owned(), payload.to_vec());
@@ -155,7 +166,7 @@ mod tests {
         for piece in bytes.chunks(cut) {
             input.extend_from_slice(piece);
             loop {
-                match read(&input[at..]) {
+                match read(input.get(at..).unwrap_or_default()) {
                     Ok(Some((one, used))) => {
                         said.push(one);
                         at += used;
@@ -197,13 +208,21 @@ mod tests {
     }
 
     #[test]
+    fn an_error_is_fit_to_be_shown() {
+        let (said, _) = read(b"-ERR '\x1b[2J no'\r\n").unwrap().expect("it is whole");
+        let Said::Error(words) = said else { panic!("it is an error") };
+        assert!(words.ends_with(" no") && !words.contains('\u{1b}'), "{words}");
+    }
+
+    #[test]
     fn what_no_server_says() {
         let long = "A".repeat(LINE + 1);
         for bytes in [
             "x\r\n",
             "MSG a\r\n",
             "MSG a 1 x\r\n",
-            "MSG a 1 9999999\r\n",
+            "MSG a 1 9999999999\r\n",
+            "HMSG a 1 1048577 2000000\r\n",
             "MSG a 1 1\r\nabc",
             "HMSG a 1 5 1\r\n",
             "HMSG a 1 2 2\r\nab\r\n",
@@ -211,6 +230,18 @@ mod tests {
         ] {
             assert!(all(bytes.as_bytes(), 7).1.is_err(), "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn of_a_long_message_the_beginning_is_held() {
+        let line = b"HMSG a 1 r 14 9000014\r\n";
+        let mut input = [&line[..], b"NATS/1.0 100\r\n"].concat();
+        assert_eq!(read(&input), Ok(None));
+        input.resize(line.len() + 14 + BEGINNING, b'x');
+        let (said, used) = read(&input).unwrap().expect("there is enough of it");
+        let Said::Message(message) = said else { panic!("it is a message") };
+        assert_eq!((message.status, message.payload.len()), (Some(100), BEGINNING));
+        assert_eq!(used, line.len() + 9_000_014 + 2);
     }
 
     #[test]

@@ -10,9 +10,12 @@ use std::time::{Duration, Instant};
 use resp::Reply;
 
 use super::{Session, TIME, misread, text, unless_error, words};
-use crate::board::{FORGOTTEN, LONGEST_DOCUMENT, LONGEST_REPORT, MOST_REPORTS, name_of, token};
+use crate::board::{FORGOTTEN, LONGEST_DOCUMENT, LONGEST_NAME, LONGEST_REPORT, MOST_REPORTS, name_of, token};
 use crate::{Board, Fault, Posted};
 
+/// Of a longer name this many bytes are looked at, as none of ours has so many.
+const LONGEST_TOKEN: usize = 3 * LONGEST_NAME + 1;
+const _: () = assert!(MOST_REPORTS * (LONGEST_TOKEN + 100) < resp::MAX_BYTES);
 /// Reports that are asked for at once.
 const BATCH: usize = 100;
 
@@ -58,7 +61,8 @@ impl Board for Session {
     }
 
     fn reports(&mut self) -> Result<Vec<Posted>, Fault> {
-        let names = match self.ask(&words(["SRANDMEMBER", &self.names_key(), &MOST_REPORTS.to_string()]))? {
+        let draw = words(["SRANDMEMBER", &self.names_key(), &MOST_REPORTS.to_string()]);
+        let names = match self.ask_cut_to(LONGEST_TOKEN, &draw)? {
             Reply::Array(names) => names,
             _ => return Err(misread()),
         };
