@@ -23,8 +23,6 @@ pub const LONGEST: usize = 64 << 10;
 const FARTHEST: f64 = 1e11;
 /// No life is longer, nor shorter than none by more: a century, in seconds.
 const LONGEST_LIFE: f64 = 100.0 * 365.0 * 86_400.0;
-/// Words of a ban, and tags of an entry.
-const MANY: usize = 4096;
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,10 +69,10 @@ pub enum Invalidation {
 pub enum Read {
     /// One of ours.
     Entry(Entry),
-    /// Somebody else's, or damaged: why.
+    /// Somebody else's: why.
     Foreign(&'static str),
-    /// Of a later version: nobody knows what it would hit.
-    Later(u64),
+    /// It may well be one of ours, and nobody knows what it would hit: why.
+    Unclear(String),
 }
 
 impl Entry {
@@ -112,7 +110,7 @@ impl Entry {
     /// Understands what stands in the log.
     pub fn read(bytes: &[u8]) -> Read {
         if bytes.len() > LONGEST {
-            return Read::Foreign("longer than any entry");
+            return Read::Unclear(format!("it is longer than the {LONGEST} bytes that are read"));
         }
         let Ok(Value::Object(object)) = serde_json::from_slice(bytes) else {
             return Read::Foreign("not a JSON object");
@@ -121,9 +119,9 @@ impl Entry {
             None => Read::Foreign("without a version of ours"),
             Some(VERSION) => match read(&object) {
                 Some(entry) => Read::Entry(entry),
-                None => Read::Foreign("without what an entry of this version has"),
+                None => Read::Unclear("it is without what an entry of ours has".to_owned()),
             },
-            Some(version) => Read::Later(version),
+            Some(version) => Read::Unclear(format!("it is of version {version}")),
         }
     }
 }
@@ -148,7 +146,7 @@ fn what(object: &Map<String, Value>) -> Option<Invalidation> {
     };
     Some(match kind {
         "ban" => {
-            let words = value.as_array().filter(|words| words.len() <= MANY)?;
+            let words = value.as_array()?;
             Invalidation::Ban(words.iter().map(|word| word.as_str().map(str::to_owned)).collect::<Option<_>>()?)
         }
         "purge" => Invalidation::Purge {
@@ -158,7 +156,7 @@ fn what(object: &Map<String, Value>) -> Option<Invalidation> {
             keep: life("keep")?,
         },
         "tags" => {
-            let tags = value.as_array().filter(|tags| !tags.is_empty() && tags.len() <= MANY)?;
+            let tags = value.as_array()?;
             let is_soft = object.get("soft").is_some_and(|soft| soft == &Value::Bool(true));
             Invalidation::Tags { tags: tags.iter().map(from_text).collect::<Option<_>>()?, is_soft }
         }
@@ -224,7 +222,7 @@ mod tests {
                 grace,
                 keep
             }),
-            (proptest::collection::vec(any::<Vec<u8>>(), 1..5), any::<bool>())
+            (proptest::collection::vec(any::<Vec<u8>>(), 0..5), any::<bool>())
                 .prop_map(|(tags, is_soft)| Invalidation::Tags { tags, is_soft }),
             any::<String>().prop_map(Invalidation::All),
         ]
@@ -240,6 +238,16 @@ mod tests {
         #[test]
         fn anything_is_read(bytes: Vec<u8>) {
             prop_assert!(!matches!(Entry::read(&bytes), Read::Entry(_)));
+        }
+    }
+
+    #[test]
+    fn all_that_fits_into_an_entry_is_read() {
+        let tags: Vec<Vec<u8>> = (0..9000).map(|n: u32| n.to_string().into_bytes()).collect();
+        let words = vec!["x".to_owned(); 9000];
+        for what in [Invalidation::Tags { tags, is_soft: false }, Invalidation::Ban(words)] {
+            let entry = Entry { id: String::new(), node: String::new(), at: 1.0, what };
+            assert!(Entry::read(&entry.encode().unwrap()) == Read::Entry(entry));
         }
     }
 
@@ -267,25 +275,27 @@ mod tests {
     #[test]
     fn what_is_no_entry_of_ours() {
         let foreign = |text: &str| assert!(matches!(Entry::read(text.as_bytes()), Read::Foreign(_)), "{text}");
+        for text in ["", "hello", "[1]", r#"{"at":1,"all":"x"}"#, r#"{"lacquer":"1","at":1,"all":"x"}"#] {
+            foreign(text);
+        }
+    }
+
+    #[test]
+    fn what_may_hit_anything() {
+        let unclear = |text: &str| assert!(matches!(Entry::read(text.as_bytes()), Read::Unclear(_)), "{text}");
         for text in [
-            "",
-            "hello",
-            "[1]",
-            r#"{"at":1,"all":"x"}"#,
-            r#"{"lacquer":"1","at":1,"all":"x"}"#,
+            r#"{"lacquer":2,"whatever":1}"#,
             r#"{"lacquer":1,"all":"x"}"#,
             r#"{"lacquer":1,"at":1}"#,
             r#"{"lacquer":1,"at":1,"all":"x","ban":[]}"#,
             r#"{"lacquer":1,"at":1,"ban":[1]}"#,
             r#"{"lacquer":1,"at":1,"purge":"00"}"#,
             r#"{"lacquer":1,"at":1,"purge":"0"}"#,
-            r#"{"lacquer":1,"at":1,"tags":[]}"#,
             r#"{"lacquer":1,"at":1,"tags":[{"hex":"0"}]}"#,
         ] {
-            foreign(text);
+            unclear(text);
         }
-        foreign(&format!(r#"{{"lacquer":1,"at":1,"all":"{}"}}"#, "x".repeat(LONGEST)));
-        check(r#"{"lacquer":2,"whatever":1}"#, Read::Later(2));
+        unclear(&format!(r#"{{"lacquer":1,"at":1,"all":"{}"}}"#, "x".repeat(LONGEST)));
     }
 
     #[test]

@@ -126,7 +126,7 @@ pub struct Status {
     pub carried_out: u64,
     /// Entries of this node that came back.
     pub returned: u64,
-    /// Entries that weren't ours, or could not be read.
+    /// Entries that weren't ours, and were left out.
     pub foreign: u64,
     /// How often all that was stored had to go, as nobody knew what it had missed.
     pub gaps: u64,

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use super::{Reach, Shared, Waiting};
-use crate::{Applier, Connect, Fault, Link, Outgoing};
+use crate::{Applier, Bounds, Connect, Fault, Link, Outgoing};
 
 /// Entries sent together.
 const BATCH: usize = 256;
@@ -27,6 +27,8 @@ pub struct Appender {
     connect: Arc<dyn Connect>,
     applier: Arc<dyn Applier>,
     link: Option<Box<dyn Link>>,
+    /// Which log that keeps.
+    epoch: String,
     /// Servers tried so far.
     turn: usize,
     pause: Duration,
@@ -39,7 +41,17 @@ pub struct Appender {
 impl Appender {
     pub(super) fn new(shared: Arc<Shared>, connect: Arc<dyn Connect>, applier: Arc<dyn Applier>) -> Appender {
         let due = shared.now();
-        Appender { shared, connect, applier, link: None, turn: 0, pause: FIRST_PAUSE, due, seen: 0 }
+        Appender {
+            shared,
+            connect,
+            applier,
+            link: None,
+            epoch: String::new(),
+            turn: 0,
+            pause: FIRST_PAUSE,
+            due,
+            seen: 0,
+        }
     }
 
     /// Appends until the node ends.
@@ -78,11 +90,13 @@ impl Appender {
         let server = self.server();
         let connected = self.connect.connect(server, self.shared.now() + CONNECT_TIME).and_then(|mut link| {
             let bounds = link.bounds()?;
-            Ok((link, bounds.last))
+            self.check_log(&bounds.epoch)?;
+            Ok((link, bounds))
         });
         match connected {
-            Ok((link, head)) => {
+            Ok((link, Bounds { epoch, last: head, .. })) => {
                 let server = server.to_string();
+                self.epoch = epoch;
                 self.shared.change(&*self.applier, |status| {
                     (status.append, status.head) = (Reach::Up(server), head.max(status.applied));
                 });
@@ -96,14 +110,18 @@ impl Appender {
 
     /// Appends what waits, or looks at the log's end once that is due.
     fn serve(&mut self, mut link: Box<dyn Link>) -> Instant {
+        if let Err(fault) = self.check_log(&self.epoch) {
+            return self.failed(&fault);
+        }
         let (batch, is_all) = self.next_batch();
         if batch.is_empty() && self.shared.now() < self.due {
             self.link = Some(link);
             return self.due;
         }
         let done = match batch.is_empty() {
-            true => link.bounds().map(|bounds| {
-                self.shared.change(&*self.applier, |status| status.head = bounds.last.max(status.applied));
+            true => link.bounds().map(|Bounds { epoch, last, .. }| {
+                self.epoch = epoch;
+                self.shared.change(&*self.applier, |status| status.head = last.max(status.applied));
             }),
             false => self.append(&mut *link, batch),
         };
@@ -114,6 +132,16 @@ impl Appender {
                 if is_all { self.due } else { self.shared.now() }
             }
             Err(fault) => self.failed(&fault),
+        }
+    }
+
+    /// What is appended to another log than the one that is followed nobody may ever carry out: servers that were named have each their own, or the
+    /// log was made anew, and the follower hasn't noticed yet.
+    fn check_log(&self, epoch: &str) -> Result<(), Fault> {
+        let status = self.shared.status.lock();
+        match status.follow.is_up() && status.epoch != epoch {
+            true => Err(Fault::new("it keeps another log than the one that is followed here")),
+            false => Ok(()),
         }
     }
 

@@ -27,6 +27,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(50);
 /// Entries carried out until the position is kept although more are there.
 const STRETCH: u64 = 256;
+/// What the log said to have may come so late after what was there at once.
+const LATE: Duration = Duration::from_secs(5);
 
 /// Why a connection isn't followed any more.
 enum End {
@@ -51,6 +53,9 @@ struct Followed {
     known: Option<(u64, u64)>,
     /// The entry that came last.
     last: Option<u64>,
+    /// The log's end when this node came to it, and when that was.
+    end: u64,
+    came: Instant,
 }
 
 /// Follows the log and has carried out what it says, a step at a time.
@@ -187,7 +192,8 @@ impl Follower {
             status.follow = Reach::Up(server);
             (status.epoch, status.head, status.applied) = (bounds.epoch.clone(), bounds.last, applied);
         });
-        Ok(Followed { link, epoch: bounds.epoch, from: Some(from), known, last: None })
+        let came = self.shared.now();
+        Ok(Followed { link, epoch: bounds.epoch, from: Some(from), known, last: None, end: bounds.last, came })
     }
 
     /// Carries out what comes next.
@@ -203,14 +209,21 @@ impl Follower {
                 applier.together(&mut || done = self.carry_out_all(&mut followed, &entries));
                 done?;
                 if let Some(Incoming { seq, bytes }) = entries.last() {
-                    self.advance(&followed.epoch, *seq, mark(bytes), left);
+                    self.advance(&followed, *seq, mark(bytes), left);
                 }
             }
             Next::Quiet => {
                 if let Some((seq, _)) = followed.known.take() {
                     return Err(End::Gap(format!("entry {seq}, by which the log would be known, is gone")));
                 }
-                self.caught_up();
+                if self.has_reached(followed.end) {
+                    self.caught_up();
+                } else if self.shared.since(followed.came) >= LATE {
+                    return Err(End::Gap(format!(
+                        "entries up to {} don't come, which the log said to have",
+                        followed.end
+                    )));
+                }
             }
         }
         Ok(followed)
@@ -220,6 +233,12 @@ impl Follower {
         for (at, Incoming { seq, bytes }) in entries.iter().enumerate() {
             if followed.last.is_some_and(|last| *seq <= last) {
                 return Err(Fault::new(format!("it sends entry {seq} too late")).into());
+            }
+            let before = followed.last.or(self.position.as_ref().map(|position| position.seq)).unwrap_or(0);
+            if *seq > before.saturating_add(1) && !base::failpoint::fault("a log that was trimmed and is gone on with")
+            {
+                // A log that is trimmed faster than it is followed leaves out what is gone.
+                return Err(End::Gap(format!("entries from {} on are gone", before.saturating_add(1))));
             }
             followed.last = Some(*seq);
             match followed.known.take() {
@@ -257,8 +276,8 @@ impl Follower {
                 }
                 self.count(|status| status.carried_out += 1);
             }
-            Read::Later(version) => {
-                self.give_up(&format!("an entry is of version {version}, of which nobody here knows what it means"));
+            Read::Unclear(why) => {
+                self.give_up(&format!("nobody here knows what an entry of the fleet's log would hit: {why}"));
             }
             Read::Foreign(why) => {
                 self.count(|status| status.foreign += 1);
@@ -281,16 +300,22 @@ impl Follower {
         count(&mut self.shared.status.lock());
     }
 
-    fn advance(&mut self, epoch: &str, seq: u64, mark: u64, left: u64) {
-        self.position = Some(Position { epoch: epoch.to_owned(), seq, mark: Some(mark) });
+    /// All up to that entry is carried out, and so many are left at least.
+    fn advance(&mut self, followed: &Followed, seq: u64, mark: u64, left: u64) {
+        self.position = Some(Position { epoch: followed.epoch.clone(), seq, mark: Some(mark) });
         self.shared.change(&*self.applier, |status| {
             (status.applied, status.head) = (seq, status.head.max(seq.saturating_add(left)));
         });
         match left {
-            0 => self.caught_up(),
+            0 if self.has_reached(followed.end) => self.caught_up(),
             _ if self.kept.is_none_or(|kept| kept.saturating_add(STRETCH) <= seq || kept > seq) => self.keep(),
             _ => {}
         }
+    }
+
+    /// Whether all up to that entry is carried out.
+    fn has_reached(&self, seq: u64) -> bool {
+        self.position.as_ref().is_some_and(|position| position.seq >= seq)
     }
 
     fn keep(&mut self) {

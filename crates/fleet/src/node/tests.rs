@@ -16,6 +16,8 @@ struct Kept {
     epoch: u64,
     first: u64,
     entries: Vec<Vec<u8>>,
+    /// So many of the newest aren't delivered yet.
+    held_back: usize,
 }
 
 impl Log {
@@ -87,7 +89,8 @@ impl Link for Session {
     fn next(&mut self) -> Result<Next, Fault> {
         let kept = self.log.look()?;
         let seq = self.from.max(kept.first).max(1);
-        let behind = kept.entries.iter().enumerate().skip(seq as usize - 1).take(2);
+        let shown = &kept.entries[..kept.entries.len() - kept.held_back];
+        let behind = shown.iter().enumerate().skip(seq as usize - 1).take(2);
         let entries: Vec<Incoming> =
             behind.map(|(at, bytes)| Incoming { seq: at as u64 + 1, bytes: bytes.clone() }).collect();
         let Some(last) = entries.last() else {
@@ -95,7 +98,7 @@ impl Link for Session {
             return Ok(Next::Quiet);
         };
         self.from = last.seq + 1;
-        let left = kept.entries.len() as u64 - last.seq;
+        let left = shown.len() as u64 - last.seq;
         Ok(Next::Entries { entries, left })
     }
 }
@@ -319,21 +322,105 @@ fn what_is_old_is_not_served_once_the_log_is_away_for_too_long() {
 }
 
 #[test]
-fn entries_of_others_are_left_out_and_those_of_a_later_version_hit_everything() {
+fn entries_of_others_are_left_out_and_those_that_are_unclear_hit_everything() {
     let log = Log::default();
     let bed = Bed::new(&log, "node=me", false, None);
     bed.opened(0);
     log.write(b"hello");
-    log.write(&vec![b'x'; crate::LONGEST + 1]);
     log.all("a");
+    log.write(&vec![b'x'; crate::LONGEST + 1]);
+    log.write(br#"{"lacquer":1,"at":1,"tags":"news"}"#);
     log.write(br#"{"lacquer":2}"#);
     log.entry(Invalidation::Ban(vec!["x".into()]));
-    bed.opened(5);
+    bed.opened(6);
     let seen = bed.seen();
     assert_eq!(seen[..2], ["Open", "a"]);
-    assert!(seen[2].contains("version 2") && seen[3].contains("no ban: x") && seen.len() == 4, "{seen:?}");
+    let wanted = ["longer than", "without what", "version 2", "no ban: x"];
+    assert!(seen.len() == 6 && seen[2..].iter().zip(wanted).all(|(seen, wanted)| seen.contains(wanted)), "{seen:?}");
     let status = bed.node.status();
-    assert_eq!((status.foreign, status.gaps, status.carried_out), (2, 2, 2));
+    assert_eq!((status.foreign, status.gaps, status.carried_out), (1, 4, 2));
+}
+
+#[test]
+fn a_log_that_is_trimmed_faster_than_it_is_followed_ends_all_that_is_stored() {
+    let log = Log::default();
+    log.all("a");
+    let bed = Bed::new(&log, "node=me", false, None);
+    bed.opened(1);
+    bed.seen();
+    log.change(|kept| {
+        kept.entries.extend([kept.entries[0].clone(), kept.entries[0].clone(), kept.entries[0].clone()]);
+        kept.first = 4;
+    });
+    bed.opened(4);
+    let seen = bed.seen();
+    assert!(seen[1].starts_with("ALL: entries from 2 on are gone") && bed.node.status().gaps == 1, "{seen:?}");
+}
+
+/// Steps until then, by a clock of its own.
+#[track_caller]
+fn step_until(clock: &Mutex<Instant>, mut step: impl FnMut() -> Instant, what: impl Fn() -> bool) {
+    for _ in 0..10_000 {
+        if what() {
+            return;
+        }
+        let due = step();
+        let mut now = clock.lock();
+        *now = due.max(*now) + Duration::from_millis(50);
+    }
+    panic!("it never was so");
+}
+
+/// A node, what it does, and the clock by which it does it.
+fn stepped(settings: &str) -> (Node, Arc<Witness>, Arc<Mutex<Instant>>) {
+    let clock = Arc::new(Mutex::new(Instant::now()));
+    let now = clock.clone();
+    let node = Node::simulated(Settings::parse(settings).unwrap(), 1, move || *now.lock());
+    (node, Arc::new(Witness { has_objects: true, ..Witness::default() }), clock)
+}
+
+#[test]
+fn the_gate_is_closed_until_all_came_that_the_log_said_to_have() {
+    let log = Log::default();
+    ["a", "b", "c"].iter().for_each(|why| _ = log.all(why));
+    log.change(|kept| kept.held_back = 1);
+    let (node, witness, clock) = stepped("nats://x,wait=1h");
+    let mut follower = node.follower(Arc::new(log.clone()), witness.clone(), Some(log.position(1)));
+    step_until(&clock, || follower.step(), || node.status().applied == 2);
+    (0..20).for_each(|_| _ = follower.step());
+    assert_eq!((&witness.seen.lock()[..], node.status().gate), (&["b".to_owned()][..], Gate::Closed));
+    log.change(|kept| kept.held_back = 0);
+    step_until(&clock, || follower.step(), || node.status().gate == Gate::Open);
+    assert_eq!(witness.seen.lock()[..], ["b", "c", "Open"]);
+}
+
+#[test]
+fn what_never_comes_though_the_log_said_to_have_it_ends_all_that_is_stored() {
+    let log = Log::default();
+    ["a", "b", "c"].iter().for_each(|why| _ = log.all(why));
+    log.change(|kept| kept.held_back = 1);
+    let (node, witness, clock) = stepped("nats://x,wait=1h");
+    let mut follower = node.follower(Arc::new(log.clone()), witness.clone(), Some(log.position(1)));
+    step_until(&clock, || follower.step(), || node.status().gate == Gate::Open);
+    let seen = std::mem::take(&mut *witness.seen.lock());
+    assert!(seen.len() == 3 && seen[0] == "b" && seen[1].contains("up to 3 don't come"), "{seen:?}");
+}
+
+#[test]
+fn nobody_is_told_that_it_is_done_by_another_log_than_the_one_that_is_followed() {
+    let (one, other) = (Log::default(), Log::default());
+    other.change(|kept| kept.epoch = 1);
+    let (node, witness, clock) = stepped("nats://x,nats://y,patience=2s");
+    let mut follower = node.follower(Arc::new(one.clone()), witness.clone(), None);
+    let mut appender = node.appender(Arc::new(other.clone()), witness.clone());
+    // Before the log is followed, and then.
+    step_until(&clock, || appender.step(), || node.status().append.is_up());
+    step_until(&clock, || follower.step(), || node.status().follow.is_up());
+    let mut announced = std::pin::pin!(node.append(Invalidation::All("a".into()), 1.0));
+    let mut outcome = || announced.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    step_until(&clock, || appender.step(), || node.status().refused == 1);
+    let Poll::Ready(Err(why)) = outcome() else { panic!("it isn't refused") };
+    assert!(why.contains("another log") && other.look().unwrap().entries.is_empty(), "{why}");
 }
 
 #[test]

@@ -260,7 +260,7 @@ impl Link for Session {
             if is_new {
                 let what = match Entry::read(entry.bytes) {
                     Read::Entry(entry) => url_of(&entry.what).map(|url| (self.node, url)),
-                    Read::Foreign(_) | Read::Later(_) => None,
+                    Read::Foreign(_) | Read::Unclear(_) => None,
                 };
                 self.engine.note(Happening::Logged { id: entry.id.to_owned(), seq, what });
             }
