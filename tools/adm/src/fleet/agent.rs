@@ -36,6 +36,8 @@ const AGAIN: Duration = Duration::from_secs(30);
 const CLI_TIME: Duration = Duration::from_secs(120);
 /// Probes of a VCL that was loaded have so long to find its backends well.
 const PROBE_TIME: Duration = Duration::from_secs(5);
+/// For so long one of several servers may show a document that was replaced.
+const OLD_TIME: Duration = Duration::from_secs(2);
 /// Trials that are remembered as over.
 const OVER: usize = 64;
 
@@ -115,6 +117,14 @@ struct Look {
     at: Instant,
     /// It was seen to go up.
     has_moved: bool,
+}
+
+impl Look {
+    /// Whether a document of that number is one that was replaced, and not yet where it was read. A log's server that was put back to what it was
+    /// before shows one for longer.
+    fn is_ahead_of(&self, serial: u64) -> bool {
+        serial < self.serial && self.at.elapsed() < OLD_TIME
+    }
 }
 
 /// A trial that this node takes part in.
@@ -303,6 +313,9 @@ impl Agent {
                 return self.start();
             }
         };
+        if self.look.as_ref().is_some_and(|look| look.is_ahead_of(rollout.serial)) {
+            return Ok(());
+        }
         let look = match self.look.take() {
             Some(look) if look.serial == rollout.serial => look,
             former => Look { serial: rollout.serial, at: Instant::now(), has_moved: former.is_some() },
@@ -592,6 +605,16 @@ impl Agent {
 mod tests {
     use super::*;
     use fleet::rollout::Vcl;
+
+    #[test]
+    fn a_document_that_was_replaced_is_old_for_a_moment() {
+        let before = |age: Duration| Instant::now().checked_sub(age).expect("the machine runs for longer");
+        let look = |serial: u64, age: Duration| Look { serial, at: before(age), has_moved: true };
+        let is_old = |look: Look, serial: u64| look.is_ahead_of(serial);
+        assert!(is_old(look(7, Duration::ZERO), 6));
+        assert!(!is_old(look(7, Duration::ZERO), 7) && !is_old(look(7, Duration::ZERO), 8));
+        assert!(!is_old(look(7, OLD_TIME), 6), "it was put back");
+    }
 
     #[test]
     fn a_trial_is_known_to_the_next_agent() {
