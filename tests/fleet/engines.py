@@ -95,10 +95,11 @@ class Engine:
 
 
 class Nats(Engine):
-    kind, schemes = "NATS", ("nats", "tls")
+    kind, schemes, room = "NATS", ("nats", "tls"), ""
 
     def command(self):
-        text = f'listen: "127.0.0.1:{self.port}"\njetstream {{ store_dir: "{self.data}" }}\n'
+        # Entries may be longer than any of ours.
+        text = f'listen: "127.0.0.1:{self.port}"\nmax_payload: 16MB\njetstream {{ store_dir: "{self.data}"{self.room} }}\n'
         if self.secure:
             text += f'tls {{ cert_file: "{self.ca["cert"]}", key_file: "{self.ca["key"]}" }}\n'
             text += f'authorization {{ user: u, password: "{PASSWORD}" }}\n'
@@ -118,9 +119,8 @@ class Nats(Engine):
         """A report that somebody else writes on the board."""
         self.append(f"{name}.node.{node}", payload)
 
-    def squat(self, name):
-        """Makes a stream of the log's name that isn't one."""
-        config = b'{"name":"LACQUER_%s","subjects":["orders"],"retention":"limits","storage":"file"}' % name.encode()
+    def make_stream(self, name, subject):
+        config = b'{"name":"LACQUER_%s","subjects":["%s"],"retention":"limits","discard":"old","storage":"file"}' % (name.encode(), subject.encode())
         with socket.create_connection(("127.0.0.1", self.port), LIMIT) as s:
             f = s.makefile("rb")
             f.readline()
@@ -128,6 +128,26 @@ class Nats(Engine):
             while not f.readline().startswith(b"MSG"):
                 pass
             f.readline()
+
+    def squat(self, name):
+        """Makes a stream of the log's name that isn't one."""
+        self.make_stream(name, "orders")
+
+    def begin_log(self, name):
+        """Makes the log as an operator may: it takes entries of any length."""
+        self.make_stream(name, f"lacquer.{name}")
+
+    def again(self, room):
+        self.end(signal.SIGTERM)
+        self.room = room
+        self.start()
+
+    def fill(self):
+        """There is less room than it has in use."""
+        self.again(", max_file: 100")
+
+    def make_room(self):
+        self.again("")
 
 
 class Cluster:
@@ -200,4 +220,12 @@ class Redis(Engine):
     def squat(self, name):
         assert self.ask("RPUSH", f"lacquer:{{{name}}}", "order").startswith(b":1")
 
+    def begin_log(self, _name):
+        """Whoever comes first does."""
 
+    def fill(self):
+        """There is less room than it has in use."""
+        assert self.ask("CONFIG", "SET", "maxmemory", 1) == b"+OK\r\n"
+
+    def make_room(self):
+        assert self.ask("CONFIG", "SET", "maxmemory", 0) == b"+OK\r\n"

@@ -4,8 +4,8 @@
 also on those that were killed or cut off meanwhile, before they serve a hit; what can't be caught up with costs the objects; and who bans
 or purges while the log is away is told so.
 
---words says which cases to run. With --full 20,000 objects and 10,000 purges, otherwise a tenth, and what waits for leases most of the time
-with one of the two servers (ONCE)."""
+--words says which cases to run: these run one after the other. Without it those that wait most of the time (BESIDE) run beside each other first.
+With --full 20,000 objects and 10,000 purges, otherwise a tenth, and what waits for leases with one of the two servers (ONCE)."""
 import concurrent.futures
 import json
 import os
@@ -21,6 +21,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from bed.beside import beside
 from bed.daemon import Varnishd, die_with_parent, tree
 from bed.http import Client
 from bed.origin import Origin, simple
@@ -176,7 +177,7 @@ def everywhere(report, o, make):
             report.check(f.pages.asked - before == 4 * len(hit), f"{kind}: {f.pages.asked - before} fetched, not {4 * len(hit)}")
         maker = f.nodes[0].status()
         report.check(maker["returned"] == maker["appended"] == 3, f"the first node's own come back: {maker}")
-        report.check(all(n.status()["gaps"] == 0 for n in f.nodes), "nobody gave up anything")
+        report.check(all(n.status()["gaps"] == 0 for n in f.nodes), f"nobody gave up anything: {[line for n in f.nodes for line in n.v.output if 'fleet:' in line]}")
         text = subprocess.run([str(pathlib.Path(o.varnishd).with_name("lacquer")), "fleet", "status", "-n", str(f.nodes[1].v.n)], capture_output=True, text=True)
         report.check(text.returncode == 0 and f"position       {len(KINDS)} of {len(KINDS)}" in text.stdout, f"lacquer fleet status: {text.stdout}{text.stderr}")
         report.check(f.nodes[1].counter("FLEET.applied") == len(KINDS), "counters say it, too")
@@ -419,34 +420,78 @@ def replaced(report, o, make):
 
 
 def strange(report, o, make):
-    """Entries of others are left out and counted; one of a later version hits everything; a stream that is somebody else's isn't used."""
-    with Fleet(o, make, 1) as f:
+    """Entries of others are left out and counted; one that may be ours, and that nobody understands, hits everything, however long it is; a stream
+    that is somebody else's isn't used."""
+    with Fleet(o, make, 0) as f:
+        # One in which there is room for any entry.
+        f.engine.begin_log(f.name)
+        n = f.node("n")
         f.follow()
-        n = f.nodes[0]
         n.walk(PATHS)
-        for payload in (b"hello", b"{}", b"\xff\x00" * 10, b'{"lacquer":1,"at":1}', b"x" * 70_000):
+        for payload in (b"hello", b"{}", b"\xff\x00" * 10, b'{"at":1,"tags":["k7"]}', b"[" * 10_000):
             f.engine.append(f.name, payload)
-        report.check(n.follows(5) and n.status()["foreign"] == 5, f"five aren't ours: {n.status()}")
+        report.check(n.follows(5) and n.status()["foreign"] == 5, f"{make.kind}: five aren't ours: {n.status()}")
         before = f.pages.asked
-        report.check(not n.walk(PATHS) and f.pages.asked == before, "they hit nothing")
+        report.check(not n.walk(PATHS) and f.pages.asked == before, f"{make.kind}: they hit nothing")
         f.engine.append(f.name, b'{"lacquer":1,"at":1,"tags":["k7"]}')
-        report.check(n.follows(6), "one that another program wrote")
+        report.check(n.follows(6), f"{make.kind}: one that another program wrote")
         n.walk(PATHS)
-        report.check(f.pages.asked - before == 3, f"it hits what it says: {f.pages.asked - before}")
-        f.engine.append(f.name, b'{"lacquer":9,"new":"thing"}')
-        report.check(n.follows(7) and n.status()["gaps"] == 1 and "version 9" in n.output(), f"a later version: {n.status()}")
-        before = f.pages.asked
-        n.walk(PATHS)
-        report.check(f.pages.asked - before == len(PATHS), "it hits everything")
+        report.check(f.pages.asked - before == 3, f"{make.kind}: it hits what it says: {f.pages.asked - before}")
+        long = b'{"lacquer":1,"at":1,"tags":["%s"]}'
+        unclear = {
+            "version 9": b'{"lacquer":9,"new":"thing"}', "without what": b'{"lacquer":1,"at":1,"tags":"k7"}', "longer than the 65536": long % (b"x" * 70_000),
+            # More than is ever held of an answer.
+            "longer than": long % (b"x" * (12 << 20)),
+        }
+        for at, (words, payload) in enumerate(unclear.items()):
+            told = len(n.output())
+            f.engine.append(f.name, payload)
+            report.check(n.follows(7 + at), f"{make.kind}: {words}: it is passed: {n.status()}")
+            status = n.status()
+            report.check((status["gaps"], status["foreign"]) == (at + 1, 5), f"{make.kind}: {words}: it is counted: {status}")
+            report.check(until(LIMIT, lambda: words in n.output()[told:]), f"{make.kind}: {words}: it is said: {n.output()[told:][-300:]}")
+            before = f.pages.asked
+            n.walk(PATHS)
+            report.check(f.pages.asked - before == len(PATHS), f"{make.kind}: {words}: it hits everything")
+        f.pages.change("/3")
+        report.check(n.ask("/3", "PURGE").status == 200 and n.follows(11) and not n.walk(PATHS), f"{make.kind}: purges go on")
+        # What comes behind it and with it is carried out, also by who begins again at it.
+        f.engine.append(f.name, long % (b"y" * (2 << 20)))
+        report.check(n.follows(12), f"{make.kind}: one more")
+        worker = n.v.worker()
+        os.kill(worker, signal.SIGKILL)
+        report.check(until(LIMIT, lambda: n.v.worker() != worker and "running" in n.v.cli.ask("status")) and n.follows(12), f"{make.kind}: the next worker begins at it")
+        report.check(n.status()["gaps"] == 0, f"{make.kind}: and knows the log by it: {n.status()}")
         status, text = n.v.cli.ask_raw("ban obj.http.x == " + "y" * 70_000)
-        report.check(status == 300 and b"longer than" in text, f"one that is too long is refused: {status} {text[:200]}")
+        report.check(status == 300 and b"longer than" in text, f"{make.kind}: one that is too long is refused: {status} {text[:200]}")
     with Fleet(o, make, 0, name="squat") as f:
         f.engine.squat("squat")
         n = f.node("n", settings=",wait=1s")
-        report.check(until(LIMIT, lambda: n.status()["serves"] == "all"), "it serves after a while")
+        report.check(until(LIMIT, lambda: n.status()["serves"] == "all"), f"{make.kind}: it serves after a while")
         why = n.status()["follow"].get("why", "")
-        report.check("somebody else" in why or "something else" in why, f"it says what is there: {why}")
-        report.check(n.ask("/1", "PURGE").status == 503, "nothing is purged")
+        report.check("somebody else" in why or "something else" in why, f"{make.kind}: it says what is there: {why}")
+        report.check(n.ask("/1", "PURGE").status == 503, f"{make.kind}: nothing is purged")
+
+
+def full(report, o, make):
+    """The log's server takes no more: who purges is told so and why, what is stored is served, and once there is room purges go on."""
+    with Fleet(o, make, 2, settings=",patience=2s") as f:
+        a, b = f.nodes
+        report.check(f.follow() and a.ask("/0", "PURGE").status == 200 and f.follow(), f"{make.kind}: there is room at first")
+        a.walk(PATHS), b.walk(PATHS)
+        f.engine.fill()
+        report.check(until(LIMIT, lambda: all(n.status()["append"]["up"] and n.status()["serves"] == "all" for n in f.nodes)), f"{make.kind}: it is there")
+        refused = lambda: a.v.cli.ask_raw("ban obj.http.x-url == /nothing")
+        status, text = refused()
+        report.check(status == 300 and any(words in text for words in (b"OOM", b"maximum", b"storage", b"resource")), f"{make.kind}: it says why: {status} {text}")
+        report.check((a.ask("/1", "PURGE").status, a.ask("/", "KEY", X_Key="k2").status) == (503, 503), f"{make.kind}: nobody is told that it is done")
+        report.check(a.status()["refused"] >= 3 and a.counter("FLEET.refused") >= 3, f"{make.kind}: it is counted: {a.status()}")
+        before = f.pages.asked
+        report.check(not b.walk(PATHS) and f.pages.asked == before, f"{make.kind}: hits go on")
+        f.engine.make_room()
+        f.pages.change("/2")
+        report.check(until(LIMIT, lambda: a.ask("/2", "PURGE").status == 200), f"{make.kind}: with room purges go on")
+        report.check(until(LIMIT, lambda: not b.walk(["/2"])) and f.follow(), f"{make.kind}: on all nodes: {b.status()}")
 
 
 def started_without(report, o, make):
@@ -723,33 +768,36 @@ def without(report, o):
         report.check(p.returncode == 2 and wanted in p.stderr, f"{words}: {p.returncode} {p.stderr}")
 
 
-CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, strange, started_without, stale_cap, secure, members, board, delay, shown)
+CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_while_purging, trimmed, replaced, strange, full, started_without, stale_cap, secure, members, board, delay, shown)
 
 # Cases that take a minute each, and with which server they run without --full.
 ONCE = {members: "NATS", deploy.rolled_out: "NATS", deploy.taken_back: "Redis", deploy.untended: "Redis", deploy.orphaned: "NATS"}
+# They wait most of the time, and tell nothing of how long something takes: the longest first.
+BESIDE = (deploy.orphaned, deploy.untended, deploy.rolled_out, deploy.taken_back, board, members, ages, away, secure, strange, shown, started_without,
+          full, stale_cap)
 
 
 def main():
     o = options(__doc__, words={"help": "cases to run", "default": ""}, engine={"help": "nats or redis", "default": ""})
     report = Report("fleet")
     words = o.words.split()
+    makes = [make for make in (Nats, Redis) if o.engine in ("", make.kind.lower())]
+    is_due = lambda case, make: case.__name__ in words if words else o.full or ONCE.get(case, make.kind) == make.kind
+    if not words:
+        jobs = [(case, make) for case in BESIDE for make in makes if is_due(case, make)]
+        beside(report, o, [["--words", case.__name__, "--engine", make.kind.lower()] for case, make in jobs])
     if not words or "without" in words:
         without(report, o)
     if not words or "leader_dies" in words:
         leader_dies(report, o)
     if not words and o.full or "rollout_leader_dies" in words:
         deploy.leader_dies(report, o, Cluster, Fleet)
-    for make in (Nats, Redis):
-        if o.engine and make.kind.lower() != o.engine:
-            continue
+    for make in makes:
         for case in CASES + deploy.CASES:
-            if words and case.__name__ not in words or not words and not o.full and ONCE.get(case, make.kind) != make.kind:
+            if not is_due(case, make) or not words and case in BESIDE:
                 continue
             begin = time.monotonic()
-            if case in CASES:
-                case(report, o, make)
-            else:
-                case(report, o, make, Fleet)
+            case(report, o, make, *([Fleet] if case in deploy.CASES else []))
             report.note(f"{make.kind}: {case.__name__} took {time.monotonic() - begin:.1f} s")
     return report.close()
 
