@@ -266,7 +266,10 @@ impl Session {
         }
         let question = json!({ "stream_name": self.stream, "config": config });
         let made = unless_error(self.ask(&format!("CONSUMER.CREATE.{}", self.stream), &question)?)?;
-        self.is_quiet = made["num_pending"].as_u64().ok_or_else(misread)? == 0 && self.delivered.is_empty();
+        // What the server has sent already may still be on its way.
+        let has_sent = made["delivered"]["consumer_seq"].as_u64().is_some_and(|sent| sent > 0);
+        let pending = made["num_pending"].as_u64().ok_or_else(misread)?;
+        self.is_quiet = pending == 0 && !has_sent && self.delivered.is_empty();
         Ok(())
     }
 
