@@ -37,7 +37,9 @@ IDLE, BUSY, STREAMS = 500, 10, 100  # connections; and streams on each
 WINDOW = 64                         # bytes of an answer that nobody reads
 WARM, LEAST = 2000, 2000            # requests
 MOST_IDLE = 1.25                    # times the echo's
-PROGRAM = HERE.parent / "target/release/examples/quic"
+# Of its own: its flags aren't those of `make build`.
+TARGET = HERE.parent / "target/quic"
+PROGRAM = TARGET / "release/examples/quic"
 
 
 def build(built):
@@ -45,7 +47,7 @@ def build(built):
     if built:
         PROGRAM = built.resolve()
         return
-    argv = ["cargo", "build", "--release", "-q", "-p", "net", "--example", "quic"]
+    argv = ["cargo", "build", "--release", "-q", "-p", "net", "--example", "quic", "--target-dir", TARGET]
     subprocess.run(argv, check=True, cwd=HERE.parent)
 
 

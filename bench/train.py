@@ -29,14 +29,15 @@ LOADS = [
     ("/n/1024/1", ["-d", "4"]), ("/c/1024/x", ["-N", "100000000", "-d", "4"]),
 ]
 
-# Of bench/tls.py: the same over TLS; of bench/h2.py: over HTTP/2, in clear and over TLS.
+# Of bench/tls.py: the same over TLS; of bench/h2.py: over HTTP/2, in clear and over TLS; of bench/h3.py: over HTTP/3.
 OVER_TLS = ["hit-1k", "hit-100k", "full-1.3", "resumed-1.3", "resumed-1.2", "pass-tls"]
 OVER_H2 = ["hit-1x64", "hit-16x64", "hit-100k-16x16", "pass-1x64", "pass-16x64"]
-# Crates on the way of a request, and readers of the log: much of them no load here reaches (HTTP/3, origins over HTTP/2, fleets, pipes), and it is
+OVER_H3 = ["hit-1x64", "hit-16x64", "hit-100k-16x16", "pass-1x64", "pass-16x64"]
+# Crates on the way of a request, and readers of the log: much of them no load here reaches (origins over HTTP/2, fleets, pipes), and it is
 # to be fast all the same. Nobody says of their functions that they never run.
-ON_THE_WAY = ("engine|fronts|worker|net|rt|message|http1|http2|http3|tls|cache|storage|disk|backend|filters|fleet|vrt|vmods|vmods_crypto|vmod_support|shm|base|sys|"
-              "quinn|quinn_proto|quinn_udp|logq|lacquer_log|lacquer_ncsa|lacquer_statsd")
-NOT_TRAINED = rf"(^|[^a-z_])({ON_THE_WAY})([0-9.$]|$)|^_ZN5tokio|quic|udp"
+ON_THE_WAY = ("engine|fronts|worker|net|rt|message|http1|http2|tls|cache|storage|disk|backend|filters|fleet|vrt|vmods|vmods_crypto|vmod_support|shm|base|sys|"
+              "logq|lacquer_log|lacquer_ncsa|lacquer_statsd")
+NOT_TRAINED = rf"(^|[^a-z_])({ON_THE_WAY})([0-9.$]|$)|^_ZN5tokio"
 # The same from a disk: bytes of an object, how many, connections.
 FROM_DISK = [(4096, 20_000, 64), (1 << 20, 200, 16)]
 
@@ -128,6 +129,7 @@ def main():
     serve(program)
     serve_as("tls.py", OVER_TLS, program)
     serve_as("h2.py", OVER_H2, program)
+    serve_as("h3.py", OVER_H3, program)
     serve_from_disk(program)
     # Everything else there is, once: so that no path that sites use counts as never taken.
     subprocess.run([ROOT / "tests/run_vtc", "--varnishd", program], stdout=subprocess.DEVNULL)
