@@ -65,6 +65,7 @@ impl Bereq {
             _ => return Step::Fail("given up in vcl_backend_fetch"),
         }
         self.ask_for_slice();
+        self.keep_to_whole();
         self.mark("Fetch");
         self.t_sent = self.log.last();
         let mut answered = if self.ask_owner().await { Ok(()) } else { self.ask_backend().await };

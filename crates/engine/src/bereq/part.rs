@@ -6,6 +6,7 @@
 //! Off --parts are stored, and not those that are wanted--> Asked --206--> Part
 //!  \--206 to a Range of VCL's---------------------------------------------> Part | Unkept
 //!      Asked --another version, no answer to what was asked--> Refused     it is asked again, for the whole
+//!      Off --206 to a Range of VCL's, of no use to the client--> Whole     likewise, and VCL's Range doesn't count
 //! ```
 
 use std::future::poll_fn;
@@ -14,7 +15,7 @@ use std::ops::Range;
 use backend::BodyStatus;
 use cache::{FetchFailed, ObjRef};
 use message::range::{self, ByteRange, ContentRange, Slice, content_range};
-use message::{Head, names};
+use message::{Head, conditional, names};
 use shm::vsl::num::dec;
 use tables::close::SessClose;
 use tables::no_hit::Uncacheable;
@@ -43,6 +44,8 @@ pub(crate) enum Parting {
     Unkept,
     /// Not by parts.
     Refused,
+    /// Nor by a Range of VCL's: what that brought the client can't take.
+    Whole,
 }
 
 /// A part that came.
@@ -64,7 +67,7 @@ enum NoPart {
     Changed,
     /// It isn't what was asked for, or contradicts itself.
     Wrong(String),
-    /// Nothing tells of which version it is, or of how long a whole.
+    /// Nothing tells of which version it is, or of how long a whole; or it is less than what the client wants.
     Unkept(&'static str),
 }
 
@@ -108,7 +111,7 @@ impl Bereq {
     /// Another try begins.
     pub(super) fn restart_parting(&mut self) {
         self.slice_left = None;
-        if !matches!(self.parting, Parting::Refused) {
+        if !matches!(self.parting, Parting::Refused | Parting::Whole) {
             self.parting = Parting::Off;
             if self.rfc9111 && self.mode == Mode::Normal {
                 self.find_missing();
@@ -188,18 +191,47 @@ impl Bereq {
             Err(NoPart::Changed) => Err(self.give_up_parts()),
             Err(NoPart::Wrong(reason)) if is_asked => Err(self.ask_for_whole(&reason)),
             Err(NoPart::Unkept(reason)) if is_asked => Err(self.ask_for_whole(reason)),
-            Err(NoPart::Unkept(reason)) => {
-                if self.beresp.has(names::CONTENT_RANGE) {
-                    let asked = self.client.as_deref().map_or_else(Head::new, Head::clone);
-                    if let Err(mismatch) = range::check_response(&asked, &self.beresp, self.announced()) {
-                        return Err(self.fail_part(&mismatch.0));
-                    }
-                }
-                self.log.putf(Tag::Notice, format_args!("lacquer: a part isn't kept: {reason}"));
-                self.parting = Parting::Unkept;
-                Ok(())
-            }
+            Err(NoPart::Unkept(reason)) => self.pass_part_on(reason),
             Err(NoPart::Wrong(reason)) => Err(self.fail_part(&reason)),
+        }
+    }
+
+    /// A part that can't be kept goes to the client, if that asked for one. A server may send less than it was asked for, and says so; who
+    /// asks for ranges understands that (RFC 9110 15.3.7).
+    fn pass_part_on(&mut self, reason: &'static str) -> Result<(), Step> {
+        if !self.client_takes_parts() && !matches!(self.parting, Parting::Whole) {
+            return Err(self.ask_for_whole_alone());
+        }
+        if self.beresp.has(names::CONTENT_RANGE) {
+            let asked = self.client.as_deref().map_or_else(Head::new, Head::clone);
+            if let Err(mismatch) = range::check_response(&asked, &self.beresp, self.announced()) {
+                return Err(self.fail_part(&mismatch.0));
+            }
+        }
+        self.log.putf(Tag::Notice, format_args!("lacquer: a part isn't kept: {reason}"));
+        self.parting = Parting::Unkept;
+        Ok(())
+    }
+
+    /// Whether the client has asked for a part, and of this version. What is asked behind its back has no client.
+    fn client_takes_parts(&self) -> bool {
+        let takes = |client: &Head| {
+            client.method() == b"GET" && client.has(names::RANGE) && conditional::if_range_holds(client, &self.beresp)
+        };
+        self.mode != Mode::Normal || self.client.as_deref().is_some_and(takes)
+    }
+
+    /// After vcl_backend_fetch: no Range is sent where what it brings is of no use. Only GET has ranges (RFC 9110 14.2), and VCL may
+    /// have kept HEAD.
+    pub(super) fn keep_to_whole(&mut self) {
+        let is_asked_by_head = matches!(self.parting, Parting::Asked(..)) && self.head.method() != b"GET";
+        if is_asked_by_head {
+            self.parting = Parting::Off;
+        }
+        if is_asked_by_head || matches!(self.parting, Parting::Whole) {
+            for name in [names::RANGE, names::IF_RANGE] {
+                BEREQ.unset(&mut self.head, &mut self.log, name);
+            }
         }
     }
 
@@ -252,7 +284,7 @@ impl Bereq {
         let wanted = self.wanted(&self.beresp, total);
         let is_enough = joined.parts.as_ref().is_none_or(|parts| parts.have(&wanted));
         if self.mode == Mode::Normal && !is_enough {
-            return Err(wrong("Unexpected content-range header"));
+            return Err(NoPart::Unkept("it is less than what the client wants"));
         }
         Ok(Part { place, total, validator, joined, is_joined })
     }
@@ -274,6 +306,13 @@ impl Bereq {
         }
         self.engine.main.parts_changed.inc();
         self.ask_for_whole("the object has changed")
+    }
+
+    /// As [`Bereq::ask_for_whole`], and VCL's Range doesn't count any more.
+    fn ask_for_whole_alone(&mut self) -> Step {
+        let step = self.ask_for_whole("the client can't take a part");
+        self.parting = Parting::Whole;
+        step
     }
 
     fn ask_for_whole(&mut self, reason: &str) -> Step {
@@ -317,6 +356,9 @@ impl Bereq {
         }
         if part.is_joined || !self.beresp.is_status(206) {
             return Err(self.ask_for_whole("it isn't stored"));
+        }
+        if !self.client_takes_parts() {
+            return Err(self.ask_for_whole_alone());
         }
         self.parting = Parting::Unkept;
         if !self.cacheability.is_uncacheable() {

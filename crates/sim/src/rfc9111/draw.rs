@@ -303,10 +303,19 @@ fn ask(url: &str, is_by_parts: bool, dice: &mut Dice) -> Ask {
                     add("X-Part", range.clone());
                 }
                 add("Range", range);
+                if dice.one_in(6) {
+                    add("If-Range", format!("\"v{}\"", dice.below(3)));
+                }
             }
             _ => {}
         }
     }
+    let has_range = headers.iter().any(|(name, _)| name == "Range");
+    if is_by_parts && !has_range && matches!(method, "GET" | "HEAD") && dice.one_in(16) {
+        // VCL asks for a part that the client doesn't want.
+        headers.push(("X-Part".to_owned(), format!("bytes={}-{}", dice.below(6), dice.below(30) + 6)));
+    }
+    let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
     if dice.one_in(if method == "HEAD" { 3 } else { 30 }) {
         add("X-Pass", "yes".to_owned());
     }

@@ -59,6 +59,42 @@ struct Stored {
     may_guess: bool,
     /// How old it was when an answer to HEAD told that it isn't good any more.
     outdated: Option<f64>,
+    /// The strong validator of the response whose bytes these are, if not all are there: its field and value. What is stored of the
+    /// fields may be updated by another, weak one (3.4).
+    version: Option<(&'static str, String)>,
+}
+
+/// A request of the cache's and the origin's answer.
+#[derive(Clone, Debug)]
+struct Fetch<'a> {
+    ask: &'a Ask,
+    origin: &'a Answering,
+    sent: f64,
+    received: f64,
+    asked: Asked,
+    answer: OriginAnswer,
+}
+
+impl<'a> Fetch<'a> {
+    fn new(sent: f64, ask: &'a Ask, asked: Asked, origin: &'a Answering) -> Self {
+        let received = sent + origin.delay_ms() as f64 / 1000.0;
+        let answer = origin.answer(&asked.fields(), received.floor() as i64);
+        Fetch { ask, origin, sent, received, asked, answer }
+    }
+
+    /// The answer breaks off before its end.
+    fn is_cut(&self) -> bool {
+        self.origin.is_cut && self.answer.status != 304
+    }
+
+    /// What the client gets of `stored`.
+    fn deliver(&self, stored: &Stored) -> Expected {
+        stored.deliver(self.ask, Some(self.asked.clone()), self.received)
+    }
+
+    fn may_store(&self, new: &Stored) -> bool {
+        new.may_be_stored(self.ask) && new.is_of_use()
+    }
 }
 
 /// The cache.
@@ -149,29 +185,33 @@ impl Model {
         false
     }
 
-    /// A request that goes past the cache. The answer to HEAD tells of what is stored (4.3.5).
+    /// A request that goes past the cache.
     fn pass(&mut self, now: f64, ask: &Ask, origin: &Answering) -> Expected {
         let expected = pass(now, ask, origin);
         if ask.method == "HEAD" && expected.status == 200 && !origin.is_dead {
-            let received = now + origin.delay_ms() as f64 / 1000.0;
-            let answer = origin.answer(&[], received.floor() as i64);
-            let key = self.key(ask);
-            let Some(stored) = self.stored.get_mut(&key) else { return expected };
-            if stored.differs_from(&answer) {
-                let age = stored.age(received);
-                stored.outdated = Some(stored.outdated.map_or(age, |before| before.min(age)));
-            } else {
-                let stored = stored.clone();
-                self.update(now, received, ask, &stored, answer);
-            }
+            self.heed_head(&Fetch::new(now, ask, Asked::by_head(), origin));
         }
         expected
     }
 
-    /// A 200 to HEAD about what is stored, whose fields take the place of the stored ones (4.3.5, 3.2).
-    fn update(&mut self, sent: f64, received: f64, ask: &Ask, stored: &Stored, answer: OriginAnswer) {
+    /// A 200 to HEAD tells of what is stored (4.3.5).
+    fn heed_head(&mut self, fetch: &Fetch) {
+        let key = self.key(fetch.ask);
+        let Some(stored) = self.stored.get_mut(&key) else { return };
+        if stored.differs_from(&fetch.answer) {
+            let age = stored.age(fetch.received);
+            stored.outdated = Some(stored.outdated.map_or(age, |before| before.min(age)));
+        } else {
+            let stored = stored.clone();
+            self.update(fetch, &stored);
+        }
+    }
+
+    /// Its fields take the place of the stored ones (3.2).
+    fn update(&mut self, fetch: &Fetch, stored: &Stored) {
+        let ask = fetch.ask;
         let wishes = joined(&ask.headers, "Cache-Control").map(|text| Directives::parse(&text)).unwrap_or_default();
-        let updated = Stored::of(sent, received, ask, Some(stored), OriginAnswer { status: 304, ..answer });
+        let updated = Stored::renewed(fetch, stored);
         let says = |fields: &[(String, String)]| {
             field(fields, "No-Vary-Search").filter(|said| says_something(said)).map(str::to_owned)
         };
@@ -181,7 +221,7 @@ impl Model {
         if stored.status != 200 || !is_open {
             return;
         }
-        if updated.may_be_stored(ask) && updated.is_of_use() {
+        if fetch.may_store(&updated) {
             return self.store(ask, updated);
         }
         let key = self.key(ask);
@@ -226,126 +266,106 @@ impl Model {
             (None, Some(stored)) => stored.conditions(),
             (None, None) => Asked::plain(),
         };
-        let asked = asked.or_part_of(ask);
-        let received = now + origin.delay_ms() as f64 / 1000.0;
+        let fetch = Fetch::new(now, ask, asked.or_part_of(ask).or_by_head(ask), origin);
+        let received = fetch.received;
         let usable = stored.filter(|stored| stored.has_what_is_asked(ask));
         let stands_in = |at: f64, trouble| usable.filter(|stored| stored.may_stand_in(at, trouble));
         if origin.is_dead {
             return match stands_in(now, Trouble::Disconnected) {
-                Some(stored) => self.stand_in(now, ask, stored.clone(), asked),
-                None => Expected::made(503, Some(asked)),
+                Some(stored) => self.stand_in(now, &fetch, stored.clone()),
+                None => Expected::made(503, Some(fetch.asked)),
             };
         }
-        let answer = origin.answer(&asked.fields(), received.floor() as i64);
-        let is_error = matches!(answer.status, 500 | 502 | 503 | 504);
+        let is_error = matches!(fetch.answer.status, 500 | 502 | 503 | 504);
         if is_error && let Some(stored) = stands_in(received, Trouble::ServerError) {
-            return self.stand_in(received, ask, stored.clone(), asked);
+            return self.stand_in(received, &fetch, stored.clone());
         }
-        let is_denied = |stored: &Stored| stored.is_incomplete() && !stored.is_confirmed_by(&answer);
-        if answer.status == 304 && stored.is_some_and(is_denied) {
+        let is_denied = |stored: &Stored| stored.is_incomplete() && !stored.is_confirmed_by(&fetch.answer);
+        if fetch.answer.status == 304 && stored.is_some_and(is_denied) {
             // Of what is there nothing can be said.
             let key = self.key(ask);
             self.stored.remove(&key);
             return self.ask_again(received, ask, None, origin);
         }
-        if answer.status == 206 {
-            return self.take_part(now, received, ask, stored, asked, answer, origin);
+        match fetch.answer.status {
+            206 => self.take_part(&fetch, stored),
+            _ => self.take_whole(&fetch, stored),
         }
-        self.take_whole(now, received, ask, stored, asked, answer, origin)
     }
 
     /// The whole is asked for, as a part is of no use.
     fn ask_again(&mut self, now: f64, ask: &Ask, stored: Option<&Stored>, origin: &Answering) -> Expected {
-        let received = now + origin.delay_ms() as f64 / 1000.0;
-        let answer = origin.answer(&[], received.floor() as i64);
-        self.take_whole(now, received, ask, stored, Asked::plain(), answer, origin)
+        let fetch = Fetch::new(now, ask, Asked::plain().or_by_head(ask), origin);
+        self.take_whole(&fetch, stored)
     }
 
     /// A 206: stored as incomplete, or combined with the incomplete response that is stored (3.3, 3.4).
-    #[allow(clippy::too_many_arguments, reason = "what the exchange is, one by one")]
-    fn take_part(
-        &mut self,
-        sent: f64,
-        received: f64,
-        ask: &Ask,
-        stored: Option<&Stored>,
-        asked: Asked,
-        answer: OriginAnswer,
-        origin: &Answering,
-    ) -> Expected {
-        let rest = stored.filter(|stored| !stored.has_what_is_asked(ask));
-        let key = self.key(ask);
-        let part = answer.believed(asked.range.as_deref());
-        let Some(rest) = rest else {
-            let Some(part) = part else {
-                // It is no answer to what was asked.
-                let stand_in = stored.filter(|stored| stored.may_stand_in(received, Trouble::Disconnected));
-                return match stand_in {
-                    Some(stored) => self.stand_in(received, ask, stored.clone(), asked),
-                    None => Expected::made(503, Some(asked)),
-                };
-            };
-            let mut new = Stored::of(sent, received, ask, None, answer.clone());
-            if let Some(total) = part.total.filter(|_| new.is_strong()) {
-                new.become_part(part.first, part.last, total, &answer.body, None);
-                if new.may_be_stored(ask) && new.is_of_use() {
-                    return self.keep(ask, new, asked, origin, answer.body.len(), part.first);
-                }
-            }
-            // It is for this client alone.
-            let is_cut = origin.is_cut;
-            if !is_cut {
-                self.stored.remove(&key);
-            }
-            let own = Stored::of(sent, received, ask, None, answer);
-            return Expected { is_cut, ..own.deliver(ask, Some(asked), received) };
-        };
-        let new = part.as_ref().and_then(|part| {
-            let of_answer = Stored::of(sent, received, ask, None, answer.clone());
-            let total = part.total?;
-            let is_same = total == rest.body.len() && of_answer.has_validator_of(rest);
-            if !is_same {
-                return Some((false, of_answer));
-            }
-            let mut new = Stored::of(sent, received, ask, Some(rest), OriginAnswer { status: 304, ..answer.clone() });
-            new.become_part(part.first, part.last, total, &answer.body, Some(rest));
-            Some((true, new))
-        });
-        match (part, new) {
-            (Some(_), Some((false, _))) => {
-                self.stored.remove(&key);
-                self.ask_again(received, ask, None, origin)
-            }
-            (Some(part), Some((true, new)))
-                if new.may_be_stored(ask) && new.is_of_use() && new.has_what_is_asked(ask) =>
-            {
-                self.keep(ask, new, asked, origin, answer.body.len(), part.first)
-            }
-            _ => self.ask_again(received, ask, Some(rest), origin),
+    fn take_part(&mut self, fetch: &Fetch, stored: Option<&Stored>) -> Expected {
+        match stored.filter(|stored| !stored.has_what_is_asked(fetch.ask)) {
+            Some(rest) => self.combine(fetch, rest),
+            None => self.take_first_part(fetch, stored),
         }
     }
 
-    /// Stores what came, `bytes` bytes from `first` on, or as much of it as came.
-    fn keep(
-        &mut self,
-        ask: &Ask,
-        new: Stored,
-        asked: Asked,
-        origin: &Answering,
-        bytes: usize,
-        first: usize,
-    ) -> Expected {
-        let mut expected = new.deliver(ask, Some(asked), new.received);
-        if !origin.is_cut {
-            self.store(ask, new);
+    fn take_first_part(&mut self, fetch: &Fetch, stored: Option<&Stored>) -> Expected {
+        let Some(part) = fetch.answer.believed(fetch.asked.range.as_deref()) else {
+            // It is no answer to what was asked.
+            let stand_in = stored.filter(|stored| stored.may_stand_in(fetch.received, Trouble::Disconnected));
+            return match stand_in {
+                Some(stored) => self.stand_in(fetch.received, fetch, stored.clone()),
+                None => Expected::made(503, Some(fetch.asked.clone())),
+            };
+        };
+        let own = Stored::of(fetch);
+        if let Some(total) = part.total.filter(|_| own.is_strong()) {
+            let new = own.clone().with_part(part.first, total, &fetch.answer.body, None);
+            if fetch.may_store(&new) && new.has_what_is_asked(fetch.ask) {
+                return self.keep(fetch, new, part.first);
+            }
+        }
+        if own.range_for(fetch.ask).is_none() {
+            // The client has asked for all, or has a part of another version.
+            return self.ask_again(fetch.received, fetch.ask, stored, fetch.origin);
+        }
+        // It is for this client alone. There may be less of it than was asked for (RFC 9110 15.3.7).
+        if !fetch.is_cut() {
+            let key = self.key(fetch.ask);
+            self.stored.remove(&key);
+        }
+        Expected { is_cut: fetch.is_cut(), ..fetch.deliver(&own) }
+    }
+
+    /// A part that was asked for beside those of `rest`.
+    fn combine(&mut self, fetch: &Fetch, rest: &Stored) -> Expected {
+        let (now, ask, origin) = (fetch.received, fetch.ask, fetch.origin);
+        let part = fetch.answer.believed(fetch.asked.range.as_deref());
+        let Some((first, total)) = part.and_then(|part| Some((part.first, part.total?))) else {
+            return self.ask_again(now, ask, Some(rest), origin);
+        };
+        if total != rest.body.len() || !Stored::of(fetch).is_of_version_of(rest) {
+            let key = self.key(ask);
+            self.stored.remove(&key);
+            return self.ask_again(now, ask, None, origin);
+        }
+        let new = Stored::renewed(fetch, rest).with_part(first, total, &fetch.answer.body, Some(rest));
+        if fetch.may_store(&new) && new.has_what_is_asked(ask) {
+            return self.keep(fetch, new, first);
+        }
+        self.ask_again(now, ask, Some(rest), origin)
+    }
+
+    /// Stores what came, from the byte `first` on, or as much of it as came.
+    fn keep(&mut self, fetch: &Fetch, new: Stored, first: usize) -> Expected {
+        let mut expected = fetch.deliver(&new);
+        if !fetch.is_cut() {
+            self.store(fetch.ask, new);
             return expected;
         }
         // What was stored before the place where it broke off is there, too, and nothing behind it.
-        let mut cut = new;
-        (first + bytes / 2..cut.held.len()).for_each(|at| cut.held[at] = false);
+        let cut = new.cut_at(first + fetch.answer.body.len() / 2);
         if cut.held.iter().any(|held| *held) {
-            expected.is_cut = !cut.has_what_is_asked(ask) && !expected.body.is_empty();
-            self.store(ask, cut);
+            expected.is_cut = !cut.has_what_is_asked(fetch.ask) && !expected.body.is_empty();
+            self.store(fetch.ask, cut);
         } else {
             expected.is_cut = !expected.body.is_empty();
         }
@@ -353,75 +373,71 @@ impl Model {
     }
 
     /// An answer for the whole, which may break off.
-    #[allow(clippy::too_many_arguments, reason = "what the exchange is, one by one")]
-    fn take_whole(
-        &mut self,
-        sent: f64,
-        received: f64,
-        ask: &Ask,
-        stored: Option<&Stored>,
-        asked: Asked,
-        answer: OriginAnswer,
-        origin: &Answering,
-    ) -> Expected {
-        if !origin.is_cut || answer.status == 304 {
-            let received = self.take(sent, received, ask, stored, answer);
-            return received.deliver(ask, Some(asked), received.received);
+    fn take_whole(&mut self, fetch: &Fetch, stored: Option<&Stored>) -> Expected {
+        if fetch.asked.method == "HEAD" && fetch.answer.status != 304 {
+            // No GET may be answered with it (4).
+            if fetch.answer.status == 200 {
+                self.heed_head(fetch);
+            }
+            return fetch.deliver(&Stored::of(fetch));
         }
-        let bytes = answer.body.len();
-        let new = Stored::of(sent, received, ask, None, answer);
-        let is_kept = new.status == 200 && new.is_strong() && new.may_be_stored(ask) && new.is_of_use();
-        let mut expected = new.deliver(ask, Some(asked), received);
-        let mut cut = new;
-        (bytes / 2..bytes).for_each(|at| cut.held[at] = false);
-        expected.is_cut = !(expected.body.is_empty() || expected.status == 206 && cut.has_what_is_asked(ask));
+        if !fetch.is_cut() {
+            let new = self.take(fetch, stored);
+            return fetch.deliver(&new);
+        }
+        let new = Stored::of(fetch);
+        let is_kept = new.status == 200 && new.is_strong() && fetch.may_store(&new);
+        let mut expected = fetch.deliver(&new);
+        let cut = new.cut_at(fetch.answer.body.len() / 2);
+        expected.is_cut = !(expected.body.is_empty() || expected.status == 206 && cut.has_what_is_asked(fetch.ask));
         if is_kept {
-            self.store(ask, cut);
+            self.store(fetch.ask, cut);
         }
         expected
     }
 
     /// What is stale in the place of an error. Fields that mustn't be sent without a validation are gone with it (5.2.2.4).
-    fn stand_in(&mut self, now: f64, ask: &Ask, mut stored: Stored, asked: Asked) -> Expected {
-        let key = self.key(ask);
+    fn stand_in(&mut self, now: f64, fetch: &Fetch, mut stored: Stored) -> Expected {
+        let key = self.key(fetch.ask);
         stored.leave_unshared_out();
-        let expected = stored.reuse(now, ask, Some(asked));
+        let expected = stored.reuse(now, fetch.ask, Some(fetch.asked.clone()));
         self.stored.insert(key, stored);
         expected
     }
 
     /// Asks the origin while the client has its answer already (RFC 5861 3).
     fn revalidate_behind(&mut self, now: f64, ask: &Ask, stored: &Stored, origin: &Answering) {
-        let received = now + origin.delay_ms() as f64 / 1000.0;
         if origin.is_dead {
             return;
         }
-        let answer = origin.answer(&stored.conditions().fields(), received.floor() as i64);
+        let fetch = Fetch::new(now, ask, stored.conditions(), origin);
         // What it has is better than an error.
-        if matches!(answer.status, 500 | 502 | 503 | 504) {
+        if matches!(fetch.answer.status, 500 | 502 | 503 | 504) {
             return;
         }
-        if stored.is_incomplete() && answer.status == 304 && !stored.is_confirmed_by(&answer) {
-            let key = self.key(ask);
+        let key = self.key(ask);
+        if stored.is_incomplete() && fetch.answer.status == 304 && !stored.is_confirmed_by(&fetch.answer) {
             self.stored.remove(&key);
-            self.ask_again(received, ask, None, origin);
+            self.take_whole(&Fetch::new(fetch.received, ask, Asked::plain(), origin), None);
             return;
         }
-        let new = Stored::of(now, received, ask, None, answer.clone());
-        if origin.is_cut && answer.status != 304 && !(new.may_be_stored(ask) && new.is_of_use()) {
+        if fetch.is_cut() && !fetch.may_store(&Stored::of(&fetch)) {
             // Nobody waits for the end of what isn't stored.
-            let key = self.key(ask);
             self.stored.remove(&key);
             return;
         }
-        self.take_whole(now, received, ask, Some(stored), Asked::plain(), answer, origin);
+        self.take_whole(&fetch, Some(stored));
     }
 
     /// An answer of the origin: what was asked about is renewed by a 304 (4.3.4), and replaced by anything else (4.3.3) but a
     /// server's error that isn't to be stored. Gives what the client gets.
-    fn take(&mut self, sent: f64, received: f64, ask: &Ask, stored: Option<&Stored>, answer: OriginAnswer) -> Stored {
-        let new = Stored::of(sent, received, ask, stored, answer);
-        let is_stored = new.may_be_stored(ask) && new.is_of_use();
+    fn take(&mut self, fetch: &Fetch, stored: Option<&Stored>) -> Stored {
+        let ask = fetch.ask;
+        let new = match stored.filter(|_| fetch.answer.status == 304) {
+            Some(stored) => Stored::renewed(fetch, stored),
+            None => Stored::of(fetch),
+        };
+        let is_stored = fetch.may_store(&new);
         if is_stored {
             let names = joined(&new.fields, "Vary").map(|text| members(&text)).unwrap_or_default();
             self.vary.insert(path(&ask.url).to_owned(), names);
@@ -441,8 +457,8 @@ impl Model {
 fn pass(now: f64, ask: &Ask, origin: &Answering) -> Expected {
     let of = |name| field(&ask.headers, name).map(str::to_owned);
     let (if_none_match, if_modified_since) = (of("If-None-Match"), of("If-Modified-Since"));
-    let asked =
-        Asked { method: ask.method.clone(), if_none_match, if_modified_since, range: of("Range"), if_range: None };
+    let (range, if_range) = (of("Range"), of("If-Range"));
+    let asked = Asked { method: ask.method.clone(), if_none_match, if_modified_since, range, if_range };
     if origin.is_dead {
         return Expected::made(503, Some(asked));
     }
@@ -458,11 +474,11 @@ fn pass(now: f64, ask: &Ask, origin: &Answering) -> Expected {
     }
     let OriginAnswer { status, fields, body } = answer;
     let (held, length) = (vec![true; body.len()], body.len());
-    let got = Stored { status, fields, body, held, initial_age: 0.0, received, may_guess: false, outdated: None };
+    let (initial_age, may_guess) = (0.0, false);
+    let got = Stored { status, fields, body, held, initial_age, received, may_guess, outdated: None, version: None };
     let mut expected = Expected { age: None, ..got.deliver(ask, Some(asked), received) };
     if origin.is_cut && status != 304 && !expected.body.is_empty() {
-        let mut cut = got;
-        (length / 2..length).for_each(|at| cut.held[at] = false);
+        let cut = got.cut_at(length / 2);
         expected.is_cut = !(status == 200 && expected.status == 206 && cut.has_what_is_asked(ask));
     }
     expected
@@ -543,9 +559,10 @@ impl Directives {
 }
 
 impl Stored {
-    /// What an answer would be stored as. Each field of a 304 takes the place of that of the stored response, whose body stays.
-    fn of(sent: f64, received: f64, ask: &Ask, stored: Option<&Stored>, answer: OriginAnswer) -> Self {
-        let (mut fields, mut status, mut body, mut held) = (answer.fields, answer.status, answer.body, None);
+    /// What an answer would be stored as.
+    fn of(fetch: &Fetch) -> Self {
+        let Fetch { ask, sent, received, .. } = *fetch;
+        let OriginAnswer { status, mut fields, body } = fetch.answer.clone();
         if field(&fields, "Date").is_none() {
             // RFC 9110 6.6.1
             fields.push(("Date".to_owned(), date(received.floor() as i64)));
@@ -553,47 +570,48 @@ impl Stored {
         // Of the response that has just come, whose Age isn't stored (4.2.3).
         let age_value = field(&fields, "Age").map(str::to_owned);
         remove(&mut fields, "Age");
-        if let Some(stored) = stored.filter(|_| status == 304) {
-            // Each field of the 304 takes the place of the stored one (3.2).
-            let old = stored.fields.iter().filter(|(name, _)| field(&fields, name).is_none());
-            let old: Vec<_> = old.cloned().collect();
-            fields.extend(old);
-            (status, body, held) = (stored.status, stored.body.clone(), Some(stored.held.clone()));
-        }
         let apparent_age =
             field(&fields, "Date").and_then(parse_date).map_or(0.0, |date| (received - date as f64).max(0.0));
         let age_value = age_value.as_deref().and_then(|text| seconds(text.split(',').next()?.trim())).unwrap_or(0.0);
         let initial_age = apparent_age.max(age_value + (received - sent));
         // Who says nothing of caching may have answered for one user.
         let may_guess = field(&ask.headers, "Cookie").is_none() && field(&fields, "Set-Cookie").is_none();
-        let held = held.unwrap_or_else(|| vec![true; body.len()]);
-        Stored { status, fields, body, held, initial_age, received, may_guess, outdated: None }
+        let held = vec![true; body.len()];
+        Stored { status, fields, body, held, initial_age, received, may_guess, outdated: None, version: None }
+    }
+
+    /// What is stored once its fields are updated by an answer: each takes the place of the stored one, and the body stays (3.2).
+    fn renewed(fetch: &Fetch, stored: &Stored) -> Self {
+        let mut new = Stored::of(fetch);
+        let old = stored.fields.iter().filter(|(name, _)| field(&new.fields, name).is_none());
+        let old: Vec<_> = old.cloned().collect();
+        new.fields.extend(old);
+        new.may_guess &= field(&new.fields, "Set-Cookie").is_none();
+        let Stored { status, body, held, version, .. } = stored.clone();
+        Stored { status, body, held, version, ..new }
     }
 
     fn is_incomplete(&self) -> bool {
         self.held.iter().any(|held| !held)
     }
 
+    /// The range that a request is for, if it is for one of this version (RFC 9110 14.2, 13.1.5).
+    fn range_for(&self, ask: &Ask) -> Option<(usize, usize)> {
+        let range = field(&ask.headers, "Range").filter(|_| ask.method == "GET")?;
+        let is_strong_tag = |tag: &str| !tag.starts_with("W/") && field(&self.fields, "ETag") == Some(tag);
+        two_numbers(range.strip_prefix("bytes=")?).filter(|_| field(&ask.headers, "If-Range").is_none_or(is_strong_tag))
+    }
+
     /// The bytes that a request is for: all, or those of its range.
     fn asked_bytes(&self, ask: &Ask) -> (usize, usize) {
-        let whole = (0, self.body.len().saturating_sub(1));
-        let range = field(&ask.headers, "Range")
-            .filter(|_| ask.method == "GET")
-            .and_then(|range| two_numbers(range.trim_start_matches("bytes=")));
-        match range {
-            Some((first, last)) if first < self.body.len() => (first, last.min(whole.1)),
-            _ => whole,
-        }
+        let end = self.body.len().saturating_sub(1);
+        self.range_for(ask).map_or((0, end), |(first, last)| (first, last.min(end)))
     }
 
     /// 3.3: an incomplete response answers no request but for a range that lies within what is there.
     fn has_what_is_asked(&self, ask: &Ask) -> bool {
         let (first, last) = self.asked_bytes(ask);
-        let is_range = ask.method == "GET"
-            && field(&ask.headers, "Range")
-                .and_then(|range| two_numbers(range.trim_start_matches("bytes=")))
-                .is_some_and(|(first, _)| first < self.body.len());
-        !self.is_incomplete() || is_range && self.held[first..=last].iter().all(|held| *held)
+        !self.is_incomplete() || self.range_for(ask).is_some() && self.held[first..=last].iter().all(|held| *held)
     }
 
     /// The request for what is missing of what is asked, and for nothing of another version (RFC 9110 13.1.5).
@@ -603,8 +621,8 @@ impl Stored {
         let (first, last) =
             (missing().next().expect("some of it is missing"), missing().next_back().expect("as before"));
         let last = if last + 1 == self.body.len() { String::new() } else { last.to_string() };
-        let validator = field(&self.fields, "ETag").or_else(|| field(&self.fields, "Last-Modified")).map(str::to_owned);
-        Asked { range: Some(format!("bytes={first}-{last}")), if_range: validator, ..Asked::plain() }
+        let if_range = self.version.as_ref().map(|(_, validator)| validator.clone());
+        Asked { range: Some(format!("bytes={first}-{last}")), if_range, ..Asked::plain() }
     }
 
     /// Whether its validator is strong (RFC 9110 8.8.1, 8.8.2.2).
@@ -617,30 +635,50 @@ impl Stored {
         }
     }
 
-    fn has_validator_of(&self, other: &Stored) -> bool {
-        let same = |name| field(&self.fields, name) == field(&other.fields, name);
-        same("ETag") && (field(&self.fields, "ETag").is_some() || same("Last-Modified"))
+    fn validator(&self) -> Option<(&'static str, String)> {
+        ["ETag", "Last-Modified"].into_iter().find_map(|name| Some((name, field(&self.fields, name)?.to_owned())))
+    }
+
+    /// Whether the bytes of an answer are of the same version as these (3.4, RFC 9110 15.3.7.3).
+    fn is_of_version_of(&self, other: &Stored) -> bool {
+        self.validator().is_some() && self.validator() == other.version
     }
 
     /// Whether a 304 says nothing of another version.
     fn is_confirmed_by(&self, answer: &OriginAnswer) -> bool {
-        let (tag, date) = (field(&answer.fields, "ETag"), field(&answer.fields, "Last-Modified"));
-        match (tag, field(&self.fields, "ETag")) {
-            (Some(new), old) => Some(new) == old,
-            (None, Some(_)) => true,
-            (None, None) => date.is_none_or(|date| Some(date) == field(&self.fields, "Last-Modified")),
+        let (name, own) = self.version.as_ref().map_or(("", ""), |(name, value)| (name, value));
+        match (field(&answer.fields, "ETag"), field(&answer.fields, "Last-Modified")) {
+            (Some(tag), _) => name == "ETag" && tag == own,
+            (None, Some(date)) => name == "ETag" || date == own,
+            (None, None) => true,
         }
     }
 
-    /// It is these bytes of a body, with those of `others` that has the same.
-    fn become_part(&mut self, first: usize, last: usize, total: usize, bytes: &str, others: Option<&Stored>) {
+    /// From now on some of its bytes may be missing: those that are there are of this version.
+    fn note_version(&mut self) {
+        if self.version.is_none() {
+            self.version = self.validator();
+        }
+    }
+
+    /// It is, from the byte `first` on, these bytes of a body of `total`, with those of `others`, which has the same.
+    fn with_part(mut self, first: usize, total: usize, bytes: &str, others: Option<&Stored>) -> Self {
         let mut body: Vec<u8> = others.map_or_else(|| vec![b'?'; total], |others| others.body.clone().into_bytes());
         let mut held = others.map_or_else(|| vec![false; total], |others| others.held.clone());
-        for (at, byte) in (first..=last).zip(bytes.bytes()) {
+        for (at, byte) in (first..).zip(bytes.bytes()) {
             (body[at], held[at]) = (byte, true);
         }
         (self.status, self.body, self.held) = (200, String::from_utf8(body).expect("ASCII"), held);
+        self.note_version();
         remove(&mut self.fields, "Content-Range");
+        self
+    }
+
+    /// Nothing of it is there from the byte `end` on.
+    fn cut_at(mut self, end: usize) -> Self {
+        self.held[end..].fill(false);
+        self.note_version();
+        self
     }
 
     /// Those of a targeted field, if there is one that can be read (RFC 9213 2.2), else Cache-Control's.
@@ -811,11 +849,8 @@ impl Stored {
         if is_not_modified {
             expected.status = 304;
             expected.body.clear();
-        } else if let Some(range) = field(&ask.headers, "Range") {
-            let (first, last) = range.trim_start_matches("bytes=").split_once('-').expect("as it was drawn");
-            let number = |text: &str| text.parse::<usize>().expect("as it was drawn");
-            let length = self.body.len();
-            let (first, last) = (number(first), number(last).min(length - 1));
+        } else if self.range_for(ask).is_some() {
+            let ((first, last), length) = (self.asked_bytes(ask), self.body.len());
             expected.status = 206;
             expected.fields.push(("Content-Range".to_owned(), format!("bytes {first}-{last}/{length}")));
             expected.body = self.body[first..=last].to_owned();
@@ -827,7 +862,6 @@ impl Stored {
 /// What a 206 says that it is.
 struct Place {
     first: usize,
-    last: usize,
     /// Of the whole, if that is known.
     total: Option<usize>,
 }
@@ -846,7 +880,7 @@ impl OriginAnswer {
         let (asked_first, asked_last) = two_numbers(asked?.strip_prefix("bytes=")?)?;
         let is_sound = first <= last && total.is_none_or(|total| last < total);
         let is_asked = first == asked_first && last <= asked_last;
-        (is_sound && is_asked && self.body.len() == last + 1 - first).then_some(Place { first, last, total })
+        (is_sound && is_asked && self.body.len() == last + 1 - first).then_some(Place { first, total })
     }
 }
 
@@ -858,6 +892,18 @@ fn is_heuristically_cacheable(status: u16) -> bool {
 impl Asked {
     fn plain() -> Self {
         Asked { method: "GET".to_owned(), if_none_match: None, if_modified_since: None, range: None, if_range: None }
+    }
+
+    fn by_head() -> Self {
+        Asked { method: "HEAD".to_owned(), ..Asked::plain() }
+    }
+
+    /// VCL keeps HEAD where it asks for no part; a HEAD asks for no bytes (RFC 9110 14.2).
+    fn or_by_head(self, ask: &Ask) -> Self {
+        match field(&ask.headers, "X-Keep").is_some() && field(&ask.headers, "X-Part").is_none() {
+            true => Asked { method: "HEAD".to_owned(), range: None, if_range: None, ..self },
+            false => self,
+        }
     }
 
     /// What VCL asks for where nothing else is asked: no more than the client wants.
