@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A 200 to HEAD that went past the cache updates what is stored (RFC 9111 4.3.5): an object with the same body and another head takes
-//! its place. Such a head says how long that is fresh, and VCL, which sees the answer as any other, has the last word.
+//! A 200 to HEAD updates what is stored (RFC 9111 4.3.5), whether the request went past the cache or VCL kept HEAD in a miss: an object
+//! with the same body and another head takes its place. Such a head says how long that is fresh, and VCL, which sees the answer as any
+//! other, has the last word.
 
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use message::rfc9111::{self, QueryVariance, RequestDirectives};
 use message::{Codings, Head, names};
 use storage::Store;
 
+use super::Bereq;
 use super::parts::Cacheability;
-use super::{Bereq, Mode};
 use crate::aux_attrs::AuxAttrs;
 use crate::req::lookup::LookupRequest;
 use crate::shared::Engine;
@@ -21,7 +22,7 @@ use crate::slices::{self, SliceSet};
 #[derive(Debug)]
 pub(crate) struct HeadUpdate {
     stored: ObjRef,
-    /// The pass's own.
+    /// The fetch's own.
     times: Times,
     t_origin: base::Real,
 }
@@ -39,10 +40,10 @@ struct Successor {
 }
 
 impl Bereq {
-    /// A 200 to HEAD that went past the cache tells of what is stored: what isn't that any more is validated before it is used, what is
-    /// gets the new fields once VCL has seen them.
+    /// A 200 to HEAD tells of what is stored: what isn't that any more is validated before it is used, what is gets the new fields once
+    /// VCL has seen them.
     pub(super) fn heed_head(&mut self) {
-        if self.mode != Mode::Pass || self.head.method() != b"HEAD" || !self.beresp.is_status(200) {
+        if self.head.method() != b"HEAD" || !self.beresp.is_status(200) {
             return;
         }
         let now = self.engine.clock.mono();

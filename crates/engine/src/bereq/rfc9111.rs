@@ -24,7 +24,10 @@ impl Bereq {
     pub(super) fn take_rfc9111_lives(&mut self) {
         let params = &self.params;
         let times = self.exchange_times();
-        let storing = self.judge_storing(&self.beresp);
+        let storing = match self.is_answer_to_head() {
+            true => Storing::Refuse(Refusal::Status),
+            false => self.judge_storing(&self.beresp),
+        };
         let (age, ttl, grace, keep) = match storing {
             Storing::Store(lives) => (lives.age, lives.ttl.max(MOMENT), lives.grace, params.rfc9111_keep.as_secs_f64()),
             Storing::Refuse(_) => (rfc9111::initial_age(&self.beresp, times), -1.0, 0.0, 0.0),
@@ -46,12 +49,19 @@ impl Bereq {
         };
         self.log_freshness(&fresh);
         self.object.t_origin = fresh.t_origin;
-        if matches!(self.refusal, None | Some(Refusal::Useless | Refusal::Status)) && !directives.is_targeted {
+        let may_be_negative = matches!(self.refusal, None | Some(Refusal::Useless | Refusal::Status));
+        if may_be_negative && !directives.is_targeted && !self.is_answer_to_head() {
             // What the operator has said for this status.
             self.shorten_negative(&mut fresh);
         }
         let Freshness { t_origin, ttl, grace, keep, .. } = fresh;
         self.object.times = Times { t_origin: self.engine.mono_of(t_origin), ttl, grace, keep };
+    }
+
+    /// Whether it is no answer to a GET, as VCL kept HEAD in a miss, and so mustn't be found by one (RFC 9111 4). With what is stored a
+    /// 304 is one.
+    fn is_answer_to_head(&self) -> bool {
+        self.head.method() == b"HEAD" && !self.beresp.is_status(304) && self.revalidated.is_none()
     }
 
     /// When the request went out and its answer came.
@@ -145,6 +155,10 @@ impl Bereq {
         };
         if self.cacheability.is_uncacheable() {
             return None;
+        }
+        if self.is_answer_to_head() {
+            // It takes no stored response's place: that was updated by it, or is validated before it is used again.
+            self.stale = None;
         }
         self.refuse_for(match refusal {
             Refusal::NoStore | Refusal::Private => Uncacheable::CacheControl,

@@ -322,6 +322,10 @@ fn ask(url: &str, is_by_parts: bool, dice: &mut Dice) -> Ask {
     if dice.one_in(20) {
         add("Pragma", "no-cache".to_owned());
     }
+    if method == "HEAD" && dice.one_in(2) {
+        // VCL asks the origin by HEAD, too.
+        add("X-Keep", "yes".to_owned());
+    }
     let (method, url) = (method.to_owned(), url.to_owned());
     Ask { method, url, headers, body: None, slow: None, gone: None, dropped: None }
 }

@@ -165,6 +165,7 @@ fn scenario() -> Scenario {
                 set bereq.http.Range = bereq.http.X-Part;
             }
             set bereq.http.X-Tried = \"yes\";
+            if (bereq.http.X-Keep && !bereq.is_bgfetch && !bereq.http.X-Part) { set bereq.method = \"HEAD\"; }
         }"
     .to_owned();
     Scenario { name: "rfc9111".to_owned(), params, vcl, ..Scenario::default() }
