@@ -54,6 +54,12 @@ impl Req {
                 self.engine().main.losthdr.inc();
             }
             RESP.log_status(&self.resp, &mut self.log);
+            if self.settings.rfc9111 {
+                // Of what it doesn't bring it tells only what caches need (RFC 9110 15.4.5).
+                for name in [names::CONTENT_TYPE, names::CONTENT_ENCODING, names::CONTENT_LANGUAGE] {
+                    RESP.unset(&mut self.resp, &mut self.log, name);
+                }
+            }
         }
         Step::Transmit(Source::Object(obj))
     }
@@ -87,7 +93,9 @@ impl Req {
         if self.may_get_another_form(obj) {
             self.weaken_resp_etag();
         }
-        let can_range = self.params.http_range_support && self.resp.is_status(200);
+        // Pages that are put together aren't cut, though Varnish says so.
+        let may_be_cut = !(self.settings.rfc9111 && obj.flags().has_esi);
+        let can_range = self.params.http_range_support && self.resp.is_status(200) && may_be_cut;
         if can_range
             && !obj.flags().is_private
             && RESP.force(&mut self.resp, &mut self.log, names::ACCEPT_RANGES, b"bytes").is_err()
