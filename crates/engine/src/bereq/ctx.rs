@@ -19,7 +19,7 @@ use vrt::ctx::{StoreProperty, Wait};
 use vrt::value::{BackendRef, Blob, Text};
 use vrt::{Ctx, Failure, Privates, Value};
 
-use super::parts::TimeLimits;
+use super::state::TimeLimits;
 use super::{Bereq, BereqBody, Mode, reach};
 use crate::choice::Choice;
 use crate::httplog::BEREQ;

@@ -7,7 +7,7 @@ use message::{Head, date, names};
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
-use super::part::Parting;
+use super::parts::Parting;
 use super::slice::Slicing;
 use super::{Bereq, Step};
 use crate::httplog::BERESP;

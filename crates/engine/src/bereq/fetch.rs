@@ -18,7 +18,7 @@ use tables::ttl_rules::TtlRules;
 use vrt::{Action, Method};
 
 use super::ctx::MAX_TAGS;
-use super::parts::Revalidation;
+use super::state::Revalidation;
 use super::wire::Failure;
 use super::{Bereq, BereqBody, OriginExchange, Step, reach};
 use crate::httplog::{BEREQ, BERESP};

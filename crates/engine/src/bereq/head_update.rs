@@ -12,7 +12,7 @@ use message::{Codings, Head, names};
 use storage::Store;
 
 use super::Bereq;
-use super::parts::Cacheability;
+use super::state::Cacheability;
 use crate::aux_attrs::AuxAttrs;
 use crate::req::lookup::LookupRequest;
 use crate::shared::Engine;

@@ -1,204 +1,482 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What of a fetch lives and dies together. What a new try begins with is said by the `reset` of each part.
+//! Fetching parts of an object (`crate::parts`), with `bereq.rfc9111`: those that a client wants and that aren't there, or what VCL has asked for
+//! by a Range of its own; and what is left of a body that broke off.
+//!
+//! ```text
+//! Off --parts are stored, and not those that are wanted--> Asked --206--> Part
+//!  \--206 to a Range of VCL's---------------------------------------------> Part | Unkept
+//!      Asked --another version, no answer to what was asked--> Refused     it is asked again, for the whole
+//!      Off --206 to a Range of VCL's, of no use to the client--> Whole     likewise, and VCL's Range doesn't count
+//! ```
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::future::poll_fn;
+use std::ops::Range;
 
-use backend::Backend;
-use base::Real;
-use cache::{Reuse, Times};
-use message::Head;
-use storage::Store;
+use backend::BodyStatus;
+use cache::{FetchFailed, ObjRef};
+use message::range::{self, ByteRange, ContentRange, Slice, content_range};
+use message::{Head, conditional, names};
+use shm::vsl::num::dec;
+use tables::close::SessClose;
+use tables::no_hit::Uncacheable;
+use tables::tags::Tag;
 
-use crate::response_filters::ResponseFilters;
+use super::body::BodyFailure;
+use super::slice::Slicing;
+use super::state::Cacheability;
+use super::{Bereq, Mode, Step};
+use crate::aux_attrs::AuxAttrs;
+use crate::httplog::{BEREQ, BERESP};
+use crate::parts::{Joined, Parts, Wanted};
+use crate::req::Req;
+use crate::slices::Validator;
 
-/// Whether others may be served with the object. It only gets worse, over all tries.
-#[derive(Debug)]
-pub(crate) struct Cacheability {
-    kind: Kind,
-    reason: Option<Vec<u8>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Cacheable,
-    /// Later requests fetch, each for itself, until an answer is cacheable.
-    HitForMiss,
-    /// Later requests pass.
-    HitForPass,
-}
-
-impl Cacheability {
-    pub fn cacheable() -> Self {
-        Cacheability { kind: Kind::Cacheable, reason: None }
-    }
-
-    /// As a pass has it from the start.
-    pub fn uncacheable() -> Self {
-        Cacheability { kind: Kind::HitForMiss, reason: None }
-    }
-
-    pub fn is_uncacheable(&self) -> bool {
-        self.kind != Kind::Cacheable
-    }
-
-    /// It isn't cacheable, unless that is known already.
-    pub fn refuse(&mut self) {
-        if self.kind == Kind::Cacheable {
-            self.kind = Kind::HitForMiss;
-        }
-    }
-
-    pub fn pass_from_now_on(&mut self) {
-        self.kind = Kind::HitForPass;
-    }
-
-    /// What made it uncacheable, in words.
-    pub fn reason(&self) -> Option<&[u8]> {
-        self.reason.as_deref()
-    }
-
-    pub fn set_reason(&mut self, reason: &[u8]) {
-        self.reason = Some(reason.into());
-    }
-
-    /// What the object is to later requests.
-    pub fn reuse(&self, may_be_revalidated: bool) -> Reuse {
-        match self.kind {
-            Kind::Cacheable if may_be_revalidated => Reuse::HitOrRevalidate,
-            Kind::Cacheable => Reuse::Hit,
-            Kind::HitForMiss => Reuse::HitForMiss,
-            Kind::HitForPass => Reuse::HitForPass,
-        }
-    }
-}
-
-/// How long the backend is waited for, in seconds, where VCL says.
+/// How far the fetch has to do with parts: see the module.
 #[derive(Debug, Default)]
-pub(crate) struct TimeLimits {
-    pub connect: Option<f64>,
-    pub first_byte: Option<f64>,
-    pub between_bytes: Option<f64>,
+pub(crate) enum Parting {
+    #[default]
+    Off,
+    /// The rest of what is wanted was asked for, beside these parts.
+    Asked(Parts, Slice),
+    /// The response is a part that can be kept.
+    Part(Box<Part>),
+    /// It is a part that can't be kept, but is what the client wants.
+    Unkept,
+    /// Not by parts.
+    Refused,
+    /// Nor by a Range of VCL's: what that brought the client can't take.
+    Whole,
 }
 
-impl TimeLimits {
-    /// With those of the backend; zero is none.
-    pub fn at(&self, backend: &Backend) -> backend::Timeouts {
-        backend.timeouts(limit(self.first_byte), limit(self.between_bytes))
+/// A part that came.
+#[derive(Debug)]
+pub(crate) struct Part {
+    place: Slice,
+    total: u64,
+    validator: Validator,
+    /// What it makes of those that are there.
+    joined: Joined,
+    /// Whether it is put together with others.
+    is_joined: bool,
+}
+
+/// Why a 206 is no part that can be kept.
+#[derive(Debug)]
+enum NoPart {
+    /// It is of another version than the parts that are there.
+    Changed,
+    /// It isn't what was asked for, or contradicts itself.
+    Wrong(String),
+    /// Nothing tells of which version it is, or of how long a whole; or it is less than what the client wants.
+    Unkept(&'static str),
+}
+
+impl Bereq {
+    /// Notes what the client wants, and what of it isn't there.
+    pub(super) fn begin_parting(&mut self, req: &Req, mode: Mode) {
+        let parts = self.stale.as_ref().and_then(Parts::of);
+        if !self.rfc9111 {
+            if parts.is_some() {
+                // Nobody here would know that it isn't whole.
+                self.stale = None;
+            }
+            return;
+        }
+        if mode != Mode::Normal {
+            return;
+        }
+        if req.head.has(names::RANGE) && !req.esi.is_fragment() {
+            let mut client = Head::with_limits(self.beresp.limits());
+            let begun = client.start_request(req.head.method(), b"", b"HTTP/1.1");
+            let is_told =
+                |name: &str| [names::RANGE, names::IF_RANGE].iter().any(|known| known.eq_ignore_ascii_case(name));
+            let filled = begun.and_then(|()| {
+                client.append_from(&req.head, |field| std::str::from_utf8(field.name()).is_ok_and(is_told))
+            });
+            self.client = filled.is_ok().then(|| Box::new(client));
+        }
+        self.find_missing();
     }
 
-    /// `bereq.connect_timeout`; zero when VCL didn't set it.
-    pub fn connect(&self) -> Duration {
-        limit(self.connect)
-    }
-}
-
-/// A limit in seconds that VCL set; zero when it didn't.
-pub(super) fn limit(seconds: Option<f64>) -> Duration {
-    seconds.map_or(Duration::ZERO, |seconds| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)))
-}
-
-/// What becomes of the body, as VCL may change it.
-pub(crate) struct Settings {
-    pub do_esi: bool,
-    pub do_gzip: bool,
-    pub do_gunzip: bool,
-    pub do_brotli: bool,
-    pub do_unbrotli: bool,
-    pub do_zstd: bool,
-    pub do_unzstd: bool,
-    pub do_stream: bool,
-    /// Where the object is to go, unless it is short-lived or uncacheable; VCL may choose none.
-    pub storage: Option<Arc<Store>>,
-    pub filters: ResponseFilters,
-}
-
-impl Settings {
-    pub fn new() -> Self {
-        Settings {
-            do_esi: false,
-            do_gzip: false,
-            do_gunzip: false,
-            do_brotli: false,
-            do_unbrotli: false,
-            do_zstd: false,
-            do_unzstd: false,
-            do_stream: true,
-            storage: None,
-            filters: ResponseFilters::default(),
+    /// For a first or another try: asks for what is missing, if there are parts of the object.
+    fn find_missing(&mut self) {
+        let Some(stale) = &self.stale else { return };
+        let Some(parts) = Parts::of(stale) else { return };
+        let wanted = self.wanted_of(stale, parts.total);
+        if let Some(missing) = parts.missing(&wanted) {
+            self.parting = Parting::Asked(parts, missing);
         }
     }
 
-    /// For another try. What VCL said of gzip stays, as with varnishd.
-    pub fn reset(&mut self) {
-        *self = Settings { do_gzip: self.do_gzip, do_gunzip: self.do_gunzip, ..Settings::new() };
+    /// Another try begins.
+    pub(super) fn restart_parting(&mut self) {
+        self.slice_left = None;
+        if !matches!(self.parting, Parting::Refused | Parting::Whole) {
+            self.parting = Parting::Off;
+            if self.rfc9111 && self.mode == Mode::Normal {
+                self.find_missing();
+            }
+        }
+    }
+
+    /// What the client wants of an object.
+    fn wanted_of(&self, obj: &ObjRef, total: u64) -> Wanted {
+        let mut head = Head::with_limits(self.beresp.limits());
+        match head.load_from(obj.head()) {
+            Ok(()) => self.wanted(&head, total),
+            Err(_) => Wanted::All,
+        }
+    }
+
+    fn wanted(&self, head: &Head, total: u64) -> Wanted {
+        self.client.as_ref().map_or(Wanted::All, |client| Wanted::of(client, head, total, &self.params))
+    }
+
+    /// Whether the stale object could answer the client.
+    pub(super) fn stale_has_what_is_wanted(&self, stale: &ObjRef) -> bool {
+        Parts::of(stale)
+            .is_none_or(|parts| self.mode != Mode::Normal || parts.have(&self.wanted_of(stale, parts.total)))
+    }
+
+    /// Asks for what is missing, and for nothing of another version, in place of what a stale object would be validated by. Whether there
+    /// is such a thing.
+    pub(super) fn ask_for_missing(&mut self) -> bool {
+        let Parting::Asked(parts, missing) = &self.parting else { return false };
+        let end = if missing.high + 1 == parts.total { String::new() } else { missing.high.to_string() };
+        let range = format!("bytes={}-{end}", missing.low);
+        let mut lost = BEREQ.force(&mut self.original, &mut self.log, names::RANGE, range.as_bytes()).is_err();
+        let if_range = parts.validator.if_range();
+        lost |= BEREQ.force(&mut self.original, &mut self.log, names::IF_RANGE, if_range).is_err();
+        // Parts of a coded body are of that coding, which the origin may make anew each time.
+        if self.original.has(names::ACCEPT_ENCODING) {
+            lost |= BEREQ.force(&mut self.original, &mut self.log, names::ACCEPT_ENCODING, b"identity").is_err();
+        }
+        if lost {
+            self.engine.main.losthdr.inc();
+        }
+        true
+    }
+
+    /// Looks at a response that may be a part. `Err` is the step to go to in its place.
+    pub(super) fn judge_part(&mut self) -> Result<(), Step> {
+        let is_by_parts =
+            self.rfc9111 && self.mode != Mode::Pass && matches!(self.slicing, Slicing::Off | Slicing::Refused);
+        if !is_by_parts {
+            return Ok(());
+        }
+        let is_asked = matches!(self.parting, Parting::Asked(..));
+        match self.beresp.status() {
+            206 if self.head.method() == b"GET" => {}
+            // The object isn't that long any more.
+            412 | 416 if is_asked => return Err(self.give_up_parts()),
+            304 if is_asked => return Err(self.ask_for_whole("the backend says 304 to a request for a part")),
+            304 if self
+                .stale
+                .as_ref()
+                .and_then(Parts::of)
+                .is_some_and(|parts| parts.validator.is_denied_by(&self.beresp)) =>
+            {
+                return Err(self.give_up_parts());
+            }
+            _ => return Ok(()),
+        }
+        match self.read_part() {
+            Ok(part) => {
+                if part.is_joined {
+                    self.merge_of_part();
+                }
+                self.parting = Parting::Part(Box::new(part));
+                Ok(())
+            }
+            Err(NoPart::Changed) => Err(self.give_up_parts()),
+            Err(NoPart::Wrong(reason)) if is_asked => Err(self.ask_for_whole(&reason)),
+            Err(NoPart::Unkept(reason)) if is_asked => Err(self.ask_for_whole(reason)),
+            Err(NoPart::Unkept(reason)) => self.pass_part_on(reason),
+            Err(NoPart::Wrong(reason)) => Err(self.fail_part(&reason)),
+        }
+    }
+
+    /// A part that can't be kept goes to the client, if that asked for one. A server may send less than it was asked for, and says so; who
+    /// asks for ranges understands that (RFC 9110 15.3.7).
+    fn pass_part_on(&mut self, reason: &'static str) -> Result<(), Step> {
+        if !self.client_takes_parts() && !matches!(self.parting, Parting::Whole) {
+            return Err(self.ask_for_whole_alone());
+        }
+        if self.beresp.has(names::CONTENT_RANGE) {
+            let asked = self.client.as_deref().map_or_else(Head::new, Head::clone);
+            if let Err(mismatch) = range::check_response(&asked, &self.beresp, self.announced()) {
+                return Err(self.fail_part(&mismatch.0));
+            }
+        }
+        self.log.putf(Tag::Notice, format_args!("lacquer: a part isn't kept: {reason}"));
+        self.parting = Parting::Unkept;
+        Ok(())
+    }
+
+    /// Whether the client has asked for a part, and of this version. What is asked behind its back has no client.
+    fn client_takes_parts(&self) -> bool {
+        let takes = |client: &Head| {
+            client.method() == b"GET" && client.has(names::RANGE) && conditional::if_range_holds(client, &self.beresp)
+        };
+        self.mode != Mode::Normal || self.client.as_deref().is_some_and(takes)
+    }
+
+    /// After vcl_backend_fetch: no Range is sent where what it brings is of no use. Only GET has ranges (RFC 9110 14.2), and VCL may
+    /// have kept HEAD.
+    pub(super) fn keep_to_whole(&mut self) {
+        let is_asked_by_head = matches!(self.parting, Parting::Asked(..)) && self.head.method() != b"GET";
+        if is_asked_by_head {
+            self.parting = Parting::Off;
+        }
+        if is_asked_by_head || matches!(self.parting, Parting::Whole) {
+            for name in [names::RANGE, names::IF_RANGE] {
+                BEREQ.unset(&mut self.head, &mut self.log, name);
+            }
+        }
+    }
+
+    fn fail_part(&mut self, reason: &str) -> Step {
+        self.log.put(Tag::Error, reason.as_bytes());
+        self.end_link(Some(SessClose::RespClose));
+        Step::Error
+    }
+
+    fn read_part(&self) -> Result<Part, NoPart> {
+        let wrong = |text: &str| NoPart::Wrong(text.to_owned());
+        if self.beresp.count(names::CONTENT_RANGE) > 1 {
+            return Err(wrong("Invalid content-range header"));
+        }
+        let (place, total) = match content_range(&self.beresp) {
+            Ok(Some(ContentRange { slice: Some(place), complete: Some(total) })) => (place, total),
+            Ok(Some(ContentRange { slice: Some(_), complete: None })) => {
+                return Err(NoPart::Unkept("the length of the whole isn't known"));
+            }
+            Ok(None) => return Err(NoPart::Unkept("it doesn't say which one it is")),
+            Ok(Some(ContentRange { slice: None, .. })) | Err(_) => return Err(wrong("Invalid content-range header")),
+        };
+        range::check_response(&self.head, &self.beresp, self.announced())
+            .map_err(|mismatch| NoPart::Wrong(mismatch.0))?;
+        if let Some(Ok(ByteRange::Suffix(n))) = self.head.get(names::RANGE).map(range::parse_one)
+            && place != (Slice { low: total.saturating_sub(n), high: total - 1 })
+        {
+            return Err(wrong("Content-Range isn't the end that was asked for"));
+        }
+        if self.announced().is_some_and(|announced| announced != place.bytes()) {
+            return Err(wrong("Content-Range isn't as long as the body"));
+        }
+        if self.beresp.has(names::CONTENT_ENCODING) {
+            return Err(NoPart::Unkept("it has a Content-Encoding"));
+        }
+        let held = self.stale.as_ref().and_then(Parts::of);
+        let held = held.filter(|parts| parts.total == total && parts.validator.is_of(&self.beresp));
+        if held.is_none() && matches!(self.parting, Parting::Asked(..)) {
+            return Err(NoPart::Changed);
+        }
+        let is_joined = held.is_some();
+        let (validator, joined) = match held {
+            Some(parts) => (parts.validator.clone(), parts.join(place)),
+            None => {
+                let validator = Validator::of(&self.beresp).map_err(NoPart::Unkept)?;
+                let parts = Parts::one(total, validator.clone(), place);
+                (validator, Joined { before: Vec::new(), behind: Vec::new(), parts })
+            }
+        };
+        let wanted = self.wanted(&self.beresp, total);
+        let is_enough = joined.parts.as_ref().is_none_or(|parts| parts.have(&wanted));
+        if self.mode == Mode::Normal && !is_enough {
+            return Err(NoPart::Unkept("it is less than what the client wants"));
+        }
+        Ok(Part { place, total, validator, joined, is_joined })
+    }
+
+    /// The stored fields that the part's head doesn't have (RFC 9111 3.4).
+    fn merge_of_part(&mut self) {
+        let Some(stale) = self.stale.clone() else { return };
+        let mut old = Head::with_limits(self.beresp.limits());
+        if old.load_from(stale.head()).is_ok() {
+            old.unset(names::CONTENT_LENGTH);
+            self.count_lost(|this| this.merge_fields(&old));
+        }
+    }
+
+    /// The parts that are there are of a version that isn't any more.
+    fn give_up_parts(&mut self) -> Step {
+        if let Some(stale) = self.stale.take() {
+            self.engine.cache.kill(&stale);
+        }
+        self.engine.main.parts_changed.inc();
+        self.ask_for_whole("the object has changed")
+    }
+
+    /// As [`Bereq::ask_for_whole`], and VCL's Range doesn't count any more.
+    fn ask_for_whole_alone(&mut self) -> Step {
+        let step = self.ask_for_whole("the client can't take a part");
+        self.parting = Parting::Whole;
+        step
+    }
+
+    fn ask_for_whole(&mut self, reason: &str) -> Step {
+        self.log.putf(Tag::Notice, format_args!("lacquer: not by parts: {reason}"));
+        for name in [names::RANGE, names::IF_RANGE, names::IF_NONE_MATCH, names::IF_MODIFIED_SINCE, names::X_VARNISH] {
+            self.original.unset(name);
+            BEREQ.unset(&mut self.head, &mut self.log, name);
+        }
+        self.parting = Parting::Refused;
+        // The whole is judged anew.
+        self.cacheability = Cacheability::cacheable();
+        let has_body = self.has_body();
+        self.end_link(has_body.then_some(SessClose::RespClose));
+        Step::Retry
+    }
+
+    /// Whether the place of the response in its object was compared with what was asked for.
+    pub(super) fn is_part_checked(&self) -> bool {
+        let is_beyond =
+            self.rfc9111 && self.mode != Mode::Pass && self.beresp.is_status(416) && self.head.has(names::RANGE);
+        is_beyond || matches!(self.parting, Parting::Part(_) | Parting::Unkept)
+    }
+
+    /// Whether it is a part that can be kept.
+    pub(super) fn is_part(&self) -> bool {
+        matches!(self.parting, Parting::Part(_))
+    }
+
+    /// Whether the answer is about a part alone, so that it mustn't be stored as one about the object.
+    pub(super) fn is_of_part_alone(&self) -> bool {
+        let status = self.beresp.status() % 1000;
+        status == 206 && !self.is_part() || status == 416 && self.head.has(names::RANGE)
+    }
+
+    /// After vcl_backend_response: a part that isn't stored goes to who asked for it. `Err` is the step to go to.
+    pub(super) fn settle_part(&mut self) -> Result<(), Step> {
+        let Parting::Part(part) = &self.parting else { return Ok(()) };
+        let lives = self.object.times.ttl > 0.0 && !self.cacheability.is_uncacheable();
+        if lives && self.filter_list().is_empty() && self.beresp.is_status(206) {
+            return Ok(());
+        }
+        if part.is_joined || !self.beresp.is_status(206) {
+            return Err(self.ask_for_whole("it isn't stored"));
+        }
+        if !self.client_takes_parts() {
+            return Err(self.ask_for_whole_alone());
+        }
+        self.parting = Parting::Unkept;
+        if !self.cacheability.is_uncacheable() {
+            self.refuse_for(Uncacheable::Status);
+        }
+        Ok(())
+    }
+
+    /// Goes over to the body of a part: the head becomes that of the whole. What of the stored parts comes before it. `Err` is the step
+    /// to go to.
+    pub(super) async fn open_part(&mut self) -> Result<BodyStatus, Step> {
+        let Parting::Part(part) = &self.parting else { unreachable!("asked of fetches of parts") };
+        let (place, total, is_joined) = (part.place, part.total, part.is_joined);
+        if is_joined && let Some(stale) = self.stale.clone() {
+            // It may still be on its way; what of it doesn't come can't be put together with anything.
+            if stale.finished().await.is_err() {
+                return Err(self.ask_for_whole("the parts that were on their way didn't come"));
+            }
+        }
+        if self.beresp.set_status(200).is_err() || self.beresp.set_reason(b"OK").is_err() {
+            self.engine.main.losthdr.inc();
+        }
+        BERESP.log_status(&self.beresp, &mut self.log);
+        BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_RANGE);
+        self.count_lost(|this| {
+            BERESP.force(&mut this.beresp, &mut this.log, names::CONTENT_LENGTH, dec(total).as_bytes())
+        });
+        self.slice_left = Some(place.bytes());
+        self.engine.main.parts_stored.inc();
+        Ok(BodyStatus::Length(total))
+    }
+
+    /// Bytes that will be stored of the object.
+    pub(super) fn bytes_of_parts(&self) -> Option<u64> {
+        let Parting::Part(part) = &self.parting else { return None };
+        Some(part.joined.parts.as_ref().map_or(part.total, Parts::bytes))
+    }
+
+    /// What is stored beside the head.
+    pub(super) fn part_attrs(&self) -> Option<Vec<u8>> {
+        let Parting::Part(part) = &self.parting else { return None };
+        part.joined.parts.as_ref().map(Parts::store)
+    }
+
+    /// Takes over the stored parts before the new one, or those behind it.
+    pub(super) async fn take_over_parts(&mut self, are_before: bool) -> Result<(), BodyFailure> {
+        let Parting::Part(part) = &mut self.parting else { return Ok(()) };
+        let ranges = std::mem::take(if are_before { &mut part.joined.before } else { &mut part.joined.behind });
+        let Some(stale) = self.stale.clone() else { return Ok(()) };
+        for range in ranges {
+            self.take_over_range(&stale, range).await?;
+        }
+        Ok(())
+    }
+
+    async fn take_over_range(&mut self, stale: &ObjRef, Range { start, end }: Range<u64>) -> Result<(), BodyFailure> {
+        let mut reader = stale.reader(start);
+        reader.stop_at(end);
+        while reader.offset() < end {
+            rt::give_way().await;
+            if poll_fn(|cx| self.poll_room(cx)).await.is_err() {
+                return Err(BodyFailure::Unwanted);
+            }
+            let at = reader.offset();
+            let Ok(Some(mut piece)) = reader.next().await else {
+                self.engine.cache.lose(stale);
+                self.fetch_error("A stored part can't be read");
+                return Err(BodyFailure::Logged);
+            };
+            if piece.len() as u64 > end - at {
+                piece = piece.slice(0..(end - at) as usize);
+            }
+            self.take_over(piece, stale.store())?;
+        }
+        Ok(())
+    }
+
+    /// A body broke off that was `received` from the backend and streams as it came: what there is of it stays in the cache, to be made
+    /// whole by a request for the rest. Whether it does.
+    pub(super) fn keep_what_came(&mut self, received: BodyStatus) -> bool {
+        let is_kept = self.rfc9111
+            && self.mode != Mode::Pass
+            && !self.cacheability.is_uncacheable()
+            && self.object.times.ttl > 0.0
+            && self.head.method() == b"GET"
+            && matches!(self.slicing, Slicing::Off | Slicing::Refused);
+        let fetched = self.busy().fetched();
+        let parts = match (&self.parting, received) {
+            _ if !is_kept || fetched == 0 => None,
+            (Parting::Part(part), BodyStatus::Length(_)) => match &part.joined.parts {
+                Some(parts) => parts.cut_to(fetched),
+                None => Parts::one(part.total, part.validator.clone(), beginning(fetched)),
+            },
+            (_, BodyStatus::Length(total))
+                if self.beresp.is_status(200) && !self.beresp.has(names::CONTENT_ENCODING) =>
+            {
+                Validator::of(&self.beresp).ok().and_then(|it| Parts::one(total, it, beginning(fetched)))
+            }
+            _ => None,
+        };
+        let Some(parts) = parts else { return false };
+        let stored = parts.store();
+        let aux_attrs = AuxAttrs { parts: Some(&stored), ..AuxAttrs::default() }.store();
+        if self.put_aux_attrs(&aux_attrs, false).is_err() {
+            return false;
+        }
+        let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
+        let object = busy.object();
+        self.engine.main.fetch_failed.inc();
+        busy.finish_cut(FetchFailed("fetch failed"));
+        self.engine.main.parts_cut.inc();
+        let (bytes, total) = (parts.bytes(), parts.total);
+        self.log.putf(Tag::Notice, format_args!("lacquer: {bytes} bytes of {total} are kept"));
+        self.replace_stale(&object);
+        true
     }
 }
 
-/// The object that is made.
-#[derive(Debug)]
-pub(crate) struct NewObject {
-    pub times: Times,
-    /// `times.t_origin` by the wall clock: in VCL age and ttl count from it to the last timestamp, exactly.
-    pub t_origin: Real,
-    /// Tags that VCL gave it.
-    pub keys: Vec<Box<[u8]>>,
-    /// They are all that it has: fields give it none.
-    pub has_own_tags: bool,
-    /// How much more of the body its store takes in the place of another one.
-    pub body_limit: Option<u64>,
-}
-
-impl NewObject {
-    pub fn new(now: Real) -> Self {
-        NewObject { times: Times::default(), t_origin: now, keys: Vec::new(), has_own_tags: false, body_limit: None }
-    }
-
-    /// For another try; how long it lives will be told by that.
-    pub fn reset(&mut self) {
-        self.keys.clear();
-        self.has_own_tags = false;
-    }
-
-    /// Seconds that it lives in all, from its origin.
-    pub fn life(&self) -> f64 {
-        self.times.ttl + self.times.grace + self.times.keep
-    }
-}
-
-/// The backend said that the stale object is still good.
-#[derive(Debug)]
-pub(crate) struct Revalidation {
-    /// The stale object's head while `vcl_backend_refresh` runs.
-    pub old_head: Option<Box<Head>>,
-    /// VCL wants no more of the 304 than its lives (`utils.fast_304`).
-    pub keeps_head: bool,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_verdict_only_gets_worse() {
-        let mut verdict = Cacheability::cacheable();
-        assert!(!verdict.is_uncacheable() && verdict.reuse(false) == Reuse::Hit);
-        verdict.refuse();
-        assert!(verdict.is_uncacheable() && verdict.reuse(true) == Reuse::HitForMiss);
-        verdict.pass_from_now_on();
-        verdict.refuse();
-        assert!(verdict.reuse(true) == Reuse::HitForPass);
-        assert!(Cacheability::uncacheable().reuse(true) == Reuse::HitForMiss);
-    }
-
-    #[test]
-    fn another_try_begins_anew_but_for_gzip() {
-        let mut settings = Settings::new();
-        (settings.do_esi, settings.do_gzip, settings.do_stream) = (true, true, false);
-        settings.filters.set_list(Some("gzip".into()));
-        settings.reset();
-        let Settings { do_esi, do_gzip, do_gunzip, do_stream, storage, filters, .. } = &settings;
-        assert_eq!((*do_esi, *do_gzip, *do_gunzip, *do_stream), (false, true, false, true));
-        assert!(storage.is_none() && filters.list().is_none());
-    }
+fn beginning(bytes: u64) -> Slice {
+    Slice { low: 0, high: bytes - 1 }
 }

@@ -10,7 +10,7 @@ use tables::close::SessClose;
 use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
 
-use super::parts::TimeLimits;
+use super::state::TimeLimits;
 use super::{Bereq, BereqBody, Mode, reach};
 use crate::httplog::BEREQ;
 use crate::peers::hop::{Hop, LACQUER_PEER};

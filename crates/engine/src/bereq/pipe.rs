@@ -21,9 +21,9 @@ use tables::vclvars::Var;
 use vrt::value::Blob;
 use vrt::{Failure, Value};
 
-use super::parts::limit;
 use super::reach;
 use super::relay::relay;
+use super::state::limit;
 use super::stream_pipe::{self, PipeError};
 use super::wire::response_limits;
 use crate::choice::Choice;

@@ -239,7 +239,7 @@ impl Bereq {
         self.object.times = times;
         self.settings.do_esi = false;
         self.settings.storage = Some(self.engine.stores.get(stale.store()).clone());
-        self.revalidated = Some(super::parts::Revalidation { old_head: None, keeps_head: true });
+        self.revalidated = Some(super::state::Revalidation { old_head: None, keeps_head: true });
     }
 
     /// A successful answer to an unsafe request invalidates its target (RFC 9111 4.4) and the groups that it names (RFC 9875 3).

@@ -19,7 +19,7 @@ use tables::tags::Tag;
 use vrt::Failure;
 
 use super::body::BodyFailure;
-use super::parts::Cacheability;
+use super::state::Cacheability;
 use super::{Bereq, BereqBody, Mode, Step};
 use crate::httplog::{BEREQ, BERESP};
 use crate::req::Req;

@@ -11,10 +11,10 @@ use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 use vrt::Privates;
 
-use super::part::Parting;
-use super::parts::{Cacheability, NewObject, Settings, TimeLimits};
+use super::parts::Parting;
 use super::peer::PeerState;
 use super::slice::{SliceOf, SliceSettings, Slicing};
+use super::state::{Cacheability, NewObject, Settings, TimeLimits};
 use super::{Bereq, BereqBody, task};
 use crate::admission;
 use crate::httplog::BEREQ;

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What of a fetch lives and dies together. What a new try begins with is said by the `reset` of each part.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backend::Backend;
+use base::Real;
+use cache::{Reuse, Times};
+use message::Head;
+use storage::Store;
+
+use crate::response_filters::ResponseFilters;
+
+/// Whether others may be served with the object. It only gets worse, over all tries.
+#[derive(Debug)]
+pub(crate) struct Cacheability {
+    kind: Kind,
+    reason: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Cacheable,
+    /// Later requests fetch, each for itself, until an answer is cacheable.
+    HitForMiss,
+    /// Later requests pass.
+    HitForPass,
+}
+
+impl Cacheability {
+    pub fn cacheable() -> Self {
+        Cacheability { kind: Kind::Cacheable, reason: None }
+    }
+
+    /// As a pass has it from the start.
+    pub fn uncacheable() -> Self {
+        Cacheability { kind: Kind::HitForMiss, reason: None }
+    }
+
+    pub fn is_uncacheable(&self) -> bool {
+        self.kind != Kind::Cacheable
+    }
+
+    /// It isn't cacheable, unless that is known already.
+    pub fn refuse(&mut self) {
+        if self.kind == Kind::Cacheable {
+            self.kind = Kind::HitForMiss;
+        }
+    }
+
+    pub fn pass_from_now_on(&mut self) {
+        self.kind = Kind::HitForPass;
+    }
+
+    /// What made it uncacheable, in words.
+    pub fn reason(&self) -> Option<&[u8]> {
+        self.reason.as_deref()
+    }
+
+    pub fn set_reason(&mut self, reason: &[u8]) {
+        self.reason = Some(reason.into());
+    }
+
+    /// What the object is to later requests.
+    pub fn reuse(&self, may_be_revalidated: bool) -> Reuse {
+        match self.kind {
+            Kind::Cacheable if may_be_revalidated => Reuse::HitOrRevalidate,
+            Kind::Cacheable => Reuse::Hit,
+            Kind::HitForMiss => Reuse::HitForMiss,
+            Kind::HitForPass => Reuse::HitForPass,
+        }
+    }
+}
+
+/// How long the backend is waited for, in seconds, where VCL says.
+#[derive(Debug, Default)]
+pub(crate) struct TimeLimits {
+    pub connect: Option<f64>,
+    pub first_byte: Option<f64>,
+    pub between_bytes: Option<f64>,
+}
+
+impl TimeLimits {
+    /// With those of the backend; zero is none.
+    pub fn at(&self, backend: &Backend) -> backend::Timeouts {
+        backend.timeouts(limit(self.first_byte), limit(self.between_bytes))
+    }
+
+    /// `bereq.connect_timeout`; zero when VCL didn't set it.
+    pub fn connect(&self) -> Duration {
+        limit(self.connect)
+    }
+}
+
+/// A limit in seconds that VCL set; zero when it didn't.
+pub(super) fn limit(seconds: Option<f64>) -> Duration {
+    seconds.map_or(Duration::ZERO, |seconds| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)))
+}
+
+/// What becomes of the body, as VCL may change it.
+pub(crate) struct Settings {
+    pub do_esi: bool,
+    pub do_gzip: bool,
+    pub do_gunzip: bool,
+    pub do_brotli: bool,
+    pub do_unbrotli: bool,
+    pub do_zstd: bool,
+    pub do_unzstd: bool,
+    pub do_stream: bool,
+    /// Where the object is to go, unless it is short-lived or uncacheable; VCL may choose none.
+    pub storage: Option<Arc<Store>>,
+    pub filters: ResponseFilters,
+}
+
+impl Settings {
+    pub fn new() -> Self {
+        Settings {
+            do_esi: false,
+            do_gzip: false,
+            do_gunzip: false,
+            do_brotli: false,
+            do_unbrotli: false,
+            do_zstd: false,
+            do_unzstd: false,
+            do_stream: true,
+            storage: None,
+            filters: ResponseFilters::default(),
+        }
+    }
+
+    /// For another try. What VCL said of gzip stays, as with varnishd.
+    pub fn reset(&mut self) {
+        *self = Settings { do_gzip: self.do_gzip, do_gunzip: self.do_gunzip, ..Settings::new() };
+    }
+}
+
+/// The object that is made.
+#[derive(Debug)]
+pub(crate) struct NewObject {
+    pub times: Times,
+    /// `times.t_origin` by the wall clock: in VCL age and ttl count from it to the last timestamp, exactly.
+    pub t_origin: Real,
+    /// Tags that VCL gave it.
+    pub keys: Vec<Box<[u8]>>,
+    /// They are all that it has: fields give it none.
+    pub has_own_tags: bool,
+    /// How much more of the body its store takes in the place of another one.
+    pub body_limit: Option<u64>,
+}
+
+impl NewObject {
+    pub fn new(now: Real) -> Self {
+        NewObject { times: Times::default(), t_origin: now, keys: Vec::new(), has_own_tags: false, body_limit: None }
+    }
+
+    /// For another try; how long it lives will be told by that.
+    pub fn reset(&mut self) {
+        self.keys.clear();
+        self.has_own_tags = false;
+    }
+
+    /// Seconds that it lives in all, from its origin.
+    pub fn life(&self) -> f64 {
+        self.times.ttl + self.times.grace + self.times.keep
+    }
+}
+
+/// The backend said that the stale object is still good.
+#[derive(Debug)]
+pub(crate) struct Revalidation {
+    /// The stale object's head while `vcl_backend_refresh` runs.
+    pub old_head: Option<Box<Head>>,
+    /// VCL wants no more of the 304 than its lives (`utils.fast_304`).
+    pub keeps_head: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_only_gets_worse() {
+        let mut verdict = Cacheability::cacheable();
+        assert!(!verdict.is_uncacheable() && verdict.reuse(false) == Reuse::Hit);
+        verdict.refuse();
+        assert!(verdict.is_uncacheable() && verdict.reuse(true) == Reuse::HitForMiss);
+        verdict.pass_from_now_on();
+        verdict.refuse();
+        assert!(verdict.reuse(true) == Reuse::HitForPass);
+        assert!(Cacheability::uncacheable().reuse(true) == Reuse::HitForMiss);
+    }
+
+    #[test]
+    fn another_try_begins_anew_but_for_gzip() {
+        let mut settings = Settings::new();
+        (settings.do_esi, settings.do_gzip, settings.do_stream) = (true, true, false);
+        settings.filters.set_list(Some("gzip".into()));
+        settings.reset();
+        let Settings { do_esi, do_gzip, do_gunzip, do_stream, storage, filters, .. } = &settings;
+        assert_eq!((*do_esi, *do_gzip, *do_gunzip, *do_stream), (false, true, false, true));
+        assert!(storage.is_none() && filters.list().is_none());
+    }
+}
