@@ -46,6 +46,9 @@ def cases():
     yield Case("frames of 2^24 at most", CONNECTION, setting(h2.MAX_FRAME_SIZE, 1 << 24))
     yield Case("a setting that nobody knows", SERVED, setting(0x7a7a, 5) + get)
     yield Case("settings of the extremes", SERVED, settings({1: 0, 2: 0, 3: 0, 4: MOST, 5: (1 << 24) - 1, 6: 1}) + get)
+    yield Case("settings that are repeated", SERVED, frame(SETTINGS, payload=(b"\0\4" + number(1)) * 500 + b"\0\4" + number(h2.WINDOW)) + get)
+    yield Case("more settings than anybody has", CONNECTION, frame(SETTINGS, payload=(b"\0\4" + number(h2.WINDOW)) * 1000), ("ENHANCE_YOUR_CALM",))
+    yield Case("windows that SETTINGS shut and open", SERVED, setting(h2.INITIAL_WINDOW_SIZE, 1) + get + setting(h2.INITIAL_WINDOW_SIZE, 0) + setting(h2.INITIAL_WINDOW_SIZE, h2.WINDOW))
     yield Case("a window that grows beyond 2^31-1 by SETTINGS", CONNECTION,
                post + window_update(1, MOST - h2.WINDOW) + setting(h2.INITIAL_WINDOW_SIZE, h2.WINDOW + 1), (FC,))
     # PING, GOAWAY
@@ -54,6 +57,7 @@ def cases():
     yield Case("PING with ACK that nobody asked for", EITHER, frame(PING, ACK, 0, bytes(8)) + get)
     yield Case("GOAWAY on a stream", CONNECTION, frame(GOAWAY, 0, 1, bytes(8)))
     yield Case("GOAWAY of 7 octets", CONNECTION, frame(GOAWAY, 0, 0, bytes(7)), (FS, P))
+    yield Case("GOAWAY in front of a request", SERVED, frame(GOAWAY, 0, 0, bytes(8) + b"text") + get)
     yield Case("GOAWAY behind a request", SERVED, get + frame(GOAWAY, 0, 0, bytes(8)))
     # WINDOW_UPDATE
     yield Case("WINDOW_UPDATE of 3 octets", CONNECTION, frame(WINDOW_UPDATE, payload=bytes(3)), (FS,))
@@ -70,11 +74,19 @@ def cases():
     yield Case("PRIORITY on an idle stream", SERVED, frame(PRIORITY, 0, 77, bytes(5)) + get)
     yield Case("HEADERS with priority", SERVED, frame(HEADERS, END_STREAM | END_HEADERS | PRIORITIZED, 1, number(0) + b"\x10" + GET))
     yield Case("PRIORITY_UPDATE", SERVED, frame(PRIORITY_UPDATE, 0, 0, number(1) + b"u=1, i") + get)
+    yield Case("PRIORITY_UPDATE that can't be read", SERVED, frame(PRIORITY_UPDATE, 0, 0, number(1) + b"\xff u") + get)
+    yield Case("PRIORITY_UPDATE of an idle stream", SERVED, frame(PRIORITY_UPDATE, 0, 0, number(77) + b"u=1") + get)
+    yield Case("PRIORITY_UPDATE of a stream that is over", SERVED, get, follow=frame(PRIORITY_UPDATE, 0, 0, number(1) + b"u=1") + headers(3, GET))
+    yield Case("PRIORITY_UPDATE of stream 0", CONNECTION, frame(PRIORITY_UPDATE, 0, 0, number(0) + b"u=1"))
+    yield Case("PRIORITY_UPDATE of a push", CONNECTION, frame(PRIORITY_UPDATE, 0, 0, number(2) + b"u=1"))
+    yield Case("PRIORITY_UPDATE of 3 octets", CONNECTION, frame(PRIORITY_UPDATE, payload=bytes(3)), (FS, P))
     yield Case("PRIORITY_UPDATE on a stream", CONNECTION, frame(PRIORITY_UPDATE, 0, 1, number(1) + b"u=1"))
     # RST_STREAM
     yield Case("RST_STREAM of 3 octets", CONNECTION, post + frame(RST_STREAM, 0, 1, bytes(3)), (FS,))
     yield Case("RST_STREAM on stream 0", CONNECTION, h2.reset(0))
     yield Case("RST_STREAM on an idle stream", CONNECTION, h2.reset(1))
+    yield Case("RST_STREAM behind the end", SERVED, get, follow=h2.reset(1) + headers(3, GET))
+    yield Case("WINDOW_UPDATE behind the end", SERVED, get, follow=window_update(1, 1) + headers(3, GET))
     # DATA
     yield Case("DATA on stream 0", CONNECTION, frame(DATA, 0, 0, b"hello"))
     yield Case("DATA on an idle stream", CONNECTION, frame(DATA, 0, 1, b"hello"), (P, SC))
@@ -86,6 +98,8 @@ def cases():
     yield Case("HEADERS longer than the settings say", CONNECTION, b"", (FS,), too_long=HEADERS)
     yield Case("a frame that nobody knows longer than the settings say", CONNECTION, b"", (FS,), too_long=0x7a)
     sized = headers(1, hpack.block(h2.request("/c", "POST", more=[("content-length", "5")])), False)
+    yield Case("DATA behind trailers", STREAM, post + headers(1, hpack.block([("x-t", "1")])) + frame(DATA, END_STREAM, 1, b"x"), (SC,))
+    yield Case("trailers with a pseudo-header", STREAM, post + headers(1, hpack.block([(":path", "/")])))
     yield Case("empty DATA that ends a body too early", STREAM, sized + frame(DATA, END_STREAM, 1))
     yield Case("empty DATA behind the end", STREAM, get + frame(DATA, END_STREAM, 1), (SC,))
     yield Case("DATA that ends a body too early", STREAM, sized + frame(DATA, END_STREAM, 1, b"hell"))
@@ -99,6 +113,7 @@ def cases():
     yield Case("HEADERS, padded, with priority", SERVED,
                frame(HEADERS, PADDED | PRIORITIZED | END_HEADERS | END_STREAM, 1, h2.padded(number(0) + b"\0" + GET, 200)))
     yield Case("HEADERS with half a priority", CONNECTION, frame(HEADERS, PRIORITIZED | END_HEADERS | END_STREAM, 1, b"\0\0"), (FS, P))
+    yield Case("HEADERS behind a reset", CONNECTION, post + h2.reset(1) + headers(1, hpack.block([("x-t", "1")])), (SC, P))
     yield Case("HEADERS behind the end", CONNECTION, get + headers(1, GET), (SC, P))
     yield Case("second HEADERS that don't end the stream", STREAM, post + headers(1, hpack.block([("x-t", "1")]), False))
     yield Case("CONTINUATION alone", CONNECTION, frame(CONTINUATION, END_HEADERS, 1, GET))

@@ -95,6 +95,11 @@ def control():
     yield one("GOAWAY that becomes more", ID, settings() + frame(GOAWAY, varint(4)) + frame(GOAWAY, varint(8)))
     yield one("PRIORITY_UPDATE of no request", ID, settings() + frame(PRIORITY_UPDATE, varint(2) + b"u=1"))
     yield one("PRIORITY_UPDATE of no push", ID, settings() + frame(PUSH_PRIORITY_UPDATE, varint(0) + b"u=1"))
+    yield one("more settings than anybody has", "H3_EXCESSIVE_LOAD", frame(SETTINGS, b"".join(varint(1000 + n) + b"\0" for n in range(40))))
+    yield one("SETTINGS that are too long", "H3_EXCESSIVE_LOAD", frame(SETTINGS, b"\x40" * 1100))
+    yield one("PRIORITY_UPDATE that is too long", "H3_EXCESSIVE_LOAD", settings() + frame(PRIORITY_UPDATE, varint(0) + b" " * 1100))
+    yield fine("GOAWAY of the last number there is", settings() + frame(GOAWAY, varint((1 << 62) - 1)) + frame(GOAWAY, varint(4)))
+    yield fine("a priority of a request that is far off", settings() + frame(PRIORITY_UPDATE, varint(4 << 40) + b"u=1"))
     yield fine("settings of no octet", settings())
     yield fine("settings that nobody knows", settings({0x21: 5, 0x7a7a: 1 << 40}))
     yield fine("settings of the extremes", settings({1: (1 << 62) - 1, 6: 0, 7: 100, 8: 1, 0x33: 1}))
@@ -127,6 +132,12 @@ def streams():
             c.quic.send_stream_data(c.stream(), POST[:1], False)
         c.flush()
     yield Case("streams: more than the server lets", CONNECTION, "STREAM_LIMIT_ERROR", too_many)
+
+    def too_many_one_way(c):
+        c.quic._remote_max_streams_uni = 1 << 20
+        for _ in range(20):
+            c.open(OTHER, b"x")
+    yield Case("streams: more in one direction than the server lets", CONNECTION, "STREAM_LIMIT_ERROR", too_many_one_way)
 
 
 def requests():
