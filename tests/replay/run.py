@@ -28,6 +28,7 @@ from bed.origin import Nginx, Origin, head, simple
 from bed.report import Report, options, until
 
 import cost
+import datagrams
 import multiplexed
 import reference
 import sealed
@@ -442,7 +443,7 @@ def main():
     report = Report("replay")
     tool = Tool.of(o)
     groups = dict(sources=sources, targets=targets, pacing=pacing, figures=figures, faults=faults, endless=endless, scenarios=scenarios, compared=compared,
-                  percentiles=percentiles, terminal=terminal, tls=sealed.group, http2=multiplexed.group)
+                  percentiles=percentiles, terminal=terminal, tls=sealed.group, http2=multiplexed.group, http3=datagrams.group)
     with tempfile.TemporaryDirectory() as name:
         d = pathlib.Path(name)
         (d / "ten").write_text("/x\n" * 10)

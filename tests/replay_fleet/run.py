@@ -279,7 +279,7 @@ def impostor(address, frames):
         kind, hello = read()
         nonce = json.loads(hello)["nonce"]
         proof = hmac.new(b"", f"lacquer replay coordinator {nonce} 00".encode(), hashlib.sha256).hexdigest()
-        text = json.dumps({"protocol": 1, "nonce": "00", "proof": proof}).encode()
+        text = json.dumps({"protocol": 2, "nonce": "00", "proof": proof}).encode()
         s.sendall(b"K" + len(text).to_bytes(4, "big") + text)
         kind, _ = read()
         with contextlib.suppress(OSError):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The streams of a connection that carry no request (RFC 9114 6.2): the client's control stream, and QPACK's two, which have nothing
+//! The streams of a connection that carry no request (RFC 9114 6.2): the peer's control stream, and QPACK's two, which have nothing
 //! to say as our table has no room. And what we say on our own control stream.
 
 use crate::abuse::Abuse;
@@ -104,7 +104,7 @@ pub fn go_away(stream: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&payload);
 }
 
-/// What a client says on its control stream.
+/// What a peer says on its control stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Its settings, first and once.
@@ -116,7 +116,7 @@ pub enum Event {
         /// As the field `Priority` has it.
         value: Box<[u8]>,
     },
-    /// It takes no more of ours: pushes, which there are none of.
+    /// It takes no more of ours ([`Reader::last_goaway`]): a client pushes, which there are none of, a server requests.
     GoAway,
     /// It would take so many pushes.
     MaxPushId,
@@ -136,7 +136,7 @@ impl Event {
     }
 }
 
-/// Reads a client's control stream.
+/// Reads a peer's control stream.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     has_settings: bool,
@@ -168,6 +168,11 @@ impl Reader {
         let end = begin + header.len as usize;
         let Some(payload) = input.get(begin..end) else { return Ok((None, at)) };
         self.take(header.kind, payload).map(|event| (Some(event), end))
+    }
+
+    /// From which one on the peer takes none of ours, once it has said so: a push, or a request's stream.
+    pub fn last_goaway(&self) -> Option<u64> {
+        self.last_goaway
     }
 
     /// Whether such a frame may come now.

@@ -102,38 +102,37 @@ impl Kind {
 
 /// HTTP/2 as far as it is needed here: a request a round, on streams 1, 3, ..
 mod h2 {
-    const DATA: u8 = 0;
-    const HEADERS: u8 = 1;
-    const SETTINGS: u8 = 4;
-    const WINDOW_UPDATE: u8 = 8;
-    const END_STREAM: u8 = 1;
-    const END_HEADERS: u8 = 4;
+    use http2::frame::{self, END_HEADERS, END_STREAM};
+    use http2::{Kind, PREFACE, hpack};
 
-    fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-        [&(payload.len() as u32).to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-    }
+    const FIELDS: [(&str, &str); 3] = [(":method", "GET"), (":scheme", "http"), (":authority", "www.example.com")];
+    /// A connection's window that lasts.
+    const WINDOW: u32 = 1 << 30;
 
     fn stream(round: u32) -> u32 {
         2 * round + 1
     }
 
-    /// Before the first one what begins a connection, with windows that last.
+    /// Before the first one what begins a connection.
     pub fn request(path: &str, round: u32) -> Vec<u8> {
-        let host = "www.example.com";
-        // GET, http, and two literals whose names are in the static table.
-        let path = [&[0x82, 0x86, 0x04, path.len() as u8], path.as_bytes()].concat();
-        let section = [&path, &[0x01, host.len() as u8][..], host.as_bytes()].concat();
-        let headers = frame(HEADERS, END_STREAM | END_HEADERS, stream(round), &section);
-        if round > 0 {
-            return headers;
+        let (mut out, mut section) = (Vec::new(), Vec::new());
+        if round == 0 {
+            out.extend_from_slice(PREFACE);
+            frame::write(&mut out, Kind::Settings, 0, 0, &[]);
+            frame::write(&mut out, Kind::WindowUpdate, 0, 0, &WINDOW.to_be_bytes());
         }
-        let window = frame(WINDOW_UPDATE, 0, 0, &(1u32 << 30).to_be_bytes());
-        [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &[])[..], &window, &headers].concat()
+        for (name, value) in FIELDS.into_iter().chain([(":path", path)]) {
+            hpack::field(&mut section, name.as_bytes(), value.as_bytes());
+        }
+        frame::write(&mut out, Kind::Headers, END_STREAM | END_HEADERS, stream(round), &section);
+        out
     }
 
     /// The last bytes of an answer.
     pub fn end(round: u32) -> Vec<u8> {
-        frame(DATA, END_STREAM, stream(round), &[])
+        let mut out = Vec::new();
+        frame::write(&mut out, Kind::Data, END_STREAM, stream(round), &[]);
+        out
     }
 }
 

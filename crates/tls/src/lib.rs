@@ -59,7 +59,7 @@ pub use reason::Reason;
 pub use server::{Certificates, ClientPolicy, NoCertificate, NothingLoaded, Server, ServerOptions};
 pub use single::Single;
 pub use traffic::{Opened, Traffic};
-pub use trust::Trust;
+pub use trust::{Spoken, Trust};
 
 #[cfg(test)]
 mod tests;

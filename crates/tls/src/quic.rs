@@ -21,6 +21,10 @@ use crate::early::EarlyData;
 use crate::hello::{ClientHello, Fingerprint, Outline};
 use crate::{Certificates, ClientPolicy, Error, ErrorKind, Info, NoCertificate, Server, handshake, wanted};
 
+mod client;
+
+pub use client::QuicClient;
+
 /// What a handshake message begins with: its type and its length.
 const MESSAGE_HEADER: usize = 4;
 const CLIENT_HELLO: u8 = 1;
@@ -51,14 +55,8 @@ impl QuicServer {
         frontend: &str,
         wants_ja3: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Self, Error> {
-        let no_suite = || Error::new(ErrorKind::Internal, "no cipher suite for the first packets");
-        let suite = cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
-        let suite = suite.ok_or_else(no_suite)?;
-        let nobody = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(Nobody));
-        let first = Arc::new(QuicServerConfig::with_initial(Arc::new(nobody), suite).map_err(|_| no_suite())?);
+        let suite = first_suite()?;
+        let first = nobody(suite)?;
         let (frontend, wants_ja3) = (frontend.to_owned(), Arc::new(wants_ja3));
         Ok(QuicServer { certificates, frontend, wants_ja3, first, early: None, suite })
     }
@@ -91,6 +89,24 @@ impl fmt::Debug for QuicServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QuicServer").field("frontend", &self.frontend).finish_non_exhaustive()
     }
+}
+
+fn no_suite() -> Error {
+    Error::new(ErrorKind::Internal, "no cipher suite for the first packets")
+}
+
+/// What the first packets are sealed with.
+fn first_suite() -> Result<Suite, Error> {
+    cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite()).ok_or_else(no_suite)
+}
+
+/// Has what no session is needed for: the keys of first packets, the tags of Retry packets.
+fn nobody(suite: Suite) -> Result<Arc<QuicServerConfig>, Error> {
+    let nobody = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(Nobody));
+    QuicServerConfig::with_initial(Arc::new(nobody), suite).map(Arc::new).map_err(|_| no_suite())
 }
 
 /// Shows no certificate: sessions have settings of their own.
@@ -222,8 +238,7 @@ impl Begun {
 
 impl crypto::Session for Session {
     fn initial_keys(&self, dst_cid: &ConnectionId, side: Side) -> Keys {
-        let side = if side.is_server() { rustls::Side::Server } else { rustls::Side::Client };
-        keys(self.server.suite.keys(dst_cid, side, VERSION))
+        initial_keys(self.server.suite, dst_cid, side)
     }
 
     /// An [`Info`].
@@ -280,8 +295,7 @@ impl crypto::Session for Session {
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
-        let keys = self.next.as_mut()?.next_packet_keys();
-        Some(KeyPair { local: Box::new(keys.local), remote: Box::new(keys.remote) })
+        self.next.as_mut().map(next_keys)
     }
 
     /// Only clients get them.
@@ -293,6 +307,16 @@ impl crypto::Session for Session {
     fn export_keying_material(&self, _: &mut [u8], _: &[u8], _: &[u8]) -> Result<(), ExportKeyingMaterialError> {
         Err(ExportKeyingMaterialError)
     }
+}
+
+fn initial_keys(suite: Suite, dst_cid: &ConnectionId, side: Side) -> Keys {
+    let side = if side.is_server() { rustls::Side::Server } else { rustls::Side::Client };
+    keys(suite.keys(dst_cid, side, VERSION))
+}
+
+fn next_keys(secrets: &mut Secrets) -> KeyPair<Box<dyn PacketKey>> {
+    let keys = secrets.next_packet_keys();
+    KeyPair { local: Box::new(keys.local), remote: Box::new(keys.remote) }
 }
 
 fn keys(keys: rustls::quic::Keys) -> Keys {

@@ -11,6 +11,34 @@ use crate::verify::Verify;
 /// Servers whose sessions are remembered.
 const SESSIONS: usize = 1000;
 
+/// A version of HTTP, as programs that ask servers speak one alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spoken {
+    /// HTTP/1.1
+    #[default]
+    Http1,
+    /// HTTP/2
+    Http2,
+    /// HTTP/3
+    Http3,
+}
+
+impl Spoken {
+    /// Its name in ALPN.
+    pub const fn alpn(self) -> &'static str {
+        match self {
+            Spoken::Http1 => "http/1.1",
+            Spoken::Http2 => "h2",
+            Spoken::Http3 => "h3",
+        }
+    }
+
+    /// From that.
+    pub fn parse(alpn: &str) -> Option<Spoken> {
+        [Spoken::Http1, Spoken::Http2, Spoken::Http3].into_iter().find(|spoken| spoken.alpn() == alpn)
+    }
+}
+
 /// See the module. By default the system's authorities are trusted, names are checked, sessions taken up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
@@ -20,8 +48,8 @@ pub struct Trust {
     pub authorities: Option<String>,
     /// Each handshake is a whole one.
     pub is_fresh: bool,
-    /// HTTP/2 is offered, and nothing else.
-    pub http2: bool,
+    /// What is offered.
+    pub spoken: Spoken,
 }
 
 impl Trust {
@@ -37,7 +65,6 @@ impl Trust {
         if let Some(pem) = &self.authorities {
             origin.roots = Roots::from_pem(pem.as_bytes()).map_err(|error| error.to_string())?;
         }
-        let protocol = if self.http2 { "h2" } else { "http/1.1" };
-        origin.client_offering(&[protocol], if self.is_fresh { 0 } else { SESSIONS })
+        origin.client_offering(&[self.spoken.alpn()], if self.is_fresh { 0 } else { SESSIONS })
     }
 }

@@ -20,7 +20,7 @@ mod verdict;
 use std::sync::Arc;
 
 use base::print;
-use tls::Trust;
+use tls::{Spoken, Trust};
 
 pub use options::usage;
 use options::{Format, Options, TOOL};
@@ -46,6 +46,7 @@ fn run(options: &Options) -> Result<i32, String> {
 fn tls_client(options: &Options) -> Result<Arc<tls::Client>, String> {
     let read = |path: &String| std::fs::read_to_string(path).map_err(|error| format!("--ca {path}: {error}"));
     let authorities = options.ca.as_ref().map(read).transpose()?;
-    let trust = Trust { is_blind: options.is_blind, authorities, is_fresh: options.is_fresh, http2: options.is_http2 };
+    let spoken = if options.is_http2 { Spoken::Http2 } else { Spoken::Http1 };
+    let trust = Trust { is_blind: options.is_blind, authorities, is_fresh: options.is_fresh, spoken };
     trust.client().map_err(|error| format!("--ca: {error}"))
 }

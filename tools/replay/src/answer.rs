@@ -37,7 +37,7 @@ pub struct Answer {
 pub struct Codec {
     limits: Limits,
     head: Head,
-    /// For connections of HTTP/2.
+    /// For connections of HTTP/2 and HTTP/3.
     pub heads: Heads,
 }
 

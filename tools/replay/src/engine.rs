@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +17,13 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use sys::signal::{self, Signals};
+use tls::Spoken;
 
 use crate::answer::{Answer, Codec};
 use crate::faults::Fault;
-use crate::link::{Event, Job, Link};
+use crate::h2::Http2;
+use crate::h3::{self, Http3};
+use crate::link::{Event, Job, Link, Version};
 use crate::socket::{Socket, connect_fault};
 use crate::stream::Stream;
 use crate::target::{Address, Addresses};
@@ -81,11 +85,11 @@ pub struct Limits {
     /// How long there may be failures and no answer; 0: for ever.
     pub give_up: u64,
     /// Addresses to come from, in turn.
-    pub bind: Vec<std::net::IpAddr>,
+    pub bind: Vec<IpAddr>,
     /// What speaks TLS, where a request may need it.
     pub tls: Option<Arc<tls::Client>>,
-    /// HTTP/2 is spoken.
-    pub http2: bool,
+    /// What is spoken.
+    pub spoken: Spoken,
 }
 
 /// What is told once a second: nanoseconds since the start, and the streams.
@@ -105,6 +109,10 @@ pub struct Engine {
     buffer: Vec<u8>,
     /// When a user has thought, and of which stream.
     thinking: BinaryHeap<Reverse<(u64, usize)>>,
+    /// When time has to tell of something, and which connection: those over QUIC.
+    alarms: BinaryHeap<Reverse<(u64, usize)>>,
+    /// What connections over QUIC have in common, once there is one.
+    quic: Option<h3::Config>,
     binds: usize,
     interrupts: u32,
     /// Another thread wants the run to end.
@@ -135,6 +143,8 @@ impl Engine {
             codec: Codec::default(),
             buffer: vec![0; BUFFER_BYTES],
             thinking: BinaryHeap::new(),
+            alarms: BinaryHeap::new(),
+            quic: None,
             binds: 0,
             interrupts: 0,
             is_stopped: Arc::default(),
@@ -145,6 +155,8 @@ impl Engine {
     pub fn renew(&mut self, all: Addresses) {
         (self.links, self.free, self.addresses) = (Vec::new(), Vec::new(), Vec::new());
         self.thinking.clear();
+        self.alarms.clear();
+        self.quic = None;
         (self.all, self.is_stopped) = (all, Arc::default());
     }
 
@@ -215,6 +227,7 @@ impl Engine {
         loop {
             let mut now = self.now();
             self.timers(streams, limits, &mut run, now, tick);
+            self.ring(streams, limits, &mut run, now);
             for s in 0..streams.len() {
                 self.pump(streams, s, limits, &mut run);
             }
@@ -291,6 +304,25 @@ impl Engine {
         }
     }
 
+    /// Tells connections over QUIC what time it is.
+    fn ring(&mut self, streams: &mut [Stream], limits: &Limits, run: &mut Run, now: u64) {
+        while let Some(Reverse((alarm, at))) = self.alarms.peek().copied().filter(|Reverse((alarm, _))| *alarm <= now) {
+            self.alarms.pop();
+            let Some(link) = self.links.get_mut(at).and_then(Option::as_mut) else { continue };
+            if link.elapse(alarm, now) {
+                self.event(streams, at, true, false, limits, run, now);
+            } else {
+                self.set_alarm(at);
+            }
+        }
+    }
+
+    /// Has [`Engine::ring`] come to a connection in time.
+    fn set_alarm(&mut self, at: usize) {
+        let alarm = self.links.get_mut(at).and_then(Option::as_mut).and_then(Link::new_alarm);
+        self.alarms.extend(alarm.map(|alarm| Reverse((alarm, at))));
+    }
+
     fn time_out(&mut self, streams: &mut [Stream], limits: &Limits, run: &mut Run, now: u64) {
         for at in 0..self.links.len() {
             let is_late = |link: &Link| link.job.as_ref().is_some_and(|job| now - job.begun > limits.timeout);
@@ -332,6 +364,7 @@ impl Engine {
     fn wait(&mut self, events: &mut Events, run: &Run, streams: &[Stream]) -> io::Result<()> {
         let now = self.now();
         let mut until = run.next_second.min(run.next_look).min(run.drain_until);
+        until = until.min(self.alarms.peek().map_or(u64::MAX, |Reverse((alarm, _))| *alarm));
         until = until.min(run.end.filter(|_| run.over.is_none()).unwrap_or(u64::MAX));
         let mut fine = u64::MAX;
         if run.over.is_none() {
@@ -404,6 +437,7 @@ impl Engine {
         if let Event::Failed(fault) = event {
             self.fail(streams, at, fault, run, now);
         }
+        self.set_alarm(at);
     }
 
     fn open(
@@ -427,7 +461,11 @@ impl Engine {
                 Some(limits.bind[self.binds % n])
             }
         };
-        let mut socket = Socket::connect(to, from, limits.tls.as_ref()).map_err(|e| connect_fault(&e))?;
+        let (mut socket, version) = match limits.spoken {
+            Spoken::Http1 => (connect(to, from, limits)?, Version::Http1),
+            Spoken::Http2 => (connect(to, from, limits)?, Version::Http2(Box::new(Http2::new(now)))),
+            Spoken::Http3 => quic(&mut self.quic, to, from, limits, self.begun, now)?,
+        };
         let at = self.free.pop().unwrap_or_else(|| {
             self.links.push(None);
             self.links.len() - 1
@@ -436,7 +474,7 @@ impl Engine {
             self.free.push(at);
             return Err(Fault::Exhausted);
         }
-        self.links[at] = Some(Link::new(socket, s, address, limits.http2, now));
+        self.links[at] = Some(Link::new(socket, s, address, version, now));
         stream.open += 1;
         stream.stats.connections += 1;
         Ok(at)
@@ -453,6 +491,20 @@ impl Engine {
 
     /// Something happened to a connection.
     fn event(
+        &mut self,
+        streams: &mut [Stream],
+        at: usize,
+        is_readable: bool,
+        is_closed: bool,
+        limits: &Limits,
+        run: &mut Run,
+        now: u64,
+    ) {
+        self.look(streams, at, is_readable, is_closed, limits, run, now);
+        self.set_alarm(at);
+    }
+
+    fn look(
         &mut self,
         streams: &mut [Stream],
         at: usize,
@@ -573,6 +625,29 @@ impl Engine {
             self.user_rests(stream, s, now);
         }
     }
+}
+
+fn connect(to: &Address, from: Option<IpAddr>, limits: &Limits) -> Result<Socket, Fault> {
+    Socket::connect(to, from, limits.tls.as_ref()).map_err(|error| connect_fault(&error))
+}
+
+/// A connection over QUIC, to an address where TLS is spoken; `config` is what all have in common.
+fn quic(
+    config: &mut Option<h3::Config>,
+    to: &Address,
+    from: Option<IpAddr>,
+    limits: &Limits,
+    epoch: Instant,
+    now: u64,
+) -> Result<(Socket, Version), Fault> {
+    let (Address::Tls(to, name), Some(tls)) = (to, &limits.tls) else { return Err(Fault::Connect) };
+    let config = match config {
+        Some(config) => config,
+        None => config.insert(h3::Config::new(tls.clone(), epoch).map_err(|_| Fault::Tls)?),
+    };
+    let http3 = Http3::new(config, *to, name, now)?;
+    let socket = Socket::datagrams(*to, from).map_err(|error| connect_fault(&error))?;
+    Ok((socket, Version::Http3(Box::new(http3))))
 }
 
 /// Where a run stands.

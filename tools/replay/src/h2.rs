@@ -14,19 +14,23 @@ use crate::faults::Fault;
 /// Windows are of no interest here: as large as bodies can make use of.
 const WINDOW: u32 = 64 << 20;
 
-/// What heads are read with and written from; one for all connections.
+/// What heads are read with and written from; one for all connections, those of HTTP/3 too.
 #[derive(Debug)]
 pub struct Heads {
-    request: Head,
-    answer: Head,
+    /// The request that is written.
+    pub request: Head,
+    /// What was read last.
+    pub answer: Head,
     scratch: Scratch,
+    /// For HTTP/3.
+    pub sections: http3::qpack::Scratch,
 }
 
 impl Default for Heads {
     fn default() -> Heads {
         let limits = HeadLimits { fields: 500, bytes: 256 << 10 };
         let (request, answer) = (Head::with_limits(limits), Head::with_limits(limits));
-        Heads { request, answer, scratch: Scratch::default() }
+        Heads { request, answer, scratch: Scratch::default(), sections: Default::default() }
     }
 }
 
@@ -189,7 +193,7 @@ fn mono(now: u64) -> Mono {
 }
 
 /// A head as HTTP/1 has it, taken apart without a judgement: what a log holds is sent as it is.
-fn lay(request: &[u8], head: &mut Head) -> Option<()> {
+pub fn lay(request: &[u8], head: &mut Head) -> Option<()> {
     let mut lines = request.split(|b| *b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let first = lines.next()?;
     let (method_end, url_end) = (first.iter().position(|b| *b == b' ')?, first.iter().rposition(|b| *b == b' ')?);

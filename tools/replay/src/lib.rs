@@ -12,6 +12,7 @@ mod engine;
 mod faults;
 mod fleet;
 mod h2;
+mod h3;
 mod head;
 mod link;
 mod local;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::answer::{Answer, Codec, Incoming};
 use crate::faults::Fault;
 use crate::h2::Http2;
+use crate::h3::Http3;
 use crate::reader::{Batch, PlannedRequest};
 use crate::socket::{Socket, connect_fault};
 use crate::stats::Stats;
@@ -84,13 +85,27 @@ pub struct Link {
     /// The head with `Connection: close`, where that is sent.
     closing: Vec<u8>,
     incoming: Incoming,
-    /// What is spoken, if it isn't HTTP/1.
-    http2: Option<Box<Http2>>,
+    version: Version,
+    /// When time is to tell of it.
+    alarm: Option<u64>,
+}
+
+/// What is spoken.
+#[derive(Debug)]
+pub enum Version {
+    /// HTTP/1.1
+    Http1,
+    /// HTTP/2
+    Http2(Box<Http2>),
+    /// HTTP/3, whose socket is for datagrams.
+    Http3(Box<Http3>),
 }
 
 impl Link {
     /// A connection that is being made.
-    pub fn new(socket: Socket, stream: usize, address: usize, http2: bool, now: u64) -> Link {
+    pub fn new(socket: Socket, stream: usize, address: usize, version: Version, now: u64) -> Link {
+        // QUIC connects and shakes hands at once.
+        let is_quic = matches!(version, Version::Http3(_));
         Link {
             socket,
             stream,
@@ -98,21 +113,25 @@ impl Link {
             job: None,
             served: 0,
             closes: false,
-            connecting: Some(now),
-            shaking: None,
+            connecting: (!is_quic).then_some(now),
+            shaking: is_quic.then_some(now),
             written: 0,
             closing: Vec::new(),
             incoming: Incoming::new(),
-            http2: http2.then(|| Box::new(Http2::new(now))),
+            version,
+            alarm: None,
         }
     }
 
     /// Takes a request; `closes`: it is the last one here.
     pub fn begin(&mut self, job: Job, closes: bool, codec: &mut Codec, now: u64) -> Event {
-        if let Some(http2) = &mut self.http2 {
-            self.closes = closes;
-            let begun = http2.begin(job.head(), self.socket.keeps_some(), &mut codec.heads, now);
-            self.job = Some(job);
+        let begun = match &mut self.version {
+            Version::Http1 => None,
+            Version::Http2(http2) => Some(http2.begin(job.head(), self.socket.keeps_some(), &mut codec.heads, now)),
+            Version::Http3(http3) => Some(http3.begin(job.head(), job.ask().is_head, &mut codec.heads, now)),
+        };
+        if let Some(begun) = begun {
+            (self.closes, self.job) = (closes, Some(job));
             return begun.map_or_else(Event::Failed, |()| Event::More);
         }
         self.incoming.expect(job.ask().is_head);
@@ -130,7 +149,11 @@ impl Link {
 
     /// Whether something of the answer has come.
     pub fn has_answer_begun(&self) -> bool {
-        self.http2.as_ref().map_or_else(|| self.incoming.has_begun(), |http2| http2.has_answer_begun())
+        match &self.version {
+            Version::Http1 => self.incoming.has_begun(),
+            Version::Http2(http2) => http2.has_answer_begun(),
+            Version::Http3(http3) => http3.has_answer_begun(),
+        }
     }
 
     /// The first event of a connection: whether it was made.
@@ -151,12 +174,33 @@ impl Link {
             && let Some(info) = self.socket.agreed()
         {
             self.shaking = None;
-            stats.handshake.add(now().saturating_sub(since));
-            stats.resumed += u64::from(info.resumed);
-            if stats.agreed.is_none() {
-                stats.agreed = Some(format!("{} {}", info.version.name(), info.cipher()));
-            }
+            count_handshake(info, now().saturating_sub(since), stats);
         }
+    }
+
+    /// When time is next to tell of it, if that is sooner than was said before.
+    pub fn new_alarm(&mut self) -> Option<u64> {
+        let Version::Http3(http3) = &mut self.version else { return None };
+        let due = http3.alarm()?;
+        if self.alarm.is_some_and(|alarm| alarm <= due) {
+            return None;
+        }
+        self.alarm = Some(due);
+        Some(due)
+    }
+
+    /// It is `now`, and so late as was said with `alarm`: whether something was due.
+    pub fn elapse(&mut self, alarm: u64, now: u64) -> bool {
+        let Version::Http3(http3) = &mut self.version else { return false };
+        if self.alarm != Some(alarm) {
+            return false;
+        }
+        self.alarm = None;
+        let is_due = http3.alarm().is_some_and(|due| due <= now);
+        if is_due {
+            http3.elapse(now);
+        }
+        is_due
     }
 
     /// Parts from the other end.
@@ -166,8 +210,12 @@ impl Link {
 
     /// Writes what is left of the request.
     pub fn write(&mut self, stats: &mut Stats) -> Event {
-        if let Some(http2) = &mut self.http2 {
-            return write_http2(&mut self.socket, http2, self.connecting.is_some(), stats);
+        match &mut self.version {
+            Version::Http1 => {}
+            Version::Http2(http2) => {
+                return write_http2(&mut self.socket, http2, self.connecting.is_some(), stats);
+            }
+            Version::Http3(http3) => return write_http3(&mut self.socket, http3, &mut stats.bytes_out),
         }
         let Some(job) = &self.job else { return Event::More };
         let head = if self.closes { &self.closing[..] } else { job.head() };
@@ -196,8 +244,10 @@ impl Link {
         stats: &mut Stats,
         now: u64,
     ) -> Event {
-        if self.http2.is_some() {
-            return self.read_http2(buffer, codec, stats, now);
+        match self.version {
+            Version::Http1 => {}
+            Version::Http2(_) => return self.read_http2(buffer, codec, stats, now),
+            Version::Http3(_) => return self.read_http3(buffer, codec, stats, now),
         }
         loop {
             let plain = self.incoming.plain_rest();
@@ -232,7 +282,7 @@ impl Link {
     }
 
     fn read_http2(&mut self, buffer: &mut [u8], codec: &mut Codec, stats: &mut Stats, now: u64) -> Event {
-        let Some(http2) = &mut self.http2 else { return Event::More };
+        let Version::Http2(http2) = &mut self.version else { return Event::More };
         loop {
             let n = match self.socket.read(buffer) {
                 Ok(0) => return Event::Failed(http2.end()),
@@ -251,9 +301,48 @@ impl Link {
         write_http2(&mut self.socket, http2, false, stats)
     }
 
+    fn read_http3(&mut self, buffer: &mut [u8], codec: &mut Codec, stats: &mut Stats, now: u64) -> Event {
+        let Version::Http3(http3) = &mut self.version else { return Event::More };
+        loop {
+            let received = receive(&mut self.socket, http3, buffer, &mut stats.bytes_in, now);
+            let advanced = http3.advance(&mut codec.heads);
+            if let Some(since) = self.shaking
+                && let Some(info) = http3.agreed()
+            {
+                self.shaking = None;
+                count_handshake(&info, now.saturating_sub(since), stats);
+            }
+            // Acknowledgements, and what the server is told of an end.
+            let written = write_http3(&mut self.socket, http3, &mut stats.bytes_out);
+            match (advanced, received) {
+                (Ok(Some(answer)), _) => return Event::Answer(answer),
+                (Err(fault), _) => {
+                    if let Some(reason) = http3.reason() {
+                        stats.tls_failure.get_or_insert_with(|| reason.to_string());
+                    }
+                    return Event::Failed(fault);
+                }
+                (Ok(None), Err(fault)) => return Event::Failed(fault),
+                (Ok(None), Ok(true)) => {}
+                (Ok(None), Ok(false)) => return written,
+            }
+        }
+    }
+
     /// Whether an idle connection is of no use any more.
     pub fn is_stale(&mut self, buffer: &mut [u8], codec: &mut Codec, now: u64) -> bool {
-        if let Some(http2) = &mut self.http2 {
+        if let Version::Http3(http3) = &mut self.version {
+            let is_over = loop {
+                let received = receive(&mut self.socket, http3, buffer, &mut 0, now);
+                match (http3.advance(&mut codec.heads), received) {
+                    (Ok(None), Ok(true)) => {}
+                    (Ok(None), Ok(false)) => break http3.is_ending(),
+                    _ => break true,
+                }
+            };
+            return is_over || matches!(write_http3(&mut self.socket, http3, &mut 0), Event::Failed(_));
+        }
+        if let Version::Http2(http2) = &mut self.version {
             // Here a server may have something to say.
             let is_over = loop {
                 match self.socket.read(buffer) {
@@ -268,6 +357,65 @@ impl Link {
         }
         !matches!(self.socket.read(buffer), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
+}
+
+/// A server would wait for who has left without a word over QUIC.
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Version::Http3(http3) = &mut self.version {
+            http3.close();
+            let _ = write_http3(&mut self.socket, http3, &mut 0);
+        }
+    }
+}
+
+/// A handshake that took `time` nanoseconds.
+fn count_handshake(info: &tls::Info, time: u64, stats: &mut Stats) {
+    stats.handshake.add(time);
+    stats.resumed += u64::from(info.resumed);
+    if stats.agreed.is_none() {
+        stats.agreed = Some(format!("{} {}", info.version.name(), info.cipher()));
+    }
+}
+
+/// Datagrams read before what they bring is looked at.
+const DATAGRAMS: usize = 32;
+
+/// Reads datagrams, and counts their bytes; whether there may be more.
+fn receive(
+    socket: &mut Socket,
+    http3: &mut Http3,
+    buffer: &mut [u8],
+    bytes_in: &mut u64,
+    now: u64,
+) -> Result<bool, Fault> {
+    for _ in 0..DATAGRAMS {
+        match socket.read(buffer) {
+            Ok(n) => {
+                *bytes_in += n as u64;
+                http3.receive(&buffer[..n], now);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            // Nobody is there any more.
+            Err(_) if http3.is_connected() => return Err(Fault::Reset),
+            Err(error) => return Err(connect_fault(&error)),
+        }
+    }
+    Ok(true)
+}
+
+/// Sends what QUIC has to say, and counts its bytes.
+fn write_http3(socket: &mut Socket, http3: &mut Http3, bytes_out: &mut u64) -> Event {
+    while let Some(datagram) = http3.datagram() {
+        match socket.write(datagram) {
+            Ok(n) => *bytes_out += n as u64,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Event::More,
+            Err(_) if http3.is_connected() => return Event::Failed(Fault::Reset),
+            Err(error) => return Event::Failed(connect_fault(&error)),
+        }
+        http3.sent();
+    }
+    Event::More
 }
 
 /// That TLS failed, and why: kept the first time.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use accesslog::{LogFormat, Sources};
 use base::args::{Arg, Args};
 use base::text;
-use tls::Trust;
+use tls::{Spoken, Trust};
 
 use crate::engine::Limits;
 use crate::fleet::worker::Serve;
@@ -67,6 +67,7 @@ pub const OPTIONS: &[(&str, &[Opt])] = &[
             ("--no-verify", "Any certificate will do"),
             ("--no-resume", "Each TLS handshake is a whole one"),
             ("--http2", "HTTP/2, a request at a time on each connection: by TLS (ALPN), in clear text unasked"),
+            ("--http3", "HTTP/3, a request at a time on each connection, to addresses with https: alone"),
             ("--bind ADDRESS[-LAST]", "Come from these addresses in turn: one alone has about 28,000 ports"),
         ],
     ),
@@ -234,6 +235,7 @@ struct Words {
     no_verify: bool,
     no_resume: bool,
     http2: bool,
+    http3: bool,
     bind: Vec<IpAddr>,
     methods: Option<String>,
     fields: Vec<(String, Option<String>)>,
@@ -298,6 +300,7 @@ impl Words {
             "--no-verify" => self.no_verify = true,
             "--no-resume" => self.no_resume = true,
             "--http2" => self.http2 = true,
+            "--http3" => self.http3 = true,
             "--loop" => self.repeat = true,
             "--random-gaps" => self.random_gaps = true,
             "-q" | "--quiet" => self.quiet = true,
@@ -392,7 +395,7 @@ impl Words {
             }
             "--serve" => self.serve = Some(value()?),
             "--secret" => self.secret = Some(value()?.into()),
-            _ => return Err(no_option(name)),
+            _ => return Err(format!("no option {name} (--help shows the usage)")),
         }
         Ok(())
     }
@@ -408,7 +411,7 @@ impl Words {
             return self.served(address).map(Invocation::Serve);
         }
         self.check()?;
-        let secret = self.secret()?;
+        let (secret, spoken) = (self.secret()?, self.spoken());
         let rules = self.rules()?;
         let trust = self.trust(&rules)?;
         let tls = trust.as_ref().map(Trust::client).transpose().map_err(|error| format!("--ca: {error}"))?;
@@ -477,7 +480,7 @@ impl Words {
             give_up: self.give_up.unwrap_or(10_000_000_000),
             bind: self.bind,
             tls,
-            http2: self.http2,
+            spoken,
         };
         Ok(Invocation::Run(Box::new(Options {
             plan,
@@ -532,6 +535,7 @@ impl Words {
             (self.to.is_none() && self.map.is_empty() && !self.each_host, "where to? --to, --map or --each-host"),
             (self.to.is_some() && self.each_host, "--to or --each-host, not both"),
             (self.no_verify && self.ca.is_some(), "--no-verify or --ca, not both"),
+            (self.http2 && self.http3, "--http2 or --http3, not both"),
             (self.rate.is_some() && self.speed.is_some(), "--rate or --speed, not both"),
             (self.think.is_some() && (self.rate.is_some() || self.speed.is_some()), "--think is for the closed loop"),
             (self.random_gaps && self.rate.is_none() && self.ramp.is_none(), "--random-gaps needs --rate or --ramp"),
@@ -592,7 +596,18 @@ impl Words {
             map.insert(host.to_ascii_lowercase().into_bytes(), Address::parse(address)?);
         }
         let to = self.to.as_deref().map(Address::parse).transpose()?;
-        Ok(Rules { to, map, each_host: self.each_host, sni: self.sni.clone() })
+        if self.http3 && !to.iter().chain(map.values()).all(Address::is_tls) {
+            return Err("--http3 is spoken by TLS alone: --to https://HOST, --map HOST=https://HOST".into());
+        }
+        Ok(Rules { to, map, each_host: self.each_host, sealed: self.http3, sni: self.sni.clone() })
+    }
+
+    fn spoken(&self) -> Spoken {
+        match (self.http2, self.http3) {
+            (_, true) => Spoken::Http3,
+            (true, false) => Spoken::Http2,
+            (false, false) => Spoken::Http1,
+        }
     }
 
     /// How TLS goes about it; none where no request can need it.
@@ -611,7 +626,8 @@ impl Words {
                 .map_err(|e| format!("--ca {}: {}", path.display(), logq::source::strerror(&e)))
         };
         let authorities = self.ca.as_ref().map(read).transpose()?;
-        Ok(Some(Trust { is_blind: self.no_verify, authorities, is_fresh: self.no_resume, http2: self.http2 }))
+        let spoken = self.spoken();
+        Ok(Some(Trust { is_blind: self.no_verify, authorities, is_fresh: self.no_resume, spoken }))
     }
 }
 
@@ -636,13 +652,6 @@ fn positive(name: &str, text: &str) -> Result<f64, String> {
 }
 
 /// `500ms`, `10s`, or seconds; in nanoseconds.
-fn no_option(name: &str) -> String {
-    match name {
-        "--http3" => format!("{name} isn't built: HTTP/1.1 and --http2 are (h2load of nghttp2 speaks HTTP/3)"),
-        _ => format!("no option {name} (--help shows the usage)"),
-    }
-}
-
 fn time(text: &str) -> Option<u64> {
     let seconds = text::parse_duration(text).or_else(|| text.parse::<f64>().ok())?;
     (0.0..=1e9).contains(&seconds).then_some((seconds * 1e9) as u64)
@@ -711,10 +720,9 @@ mod tests {
         check(&format!("{to}|-|--loop|-d|1"), "standard input can't be read again (--loop)");
         check(&format!("{to}|a|--quiet=x"), "--quiet takes no value");
         check(&format!("{to}|a|--nope"), "no option --nope (--help shows the usage)");
-        check(
-            &format!("{to}|a|--http3"),
-            "--http3 isn't built: HTTP/1.1 and --http2 are (h2load of nghttp2 speaks HTTP/3)",
-        );
+        check(&format!("{to}|a|--http3"), "--http3 is spoken by TLS alone: --to https://HOST, --map HOST=https://HOST");
+        check("--to|https://127.0.0.1|--no-verify|--http3|a", r#"Closed { from: 0, to: 0 } 10 ["a"]"#);
+        check("--to|https://127.0.0.1|--http2|--http3|a", "--http2 or --http3, not both");
         check(&format!("{to}|a|-d"), "-d needs a value");
         check(&format!("{to}|a|-H|x y: z"), "-H x y: z: not understood (--help shows the usage)");
         check("--map|a|x", "--map a: HOST=ADDRESS");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A connection's socket: TCP or Unix, never blocking.
+//! A connection's socket: TCP, Unix or UDP, never blocking.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use mio::event::Source;
-use mio::net::{TcpStream, UnixStream};
+use mio::net::{TcpStream, UdpSocket, UnixStream};
 use mio::{Interest, Registry, Token};
 use nix::sys::socket::{MsgFlags, recv};
 
@@ -25,6 +25,8 @@ pub enum Socket {
     Unix(UnixStream),
     /// TLS over TCP.
     Tls(Box<Over<TcpStream>>),
+    /// Datagrams to one address: what QUIC goes by.
+    Udp(UdpSocket),
 }
 
 impl Socket {
@@ -42,6 +44,17 @@ impl Socket {
                 Ok(Socket::Tls(Box::new(over)))
             }
         }
+    }
+
+    /// A socket for datagrams to `to` and from there; `from` is the address to come from.
+    ///
+    /// # Errors
+    /// The operating system's word.
+    pub fn datagrams(to: SocketAddr, from: Option<IpAddr>) -> io::Result<Socket> {
+        let any = if to.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
+        let socket = UdpSocket::bind(SocketAddr::new(from.unwrap_or(any), 0))?;
+        socket.connect(to)?;
+        Ok(Socket::Udp(socket))
     }
 
     fn inet(to: &SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
@@ -77,6 +90,7 @@ impl Socket {
             Socket::Inet(stream) => stream.register(registry, token, both),
             Socket::Unix(stream) => stream.register(registry, token, both),
             Socket::Tls(over) => over.below_mut().register(registry, token, both),
+            Socket::Udp(socket) => socket.register(registry, token, both),
         }
     }
 
@@ -86,11 +100,12 @@ impl Socket {
             Socket::Inet(stream) => stream.take_error(),
             Socket::Unix(stream) => stream.take_error(),
             Socket::Tls(over) => over.below().take_error(),
+            Socket::Udp(socket) => socket.take_error(),
         }
         .unwrap_or_else(Some)
     }
 
-    /// Reads.
+    /// Reads; a datagram is read as a whole.
     ///
     /// # Errors
     /// WouldBlock, or that the connection is broken.
@@ -100,6 +115,7 @@ impl Socket {
                 Socket::Inet(stream) => stream.read(buffer),
                 Socket::Unix(stream) => stream.read(buffer),
                 Socket::Tls(over) => over.read(buffer),
+                Socket::Udp(socket) => socket.recv(buffer),
             };
             match read {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -132,6 +148,7 @@ impl Socket {
                 Socket::Inet(stream) => stream.write(bytes),
                 Socket::Unix(stream) => stream.write(bytes),
                 Socket::Tls(over) => over.write(bytes),
+                Socket::Udp(socket) => socket.send(bytes),
             };
             match written {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -147,7 +164,7 @@ impl Socket {
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             // These keep nothing.
-            Socket::Inet(_) | Socket::Unix(_) => Ok(()),
+            Socket::Inet(_) | Socket::Unix(_) | Socket::Udp(_) => Ok(()),
             Socket::Tls(over) => over.flush(),
         }
     }
@@ -160,7 +177,7 @@ impl Socket {
     /// What TLS agreed on, once its handshake is done.
     pub fn agreed(&self) -> Option<&tls::Info> {
         match self {
-            Socket::Inet(_) | Socket::Unix(_) => None,
+            Socket::Inet(_) | Socket::Unix(_) | Socket::Udp(_) => None,
             Socket::Tls(over) => over.info(),
         }
     }

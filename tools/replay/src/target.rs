@@ -69,6 +69,11 @@ impl Address {
         }
     }
 
+    /// Whether TLS is spoken there.
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Address::Tls(..))
+    }
+
     /// For the requests of a host: where TLS wants a name and none is given, it is theirs.
     fn for_host(&self, host: &[u8], sni: Option<&str>) -> Address {
         match self {
@@ -115,6 +120,8 @@ pub struct Rules {
     pub map: HashMap<Vec<u8>, Address>,
     /// `--each-host`: those of neither are looked up.
     pub each_host: bool,
+    /// With `--each-host`: TLS is spoken whatever the URL says.
+    pub sealed: bool,
     /// `--sni`: the name that TLS asks for, whatever the host.
     pub sni: Option<String>,
 }
@@ -122,8 +129,7 @@ pub struct Rules {
 impl Rules {
     /// Whether a request may have to go over TLS.
     pub fn may_need_tls(&self) -> bool {
-        let is_tls = |address: &Address| matches!(address, Address::Tls(..));
-        self.each_host || self.to.as_ref().is_some_and(is_tls) || self.map.values().any(is_tls)
+        self.each_host || self.to.iter().chain(self.map.values()).any(Address::is_tls)
     }
 }
 
@@ -160,14 +166,15 @@ impl Router {
         {
             return Ok(to);
         }
-        let kind = usize::from(entry.is_tls);
+        let is_tls = entry.is_tls || self.rules.sealed;
+        let kind = usize::from(is_tls);
         if let Some(found) = self.known[kind].get(host) {
             return found.ok_or(Unsent::NoAddress);
         }
         if self.known.iter().map(HashMap::len).sum::<usize>() >= MAX_ADDRESSES {
             return self.to.ok_or(Unsent::NoAddress);
         }
-        let found = self.find(host, entry.is_tls);
+        let found = self.find(host, is_tls);
         self.known[kind].insert(host.to_vec(), found);
         found.ok_or(Unsent::NoAddress)
     }
@@ -230,8 +237,7 @@ mod tests {
     #[test]
     fn hosts_find_their_address() {
         let one = |n: u16| Address::Inet(([127, 0, 0, 1], n).into());
-        let rules =
-            Rules { to: Some(one(1)), map: HashMap::from([(b"b.nz".to_vec(), one(2))]), each_host: false, sni: None };
+        let rules = Rules { to: Some(one(1)), map: HashMap::from([(b"b.nz".to_vec(), one(2))]), ..Rules::default() };
         let mut router = Router::new(rules.clone(), Addresses::default());
         let plain = Entry::default();
         assert_eq!(router.route(&plain, b"a.nz"), Ok(0));
@@ -258,6 +264,8 @@ mod tests {
         rules = Rules { each_host: true, ..Rules::default() };
         assert_eq!(routed(&rules, &sealed, b"127.0.0.1"), Ok(secure(443, "127.0.0.1")));
         assert_eq!(routed(&rules, &plain, b"127.0.0.1"), Ok(Address::Inet(([127, 0, 0, 1], 80).into())));
+        rules.sealed = true;
+        assert_eq!(routed(&rules, &plain, b"127.0.0.1"), Ok(secure(443, "127.0.0.1")));
         rules = Rules {
             to: Some(secure(1, "")),
             map: HashMap::from([(b"b.nz".to_vec(), secure(2, ""))]),

@@ -3,7 +3,7 @@
 //! as an option.
 
 use serde_json::{Value, json};
-use tls::Trust;
+use tls::{Spoken, Trust};
 
 use super::MAX_STREAMS;
 use crate::engine::Limits;
@@ -56,9 +56,10 @@ impl Open {
             json!({"name": s.name, "connections": s.connections, "share": s.keep.share, "most": s.keep.most,
                 "is_beside": s.is_beside})
         });
-        let trust = self.trust.as_ref().map(
-            |t| json!({"is_blind": t.is_blind, "authorities": t.authorities, "is_fresh": t.is_fresh, "http2": t.http2}),
-        );
+        let trust = self.trust.as_ref().map(|t| {
+            json!({"is_blind": t.is_blind, "authorities": t.authorities, "is_fresh": t.is_fresh,
+                "spoken": t.spoken.alpn()})
+        });
         json!({"streams": streams.collect::<Value>(), "top": self.top, "seed": self.seed, "trust": trust})
     }
 
@@ -85,7 +86,7 @@ impl Open {
                 is_blind: t["is_blind"].as_bool()?,
                 authorities: t["authorities"].as_str().map(str::to_owned),
                 is_fresh: t["is_fresh"].as_bool()?,
-                http2: t["http2"].as_bool()?,
+                spoken: Spoken::parse(t["spoken"].as_str()?)?,
             }),
         };
         Some(Open { streams, top, seed: value["seed"].as_u64()?, trust })
@@ -104,7 +105,7 @@ impl Part {
         };
         let l = &self.limits;
         json!({"paces": self.paces.iter().map(pace).collect::<Value>(), "duration": l.duration, "warmup": l.warmup,
-            "timeout": l.timeout, "give_up": l.give_up, "http2": l.http2})
+            "timeout": l.timeout, "give_up": l.give_up, "spoken": l.spoken.alpn()})
     }
 
     /// As it came, for so many streams. Addresses to come from and what speaks TLS are the worker's own.
@@ -127,8 +128,8 @@ impl Part {
         let (warmup, timeout, give_up) = (ns(&value["warmup"])?, ns(&value["timeout"])?, ns(&value["give_up"])?);
         let paces: Vec<_> = value["paces"].as_array()?.iter().map(pace).collect::<Option<_>>()?;
         (paces.len() == streams).then_some(())?;
-        let http2 = value["http2"].as_bool()?;
-        Some(Part { paces, limits: Limits { duration, warmup, timeout, give_up, bind: Vec::new(), tls: None, http2 } })
+        let spoken = Spoken::parse(value["spoken"].as_str()?)?;
+        Some(Part { paces, limits: Limits { duration, warmup, timeout, give_up, bind: Vec::new(), tls: None, spoken } })
     }
 }
 
@@ -148,14 +149,15 @@ mod tests {
             keep: Keep { share: 0.25, most },
             is_beside,
         };
-        let trust = Trust { is_blind: false, authorities: Some("PEM".into()), is_fresh: true, http2: true };
+        let spoken = Spoken::Http3;
+        let trust = Trust { is_blind: false, authorities: Some("PEM".into()), is_fresh: true, spoken };
         for trust in [None, Some(Trust::default()), Some(trust)] {
             let streams = vec![stream(Some(3), false), stream(None, true)];
             let open = Open { streams, top: 5, seed: u64::MAX, trust };
             assert_eq!(Open::parse(&open.json()), Some(open));
         }
         let limits =
-            Limits { duration: Some(5), warmup: 1, timeout: 2, give_up: 0, bind: Vec::new(), tls: None, http2: true };
+            Limits { duration: Some(5), warmup: 1, timeout: 2, give_up: 0, bind: Vec::new(), tls: None, spoken };
         for pace in
             [Pace::Closed { from: 1, to: 2 }, Pace::Rate { rate: 0.5, is_random: true }, Pace::Log { speed: 4.0 }]
         {
@@ -163,7 +165,7 @@ mod tests {
             let got = Part::parse(&part.json(), 1).unwrap();
             assert_eq!(got.paces, part.paces);
             assert_eq!((got.limits.duration, got.limits.warmup, got.limits.timeout), (Some(5), 1, 2));
-            assert!(got.limits.http2);
+            assert_eq!(got.limits.spoken, Spoken::Http3);
             assert!(Part::parse(&part.json(), 2).is_none());
         }
     }
@@ -196,7 +198,7 @@ mod tests {
         }
         let rate = |n: Value| {
             json!({"paces": [{"pace": "rate", "rate": n, "is_random": false, "offset": 0}],
-            "duration": null, "warmup": 0, "timeout": 1, "give_up": 0, "http2": false})
+            "duration": null, "warmup": 0, "timeout": 1, "give_up": 0, "spoken": "http/1.1"})
         };
         assert!(Part::parse(&rate(json!(1)), 1).is_some());
         assert!(Part::parse(&rate(json!(0)), 1).is_none());

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::reader::{Batch, PlannedRequest};
 
 /// What this speaks; both ends must speak the same.
-pub const PROTOCOL: u64 = 1;
+pub const PROTOCOL: u64 = 2;
 /// Longest frame before the other end has shown that it knows the secret.
 pub const MAX_STRANGER: usize = 1 << 10;
 /// Longest frame.

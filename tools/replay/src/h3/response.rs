@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The answer on a request's stream as its bytes come in: heads, body, trailers. What QUIC has to say of the stream is somebody else's.
+
+use http3::stream::{Reader, Step};
+use http3::{Limits, head};
+
+use crate::answer::{Answer, signs};
+use crate::faults::Fault;
+use crate::h2::Heads;
+
+/// The longest field section, and the longest field.
+const SECTION_BYTES: usize = 256 << 10;
+
+/// The state of one answer.
+#[derive(Debug)]
+pub struct Response {
+    reader: Reader,
+    answer: Answer,
+    /// The beginning of a frame, or of a section, that isn't whole.
+    held: Vec<u8>,
+    /// How long the body has to be.
+    length: Option<u64>,
+    has_begun: bool,
+    has_head: bool,
+}
+
+impl Response {
+    /// Before the first byte.
+    pub fn new() -> Response {
+        Response {
+            reader: Reader::response(SECTION_BYTES),
+            answer: Answer::default(),
+            held: Vec::new(),
+            length: None,
+            has_begun: false,
+            has_head: false,
+        }
+    }
+
+    /// Whether anything of it has come.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Takes what came.
+    ///
+    /// # Errors
+    /// It is no answer.
+    pub fn take(&mut self, bytes: &[u8], heads: &mut Heads) -> Result<(), Fault> {
+        self.has_begun |= !bytes.is_empty();
+        if self.held.is_empty() {
+            let used = self.run(bytes, heads)?;
+            self.held.extend_from_slice(&bytes[used..]);
+        } else {
+            let mut held = std::mem::take(&mut self.held);
+            held.extend_from_slice(bytes);
+            let used = self.run(&held, heads)?;
+            held.drain(..used);
+            self.held = held;
+        }
+        Ok(())
+    }
+
+    /// The stream has ended; `to_head`: the request was a HEAD.
+    ///
+    /// # Errors
+    /// The answer isn't whole.
+    pub fn end(&self, to_head: bool) -> Result<Answer, Fault> {
+        if self.reader.end(self.held.len()).is_err() || !self.has_head {
+            return Err(Fault::Truncated);
+        }
+        let is_bare = to_head || matches!(self.answer.status, 204 | 304);
+        match self.length {
+            Some(length) if length != self.answer.body_bytes && !is_bare => Err(Fault::BadBody),
+            Some(_) | None => Ok(Answer { keeps: true, ..self.answer }),
+        }
+    }
+
+    /// What it means that the server gave up the stream, which isn't the connection's end.
+    pub fn reset(&mut self) -> Fault {
+        // An answer, if no good one: the request isn't sent again.
+        self.has_begun = true;
+        if self.has_head { Fault::Truncated } else { Fault::Reset }
+    }
+
+    /// Goes as far as the input allows: bytes used.
+    fn run(&mut self, input: &[u8], heads: &mut Heads) -> Result<usize, Fault> {
+        let mut at = 0;
+        loop {
+            let rest = &input[at..];
+            match self.reader.step(rest).map_err(|_| self.broken())? {
+                Step::Fields(range) => {
+                    self.section(&rest[range.clone()], heads)?;
+                    at += range.end;
+                }
+                Step::Data(range) => {
+                    self.answer.body_bytes += range.len() as u64;
+                    at += range.end;
+                }
+                Step::More(done) => return Ok(at + done),
+            }
+        }
+    }
+
+    fn section(&mut self, section: &[u8], heads: &mut Heads) -> Result<(), Fault> {
+        let limits = Limits { section_bytes: SECTION_BYTES, line_bytes: SECTION_BYTES };
+        let Heads { answer: fields, sections: scratch, .. } = heads;
+        if self.has_head {
+            return head::read_trailers(section, &limits, scratch, fields).map_err(|_| Fault::BadBody);
+        }
+        let said = head::read_response(section, &limits, scratch, fields).map_err(|_| Fault::BadHead)?;
+        if fields.status() < 200 {
+            self.reader.was_interim();
+            return Ok(());
+        }
+        self.has_head = true;
+        self.length = said.content_length;
+        self.answer = Answer { status: fields.status(), verdicts: signs(fields).0, ..Answer::default() };
+        Ok(())
+    }
+
+    fn broken(&self) -> Fault {
+        if self.has_head { Fault::BadBody } else { Fault::BadHead }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http3::frame::{Header, Kind};
+    use message::Head;
+
+    use super::*;
+
+    fn frame(kind: Kind, payload: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        Header::write(kind, payload.len() as u64, &mut out);
+        [out, payload.to_vec()].concat()
+    }
+
+    fn head(status: u16, fields: &[&str]) -> Vec<u8> {
+        let (mut head, mut out) = (Head::new(), Vec::new());
+        head.start_response(b"HTTP/1.1", status).unwrap();
+        fields.iter().for_each(|line| head.append_line(line.as_bytes()).unwrap());
+        head::write_response(&head, &mut out);
+        out
+    }
+
+    /// What becomes of the answer in these pieces, however they are cut.
+    fn check(pieces: &[Vec<u8>], to_head: bool, want: &str) {
+        let bytes = pieces.concat();
+        for step in [1, 3, 7, 1000] {
+            let (mut message, mut heads) = (Response::new(), Heads::default());
+            let taken = bytes.chunks(step).try_for_each(|piece| message.take(piece, &mut heads));
+            let got = match taken.and_then(|()| message.end(to_head)) {
+                Ok(answer) => format!("{} {} {:?}", answer.status, answer.body_bytes, answer.verdicts[3]),
+                Err(fault) => format!("{fault:?}"),
+            };
+            assert_eq!(got, want, "in steps of {step}");
+        }
+    }
+
+    #[test]
+    fn answers_are_whole_or_say_what_is_wrong() {
+        let data = |bytes: &[u8]| frame(Kind::Data, bytes);
+        let good = || head(200, &["Age: 7", "Content-Length: 5"]);
+        check(&[good(), data(b"abc"), data(b"de")], false, "200 5 Some(true)");
+        check(&[head(103, &["Link: a"]), good(), data(b"abcde")], false, "200 5 Some(true)");
+        check(&[good(), data(b"abcde"), head(200, &[])], false, "BadBody");
+        check(&[good()], true, "200 0 Some(true)");
+        check(&[head(304, &["Content-Length: 5"])], false, "304 0 None");
+        check(&[good()], false, "BadBody");
+        check(&[good(), data(b"abcdef")], false, "BadBody");
+        check(&[good(), data(b"abcde")[..4].to_vec()], false, "Truncated");
+        check(&[good(), frame(Kind::Settings, b"")], false, "BadBody");
+        check(&[data(b"abc")], false, "BadHead");
+        check(&[head(103, &[])], false, "Truncated");
+        check(&[], false, "Truncated");
+    }
+}
