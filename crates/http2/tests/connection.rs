@@ -133,6 +133,10 @@ fn frames_where_they_may_not_be() {
     goaway(&["004001 00 00 00000001"], FrameSizeError, 0);
     goaway(&["000000 04 00 00000001"], ProtocolError, 0);
     goaway(&["000008 07 00 00000001 0000000000000000"], ProtocolError, 0);
+    goaway(&["000007 10 00 00000000 00000000 753d31"], ProtocolError, 0);
+    goaway(&["000007 10 00 00000000 00000002 753d31"], ProtocolError, 0);
+    goaway(&["000003 10 00 00000000 000001"], FrameSizeError, 0);
+    fine(&["000007 10 00 00000000 00000007 753d31", GET, "000007 10 00 00000000 00000001 753d37"]);
     fine(&["000001 ff ff 00000002 00", "000000 ee 00 00000000"]);
     fine(&["000005 02 00 00000007 0000000010", GET]);
     fine(&[GET, "000004 08 00 00000001 00004000"]);
@@ -160,13 +164,50 @@ fn windows() {
     goaway(&["000004 08 00 00000000 00000000"], ProtocolError, 0);
     goaway(&[OPEN, "000003 08 00 00000001 010203"], FrameSizeError, 1);
     goaway(&["000004 08 00 00000001 00000001"], ProtocolError, 0);
-    goaway(&[OPEN, "000004 08 00 00000001 7fff0001", "000006 04 00 00000000 00047fffffff"], FlowControlError, 1);
+    goaway(&[OPEN, "000004 08 00 00000001 7fff0000", "000006 04 00 00000000 00047fffffff"], FlowControlError, 1);
     // The end of a stream is the end.
     reset(&[GET, "000001 00 00 00000001 00"], 1, StreamClosed);
     // More data than a window has.
     let much = format!("004000 00 00 00000001 {}", "00".repeat(16_384));
     let (_, out) = answers(&[OPEN, &much, &much, &much, &much]);
     assert_eq!(out.last().map(String::as_str), Some("RST_STREAM 1 FLOW_CONTROL_ERROR"));
+}
+
+/// RFC 9113 6.9.2.
+#[test]
+fn settings_may_make_a_window_negative() {
+    let mut server = Peer::server();
+    server.greet();
+    server.read(&hex("000006 04 00 00000000 000400000064"));
+    server.read(&hex(OPEN));
+    server.conn.send_head(1, &response(200, &[]), false);
+    server.queue(1, &[0; 1000], true);
+    let mut left = |frame: &str| {
+        server.read(&hex(frame));
+        server.write(&mut Vec::new());
+        server.queued(1)
+    };
+    assert_eq!(left(""), 900);
+    // From 0 to -90; to nothing; to one.
+    assert_eq!(left("000006 04 00 00000000 00040000000a"), 900);
+    assert_eq!(left("000004 08 00 00000001 0000005a"), 900);
+    assert_eq!(left("000004 08 00 00000001 00000001"), 899);
+    // Windows become what they were.
+    assert_eq!(left("000006 04 00 00000000 000400000064"), 809);
+}
+
+/// A client that has heard all, and still sends its body, owes that stream's window nothing.
+#[test]
+fn settings_break_no_window_that_nobody_needs() {
+    let widest = ["000004 08 00 00000001 7fff0000", "000006 04 00 00000000 000400010000"];
+    let mut server = Peer::server();
+    server.greet();
+    server.read(&hex(OPEN));
+    server.read(&hex(widest[0]));
+    server.conn.send_head(1, &response(200, &[]), true);
+    server.read(&hex(widest[1]));
+    assert_eq!(server.take().last().map(String::as_str), Some("Settings"));
+    goaway(&[OPEN, widest[0], widest[1]], ErrorCode::FlowControlError, 1);
 }
 
 #[test]

@@ -6,8 +6,9 @@ use std::ops::{Index, IndexMut};
 
 use super::stream::Stream;
 
-/// Connections with more streams at once leave no places to the next one.
-const KEPT_PLACES: usize = 32;
+/// Connections with more streams at once leave no places to the next one: a thread has as many workspaces as connections were busy at once, 64 at
+/// most ([`crate::runner`]).
+const KEPT_PLACES: usize = 16;
 
 /// Streams by place, and where each is by number.
 #[derive(Default)]
@@ -78,6 +79,15 @@ impl Places {
         self.streams.iter_mut()
     }
 
+    /// Bytes of memory, without what streams hold of bodies that come.
+    #[cfg(test)]
+    fn memory(&self) -> usize {
+        self.streams.capacity() * size_of::<Stream>()
+            + self.streams.iter().map(|stream| stream.download.memory()).sum::<usize>()
+            + self.index.capacity() * size_of::<(u32, usize)>()
+            + self.free.capacity() * size_of::<usize>()
+    }
+
     /// Without a stream, for the next connection.
     pub(super) fn emptied(mut self) -> Self {
         if self.live() > 0 || self.len() > KEPT_PLACES {
@@ -125,6 +135,19 @@ mod tests {
         let mut places = Places::default();
         open(&mut places, 1);
         assert_eq!(places.emptied().len(), 0, "a stream that isn't over");
+    }
+
+    /// With 64 workspaces a thread: some hundred KB.
+    #[test]
+    fn what_is_kept_is_small() {
+        let mut places = Places::default();
+        let all: Vec<_> = (0..KEPT_PLACES).map(|i| open(&mut places, i as u32 * 2 + 1)).collect();
+        for place in all {
+            (0..100).for_each(|_| places[place].download.push(storage::Buf::unaccounted(vec![0; 10])));
+            places.leave(place);
+        }
+        let places = places.emptied();
+        assert!(places.len() == KEPT_PLACES && places.memory() <= 6 * 1024, "{} bytes", places.memory());
     }
 
     proptest! {

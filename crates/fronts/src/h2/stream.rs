@@ -240,6 +240,12 @@ impl Download {
         Some(piece)
     }
 
+    /// Bytes of the list of pieces.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        self.pieces.capacity() * size_of::<Buf>()
+    }
+
     /// Nobody wants what waits.
     pub(super) fn clear(&mut self) {
         self.pieces.clear();

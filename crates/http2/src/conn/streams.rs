@@ -137,8 +137,8 @@ const BANDS: u64 = 16;
 /// A band in a key; what is below orders the streams within it.
 const BAND_SHIFT: u32 = 56;
 
-/// Streams that a list without any keeps room for.
-const KEPT_STREAMS: usize = 32;
+/// Streams that a list without any keeps room for: there may be a list for each connection that was ever busy beside others.
+const KEPT_STREAMS: usize = 16;
 
 /// What streams take that aren't there any more: for those of another connection.
 #[derive(Debug, Default)]
@@ -304,13 +304,13 @@ impl Streams {
         self.list.retain(|stream| stream.is_held);
     }
 
-    /// Changes the window of all streams; whether none becomes too large.
+    /// Changes the window of all streams; whether none becomes too large on which anything may still be sent.
     pub(super) fn move_windows(&mut self, change: i64, turn: u64) -> bool {
         let mut good = true;
         for i in 0..self.list.len() {
             let stream = &mut self.list[i];
             stream.send_window += change;
-            good &= stream.send_window <= i64::from(MAX_WINDOW);
+            good &= stream.send_window <= i64::from(MAX_WINDOW) || !stream.sends();
             let id = stream.id;
             self.settle(id, turn);
         }
