@@ -99,7 +99,11 @@ RESOURCES = {
     "guessed": Resource({}, is_dated=True),
     "no_cache_fields": controlled(FRESH + ', no-cache="X-Once"'),
     "grouped": Resource({"Cache-Control": FRESH, "Cache-Groups": '"one", "two"'}),
+    "misdated": Resource(),
 }
+
+# Faults that VCL plants, which REDbot must find.
+PLANTED = {"misdated": "DATE_INCORRECT"}
 
 VCL = """vcl 4.1;
 backend default {{ .host = "{0}"; .port = "{1}"; }}
@@ -107,6 +111,9 @@ sub vcl_backend_response {{
     if (bereq.url ~ "^/packs") {{ set beresp.do_gzip = true; }}
     if (bereq.url == "/unpacks") {{ set beresp.do_gunzip = true; }}
     if (bereq.url == "/includes") {{ set beresp.do_esi = true; }}
+}}
+sub vcl_deliver {{
+    if (req.url == "/misdated") {{ set resp.http.Date = now - 1m; }}
 }}
 """
 
