@@ -75,7 +75,7 @@ impl Pair {
         self.loss > 0 && (self.dice >> 33).is_multiple_of(self.loss)
     }
 
-    fn to_server(&mut self) {
+    fn carry_to_server(&mut self) {
         let now = self.epoch + Duration::from_nanos(self.now);
         while let Some(datagram) = self.client.datagram() {
             let datagram = datagram.to_vec();
@@ -135,7 +135,7 @@ impl Pair {
             if self.client.alarm().is_some_and(|due| due <= self.now) {
                 self.client.elapse(self.now);
             }
-            self.to_server();
+            self.carry_to_server();
             self.serve(script);
             if let Some(answer) = self.client.advance(&mut self.heads)? {
                 return Ok(answer);
@@ -237,7 +237,7 @@ fn who_parts_says_so() {
     let mut pair = Pair::trusting(&World::new());
     pair.ask(GET, &mut |quic, stream| say(quic, stream, &status(200))).unwrap();
     pair.client.close();
-    pair.to_server();
+    pair.carry_to_server();
     assert!(pair.accepted.unwrap().1.is_closed());
 }
 
