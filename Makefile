@@ -90,7 +90,7 @@ test: cargo packages
 	@CARGO='$(CARGO)' tests/run_all --build
 
 test-programs: cargo
-	@$(CARGO) test --workspace --lib --bins --tests --no-run --quiet
+	@$(CARGO) test --workspace --no-run --quiet
 
 check: cargo
 	$(CARGO) fmt --all --check
