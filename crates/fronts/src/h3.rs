@@ -13,7 +13,7 @@ mod response;
 mod transport;
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use engine::{Engine, ListenerInfo};
 use net::quic::{ConnectionError, Incoming, ServerConfig};
-use rt::{Deadline, Instant};
+use rt::Deadline;
 use tables::close::SessClose;
 
 pub use link::Group;
@@ -30,7 +30,7 @@ use link::Link;
 /// What VCL calls it (`req.transport`).
 pub(crate) const VERSION: &str = "HTTP/3";
 
-/// Between two looks whether the client has all that was sent, once its connection would end as idle.
+/// Between two looks, at least, whether the client has all that was sent.
 const DELIVERY_PAUSE: Duration = Duration::from_millis(100);
 
 /// A listener's socket as its connections know it.
@@ -130,19 +130,18 @@ fn poll_idle(link: &Link, idle: &mut Option<Deadline>, cx: &mut Context<'_>) {
         *idle = None;
         return;
     }
-    let timeouts = link.sess.timeouts.get();
+    let limit = link.sess.timeouts.get().idle;
     // A client that hasn't heard yet that no more requests are taken may have sent one.
-    let limit = if link.has_gone_away() { timeouts.idle.min(link::DRAIN_PAUSE) } else { timeouts.idle };
-    let mut until = link.idle_since() + limit;
-    while Pin::new(idle.insert(Deadline::until(until))).get_mut().poll(cx).is_ready() {
-        let is_too_slow = !timeouts.send.is_zero() && link.idle_since().elapsed() > timeouts.send;
-        if is_too_slow || link.has_delivered() {
+    let mut limit = if link.has_gone_away() { limit.min(link::DRAIN_PAUSE) } else { limit };
+    while idle.insert(Deadline::until(link.idle_since() + limit)).poll(cx).is_ready() {
+        if link.has_delivered() {
             link.end(SessClose::RxCloseIdle);
             // Told to the client by the connection's own task, which also ends the streams that are being accepted.
             *idle = None;
             return;
         }
-        until = Instant::now() + DELIVERY_PAUSE;
+        link.stay_busy();
+        limit = limit.max(DELIVERY_PAUSE);
     }
 }
 

@@ -103,6 +103,8 @@ impl Priorities {
 #[derive(Default)]
 struct Undelivered {
     streams: Vec<SendStream>,
+    /// When the last of them was.
+    last: Option<Instant>,
     /// So many are looked through for those that have arrived.
     many: usize,
 }
@@ -112,6 +114,7 @@ impl Undelivered {
 
     fn add(&mut self, sent: SendStream) {
         self.streams.push(sent);
+        self.last = Some(Instant::now());
         if self.streams.len() >= self.many.max(Self::FEW) {
             self.forget_arrived();
             self.many = self.streams.len() * 2;
@@ -269,11 +272,18 @@ impl Link {
         self.undelivered.borrow_mut().add(sent);
     }
 
-    /// Whether the client has all that was sent.
+    /// Whether the client has all that was sent, or has taken longer for it than for any response.
     pub(super) fn has_delivered(&self) -> bool {
+        let limit = self.sess.timeouts.get().send;
         let mut undelivered = self.undelivered.borrow_mut();
         undelivered.forget_arrived();
-        undelivered.streams.is_empty()
+        let is_too_slow = || undelivered.last.is_some_and(|last| !limit.is_zero() && last.elapsed() > limit);
+        undelivered.streams.is_empty() || is_too_slow()
+    }
+
+    /// It isn't idle yet.
+    pub(super) fn stay_busy(&self) {
+        self.idle_since.set(Instant::now());
     }
 
     pub(super) fn idle_since(&self) -> Instant {
