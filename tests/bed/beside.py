@@ -12,7 +12,7 @@ from bed.daemon import die_with_parent
 LIMIT = 600
 
 
-def beside(report, o, jobs, at_once=3):
+def beside(report, o, jobs, at_once=2):
     """Runs this harness with the words of each job (["--words", "a b"]), `at_once` of them at a time in their order, and counts what they count. What
     one says is shown once it has ended."""
     closing = re.compile(rf"{report.name}: (\d+) passed, (\d+) failed")
