@@ -92,7 +92,6 @@ WRONG = [
     ("hlep", 2, 'no command "hlep": is "help" meant?'),
     ("explian", 2, 'is "explain" meant?'),
     ("statu", 2, 'is "status" meant?'),
-    ("varnishd --frob", 2, "Usage: lacquer serve"),
     ("help varnislog", 2, 'is "varnishlog" meant?'),
     ("zzzzzz", 2, 'no command "zzzzzz"\n'),
     ("--frob", 2, 'no option "--frob"'),
