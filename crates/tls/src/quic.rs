@@ -285,13 +285,8 @@ impl crypto::Session for Session {
     }
 
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
-        match self.begun_mut()?.connection.write_hs(buf)? {
-            KeyChange::Handshake { keys: agreed } => Some(keys(agreed)),
-            KeyChange::OneRtt { keys: agreed, next } => {
-                self.next = Some(next);
-                Some(keys(agreed))
-            }
-        }
+        let change = self.begun_mut()?.connection.write_hs(buf)?;
+        Some(agreed_keys(change, &mut self.next))
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
@@ -312,6 +307,17 @@ impl crypto::Session for Session {
 fn initial_keys(suite: Suite, dst_cid: &ConnectionId, side: Side) -> Keys {
     let side = if side.is_server() { rustls::Side::Server } else { rustls::Side::Client };
     keys(suite.keys(dst_cid, side, VERSION))
+}
+
+/// Those that a handshake has come to; with the last of them the secrets of the next update come.
+fn agreed_keys(change: KeyChange, next_secrets: &mut Option<Secrets>) -> Keys {
+    match change {
+        KeyChange::Handshake { keys: agreed } => keys(agreed),
+        KeyChange::OneRtt { keys: agreed, next } => {
+            *next_secrets = Some(next);
+            keys(agreed)
+        }
+    }
 }
 
 fn next_keys(secrets: &mut Secrets) -> KeyPair<Box<dyn PacketKey>> {

@@ -16,7 +16,6 @@ use backend::BodyStatus;
 use cache::{FetchFailed, ObjRef};
 use message::range::{self, ByteRange, ContentRange, Slice, content_range};
 use message::{Head, conditional, names};
-use shm::vsl::num::dec;
 use tables::close::SessClose;
 use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
@@ -26,7 +25,7 @@ use super::slice::Slicing;
 use super::state::Cacheability;
 use super::{Bereq, Mode, Step};
 use crate::aux_attrs::AuxAttrs;
-use crate::httplog::{BEREQ, BERESP};
+use crate::httplog::BEREQ;
 use crate::parts::{Joined, Parts, Wanted};
 use crate::req::Req;
 use crate::slices::Validator;
@@ -378,14 +377,7 @@ impl Bereq {
                 return Err(self.ask_for_whole("the parts that were on their way didn't come"));
             }
         }
-        if self.beresp.set_status(200).is_err() || self.beresp.set_reason(b"OK").is_err() {
-            self.engine.main.losthdr.inc();
-        }
-        BERESP.log_status(&self.beresp, &mut self.log);
-        BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_RANGE);
-        self.count_lost(|this| {
-            BERESP.force(&mut this.beresp, &mut this.log, names::CONTENT_LENGTH, dec(total).as_bytes())
-        });
+        self.show_whole(total);
         self.slice_left = Some(place.bytes());
         self.engine.main.parts_stored.inc();
         Ok(BodyStatus::Length(total))

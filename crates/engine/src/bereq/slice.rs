@@ -252,7 +252,7 @@ impl Bereq {
     }
 
     /// Makes the head of a part that of the whole.
-    fn show_whole(&mut self, total: u64) {
+    pub(super) fn show_whole(&mut self, total: u64) {
         if self.beresp.set_status(200).is_err() || self.beresp.set_reason(b"OK").is_err() {
             self.engine.main.losthdr.inc();
         }

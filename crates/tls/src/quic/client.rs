@@ -12,9 +12,9 @@ use quinn_proto::crypto::{self, ExportKeyingMaterialError, HeaderKey, KeyPair, K
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
 use rustls::AlertDescription;
-use rustls::quic::{ClientConnection, KeyChange, Secrets, Suite};
+use rustls::quic::{ClientConnection, Secrets, Suite};
 
-use super::{VERSION, first_suite, initial_keys, keys, next_keys, nobody, refuse};
+use super::{VERSION, agreed_keys, first_suite, initial_keys, next_keys, nobody, refuse};
 use crate::{Client, Error, handshake};
 
 /// RFC 9000, by the number that packets have.
@@ -117,13 +117,8 @@ impl crypto::Session for Session {
     }
 
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
-        match self.connection.write_hs(buf)? {
-            KeyChange::Handshake { keys: agreed } => Some(keys(agreed)),
-            KeyChange::OneRtt { keys: agreed, next } => {
-                self.next = Some(next);
-                Some(keys(agreed))
-            }
-        }
+        let change = self.connection.write_hs(buf)?;
+        Some(agreed_keys(change, &mut self.next))
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
