@@ -332,15 +332,16 @@ impl Bereq {
             match self.next_data(link).await? {
                 Data::Piece => {
                     let received = link.conn.data().len();
+                    // It was read from the origin, and is copied. Not after that: readers who have the last piece, and ask for
+                    // something else, shall find the connection in its pool.
+                    if rt::spend_bytes(2 * received) {
+                        rt::give_way().await;
+                    }
                     let (taken, is_over) = self.take_of_slice(received, of_whole)?;
                     self.keep(chain, &link.conn.data()[..taken], false).await?;
                     if is_over {
                         link.close.get_or_insert(SessClose::RespClose);
                         return Ok(());
-                    }
-                    // It is read from the origin, and copied.
-                    if rt::spend_bytes(2 * received) {
-                        rt::give_way().await;
                     }
                 }
                 Data::Part => {}
@@ -420,8 +421,7 @@ impl Bereq {
         polled
     }
 
-    /// Sends data through the filters into storage. The bytes of the body that come last are published by
-    /// [`Bereq::end_body`], when the connection is back in its pool.
+    /// Sends data through the filters into storage, where readers find it at once.
     async fn keep(&mut self, chain: &mut Chain, mut data: &[u8], is_last: bool) -> Result<(), BodyFailure> {
         if chain.is_empty() {
             return self.append(data);
