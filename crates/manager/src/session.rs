@@ -13,6 +13,7 @@ use cli::decode::DecodeError;
 use cli::{Decoder, Request};
 use sys::fd::Interest;
 use tables::cli_cmds::CommandId;
+use tables::params::Params;
 
 use crate::certs::changes_certificates;
 use crate::core::Manager;
@@ -200,12 +201,18 @@ impl Manager {
         // Half of a JSON text is of no use to anybody.
         let is_rollout = request.as_ref().is_ok_and(|request| WHOLE.contains(&request.name()));
         let is_whole = is_rollout || request.as_ref().is_ok_and(cli::Request::wants_json);
-        let reply = if is_whole { reply } else { reply.limited(self.params.cli_limit) };
+        let reply = if is_whole || self.lists_params(&request) { reply } else { reply.limited(self.params.cli_limit) };
         self.log_reply(at, &reply, is_rollout);
         let session = &mut self.sessions[at];
         // Who isn't authenticated yet may make no mistake.
         session.closing = reply.status == Status::Close || (session.challenge.is_some() && reply.status != Status::Ok);
         session.send(&reply.encode());
+    }
+
+    /// Whether it asks for what always fitted into Varnish's default of `cli_limit`, and has grown by parameters of our own since.
+    fn lists_params(&self, request: &Result<Request, DecodeError>) -> bool {
+        request.as_ref().is_ok_and(|request| request.name() == "param.show")
+            && self.params.cli_limit >= Params::default().cli_limit
     }
 
     /// Whether a command is answered later: it takes long, or waits for another session's that does.

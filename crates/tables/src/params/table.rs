@@ -154,7 +154,7 @@ params! {
     classes: Text = "" [""] { Own }
         "Classes of requests that need a backend, as in dear:workers=4,chairs=50,patience=10s; default:workers=100. Of each so many fetches (workers) may be with backends at a time, and so many more (chairs, 10 times workers) may wait, in their order and no longer than patience (10s); all others are answered 503 with Retry-After. VCL names a request's class (req.class); else it is the one whose option above=TIME says what backends take for its like, or the one called default, if there are such. share=N is its weight under class_workers. With page=on browsers get a page that comes back by itself, and keep their place in a waiting room of room=N (10000).";
     cli_limit: Bytes = "48k" ["bytes" min "128b" max "99999999b"] {}
-        "The largest CLI reply. A longer one is cut and has status 201 instead of 200; one in JSON (-j) is not cut.";
+        "The largest CLI reply. A longer one is cut and has status 201 instead of 200; one in JSON (-j) is not cut, nor is param.show unless this is below its default.";
     cli_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
         "How long the manager waits for the worker's answer on the CLI before it takes it for dead.";
     clock_skew: Count = "10" ["seconds" min "0"] {}
