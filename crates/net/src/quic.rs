@@ -23,12 +23,10 @@ pub use quinn::{
 };
 use quinn::{IdleTimeout, QlogConfig, TransportConfig};
 use quinn_proto::InvalidCid;
-use tls::quic::{QuicKeys, QuicServer};
+use tls::quic::{QuicKeys, QuicServer, VERSION_NUMBER};
 
 /// Bytes of our connection ids.
 const ID_BYTES: usize = 8;
-/// RFC 9000.
-const VERSION_1: u32 = 1;
 /// Streams in one direction that a client may have at once: control, QPACK's two, and some that nobody knows.
 const MAX_UNI_STREAMS: u8 = 8;
 /// Handshakes that nobody has looked at yet: each may hold a client's first packets.
@@ -88,7 +86,7 @@ pub fn listen(fd: OwnedFd, seat: Seat, keys: &QuicKeys, config: ServerConfig) ->
 
 fn endpoint_config(seat: Seat, keys: &QuicKeys) -> EndpointConfig {
     let mut endpoint = EndpointConfig::new(keys.reset.clone());
-    endpoint.supported_versions(vec![VERSION_1]);
+    endpoint.supported_versions(vec![VERSION_NUMBER]);
     endpoint.min_reset_interval(RESET_PAUSE);
     endpoint.cid_generator(move || Box::new(Ids(seat.clone())));
     endpoint

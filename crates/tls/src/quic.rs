@@ -121,6 +121,8 @@ impl ResolvesServerCert for Nobody {
 
 /// RFC 9000 alone; quinn asks [`QuicServerConfig`] first, which knows drafts, too, but endpoints offer none of them.
 const VERSION: Version = Version::V1;
+/// By the number that packets have.
+pub const VERSION_NUMBER: u32 = 1;
 
 impl crypto::ServerConfig for QuicServer {
     fn initial_keys(&self, version: u32, dst_cid: &ConnectionId) -> Result<Keys, UnsupportedVersion> {

@@ -14,11 +14,9 @@ use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
 use rustls::AlertDescription;
 use rustls::quic::{ClientConnection, Secrets, Suite};
 
-use super::{VERSION, agreed_keys, first_suite, initial_keys, next_keys, nobody, refuse};
+use super::{VERSION, VERSION_NUMBER, agreed_keys, first_suite, initial_keys, next_keys, nobody, refuse};
 use crate::{Client, Error, handshake};
 
-/// RFC 9000, by the number that packets have.
-const VERSION_NUMBER: u32 = 1;
 /// Bytes of the tag of a Retry (RFC 9001 5.8).
 const TAG_BYTES: usize = 16;
 
