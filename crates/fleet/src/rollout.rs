@@ -21,6 +21,8 @@ use crate::one_line;
 const VERSION: u64 = 1;
 /// For so long a node follows a trial that nobody tends. Three servers of NATS have chosen another leader by then, on a busy machine, too.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+/// For so long one of several servers may show a document that was replaced.
+pub const OLD_TIME: Duration = Duration::from_secs(2);
 /// Nodes and parameters that a document may have.
 const MANY: usize = 4096;
 /// The longest name of a parameter, and the longest drawn id of a trial, in bytes.

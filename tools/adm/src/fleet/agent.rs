@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use admin::{Connection, is_good};
 use base::print;
 use cli::Decoder;
-use fleet::rollout::{PATIENCE, Release, Rollout, Trial, bundle_of, digest_of, document_of};
+use fleet::rollout::{OLD_TIME, PATIENCE, Release, Rollout, Trial, bundle_of, digest_of, document_of};
 use fleet::{Board, Connect, Deployed, Role, Settings};
 use serde_json::{Value, json};
 
@@ -36,8 +36,6 @@ const AGAIN: Duration = Duration::from_secs(30);
 const CLI_TIME: Duration = Duration::from_secs(120);
 /// Probes of a VCL that was loaded have so long to find its backends well.
 const PROBE_TIME: Duration = Duration::from_secs(5);
-/// For so long one of several servers may show a document that was replaced.
-const OLD_TIME: Duration = Duration::from_secs(2);
 /// Trials that are remembered as over.
 const OVER: usize = 64;
 

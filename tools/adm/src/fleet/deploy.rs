@@ -14,7 +14,7 @@ use admin::{Connection, is_good};
 use base::print;
 use base::text::{parse_duration, printable};
 use fleet::board::LONGEST_DOCUMENT;
-use fleet::rollout::{Release, Rollout, Trial, Vcl, bundle_of, digest_of, document_of, stage};
+use fleet::rollout::{OLD_TIME, Release, Rollout, Trial, Vcl, bundle_of, digest_of, document_of, stage};
 use fleet::{Deployed, Report};
 use serde_json::Value;
 
@@ -33,8 +33,6 @@ const LOOK_PACE: Duration = Duration::from_millis(100);
 const BOARD_TIME: Duration = Duration::from_secs(22);
 /// Nodes that aren't heard of have so long to be back.
 const BACK_TIME: Duration = Duration::from_secs(5);
-/// For so long one of several servers may show a document that was replaced.
-const OLD_TIME: Duration = Duration::from_secs(2);
 /// Nodes that are left out and named.
 const SHOWN: usize = 20;
 /// Fewer errors than that are no sign of anything.
