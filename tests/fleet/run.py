@@ -449,7 +449,8 @@ def strange(report, o, make):
             report.check(n.follows(7 + at), f"{make.kind}: {words}: it is passed: {n.status()}")
             status = n.status()
             report.check((status["gaps"], status["foreign"]) == (at + 1, 5), f"{make.kind}: {words}: it is counted: {status}")
-            report.check(until(LIMIT, lambda: words in n.output()[told:]), f"{make.kind}: {words}: it is said: {n.output()[told:][-300:]}")
+            said = lambda: (words in n.output()[told:], f"what entry {7 + at} of the fleet's log would hit" in n.output()[told:])
+            report.check(until(LIMIT, lambda: all(said())), f"{make.kind}: {words}: it is said, and of which entry: {n.output()[told:][-300:]}")
             before = f.pages.asked
             n.walk(PATHS)
             report.check(f.pages.asked - before == len(PATHS), f"{make.kind}: {words}: it hits everything")

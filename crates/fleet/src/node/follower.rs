@@ -246,7 +246,7 @@ impl Follower {
                 Some(_) if base::failpoint::fault("a log that was put back and is gone on with") => {}
                 Some((seq, _)) => return Err(End::Gap(format!("entry {seq} is another one than it was"))),
                 None if at + 1 < entries.len() && base::failpoint::fault("a batch but for its last entry") => {}
-                None => self.carry_out(bytes),
+                None => self.carry_out(*seq, bytes),
             }
         }
         Ok(())
@@ -267,24 +267,24 @@ impl Follower {
         self.shared.change(&*self.applier, |status| status.gaps += 1);
     }
 
-    fn carry_out(&self, bytes: &[u8]) {
+    fn carry_out(&self, seq: u64, bytes: &[u8]) {
         match Entry::read(bytes) {
             Read::Entry(entry) if self.is_own(&entry) => self.count(|status| status.returned += 1),
             Read::Entry(entry) => {
                 if let Err(why) = self.applier.apply(&entry) {
-                    self.give_up(&format!("an entry of {} can't be carried out: {why}", entry.node));
+                    self.give_up(&format!("entry {seq}, of {}, can't be carried out: {why}", entry.node));
                 }
                 self.count(|status| status.carried_out += 1);
             }
             Read::Unclear(why) => {
-                self.give_up(&format!("nobody here knows what an entry of the fleet's log would hit: {why}"));
+                self.give_up(&format!("nobody here knows what entry {seq} of the fleet's log would hit: {why}"));
             }
             Read::Foreign(why) => {
                 self.count(|status| status.foreign += 1);
                 let count = self.shared.status.lock().foreign;
                 // Whoever writes many of them shan't fill the operator's log.
                 if count.is_power_of_two() {
-                    self.applier.tell(&format!("an entry of the fleet's log isn't ours: {why} ({count} so far)"));
+                    self.applier.tell(&format!("entry {seq} of the fleet's log isn't ours: {why} ({count} so far)"));
                 }
             }
         }

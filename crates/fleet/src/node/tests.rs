@@ -335,8 +335,14 @@ fn entries_of_others_are_left_out_and_those_that_are_unclear_hit_everything() {
     bed.opened(6);
     let seen = bed.seen();
     assert_eq!(seen[..2], ["Open", "a"]);
-    let wanted = ["longer than", "without what", "version 2", "no ban: x"];
-    assert!(seen.len() == 6 && seen[2..].iter().zip(wanted).all(|(seen, wanted)| seen.contains(wanted)), "{seen:?}");
+    let wanted = [
+        ("entry 3 ", "longer than"),
+        ("entry 4 ", "without what"),
+        ("entry 5 ", "version 2"),
+        ("entry 6,", "no ban: x"),
+    ];
+    let says = |(seen, (entry, why)): (&String, (&str, &str))| seen.contains(entry) && seen.contains(why);
+    assert!(seen.len() == 6 && seen[2..].iter().zip(wanted).all(says), "{seen:?}");
     let status = bed.node.status();
     assert_eq!((status.foreign, status.gaps, status.carried_out), (1, 4, 2));
 }
