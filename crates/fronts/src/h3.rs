@@ -5,6 +5,7 @@
 //! for its requests before the session is over. A request that breaks the protocol for all of them ends the connection there.
 
 mod control;
+mod idle;
 mod limits;
 mod link;
 mod open;
@@ -16,22 +17,18 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::Poll;
 
 use engine::{Engine, ListenerInfo};
 use net::quic::{ConnectionError, Incoming, ServerConfig};
-use rt::Deadline;
 use tables::close::SessClose;
 
+use idle::Idle;
 pub use link::Group;
 use link::Link;
 
 /// What VCL calls it (`req.transport`).
 pub(crate) const VERSION: &str = "HTTP/3";
-
-/// Between two looks, at least, whether the client has all that was sent.
-const DELIVERY_PAUSE: Duration = Duration::from_millis(100);
 
 /// A listener's socket as its connections know it.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +81,7 @@ async fn live(link: &Rc<Link>) -> SessClose {
     control::begin(link);
     let mut requests = pin!(link.conn.accept_bi());
     let mut others = pin!(link.conn.accept_uni());
-    let mut idle: Option<Deadline> = None;
+    let mut idle = Idle::default();
     let ended = poll_fn(|cx| {
         link.wait(cx);
         loop {
@@ -111,7 +108,7 @@ async fn live(link: &Rc<Link>) -> SessClose {
         if link.group.is_draining() {
             link.go_away();
         }
-        poll_idle(link, &mut idle, cx);
+        idle.poll(link, cx);
         Poll::Pending
     })
     .await;
@@ -121,28 +118,6 @@ async fn live(link: &Rc<Link>) -> SessClose {
     })
     .await;
     link.why_it_ended(&ended)
-}
-
-/// Ends a connection that has had no request for `timeout_idle`, or has none left and is drained. What was sent isn't there yet, and is lost
-/// if the connection ends as idle: a client may take as long for it as for any response.
-fn poll_idle(link: &Link, idle: &mut Option<Deadline>, cx: &mut Context<'_>) {
-    if link.open_requests() > 0 {
-        *idle = None;
-        return;
-    }
-    let limit = link.sess.timeouts.get().idle;
-    // A client that hasn't heard yet that no more requests are taken may have sent one.
-    let mut limit = if link.has_gone_away() { limit.min(link::DRAIN_PAUSE) } else { limit };
-    while idle.insert(Deadline::until(link.idle_since() + limit)).poll(cx).is_ready() {
-        if link.has_delivered() {
-            link.end(SessClose::RxCloseIdle);
-            // Told to the client by the connection's own task, which also ends the streams that are being accepted.
-            *idle = None;
-            return;
-        }
-        link.stay_busy();
-        limit = limit.max(DELIVERY_PAUSE);
-    }
 }
 
 /// Whether a client that isn't there any more ended the connection.

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use engine::Sess;
@@ -17,6 +17,7 @@ use shm::vsl::Marker;
 use tables::close::SessClose;
 use tables::tags::Tag;
 
+use super::idle::Undelivered;
 use super::limits;
 
 /// How long a client that was told that no more requests are taken may still be sending one.
@@ -99,34 +100,6 @@ impl Priorities {
     }
 }
 
-/// Responses that were sent whole and may not have arrived yet: what is on its way is lost if the connection ends.
-#[derive(Default)]
-struct Undelivered {
-    streams: Vec<SendStream>,
-    /// When the last of them was.
-    last: Option<Instant>,
-    /// So many are looked through for those that have arrived.
-    many: usize,
-}
-
-impl Undelivered {
-    const FEW: usize = 16;
-
-    fn add(&mut self, sent: SendStream) {
-        self.streams.push(sent);
-        self.last = Some(Instant::now());
-        if self.streams.len() >= self.many.max(Self::FEW) {
-            self.forget_arrived();
-            self.many = self.streams.len() * 2;
-        }
-    }
-
-    fn forget_arrived(&mut self) {
-        // QUIC knows no stream any more of which all was confirmed.
-        self.streams.retain(|sent| sent.priority().is_ok());
-    }
-}
-
 /// A connection.
 pub(super) struct Link {
     pub(super) conn: Connection,
@@ -141,7 +114,8 @@ pub(super) struct Link {
     pub(super) has_stream: [Cell<bool>; 3],
     open: Cell<u32>,
     undelivered: RefCell<Undelivered>,
-    idle_since: Cell<Instant>,
+    /// Since when nothing was done for the client: its last request ended, what was sent arrived, or it was told that no more requests are taken.
+    quiet_since: Cell<Instant>,
     /// The first stream that isn't answered any more.
     next_stream: Cell<u64>,
     has_gone_away: Cell<bool>,
@@ -215,7 +189,7 @@ impl Link {
             has_stream: Default::default(),
             open: Cell::new(0),
             undelivered: RefCell::default(),
-            idle_since: Cell::new(Instant::now()),
+            quiet_since: Cell::new(Instant::now()),
             next_stream: Cell::new(0),
             has_gone_away: Cell::new(false),
             end: Cell::new(None),
@@ -258,7 +232,7 @@ impl Link {
     pub(super) fn end_request(&self) {
         self.open.set(self.open.get() - 1);
         if self.open.get() == 0 {
-            self.idle_since.set(Instant::now());
+            self.touch();
             self.wake();
         }
     }
@@ -272,22 +246,23 @@ impl Link {
         self.undelivered.borrow_mut().add(sent);
     }
 
-    /// Whether the client has all that was sent, or has taken longer for it than for any response.
+    /// Whether the client has all that was sent.
     pub(super) fn has_delivered(&self) -> bool {
-        let limit = self.sess.timeouts.get().send;
-        let mut undelivered = self.undelivered.borrow_mut();
-        undelivered.forget_arrived();
-        let is_too_slow = || undelivered.last.is_some_and(|last| !limit.is_zero() && last.elapsed() > limit);
-        undelivered.streams.is_empty() || is_too_slow()
+        self.undelivered.borrow_mut().have_arrived()
     }
 
-    /// It isn't idle yet.
-    pub(super) fn stay_busy(&self) {
-        self.idle_since.set(Instant::now());
+    /// Ready once the client has all that was sent, or wants it no more.
+    pub(super) fn poll_delivered(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.undelivered.borrow_mut().poll_arrived(cx)
     }
 
-    pub(super) fn idle_since(&self) -> Instant {
-        self.idle_since.get()
+    /// Something was done for the client.
+    pub(super) fn touch(&self) {
+        self.quiet_since.set(Instant::now());
+    }
+
+    pub(super) fn quiet_since(&self) -> Instant {
+        self.quiet_since.get()
     }
 
     pub(super) fn has_gone_away(&self) -> bool {
@@ -304,7 +279,7 @@ impl Link {
         if self.has_gone_away.replace(true) {
             return;
         }
-        self.idle_since.set(Instant::now());
+        self.touch();
         super::control::go_away(self);
     }
 

@@ -115,6 +115,17 @@ fn who_stays_idle_too_long_is_closed() {
 }
 
 #[test]
+fn without_time_to_be_idle_what_is_at_hand_is_answered() {
+    let main = session(World::new(&[], false), |mut client| async move {
+        client.say("GET /hurry HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.response().await, (200, "/hurry 192.0.2.9 HTTP/1".to_owned()));
+        assert_eq!(client.response().await, (200, "/2 192.0.2.9 HTTP/1".to_owned()));
+        assert!(client.is_closed().await);
+    });
+    assert_eq!(main.sc_rx_close_idle.get(), 1);
+}
+
+#[test]
 fn a_proxy_header_says_who_the_client_is() {
     session(World::new(&[], true), |mut client| async move {
         client.say("PROXY TCP4 198.51.100.7 192.0.2.1 1000 80\r\nGET /1 HTTP/1.0\r\n\r\n");

@@ -80,6 +80,11 @@ impl Network {
         Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, self.socket(at), Arc::new(Tasks))
     }
 
+    /// This becomes of each datagram from now on; those under way arrive.
+    pub fn set_path(&self, path: Path) {
+        self.0.lock().path = path;
+    }
+
     /// How many datagrams were lost.
     pub fn lost(&self) -> u64 {
         self.0.lock().lost

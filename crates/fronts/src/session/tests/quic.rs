@@ -24,6 +24,7 @@ use crate::h3;
 use crate::handshake::InProgress;
 
 mod early;
+mod idle;
 
 /// One that is served, on a socket of its own.
 struct Served {
@@ -47,11 +48,22 @@ impl Served {
     fn early(world: World, tls: Tls, early: Option<EarlyData>) -> Self {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = socket.local_addr().unwrap();
-        let keys = QuicKeys::new(&[7; 32]);
+        Self::on(world, tls, early, address, |keys, config| {
+            let seat = quic::Seat { life: 1, is_alone: Default::default(), ..seat() };
+            quic::listen(socket.into(), seat, keys, config).unwrap()
+        })
+    }
+
+    fn on(
+        world: World,
+        tls: Tls,
+        early: Option<EarlyData>,
+        address: std::net::SocketAddr,
+        listen: impl FnOnce(&QuicKeys, quic::ServerConfig) -> Endpoint,
+    ) -> Self {
         let server = QuicServer::new(world.engine.certificates.clone(), "a0", || false).unwrap();
         let config = configure(&world, &server, early.clone());
-        let seat = quic::Seat { life: 1, is_alone: Default::default(), ..seat() };
-        let endpoint = quic::listen(socket.into(), seat, &keys, quic::ServerConfig::clone(&config.quic)).unwrap();
+        let endpoint = listen(&QuicKeys::new(&[7; 32]), quic::ServerConfig::clone(&config.quic));
         let (group, config) = (Rc::default(), Rc::new(RefCell::new(config)));
         let admitted = Rc::new(Cell::new((0, u32::MAX)));
         let served = Served { world, tls, group, endpoint, address, config, admitted, server, early };

@@ -23,9 +23,10 @@ use vrt::vmod::Vmod;
 
 use super::super::{Accepted, serve};
 
-/// Says what it was asked, by whom, and over what.
+/// Says what it was asked, by whom, and over what; after `/hurry` the connection has no time to be idle.
 const ECHO: &str = r#"vcl 4.1; backend default none;
 sub vcl_recv {
+    if (req.url == "/hurry") { set sess.timeout_idle = 0s; }
     if (req.method == "PURGE") { return (purge); }
     if (req.method == "BAN") { ban("req.url == /1"); }
     return (synth(200));
@@ -93,15 +94,15 @@ fn leaked<T: tables::counters::Set>() -> &'static T {
 impl World {
     /// With these parameters, on a listener that expects a PROXY header or doesn't.
     pub fn new(settings: &[(&str, &str)], has_proxy_header: bool) -> Self {
-        Self::on(settings, has_proxy_header, None)
+        Self::on(settings, has_proxy_header, None, Clock::system())
     }
 
     /// The same on a listener with TLS.
     pub fn with_tls(settings: &[(&str, &str)], has_proxy_header: bool, tls: &tls::testing::World) -> Self {
-        Self::on(settings, has_proxy_header, Some(tls))
+        Self::on(settings, has_proxy_header, Some(tls), Clock::system())
     }
 
-    fn on(settings: &[(&str, &str)], has_proxy_header: bool, tls: Option<&tls::testing::World>) -> Self {
+    fn on(settings: &[(&str, &str)], has_proxy_header: bool, tls: Option<&tls::testing::World>, clock: Clock) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("lacquer-fronts-{}-{n}", std::process::id()));
@@ -109,7 +110,7 @@ impl World {
         let mut params = Params::default();
         params.set("vsl_space", "1M").unwrap();
         settings.iter().for_each(|(name, value)| drop(params.set(name, value).unwrap()));
-        let (clock, main) = (Clock::system(), leaked());
+        let main = leaked();
         let segments = SegmentSet::create(&dir, Home::Worker, 1, None).unwrap();
         let log = Arc::new(LogRing::create(&segments, &params, CounterSet::private()).unwrap());
         let stores = Arc::new(Stores::open(&StoreSpec::in_memory(None), |_| leaked::<Sma>()).unwrap());
@@ -173,7 +174,12 @@ impl World {
 
     /// The same over QUIC.
     pub fn with_quic(settings: &[(&str, &str)], tls: &tls::testing::World) -> Self {
-        let mut world = Self::on(settings, false, Some(tls));
+        Self::with_quic_at(settings, tls, Clock::system())
+    }
+
+    /// The same, by this clock.
+    pub fn with_quic_at(settings: &[(&str, &str)], tls: &tls::testing::World, clock: Clock) -> Self {
+        let mut world = Self::on(settings, false, Some(tls), clock);
         let listener = Arc::get_mut(&mut world.listener).unwrap();
         (listener.transport, listener.is_quic) = ("QUIC", true);
         world
