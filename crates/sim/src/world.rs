@@ -267,6 +267,13 @@ impl World {
     }
 }
 
+impl Drop for World {
+    fn drop(&mut self) {
+        // The VCL has backends, whose services have the engine: nothing of that would ever go.
+        self.engine.vcl.store(None);
+    }
+}
+
 /// A connection being served, also one whose task is dropped.
 struct Session(Rc<Cell<usize>>);
 
@@ -347,5 +354,18 @@ impl vrt::Env for LoadEnv<'_> {
 
     fn params(&self) -> Params {
         Params::clone(&self.engine.params.load())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_of_a_world() {
+        let world = World::new(&Ground::new(), &Scenario::default(), 1);
+        let engine = Arc::downgrade(&world.engine);
+        drop(world);
+        assert_eq!(engine.strong_count(), 0);
     }
 }
