@@ -30,8 +30,8 @@ pub(super) struct Expected {
     pub is_cut: bool,
     /// Seconds; `None` where it isn't the cache's to say.
     pub age: Option<f64>,
-    /// What the origin is asked; `None`: it isn't.
-    pub asked: Option<Asked>,
+    /// What the origin is asked, one after the other.
+    pub asked: Vec<Asked>,
 }
 
 /// A request as the origin gets it.
@@ -89,7 +89,7 @@ impl<'a> Fetch<'a> {
 
     /// What the client gets of `stored`.
     fn deliver(&self, stored: &Stored) -> Expected {
-        stored.deliver(self.ask, Some(self.asked.clone()), self.received)
+        stored.deliver(self.ask, vec![self.asked.clone()], self.received)
     }
 
     fn may_store(&self, new: &Stored) -> bool {
@@ -136,19 +136,18 @@ impl Model {
         let stored = self.stored.get(&key).cloned();
         if let Some(stored) = stored.as_ref().filter(|stored| stored.has_what_is_asked(ask)) {
             if stored.is_fresh(now) && wishes.allow(stored, now) {
-                return stored.reuse(now, ask, None);
+                return stored.reuse(now, ask, Vec::new());
             }
             if stored.is_within_stale_while_revalidate(now) && wishes.say_nothing_of_age() {
-                let answer = stored.reuse(now, ask, Some(stored.conditions()));
-                self.revalidate_behind(now, ask, stored, origin);
-                return answer;
+                let asked = self.revalidate_behind(now, ask, stored, origin);
+                return stored.reuse(now, ask, asked);
             }
             if wishes.take_stale(stored, now) {
-                return stored.reuse(now, ask, None);
+                return stored.reuse(now, ask, Vec::new());
             }
         }
         if wishes.has("only-if-cached") {
-            return Expected::made(504, None);
+            return Expected::made(504, Vec::new());
         }
         if wishes.has("no-store") {
             return self.pass(now, ask, origin);
@@ -273,7 +272,7 @@ impl Model {
         if origin.is_dead {
             return match stands_in(now, Trouble::Disconnected) {
                 Some(stored) => self.stand_in(now, &fetch, stored.clone()),
-                None => Expected::made(503, Some(fetch.asked)),
+                None => Expected::made(503, vec![fetch.asked]),
             };
         }
         let is_error = matches!(fetch.answer.status, 500 | 502 | 503 | 504);
@@ -285,7 +284,7 @@ impl Model {
             // Of what is there nothing can be said.
             let key = self.key(ask);
             self.stored.remove(&key);
-            return self.ask_again(received, ask, None, origin);
+            return self.ask_again(&fetch, None);
         }
         match fetch.answer.status {
             206 => self.take_part(&fetch, stored),
@@ -293,10 +292,13 @@ impl Model {
         }
     }
 
-    /// The whole is asked for, as a part is of no use.
-    fn ask_again(&mut self, now: f64, ask: &Ask, stored: Option<&Stored>, origin: &Answering) -> Expected {
-        let fetch = Fetch::new(now, ask, Asked::plain().or_by_head(ask), origin);
-        self.take_whole(&fetch, stored)
+    /// The whole is asked for, as what `first` has brought is of no use.
+    fn ask_again(&mut self, first: &Fetch, stored: Option<&Stored>) -> Expected {
+        let ask = first.ask;
+        let fetch = Fetch::new(first.received, ask, Asked::plain().or_by_head(ask), first.origin);
+        let mut expected = self.take_whole(&fetch, stored);
+        expected.asked.insert(0, first.asked.clone());
+        expected
     }
 
     /// A 206: stored as incomplete, or combined with the incomplete response that is stored (3.3, 3.4).
@@ -313,7 +315,7 @@ impl Model {
             let stand_in = stored.filter(|stored| stored.may_stand_in(fetch.received, Trouble::Disconnected));
             return match stand_in {
                 Some(stored) => self.stand_in(fetch.received, fetch, stored.clone()),
-                None => Expected::made(503, Some(fetch.asked.clone())),
+                None => Expected::made(503, vec![fetch.asked.clone()]),
             };
         };
         let own = Stored::of(fetch);
@@ -325,7 +327,7 @@ impl Model {
         }
         if own.range_for(fetch.ask).is_none() {
             // The client has asked for all, or has a part of another version.
-            return self.ask_again(fetch.received, fetch.ask, stored, fetch.origin);
+            return self.ask_again(fetch, stored);
         }
         // It is for this client alone. There may be less of it than was asked for (RFC 9110 15.3.7).
         if !fetch.is_cut() {
@@ -337,21 +339,21 @@ impl Model {
 
     /// A part that was asked for beside those of `rest`.
     fn combine(&mut self, fetch: &Fetch, rest: &Stored) -> Expected {
-        let (now, ask, origin) = (fetch.received, fetch.ask, fetch.origin);
+        let ask = fetch.ask;
         let part = fetch.answer.believed(fetch.asked.range.as_deref());
         let Some((first, total)) = part.and_then(|part| Some((part.first, part.total?))) else {
-            return self.ask_again(now, ask, Some(rest), origin);
+            return self.ask_again(fetch, Some(rest));
         };
         if total != rest.body.len() || !Stored::of(fetch).is_of_version_of(rest) {
             let key = self.key(ask);
             self.stored.remove(&key);
-            return self.ask_again(now, ask, None, origin);
+            return self.ask_again(fetch, None);
         }
         let new = Stored::renewed(fetch, rest).with_part(first, total, &fetch.answer.body, Some(rest));
         if fetch.may_store(&new) && new.has_what_is_asked(ask) {
             return self.keep(fetch, new, first);
         }
-        self.ask_again(now, ask, Some(rest), origin)
+        self.ask_again(fetch, Some(rest))
     }
 
     /// Stores what came, from the byte `first` on, or as much of it as came.
@@ -400,33 +402,31 @@ impl Model {
     fn stand_in(&mut self, now: f64, fetch: &Fetch, mut stored: Stored) -> Expected {
         let key = self.key(fetch.ask);
         stored.leave_unshared_out();
-        let expected = stored.reuse(now, fetch.ask, Some(fetch.asked.clone()));
+        let expected = stored.reuse(now, fetch.ask, vec![fetch.asked.clone()]);
         self.stored.insert(key, stored);
         expected
     }
 
-    /// Asks the origin while the client has its answer already (RFC 5861 3).
-    fn revalidate_behind(&mut self, now: f64, ask: &Ask, stored: &Stored, origin: &Answering) {
-        if origin.is_dead {
-            return;
-        }
+    /// Asks the origin while the client has its answer already (RFC 5861 3): what, one after the other.
+    fn revalidate_behind(&mut self, now: f64, ask: &Ask, stored: &Stored, origin: &Answering) -> Vec<Asked> {
         let fetch = Fetch::new(now, ask, stored.conditions(), origin);
+        let asked = vec![fetch.asked.clone()];
         // What it has is better than an error.
-        if matches!(fetch.answer.status, 500 | 502 | 503 | 504) {
-            return;
+        if origin.is_dead || matches!(fetch.answer.status, 500 | 502 | 503 | 504) {
+            return asked;
         }
         let key = self.key(ask);
         if stored.is_incomplete() && fetch.answer.status == 304 && !stored.is_confirmed_by(&fetch.answer) {
             self.stored.remove(&key);
-            self.take_whole(&Fetch::new(fetch.received, ask, Asked::plain(), origin), None);
-            return;
+            return self.ask_again(&fetch, None).asked;
         }
         if fetch.is_cut() && !fetch.may_store(&Stored::of(&fetch)) {
             // Nobody waits for the end of what isn't stored.
             self.stored.remove(&key);
-            return;
+            return asked;
         }
         self.take_whole(&fetch, Some(stored));
+        asked
     }
 
     /// An answer of the origin: what was asked about is renewed by a 304 (4.3.4), and replaced by anything else (4.3.3) but a
@@ -460,7 +460,7 @@ fn pass(now: f64, ask: &Ask, origin: &Answering) -> Expected {
     let (range, if_range) = (of("Range"), of("If-Range"));
     let asked = Asked { method: ask.method.clone(), if_none_match, if_modified_since, range, if_range };
     if origin.is_dead {
-        return Expected::made(503, Some(asked));
+        return Expected::made(503, vec![asked]);
     }
     let received = now + origin.delay_ms() as f64 / 1000.0;
     let OriginAnswer { status, mut fields, body } = origin.answer(&asked.fields(), received.floor() as i64);
@@ -470,13 +470,13 @@ fn pass(now: f64, ask: &Ask, origin: &Answering) -> Expected {
     remove(&mut fields, "Age");
     let answer = OriginAnswer { status, fields, body };
     if status == 206 && answer.believed(asked.range.as_deref()).is_none() {
-        return Expected::made(503, Some(asked));
+        return Expected::made(503, vec![asked]);
     }
     let OriginAnswer { status, fields, body } = answer;
     let (held, length) = (vec![true; body.len()], body.len());
     let (initial_age, may_guess) = (0.0, false);
     let got = Stored { status, fields, body, held, initial_age, received, may_guess, outdated: None, version: None };
-    let mut expected = Expected { age: None, ..got.deliver(ask, Some(asked), received) };
+    let mut expected = Expected { age: None, ..got.deliver(ask, vec![asked], received) };
     if origin.is_cut && status != 304 && !expected.body.is_empty() {
         let cut = got.cut_at(length / 2);
         expected.is_cut = !(status == 200 && expected.status == 206 && cut.has_what_is_asked(ask));
@@ -820,14 +820,14 @@ impl Stored {
     }
 
     /// Serves it without a validation.
-    fn reuse(&self, now: f64, ask: &Ask, asked: Option<Asked>) -> Expected {
+    fn reuse(&self, now: f64, ask: &Ask, asked: Vec<Asked>) -> Expected {
         let mut stored = self.clone();
         stored.leave_unshared_out();
         stored.deliver(ask, asked, now)
     }
 
     /// The answer to a client, whose conditions and range are looked at (RFC 9110 13.2, 14.2).
-    fn deliver(&self, ask: &Ask, asked: Option<Asked>, now: f64) -> Expected {
+    fn deliver(&self, ask: &Ask, asked: Vec<Asked>, now: f64) -> Expected {
         let age = self.age(now);
         let mut expected = Expected {
             status: self.status,
@@ -927,7 +927,7 @@ impl Asked {
 
 impl Expected {
     /// An answer of the cache's own.
-    fn made(status: u16, asked: Option<Asked>) -> Self {
+    fn made(status: u16, asked: Vec<Asked>) -> Self {
         Expected { status, fields: Vec::new(), body: String::new(), is_cut: false, age: None, asked }
     }
 

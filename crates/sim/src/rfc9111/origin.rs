@@ -26,7 +26,7 @@ struct Inner {
 /// The exchange that is under way.
 struct Turn {
     answering: Answering,
-    asked: Option<Asked>,
+    asked: Vec<Asked>,
 }
 
 impl Origin {
@@ -45,19 +45,22 @@ impl Origin {
 
     /// From now on it answers so.
     pub fn begin(&self, answering: Answering) {
-        *self.0.turn.borrow_mut() = Some(Turn { answering, asked: None });
+        *self.0.turn.borrow_mut() = Some(Turn { answering, asked: Vec::new() });
     }
 
-    /// What it was asked since, if it was.
-    pub fn asked(&self) -> Option<Asked> {
-        self.0.turn.borrow_mut().as_mut().and_then(|turn| turn.asked.take())
+    /// What it was asked since, one after the other. A request that is repeated, as a connection was closed, counts once.
+    pub fn asked(&self) -> Vec<Asked> {
+        let mut turn = self.0.turn.borrow_mut();
+        let mut asked = turn.as_mut().map(|turn| std::mem::take(&mut turn.asked)).unwrap_or_default();
+        asked.dedup();
+        asked
     }
 
     fn note(&self, head: &Head) -> Option<Answering> {
         let mut turn = self.0.turn.borrow_mut();
         let turn = turn.as_mut()?;
         let of = |name| field(&head.headers, name).map(str::to_owned);
-        turn.asked = Some(Asked {
+        turn.asked.push(Asked {
             method: head.word(0).to_owned(),
             if_none_match: of("If-None-Match"),
             if_modified_since: of("If-Modified-Since"),
