@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! When a connection without a request ends: it has had none for `timeout_idle`, or is drained. What was sent isn't with the client yet, and is
-//! lost if the connection ends: the client has its time from when all has arrived, and for that as long as for any response.
+//! When a connection without a request ends: it has had none for `timeout_idle`, or is drained. What was sent may still be on its way, and would be
+//! lost with the connection: the client's time begins when all has arrived, for which it has as long as for any response.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,8 +12,8 @@ use tables::close::SessClose;
 
 use super::link::{DRAIN_PAUSE, Link};
 
-/// Of the time to be idle that part is over when it is first asked whether all has arrived: most clients have it by then, and QUIC needn't tell
-/// each time.
+/// When an eighth of the time to be idle is over it is asked whether all has arrived: most clients have it by then, and QUIC needn't tell of
+/// each response.
 const FIRST_LOOK: u32 = 8;
 
 /// How far a connection without a request is on its way to its end.
