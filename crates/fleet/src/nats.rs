@@ -37,6 +37,8 @@ const MOST_DELIVERED: usize = 64 << 20;
 const MESSAGE_COST: usize = 256;
 /// The subscription by which answers come.
 const ANSWERS: u64 = 1;
+/// JetStream has no leader, or this server isn't it (any more).
+const UNAVAILABLE: [i64; 2] = [10_008, 10_009];
 /// No stream of that name.
 const NO_STREAM: i64 = 10_059;
 
@@ -239,12 +241,11 @@ impl Session {
             "num_replicas": self.replicas, "duplicate_window": DUPLICATES.as_nanos() as u64,
             "description": "Lacquer: what is banned and purged",
         });
-        let made = self.ask(&format!("STREAM.CREATE.{stream}"), &config)?;
-        // Another node may have been first.
-        match unless_error(made) {
-            Ok(made) => Ok(made),
-            Err(fault) => unless_error(self.ask(&format!("STREAM.INFO.{stream}"), &Value::Null)?).map_err(|_| fault),
-        }
+        let made = unless_error(self.ask(&format!("STREAM.CREATE.{stream}"), &config)?);
+        // Another node may have been first. In a cluster both are told that they were, each with a time of creation of its own: that of one of
+        // them counts.
+        let info = unless_error(self.ask(&format!("STREAM.INFO.{stream}"), &Value::Null)?);
+        info.map_err(|fault| made.err().unwrap_or(fault))
     }
 
     /// Has a consumer of the stream deliver, from where `policy` says.
@@ -361,7 +362,7 @@ impl Link for Session {
             let number = message.subject.strip_prefix(&self.inbox).and_then(|rest| rest.strip_prefix(".a."));
             let at = number.and_then(|number| number.parse::<u64>().ok()).and_then(|number| number.checked_sub(first));
             if let Some(result) = at.and_then(|at| results.get_mut(at as usize)) {
-                *result = Some(acknowledged(&message));
+                *result = Some(acknowledged(&message)?);
             }
         }
         Ok(results.into_iter().flatten().collect())
@@ -406,13 +407,19 @@ impl Link for Session {
     }
 }
 
-/// The number that an entry was given.
-fn acknowledged(message: &Message) -> Result<u64, Fault> {
+/// The number that an entry was given, or why it was refused.
+///
+/// # Errors
+/// There is nobody now who takes it: a cluster has no leader for a while after one is gone, or the stream was deleted.
+fn acknowledged(message: &Message) -> Result<Result<u64, Fault>, Fault> {
     if message.status == Some(503) {
         return Err(Fault::new("no stream takes it"));
     }
     let answer: Value = serde_json::from_slice(&message.payload).map_err(|_| misread())?;
-    unless_error(answer)?["seq"].as_u64().ok_or_else(misread)
+    if answer["error"]["err_code"].as_i64().is_some_and(|code| UNAVAILABLE.contains(&code)) {
+        return unless_error(answer).map(|_| Err(misread()));
+    }
+    Ok(unless_error(answer).and_then(|answer| answer["seq"].as_u64().ok_or_else(misread)))
 }
 
 fn unless_error(answer: Value) -> Result<Value, Fault> {
@@ -427,4 +434,100 @@ fn unless_error(answer: Value) -> Result<Value, Fault> {
 
 fn misread() -> Fault {
     Fault::new("it answers something else than a server of NATS does")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// A question: its subject, and where its answer goes.
+    struct Asked {
+        subject: String,
+        reply: String,
+    }
+
+    /// The next one.
+    fn asked(input: &mut BufReader<TcpStream>) -> Option<Asked> {
+        loop {
+            let mut line = String::new();
+            input.read_line(&mut line).ok().filter(|&bytes| bytes > 0)?;
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words[..] {
+                ["PING"] => input.get_mut().write_all(b"PONG\r\n").unwrap(),
+                ["PUB" | "HPUB", subject, reply, .., bytes] => {
+                    let (subject, reply) = (subject.to_owned(), reply.to_owned());
+                    let mut payload = vec![0; bytes.parse::<usize>().unwrap() + 2];
+                    input.read_exact(&mut payload).unwrap();
+                    return Some(Asked { subject, reply });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What says that nobody is there to answer.
+    const NOBODY: &str = "NATS/1.0 503\r\n\r\n";
+
+    /// A connection to a server that answers so, each question with the next of these.
+    fn session(answers: Vec<String>) -> (Session, std::thread::JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Server { host: "127.0.0.1".to_owned(), port: listener.local_addr().unwrap().port() };
+        let questions = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.write_all(b"INFO {}\r\n").unwrap();
+            let (mut input, mut subjects) = (BufReader::new(socket), Vec::new());
+            for answer in answers {
+                let Some(Asked { subject, reply }) = asked(&mut input) else { break };
+                subjects.push(subject);
+                let bytes = answer.len();
+                let head = match answer == NOBODY {
+                    true => format!("HMSG {reply} {ANSWERS} {bytes} {bytes}"),
+                    false => format!("MSG {reply} {ANSWERS} {bytes}"),
+                };
+                input.get_mut().write_all(format!("{head}\r\n{answer}\r\n").as_bytes()).unwrap();
+            }
+            subjects
+        });
+        let nats = Nats::new(&Settings::parse("nats://a").unwrap()).unwrap();
+        (nats.open(&server, Instant::now() + Duration::from_secs(20)).unwrap(), questions)
+    }
+
+    fn error(code: i64, words: &str) -> String {
+        json!({ "error": { "code": 503, "err_code": code, "description": words } }).to_string()
+    }
+
+    #[test]
+    fn where_nobody_takes_entries_now_they_are_sent_again_and_where_one_is_refused_it_isnt() {
+        let entries = [Outgoing { id: "1", bytes: b"a" }, Outgoing { id: "2", bytes: b"b" }];
+        let done = |seq: u64| json!({ "stream": "LACQUER_lacquer", "seq": seq }).to_string();
+        for nobody in [
+            NOBODY.to_owned(),
+            error(10_008, "JetStream system temporarily unavailable"),
+            error(10_009, "not the leader"),
+        ] {
+            let (mut session, _) = session(vec![done(7), nobody]);
+            assert!(session.append(&entries).is_err());
+        }
+        let (mut session, _) = session(vec![error(10_023, "insufficient resources"), done(7)]);
+        assert_eq!(session.append(&entries), Ok(vec![Err(Fault::new("insufficient resources")), Ok(7)]));
+    }
+
+    #[test]
+    fn of_two_who_made_the_log_at_once_both_know_it_by_what_it_says_then() {
+        let name = Settings::parse("nats://a").unwrap().name;
+        let info = |created: &str| {
+            let config = json!({ "subjects": [format!("lacquer.{name}")], "retention": "limits", "discard": "old" });
+            let state = json!({ "messages": 0, "first_seq": 0, "last_seq": 0 });
+            json!({ "config": config, "created": created, "state": state }).to_string()
+        };
+        let (mut session, questions) =
+            session(vec![error(NO_STREAM, "stream not found"), info("mine"), info("theirs")]);
+        assert_eq!(session.bounds(), Ok(Bounds { epoch: "theirs".to_owned(), first: 1, last: 0 }));
+        let subjects = questions.join().unwrap();
+        let words: Vec<_> = subjects.iter().map(|subject| subject.split('.').nth(3).unwrap_or_default()).collect();
+        assert_eq!(words, ["INFO", "CREATE", "INFO"]);
+    }
 }

@@ -157,6 +157,8 @@ struct Shared {
     desk: reporter::Desk,
     /// What the agent says of roll-outs.
     deployed: Mutex<Option<Deployed>>,
+    /// Who appends has found another log than the one that is followed: who follows has to look which one that is.
+    is_doubted: AtomicBool,
     is_over: AtomicBool,
 }
 
@@ -298,6 +300,7 @@ impl Node {
             own: Mutex::default(),
             desk: reporter::Desk::new(),
             deployed: Mutex::default(),
+            is_doubted: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
         }))
     }

@@ -197,7 +197,7 @@ impl Board for NatsBoard {
         let subject = format!("{}.{}", self.session.subject, token(node));
         let stream = self.session.stream.clone();
         node.clone_into(&mut self.own_name);
-        self.own = acknowledged(&self.publish(&subject, &stream, None, bytes)?)?;
+        self.own = acknowledged(&self.publish(&subject, &stream, None, bytes)?)??;
         Ok(self.other.take())
     }
 

@@ -140,7 +140,10 @@ impl Appender {
     fn check_log(&self, epoch: &str) -> Result<(), Fault> {
         let status = self.shared.status.lock();
         match status.follow.is_up() && status.epoch != epoch {
-            true => Err(Fault::new("it keeps another log than the one that is followed here")),
+            true => {
+                self.shared.is_doubted.store(true, SeqCst);
+                Err(Fault::new("it keeps another log than the one that is followed here"))
+            }
             false => Ok(()),
         }
     }

@@ -202,6 +202,9 @@ impl Follower {
             followed.link.follow(from)?;
             return Ok(followed);
         }
+        if self.shared.is_doubted.swap(false, SeqCst) && followed.link.bounds()?.epoch != followed.epoch {
+            return Err(End::Gap("the log isn't the one that it was taken for".to_owned()));
+        }
         match followed.link.next()? {
             Next::Entries { entries, left } => {
                 let mut done = Ok(());

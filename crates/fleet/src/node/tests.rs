@@ -430,6 +430,20 @@ fn nobody_is_told_that_it_is_done_by_another_log_than_the_one_that_is_followed()
 }
 
 #[test]
+fn a_log_that_was_taken_for_another_one_is_noticed_by_who_appends_to_it() {
+    let log = Log::default();
+    let bed = Bed::new(&log, "node=me", false, None);
+    bed.opened(0);
+    bed.wait(|status| status.append.is_up());
+    bed.seen();
+    log.change(|kept| kept.epoch = 1);
+    bed.wait(|status| status.epoch == "1" && status.append.is_up() && status.gate == Gate::Open);
+    let seen = bed.seen();
+    assert!(seen.contains(&"ALL: the log isn't the one that it was taken for".to_owned()), "{seen:?}");
+    assert_eq!((bed.append("a"), bed.node.status().gaps), (Ok(1), 1));
+}
+
+#[test]
 fn a_log_that_is_replaced_while_it_is_followed_is_noticed_when_it_comes_back() {
     let log = Log::default();
     log.all("a");
