@@ -215,6 +215,17 @@ def tree(pid):
     return found
 
 
+def of_threads(pid, file):
+    """What is in that file (`comm`, `stat`, ...) of each of a process's threads, but for those that end meanwhile."""
+    found = []
+    for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        try:
+            found.append((thread / file).read_text())
+        except OSError:
+            continue
+    return found
+
+
 def is_no_worker(pid):
     try:
         return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] in (b"lacquer-names", b"lacquer-vcc", b"lacquer-signer")

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 from bed.certificates import Authority
-from bed.daemon import die_with_parent
+from bed.daemon import die_with_parent, of_threads
 from bed.report import until
 
 LIMIT = 30
@@ -58,8 +58,7 @@ class Engine:
     def stop(self):
         """It stands still, all of its threads."""
         self.proc.send_signal(signal.SIGSTOP)
-        tasks = pathlib.Path(f"/proc/{self.proc.pid}/task")
-        until(LIMIT, lambda: all((t / "stat").read_text().rsplit(")", 1)[1].split()[0] == "T" for t in tasks.iterdir()))
+        until(LIMIT, lambda: all(stat.rsplit(")", 1)[1].split()[0] == "T" for stat in of_threads(self.proc.pid, "stat")))
 
     def go_on(self):
         self.proc.send_signal(signal.SIGCONT)

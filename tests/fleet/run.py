@@ -22,7 +22,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from bed.beside import beside
-from bed.daemon import Varnishd, die_with_parent, tree
+from bed.daemon import Varnishd, die_with_parent, of_threads, tree
 from bed.http import Client
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
@@ -763,7 +763,7 @@ def without(report, o):
     with Varnishd(o.varnishd, [], backend=("127.0.0.1", 9)) as v:
         status, text = v.cli.ask_raw("fleet.status")
         report.check(status == 300 and b"--fleet" in text, f"fleet.status: {status} {text}")
-        names = [pathlib.Path(f"/proc/{v.worker()}/task/{t}/comm").read_text() for t in os.listdir(f"/proc/{v.worker()}/task")]
+        names = of_threads(v.worker(), "comm")
         report.check(not any("fleet" in name for name in names), f"no thread: {names}")
         report.check(v.counter("FLEET.head") is None, "no counter")
     for words, wanted in (("nats://a,color=red", "no setting color"), ("http://a", "none of"), ("nats://a,password-file=/nonexistent", "/nonexistent")):

@@ -12,7 +12,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from bed.daemon import Varnishd, die_with_parent
+from bed.daemon import Varnishd, die_with_parent, of_threads
 from bed.http import Client, Garbled, get
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
@@ -397,8 +397,7 @@ def planted_panic(report, program):
 def sleeps_when_idle(report, program):
     """Without traffic a worker wakes for its clock and watchdog only."""
     def woken(pid):
-        status = [(t / "status").read_text() for t in pathlib.Path(f"/proc/{pid}/task").iterdir()]
-        return sum(int(line.split()[1]) for text in status for line in text.splitlines() if line.startswith("voluntary"))
+        return sum(int(line.split()[1]) for text in of_threads(pid, "status") for line in text.splitlines() if line.startswith("voluntary"))
     with Origin(simple(Gate().answer)) as origin, Varnishd(program, backend=origin.address) as v:
         report.check(get(v.address, "/page", timeout=LIMIT).whole(), "an answer")
         uptime = lambda: (counters(v) or {}).get("MAIN.uptime", 0)
