@@ -416,10 +416,9 @@ fn acknowledged(message: &Message) -> Result<Result<u64, Fault>, Fault> {
         return Err(Fault::new("no stream takes it"));
     }
     let answer: Value = serde_json::from_slice(&message.payload).map_err(|_| misread())?;
-    if answer["error"]["err_code"].as_i64().is_some_and(|code| UNAVAILABLE.contains(&code)) {
-        return unless_error(answer).map(|_| Err(misread()));
-    }
-    Ok(unless_error(answer).and_then(|answer| answer["seq"].as_u64().ok_or_else(misread)))
+    let is_unavailable = answer["error"]["err_code"].as_i64().is_some_and(|code| UNAVAILABLE.contains(&code));
+    let number = unless_error(answer).and_then(|answer| answer["seq"].as_u64().ok_or_else(misread));
+    if is_unavailable { number.map(Ok) } else { Ok(number) }
 }
 
 fn unless_error(answer: Value) -> Result<Value, Fault> {
