@@ -22,20 +22,21 @@ OPTIONS ?=
 ENGINE ?= nats
 
 .DEFAULT_GOAL := help
-.PHONY: help run fleet build book sbom deb rpm image-root test test-programs check soak bench profile clean cargo packages
+.PHONY: help run fleet quick build book sbom deb rpm image-root test check soak bench profile clean cargo packages
 
 help:
 	@echo 'make run BACKEND=host:port   build if need be, and cache what that server has (or http[s]://host:port)'
 	@echo '         VCL=file                instead of BACKEND; with neither a demo'
 	@echo '         LISTEN=$(LISTEN) STORAGE=$(STORAGE) WATCH=$(WATCH) OPTIONS="further options of varnishd"'
 	@echo 'make fleet                   three caches that purge together, step by step; ENGINE=$(ENGINE) (or redis) keeps their log'
+	@echo 'make quick                   $(TARGET)/debug/ with the same programs, not optimised: what tests use'
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
 	@echo 'make book                    dist/book, the book as a site: open dist/book/index.html'
 	@echo 'make sbom                    dist/sbom, what the program is built from (CycloneDX), and the licences'
 	@echo 'make deb                     dist/lacquer_*.deb, which takes the place of the package varnish'
 	@echo 'make rpm                     dist/lacquer-*.rpm, the same for Fedora, RHEL and their kin (needs rpmbuild)'
 	@echo 'make image-root              dist/image, the root directory of a container image (packaging/container)'
-	@echo 'make test                    everything that fits 30 minutes on two cores'
+	@echo 'make test                    unit tests, black-box cases, simulator, whole-program suites; one kind or suite: tests/run NAME'
 	@echo 'make check                   formatting, clippy, layers, licences and sources of dependencies, unfinished code'
 	@echo 'make soak                    the tests again, long: many random cases, full-size beds'
 	@echo 'make profile                 what the compiler is told of the program at work, made anew (needs llvm-tools)'
@@ -87,10 +88,10 @@ fleet: cargo
 	@program=$$(scripts/program-to-run '$(CARGO)' '$(TARGET)' '$(BIN)') && exec scripts/run-fleet "$${program%/*}/varnishd" '$(ENGINE)'
 
 test: cargo packages
-	@CARGO='$(CARGO)' tests/run_all --build
+	@CARGO='$(CARGO)' tests/run
 
-test-programs: cargo
-	@$(CARGO) test --workspace --no-run --quiet
+quick: cargo
+	@scripts/program-to-run --quick '$(CARGO)' '$(TARGET)' '$(BIN)'
 
 check: cargo
 	$(CARGO) fmt --all --check
@@ -98,7 +99,7 @@ check: cargo
 	$(CARGO) run --quiet -p xtask -- check
 
 soak: cargo packages build
-	@CARGO='$(CARGO)' tests/run_all --full
+	@CARGO='$(CARGO)' tests/run --full
 
 bench: packages build
 	@bench/run.py; status=$$?; bench/run.py --report; exit $$status

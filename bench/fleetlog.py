@@ -24,7 +24,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 from bed.daemon import cpu, pss
-from fleet.engines import Nats, Redis
+from bed.engines import Nats, Redis
 
 STREAM, SUBJECT, KEY = "LACQUER_bench", "lacquer.bench", b"lacquer:{bench}"
 LIMIT = 30

@@ -17,7 +17,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/export")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/e2e/tooling/export")]
 import servers
 from bed.daemon import Varnishd, die_with_parent
 from bed.logs import is_followed

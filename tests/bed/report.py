@@ -2,13 +2,14 @@
 """Counts results and prints the one closing line that `make test` adds up."""
 import argparse
 import os
-import pathlib
 import sys
 import threading
 import time
 
+from . import built
+from .built import ROOT
+
 drawn_from = None  # the seed of this run, once the options are known
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 class Report:
@@ -40,7 +41,7 @@ class Report:
 def options(doc, **more):
     """The command line that all harnesses share; `more` maps further long options to keyword arguments of add_argument."""
     p = argparse.ArgumentParser(description=doc)
-    p.add_argument("--varnishd", default=os.environ.get("VARNISHD") or str(ROOT / "dist/bin/varnishd"),
+    p.add_argument("--varnishd", default=built.program("varnishd"),
                    help="the program to test (also: environment VARNISHD)")
     p.add_argument("--full", action="store_true", help="the full size of the bed instead of the reduced one of `make test`")
     p.add_argument("--seed", type=int, default=int(os.environ.get("SEED") or 1),
@@ -50,8 +51,8 @@ def options(doc, **more):
     o = p.parse_args()
     global drawn_from
     drawn_from = o.seed
-    if not os.access(o.varnishd, os.X_OK):
-        sys.exit(f"{o.varnishd}: no such program (run `make build`, or name one with VARNISHD)")
+    if why := built.why_not(o.varnishd):
+        sys.exit(why)
     return o
 
 

@@ -11,10 +11,11 @@ import threading
 
 from .daemon import die_with_parent, tree
 from .origin import Origin, head
+from . import built
 from .report import ROOT, until
 
 CLONE_NEWNS, CLONE_NEWNET, MS_REC, MS_PRIVATE = 0x20000, 0x40000000, 0x4000, 0x40000
-BIN = ROOT / "dist/bin"
+BIN = built.directory()
 CACHE, PAGE = ("127.0.0.1", 6081), ("127.0.0.1", 6085)
 VCL = pathlib.Path("/etc/varnish/default.vcl")
 # What the examples of commands find there.

@@ -15,8 +15,8 @@ use crate::server::Server;
 use crate::shard::Shard;
 use crate::store::{Delete, Store};
 
-const GOLDEN: &str = include_str!("../../../tests/statsd/golden.json");
-const CRASHERS: &str = include_str!("../../../tests/statsd/crashers.json");
+const GOLDEN: &str = include_str!("../../../tests/e2e/tooling/statsd/golden.json");
+const CRASHERS: &str = include_str!("../../../tests/e2e/tooling/statsd/crashers.json");
 
 /// The lines of a flush of 0.7 s after these packets: name and value. What is 0 or about the server was not recorded.
 fn lines(packets: &[String], settings: &str) -> BTreeMap<String, String> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! How node (12 to 22) shows an object: one line when it is short and shallow, else a member a line; lists of more than
-//! six items in columns, of more than a hundred cut. Checked against node itself, see `tests/statsd`.
+//! six items in columns, of more than a hundred cut. Checked against node itself, see `tests/e2e/tooling/statsd`.
 
 use super::Show;
 use crate::number;

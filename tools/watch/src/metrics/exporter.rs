@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The names of prometheus_varnish_exporter 1.6, for dashboards and alerts that know them. Measured on what that program shows of the same
-//! server (tests/watch compares them).
+//! server (tests/field/watch compares them).
 
 use tables::counters::Kind;
 

@@ -73,7 +73,7 @@ fn step(state: &mut u64) -> usize {
 #[test]
 fn patterns_of_real_vcl_match_as_in_pcre2() {
     let mut paths = Vec::new();
-    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vcl_oracle/sites"), &mut paths);
+    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/vcl/vcl_oracle/sites"), &mut paths);
     if let Ok(corpus) = std::env::var("LACQUER_VCL_CORPUS") {
         files(Path::new(&corpus), &mut paths);
     }

@@ -1,0 +1,428 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""How worker and manager end: drains, signals, sudden deaths. No process is left behind and no answer is cut that had time."""
+import os
+import pathlib
+import signal
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from bed.daemon import Varnishd, die_with_parent, of_threads
+from bed.http import Client, Garbled, get
+from bed.origin import Origin, simple
+from bed.report import Report, options, until
+
+LIMIT = 20
+VARNISHSTAT = shutil.which("varnishstat", path="/usr/bin:/usr/sbin")
+
+
+class Gate:
+    """An origin that answers /slow when told to."""
+
+    def __init__(self):
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def answer(self, _method, path, _fields):
+        if path.startswith("/slow"):
+            self.asked.set()
+            self.go.wait(LIMIT)
+        return "Cache-Control: max-age=60\r\n", b"hello"
+
+
+def gone(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def drained(report, program, how):
+    """A request in progress gets its answer, idle connections don't hold anything up."""
+    gate = Gate()
+    with Origin(simple(gate.answer)) as origin, \
+            Varnishd(program, ["-p", "shutdown_grace=15"], backend=origin.address) as v:
+        idle = Client(v.address)
+        report.check(idle.request("/page").whole(), f"{how}: a first answer")
+        slow = Client(v.address)
+        slow.send(b"GET /slow HTTP/1.1\r\nHost: bed.test\r\n\r\n")
+        gate.asked.wait(LIMIT)
+        worker, begin = v.worker(), time.monotonic()
+        if how == "stop":
+            stopper = threading.Thread(target=lambda: v.cli.ask_raw("stop"), daemon=True)
+            stopper.start()
+        elif how == "SIGTERM to the worker":
+            os.kill(worker, signal.SIGTERM)
+        else:
+            v.proc.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        report.check(not gone(worker), f"{how}: the worker waits for the request")
+        if how == "SIGTERM to the manager":
+            report.check(until(LIMIT, lambda: refuses(v.address)), f"{how}: who comes meanwhile is refused, and doesn't wait for nothing")
+        gate.go.set()
+        r = slow.response()
+        report.check(r.whole() and r.get("Connection") == "close", f"{how}: the request in progress: {r} {r.fields}")
+        ended = until(LIMIT, lambda: gone(worker))
+        took = time.monotonic() - begin
+        report.check(ended and took < 10, f"{how}: the worker ended {ended} after {took:.1f} s")
+        if how == "SIGTERM to the worker":
+            again = until(LIMIT, lambda: get(v.address, "/page").whole())
+            report.check(again, f"{how}: the manager starts another one")
+
+
+def refuses(address):
+    try:
+        socket.create_connection(address, LIMIT).close()
+        return False
+    except ConnectionRefusedError:
+        return True
+
+
+def no_grace(report, program):
+    gate = Gate()
+    with Origin(simple(gate.answer)) as origin, Varnishd(program, backend=origin.address) as v:
+        with Client(v.address) as c:
+            c.send(b"GET /slow HTTP/1.1\r\nHost: bed.test\r\n\r\n")
+            gate.asked.wait(LIMIT)
+            worker, begin = v.worker(), time.monotonic()
+            v.cli.ask_raw("stop")
+            report.check(until(LIMIT, lambda: gone(worker)) and time.monotonic() - begin < 5, "stop without grace is at once")
+            gate.go.set()
+
+
+def manager_gone(report, program):
+    with Origin(simple(Gate().answer)) as origin:
+        v = Varnishd(program, backend=origin.address)
+        pids = v.pids()
+        report.check(get(v.address, "/page").whole(), "manager killed: an answer before")
+        os.kill(v.proc.pid, signal.SIGKILL)
+        left = until(LIMIT, lambda: all(gone(p) for p in pids[1:]))
+        report.check(left, f"manager killed: its worker must end: {[p for p in pids[1:] if not gone(p)]}")
+        v.close()
+
+
+def worker_gone(report, program):
+    with Origin(simple(Gate().answer)) as origin, Varnishd(program, backend=origin.address) as v:
+        for number in (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS):
+            old = v.worker()
+            with Client(v.address) as waiting:
+                os.kill(old, number)
+                until(LIMIT, lambda: gone(old))
+                r = get(v.address, "/page", timeout=LIMIT)
+                report.check(r.whole(), f"worker killed by {number}: a connection waits for the next one: {r}")
+                waiting.closed()
+            report.check(v.worker() != old, "there is another worker")
+
+
+# Instructions (of x86-64) that fault, and what a report says of each.
+FAULTS = {
+    signal.SIGSEGV: ("31c08b00", b"Signal 11 (SIGSEGV) at address 0x0\n"),     # reads address 0
+    signal.SIGILL: ("0f0b", b"Signal 4 (SIGILL) at address 0x"),
+    signal.SIGFPE: ("31c931d2f7f1", b"Signal 8 (SIGFPE) at address 0x"),       # divides by 0
+}
+
+
+def plant_instructions(pid, code):
+    """Has the first thread, which waits for commands, meet these instructions when it comes back from the system."""
+    def waits():
+        words = pathlib.Path(f"/proc/{pid}/syscall").read_text().split()
+        return len(words) > 2 and words
+    pc = int(until(LIMIT, waits)[-1], 16)
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        memory.seek(pc)
+        memory.write(bytes.fromhex(code))
+
+
+def told(report, v, number, what, wanted):
+    """A worker that died of a signal: its line, the counters, the report."""
+    name = f"died of {signal.Signals(number).name}, {what}"
+    line = f"died signal={int(number)}: Panic: Signal {int(number)} ("
+    report.check(until(LIMIT, lambda: line in "".join(v.output)), f"{name}: no line `{line}`: {v.log()[-600:]}")
+    mgt = until(5, lambda: (c := counters(v)).get("MGT.child_start") == 2 and c)
+    report.check(mgt and mgt["MGT.child_died"] == mgt["MGT.child_panic"] == 1, f"{name}: counters {mgt}")
+    status, text = v.cli.ask_raw("panic.show")
+    # The names are in the program's file, which the jail's user may not be able to reach.
+    reaches = all(above.stat().st_mode & 0o001 for above in pathlib.Path(v.proc.args[0]).resolve().parents)
+    frame = b"worker/src/lib.rs:" if reaches or os.geteuid() else b" (lacquer+0x"
+    parts = [b"Panic at: ", wanted, b"transaction = ", b"boot (active): ", b"argv = ", b"Backtrace:", frame]
+    missing = [part for part in parts if part not in text]
+    report.check(status == 200 and not missing, f"{name}: panic.show {status} has no {missing}: {text[:600]}")
+
+
+def signals_are_reported(report, program):
+    """Whatever signal ends the worker, panic.show says which, whence, and what was going on."""
+    for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE):
+        with Varnishd(program, ["-b", "none"]) as v:
+            os.kill(v.worker(), number)
+            told(report, v, number, "sent", b"sent by process %d\n" % os.getpid())
+    if os.uname().machine != "x86_64" or os.geteuid() != 0:
+        return report.note("faulting instructions: left out, need root and an x86-64 processor")
+    for number, (code, wanted) in FAULTS.items():
+        with Varnishd(program, ["-b", "none", "-p", "ping_interval=0"]) as v:
+            plant_instructions(v.worker(), code)
+            v.cli.ask_raw("ban.list")
+            told(report, v, number, "a fault", wanted)
+    return None
+
+
+def shows_what_it_is(report, program):
+    """Names of the processes as monitoring looks for them, and open descriptors among the counters."""
+    def comm(pid):
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+
+    def files():
+        shown = subprocess.run([VARNISHSTAT, "-n", str(v.n), "-1", "-f", "MAIN.open_files*"], capture_output=True, text=True).stdout
+        return {line.split()[0]: int(line.split()[1]) for line in shown.splitlines()}
+    with Varnishd(program, ["-b", "none"], descriptors=400) as v:
+        names = comm(v.proc.pid), comm(v.worker())
+        report.check(names == ("varnishd", "cache-main"), f"processes are called {names}")
+        lines = {pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in v.pids()}
+        report.check(len(lines) == 1, f"both show the same command line: {lines}")
+        clients = [Client(v.address) for _ in range(50)]
+        for client in clients:
+            client.request("/x")
+        real = len(os.listdir(f"/proc/{v.worker()}/fd"))
+        report.check(real > 50 and until(5, lambda: files() == {"MAIN.open_files": real, "MAIN.open_files_limit": 400}),
+                     f"{real} open files of 400 are shown as {files()}")
+        for client in clients:
+            client.close()
+        report.check(until(5, lambda: files()["MAIN.open_files"] <= real - 50), f"open files after closing: {files()}")
+        on_disk = subprocess.run(["stat", "-f", "-c", "%T", str(v.n)], capture_output=True, text=True).stdout.strip() not in ("tmpfs", "ramfs")
+        report.check(("is on a disk" in v.log()) == on_disk, f"a working directory on a disk ({on_disk}) is told: {v.log()}")
+
+
+def leaves_core(report, program):
+    """The process dies of the very signal: where cores are allowed, the system is told to leave one."""
+    pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text().strip()
+    if pattern.startswith("|") or "/" in pattern or os.geteuid() != 0:
+        return report.note("core files: left out, need root, and a pattern that names a file")
+    with Varnishd(program, ["-b", "none", "-j", "none"], core=True) as v:
+        os.kill(v.worker(), signal.SIGSEGV)
+        line = "died signal=11 (core dumped)"
+        report.check(until(LIMIT, lambda: line in "".join(v.output)), f"a core: no line `{line}`: {v.log()[-600:]}")
+        dumped = until(5, lambda: counters(v).get("MGT.child_dump"))
+        report.check(dumped == 1 and list(v.n.glob("core*")), f"a core: MGT.child_dump is {dumped}, files {list(v.n.iterdir())}")
+    return None
+
+
+def control_c(report, program):
+    """^C goes to the whole group; the worker leaves it to the manager."""
+    gate = Gate()
+    with Origin(simple(gate.answer)) as origin, \
+            Varnishd(program, ["-p", "shutdown_grace=15"], backend=origin.address) as v, Client(v.address) as slow:
+        slow.send(b"GET /slow HTTP/1.1\r\nHost: bed.test\r\n\r\n")
+        gate.asked.wait(LIMIT)
+        pids = v.pids()
+        for pid in pids:
+            os.kill(pid, signal.SIGINT)
+        time.sleep(0.2)
+        gate.go.set()
+        r = slow.response()
+        report.check(r.whole(), f"^C: the request in progress: {r}")
+        report.check(until(LIMIT, lambda: all(gone(p) for p in pids)), "^C ends all")
+
+
+class Load:
+    """Clients that ask without end, half of them on one connection each, half on a new one each time."""
+
+    def __init__(self, address, clients=8):
+        self.address, self.over = address, threading.Event()
+        self.refused, self.failed, self.good, self.lock = 0, [], [], threading.Lock()
+        self.threads = [threading.Thread(target=self.ask, args=(n % 2 == 0,), daemon=True) for n in range(clients)]
+        for t in self.threads:
+            t.start()
+
+    def ask(self, keeps):
+        client = None
+        while not self.over.is_set():
+            begin, fresh = time.monotonic(), client is None
+            try:
+                client = client or Client(self.address, timeout=LIMIT)
+                r = client.request("/page")
+                ok, what = r.whole(), str(r)
+                closed = not ok or not keeps or r.get("Connection") == "close"
+            except ConnectionRefusedError:
+                ok, closed = None, True
+            except (OSError, EOFError, Garbled, ValueError) as error:
+                ok, closed, what = False, True, repr(error)
+            end = time.monotonic()
+            with self.lock:
+                if ok:
+                    self.good.append((begin, end))
+                elif ok is None:
+                    self.refused += 1
+                else:
+                    self.failed.append((begin, fresh, what))
+            if closed and client:
+                client.close()
+                client = None
+            time.sleep(0.002)
+
+    def answered_since(self, when):
+        with self.lock:
+            return next((end for begin, end in self.good if begin >= when), None)
+
+    def stop(self):
+        self.over.set()
+        for t in self.threads:
+            t.join(LIMIT)
+
+
+def counters(v):
+    shown = subprocess.run([VARNISHSTAT, "-n", str(v.n), "-1", "-f", "MGT.*", "-f", "MAIN.uptime"], capture_output=True, text=True).stdout
+    return {line.split()[0]: int(line.split()[1]) for line in shown.splitlines() if line}
+
+
+def dies_under_load(report, program, how, rounds):
+    """Nobody is refused, only what was under way fails, and everything tells of it."""
+    with Origin(simple(Gate().answer)) as origin, Varnishd(program, backend=origin.address) as v:
+        load, slowest = Load(v.address), 0.0
+        for _ in range(rounds):
+            report.check(until(LIMIT, lambda: load.answered_since(time.monotonic() - 0.5)), f"{how}: steady load")
+            old, before = v.worker(), len(load.failed)
+            when = time.monotonic()
+            if how == "kill -9":
+                os.kill(old, signal.SIGKILL)
+            else:
+                threading.Thread(target=lambda: v.cli.ask_raw("debug.panic.worker"), daemon=True).start()
+            until(LIMIT, lambda: gone(old))
+            died = time.monotonic()
+            back = until(LIMIT, lambda: load.answered_since(died), step=0.001)
+            report.check(back, f"{how}: nobody answers any more")
+            slowest = max(slowest, (back or died + LIMIT) - when)
+            until(LIMIT, lambda: load.answered_since(back))
+            # What a client sends on a connection that died while idle it sends again, on another one.
+            failed = [(begin, what) for begin, fresh, what in load.failed[before:] if fresh or begin <= when]
+            idle = len(load.failed[before:]) - len(failed)
+            report.check(len(failed) <= len(load.threads), f"{how}: {len(load.threads)} clients, failed: {failed}")
+            late = [what for begin, what in failed if begin > died]
+            report.check(not late, f"{how}: failed though they came after the death: {late}")
+            time.sleep(2.1 if rounds > 1 else 0)  # one that lives longer is replaced at once
+        load.stop()
+        report.check(load.refused == 0, f"{how}: {load.refused} connections were refused")
+        report.note(f"{how}: {rounds} times under {len(load.threads)} clients; {len(load.good)} answers, 0 refused, "
+                    f"{len(failed)} failed in flight and {idle} idle connections closed the last time; next answer after {slowest * 1e3:.0f} ms at most")
+        # They are counted one after the other.
+        counted = {"MGT.child_start": rounds + 1, "MGT.child_died": rounds, "MGT.child_panic": rounds if how == "panic" else 0}
+        report.check(until(5, lambda: counted.items() <= counters(v).items()), f"{how}: counters {counters(v)}")
+        cause = {"kill -9": "died signal=9: killed from outside, or by the kernel for lack of memory",
+                 "panic": "died signal=6: Panic: debug.panic.worker: You asked for it (transaction = "}[how]
+        until(LIMIT, lambda: cause in "".join(v.output))
+        lines = [line for line in "".join(v.output).splitlines() if cause in line]
+        report.check(lines and lines[0].startswith("Error: Child ("), f"{how}: no line with the cause: {v.log()}")
+        told = v.cli.ask("restarts")
+        report.check(f"died {'once' if rounds == 1 else f'{rounds} times'} in the last hour" in told and cause in told,
+                     f"{how}: restarts says {told}")
+        status, text = v.cli.ask_raw("panic.show")
+        if how == "panic":
+            wanted = [b"Panic at: ", b"You asked for it", b"transaction = ", b"client = ", b"boot (active): ", b"argv = ",
+                      b"help = lacquer man lacquer-panic", b"Backtrace:"]
+            report.check(status == 200 and all(w in text for w in wanted), f"panic.show: {status} {text[:400]}")
+            v.cli.ask("panic.clear -z")
+            report.check(until(5, lambda: counters(v)["MGT.child_panic"] == 0), "panic.clear -z clears the counter")
+        else:
+            report.check(status == 300, f"{how} is no panic: {status} {text[:80]}")
+
+
+def deaths_in_a_row(report, program):
+    """What a worker finds in memory may be what kills it: the fifth death in a minute empties the stores."""
+    with Varnishd(program, ["-b", "none"]) as v:
+        for n in range(6):
+            old = v.worker()
+            os.kill(old, signal.SIGKILL)
+            until(LIMIT, lambda: gone(old))
+            back = until(LIMIT, lambda: "running" in v.cli.ask("status") and v.worker() not in (old, v.proc.pid))
+            report.check(back, f"no worker after death {n + 1}: {v.log()}")
+        mgt = counters(v)
+        report.check(mgt.get("MGT.child_distrust") == 1 and mgt["MGT.child_died"] == 6, f"six deaths: counters {mgt}")
+        told, line = "".join(v.output), "Child died 5 times within a minute: the next one starts with empty stores"
+        report.check(told.count(line) == 1, f"six deaths: {told.count(line)} lines: {v.log()}")
+        ends = v.cli.ask("restarts").splitlines()[1:]
+        emptied = [n for n, end in enumerate(ends) if end.endswith(", then the stores were emptied")]
+        report.check(emptied == [1], f"six deaths: restarts says {ends}")
+
+
+def a_burst_is_answered(report, program):
+    """Connections that came while nobody could take them are taken to the last, however many they are."""
+    request = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    with Origin(simple(Gate().answer)) as origin, Varnishd(program, backend=origin.address) as v:
+        worker = v.worker()
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            crowd = [socket.create_connection(v.address, LIMIT) for _ in range(300)]
+            for client in crowd:
+                client.sendall(request)
+        finally:
+            os.kill(worker, signal.SIGCONT)
+        answers = [client.makefile("rb").readline() for client in crowd]
+        report.check(all(b" 200 " in line for line in answers),
+                     f"a burst of {len(crowd)}: {sum(b' 200 ' not in line for line in answers)} not answered")
+        for client in crowd:
+            client.close()
+
+
+def busy_is_not_dead(report, program, seconds):
+    """With every CPU taken and more asked of it than it can do, the worker isn't taken for dead."""
+    burn = [sys.executable, "-c", "while True: pass"]
+    with Origin(simple(Gate().answer)) as origin, \
+            Varnishd(program, ["-p", "cli_timeout=2", "-p", "ping_interval=1"], backend=origin.address) as v:
+        burners = [subprocess.Popen(burn, preexec_fn=die_with_parent) for _ in range(2 * (os.cpu_count() or 1))]
+        try:
+            worker, load = v.worker(), Load(v.address, clients=16)
+            time.sleep(seconds)
+            load.stop()
+        finally:
+            for p in burners:
+                p.kill()
+                p.wait()
+        report.check(v.worker() == worker and not load.failed and not load.refused,
+                     f"busy: worker {worker} -> {v.worker()}, failed {load.failed[:3]}, refused {load.refused}")
+        report.check(load.good, "busy: requests were answered")
+
+
+def planted_panic(report, program):
+    with Origin(simple(Gate().answer)) as origin, Varnishd(program, backend=origin.address) as v:
+        old = v.worker()
+        v.cli.ask_raw("debug.panic.worker")
+        report.check(until(LIMIT, lambda: gone(old)), "the worker dies of a panic")
+        report.check(get(v.address, "/page", timeout=LIMIT).whole(), "and the next one serves")
+        status, text = v.cli.ask_raw("panic.show")
+        report.check(status == 200 and b"Panic" in text, f"its report is kept: {status} {text[:80]}")
+
+
+def sleeps_when_idle(report, program):
+    """Without traffic a worker wakes for its clock and watchdog only."""
+    def woken(pid):
+        return sum(int(line.split()[1]) for text in of_threads(pid, "status") for line in text.splitlines() if line.startswith("voluntary"))
+    with Origin(simple(Gate().answer)) as origin, Varnishd(program, backend=origin.address) as v:
+        report.check(get(v.address, "/page", timeout=LIMIT).whole(), "an answer")
+        uptime = lambda: (counters(v) or {}).get("MAIN.uptime", 0)
+        begin = uptime() + 3
+        until(LIMIT, lambda: uptime() >= begin)
+        worker = v.worker()
+        before, at = woken(worker), uptime()
+        until(LIMIT, lambda: uptime() >= begin + 3)
+        each = (woken(worker) - before) / (uptime() - at)
+        report.check(each <= 25, f"an idle worker wakes {each:.0f} times a second")
+
+
+def main():
+    o = options(__doc__)
+    report = Report("life")
+    for how in ("stop", "SIGTERM to the worker", "SIGTERM to the manager"):
+        drained(report, o.varnishd, how)
+    for how in ("kill -9", "panic"):
+        dies_under_load(report, o.varnishd, how, 3 if o.full else 1)
+    busy_is_not_dead(report, o.varnishd, 20 if o.full else 4)
+    for test in (no_grace, manager_gone, worker_gone, deaths_in_a_row, a_burst_is_answered,
+                 signals_are_reported, shows_what_it_is, leaves_core, control_c, planted_panic, sleeps_when_idle):
+        test(report, o.varnishd)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

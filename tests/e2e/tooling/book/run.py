@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The book: each block of VCL compiles, each command runs, each configuration is read by what it is for; each recipe runs before a model of its
+application, with what is right and how many are hits; the site has no dead link, its search finds, and it can be read on a small screen.
+
+usage: run.py [WORD...]   only pages whose names have one of the words
+"""
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from bed import world
+from bed.report import ROOT, Report
+from bed.daemon import die_with_parent
+import blocks
+import configurations
+import models
+import site_pages
+
+LIMIT = 90
+LACQUER = world.BIN / "lacquer"
+
+
+def lacquer(*words, **more):
+    return subprocess.run([str(LACQUER), *map(str, words)], capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL, **more)
+
+
+def vcl(report, block, work):
+    """A whole program, or a part of one."""
+    stores = [] if "storage.disk" not in block.text else ["--store", "disk", "--store", "default"]
+    path = work / "block.vcl"
+    path.write_text(block.text)
+    p = lacquer("vcl", "check", *stores, path)
+    report.check(p.returncode == 0, f"{block}: this VCL doesn't compile: {p.stdout}{p.stderr}")
+
+
+def command(report, block):
+    """A block of commands, against the server that runs. `findings`: the last one may end with 1, as it does when it finds something."""
+    p = subprocess.run(["bash", "-c", f"set -e -o pipefail\n{block.text}"], capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL,
+                       preexec_fn=die_with_parent, errors="replace")
+    report.check(p.returncode == 0 or p.returncode == 1 and "findings" in block.words, f"{block}: status {p.returncode}:\n{block.text}{p.stdout[-1500:]}{p.stderr[-1500:]}")
+
+
+def elsewhere(report, block):
+    """Commands for another machine: a shell can read them, and what they say to programs of ours is known to these."""
+    p = subprocess.run(["bash", "-n", "-c", block.text], capture_output=True, text=True, timeout=LIMIT)
+    report.check(p.returncode == 0, f"{block}: no shell reads this: {p.stderr}")
+    for line in block.text.splitlines():
+        words = line.split()
+        if words[:1] == ["lacquer"]:
+            known = lacquer("help", words[1])
+            report.check(known.returncode == 0, f"{block}: lacquer {words[1]} isn't a command")
+        if words[:1] == ["make"]:
+            known = subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
+            report.check(known.returncode == 0, f"{block}: {line}: {known.stderr}")
+
+
+def own(report, block):
+    """A command that serves by itself until it is ended."""
+    p = subprocess.Popen(["bash", "-c", f"exec {block.text.strip()}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                         preexec_fn=die_with_parent)
+    try:
+        report.check(world.until(60, lambda: world.answers(world.CACHE)), f"{block}: nothing is served at {world.CACHE}")
+    finally:
+        world.end(p)
+
+
+class Plain:
+    """What the examples of commands are asked against."""
+
+    def answer(self, _method, path, _fields, _body, _port):
+        return 200, [("Cache-Control", "max-age=60"), ("Content-Type", "text/html"), ("Surrogate-Key", "product-17")], f"<p>{path}</p>"
+
+
+def examples(report, words):
+    """All blocks of all pages, by their languages. Older pages have blocks without one: VCL among them is compiled."""
+    counted = {}
+    with tempfile.TemporaryDirectory() as d:
+        work = pathlib.Path(d)
+        for page in chosen(words):
+            found = blocks.of(page)
+            commands = [b for b in found if b.language == "sh"]
+            for block in found:
+                counted[block.language or "none"] = counted.get(block.language or "none", 0) + 1
+                if block.language == "vcl" or not block.language and blocks.looks_like_vcl(block):
+                    vcl(report, block, work)
+                elif block.language in configurations.READERS:
+                    configurations.READERS[block.language](report, block, work)
+                elif block.language not in ("sh", "text", "", "php", "html", "apache", "rust", "toml", "console"):
+                    report.check(False, f"{block}: nobody here reads {block.language}")
+            run_commands(report, page, commands)
+    report.note(", ".join(f"{n} of {language}" for language, n in sorted(counted.items())))
+
+
+def run_commands(report, page, commands):
+    for block in (b for b in commands if "elsewhere" in b.words):
+        elsewhere(report, block)
+    here = [b for b in commands if b.words[1:] in ([], ["findings"])]
+    alone = [b for b in commands if "own" in b.words]
+    if not here and not alone or world_is_missing:
+        return
+    world.VCL.write_text(world.PLAIN)
+    site = world.Site(Plain(), (8080, 8081, 8082))
+    try:
+        for block in alone:
+            own(report, block)
+        if here:
+            # Commands of a recipe speak of its own backends.
+            if page.parent.name == "recipes" and any("backend." in b.text or " ban " in b.text for b in here):
+                world.VCL.write_text(models.vcl_of(page))
+            with world.Server():
+                for block in here:
+                    command(report, block)
+    finally:
+        site.close()
+
+
+def recipes(report, words):
+    for name, model in models.ALL.items():
+        page = ROOT / f"docs/book/recipes/{name}.md"
+        if page in chosen(words):
+            models.run(report, page, model)
+    written = {p.stem for p in (ROOT / "docs/book/recipes").glob("*.md")}
+    report.check(written == set(models.ALL), f"each recipe has its model: {written ^ set(models.ALL)}")
+
+
+def chosen(words):
+    return [p for p in blocks.pages() if not words or any(w in str(p) for w in words)]
+
+
+world_is_missing = world.why_not()
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--seed", type=int, default=int(os.environ.get("SEED") or 1))
+    p.add_argument("--site", help="the site, made already (else it is made)")
+    p.add_argument("words", nargs="*")
+    o = p.parse_args()
+    if not os.access(LACQUER, os.X_OK):
+        sys.exit(f"{LACQUER}: no such program (run `make build`)")
+    report = Report("book")
+    models.random.seed(o.seed)
+    # The site's browser wants the machine's own network.
+    if not o.words or "site" in o.words:
+        site_pages.run(report, o.site, LACQUER)
+    if world_is_missing:
+        report.note(f"commands and recipes aren't run: {world_is_missing}")
+    else:
+        world.enter()
+        recipes(report, o.words)
+    examples(report, o.words)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The tools beside Varnish's own: the same question to both about the same log must give the same bytes.
+
+Traffic goes through a varnishd (the genuine one of the system, then ours); both tools of a pair read the file that was
+kept of it and the living workdir. Needs the package varnish of the system.
+"""
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import cases
+import follow
+import hostile
+import munin
+import screens
+import traffic
+from bed.daemon import Varnishd
+from bed.report import Report, options, until
+
+LIMIT = 30
+
+
+def run(argv, stdin=b""):
+    p = subprocess.run(argv, input=stdin, capture_output=True, timeout=LIMIT)
+    return p.returncode, p.stdout, p.stderr
+
+
+# What differs from one moment to the next: dates, times, counters that count by themselves, the CLI's own numbers.
+MOVING = re.compile(rb"\d{10}\.\d+|\d{4}-\d\d-\d\dT[\d:]+|\d\d:\d\d:\d\d GMT|PONG \d+|^(\w+\.uptime|MAIN\.(s|shm|summs|backend_req)\S*|LCK\.\S+|MEMPOOL\S+) .*$"
+                    rb"|^(\S+) +\d+ +[\d.]+ (?=[A-Z])", re.M)
+
+
+def still(text):
+    return MOVING.sub(b"#", text)
+
+
+class Pairs:
+    """One pair of tools after another, each pair's questions side by side."""
+
+    def __init__(self, report, ours, pool):
+        self.report, self.ours, self.pool = report, ours, pool
+
+    def same(self, tool, lists, where, errors=False, change=lambda text: text, stdin=b""):
+        def both(args):
+            def one(program):
+                status, out, err = run([program, *where, *args], stdin)
+                return status, change(out), err.replace(program.encode(), tool.encode())
+            return args, one(f"/usr/bin/{tool}"), one(str(self.ours / tool))
+        for args, theirs, ours in self.pool.map(both, lists):
+            if errors:
+                # In usage texts and words of the system's getopt the program's name may differ.
+                ok = theirs[0] == ours[0] != 0 and theirs[2] == ours[2]
+            else:
+                ok = theirs[:2] == ours[:2]
+            self.report.check(ok, f"{tool} {' '.join(where[:1])} {args}\n  theirs {show(theirs)}\n  ours   {show(ours)}")
+
+
+def still_counters(text):
+    """Names, texts and layout, but no values: those move."""
+    return re.sub(rb"\d+", b"0", re.sub(rb" +(?=[\d.])", b" ", still(text)))
+
+
+def show(result):
+    status, out, err = result
+    return f"{status} {len(out)} bytes {out[:300]!r} {err[:300]!r}"
+
+
+def one(report, ours, pool, varnishd, name, work):
+    pairs, vsl = Pairs(report, ours, pool), work / f"{name}.vsl"
+    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=["-p", "vsl_mask=+Debug,+Hash,+VCL_trace", "-l", "4m"],
+                                              storage=None) as v:
+        writer = subprocess.Popen(["/usr/bin/varnishlog", "-n", str(v.n), "-g", "raw", "-d", "-k", "1", "-w", str(work / "first")],
+                                  stderr=subprocess.DEVNULL)
+        writer.wait(LIMIT)
+        traffic.send(v.address)
+        # What is kept must be complete: the last session's end is in it.
+        until(LIMIT, lambda: run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq /last"])[1])
+        subprocess.run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "raw", "-w", str(vsl)], timeout=LIMIT, check=True)
+        file, live = ["-r", str(vsl)], ["-n", str(v.n), "-d"]
+        pairs.same("varnishlog", cases.LOG, file)
+        pairs.same("varnishncsa", cases.NCSA, file)
+        # The living log grows by nothing but pings; they have no transaction.
+        pairs.same("varnishlog", [c for c in cases.LOG if "raw" not in c][::4], live)
+        pairs.same("varnishncsa", cases.NCSA[::4], live)
+        pairs.same("varnishlog", cases.LOG_ERRORS, file, errors=True)
+        pairs.same("varnishncsa", cases.NCSA_ERRORS, file, errors=True)
+        pairs.same("varnishtop", cases.TOP, file)
+        pairs.same("varnishtop", cases.TOP_ERRORS, file, errors=True)
+        pairs.same("varnishhist", cases.HIST_ERRORS, file, errors=True)
+        here = ["-n", str(v.n)]
+        pairs.same("varnishstat", cases.STAT, here, change=still_counters)
+        pairs.same("varnishstat", cases.STAT_ERRORS, here, errors=True)
+        pairs.same("varnishadm", cases.ADM, here, change=still)
+        pairs.same("varnishadm", cases.ADM_ERRORS[:3], [], errors=True, change=still)
+        for text in cases.ADM_INPUT:
+            pairs.same("varnishadm", [[], ["-p"]], here, change=still, stdin=text)
+
+
+def damaged(report, o, ours, work):
+    """Files and workdirs that are changed somewhere."""
+    vsl = work / "whole.vsl"
+    with traffic.origin() as origin, Varnishd(o.varnishd, vcl=traffic.vcl(origin), args=["-l", "2m"], storage=None) as v:
+        traffic.send(v.address)
+        until(LIMIT, lambda: run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq /last"])[1])
+        subprocess.run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "raw", "-w", str(vsl)], timeout=LIMIT, check=True)
+        begin, link, end = 76, 75, 77
+        hostile.run(report, ours, vsl, v.n, (begin, link, end), rounds=600 if o.full else 40, seed=o.seed)
+
+
+def made(directory):
+    directory.mkdir()
+    return directory
+
+
+def main():
+    o = options(__doc__, only=dict(choices=["pairs", "screens", "follow", "hostile", "munin"]))
+    report = Report("tools")
+    ours = pathlib.Path(o.varnishd).resolve().parent
+    with tempfile.TemporaryDirectory() as d, concurrent.futures.ThreadPoolExecutor(4) as pool:
+        links = pathlib.Path(d) / "bin"
+        links.mkdir()
+        for tool in ("varnishlog", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm"):
+            (links / tool).symlink_to(pathlib.Path(o.varnishd).resolve())
+        genuine, theirs = "/usr/sbin/varnishd", pathlib.Path("/usr/bin")
+        work, theirs_and_ours = pathlib.Path(d), {"varnish": theirs, "us": links}
+        own = [links / "varnishlog", links / "varnishncsa"]
+        # Varnish's own on ours, too: that our log is one they can follow.
+        parts = [("follow", follow.run, genuine, own, made(work / "genuine")),
+                 ("follow", follow.run, o.varnishd, [*own, theirs / "varnishlog", theirs / "varnishncsa"], made(work / "own")),
+                 *(("pairs", one, links, pool, varnishd, name, made(work / f"pairs-{name}")) for varnishd, name in ((genuine, "genuine"), (o.varnishd, "own"))),
+                 *(("screens", screens.run, varnishd, theirs_and_ours) for varnishd in (genuine, o.varnishd)),
+                 ("munin", munin.run, o.varnishd, links, made(work / "munin")),
+                 ("hostile", damaged, o, links, made(work / "hostile"))]
+        # Side by side: they mostly wait, for what a tool shows each second.
+        with concurrent.futures.ThreadPoolExecutor(len(parts)) as beside:
+            for done in [beside.submit(part, report, *args) for name, part, *args in parts if o.only in (None, name)]:
+                done.result()
+    return report.close()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TZ", "America/New_York")
+    os.environ["NO_COLOR"] = "1"
+    sys.exit(main())

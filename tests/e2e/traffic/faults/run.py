@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""An origin that misbehaves in 26 ways: what does the client see, and what was cached?
+
+Nothing truncated, contradictory or false may be cached, and the client can always tell that something is wrong.
+"""
+import concurrent.futures
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import origin_faults
+from bed.daemon import Varnishd
+from bed.http import get
+from bed.origin import Origin
+from bed.report import Report, options
+
+# May be cached and served: what the origin said is whole and free of contradiction.
+CACHEABLE = {"good": b"ok", "extra": b"ok"}
+# A good answer may also come through, cached or not; refusing it for its size or noise is as good.
+TOLERABLE = {"big-hdr": b"ok", "many-hdr": b"ok", "100s": b"ok"}
+# RFC 9112 6.3 lets a recipient take the chunked body and drop Content-Length; keeping such an answer is another matter.
+UNCACHED = {"cl-te": b"hello"}
+PARAMS = ["-p", "first_byte_timeout=3", "-p", "between_bytes_timeout=0.5"]
+GZIP = [("Accept-Encoding", "gzip")]
+
+
+def told(r):
+    """Whether the client can tell that this is no good answer: an error, or a message visibly cut short."""
+    return r.end in ("truncated", "none") or (r.end == "complete" and r.status >= 500)
+
+
+def verdict(kind, r):
+    """Why the client was deceived by `r`, or ''."""
+    good = CACHEABLE.get(kind) or TOLERABLE.get(kind) or UNCACHED.get(kind)
+    if good and r.whole() and r.body == good:
+        return ""
+    if kind == "good":
+        return "not served"
+    if kind == "204-body" and r.whole(204) and not r.body:
+        return ""
+    return "" if told(r) else "the client can't tell"
+
+
+def shown(r):
+    return f"{r}{'' if not r.interim else f' after {len(r.interim)} interim'}"
+
+
+def one(address, kind, fields, tag):
+    """Asks for the fault twice: (what went wrong, text of both answers)."""
+    path = f"/{kind}?{tag}"
+    first = get(address, path, fields, 20)
+    second = get(address, path, fields, 20)
+    asked = origin_faults.hits[path]
+    hit = second.get("X-Varnish", "").count(" ") == 1
+    why = verdict(kind, first) or verdict(kind, second)
+    may_hit = kind in CACHEABLE or kind in TOLERABLE or (kind == "204-body" and second.status == 204)
+    if not why and hit and not may_hit:
+        why = "cached"
+    if not why and kind in CACHEABLE and not hit:
+        why = "the good answer was not cached"
+    return why, f"{shown(first)}; then {shown(second)}{', a hit' if hit else ''}; origin asked {asked} times"
+
+
+def main():
+    o = options(__doc__, only=dict(help="run only this fault"), verbose=dict(action="store_true"))
+    report = Report("faults")
+    kinds = [k for k in origin_faults.KINDS if o.only in (None, k)]
+    with Origin(origin_faults.serve) as origin, \
+            Varnishd(o.varnishd, PARAMS, backend=origin.address) as v, \
+            concurrent.futures.ThreadPoolExecutor(4) as pool:
+        pid = v.worker()
+        ways = [("plain", []), ("gzip", GZIP)]
+        jobs = {(k, w): pool.submit(one, v.address, k, f, w) for k in kinds for w, f in ways}
+        for (kind, way), job in jobs.items():
+            why, text = job.result()
+            if report.check(not why, f"{kind} ({way}): {why}: {text}") and o.verbose:
+                report.note(f"{kind:12} {way:5} {text}")
+        # After all that, honest answers must still come, one by one and right.
+        for n in range(20):
+            r = get(v.address, f"/good?after{n}")
+            report.check(r.whole() and r.body == b"ok", f"afterwards: {r}")
+        report.check(v.worker() == pid, "the worker is another one than at the start")
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

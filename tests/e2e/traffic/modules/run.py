@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Modules whose effects are seen neither by a client nor by an origin: what `import statsd` sends, and to whom; and files that change
+while a module has them: `import netmapper` and `import geoip2`."""
+import pathlib
+import socket
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from bed.daemon import CliError, Varnishd, workdir
+from bed.http import Client
+from bed.report import Report, options, until
+
+LIMIT = 20
+
+VCL = """vcl 4.1;
+import statsd;
+backend none none;
+sub vcl_init { statsd.server("%s", "%s"); statsd.prefix("pre."); statsd.suffix(".post"); }
+sub vcl_recv {
+    if (req.url == "/all") {
+        statsd.incr("a"); statsd.counter("b", 42); statsd.gauge("c", 7); statsd.timing("d", 12);
+        statsd.counter("n", -3); statsd.gauge("n", -7); statsd.timing("n", -1);
+    } else if (req.url == "/odd") {
+        statsd.incr({"x:1|c
+evil y"}); statsd.incr(""); statsd.incr(req.http.nope);
+    } else {
+        statsd.incr("one");
+    }
+    return (synth(200));
+}
+"""
+
+
+def receive(sock):
+    """All datagrams that are there; the first is waited for."""
+    sock.settimeout(LIMIT)
+    got = [sock.recv(65536)]
+    sock.settimeout(0.2)
+    try:
+        while True:
+            got.append(sock.recv(65536))
+    except TimeoutError:
+        return sorted(b"\n".join(got).decode().splitlines())
+
+
+def ask(v, path, times=1):
+    with Client(v.address) as client:
+        return [client.request(path).whole() for _ in range(times)]
+
+
+ALL = ["pre.a.post:1|c", "pre.b.post:42|c", "pre.c.post:7|g", "pre.d.post:12|ms",
+       "pre.n.post:-3|c", "pre.n.post:-7|g", "pre.n.post:0|g"]
+
+
+def udp(report, program):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as statsd:
+        statsd.bind(("127.0.0.1", 0))
+        for host in ("127.0.0.1", "localhost"):
+            with Varnishd(program, vcl=VCL % (host, statsd.getsockname()[1])) as v:
+                report.check(all(ask(v, "/all")), f"{host}: an answer")
+                got = receive(statsd)
+                report.check(got == ALL, f"{host}: each kind of metric arrives: {got}")
+                ask(v, "/odd")
+                got = receive(statsd)
+                report.check(got == ["pre.x_1_c_evil_y.post:1|c"], f"{host}: names can't break lines: {got}")
+                ask(v, "/", 100)
+                got = receive(statsd)
+                report.check(got == ["pre.one.post:1|c"] * 100, f"{host}: each call is a sample: {len(got)}")
+                v.cli.ask("vcl.inline two << END\n" + (VCL % (host, statsd.getsockname()[1])).replace("pre.", "") + "\nEND")
+                v.cli.ask("vcl.use two")
+                ask(v, "/")
+                got = receive(statsd)
+                report.check(got == ["one.post:1|c"], f"{host}: another VCL has a prefix of its own: {got}")
+
+
+def unix(report, program):
+    path = str(workdir() / "statsd")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as statsd:
+        statsd.bind(path)
+        pathlib.Path(path).chmod(0o666)
+        with Varnishd(program, vcl=VCL % (path, "")) as v:
+            ask(v, "/all")
+            got = receive(statsd)
+            report.check(got == ALL, f"a unix socket: {got}")
+            # Nobody reads: its queue fills up, and requests go on.
+            begin = time.monotonic()
+            report.check(all(ask(v, "/", 2000)), "a socket nobody reads: all requests are answered")
+            report.check(time.monotonic() - begin < LIMIT, "and in time")
+
+
+def unreachable(report, program):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        port = nobody.getsockname()[1]
+    for host, port in (("127.0.0.1", port), ("no.such.name.invalid", 8125), ("/no/such/path", "")):
+        with Varnishd(program, vcl=VCL % (host, port)) as v:
+            begin = time.monotonic()
+            report.check(all(ask(v, "/all", 200)), f"{host}: all requests are answered")
+            report.check(time.monotonic() - begin < LIMIT, f"{host}: and in time")
+
+
+def refused(report, program):
+    with Varnishd(program, vcl="vcl 4.1; backend none none;") as v:
+        for n, (host, port, why) in enumerate((("127.0.0.1", "port", "is no port"), ("", "8125", "no host"))):
+            try:
+                v.cli.ask(f"vcl.inline bad{n} << END\n" + VCL % (host, port) + "\nEND")
+                report.check(False, f"server({host!r}, {port!r}) is refused")
+            except CliError as error:
+                report.check(why in str(error), f"server({host!r}, {port!r}) is refused with a reason: {error}")
+
+
+def netmapper(report, program):
+    file = workdir() / "networks.json"
+    vcl = """vcl 4.1;
+import netmapper;
+backend none none;
+sub vcl_init { netmapper.init("a", "%s", 1); }
+sub vcl_recv { return (synth(200)); }
+sub vcl_synth { set resp.body = "<" + netmapper.map("a", client.ip) + ">"; return (deliver); }
+""" % file
+    file.write_text('{"one": ["127.0.0.0/8"]}')
+    file.chmod(0o644)
+    with Varnishd(program, vcl=vcl) as v:
+        def says():
+            with Client(v.address) as client:
+                return client.request("/").body
+
+        report.check(says() == b"<one>", "netmapper: the file as it was at first")
+        file.write_text('{"another": ["127.0.0.0/16"]}')
+        report.check(until(LIMIT, lambda: says() == b"<another>"), "a file that has changed is read again")
+        file.write_text('{"twice": ["127.0.0.0/8"], "again": ["127.0.0.0/8"]}')
+        report.check(not until(2.5, lambda: says() != b"<another>", 0.2), "one that is wrong changes nothing")
+        file.unlink()
+        report.check(not until(1.5, lambda: says() != b"<another>", 0.2), "one that is gone neither")
+        file.write_text('{"last": ["127.0.0.1/32"]}')
+        file.chmod(0o644)
+        report.check(until(LIMIT, lambda: says() == b"<last>"), "the next that is right is taken")
+
+
+def country(name):
+    """A MaxMind database (format 2.0) that says of each IPv4 address below 128.0.0.0 that it is in this country."""
+    def text(value):
+        return bytes([0x40 | len(value)]) + value.encode()
+
+    record = b"\xe1" + text("country") + b"\xe1" + text("iso_code") + text(name)
+    about = [("binary_format_major_version", b"\xa1\x02"), ("binary_format_minor_version", b"\xa0"), ("build_epoch", b"\x01\x02\x01"),
+             ("database_type", text("Test")), ("description", b"\xe0"), ("ip_version", b"\xa1\x04"), ("languages", b"\x00\x04"),
+             ("node_count", b"\xc1\x01"), ("record_size", b"\xa1\x18")]
+    metadata = bytes([0xe0 | len(about)]) + b"".join(text(key) + value for key, value in about)
+    return b"\0\0\x11\0\0\x01" + bytes(16) + record + b"\xab\xcd\xefMaxMind.com" + metadata
+
+
+def geoip2(report, program):
+    """A database that is replaced, damaged or removed: a VCL keeps what it was loaded with, the next reads the file of then."""
+    file = workdir() / "country.mmdb"
+
+    def put(octets):
+        new = file.with_suffix(".new")
+        new.write_bytes(octets)
+        new.chmod(0o644)
+        new.rename(file)
+
+    vcl = """vcl 4.1;
+import geoip2;
+backend none none;
+sub vcl_init { new db = geoip2.geoip2("%s"); }
+sub vcl_recv { return (synth(200)); }
+sub vcl_synth { set resp.body = "<" + db.lookup("country/iso_code", client.ip) + ">"; return (deliver); }
+""" % file
+    put(country("AA"))
+    with Varnishd(program, vcl=vcl) as v:
+        def says():
+            with Client(v.address) as client:
+                return client.request("/").body
+
+        def load(name):
+            v.cli.ask(f"vcl.inline {name} << END\n{vcl}\nEND")
+            v.cli.ask(f"vcl.use {name}")
+
+        report.check(says() == b"<AA>", "geoip2: the file as it was")
+        put(country("BB"))
+        report.check(says() == b"<AA>", "a VCL keeps what it was loaded with")
+        load("two")
+        report.check(says() == b"<BB>", "the next has the file of then")
+        file.write_bytes(country("BB")[:40])
+        report.check(says() == b"<BB>", "one that is cut where it lies harms nobody")
+        try:
+            load("three")
+            report.check(False, "a damaged file is refused")
+        except CliError as error:
+            report.check("Error opening the specified MaxMind DB file" in str(error), f"a damaged file is refused with a reason: {error}")
+        v.cli.ask("vcl.use boot")
+        report.check(says() == b"<AA>", "the first VCL still has its own")
+        file.unlink()
+        try:
+            load("four")
+            report.check(False, "no file is refused")
+        except CliError as error:
+            report.check("Error opening" in str(error), f"no file is refused with a reason: {error}")
+        put(country("CC"))
+        load("five")
+        report.check(says() == b"<CC>", "a file that is back is read")
+
+
+def main():
+    o = options(__doc__)
+    report = Report("modules")
+    for test in (udp, unix, unreachable, refused, netmapper, geoip2):
+        test(report, o.varnishd)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

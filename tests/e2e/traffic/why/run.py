@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Why a request was no hit: each way past the cache gives its one reason, in the log, the counters and Cache-Status; a hit
+gives none; and `lacquer explain` says the same beforehand, without leaving a trace.
+
+Needs Debian's varnishlog and varnishstat: they must show it.
+"""
+import json
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from bed.daemon import Varnishd
+from bed.http import Client
+from bed.origin import Origin, simple
+from bed.report import Report, options, until
+
+VARNISHLOG = shutil.which("varnishlog", path="/usr/bin:/usr/sbin")
+VARNISHSTAT = shutil.which("varnishstat", path="/usr/bin:/usr/sbin")
+
+VCL = """vcl 4.1;
+backend origin { .host = "%s"; .port = "%d"; }
+backend dead { .host = "127.0.0.1"; .port = "%d"; }
+sub vcl_recv {
+    if (req.url ~ "^/pass") { return (pass); }
+    if (req.url ~ "^/pipe") { return (pipe); }
+    if (req.url ~ "^/synth") { return (synth(418)); }
+    if (req.url ~ "^/fail") { return (fail("so it is")); }
+    if (req.method == "PURGE") { return (purge); }
+    if (req.method == "BAN") { ban("obj.http.X-Tag == here"); return (synth(200)); }
+    if (req.url ~ "^/restart" && req.restarts == 0) { return (restart); }
+    if (req.http.Always) { set req.hash_always_miss = true; }
+    if (req.http.Young) { set req.ttl = 0.001s; }
+    if (req.url ~ "^/rewritten") { set req.url = "/plain"; }
+}
+sub vcl_hit {
+    if (req.url ~ "^/hitpass") { return (pass); }
+}
+sub vcl_backend_fetch {
+    if (bereq.url ~ "^/dead") { set bereq.backend = dead; }
+}
+sub vcl_backend_response {
+    if (bereq.url ~ "^/marked") { set beresp.uncacheable = true; return (deliver); }
+    if (bereq.url ~ "^/hfp") { return (pass(60s)); }
+    if (bereq.url ~ "^/short") { set beresp.ttl = 0.05s; set beresp.grace = 0s; set beresp.keep = 60s; }
+    if (bereq.url ~ "^/fleeting") { set beresp.ttl = 0.05s; set beresp.grace = 0s; set beresp.keep = 0s; }
+    if (bereq.url ~ "^/grace") { set beresp.ttl = 0.05s; set beresp.grace = 60s; }
+}
+sub vcl_deliver {
+    if (req.url ~ "^/late") { return (synth(200)); }
+    if (req.url ~ "^/again" && req.restarts == 0) { return (restart); }
+}
+"""
+HEADERS = {
+    "/cookie": "Set-Cookie: a=b\r\n", "/private": "Cache-Control: private\r\n", "/star": "Vary: *\r\n",
+    "/old": "Cache-Control: max-age=0\r\n", "/vary": "Vary: Accept-Language\r\n", "/tagged": "X-Tag: here\r\n",
+    "/badvary": "Vary: a b\r\n", "/full": "Vary: Accept-Language\r\n",
+}
+
+
+def answer(_method, path, _fields):
+    return next((text for begin, text in HEADERS.items() if path.startswith(begin)), ""), b"hello"
+
+
+def ask(*paths, then=0.0, **more):
+    """Requests one after the other, `then` seconds between them; a path may be (path, more)."""
+    def play(client):
+        for n, path in enumerate(paths):
+            if n:
+                time.sleep(then)
+            path, own = path if isinstance(path, tuple) else (path, {})
+            client.request(path, **{**more, **own})
+    return play
+
+
+COOKIE, LANGUAGE = [("Cookie", "a=b")], lambda text: dict(fields=[("Accept-Language", text)])
+# name: (what is asked, for each transaction its reason (a pattern; None: a hit))
+CASES = {
+    "first, then a hit": (ask("/plain", "/plain"), ["first-fetch", None]),
+    "pass": (ask("/pass"), [r"pass: vcl_recv \S*test.vcl:5"]),
+    "Cookie": (ask("/x", fields=COOKIE), [r"pass-cookie: vcl_req_cookie <builtin>:\d+"]),
+    "Authorization": (ask("/x", fields=[("Authorization", "x")]), ["pass-authorization: .*"]),
+    "POST": (ask("/x", method="POST", body=b"x"), ["pass-method: .*"]),
+    "synth": (ask("/synth"), [r"synth: 418, vcl_recv \S+:7"]),
+    "fail": (ask("/fail"), [r"vcl-failed: vcl_recv \S+:8"]),
+    "restart in vcl_recv": (ask("/restart"), [r"restart: vcl_recv \S+:\d+", "first-fetch"]),
+    "restart in vcl_deliver": (ask("/again"), ["first-fetch", None]),
+    "synth in vcl_deliver": (ask("/late"), [r"synth: 200, vcl_deliver .*"]),
+    "expired, kept": (ask("/short", "/short", then=0.2), ["first-fetch", r"expired: 0\.\d+ s ago, ttl 0, grace 0"]),
+    "expired, gone": (ask("/fleeting", "/fleeting", then=0.6), ["first-fetch", r"expired: \d s ago"]),
+    "grace is a hit": (ask("/grace", "/grace", then=0.2), ["first-fetch", None]),
+    "hash_always_miss": (ask("/am", ("/am", dict(fields=[("Always", "1")]))), ["first-fetch", "hash-always-miss"]),
+    "req.ttl": (ask("/ttl", ("/ttl", dict(fields=[("Young", "1")])), then=0.1), ["first-fetch", "req-ttl: 0.001"]),
+    "vary": (ask(("/vary", LANGUAGE("de")), ("/vary", LANGUAGE("en")), ("/vary", LANGUAGE("de"))),
+             ["first-fetch", 'vary: Accept-Language: "en" here, "de" there', None]),
+    "Set-Cookie": (ask("/cookie", "/cookie"), ["first-fetch", r"hit-for-miss: set-cookie; for 1\d\d s more; by \d+"]),
+    "private": (ask("/private", "/private"), ["first-fetch", r"hit-for-miss: cache-control private; .*"]),
+    "Vary: *": (ask("/star", "/star"), ["first-fetch", "hit-for-miss: vary-star; .*"]),
+    "max-age=0": (ask("/old", "/old"), ["first-fetch", "hit-for-miss: no-ttl; .*"]),
+    "a Vary that can't be read": (ask("/badvary", "/badvary"), ["first-fetch", "hit-for-miss: bad-vary; .*"]),
+    "VCL's uncacheable": (ask("/marked", "/marked"),
+                          ["first-fetch", r"hit-for-miss: vcl vcl_backend_response \S+:\d+; .*"]),
+    "hit-for-pass": (ask("/hfp", "/hfp"), ["first-fetch", r"hit-for-pass: vcl-pass vcl_backend_response \S+; for \d+ s .*"]),
+    "pass in vcl_hit": (ask("/hitpass", "/hitpass"), ["first-fetch", r"pass: vcl_hit \S+:\d+"]),
+    "purged": (ask("/p", ("/p", dict(method="PURGE")), "/p"), ["first-fetch", "purge: .*", r"purged: \d s ago"]),
+    "banned": (ask("/tagged", ("/any", dict(method="BAN")), "/tagged"),
+               ["first-fetch", "synth: 200.*", "banned: obj.http.X-Tag == here"]),
+    "fetch failed": (ask("/dead", "/dead", then=0.3), ["first-fetch", r"(zero-ttl|fetch-failed): \d s ago"]),
+}
+RAW = {
+    "pipe": (b"GET /pipe HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", [r"pipe: vcl_recv \S+:6"]),
+    "pipe of an unknown method": (b"WHAT / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", ["pipe-method: .*"]),
+    "unknown expectation": (b"GET / HTTP/1.1\r\nHost: h\r\nExpect: x\r\nConnection: close\r\n\r\n", ["refused"]),
+}
+
+LINE = re.compile(r"^ *(\d+) (\S+) +([bc-]) ?(.*)$")
+
+
+def reasons_told(n, sessions_before):
+    """For each client transaction of the sessions after those: its reasons. None until all are over."""
+    text = subprocess.run([VARNISHLOG, "-n", n, "-d", "-g", "raw"], capture_output=True, text=True, errors="replace").stdout
+    found, order, sessions = {}, [], []
+    for m in filter(None, map(LINE.match, text.splitlines())):
+        vxid, tag, _, data = m.groups()
+        if vxid == "0":
+            continue
+        if tag == "Begin" and data.startswith("sess"):
+            sessions.append(vxid)
+        if tag == "Begin" and data.startswith("req"):
+            order.append(vxid)
+        found.setdefault(vxid, []).append((tag, data))
+    ended = all(records[-1][0] == "End" for records in found.values())
+    links = {data.split()[1] for records in found.values() for tag, data in records if tag == "Link"}
+    if len(sessions) <= sessions_before or not ended or not links <= set(found):
+        return None
+    prefix = "lacquer: no hit: "
+    told = [[data[len(prefix):] for tag, data in found[vxid] if tag == "Notice" and data.startswith(prefix)] for vxid in order]
+    return told, len(sessions)
+
+
+def log_of(report, v):
+    """Each case's transactions have exactly the reasons expected."""
+    seen, sessions, total = 0, 0, 0
+
+    def judge(name, want):
+        nonlocal seen, sessions, total
+        got = until(5, lambda: reasons_told(str(v.n), sessions), step=0.1)
+        if not report.check(got, f"{name}: the log never settles"):
+            return
+        told, sessions = got
+        told, seen = told[seen:], len(told)
+        total += sum(len(t) for t in told)
+        ok = len(told) == len(want) and all(
+            (not t if w is None else len(t) == 1 and re.fullmatch(w, t[0])) for t, w in zip(told, want))
+        report.check(ok, f"{name}: {told} instead of {want}")
+
+    for name, (play, want) in CASES.items():
+        with Client(v.address) as client:
+            play(client)
+        judge(name, want)
+    for name, (octets, want) in RAW.items():
+        with socket.create_connection(v.address, 5) as s:
+            s.sendall(octets)
+            s.recv(65536)
+        judge(name, want)
+    return total
+
+
+def counters(v):
+    text = subprocess.run([VARNISHSTAT, "-n", str(v.n), "-j"], capture_output=True, text=True, check=True).stdout
+    return {name: c["value"] for name, c in json.loads(text)["counters"].items()}
+
+
+def silence(report, v):
+    """Without the parameter nothing is logged, and the counters go on."""
+    v.cli.ask("param.set log_no_hit off")
+    before = until(5, lambda: counters(v))["NOHIT.pass"]
+    with Client(v.address) as client:
+        client.request("/pass/quiet")
+    report.check(until(5, lambda: counters(v)["NOHIT.pass"] == before + 1), "NOHIT.pass counts without the log")
+    log = subprocess.run([VARNISHLOG, "-n", str(v.n), "-d", "-g", "raw"], capture_output=True, text=True).stdout
+    tail = log[log.rindex("/pass/quiet"):]
+    report.check("Notice" not in tail, f"no record unless asked for: {tail[-300:]}")
+    v.cli.ask("param.set log_no_hit on")
+
+
+def cache_status(report, v):
+    with Client(v.address) as client:
+        report.check(client.request("/cs").get("Cache-Status") is None, "no Cache-Status unless asked for")
+        v.cli.ask("param.set cache_status on")
+        for path, fields, want in [
+            ("/cs", [], r"Lacquer; hit; ttl=1\d\d"), ("/cs/new", [], r"Lacquer; fwd=uri-miss; stored; ttl=\d+; detail=first-fetch"),
+            ("/cs", COOKIE, "Lacquer; fwd=request; detail=pass-cookie"),
+            ("/pass", [], "Lacquer; fwd=bypass; detail=pass"),
+            ("/cookie/cs", [], "Lacquer; fwd=uri-miss; detail=first-fetch"),
+            ("/cookie/cs", [], "Lacquer; fwd=miss; detail=hit-for-miss"),
+        ]:
+            got = client.request(path, fields=fields).get("Cache-Status")
+            report.check(re.fullmatch(want, got or ""), f"Cache-Status of {path}: {got} instead of {want}")
+        v.cli.ask("param.set cache_status off")
+
+
+def explained(report, v, lacquer):
+    def explain(*words):
+        p = subprocess.run([lacquer, "explain", "-n", str(v.n), *words], capture_output=True, text=True)
+        return p.returncode, p.stdout + p.stderr
+
+    def check(words, *wanted, status=0):
+        got, text = explain(*words)
+        for want in wanted:
+            report.check(got == status and re.search(want, text), f"explain {' '.join(words)}: no {want!r} in {got}: {text}")
+
+    url = "http://bed.test"
+    with Client(v.address) as client:
+        for path in ("/e/hit", "/cookie/e", "/tagged/e", "/hfp/e", "/grace/e", "/purged/e"):
+            client.request(path)
+        client.request("/vary/e", fields=[("Accept-Language", "de")])
+        client.request("/purged/e", method="PURGE")
+    time.sleep(0.2)
+    before = counters(v)
+    log = lambda: subprocess.run([VARNISHLOG, "-n", str(v.n), "-d", "-g", "raw", "-i", "Begin,VCL_call,Hit"],
+                                 capture_output=True, text=True).stdout
+    logged = log()
+    check([url + "/e/hit"], r"would be a hit: fresh for \d+\.\d s more", 'looked up under "/e/hit" \\+ "bed.test"',
+          "one object", "0 hits; 5 bytes")
+    check([url + "/e/none"], "would be a miss", "Reason: first-fetch", "no object")
+    check(["-H", "Cookie: a=b", url + "/e/hit"], "would be passed", r"pass-cookie: vcl_req_cookie <builtin>:\d+")
+    check(["-m", "POST", url + "/e/hit"], "Reason: pass-method")
+    check([url + "/pass/e"], r"Reason: pass: vcl_recv \S+:5", "Nothing is looked up")
+    for words in (["/pass/e"], ["/pipe/e"], ["/synth"]):
+        got, text = explain(url + words[0])
+        report.check("looked up under" not in text, f"explain tells a hash that isn't looked up: {text}")
+    check(["bed.test/e/hit"], "would be a hit", 'looked up under "/e/hit" \\+ "bed.test"')
+    check(["bed.test:80/e/hit#x"], "would be a hit")
+    check(["-H", "Host: bed.test", "127.0.0.1:6081/e/hit"], "would be a hit")
+    check(["-XPOST", url + "/e/hit"], "Reason: pass-method")
+    check(["-b", "a=b", url + "/e/hit"], "pass-cookie")
+    check(["/e/hit"], "has no Host", "synth: 400")
+    check(["--resolve", "a:80:b", url + "/e/hit"], "no option --resolve", status=2)
+    check(["ftp://bed.test/"], "ftp:// is not asked for here", status=1)
+    check([url + "/pipe/e"], "would be piped")
+    check([url + "/synth"], "answered by vcl_synth", "synth: 418")
+    check([url + "/fail"], "fail in VCL")
+    check([url + "/restart/e"], "restarts it", "would be a miss")
+    check([url + "/cookie/e"], "would be a hit-for-miss", "set-cookie: it sets a cookie")
+    check([url + "/hfp/e"], "would be a hit-for-pass", "vcl-pass vcl_backend_response")
+    check([url + "/grace/e"], "hit in grace", "stale for 0")
+    check([url + "/purged/e"], "Reason: purged", "The last that went: purged")
+    check(["-H", "Accept-Language: en", url + "/vary/e"], r'Reason: vary: Accept-Language: "en" here, "de" there',
+          "not for this request")
+    check(["-H", "Accept-Language: de", url + "/vary/e"], "would be a hit: ")
+    check(["-m", "PURGE", url + "/e/hit"], "would purge")
+    check(["-m", "BAN", url + "/any"], "VCL would ban obj.http.X-Tag == here")
+    check(["-H", "Host: bed.test", "/rewritten"], "VCL made the URL /plain")
+    check(["-H", "no field", "/x"], "is no header field", status=1)
+    check([], "which URL", status=2)
+    check(["--reasons"], "first-fetch +Nothing is known of it", "set-cookie")
+    after = counters(v)
+    moved = [n for n in after if n.startswith(("NOHIT.", "MAIN.client_req", "MAIN.cache_", "MAIN.bans", "MAIN.s_",
+                                               "MAIN.vcl_fail", "MAIN.backend_")) and after[n] != before.get(n)]
+    report.check(not moved, f"explaining counts nothing: {moved}")
+    report.check(log() == logged, "explaining logs nothing")
+    check([url + "/tagged/e"], "would be a hit")
+    v.cli.ask("ban obj.http.X-Tag == here")
+    check([url + "/tagged/e"], "Reason: banned: obj.http.X-Tag == here", "banned by obj.http.X-Tag == here")
+    v.cli.ask("stop")
+    check([url + "/e/hit"], "", status=1)
+
+
+def evicted(report, program):
+    """A store too small: what made room is known."""
+    big = lambda *_: ("Cache-Control: max-age=60\r\n", b"x" * 100_000)
+    with Origin(simple(big)) as origin, \
+            Varnishd(program, ["-p", "log_no_hit=on"], backend=origin.address, storage="malloc,1m") as v, \
+            Client(v.address) as client:
+        for n in range(30):
+            client.request(f"/{n}")
+        for n in range(30):
+            client.request(f"/{n}")
+        got = until(5, lambda: counters(v)["NOHIT.evicted"])
+        report.check(got > 0, f"evicted objects are known as such: {got}")
+
+
+def main():
+    o = options(__doc__)
+    if not VARNISHLOG or not VARNISHSTAT:
+        sys.exit("Debian's varnishlog and varnishstat are needed (package varnish)")
+    report = Report("why")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        dead = taken.getsockname()[1]
+    lacquer = str(pathlib.Path(o.varnishd).parent / "lacquer")
+    with Origin(simple(answer)) as origin:
+        vcl = VCL % (*origin.address, dead)
+        with Varnishd(o.varnishd, ["-p", "log_no_hit=on"], vcl=vcl) as v:
+            total = log_of(report, v)
+            counted = until(5, lambda: (c := sum(n for k, n in counters(v).items() if k.startswith("NOHIT."))) == total and c)
+            report.check(counted, f"the counters have each reason once: {total} told")
+            silence(report, v)
+            cache_status(report, v)
+            explained(report, v, lacquer)
+    evicted(report, o.varnishd)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
