@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The workshop itself: `tests/run` reports a suite that leaves something behind, ends badly or is killed, and a suite refuses a program that
+is missing or older than the sources.
+"""
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from bed import built
+from bed.report import ROOT, Report, options, until
+
+# What a suite does before its closing line, and what `tests/run` has to say of it; an empty text: nothing.
+SUITES = {
+    "sound": ("", ""),
+    "process": ("subprocess.Popen(['sleep', '300'], start_new_session=True, stdout=subprocess.DEVNULL)", "left a process behind: sleep 300"),
+    "file": ("open(os.environ['TMPDIR'] + '/remains', 'w')", "left a file behind: remains"),
+    "failed": ("print('FAIL failed: one is two'); failed = 1", "one is two"),
+    "silent": ("sys.exit(0)", "ended with status 0 and without a closing line"),
+    "died": ("os.kill(os.getpid(), 9)", "ended with status -9 and without a closing line"),
+}
+SUITE = """\
+#!{python}
+import os, subprocess, sys, time
+failed = 0
+{body}
+print(f"{name}: {{1 - failed}} passed, {{failed}} failed")
+"""
+
+
+def write(directory, name, body):
+    path = directory / "e2e/group" / name / "run.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(SUITE.format(python=sys.executable, name=name, body=textwrap.dedent(body)))
+    path.chmod(0o755)
+
+
+def run(directory, *words):
+    return subprocess.run([ROOT / "tests/run", "--no-build", "--in", directory, *words], capture_output=True, text=True, timeout=60)
+
+
+def faults(report, directory):
+    """Each suite of SUITES gets its own verdict, also beside the others."""
+    for name, (body, _) in SUITES.items():
+        write(directory, name, body)
+    for name, (_, said) in SUITES.items():
+        p = run(directory, name)
+        report.check((p.returncode == 0) == (not said) and said in p.stdout and ("FAIL" in p.stdout) == bool(said), f"{name}: {p.returncode} {p.stdout}")
+    p = run(directory, "e2e")
+    report.check(all(said in p.stdout for _, said in SUITES.values()) and p.stdout.endswith(" failed\n"), f"all: {p.stdout}")
+    p = run(directory, "nothing")
+    report.check(p.returncode == 1 and "nothing: no such kind, group or suite" in p.stderr, f"unknown: {p.stderr}")
+
+
+def is_running(pid):
+    """Whether that process runs; one that has ended and nobody has waited for doesn't."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() != b""
+    except OSError:
+        return False
+
+
+def killed(report, directory):
+    """Who ends the run ends its suites and what they started."""
+    write(directory, "endless", """
+        child = subprocess.Popen(['sleep', '301'], start_new_session=True)
+        open(os.environ['TMPDIR'] + '/../' + 'started.%d' % os.getppid(), 'w').write(str(child.pid))
+        time.sleep(300)
+    """)
+    p = subprocess.Popen([ROOT / "tests/run", "--no-build", "--in", directory, "endless"], stdout=subprocess.PIPE, text=True)
+    started = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"started.{p.pid}"
+    report.check(until(20, started.exists) and until(20, started.read_text), "the endless suite starts")
+    child = int(started.read_text())
+    started.unlink()
+    p.send_signal(signal.SIGTERM)
+    out = p.communicate(timeout=30)[0]
+    report.check(p.returncode == 143 and "ended by SIGTERM" in out, f"killed: {p.returncode} {out}")
+    report.check(not is_running(child), "no process of it is left")
+    report.check(not list(pathlib.Path(tempfile.gettempdir()).glob("lt.endless.*")), "no file of it is left")
+
+
+def stale(report, o):
+    """A suite takes no program that is missing or older than a source; what it says names both, and what to type."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("VARNISHD", built.CHECKED)}
+    suite = ROOT / "tests/e2e/tooling/status/run.py"
+    with tempfile.TemporaryDirectory() as target:
+        environment["CARGO_TARGET_DIR"] = target
+        p = subprocess.run([suite], env=environment, capture_output=True, text=True, timeout=60)
+        report.check(p.returncode == 1 and "no such program; type `make quick`" in p.stderr, f"missing: {p.stderr}")
+        debug = pathlib.Path(target) / "debug"
+        debug.mkdir()
+        shutil.copy("/bin/true", debug / "varnishd")
+        (debug / "lacquer.stamp").touch()
+        os.utime(debug / "lacquer.stamp", (1, 1))
+        p = subprocess.run([suite], env=environment, capture_output=True, text=True, timeout=60)
+        report.check(p.returncode == 1 and " is older than " in p.stderr and "type `make quick`" in p.stderr, f"stale: {p.stderr}")
+    p = subprocess.run([suite, "--varnishd", "/nowhere"], env=environment, capture_output=True, text=True, timeout=60)
+    report.check(p.returncode == 1 and "/nowhere: no such program" in p.stderr, f"named: {p.stderr}")
+
+
+def taken(report, o):
+    """A port that is taken is named by the server, and the suite's bed passes that on."""
+    with socket.create_server(("127.0.0.1", 0)) as port:
+        address = "{}:{}".format(*port.getsockname())
+        p = subprocess.run([o.varnishd, "-F", "-n", tempfile.mkdtemp(), "-a", address, "-b", "127.0.0.1:1"], capture_output=True, text=True, timeout=60)
+    report.check(p.returncode != 0 and address in p.stderr + p.stdout, f"a taken port: {p.returncode} {p.stdout} {p.stderr}")
+
+
+def main():
+    o = options(__doc__)
+    report = Report("workshop")
+    with tempfile.TemporaryDirectory() as d:
+        faults(report, pathlib.Path(d) / "faults")
+        killed(report, pathlib.Path(d) / "killed")
+        os.environ["TMPDIR"] = d
+        tempfile.tempdir = d
+        stale(report, o)
+        taken(report, o)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
