@@ -48,8 +48,7 @@ mod tests {
     use super::*;
 
     fn package(name: &str, layer: Option<u64>, ours: &[&str]) -> Package {
-        let ours = ours.iter().map(|&s| s.to_owned()).collect();
-        Package { name: name.into(), licence: String::new(), layer, ours, foreign: false, source: String::new() }
+        Package::of_ours(name, layer, ours)
     }
 
     fn check(packages: &[Package], expect: &[&str]) {

@@ -5,6 +5,7 @@
 //! `cargo run -p xtask -- check` prints one line per finding and one closing line; it exits non-zero when there is a finding.
 //! `cargo run -p xtask -- sbom DIR` writes what the program is built from, and the licences' texts.
 //! `cargo run -p xtask -- book DIR [--reference DIR]` makes the site of the book, likewise.
+//! `cargo run -p xtask -- rebuilds [CRATE...]` prints how many crates and lines are compiled again after a change in a crate.
 
 mod book;
 mod glossary;
@@ -12,6 +13,7 @@ mod layers;
 mod licences;
 mod metadata;
 mod origins;
+mod rebuilds;
 mod sbom;
 mod sources;
 
@@ -25,11 +27,14 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("check") => check(),
         Some("book") => book(&std::env::args().skip(2).collect::<Vec<_>>()),
+        Some("rebuilds") => rebuilds(&std::env::args().skip(2).collect::<Vec<_>>()),
         Some("sbom") if let Some(dir) = std::env::args().nth(2) => {
             told("sbom", &dir, sbom::write(&root(), Path::new(&dir)))
         }
         _ => {
-            eprintln!("usage: cargo run -p xtask -- check | book DIR [--reference DIR] | sbom DIR");
+            eprintln!(
+                "usage: cargo run -p xtask -- check | book DIR [--reference DIR] | rebuilds [CRATE...] | sbom DIR"
+            );
             ExitCode::from(2)
         }
     }
@@ -46,6 +51,19 @@ fn book(words: &[String]) -> ExitCode {
         }
     };
     told("book", out, book::build(&root(), Path::new(out), reference))
+}
+
+fn rebuilds(names: &[String]) -> ExitCode {
+    match rebuilds::table(&root(), names) {
+        Ok(table) => {
+            print!("{table}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("xtask rebuilds: {error}");
+            ExitCode::from(2)
+        }
+    }
 }
 
 /// Tells what was found while `out` was written: the exit status.

@@ -2,7 +2,7 @@
 //! `cargo metadata`, as far as the checks need it.
 
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One package, of ours or of others.
@@ -14,10 +14,31 @@ pub struct Package {
     pub layer: Option<u64>,
     /// Names of the packages of this workspace that it depends on, dev-dependencies included.
     pub ours: Vec<String>,
+    /// Names of the packages of this workspace that it is built from: as `ours`, without dev-dependencies.
+    pub linked: Vec<String>,
+    /// Directory of its Cargo.toml.
+    pub dir: PathBuf,
     /// Whether it comes from elsewhere.
     pub foreign: bool,
     /// Where from, as Cargo calls it; empty for our own.
     pub source: String,
+}
+
+#[cfg(test)]
+impl Package {
+    /// A package of this workspace, for tests.
+    pub fn of_ours(name: &str, layer: Option<u64>, ours: &[&str]) -> Package {
+        Package {
+            name: name.to_owned(),
+            licence: String::new(),
+            layer,
+            ours: ours.iter().map(|&dep| dep.to_owned()).collect(),
+            linked: Vec::new(),
+            dir: PathBuf::new(),
+            foreign: false,
+            source: String::new(),
+        }
+    }
 }
 
 /// Every package of the workspace and, with `deps`, every package they are built from on this platform.
@@ -53,12 +74,16 @@ fn asked(root: &Path, deps: bool) -> Result<Value, String> {
 }
 
 fn package(p: &Value) -> Package {
-    let ours = |d: &&Value| d["path"].is_string();
+    let ours: Vec<&Value> =
+        p["dependencies"].as_array().into_iter().flatten().filter(|d| d["path"].is_string()).collect();
+    let linked = ours.iter().filter(|d| d["kind"] != "dev");
     Package {
         name: text(&p["name"]),
         licence: text(&p["license"]),
         layer: p["metadata"]["layer"].as_u64(),
-        ours: p["dependencies"].as_array().into_iter().flatten().filter(ours).map(|d| text(&d["name"])).collect(),
+        ours: ours.iter().map(|d| text(&d["name"])).collect(),
+        linked: linked.map(|d| text(&d["name"])).collect(),
+        dir: Path::new(&text(&p["manifest_path"])).parent().map(Path::to_path_buf).unwrap_or_default(),
         foreign: p["source"].is_string(),
         source: text(&p["source"]),
     }

@@ -44,6 +44,12 @@ pub fn unfinished(root: &Path) -> crate::Findings {
     Ok(found)
 }
 
+/// Lines of the Rust files below `dir`.
+pub fn rust_lines(dir: &Path) -> Result<usize, String> {
+    let rust = files(dir)?.into_iter().filter(|file| is(file, "rs"));
+    rust.map(|file| Ok(read(&file)?.lines().count())).sum()
+}
+
 fn read(file: &Path) -> Result<String, String> {
     std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))
 }
