@@ -8,7 +8,7 @@ mod parse;
 mod tests;
 
 use tables::tags::TagMask;
-use vrt::regex::Regex;
+use vcl_regex::Regex;
 
 use crate::group::Txn;
 

@@ -4,7 +4,7 @@
 use shm::vsl::Marker;
 use tables::Tag;
 use tables::tags::TagMask;
-use vrt::regex::Regex;
+use vcl_regex::Regex;
 
 use crate::names::{self, NameError};
 use crate::number;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! How a module's function fails, and where it may block.
 
-use vrt::regex::MatchError;
+use vcl_regex::MatchError;
 use vrt::{Failure, Method};
 
 /// VCL fails with this text.

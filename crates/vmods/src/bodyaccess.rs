@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 use tables::Tag;
+use vcl_regex::Regex;
 use vrt::Method;
-use vrt::regex::Regex;
 use vrt::vmod::{Call, CallResult, INT, VOID, give};
 
 use vmod_support::args::gave_up;

@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use tables::Tag;
-use vrt::regex::{MatchError, Regex};
+use vcl_regex::{MatchError, Regex};
 use vrt::vmod::{BOOL, Call, CallResult, STRING, VOID, give};
 use vrt::{Text, Value};
 

@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
+use vcl_regex::Regex;
 use vrt::fields::{append_field, remove_line, set_field, unset_field};
-use vrt::regex::Regex;
 use vrt::vmod::{Call, CallResult, INT, Methods, STRING, VOID, give};
 use vrt::{Failure, HeadId, Method, Text, Value};
 

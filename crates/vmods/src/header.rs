@@ -4,8 +4,8 @@
 //! line without a colon) fails the transaction, and `copy` of a field onto itself ends.
 
 use std::sync::Arc;
+use vcl_regex::Regex;
 use vrt::fields::{append_field, replace_line};
-use vrt::regex::Regex;
 use vrt::vmod::{Call, CallResult, HEADER, STRING, VOID, give};
 use vrt::{Failure, HeadId, Text};
 

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
+use vcl_regex::{MatchError, Regex};
 use vrt::fields::{append_field, remove_line, replace_line};
-use vrt::regex::{MatchError, Regex};
 use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give};
 use vrt::{Failure, HeadId, Text};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::fnmatch::{self, Flags};
 use parking_lot::RwLock;
 use tables::Tag;
-use vrt::regex::Regex;
+use vcl_regex::Regex;
 use vrt::vmod::{Call, CallResult, STRING, VOID, give};
 use vrt::{Failure, HeadId, Method, Text};
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tables::Tag;
-use vrt::regex::Regex;
+use vcl_regex::Regex;
 use vrt::vmod::{BOOL, Call, CallResult, STRING, give};
 use vrt::{Failure, Text};
 

@@ -11,7 +11,7 @@ use backend::{BackendSpec, Endpoint, Outgoing, OutgoingBody, RequestSigner, Requ
 use parking_lot::Mutex;
 use tables::Tag;
 use tls::origin::Origin;
-use vrt::regex::Regex;
+use vcl_regex::Regex;
 use vrt::vmod::Words;
 use vrt::vmod::{BACKEND, BOOL, Call, CallResult, VOID, give};
 use vrt::{Failure, HeadId, Method};

@@ -8,7 +8,7 @@ use base::Vxid;
 use parking_lot::Mutex;
 use shm::vsl::Marker;
 use tables::Tag;
-use vrt::regex::Regex;
+use vcl_regex::Regex;
 use vrt::vmod::{BACKEND, BOOL, Call, CallResult, INT, STRING, VOID, give};
 use vrt::{BackendRef, Failure, Method, Text};
 

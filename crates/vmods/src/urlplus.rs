@@ -2,7 +2,7 @@
 //! vmod_urlplus: a task's URL as segments and parameters. What its documentation leaves open: a scheme and host stay as they are,
 //! a range without segments gives nothing, a value that is missing is unset rather than empty.
 
-use vrt::regex::Regex;
+use vcl_regex::Regex;
 use vrt::vmod::Words;
 use vrt::vmod::{Call, CallResult, INT, STRING, VOID, give};
 use vrt::{Failure, HeadId, Text};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use filters::{Filter, FilterError, SLICE, State, Step};
 use serde_json::Value as Json;
-use vrt::regex::Regex;
+use vcl_regex::Regex;
 use vrt::vmod::Words;
 use vrt::vmod::{BLOB, Call, CallResult, STRING, VOID, give};
 use vrt::{Blob, Failure, Method, Text};

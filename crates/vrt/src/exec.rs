@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tables::Tag;
 use tables::vclvars::{HeadId, Return, Var};
 use vcl::program::Op;
+use vcl_regex::{Regex, Substitution};
 
 use crate::arith::{bytes, cased, compare, int, math, negated, real};
 use crate::convert;
@@ -13,7 +14,6 @@ use crate::ctx::{Ctx, Failure, StoreProperty};
 use crate::fields;
 use crate::loaded::{BoundCall, Code, LoadedVcl};
 use crate::machine::{Action, Machine, Next, match_ops, replacing_ops};
-use crate::regex::{Regex, Substitution};
 use crate::value::{Blob, Text, Value};
 use crate::vmod::{Call, ReturnValue};
 

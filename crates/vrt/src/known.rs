@@ -9,6 +9,7 @@ use std::sync::Arc;
 use aho_corasick::AhoCorasick;
 use tables::vclvars::{HeadId, Var};
 use vcl::program::{Program, Subject, SubjectOf, TestOf};
+use vcl_regex::{AnyOf, Regex};
 
 use crate::ctx::{Ctx, Failure};
 use crate::exec::{is_match, with_text};
@@ -16,7 +17,6 @@ use crate::fields;
 use crate::loaded::LoadedVcl;
 use crate::machine::Machine;
 use crate::memo::{self, AnswerSlot, Answers};
-use crate::regex::{AnyOf, Regex};
 
 /// What is known of a subject.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Runs VCL bytecode: values, conversions, regexes, ACLs, the machine, the vmod interface.
+//! Runs VCL bytecode: values, conversions, ACLs, the machine, the vmod interface.
 
 pub mod acl;
 mod arith;
@@ -14,7 +14,6 @@ pub mod machine;
 mod memo;
 mod params;
 pub mod profile;
-pub mod regex;
 mod spec;
 pub mod value;
 pub mod vmod;

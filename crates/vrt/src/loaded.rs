@@ -11,6 +11,7 @@ use shm::vsl::TxnLog;
 use tables::Params;
 use tables::vclvars::Method;
 use vcl::program::{AclDecl, BackendDecl, Callee, ProbeDecl, Program};
+use vcl_regex::Regex;
 
 use crate::acl::{Acl, Decl, Entry, Flags};
 use crate::ctx::Failure;
@@ -18,7 +19,6 @@ use crate::init::InitCtx;
 use crate::known::{self, Prefilter};
 use crate::machine::{Action, Machine, Outcome};
 use crate::profile::Profile;
-use crate::regex::Regex;
 use crate::value::Text;
 use crate::vmod::{Constructor, Function, Object, ObjectMethod, PrivCell, Vmod};
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use tables::Tag;
 use tables::vclvars::{Method, Return};
 use vcl::program::Op;
+use vcl_regex::{Regex, Substitution};
 
 use crate::ctx::{Ctx, Failure, Wait};
 use crate::exec::plain_action;
 use crate::known::SubjectFacts;
 use crate::loaded::LoadedVcl;
 use crate::profile::{NoWatch, Watch};
-use crate::regex::{Regex, Substitution};
 use crate::value::{Text, Value};
 
 /// What a subroutine ended with. [`Action::name`] is the word in VCL.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use backend::Director;
 use tables::vclvars::{HeadId, Type};
+use vcl_regex::Regex;
 
 use crate::acl::Acl;
-use crate::regex::Regex;
 
 /// A value of any VCL type. `None` inside is VCL's unset (NULL): a missing field, `vtc.no_backend()`.
 #[derive(Clone, Default)]

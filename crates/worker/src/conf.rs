@@ -19,7 +19,7 @@ impl cache::HeadReader for Heads {
 /// Compiles patterns for bans.
 pub struct Patterns;
 
-struct Pattern(vrt::regex::Regex);
+struct Pattern(vcl_regex::Regex);
 
 impl cache::Regex for Pattern {
     fn is_match(&self, text: &[u8]) -> bool {
@@ -30,7 +30,7 @@ impl cache::Regex for Pattern {
 
 impl cache::Regexes for Patterns {
     fn compile(&self, pattern: &str) -> Result<Box<dyn cache::Regex>, String> {
-        match vrt::regex::Regex::new(pattern.as_bytes()) {
+        match vcl_regex::Regex::new(pattern.as_bytes()) {
             Ok(regex) => Ok(Box::new(Pattern(regex))),
             Err(error) => Err(error.text.to_string()),
         }
@@ -39,7 +39,7 @@ impl cache::Regexes for Patterns {
 
 /// Tells those that know no parameters, and whom each thread asks.
 pub fn apply_to_process(params: &Params) {
-    vrt::regex::set_match_limit(params.pcre2_match_limit);
+    vcl_regex::set_match_limit(params.pcre2_match_limit);
     vrt::fields::validate_values(params.feature.has(FeatureBit::ValidateHeaders));
     engine::forms::apply(params);
     message::date::take_one_digit_days(params.feature.has(FeatureBit::HttpDatePostel));

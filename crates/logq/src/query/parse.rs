@@ -195,7 +195,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn regex(&self) -> Result<vrt::regex::Regex, String> {
+    fn regex(&self) -> Result<vcl_regex::Regex, String> {
         let pattern = self.value("regular expression")?;
         select::regex(pattern, self.caseless).map_err(|(at, text)| {
             format!("Regular expression error: {text} {}", place(self.text, &self.here().at, Some(at)))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use vrt::regex::Regex;
+use vcl_regex::Regex;
 use vrt::vmod::Call;
 use vrt::{Failure, Text};
 

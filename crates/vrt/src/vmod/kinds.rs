@@ -11,11 +11,11 @@ use std::time::Duration;
 use backend::Director;
 use tables::vclvars::{HeadId, Type};
 use tables::vmods::Arg;
+use vcl_regex::Regex;
 
 use super::{Object, ReturnValue, Returned};
 use crate::acl::Acl;
 use crate::ctx::{Failure, Wait};
-use crate::regex::Regex;
 use crate::value::{BackendRef, Blob, Text, Value};
 
 /// A type of VCL.

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::regex::Regex;
+use crate::Regex;
 
 /// Patterns for which a difference is meant: what Lacquer refuses by name.
 const REFUSED: [&str; 2] = ["supported by Lacquer", "too large"];

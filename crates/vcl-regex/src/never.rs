@@ -96,8 +96,8 @@ fn may_have_newline(node: &Node) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Regex;
     use super::*;
+    use crate::Regex;
 
     #[track_caller]
     fn check(pattern: &str, says: &str) {
