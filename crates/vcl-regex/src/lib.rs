@@ -88,6 +88,14 @@ pub fn set_match_limit(limit: u32) {
     backtrack::LIMIT.store(limit, Ordering::Relaxed);
 }
 
+/// Compiles a pattern for the VCL compiler alone (`vcl::Options::check_regex`). Returns the part that can never match, as a warning.
+///
+/// # Errors
+/// PCRE2's message if the pattern is invalid.
+pub fn check(pattern: &[u8]) -> Result<Option<&'static str>, String> {
+    Regex::new(pattern).map(|regex| regex.never()).map_err(|error| error.text.to_owned())
+}
+
 /// A compiled pattern. Matching takes no lock and allocates nothing once warm (backtracking patterns excepted).
 #[derive(Debug)]
 pub struct Regex {

@@ -19,7 +19,7 @@ pub mod value;
 pub mod vmod;
 
 pub use ctx::{Ctx, Failure, Privates};
-pub use loaded::{Env, LoadError, LoadedVcl, check_regex, finish, load, load_waiting};
+pub use loaded::{Env, LoadError, LoadedVcl, finish, load, load_waiting};
 pub use machine::{Action, Machine, Outcome, SourceLocation};
 pub use params::param;
 pub use spec::{backend_spec, host_alone, probe_spec};

@@ -265,14 +265,6 @@ fn bind(name: &str, program: Program, env: &dyn Env) -> Result<LoadedVcl, LoadEr
     })
 }
 
-/// What is wrong with a pattern, in PCRE2's words, or what in it never matches: for `vcl::Options::check_regex`.
-///
-/// # Errors
-/// The text.
-pub fn check_regex(pattern: &[u8]) -> Result<Option<&'static str>, String> {
-    Regex::new(pattern).map(|regex| regex.never()).map_err(|e| e.text.to_owned())
-}
-
 fn build_acl(decl: &AclDecl) -> Result<Acl, String> {
     let entry = |e: &vcl::program::AclEntry| Entry {
         negated: e.negated,

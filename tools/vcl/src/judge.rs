@@ -182,7 +182,7 @@ impl<'a> Compile<'a> {
         };
         let options = Options {
             dialect: if Outline::parse(main).versioned { None } else { dialect },
-            check_regex: Some(vrt::check_regex),
+            check_regex: Some(vcl_regex::check),
             modules: modules::all(),
             optimise: !how.args.plain,
             labels,

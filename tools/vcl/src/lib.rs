@@ -82,7 +82,7 @@ fn read(file: &str, sources: &dyn Sources) -> Result<(String, Vec<u8>), String> 
 fn options(args: &Args) -> Options {
     Options {
         dialect: args.dialect,
-        check_regex: Some(vrt::check_regex),
+        check_regex: Some(vcl_regex::check),
         optimise: !args.plain,
         labels: args.labels.clone(),
         stores: args.stores.clone(),

@@ -99,7 +99,7 @@ fn check(request: &Request, modules: Modules) -> Result<(Vec<u8>, String), Strin
         lazy_hosts: has("lazy_hosts"),
         stores: request.stores.clone(),
         labels: request.labels.clone(),
-        check_regex: Some(vrt::check_regex),
+        check_regex: Some(vcl_regex::check),
         modules,
         ..Options::default()
     };

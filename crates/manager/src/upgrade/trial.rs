@@ -115,7 +115,7 @@ fn try_vcl(vcl: &Vcl, labels: &[String], stores: &[String], modules: Modules) ->
         dialect: bundle.dialect,
         stores: stores.to_vec(),
         labels: labels.to_vec(),
-        check_regex: Some(vrt::check_regex),
+        check_regex: Some(vcl_regex::check),
         modules,
         ..Options::default()
     };
