@@ -8,8 +8,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::print;
 use sys::signal::{SIGINT, SIGTERM, Signals};
+use toolkit::print;
 
 use crate::entry::{Entry, Skip};
 use crate::sources::{Item, Sources};

@@ -4,8 +4,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use base::args::{Arg, Args};
 use shm::reader::Reader;
+use toolkit::args::{Arg, Args};
 
 use crate::format::LogFormat;
 use crate::gather::Gathering;

@@ -6,10 +6,10 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use base::print;
 use cli::client::ReplyError;
 use cli::{Reply, ReplyDecoder, Status};
 use logq::source::strerror;
+use toolkit::print;
 
 use crate::is_good;
 

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Ground-level types every crate shares: vxids, clocks, duration and byte-size text, words of command lines. Depends on nothing of ours.
+//! Types and functions at the bottom of every crate: vxids, clocks, locks, text of durations and byte sizes, matching of names. Depends on nothing of ours.
 
-pub mod args;
 pub mod clock;
 pub mod costs;
 pub mod critical;
 pub mod failpoint;
 pub mod fnmatch;
 pub mod lock;
-pub mod print;
 pub mod short;
 pub mod spelling;
 pub mod text;
-pub mod tool;
 mod vxid;
 
 pub use clock::{Clock, Mono, Real};

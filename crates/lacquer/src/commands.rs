@@ -2,7 +2,7 @@
 //! The commands of `lacquer`, each once: its name, what it is for, its page, what runs it. Help, manual and the programs of
 //! Varnish's names come from here.
 
-use base::print;
+use toolkit::print;
 
 /// What runs a command: its name as messages give it, its arguments; the result is the exit status.
 type Main = fn(&str, &[String]) -> i32;

@@ -10,7 +10,7 @@ mod modules;
 use std::ffi::OsString;
 use std::path::Path;
 
-use base::print;
+use toolkit::print;
 
 /// Counts what the heap's users hold; in builds that count, how often they ask.
 struct AllocationCounter;

@@ -10,12 +10,12 @@ mod render;
 mod requests;
 mod vmods;
 
-use base::print;
 use logq::getopt::Opt;
 use tables::counters::{Elem, Set};
 use tables::tags::TagKind;
 use tables::vcltext::{self, STATEMENTS};
 use tables::vclvars::{Method, Return, VARS};
+use toolkit::print;
 
 use crate::commands::{self, COMMANDS, Command, meant};
 

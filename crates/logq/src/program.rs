@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What the tools' command lines have in common: reading options, usage, version, how failures are told.
 
-use base::print;
+use toolkit::print;
 
 use crate::getopt::{self, Opt, OptMatch};
 use crate::tool::Failure;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use base::print;
+use toolkit::print;
 
 /// Bytes that wait, where nothing else is asked for.
 pub const QUEUE_BYTES: usize = 16 << 20;

@@ -8,12 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use base::print;
 use shm::reader::log::{LogError, Ring, StartAt, Step};
 use shm::reader::{self, Reader};
 use sys::fd::Interest;
 use sys::pidfile::{PidFile, PidFileError};
 use sys::signal::{self, Signals};
+use toolkit::print;
 
 use crate::group::{Grouper, Grouping, Reason, Txn, TxnFilter, TxnType};
 use crate::query::Query;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer explain`: asks a running server what would become of a request, and why.
 
-use base::print;
+use toolkit::print;
 
 use crate::words::Words;
 use crate::{Config, is_good};

@@ -4,7 +4,7 @@
 pub mod agent;
 mod deploy;
 
-use base::print;
+use toolkit::print;
 
 use crate::is_good;
 use crate::words::CommandLine;

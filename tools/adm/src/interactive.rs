@@ -2,13 +2,13 @@
 //! Commands typed at a terminal: history, and completion of the command's name.
 
 use admin::Connection;
-use base::print;
 use cli::Status;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Context, Editor};
 use rustyline::{Helper, Highlighter, Hinter, Validator};
+use toolkit::print;
 
 use crate::Show;
 

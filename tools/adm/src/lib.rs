@@ -19,12 +19,12 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use admin::{Connection, Door, is_good};
-use base::print;
 use base::text::printable;
 use cli::{Decoder, Reply, Status};
 use logq::getopt::OptError;
 use logq::tool::Attach;
 use sys::fd::Interest;
+use toolkit::print;
 
 const OPTSTRING: &str = "hn:pS:T:t:";
 

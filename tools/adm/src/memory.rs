@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer memory`: who holds how much of a running server's memory.
 
-use base::print;
 use serde_json::Value;
+use toolkit::print;
 
 use crate::is_good;
 use crate::words::CommandLine;

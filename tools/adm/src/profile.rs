@@ -5,10 +5,10 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use admin::Connection;
-use base::print;
 use cli::Reply;
 use sys::fd::Interest;
 use sys::signal::{SIGINT, SIGTERM, Signals};
+use toolkit::print;
 
 use crate::words::Words;
 use crate::{Config, is_good};

@@ -5,7 +5,7 @@ mod facts;
 mod process;
 mod screen;
 
-use base::print;
+use toolkit::print;
 
 use crate::words::CommandLine;
 

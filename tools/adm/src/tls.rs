@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer tls status`: a running server's certificates: which there are, until when they hold, what is wrong with them.
 
-use base::{Clock, print};
+use base::Clock;
 use serde_json::Value;
+use toolkit::print;
 
 use crate::is_good;
 use crate::words::CommandLine;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer upgrade`: has a running server go on as the program that is installed now.
 
-use base::print;
+use toolkit::print;
 
 use crate::words::CommandLine;
 use crate::{Config, is_good};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The command lines of the commands beside varnishadm: flags with values, and words.
 
-use base::args::{Arg, Args};
-use base::print;
+use toolkit::args::{Arg, Args};
+use toolkit::print;
 
 use crate::Config;
 

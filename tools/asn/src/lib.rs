@@ -9,8 +9,8 @@ mod tally;
 
 use std::sync::Arc;
 
-use base::print;
 use networks::Database;
+use toolkit::print;
 
 pub use options::usage;
 use options::{Format, Options, TOOL};

@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use accesslog::{Gathering, Stamp};
-use base::args::{Arg, Args};
-use base::tool::{Invocation, Tool};
 use networks::{Country, country_of};
+use toolkit::args::{Arg, Args};
+use toolkit::tool::{Invocation, Tool};
 
 use crate::tally::Window;
 

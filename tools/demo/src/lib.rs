@@ -19,12 +19,12 @@ mod welcome;
 
 pub use options::USAGE;
 
-use base::print;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
+use toolkit::print;
 
 /// Lines between two headings: a terminal of 24 lines always shows one.
 const LINES_A_HEADING: u32 = 20;

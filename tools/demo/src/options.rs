@@ -4,7 +4,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-use base::args::{Arg, Args};
+use toolkit::args::{Arg, Args};
 
 /// What `lacquer demo --help` prints.
 pub const USAGE: &str = "\

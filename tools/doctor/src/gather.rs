@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use base::print;
 use shm::reader::Reader;
 use sys::signal::{SIGINT, SIGTERM, Signals};
+use toolkit::print;
 
 use crate::facts::Facts;
 use crate::host::Host;

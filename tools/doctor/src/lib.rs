@@ -17,8 +17,8 @@ mod rules;
 mod server;
 mod traffic;
 
-use base::print;
 use std::time::Duration;
+use toolkit::print;
 
 pub use options::usage;
 use options::{Format, Invocation, Options};

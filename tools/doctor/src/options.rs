@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use base::args::{Arg, Args};
+use toolkit::args::{Arg, Args};
 
 use crate::rule::{Area, Rule};
 use crate::rules;

@@ -11,10 +11,10 @@ mod source;
 mod squid;
 mod vcl;
 
-use base::args::{Arg, Args};
-use base::print;
 use migrated::{Level, Migrated};
 use source::{DiskFiles, Files};
+use toolkit::args::{Arg, Args};
+use toolkit::print;
 
 /// What `lacquer migrate --help` prints.
 pub const USAGE: &str = "\

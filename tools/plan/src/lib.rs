@@ -12,7 +12,7 @@ mod queue;
 mod report;
 
 use accesslog::Gathering;
-use base::print;
+use toolkit::print;
 
 use answers::Answers;
 use hitrate::Curve;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use accesslog::Gathering;
-use base::args::{Arg, Args};
 use base::text;
-use base::tool::{Invocation, Tool};
+use toolkit::args::{Arg, Args};
+use toolkit::tool::{Invocation, Tool};
 
 const SYNOPSIS: &str = "\
 Usage: lacquer plan --workers N [options] LOG...

@@ -19,8 +19,8 @@ mod verdict;
 
 use std::sync::Arc;
 
-use base::print;
 use tls::{Spoken, Trust};
+use toolkit::print;
 
 pub use options::usage;
 use options::{Format, Options, TOOL};

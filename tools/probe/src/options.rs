@@ -4,8 +4,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use base::args::{Arg, Args};
-use base::tool::{Invocation, Tool};
+use toolkit::args::{Arg, Args};
+use toolkit::tool::{Invocation, Tool};
 
 const SYNOPSIS: &str = "\
 Usage: lacquer probe [options] HOST[:PORT]...

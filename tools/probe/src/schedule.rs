@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use base::print;
 use sys::signal::{SIGINT, SIGTERM, Signals};
+use toolkit::print;
 
 use crate::options::{Format, Options};
 use crate::report::{Report, now};

@@ -31,8 +31,8 @@ mod stream;
 mod target;
 mod timing;
 
-use base::print;
 use serde_json::Value;
+use toolkit::print;
 
 pub use options::OPTIONS;
 use options::{Format, Invocation};

@@ -6,9 +6,9 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use accesslog::{LogFormat, Sources};
-use base::args::{Arg, Args};
 use base::text;
 use tls::{Spoken, Trust};
+use toolkit::args::{Arg, Args};
 
 use crate::engine::Limits;
 use crate::fleet::worker::Serve;

@@ -4,7 +4,7 @@
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 
-use base::print;
+use toolkit::print;
 
 use crate::reader::ReaderReport;
 use crate::server::round;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A run from its first part to its report, whoever sends: this process (`local`) or others (`fleet`).
 
-use base::print;
 use serde_json::Value;
+use toolkit::print;
 
 use crate::engine::{End, Limits};
 use crate::fleet::coordinator::Coordinator;

@@ -10,10 +10,10 @@ mod checks;
 mod origin;
 mod server;
 
-use base::args::{Arg, Args};
-use base::print;
 use std::path::PathBuf;
 use std::time::Instant;
+use toolkit::args::{Arg, Args};
+use toolkit::print;
 
 /// What `lacquer selftest --help` prints.
 pub const USAGE: &str = "\

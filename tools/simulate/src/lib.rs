@@ -20,8 +20,8 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use accesslog::Gathered;
-use base::print;
 use sys::signal::{SIGINT, SIGTERM, Signals};
+use toolkit::print;
 
 use bodies::Compared;
 use case::Tally;

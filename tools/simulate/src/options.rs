@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use accesslog::Gathering;
-use base::args::{self, Arg, Args};
 use base::text;
-use base::tool::{Invocation, Tool};
+use toolkit::args::{self, Arg, Args};
+use toolkit::tool::{Invocation, Tool};
 
 use crate::case::Case;
 use crate::curve::By;

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use base::print;
 use logq::tool::Failure;
 use shm::reader::{CounterValue, Reader};
 use statsd_client::{Batch, Client, DATAGRAM_BYTES, Target};
 use sys::fd::Interest;
 use sys::signal::{SIGINT, SIGTERM, Signals};
 use tables::counters::Kind;
+use toolkit::print;
 
 use crate::filter::Filter;
 

@@ -43,7 +43,7 @@ pub fn run(export: &Export) -> std::io::Result<()> {
         // Said once, not every second.
         let said = outcome.err().unwrap_or_default();
         if !said.is_empty() && said != complaint {
-            base::print::err(format_args!("lacquer statsd: {said}\n"));
+            toolkit::print::err(format_args!("lacquer statsd: {said}\n"));
         }
         complaint = said;
         if sys::fd::wait(&signals, Interest::Read, Some(export.interval))? && signals.take()?.is_some() {

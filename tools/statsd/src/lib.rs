@@ -36,7 +36,7 @@ use std::path::Path;
 pub use munin::HELP as MUNIN_HELP;
 
 use args::Command;
-use base::print;
+use toolkit::print;
 
 /// Runs `lacquer statsd ARGS`; answers the exit code.
 ///

@@ -7,10 +7,10 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use base::args::{Arg, Args};
-use base::print;
 use shm::reader::{CounterValue, Reader};
 use tables::counters::{Format, Kind};
+use toolkit::args::{Arg, Args};
+use toolkit::print;
 
 use crate::number;
 

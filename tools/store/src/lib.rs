@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use base::args::{Arg, Args as Words};
-use base::print;
 use disk::survey::{Entry, Survey, Table};
 use disk::{DeviceOptions, FileDevice};
 use sys::blockfile::Access;
+use toolkit::args::{Arg, Args as Words};
+use toolkit::print;
 
 use report::Report;
 

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use accesslog::{Gathered, Keys, Measure};
-use base::print;
 use networks::Database;
+use toolkit::print;
 
 pub use options::usage;
 use options::{Format, Options, TOOL};

@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use accesslog::{Bits, By, Gathering, Measure};
-use base::args::{Arg, Args};
 use base::text;
-use base::tool::{Invocation, Tool};
+use toolkit::args::{Arg, Args};
+use toolkit::tool::{Invocation, Tool};
 
 use crate::FADE;
 

@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use base::print;
 use prost::Message as _;
 use tls::origin::Origin;
 use tls::roots::Roots;
 use tls::verify::Verify;
+use toolkit::print;
 use transactions::attributes::Value;
 use webclient::{Call, Channel, ClearText, GrpcError, Link, Target, connect, in_words, talk};
 

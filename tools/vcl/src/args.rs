@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The command line.
 
-use base::args::{Arg, Args as Words};
+use toolkit::args::{Arg, Args as Words};
 
 use crate::help::is_for;
 

@@ -4,8 +4,8 @@
 
 use std::fmt::Write;
 
-use base::print;
 use serde_json::{Value, json};
+use toolkit::print;
 use vcl::program::{AclDecl, BackendAddress, BackendDecl, Program, SourceLocation};
 use vcl::{Sources, listing};
 

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::Path;
 
-use base::print;
+use toolkit::print;
 use vcl::format::{Style, format};
 
 use crate::args::Args;

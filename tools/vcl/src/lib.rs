@@ -19,7 +19,7 @@ mod texts;
 
 use std::io::{self, Read, Write};
 
-use base::print;
+use toolkit::print;
 use vcl::{Modules, Options, Sources};
 
 use args::{Args, Command};

@@ -2,8 +2,8 @@
 //! `lacquer vcl migrate`: an old file as VCL 4.1 on stdout, and a note for each change on stderr; with `--format json`
 //! both in one object.
 
-use base::print;
 use serde_json::json;
+use toolkit::print;
 use vcl::{Migration, Note, Sources};
 
 use crate::args::{Args, Format};

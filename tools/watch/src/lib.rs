@@ -30,10 +30,10 @@ use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::print;
 use shm::reader::Reader;
 use sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use tokio::sync::{Semaphore, mpsc};
+use toolkit::print;
 
 use access::Access;
 use options::{Invocation, Options};

@@ -4,7 +4,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-use base::args::{Arg, Args};
+use toolkit::args::{Arg, Args};
 
 use crate::metrics::Naming;
 use crate::sealing::Files;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use base::print;
 use tls::Single;
 use tls::origin::file;
+use toolkit::print;
 
 /// Between two looks at the files.
 const LOOKS: Duration = Duration::from_secs(10);

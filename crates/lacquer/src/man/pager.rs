@@ -5,8 +5,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
 
-use base::print;
 use sys::signal::{self, SIGINT};
+use toolkit::print;
 
 use super::render::render;
 

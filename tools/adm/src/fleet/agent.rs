@@ -18,11 +18,11 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant, SystemTime};
 
 use admin::{Connection, is_good};
-use base::print;
 use cli::Decoder;
 use fleet::rollout::{OLD_TIME, PATIENCE, Release, Rollout, Trial, bundle_of, digest_of, document_of};
 use fleet::{Board, Connect, Deployed, Role, Settings};
 use serde_json::{Value, json};
+use toolkit::print;
 
 /// Between two looks at the document.
 const PACE: Duration = Duration::from_millis(300);

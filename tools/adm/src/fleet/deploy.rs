@@ -11,12 +11,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use admin::{Connection, is_good};
-use base::print;
 use base::text::{parse_duration, printable};
 use fleet::board::LONGEST_DOCUMENT;
 use fleet::rollout::{OLD_TIME, Release, Rollout, Trial, Vcl, bundle_of, digest_of, document_of, stage};
 use fleet::{Deployed, Report};
 use serde_json::Value;
+use toolkit::print;
 
 use crate::words::Words;
 

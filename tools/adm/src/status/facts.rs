@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use admin::Connection;
-use base::print;
 use serde_json::{Value, json};
 use shm::reader::{Reader, Status};
+use toolkit::print;
 
 use super::process::{self, Descriptors};
 use crate::{Config, is_good};

@@ -11,10 +11,10 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use base::print;
 use logq::source::strerror;
 use serde_json::{Value, json};
 use tls::Trust;
+use toolkit::print;
 
 use super::orders::{Open, Part};
 use super::wire::{self, Frame, Kind, MAX_FRAME};

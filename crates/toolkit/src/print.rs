@@ -5,7 +5,7 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
-use crate::text::printable;
+use base::text::printable;
 
 /// To standard output, as it is.
 pub fn out(text: impl Display) {

@@ -3,7 +3,7 @@
 //! words alone. What Varnish's own tools take is read as getopt(3) reads it, and not here.
 //!
 //! ```
-//! use base::args::{Arg, Args};
+//! use toolkit::args::{Arg, Args};
 //! let words = ["a.log", "--top=7", "-q"].map(str::to_owned);
 //! let (mut files, mut top, mut is_quiet) = (Vec::new(), 40, false);
 //! let mut args = Args::new(&words);
@@ -24,7 +24,7 @@ use std::ops::RangeInclusive;
 use std::slice;
 use std::time::Duration;
 
-use crate::text;
+use base::text;
 
 /// What comes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The command-line kit of the programs beside the server: options and words, help and exit status, output.
+
+pub mod args;
+pub mod print;
+pub mod tool;
