@@ -51,7 +51,7 @@ fn worker(socket: &str) -> i32 {
     let set = SegmentSet::adopt(std::path::Path::new("."), Home::Worker, std::process::id())
         .expect("the manager made the directory");
     let main = Stats::new(&set).add::<Main>("MAIN").expect("counters");
-    let log = LogRing::create(&set, &start.params, main).expect("a log");
+    let log = LogRing::create(&set, start.params.log_settings(), main).expect("a log");
     let mut stub = Stub { start, log, vcls: Vec::new(), active: String::new() };
     println!("Child starts");
     let send = |reply: Reply| sys::fd::write_all(&socket, &reply.encode()).is_ok();

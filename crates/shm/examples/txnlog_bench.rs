@@ -8,8 +8,9 @@ use base::{Real, Vxid};
 use shm::vsc::CounterSet;
 use shm::vsl::{LogRing, Marker, TxnLog};
 use shm::vsm::{Home, SegmentSet};
+use tables::Tag;
 use tables::counters::Main;
-use tables::{Params, Tag};
+use tables::tags::{LogSettings, TagMask};
 
 const ROUNDS: u64 = 300_000;
 
@@ -18,7 +19,9 @@ fn main() {
     std::fs::create_dir(&dir).expect("a fresh directory");
     let set = SegmentSet::create(&dir, Home::Worker, std::process::id(), None).expect("a segment set");
     let main = CounterSet::<Main>::private();
-    let ring = Arc::new(LogRing::create(&set, &Params::default(), main.clone()).expect("a ring"));
+    let settings =
+        LogSettings { space: 80 << 20, mask: TagMask::default(), reclen: 255, buffer: 16 << 10, is_sync: false };
+    let ring = Arc::new(LogRing::create(&set, settings, main.clone()).expect("a ring"));
     let mut log = TxnLog::new(ring, Vxid(1), Marker::Client);
     (0..ROUNDS / 10).for_each(|i| hit(&mut log, i));
     let (begin, records) = (Instant::now(), main.shm_records.get());

@@ -10,7 +10,8 @@ use shm::vsc::{CounterSet, Stats};
 use shm::vsl::{LogRing, Marker, TxnLog};
 use shm::vsm::{Home, Segment, SegmentSet};
 use tables::counters::{Lck, Main, Mempool, Mgt, Sma, Smf, Vbe};
-use tables::{Params, SessClose, Tag};
+use tables::tags::{LogSettings, TagMask};
+use tables::{SessClose, Tag};
 
 /// A workdir as manager and worker make it.
 struct Instance {
@@ -35,9 +36,10 @@ impl Instance {
         let worker = SegmentSet::create(&dir, Home::Worker, pid, None).unwrap();
         let stats = Stats::new(&worker);
         let main = stats.add::<Main>("MAIN").unwrap();
-        let mut params = Params::default();
-        params.set("vsl_space", "1M").unwrap();
-        let ring = Arc::new(LogRing::create(&worker, &params, main.clone()).unwrap());
+        let mut settings =
+            LogSettings { space: 1 << 20, mask: TagMask::default(), reclen: 255, buffer: 16 << 10, is_sync: false };
+        settings.mask.set(Tag::Debug, true);
+        let ring = Arc::new(LogRing::create(&worker, settings, main.clone()).unwrap());
         Self { dir, manager, worker, _segments: vec![identity], mgt, main, stats, ring }
     }
 

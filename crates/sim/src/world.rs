@@ -133,7 +133,8 @@ impl World {
     pub fn born(ground: &Ground, scenario: &Scenario, seed: u64, birth: Birth) -> Self {
         let Birth { clock, history, line } = birth;
         let params = params(scenario);
-        let log = LogRing::create(&ground.segments, &params, CounterSet::private()).expect("room for a log");
+        let log =
+            LogRing::create(&ground.segments, params.log_settings(), CounterSet::private()).expect("room for a log");
         let log = Arc::new(log);
         let size = scenario.store.unwrap_or(64 << 20);
         let mut specs = StoreSpec::in_memory(Some(size));

@@ -16,6 +16,8 @@ pub use show::{Show, rst};
 pub use table::{Params, SPECS};
 pub use value::{BytesOrAuto, Kind, PoolParam, Value, show_bytes};
 
+use crate::tags::LogSettings;
+
 /// What has to be known before a parameter is changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flag {
@@ -277,6 +279,17 @@ impl Params {
     /// The names that `-r` named.
     pub fn protected(&self) -> &[&'static str] {
         &self.protected
+    }
+
+    /// The parameters of the log in shared memory.
+    pub fn log_settings(&self) -> LogSettings {
+        LogSettings {
+            space: self.vsl_space,
+            mask: self.vsl_mask,
+            reclen: self.vsl_reclen,
+            buffer: self.vsl_buffer,
+            is_sync: self.debug.has(DebugBit::Syncvsl),
+        }
     }
 
     /// All values as `name=value` lines, for the worker. Newlines and backslashes in values are escaped.

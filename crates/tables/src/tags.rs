@@ -329,6 +329,21 @@ impl TagMask {
     }
 }
 
+/// Settings of the log in shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogSettings {
+    /// Size of the log in bytes. It never changes while the log lives.
+    pub space: u64,
+    /// Tags that are not written.
+    pub mask: TagMask,
+    /// Length of the longest record in bytes; longer data is cut.
+    pub reclen: u64,
+    /// Size of a transaction's buffer in bytes.
+    pub buffer: u64,
+    /// Whether each record is written at once.
+    pub is_sync: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -122,7 +122,8 @@ impl<M: Modules> World<M> {
         let mut params = tables::Params::default();
         params.set("vsl_space", "1M").expect("a size");
         params.set("vsl_mask", "+Debug").expect("a tag");
-        let ring = Arc::new(LogRing::create(&set, &params, CounterSet::<Main>::private()).expect("a ring"));
+        let ring =
+            Arc::new(LogRing::create(&set, params.log_settings(), CounterSet::<Main>::private()).expect("a ring"));
         let services = Arc::new(HeapServices::default());
         let backends = backend::Backends::new(backend::Env { clock: Clock::manual(), services });
         let clock = Clock::manual();

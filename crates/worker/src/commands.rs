@@ -491,7 +491,7 @@ fn change_params(
     if let Err(error) = change(&mut params) {
         return Reply::new(Status::Param, error.to_string());
     }
-    engine.log.apply(&params);
+    engine.log.apply(params.log_settings());
     engine.admission.apply(&params);
     worker.services.declare_classes(&params);
     engine.cache.set_params(conf::cache_params(&params));

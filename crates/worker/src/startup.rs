@@ -115,7 +115,7 @@ impl Worker {
         let main: &'static Main = Box::leak(Box::new(main_set.clone()));
         let no_hit: &'static NoHitCounts =
             Box::leak(Box::new(stats.add::<NoHitCounts>(NoHitCounts::NAME).map_err(text)?));
-        let ring = LogRing::create_growing(&set, &start.params, main_set);
+        let ring = LogRing::create_growing(&set, start.params.log_settings(), main_set);
         let (ring, log_room) = ring.map_err(|error| format!("the log: {error}"))?;
         let log = Arc::new(ring);
         let pools = crate::pools::Pools::new(&stats, start.params.thread_pools).map_err(text)?;

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use tables::counters::{Main, Mgt};
+use tables::tags::{LogSettings, TagMask};
 
 use super::*;
 use crate::vsc::Stats;
@@ -85,9 +86,9 @@ fn whole(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let manager = SegmentSet::create(dir, Home::Manager, 1, None).unwrap();
     let worker = SegmentSet::create(dir, Home::Worker, 2, None).unwrap();
     let _counters = (Stats::new(&worker).add::<Main>("MAIN").unwrap(), Stats::new(&manager).add::<Mgt>("MGT").unwrap());
-    let mut params = tables::Params::default();
-    params.set("vsl_space", "1M").unwrap();
-    let ring = crate::vsl::LogRing::create(&worker, &params, crate::vsc::CounterSet::<Main>::private()).unwrap();
+    let settings =
+        LogSettings { space: 1 << 20, mask: TagMask::default(), reclen: 255, buffer: 16 << 10, is_sync: false };
+    let ring = crate::vsl::LogRing::create(&worker, settings, crate::vsc::CounterSet::<Main>::private()).unwrap();
     for n in 0..50 {
         ring.write_one(tables::Tag::VclLog, base::Vxid(n), crate::vsl::Marker::Client, b"some text");
     }

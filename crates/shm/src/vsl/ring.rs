@@ -14,8 +14,7 @@ use base::Vxid;
 use base::lock::Mutex;
 use tables::Tag;
 use tables::counters::{Counter, Main};
-use tables::params::{DebugBit, Params};
-use tables::tags::TagMask;
+use tables::tags::{LogSettings, TagMask};
 
 use super::gather;
 use super::layout::{self, END, HEAD_WORDS, LOG_AT, Marker, SEGMENTS};
@@ -60,8 +59,8 @@ impl std::ops::AddAssign for ReservedAmount {
     }
 }
 
-/// What parameters say, changed while others write.
-#[derive(Debug)]
+/// The settings in use, changed while others write.
+#[derive(Debug, Default)]
 struct Settings {
     mask: [AtomicU64; 2],
     reclen: AtomicU32,
@@ -70,9 +69,9 @@ struct Settings {
 }
 
 impl LogRing {
-    /// Makes and publishes the `Log` segment of `params.vsl_space` bytes. `main` gets the `shm_*` counters.
-    pub fn create(set: &SegmentSet, params: &Params, main: CounterSet<Main>) -> io::Result<Self> {
-        let (ring, reservation) = Self::create_growing(set, params, main)?;
+    /// Makes and publishes the `Log` segment of `settings.space` bytes. `main` gets the `shm_*` counters.
+    pub fn create(set: &SegmentSet, settings: LogSettings, main: CounterSet<Main>) -> io::Result<Self> {
+        let (ring, reservation) = Self::create_growing(set, settings, main)?;
         reservation.complete()?;
         Ok(ring)
     }
@@ -80,24 +79,18 @@ impl LogRing {
     /// The same at once: room for most of it comes by [`Reservation::complete`].
     pub fn create_growing(
         set: &SegmentSet,
-        params: &Params,
+        settings: LogSettings,
         main: CounterSet<Main>,
     ) -> io::Result<(Self, Reservation)> {
-        let space = usize::try_from(params.vsl_space).map_err(io::Error::other)?.next_multiple_of(8);
+        let space = usize::try_from(settings.space).map_err(io::Error::other)?.next_multiple_of(8);
         let segsize = space.saturating_sub(LOG_AT) / 4 / SEGMENTS;
         if segsize < 1024 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "vsl_space is too small"));
         }
         let (segment, reservation) = set.prepare_growing("Log", "Log", space)?;
-        let settings = Settings {
-            mask: Default::default(),
-            reclen: AtomicU32::new(0),
-            buffer: AtomicU32::new(0),
-            sync: AtomicBool::new(false),
-        };
         let position = Mutex::new(Position { word: 0, segment_n: layout::FIRST_SEGMENT_N });
-        let mut ring = Self { segment, segsize, position, settings, main };
-        ring.apply(params);
+        let mut ring = Self { segment, segsize, position, settings: Settings::default(), main };
+        ring.apply(settings);
         ring.write_head();
         ring.segment.publish()?;
         Ok((ring, reservation))
@@ -112,17 +105,17 @@ impl LogRing {
         map.u64(layout::MAGIC_AT).store(layout::MAGIC, Ordering::Release);
     }
 
-    /// Takes over `vsl_mask`, `vsl_reclen`, `vsl_buffer` and `debug=+syncvsl`, for records from now on.
-    pub fn apply(&self, params: &Params) {
+    /// Uses all of `new` but its `space` for records from now on.
+    pub fn apply(&self, new: LogSettings) {
         let settings = &self.settings;
-        for (word, bits) in settings.mask.iter().zip(params.vsl_mask.0) {
+        for (word, bits) in settings.mask.iter().zip(new.mask.0) {
             word.store(bits, Ordering::Relaxed);
         }
         let clamp = |n: u64, most: usize| n.min(most as u64) as u32;
-        settings.reclen.store(clamp(params.vsl_reclen, layout::MAX_DATA), Ordering::Relaxed);
+        settings.reclen.store(clamp(new.reclen, layout::MAX_DATA), Ordering::Relaxed);
         // A batch never takes more than an eighth of the ring, or readers would be overrun by it.
-        settings.buffer.store(clamp(params.vsl_buffer, self.segsize * 4 - 64), Ordering::Relaxed);
-        settings.sync.store(params.debug.has(DebugBit::Syncvsl), Ordering::Relaxed);
+        settings.buffer.store(clamp(new.buffer, self.segsize * 4 - 64), Ordering::Relaxed);
+        settings.sync.store(new.is_sync, Ordering::Relaxed);
     }
 
     /// Whether records of this tag are not written.

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use base::{Real, Vxid};
 use proptest::prelude::*;
+use tables::Tag;
 use tables::counters::Main;
-use tables::{Params, Tag};
+use tables::tags::{LogSettings, TagMask};
 
 use super::layout::{self, BATCH, END, WRAP, data_words};
 use super::*;
@@ -18,26 +19,29 @@ use crate::vsm::{Home, SegmentSet};
 /// A ring in a directory of its own.
 struct Fixture {
     dir: PathBuf,
-    params: Params,
+    settings: LogSettings,
     main: CounterSet<Main>,
     ring: Arc<LogRing>,
 }
 
 impl Fixture {
-    fn new(settings: &[(&str, &str)]) -> Self {
+    fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut LogSettings)) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("lacquer-vsl-{}-{n}", std::process::id()));
         std::fs::create_dir(&dir).unwrap();
         let set = SegmentSet::create(&dir, Home::Worker, 1, None).unwrap();
-        let mut params = Params::default();
-        params.set("vsl_space", "1M").unwrap();
-        for (name, value) in settings {
-            params.set(name, value).unwrap();
-        }
+        let mut settings =
+            LogSettings { space: 1 << 20, mask: TagMask::default(), reclen: 255, buffer: 16 << 10, is_sync: false };
+        settings.mask.set(Tag::Debug, true);
+        change(&mut settings);
         let main = CounterSet::<Main>::private();
-        let ring = Arc::new(LogRing::create(&set, &params, main.clone()).unwrap());
-        Self { dir, params, main, ring }
+        let ring = Arc::new(LogRing::create(&set, settings, main.clone()).unwrap());
+        Self { dir, settings, main, ring }
     }
 
     fn log(&self, vxid: u64) -> TxnLog {
@@ -76,7 +80,7 @@ impl Drop for Fixture {
 
 #[test]
 fn a_transaction_is_one_batch() {
-    let f = Fixture::new(&[]);
+    let f = Fixture::new();
     let mut log = f.log(1001);
     log.put(Tag::Begin, b"req 1000 rxreq");
     log.timestamp("Start", Real(1e9));
@@ -102,7 +106,7 @@ fn a_transaction_is_one_batch() {
 
 #[test]
 fn single_records() {
-    let f = Fixture::new(&[]);
+    let f = Fixture::new();
     f.ring.write_one(Tag::Cli, Vxid::NONE, Marker::None, b"Rd ping");
     f.ring.write_onef(Tag::SessClose, Vxid(1000), Marker::Client, format_args!("REM_CLOSE {:.3}", 0.5));
     f.ring.write_one(Tag::Debug, Vxid(1000), Marker::Client, b"masked by default");
@@ -115,13 +119,13 @@ fn single_records() {
 
 #[test]
 fn parameters_work_at_once() {
-    let mut f = Fixture::new(&[("vsl_reclen", "16")]);
+    let mut f = Fixture::with(|settings| settings.reclen = 16);
     let mut log = f.log(1);
     log.put(Tag::VclLog, b"0123456789abcdefghi");
     log.put(Tag::Debug, b"masked");
-    f.params.set("vsl_mask", "+Debug").unwrap();
-    f.params.set("debug", "+syncvsl").unwrap();
-    f.ring.apply(&f.params);
+    f.settings.mask.set(Tag::Debug, false);
+    f.settings.is_sync = true;
+    f.ring.apply(f.settings);
     log.put(Tag::Debug, b"seen");
     assert_eq!(f.texts(), ["1 VCL_Log 0123456789abcde", "1 Debug seen"]);
     log.record(Tag::VclLog).text("0123456789").num(u64::MAX);
@@ -130,7 +134,7 @@ fn parameters_work_at_once() {
 
 #[test]
 fn a_full_buffer_is_written() {
-    let f = Fixture::new(&[("vsl_reclen", "64"), ("vsl_buffer", "256")]);
+    let f = Fixture::with(|settings| (settings.reclen, settings.buffer) = (64, 256));
     let mut log = f.log(1);
     (0..10).for_each(|i| log.putf(Tag::VclLog, format_args!("{i:050}")));
     drop(log);
@@ -140,7 +144,7 @@ fn a_full_buffer_is_written() {
 
 #[test]
 fn logs_are_reused() {
-    let f = Fixture::new(&[]);
+    let f = Fixture::new();
     let mut log = f.log(1);
     log.timestamp("Start", Real(10.0));
     log.put(Tag::End, b"");
@@ -155,7 +159,7 @@ fn logs_are_reused() {
 
 #[test]
 fn the_ring_wraps() {
-    let f = Fixture::new(&[]);
+    let f = Fixture::new();
     let segsize = (1048576 - 88) / 4 / 8;
     assert_eq!(f.ring.segments(), (u32::MAX - 7, [0, !0, !0, !0, !0, !0, !0, !0]));
     let mut seen = Vec::new();
@@ -179,7 +183,7 @@ fn the_ring_wraps() {
 
 #[test]
 fn threads_share_the_ring() {
-    let f = Fixture::new(&[]);
+    let f = Fixture::new();
     std::thread::scope(|scope| {
         for t in 0..4u64 {
             let mut log = f.log(t + 1);
@@ -202,7 +206,7 @@ fn threads_share_the_ring() {
 
 #[test]
 fn what_is_gathered_waits_and_keeps_its_order() {
-    let f = Fixture::new(&[]);
+    let f = Fixture::new();
     gather_here();
     let (mut one, mut two) = (f.log(1), f.log(2));
     one.put(Tag::VclLog, b"first");
@@ -224,7 +228,7 @@ fn what_is_gathered_waits_and_keeps_its_order() {
 
 #[test]
 fn what_is_gathered_is_bounded() {
-    let f = Fixture::new(&[]);
+    let f = Fixture::new();
     gather_here();
     let mut log = f.log(1);
     for _ in 0..500 {
@@ -239,7 +243,7 @@ fn what_is_gathered_is_bounded() {
 
 #[test]
 fn rings_are_not_mixed() {
-    let (f, g) = (Fixture::new(&[]), Fixture::new(&[]));
+    let (f, g) = (Fixture::new(), Fixture::new());
     gather_here();
     for (fixture, text) in [(&f, "a"), (&g, "b"), (&f, "c")] {
         let mut log = fixture.log(1);
@@ -253,9 +257,12 @@ proptest! {
     #[test]
     fn what_goes_in_comes_out(
         data in prop::collection::vec((1u8..97, prop::collection::vec(any::<u8>(), 0..80)), 0..40),
-        buffer in 112u32..400,
+        buffer in 112u64..400,
     ) {
-        let f = Fixture::new(&[("vsl_reclen", "100"), ("vsl_buffer", &buffer.to_string()), ("vsl_mask", "+Debug")]);
+        let f = Fixture::with(|settings| {
+            (settings.reclen, settings.buffer) = (100, buffer);
+            settings.mask.set(Tag::Debug, false);
+        });
         let mut log = f.log(7);
         let mut want = Vec::new();
         for (i, (number, data)) in data.iter().enumerate() {

@@ -124,7 +124,7 @@ impl World {
         let set = SegmentSet::create(&dir, Home::Worker, 1, None).unwrap();
         let mut params = tables::Params::default();
         params.set("vsl_space", "1M").unwrap();
-        let ring = Arc::new(LogRing::create(&set, &params, CounterSet::<Main>::private()).unwrap());
+        let ring = Arc::new(LogRing::create(&set, params.log_settings(), CounterSet::<Main>::private()).unwrap());
         let services = Arc::new(HeapServices::default());
         let backends = backend::Backends::new(backend::Env { clock: Clock::manual(), services });
         let env = TestEnv { ring: ring.clone(), backends };
@@ -154,7 +154,7 @@ impl World {
     pub fn unmask(&mut self, change: &str) {
         let mut params = tables::Params::default();
         params.set("vsl_mask", change).unwrap();
-        self.ctx.ring.apply(&params);
+        self.ctx.ring.apply(params.log_settings());
     }
 
     pub fn start(&self, method: Method) -> Machine {

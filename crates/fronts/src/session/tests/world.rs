@@ -112,7 +112,7 @@ impl World {
         settings.iter().for_each(|(name, value)| drop(params.set(name, value).unwrap()));
         let main = leaked();
         let segments = SegmentSet::create(&dir, Home::Worker, 1, None).unwrap();
-        let log = Arc::new(LogRing::create(&segments, &params, CounterSet::private()).unwrap());
+        let log = Arc::new(LogRing::create(&segments, params.log_settings(), CounterSet::private()).unwrap());
         let stores = Arc::new(Stores::open(&StoreSpec::in_memory(None), |_| leaked::<Sma>()).unwrap());
         let cache = cache::Cache::new(cache::Config {
             clock: clock.clone(),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use base::Vxid;
 use proptest::prelude::*;
+use tables::Tag;
 use tables::counters::Main;
-use tables::{Params, Tag};
+use tables::tags::{LogSettings, TagMask};
 
 use super::*;
 use crate::vsc::CounterSet;
@@ -27,10 +28,9 @@ impl Fixture {
         std::fs::create_dir_all(&dir).unwrap();
         let manager = SegmentSet::create(&dir, Home::Manager, 1, None).unwrap();
         let worker = SegmentSet::create(&dir, Home::Worker, 2, None).unwrap();
-        let mut params = Params::default();
-        params.set("vsl_space", "1M").unwrap();
-        params.set("vsl_reclen", "1000").unwrap();
-        let ring = Arc::new(LogRing::create(&worker, &params, CounterSet::<Main>::private()).unwrap());
+        let settings =
+            LogSettings { space: 1 << 20, mask: TagMask::default(), reclen: 1000, buffer: 16 << 10, is_sync: false };
+        let ring = Arc::new(LogRing::create(&worker, settings, CounterSet::<Main>::private()).unwrap());
         Fixture { dir, manager, worker: Some(worker), ring }
     }
 
