@@ -7,7 +7,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tables::params::{ParamError, Params};
 use tables::stores::{Checks, DirectIo, DiskOptions, Kind};
 
 use crate::client::quote;
@@ -240,8 +239,8 @@ pub struct WorkerStart {
     pub vtc_mode: bool,
     /// Whether commands are to be authenticated no more on this socket; always so today.
     pub trusted: bool,
-    /// All parameters.
-    pub params: Params,
+    /// All parameters, as `Params::encode` writes them.
+    pub params: String,
 }
 
 impl Default for WorkerStart {
@@ -272,7 +271,7 @@ impl Default for WorkerStart {
             group: None,
             vtc_mode: false,
             trusted: true,
-            params: Params::default(),
+            params: String::new(),
         }
     }
 }
@@ -288,8 +287,6 @@ pub enum HandoffError {
     TooLong,
     /// A line that can't be read.
     Line(String),
-    /// A parameter that can't be set.
-    Param(ParamError),
 }
 
 impl std::fmt::Display for HandoffError {
@@ -299,7 +296,6 @@ impl std::fmt::Display for HandoffError {
             Self::Version(version) => write!(f, "the manager's hand-over has version {version}, not {VERSION}"),
             Self::TooLong => f.write_str("the manager's hand-over is too long"),
             Self::Line(line) => write!(f, "the manager's hand-over has a line that can't be read: {line}"),
-            Self::Param(error) => write!(f, "the manager's hand-over has a parameter that can't be set: {error}"),
         }
     }
 }
@@ -376,7 +372,7 @@ impl WorkerStart {
                 put(&mut body, key, &[name.as_bytes()]);
             }
         }
-        put(&mut body, "params", &[self.params.encode().as_bytes()]);
+        put(&mut body, "params", &[self.params.as_bytes()]);
         let mut out = format!("{MAGIC} {VERSION} {}\n", body.len()).into_bytes();
         out.append(&mut body);
         out
@@ -413,18 +409,18 @@ impl WorkerStart {
             let unreadable = || HandoffError::Line(line.escape_ascii().to_string());
             let words = split(line).map_err(|_| unreadable())?;
             let [key, values @ ..] = &words[..] else { return Err(unreadable()) };
-            out.take_line(key, values)?.ok_or_else(unreadable)?;
+            out.take_line(key, values).ok_or_else(unreadable)?;
         }
         Ok(out)
     }
 
-    /// Sets what one line tells; `Ok(None)` when it can't be read.
-    fn take_line(&mut self, key: &[u8], values: &[Vec<u8>]) -> Result<Option<()>, HandoffError> {
+    /// Takes over the value of one line; `None` when it can't be read.
+    fn take_line(&mut self, key: &[u8], values: &[Vec<u8>]) -> Option<()> {
         let one = match values {
             [one] => Some(one.as_slice()),
             _ => None,
         };
-        let done = match key {
+        match key {
             b"listener" => listener(values).map(|l| self.listeners.push(l)),
             b"store" => store(values).map(|s| self.stores.push(s)),
             b"disk" => self.stores.last_mut().and_then(|store| {
@@ -456,16 +452,9 @@ impl WorkerStart {
             b"group" => one.and_then(text).map(|t| self.group = Some(t)),
             b"vtc_mode" => one.and_then(to_flag).map(|b| self.vtc_mode = b),
             b"trusted" => one.and_then(to_flag).map(|b| self.trusted = b),
-            b"params" => match one.and_then(text) {
-                Some(lines) => {
-                    self.params = Params::decode(&lines).map_err(HandoffError::Param)?;
-                    Some(())
-                }
-                None => None,
-            },
+            b"params" => one.and_then(text).map(|lines| self.params = lines),
             _ => None,
-        };
-        Ok(done)
+        }
     }
 }
 
@@ -585,9 +574,7 @@ mod tests {
     use super::*;
 
     fn example() -> WorkerStart {
-        let mut params = Params::default();
-        params.set("default_ttl", "7").unwrap();
-        params.set("vcl_path", "/a b:\"c\"").unwrap();
+        let params = "default_ttl=7\nvcl_path=/a b:\"c\"\n".to_owned();
         let address = "127.0.0.1 8080".to_owned();
         WorkerStart {
             listeners: vec![

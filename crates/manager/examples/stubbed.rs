@@ -6,7 +6,8 @@ use cli::{Decoder, Reply, Request, Status};
 use shm::vsc::Stats;
 use shm::vsl::{LogRing, Marker};
 use shm::vsm::{Home, SegmentSet, Shared};
-use tables::{Tag, counters::Main};
+use tables::counters::Main;
+use tables::{Params, Tag};
 
 fn main() {
     let mut words = std::env::args();
@@ -51,7 +52,8 @@ fn worker(socket: &str) -> i32 {
     let set = SegmentSet::adopt(std::path::Path::new("."), Home::Worker, std::process::id())
         .expect("the manager made the directory");
     let main = Stats::new(&set).add::<Main>("MAIN").expect("counters");
-    let log = LogRing::create(&set, start.params.log_settings(), main).expect("a log");
+    let params = Params::decode(&start.params).expect("parameters");
+    let log = LogRing::create(&set, params.log_settings(), main).expect("a log");
     let mut stub = Stub { start, log, vcls: Vec::new(), active: String::new() };
     println!("Child starts");
     let send = |reply: Reply| sys::fd::write_all(&socket, &reply.encode()).is_ok();

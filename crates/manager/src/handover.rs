@@ -59,7 +59,7 @@ pub(crate) fn gather(
         group,
         vtc_mode: manager.debug(DebugBit::VtcMode),
         trusted: true,
-        params: manager.params.clone(),
+        params: manager.params.encode(),
     }
 }
 

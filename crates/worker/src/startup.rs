@@ -17,6 +17,7 @@ use shm::vsc::Stats;
 use shm::vsl::LogRing;
 use shm::vsm::{Home, Reservation, SegmentSet};
 use storage::{StoreSpec, Stores};
+use tables::Params;
 use tables::counters::{Costs, Main, NoHitCounts, Set, Sma};
 use tables::stores::{Kind, TRANSIENT};
 
@@ -103,6 +104,8 @@ pub struct Worker {
 impl Worker {
     pub fn new(start: WorkerStart, vmods: Vmods) -> Result<Arc<Worker>, String> {
         crate::panic::install(start.panic_fd, &start);
+        let params = Params::decode(&start.params)
+            .map_err(|error| format!("the manager's hand-over has a parameter that can't be set: {error}"))?;
         let clock = Clock::system();
         let secrets = crate::secrets::Secrets::inherit(&start)?;
         // We were born in the workdir, and may not be able to reach it by its path.
@@ -115,10 +118,10 @@ impl Worker {
         let main: &'static Main = Box::leak(Box::new(main_set.clone()));
         let no_hit: &'static NoHitCounts =
             Box::leak(Box::new(stats.add::<NoHitCounts>(NoHitCounts::NAME).map_err(text)?));
-        let ring = LogRing::create_growing(&set, start.params.log_settings(), main_set);
+        let ring = LogRing::create_growing(&set, params.log_settings(), main_set);
         let (ring, log_room) = ring.map_err(|error| format!("the log: {error}"))?;
         let log = Arc::new(ring);
-        let pools = crate::pools::Pools::new(&stats, start.params.thread_pools).map_err(text)?;
+        let pools = crate::pools::Pools::new(&stats, params.thread_pools).map_err(text)?;
         // Beside another worker: when that has handed over (`crate::succession`).
         let former = if start.former_fd.is_none() { crate::journal::read(&start, &clock) } else { None };
         let past = former.as_ref().map(Former::past);
@@ -130,17 +133,17 @@ impl Worker {
             stores: stores.clone(),
             heads: Box::new(conf::Heads),
             regexes: Box::new(conf::Patterns),
-            params: conf::cache_params(&start.params),
+            params: conf::cache_params(&params),
         });
-        conf::apply_to_process(&start.params);
-        crate::steps::begin(main, &log, &start.params);
+        conf::apply_to_process(&params);
+        crate::steps::begin(main, &log, &params);
         let vcls = Arc::new(Vcls::default());
         crate::panic::know_vcls(&vcls);
         let hostname = sys::process::host_name();
         let engine = Arc::new(Engine {
             clock: clock.clone(),
             vxids: VxidSource::new(),
-            params: ArcSwap::from_pointee(start.params.clone()),
+            params: ArcSwap::from_pointee(params.clone()),
             main,
             no_hit,
             log,
@@ -151,7 +154,7 @@ impl Worker {
             certificates: secrets.keyring.clone(),
             identity: start.identity.clone(),
             hostname,
-            admission: engine::admission::Admission::new(&start.params),
+            admission: engine::admission::Admission::new(&params),
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             fragfetch: AtomicUsize::new(0),
@@ -179,8 +182,8 @@ impl Worker {
             find_survivors(former, &engine);
         }
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
-        services.declare_classes(&start.params);
-        if conf::gives_tags(&start.params) {
+        services.declare_classes(&params);
+        if conf::gives_tags(&params) {
             services.enable_tags();
         }
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });
