@@ -35,7 +35,7 @@ OVER_H2 = ["hit-1x64", "hit-16x64", "hit-100k-16x16", "pass-1x64", "pass-16x64"]
 OVER_H3 = ["hit-1x64", "hit-16x64", "hit-100k-16x16", "pass-1x64", "pass-16x64"]
 # Crates on the way of a request, and readers of the log: much of them no load here reaches (origins over HTTP/2, fleets, pipes), and it is
 # to be fast all the same. Nobody says of their functions that they never run.
-ON_THE_WAY = ("engine|fronts|worker|net|rt|message|http1|http2|tls|cache|storage|disk|backend|filters|fleet|vcl_regex|vrt|vmods|vmods_crypto|vmod_support|shm|base|sys|"
+ON_THE_WAY = ("engine|fronts|worker|net|rt|params|message|http1|http2|tls|cache|storage|disk|backend|filters|fleet|vcl_regex|vrt|vmods|vmods_crypto|vmod_support|shm|base|sys|"
               "toolkit|logq|lacquer_log|lacquer_ncsa|lacquer_statsd")
 NOT_TRAINED = rf"(^|[^a-z_])({ON_THE_WAY})([0-9.$]|$)|^_ZN5tokio"
 # The same from a disk: bytes of an object, how many, connections.

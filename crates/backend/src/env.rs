@@ -46,8 +46,8 @@ pub struct Params {
     pub resp_head_bytes: u32,
 }
 
-impl From<&tables::params::Params> for Params {
-    fn from(params: &tables::params::Params) -> Self {
+impl From<&params::Params> for Params {
+    fn from(params: &params::Params) -> Self {
         Self {
             connect_timeout: params.connect_timeout,
             first_byte_timeout: params.first_byte_timeout,
@@ -69,7 +69,7 @@ impl From<&tables::params::Params> for Params {
 
 impl Default for Params {
     fn default() -> Self {
-        Self::from(&tables::params::Params::default())
+        Self::from(&params::Params::default())
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst
 use std::task::{Context, Poll, Waker};
 
 use base::lock::Mutex;
-use tables::params::Params;
+use params::Params;
 
 use crate::sess::Sess;
 

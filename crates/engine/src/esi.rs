@@ -2,7 +2,7 @@
 //! ESI as the engine sees it: which features are on, and includes as child requests.
 
 use esi::Features;
-use tables::params::{FeatureBit, Params};
+use params::{FeatureBit, Params};
 
 /// The parser's switches from the parameter `feature`.
 pub(crate) fn features(params: &Params) -> Features {

@@ -12,9 +12,9 @@ use std::time::Instant;
 use cache::{Event, FormRight, NoForm};
 use filters::{Chain, FilterName, PackParams, Packed, State, Step, Unpack};
 use message::Coding;
+use params::Params;
 use shm::vsl::Marker;
 use storage::Buf;
-use tables::params::Params;
 use tables::tags::Tag;
 
 use crate::contain::{Panic, contained};

@@ -2,8 +2,8 @@
 //! Changes of heads by the engine itself, with the log records that varnishd writes for them (vsl(7)).
 
 use message::{Head, LostHeader};
+use params::{DebugBit, Params};
 use shm::vsl::TxnLog;
-use tables::params::{DebugBit, Params};
 use tables::tags::Tag;
 
 /// A record for each filter of a body, when `debug=+processors` asks for them; `what` is varnishd's word for the side.

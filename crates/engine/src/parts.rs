@@ -14,7 +14,7 @@ use std::ops::Range;
 use cache::ObjRef;
 use message::range::{self, Selection, Slice};
 use message::{Head, conditional, names};
-use tables::params::Params;
+use params::Params;
 
 use crate::aux_attrs::AuxAttrs;
 use crate::slices::Validator;

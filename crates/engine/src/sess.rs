@@ -9,10 +9,10 @@ use std::time::Duration;
 use base::{Real, Vxid};
 use net::proxy::{Header as ProxyHeader, tlv};
 use net::{Address, AddressText};
+use params::Params;
 use shm::vsl::{Marker, TxnLog};
 use sys::tcp::SocketNumber;
 use tables::close::SessClose;
-use tables::params::Params;
 use tables::tags::Tag;
 
 use crate::shared::Engine;

@@ -12,9 +12,9 @@ use std::pin::pin;
 use engine::transport::{BodyState, Transport};
 use engine::{Req, contain};
 use http1::{Framing, HeadError, Progress, Scan, parse_found_request};
+use params::FeatureBit;
 use shm::vsl::Marker;
 use tables::close::SessClose;
-use tables::params::FeatureBit;
 use tables::tags::Tag;
 
 use crate::buffers::Buffers;

@@ -445,14 +445,14 @@ fn counters() -> String {
 }
 
 fn params() -> String {
-    let one = |spec: &tables::params::Spec| {
+    let one = |spec: &params::Spec| {
         let unit = if spec.unit.is_empty() { String::new() } else { format!(" {}", spec.unit) };
         let range = |what: &str, value: Option<&str>| value.map_or(String::new(), |v| format!(" {what}: {v}."));
         let (min, max) = (range("Least", spec.min), range("Most", spec.max));
         let default = if spec.default.is_empty() { "empty" } else { spec.default };
         entry(spec.name, &format!("{}\nDefault: {default}{unit}.{min}{max}", spec.text))
     };
-    tables::params::SPECS.iter().map(one).collect()
+    params::SPECS.iter().map(one).collect()
 }
 
 fn commands() -> String {

@@ -3,11 +3,12 @@
 
 use cli::handoff::WorkerStart;
 use cli::{Decoder, Reply, Request, Status};
+use params::Params;
 use shm::vsc::Stats;
 use shm::vsl::{LogRing, Marker};
 use shm::vsm::{Home, SegmentSet, Shared};
+use tables::Tag;
 use tables::counters::Main;
-use tables::{Params, Tag};
 
 fn main() {
     let mut words = std::env::args();

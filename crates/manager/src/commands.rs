@@ -4,9 +4,9 @@
 use base::clock::Real;
 use cli::Request;
 use cli::handoff::Secret;
+use params::{DebugBit, ParamError, Show};
 use tables::cli_cmds::{self, Command, CommandId as Id, Filter, ServedBy};
 use tables::json::quote;
-use tables::params::{DebugBit, ParamError, Show};
 
 use crate::checker::{BUNDLE, Outcome, Source};
 use crate::core::Manager;

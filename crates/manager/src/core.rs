@@ -9,13 +9,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::clock::{Clock, Mono};
+use params::DebugBit;
+use params::Params;
 use sys::fd::Interest;
 use sys::pidfile::PidFile;
 use sys::process::Executable;
 use sys::signal::{self, Signals};
 use sys::sock;
-use tables::Params;
-use tables::params::DebugBit;
 
 use crate::acme::Acme;
 use crate::arenas::{Arenas, End, Succession};

@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use cli::handoff::{DiskStart, Listener, Store, WorkerStart};
+use params::DebugBit;
 use sys::sock::Name;
-use tables::params::DebugBit;
 
 use crate::core::Manager;
 use crate::stores::StoreArg;

@@ -84,7 +84,7 @@ fn run(program: &str, request: Request) -> Result<i32, Fatal> {
 /// -x
 fn print(kind: &str) -> Result<i32, Fatal> {
     let text = match kind {
-        "parameter" => tables::params::rst(),
+        "parameter" => params::rst(),
         "vsl" => docs::log_records(),
         "cli" => docs::commands(),
         "builtin" => format!("{}\n", vcl::builtin()),

@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use base::Real;
+use params::{DebugBit, FeatureBit};
 use sys::process::{Exit, Spawn};
 use sys::{sentinel, signal};
-use tables::params::{DebugBit, FeatureBit};
 
 use crate::arenas::{DEATHS, End, Legacy};
 use crate::core::Manager;

@@ -8,12 +8,12 @@ use std::rc::Rc;
 
 use base::clock::{Clock, Mono};
 use cli::handoff::Quic;
+use params::DebugBit;
+use params::Params;
 use sys::daemon::Daemon;
 use sys::pidfile::{PidFile, PidFileError};
 use sys::process::Executable;
 use sys::signal::{self, SIGHUP, SIGINT, SIGTERM, Signals};
-use tables::Params;
-use tables::params::DebugBit;
 
 use crate::certs::config::Config;
 use crate::certs::{self, Certs};

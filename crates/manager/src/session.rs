@@ -11,9 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use cli::auth::Challenge;
 use cli::decode::DecodeError;
 use cli::{Decoder, Request};
+use params::Params;
 use sys::fd::Interest;
 use tables::cli_cmds::CommandId;
-use tables::params::Params;
 
 use crate::certs::changes_certificates;
 use crate::core::Manager;

@@ -2,9 +2,7 @@
 //! Codings of bodies (RFC 9110 8.4.1): what Content-Encoding names and Accept-Encoding asks for.
 //!
 //! A coding that joins is one more variant of [`Coding`]: the compiler then points at each place that has to know what it
-//! does with it. Which of them we make and undo ourselves is [`Codings::supported`].
-
-use tables::Params;
+//! does with it. Which of them we make and undo ourselves is `Params::supported_codings`.
 
 use crate::{Head, Liked, list, names};
 
@@ -67,24 +65,12 @@ impl Codings {
     /// `gzip` alone.
     pub const GZIP: Codings = Codings(1 << Coding::Gzip as u8);
 
-    /// The codings that we make and undo ourselves. Without gzip there are none.
-    pub fn supported(params: &Params) -> Self {
-        if !params.http_gzip_support {
-            return Self::NONE;
-        }
-        Self::GZIP.with_if(params.http_brotli_support, Coding::Brotli).with_if(params.http_zstd_support, Coding::Zstd)
-    }
-
     /// With that coding, too.
     pub const fn with(self, coding: Coding) -> Self {
         match coding {
             Coding::Identity => self,
             Coding::Gzip | Coding::Brotli | Coding::Zstd => Codings(self.0 | 1 << coding as u8),
         }
-    }
-
-    const fn with_if(self, is: bool, coding: Coding) -> Self {
-        if is { self.with(coding) } else { self }
     }
 
     /// Whether the coding is among them.
@@ -199,18 +185,10 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_says_what_is_supported() {
-        let mut params = Params::default();
-        assert_eq!(Codings::supported(&params), Codings::GZIP);
-        assert_eq!(Codings::supported(&params).asked_for(), Some("gzip"));
-        params.http_brotli_support = true;
-        assert_eq!(Codings::supported(&params).asked_for(), Some("br, gzip"));
-        params.http_zstd_support = true;
-        assert_eq!(Codings::supported(&params).asked_for(), Some("br, zstd, gzip"));
-        assert_eq!(Codings::GZIP.with(Coding::Zstd).asked_for(), Some("zstd, gzip"));
-        params.http_gzip_support = false;
-        assert!(Codings::supported(&params).is_empty());
-        assert_eq!(Codings::NONE.asked_for(), None);
+    fn origins_are_asked_for_the_preferred_coding_first() {
+        let (br, zstd) = (Codings::GZIP.with(Coding::Brotli), Codings::GZIP.with(Coding::Zstd));
+        let asked_for = [Codings::NONE, Codings::GZIP, br, zstd, br.with(Coding::Zstd)].map(Codings::asked_for);
+        assert_eq!(asked_for, [None, Some("gzip"), Some("br, gzip"), Some("zstd, gzip"), Some("br, zstd, gzip")]);
     }
 
     proptest! {

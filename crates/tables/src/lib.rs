@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is declared once: parameters, counters, log tags, CLI commands, close reasons, kinds of stores, VCL variables, vmod signatures.
+//! What is declared once: counters, log tags, CLI commands, close reasons, kinds of stores, VCL variables, vmod signatures.
 
 pub mod classes;
 pub mod cli_cmds;
@@ -11,7 +11,6 @@ pub mod name_list;
 pub mod negative_ttl;
 pub mod no_hit;
 pub mod origin_proto;
-pub mod params;
 pub mod stores;
 pub mod tag_fields;
 pub mod tags;
@@ -21,5 +20,4 @@ pub mod vclvars;
 pub mod vmods;
 
 pub use close::SessClose;
-pub use params::Params;
 pub use tags::Tag;

@@ -119,7 +119,7 @@ impl<M: Modules> World<M> {
         let program = compiled.map_err(|d| d.text)?.program;
         let dir = scratch_dir();
         let set = SegmentSet::create(&dir, Home::Worker, 1, None).expect("a segment set");
-        let mut params = tables::Params::default();
+        let mut params = params::Params::default();
         params.set("vsl_space", "1M").expect("a size");
         params.set("vsl_mask", "+Debug").expect("a tag");
         let ring =

@@ -3,8 +3,8 @@
 
 use base::Clock;
 use message::Head;
+use params::Params;
 use shm::vsl::TxnLog;
-use tables::Params;
 use tables::vclvars::{HeadId, Var};
 
 use crate::ctx::{Ctx, Failure, Privates, StoreProperty, Wait};
@@ -66,7 +66,7 @@ impl Ctx for InitCtx<'_> {
     fn hash_data(&mut self, _: Option<&[u8]>) {}
 
     fn is_coding_made(&mut self, coding: message::Coding) -> bool {
-        message::Codings::supported(&self.params).has(coding)
+        self.params.supported_codings().has(coding)
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {

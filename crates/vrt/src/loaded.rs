@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use backend::{BackendSpec, Director, Event};
 use base::Clock;
+use params::Params;
 use shm::vsl::TxnLog;
-use tables::Params;
 use tables::vclvars::Method;
 use vcl::program::{AclDecl, BackendDecl, Callee, ProbeDecl, Program};
 use vcl_regex::Regex;

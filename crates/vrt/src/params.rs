@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `param.*`: what parameters are at the moment.
 
-use tables::Params;
+use params::Params;
 use tables::vclvars::Var;
 
 use crate::value::Value;

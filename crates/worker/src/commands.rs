@@ -10,8 +10,8 @@ use backend::{AdminHealth, Director, Event};
 use base::Real;
 use cli::{Reply, Request, Status, reply};
 use fleet::Invalidation;
+use params::DebugBit;
 use tables::cli_cmds::{self, CommandId as Id};
-use tables::params::DebugBit;
 use tables::vclvars::Var;
 use tls::roots::Roots;
 use vcl::program::Op;
@@ -482,10 +482,7 @@ fn param_reset(worker: &Worker, name: &str) -> Reply {
     change_params(worker, |params| params.reset(name).map(drop))
 }
 
-fn change_params(
-    worker: &Worker,
-    change: impl FnOnce(&mut tables::params::Params) -> Result<(), tables::params::ParamError>,
-) -> Reply {
+fn change_params(worker: &Worker, change: impl FnOnce(&mut params::Params) -> Result<(), params::ParamError>) -> Reply {
     let engine = &worker.engine;
     let mut params = (*engine.params.load_full()).clone();
     if let Err(error) = change(&mut params) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Parameters and small services in the form in which the lower crates want them.
 
-use tables::params::{FeatureBit, Params};
+use params::{FeatureBit, Params};
 
 /// Reads stored heads for bans.
 pub struct Heads;

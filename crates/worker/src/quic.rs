@@ -16,12 +16,12 @@ use engine::ListenerInfo;
 use fronts::h3;
 use net::Address;
 use net::quic::{Endpoint, Incoming, Limits, ServerConfig, VarInt};
+use params::Params;
 use parking_lot::Mutex;
 use shm::vsm::Home;
 use sys::sock::{Name, local_name};
 use sys::udp::{self, Steering, steer};
 use tables::counters::Main;
-use tables::params::Params;
 use tls::early::{EarlyData, EarlySessions};
 use tls::quic::{QuicKeys, QuicServer};
 

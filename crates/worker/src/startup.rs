@@ -12,12 +12,12 @@ use base::{Clock, VxidSource};
 use cache::Cache;
 use cli::handoff::WorkerStart;
 use engine::{Engine, Random};
+use params::Params;
 use parking_lot::Mutex;
 use shm::vsc::Stats;
 use shm::vsl::LogRing;
 use shm::vsm::{Home, Reservation, SegmentSet};
 use storage::{StoreSpec, Stores};
-use tables::Params;
 use tables::counters::{Costs, Main, NoHitCounts, Set, Sma};
 use tables::stores::{Kind, TRANSIENT};
 

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use params::Params;
 use shm::vsl::{LogRing, Marker};
 use tables::counters::Main;
-use tables::params::Params;
 use tables::tags::Tag;
 
 /// What a step should take at most.

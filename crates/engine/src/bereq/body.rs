@@ -11,7 +11,7 @@ use filters::{
     Chain, Edit, FetchFacts, FetchInput, FilterList, GzipParams, Note, OpenError, PackParams, Side, State,
     default_fetch, open_fetch,
 };
-use message::{Coding, Codings, Head, LostHeader, encoding, names};
+use message::{Coding, Head, LostHeader, encoding, names};
 use storage::{Buf, StoreId};
 use tables::close::SessClose;
 use tables::tags::Tag;
@@ -163,7 +163,7 @@ impl Bereq {
 
     /// `beresp.filters` with what modules injected.
     pub(super) fn filter_list(&self) -> FilterList {
-        let coding = || self.beresp_coding().filter(|&coding| Codings::supported(&self.params).can_undo(coding));
+        let coding = || self.beresp_coding().filter(|&coding| self.params.supported_codings().can_undo(coding));
         self.settings.filters.complete_list(Side::Fetch, || self.default_filters(), coding)
     }
 
@@ -183,7 +183,7 @@ impl Bereq {
             do_zstd: self.settings.do_zstd,
             do_unzstd: self.settings.do_unzstd,
             do_esi: self.settings.do_esi,
-            supported: Codings::supported(&self.params),
+            supported: self.params.supported_codings(),
             is_worked_on: self.settings.filters.go_by_themselves(),
         })
     }
@@ -199,7 +199,7 @@ impl Bereq {
 
     /// What VCL wants of a coding that this server may not be set up to make.
     pub(super) fn set_coding(&mut self, var: Var, is_on: bool) {
-        let supported = Codings::supported(&self.params);
+        let supported = self.params.supported_codings();
         let (slot, needed) = match var {
             Var::BerespDoBrotli => (&mut self.settings.do_brotli, Some((Coding::Brotli, "http_brotli_support"))),
             Var::BerespDoZstd => (&mut self.settings.do_zstd, Some((Coding::Zstd, "http_zstd_support"))),

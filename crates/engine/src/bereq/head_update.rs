@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cache::{Attrs, Busy, Flags, Lookup, LookupOptions, ObjRef, Purge, Times, Vary};
 use message::hop::Filter;
 use message::rfc9111::{self, QueryVariance, RequestDirectives};
-use message::{Codings, Head, names};
+use message::{Head, names};
 use storage::Store;
 
 use super::Bereq;
@@ -47,7 +47,7 @@ impl Bereq {
             return;
         }
         let now = self.engine.clock.mono();
-        let request = LookupRequest::normalised(&self.head, Codings::supported(&self.params));
+        let request = LookupRequest::normalised(&self.head, self.params.supported_codings());
         let mut newest: Option<ObjRef> = None;
         for obj in self.engine.cache.stored_for(&self.digest, &request) {
             let Some(stored) = self.comparable(&obj) else { continue };
@@ -117,7 +117,7 @@ impl Bereq {
             looks_behind_markers: true,
             ..LookupOptions::default()
         };
-        let request = LookupRequest::normalised(&self.head, Codings::supported(&self.params));
+        let request = LookupRequest::normalised(&self.head, self.params.supported_codings());
         let now = self.engine.clock.mono();
         let (busy, found) = match self.engine.cache.lookup(&self.digest, &request, now, &options).lookup {
             Lookup::MissStale { busy, stale } => (busy, Some(stale)),
@@ -140,7 +140,7 @@ impl Bereq {
     }
 
     fn succeed(&mut self, busy: Busy, stored: ObjRef, updated: &Head, times: Times) {
-        let supported = Codings::supported(&self.params);
+        let supported = self.params.supported_codings();
         let variant = match rfc9111::key(updated, &self.head) {
             Ok(spec) => spec.map(|spec| {
                 let mut values = Vec::new();

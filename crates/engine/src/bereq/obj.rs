@@ -283,7 +283,7 @@ impl Bereq {
             Ok(Some(key)) => {
                 let (mut spec, mut values) = (Vec::new(), Vec::new());
                 vary::rekey(&key, &message::Head::new(), Codings::NONE, &mut spec);
-                vary::rekey(&key, &self.head, Codings::supported(&self.params), &mut values);
+                vary::rekey(&key, &self.head, self.params.supported_codings(), &mut values);
                 Some((spec, values))
             }
             Err(error) => {

@@ -7,7 +7,7 @@ use ::fleet::Invalidation;
 use cache::{Purge, Times};
 use message::freshness::Freshness;
 use message::rfc9111::{self, ExchangeTimes, QueryVariance, Refusal, ResponseDirectives, Rules, StaleCause, Storing};
-use message::{Codings, Head, names};
+use message::{Head, names};
 use tables::close::SessClose;
 use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
@@ -291,7 +291,7 @@ impl Bereq {
             Ok(None) => None,
             Ok(Some(spec)) => {
                 let mut values = Vec::new();
-                rfc9111::values(&spec, &self.head, Codings::supported(&self.params), &mut values);
+                rfc9111::values(&spec, &self.head, self.params.supported_codings(), &mut values);
                 Some((spec, values))
             }
             Err(error) => {

@@ -11,8 +11,8 @@
 
 use backend::BodyStatus;
 use cache::{Busy, Flags, Lookup, LookupOptions, ObjRef};
+use message::names;
 use message::range::{self, ByteRange, ContentRange, Slice, content_range};
-use message::{Codings, names};
 use shm::vsl::num::dec;
 use tables::close::SessClose;
 use tables::tags::Tag;
@@ -172,7 +172,7 @@ impl Bereq {
         let range = format!("bytes={}-{}", slice.low, slice.high);
         self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::RANGE, range.as_bytes()));
         // Parts of a coded body are of that coding, which the origin may make anew each time.
-        if !Codings::supported(&self.params).is_empty() {
+        if !self.params.supported_codings().is_empty() {
             self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::ACCEPT_ENCODING, b"identity"));
         }
     }
@@ -463,7 +463,7 @@ impl Bereq {
 
     /// The right to fetch a slice that nobody can know of.
     fn claim(&self, set: &SliceSet, index: u64) -> Busy {
-        let request = LookupRequest::new(&self.head, Codings::supported(&self.params));
+        let request = LookupRequest::new(&self.head, self.params.supported_codings());
         let options = LookupOptions { always_miss: true, ..LookupOptions::default() };
         let now = self.engine.clock.mono();
         match self.engine.cache.lookup(&set.digest(&self.digest, index), &request, now, &options).lookup {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use cache::{Busy, ObjRef, Reuse};
 use message::head::StoredHead;
 use message::hop::{self, Filter};
-use message::{Codings, HeadLimits, Version, names};
+use message::{HeadLimits, Version, names};
 use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 use vrt::Privates;
@@ -187,7 +187,7 @@ impl Bereq {
                 lost |= head.set_method("GET").is_err();
                 log.put(Tag::BereqMethod, b"GET");
             }
-            if let Some(codings) = Codings::supported(&self.params).asked_for() {
+            if let Some(codings) = self.params.supported_codings().asked_for() {
                 lost |= BEREQ.force(head, log, names::ACCEPT_ENCODING, codings.as_bytes()).is_err();
             }
         }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use backend::{BodyLen, BodyStatus, HeadError, Received, RespLimits, SendError, SendProgress, announced_length};
 use message::{Head, names};
+use params::Params;
 use rt::Deadline;
 use storage::Buf;
 use tables::close::SessClose;
-use tables::params::Params;
 use tables::tags::Tag;
 
 use super::fetch::GONE;

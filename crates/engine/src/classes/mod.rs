@@ -20,10 +20,10 @@ use std::task::{Context, Poll, Waker};
 
 use base::lock::Mutex;
 use base::{Mono, Real};
+use params::Params;
 use shm::vsc::CounterSet;
 use tables::classes::{ClassSpec, DEFAULT, parse};
 use tables::counters::ClassCounters;
-use tables::params::Params;
 
 use crate::sess::Sess;
 

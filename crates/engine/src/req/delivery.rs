@@ -3,14 +3,14 @@
 
 use cache::{Flags, ObjRef};
 use filters::{DeliverFacts, FilterList, Side, default_deliver};
-use message::{Coding, Codings, names};
+use message::{Coding, names};
 
 use super::Req;
 
 impl Req {
     /// `resp.filters` with what modules injected. No `obj`: the body is made here.
     pub(super) fn filter_list(&self, obj: Option<&ObjRef>) -> FilterList {
-        let made = Codings::supported(&self.params);
+        let made = self.params.supported_codings();
         let coding = || {
             let says = Coding::of_content(self.resp.get(names::CONTENT_ENCODING));
             says.filter(|&coding| made.can_undo(coding))
@@ -26,7 +26,7 @@ impl Req {
     /// The default of `resp.filters`.
     fn default_list(&self, obj: Option<&ObjRef>) -> FilterList {
         let flags = obj.map_or(Flags::NONE, ObjRef::flags);
-        let is_undone = Codings::supported(&self.params).is_undone_for(flags.coding, &self.head);
+        let is_undone = self.params.supported_codings().is_undone_for(flags.coding, &self.head);
         self.list_that_undoes(is_undone.then_some(flags.coding), !self.settings.disable_esi && flags.has_esi)
     }
 

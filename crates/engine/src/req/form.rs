@@ -22,7 +22,7 @@ const HARD_USES: u32 = 100;
 impl Req {
     /// Whether this client may get other bytes than those that are stored, so that a strong ETag isn't theirs.
     pub(super) fn may_get_another_form(&self, obj: &ObjRef) -> bool {
-        let (stored, made) = (obj.flags().coding, Codings::supported(&self.params));
+        let (stored, made) = (obj.flags().coding, self.params.supported_codings());
         let is_undone = made.is_undone_for(stored, &self.head);
         is_undone
             || stored != Coding::Identity && made.are_several() && !obj.flags().is_passed() && {
@@ -35,7 +35,7 @@ impl Req {
     pub(super) fn take_form(&mut self, obj: Option<&ObjRef>) -> Option<u64> {
         self.form = None;
         let obj = obj.filter(|obj| obj.flags().coding != Coding::Identity && self.may_have_form(obj))?;
-        let made = Codings::supported(&self.params);
+        let made = self.params.supported_codings();
         let is_undone = made.is_undone_for(obj.flags().coding, &self.head);
         if made.are_several() {
             self.take_liked_form(obj, made, is_undone);

@@ -7,8 +7,8 @@ use std::task::Poll;
 
 use cache::{Busy, Event, EventTag, Lookup, LookupOptions, LookupOutcome, ObjRef, Ticket};
 use message::{Codings, Head};
+use params::DebugBit;
 use tables::no_hit::NoHit;
-use tables::params::DebugBit;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
@@ -69,7 +69,7 @@ impl cache::Request for LookupRequest<'_> {
 
 impl Req {
     pub(super) fn lookup_request(&self) -> LookupRequest<'_> {
-        let supported = Codings::supported(&self.params);
+        let supported = self.params.supported_codings();
         LookupRequest { head: &self.head, supported, is_normalised: self.settings.rfc9111 }
     }
 

@@ -51,9 +51,9 @@ use ::backend::Director;
 use ::cache::{Busy, Digest, DigestBuilder, Form, ObjRef, Reader};
 use base::{Real, Vxid};
 use message::{Head, HeadLimits, Version};
+use params::Params;
 use shm::vsl::{Marker, TxnLog, num};
 use tables::close::SessClose;
-use tables::params::Params;
 use tables::tags::Tag;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 

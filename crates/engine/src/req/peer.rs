@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ::fleet::LogPosition;
 use cache::ObjRef;
-use message::{Coding, Codings, conditional, names};
+use message::{Coding, conditional, names};
 use tables::tags::Tag;
 
 use super::verdict::FoundKind;
@@ -191,7 +191,7 @@ impl Req {
 
     /// The body goes out in the coding that it is stored in, if the peer takes that: it makes others itself.
     fn take_stored_coding(&mut self, stored: Coding) {
-        let takes = Codings::supported(&self.params).liked_by(&self.head).codings().any(|coding| coding == stored);
+        let takes = self.params.supported_codings().liked_by(&self.head).codings().any(|coding| coding == stored);
         if stored != Coding::Identity
             && takes
             && REQ.force(&mut self.head, &mut self.log, names::ACCEPT_ENCODING, stored.token().as_bytes()).is_err()

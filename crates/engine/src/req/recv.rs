@@ -2,9 +2,9 @@
 //! The request comes in: what the engine decides before VCL, `vcl_recv`, `vcl_hash`.
 
 use http1::Expect;
-use message::{Codings, Version, names};
+use message::{Version, names};
+use params::FeatureBit;
 use tables::close::SessClose;
-use tables::params::FeatureBit;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
@@ -192,7 +192,7 @@ impl Req {
 
     /// Accept-Encoding becomes what the client takes of what is made here, or nothing.
     fn normalise_encoding(&mut self, action: &Action) {
-        let supported = Codings::supported(&self.params);
+        let supported = self.params.supported_codings();
         if supported.is_empty() || matches!(action, Action::Pipe | Action::Pass) {
             return;
         }

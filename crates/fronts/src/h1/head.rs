@@ -9,9 +9,9 @@ use std::time::Duration;
 use base::Real;
 use engine::Req;
 use http1::{HTTP2_PREFACE, HeadError, Limits, Scan};
+use params::{FeatureBit, Params};
 use rt::Instant;
 use tables::close::SessClose;
-use tables::params::{FeatureBit, Params};
 use tables::tags::Tag;
 
 use super::transport::H1;

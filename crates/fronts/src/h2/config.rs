@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http2::conn::Windows;
 use http2::{Config, Limits, Settings};
-use tables::params::{DebugBit, Params};
+use params::{DebugBit, Params};
 
 /// Parameters, and what follows from them: for connections in clear text, and for those with TLS.
 struct Worked {

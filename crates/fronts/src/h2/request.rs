@@ -14,7 +14,7 @@ use engine::transport::{Acct, Transport};
 use engine::{Req, Sess, contain};
 use http2::fields::{FieldFault, Malformed, Refusal};
 use message::{Head, HeadLimits};
-use tables::params::Params;
+use params::Params;
 use tables::tags::Tag;
 
 use super::PROTOCOL;

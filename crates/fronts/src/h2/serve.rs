@@ -22,9 +22,9 @@ use base::Mono;
 use engine::transport::BodyError;
 use http2::{ErrorCode, Event, Fault, Kind, Scratch, Step};
 use message::Head;
+use params::Params;
 use rt::{Deadline, Instant};
 use tables::close::SessClose;
-use tables::params::Params;
 
 use super::mux::{Mux, RESET_TEXT, State};
 use super::places::Places;

@@ -6,7 +6,7 @@ use engine::Req;
 use engine::httplog::REQ;
 use http2::Settings;
 use message::names;
-use tables::params::{DebugBit, FeatureBit};
+use params::{DebugBit, FeatureBit};
 use tables::tags::Tag;
 
 use super::PROTOCOL;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use http3::Abuse;
 use http3::abuse::Limits;
 use net::quic::Frames;
+use params::Params;
 use tables::counters::{Counter, Main};
-use tables::params::Params;
 
 use super::link::Group;
 

@@ -13,8 +13,8 @@ use http3::head::{self, BadHead};
 use http3::{Code, Error, Limits, Scope};
 use message::Version;
 use net::quic::{RecvStream, SendStream};
+use params::Params;
 use rt::{Instant, TaskPool};
-use tables::params::Params;
 use tables::tags::Tag;
 
 use super::link::Link;

@@ -14,12 +14,12 @@ use std::path::Path;
 use std::rc::Rc;
 
 use base::clock::{Clock, Mono, Real};
+use params::Params;
 use shm::vsm::Shared;
 use sys::pidfile::PidFile;
 use sys::process::{Child, Executable};
 use sys::signal::{self, SIGHUP, SIGINT, SIGTERM, Signals};
 use sys::sock::Name;
-use tables::Params;
 
 use super::leaving::Leaving;
 use super::state::{Listening, RunningWorker, State};

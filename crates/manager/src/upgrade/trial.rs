@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 
+use params::Params;
 use sys::process::Exit;
-use tables::Params;
 use vcl::{MAIN, Modules, Options, SourceBundle, Sources};
 
 use super::state::{State, Vcl};

@@ -122,7 +122,7 @@ impl World {
         let program = compiled.map_err(|d| d.text)?.program;
         let dir = scratch_dir();
         let set = SegmentSet::create(&dir, Home::Worker, 1, None).unwrap();
-        let mut params = tables::Params::default();
+        let mut params = params::Params::default();
         params.set("vsl_space", "1M").unwrap();
         let ring = Arc::new(LogRing::create(&set, params.log_settings(), CounterSet::<Main>::private()).unwrap());
         let services = Arc::new(HeapServices::default());
@@ -152,7 +152,7 @@ impl World {
 
     /// Changes `vsl_mask`.
     pub fn unmask(&mut self, change: &str) {
-        let mut params = tables::Params::default();
+        let mut params = params::Params::default();
         params.set("vsl_mask", change).unwrap();
         self.ctx.ring.apply(params.log_settings());
     }

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use engine::Engine;
 use engine::admission::Pressure;
+use params::Params;
 use parking_lot::{Condvar, Mutex};
 use shm::vsl::Marker;
 use storage::Store;
-use tables::params::Params;
 use tables::stores::TRANSIENT;
 use tables::tags::Tag;
 

@@ -126,7 +126,7 @@ mod tests {
                     .map(|word| word.trim_end_matches([',', ':', ';']))
                     .filter(|word| word.contains('_'))
                 {
-                    assert!(tables::params::lookup(word).is_some(), "{word} in {text}");
+                    assert!(params::lookup(word).is_some(), "{word} in {text}");
                 }
             }
         }

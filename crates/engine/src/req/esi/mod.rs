@@ -21,9 +21,9 @@ use cache::{ObjRef, Reader};
 use esi::{Include, Program, Step};
 use filters::stitch::{self, Sum};
 use message::{Head, names};
+use params::FeatureBit;
 use storage::Buf;
 use tables::close::SessClose;
-use tables::params::FeatureBit;
 use tables::tags::Tag;
 
 pub(super) use self::adapter::Adapter;

@@ -3,7 +3,7 @@
 
 use super::bits::{DebugBits, ExperimentalBits, FeatureBits};
 use super::{Flag, Kind, ParamError, Params, SPECS, Spec, limits, lookup, old};
-use crate::json::quote;
+use tables::json::quote;
 
 /// Texts are wrapped before this column.
 const WRAP_AT: usize = 72;

@@ -16,7 +16,8 @@ pub use show::{Show, rst};
 pub use table::{Params, SPECS};
 pub use value::{BytesOrAuto, Kind, PoolParam, Value, show_bytes};
 
-use crate::tags::LogSettings;
+use message::{Coding, Codings};
+use tables::tags::LogSettings;
 
 /// What has to be known before a parameter is changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -279,6 +280,21 @@ impl Params {
     /// The names that `-r` named.
     pub fn protected(&self) -> &[&'static str] {
         &self.protected
+    }
+
+    /// The codings that the server makes and undoes itself. Without gzip there are none.
+    pub fn supported_codings(&self) -> Codings {
+        if !self.http_gzip_support {
+            return Codings::NONE;
+        }
+        let mut codings = Codings::GZIP;
+        if self.http_brotli_support {
+            codings = codings.with(Coding::Brotli);
+        }
+        if self.http_zstd_support {
+            codings = codings.with(Coding::Zstd);
+        }
+        codings
     }
 
     /// The parameters of the log in shared memory.

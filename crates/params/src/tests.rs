@@ -262,3 +262,15 @@ fn memory_is_limited_to_a_number_or_to_what_the_system_says() {
     params.set("memory_limit", "0").unwrap();
     assert_eq!(params.memory_limit.bytes(), Some(0));
 }
+
+#[test]
+fn parameters_say_which_codings_are_supported() {
+    let mut params = Params::default();
+    assert_eq!(params.supported_codings(), Codings::GZIP);
+    params.http_brotli_support = true;
+    assert_eq!(params.supported_codings(), Codings::GZIP.with(Coding::Brotli));
+    params.http_zstd_support = true;
+    assert_eq!(params.supported_codings(), Codings::GZIP.with(Coding::Brotli).with(Coding::Zstd));
+    params.http_gzip_support = false;
+    assert_eq!(params.supported_codings(), Codings::NONE);
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::bits::{DebugBits, ExperimentalBits, FeatureBits};
 use super::value::{BytesOrAuto, Field, Kind, PoolParam, Value};
 use super::{Flag, Spec};
-use crate::tags::TagMask;
+use tables::tags::TagMask;
 
 macro_rules! ty {
     (Seconds) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Spec;
 use super::bits::{DebugBits, ExperimentalBits, FeatureBit, FeatureBits};
 use super::limits::{self, Limits};
-use crate::tags::{Tag, TagMask};
+use tables::tags::{Tag, TagMask};
 
 /// Type of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,9 +149,9 @@ impl Value {
         match self {
             Value::Count(n) => n.to_string(),
             Value::Bytes(n) => n.to_string(),
-            Value::BytesOrAuto(n) => n.bytes().map_or_else(|| crate::json::quote(&n.show()), |n| n.to_string()),
+            Value::BytesOrAuto(n) => n.bytes().map_or_else(|| tables::json::quote(&n.show()), |n| n.to_string()),
             Value::Switch(on) => on.to_string(),
-            Value::Text(s) => crate::json::quote(s),
+            Value::Text(s) => tables::json::quote(s),
             Value::Pool(p) => format!(
                 "{{\n        \"min_pool\": {},\n        \"max_pool\": {},\n        \"max_age\": {}\n    }}",
                 p.min_pool,
@@ -160,7 +160,7 @@ impl Value {
             ),
             Value::Seconds(_) | Value::Real(_) => self.show(),
             Value::Debug(_) | Value::Feature(_) | Value::Experimental(_) | Value::Tags(_) => {
-                crate::json::quote(&self.show())
+                tables::json::quote(&self.show())
             }
         }
     }
@@ -461,6 +461,6 @@ pub(super) fn unescape(text: &str) -> String {
 
 /// Text with quotes, backslashes and control bytes escaped, without quotes around it.
 fn show_text(text: &str) -> String {
-    let quoted = crate::json::quote(text);
+    let quoted = tables::json::quote(text);
     quoted[1..quoted.len() - 1].to_owned()
 }
