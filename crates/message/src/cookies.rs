@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The cookies in a Cookie field (RFC 6265 4.2.1): pairs between `;`, a name and maybe `=` and a value.
 
-use tables::name_list;
+use crate::name_list;
 
 /// The field's value with only the cookies that these lists let stay ([`name_list::stays`]), in their order, with `; ` between them;
 /// empty when none does, `None` when all of them do.

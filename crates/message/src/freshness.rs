@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! How long a response lives: Varnish's rules and outcomes (its "clockless cache"), which VCL then may change. By default
-//! those of 7.1; what older releases did otherwise is `tables::ttl_rules`.
+//! those of 7.1; what older releases did otherwise is [`crate::ttl_rules`].
 //!
 //! ```text
 //! age      Age; t_origin = now - age
@@ -10,9 +10,9 @@
 //! ```
 
 use base::clock::Real;
-use tables::ttl_rules::{self, Lives, TtlRules};
 
 use crate::cache_control::{first_line_seconds, seconds};
+use crate::ttl_rules::{self, Lives, TtlRules};
 use crate::{Head, date, names};
 
 /// The parameters that take part. All in seconds.

@@ -19,13 +19,16 @@ pub mod hop;
 pub mod liked;
 pub mod links;
 pub mod list;
+pub mod name_list;
 pub mod names;
 pub mod query;
 pub mod range;
 pub mod rfc9111;
 pub mod status;
+pub mod tag_fields;
 pub mod tags;
 pub mod trace_context;
+pub mod ttl_rules;
 pub mod vary;
 
 pub use coding::{Coding, Codings};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The arguments in a URL's query: what is between `&`s behind the first `?`, each a name and maybe `=` and a value. Nothing is decoded.
 
-use tables::name_list;
+use crate::name_list;
 
 /// The URL with only the arguments that these lists let stay ([`name_list::stays`]), in their order; `None` when all of them do. A
 /// query that loses its last argument goes with its `?`.

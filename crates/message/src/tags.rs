@@ -2,9 +2,8 @@
 //! Tags of objects: those that header fields name, in any number of fields, and those of the URLs that objects were fetched for,
 //! which begin with a control character, as what a field names never does. What is done by them is the cache's affair.
 
-use tables::tag_fields::{Between, TagField, listed};
-
 use crate::Head;
+use crate::tag_fields::{Between, TagField, listed};
 
 /// The tags in what VCL or an operator names: between blanks or commas, as vmod_xkey(3) has them.
 pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -100,7 +99,7 @@ mod tests {
 
     #[test]
     fn tags_of_all_fields_in_any_case() {
-        check(tables::tag_fields::XKEY, &["a", "b", "c", "d", "e", "f", "g"]);
+        check(crate::tag_fields::XKEY, &["a", "b", "c", "d", "e", "f", "g"]);
         check("Surrogate-Key, cache-tag", &["s,1", "s2", "t 1", "t2"]);
         check("Surrogate-Key=both", &["s", "1", "s2"]);
         check("", &[]);

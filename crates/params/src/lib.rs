@@ -5,7 +5,9 @@
 //! [`Params`] is plain data: share it as `Arc<Params>` and replace it whole when something changes.
 
 mod bits;
+pub mod classes;
 mod limits;
+pub mod negative_ttl;
 mod old;
 mod show;
 mod table;

@@ -62,22 +62,22 @@ pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
         ("tls_kernel", Value::Text(word)) if !matches!(word.as_str(), "auto" | "on" | "off") => {
             Err("it is auto, on or off\n".to_owned())
         }
-        ("tag_fields", Value::Text(list)) if tables::tag_fields::listed(list).any(|field| field.is_none()) => {
+        ("tag_fields", Value::Text(list)) if message::tag_fields::listed(list).any(|field| field.is_none()) => {
             Err("it lists names of fields, each maybe with =blank, =comma or =both\n".to_owned())
         }
         ("query_drop" | "query_keep" | "cookie_drop" | "cookie_keep", Value::Text(list))
-            if !tables::name_list::is_valid(list) =>
+            if !message::name_list::is_valid(list) =>
         {
             Err("it lists names between blanks or commas, each maybe with a * at its end\n".to_owned())
         }
         ("rfc9111_targeted", Value::Text(list)) if !list.split([' ', ',', '\t']).all(is_field_name) => {
             Err("it lists names of fields between blanks or commas\n".to_owned())
         }
-        ("classes", Value::Text(text)) => match tables::classes::parse(text) {
+        ("classes", Value::Text(text)) => match crate::classes::parse(text) {
             Ok(_) => Ok(()),
             Err(reason) => Err(format!("{reason}\n")),
         },
-        ("negative_ttl", Value::Text(list)) if !tables::negative_ttl::is_valid(list) => {
+        ("negative_ttl", Value::Text(list)) if !crate::negative_ttl::is_valid(list) => {
             Err("it lists entries as 404:10s or 5xx:1s, of statuses from 400 to 599\n".to_owned())
         }
         ("early_hints", Value::Text(word)) if !matches!(word.as_str(), "off" | "h2" | "all") => {

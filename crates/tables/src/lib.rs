@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What is declared once: counters, log tags, CLI commands, close reasons, kinds of stores, VCL variables, vmod signatures.
 
-pub mod classes;
 pub mod cli_cmds;
 pub mod close;
 pub mod counters;
 pub mod dialects;
 pub mod json;
-pub mod name_list;
-pub mod negative_ttl;
 pub mod no_hit;
 pub mod origin_proto;
 pub mod stores;
-pub mod tag_fields;
 pub mod tags;
-pub mod ttl_rules;
 pub mod vcltext;
 pub mod vclvars;
 pub mod vmods;

@@ -9,12 +9,12 @@ use std::task::Poll;
 use backend::{Backend, BodyStatus, Conn, ConnectOpts, Outgoing, OutgoingBody, announced_length};
 use cache::{ObjRef, Reuse, Times};
 use message::freshness::{self, Defaults, Freshness};
+use message::ttl_rules::TtlRules;
 use message::{Head, list, names, range};
+use params::negative_ttl;
 use shm::vsl::num::dec;
 use tables::close::SessClose;
-use tables::negative_ttl;
 use tables::tags::Tag;
-use tables::ttl_rules::TtlRules;
 use vrt::{Action, Method};
 
 use super::ctx::MAX_TAGS;

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use backend::buffers;
 use cache::{Attrs, Flags, Times, Vary};
 use message::hop::Filter;
+use message::tag_fields::XKEY;
 use message::{Codings, Head, names, vary};
 use storage::Store;
 use tables::no_hit::Uncacheable;
-use tables::tag_fields::XKEY;
 use tables::tags::Tag;
 use vrt::{Action, Ctx, Failure};
 

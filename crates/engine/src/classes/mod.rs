@@ -21,8 +21,8 @@ use std::task::{Context, Poll, Waker};
 use base::lock::Mutex;
 use base::{Mono, Real};
 use params::Params;
+use params::classes::{ClassSpec, DEFAULT, parse};
 use shm::vsc::CounterSet;
-use tables::classes::{ClassSpec, DEFAULT, parse};
 use tables::counters::ClassCounters;
 
 use crate::sess::Sess;

@@ -3,7 +3,7 @@
 //! fields count. All of them read s-maxage, max-age, Age, Expires and Date alike; `default_ttl`, `default_grace` and
 //! `default_keep` are 120 s, 10 s and 0 in each.
 
-use crate::dialects::Dialect;
+use tables::dialects::Dialect;
 
 /// What a status makes of a response's time to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
