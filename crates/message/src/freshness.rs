@@ -162,19 +162,17 @@ mod tests {
 
     #[test]
     fn rules_of_old_releases() {
-        use tables::dialects::Dialect;
-        let life = |dialect, status, line: &[u8]| {
+        let life = |rules, status, line: &[u8]| {
             let mut head = Head::new();
             head.start_response(b"HTTP/1.1", status).unwrap();
             head.append_line(line).unwrap();
-            let life =
-                freshness(&head, NOW, &Defaults { rules: TtlRules::for_dialect(Some(dialect)), ..Defaults::default() });
+            let life = freshness(&head, NOW, &Defaults { rules, ..Defaults::default() });
             (life.ttl, life.grace)
         };
-        assert_eq!(life(Dialect::V30, 302, b"A: b"), (120.0, 10.0));
-        assert_eq!(life(Dialect::V30, 204, b"Cache-Control: max-age=9"), (-1.0, 10.0));
-        assert_eq!(life(Dialect::V21, 500, b"Cache-Control: max-age=9"), (9.0, 10.0));
-        assert_eq!(life(Dialect::V20, 200, b"Cache-Control: max-age=9, stale-while-revalidate=99"), (9.0, 10.0));
+        assert_eq!(life(&ttl_rules::V30, 302, b"A: b"), (120.0, 10.0));
+        assert_eq!(life(&ttl_rules::V30, 204, b"Cache-Control: max-age=9"), (-1.0, 10.0));
+        assert_eq!(life(&ttl_rules::V2X, 500, b"Cache-Control: max-age=9"), (9.0, 10.0));
+        assert_eq!(life(&ttl_rules::V2X, 200, b"Cache-Control: max-age=9, stale-while-revalidate=99"), (9.0, 10.0));
     }
 
     #[test]

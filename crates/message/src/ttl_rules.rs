@@ -3,8 +3,6 @@
 //! fields count. All of them read s-maxage, max-age, Age, Expires and Date alike; `default_ttl`, `default_grace` and
 //! `default_keep` are 120 s, 10 s and 0 in each.
 
-use tables::dialects::Dialect;
-
 /// What a status makes of a response's time to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lives {
@@ -26,7 +24,7 @@ pub struct TtlRules {
     pub stale_while_revalidate: bool,
 }
 
-/// Those of 7.1.
+/// The rules of 7.1.
 pub const TODAY: TtlRules = TtlRules {
     by_default: &[200, 203, 204, 300, 301, 304, 404, 410, 414],
     if_said: &[302, 307],
@@ -34,28 +32,19 @@ pub const TODAY: TtlRules = TtlRules {
     stale_while_revalidate: true,
 };
 
-/// Redirects that say nothing had the default; 204 and 414 had nothing.
-const V30: TtlRules = TtlRules {
+/// The rules of 3.0. Redirects that say nothing had the default; 204 and 414 had nothing.
+pub const V30: TtlRules = TtlRules {
     by_default: &[200, 203, 300, 301, 302, 307, 404, 410],
     if_said: &[],
     others: Lives::Never,
     stale_while_revalidate: false,
 };
 
-/// Whatever the status: that it may be cached was another question (`beresp.cacheable`).
-const V2X: TtlRules =
+/// The rules of 2.0 and 2.1: the same for every status. Whether a response may be cached was another question (`beresp.cacheable`).
+pub const V2X: TtlRules =
     TtlRules { by_default: &[], if_said: &[], others: Lives::ByDefault, stale_while_revalidate: false };
 
 impl TtlRules {
-    /// The rules for a VCL written for that release; `None`: it is new.
-    pub const fn for_dialect(dialect: Option<Dialect>) -> &'static TtlRules {
-        match dialect {
-            None => &TODAY,
-            Some(Dialect::V30) => &V30,
-            Some(Dialect::V20 | Dialect::V21) => &V2X,
-        }
-    }
-
     /// What a status makes of it.
     pub fn lives(&self, status: u16) -> Lives {
         if self.by_default.contains(&status) {
@@ -73,9 +62,7 @@ mod tests {
     use super::*;
 
     fn check(status: u16, today: Lives, v30: Lives, v2x: Lives) {
-        let lives = |dialect| TtlRules::for_dialect(dialect).lives(status);
-        let old = [lives(Some(Dialect::V30)), lives(Some(Dialect::V21)), lives(Some(Dialect::V20))];
-        assert_eq!((lives(None), old), (today, [v30, v2x, v2x]), "{status}");
+        assert_eq!([TODAY, V30, V2X].map(|rules| rules.lives(status)), [today, v30, v2x], "{status}");
     }
 
     #[test]

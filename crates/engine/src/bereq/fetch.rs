@@ -9,11 +9,12 @@ use std::task::Poll;
 use backend::{Backend, BodyStatus, Conn, ConnectOpts, Outgoing, OutgoingBody, announced_length};
 use cache::{ObjRef, Reuse, Times};
 use message::freshness::{self, Defaults, Freshness};
-use message::ttl_rules::TtlRules;
+use message::ttl_rules::{self, TtlRules};
 use message::{Head, list, names, range};
 use params::negative_ttl;
 use shm::vsl::num::dec;
 use tables::close::SessClose;
+use tables::dialects::Dialect;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
@@ -227,7 +228,7 @@ impl Bereq {
                 grace: params.default_grace.as_secs_f64(),
                 keep: params.default_keep.as_secs_f64(),
                 clock_skew: f64::from(params.clock_skew),
-                rules: TtlRules::for_dialect(self.vcl.program.dialect),
+                rules: ttl_rules(self.vcl.program.dialect),
             };
             let mut fresh = freshness::freshness(&self.beresp, now, &defaults);
             self.log_freshness(&fresh);
@@ -467,5 +468,26 @@ impl Bereq {
     /// The body's length as the backend announced it.
     pub(crate) fn announced(&self) -> Option<u64> {
         announced_length(&self.beresp)
+    }
+}
+
+/// The TTL rules of the release that a VCL was written for; `None` is today's language.
+const fn ttl_rules(dialect: Option<Dialect>) -> &'static TtlRules {
+    match dialect {
+        None => &ttl_rules::TODAY,
+        Some(Dialect::V30) => &ttl_rules::V30,
+        Some(Dialect::V20 | Dialect::V21) => &ttl_rules::V2X,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dialect_has_the_rules_of_its_release() {
+        let rules =
+            [None, Some(Dialect::V30), Some(Dialect::V21), Some(Dialect::V20)].map(|dialect| *ttl_rules(dialect));
+        assert_eq!(rules, [ttl_rules::TODAY, ttl_rules::V30, ttl_rules::V2X, ttl_rules::V2X]);
     }
 }
