@@ -14,6 +14,7 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use quinn::{AsyncTimer, AsyncUdpSocket, ConnectionId, ConnectionIdGenerator, EndpointConfig, Runtime, TokioRuntime};
@@ -207,7 +208,7 @@ struct Tasks;
 
 impl Runtime for Tasks {
     fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        TokioRuntime.new_timer(at)
+        Box::pin(Timer { sleep: rt::sleep_until(at.into()) })
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
@@ -219,7 +220,26 @@ impl Runtime for Tasks {
     }
 
     fn now(&self) -> Instant {
-        TokioRuntime.now()
+        rt::Instant::now().into_std()
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// A timer of the thread's, for quinn.
+    #[derive(Debug)]
+    struct Timer {
+        #[pin]
+        sleep: rt::Sleep,
+    }
+}
+
+impl AsyncTimer for Timer {
+    fn reset(self: Pin<&mut Self>, at: Instant) {
+        self.project().sleep.reset(at.into());
+    }
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.project().sleep.poll(cx)
     }
 }
 
