@@ -54,7 +54,7 @@ pub(crate) struct World {
     /// As the counter said when it began.
     panics: u64,
     /// The certificate's, where clients come over QUIC.
-    pub tls: Option<tls::testing::World>,
+    pub tls: Option<testkit_tls::World>,
 }
 
 /// A set of counters that lives as long as the process.
@@ -149,7 +149,7 @@ impl World {
             regexes: Box::new(worker::conf::Patterns),
             params: worker::conf::cache_params(&params),
         });
-        let tls = scenario.path.map(|_| tls::testing::World::new());
+        let tls = scenario.path.map(|_| testkit_tls::World::new());
         let engine = Arc::new(Engine {
             clock: clock.clone(),
             vxids: VxidSource::new(),
@@ -163,7 +163,7 @@ impl World {
             vcl: ArcSwapOption::empty(),
             labels: Box::new(NoLabels),
             certificates: match &tls {
-                Some(tls) => Arc::new(tls::testing::OneForAll::new(tls)),
+                Some(tls) => Arc::new(testkit_tls::OneForAll::new(tls)),
                 None => Arc::new(tls::NothingLoaded),
             },
             identity: "sim".to_owned(),

@@ -4,7 +4,7 @@
 use http3::frame::{Header, Kind};
 use quinn_proto::ServerConfig;
 use tls::Trust;
-use tls::testing::{NAME, World};
+use testkit_tls::{NAME, World};
 
 use super::*;
 

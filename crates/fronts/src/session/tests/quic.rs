@@ -17,7 +17,7 @@ use net::quic::{self, Connection, ConnectionError, Endpoint, RecvStream, SendStr
 use tables::counters::Main;
 use tls::early::EarlyData;
 use tls::quic::{QuicKeys, QuicServer};
-use tls::testing::{NAME, World as Tls};
+use testkit_tls::{NAME, World as Tls};
 
 use super::world::World;
 use crate::h3;

@@ -4,7 +4,7 @@
 use net::memory::End;
 use net::{HandshakeError, IoError, Stream, handshake};
 use tables::counters::Main;
-use tls::testing::World as Tls;
+use testkit_tls::World as Tls;
 use tls::{ErrorKind, Handshake};
 
 use super::*;

@@ -16,7 +16,7 @@ use shm::vsm::{Home, SegmentSet};
 use storage::{StoreSpec, Stores};
 use tables::Params;
 use tables::counters::Sma;
-use tls::testing::OneForAll;
+use testkit_tls::OneForAll;
 use vcl::program::{BackendDecl, ProbeDecl};
 use vrt::LoadedVcl;
 use vrt::vmod::Vmod;
@@ -98,11 +98,11 @@ impl World {
     }
 
     /// The same on a listener with TLS.
-    pub fn with_tls(settings: &[(&str, &str)], has_proxy_header: bool, tls: &tls::testing::World) -> Self {
+    pub fn with_tls(settings: &[(&str, &str)], has_proxy_header: bool, tls: &testkit_tls::World) -> Self {
         Self::on(settings, has_proxy_header, Some(tls), Clock::system())
     }
 
-    fn on(settings: &[(&str, &str)], has_proxy_header: bool, tls: Option<&tls::testing::World>, clock: Clock) -> Self {
+    fn on(settings: &[(&str, &str)], has_proxy_header: bool, tls: Option<&testkit_tls::World>, clock: Clock) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("lacquer-fronts-{}-{n}", std::process::id()));
@@ -173,12 +173,12 @@ impl World {
     }
 
     /// The same over QUIC.
-    pub fn with_quic(settings: &[(&str, &str)], tls: &tls::testing::World) -> Self {
+    pub fn with_quic(settings: &[(&str, &str)], tls: &testkit_tls::World) -> Self {
         Self::with_quic_at(settings, tls, Clock::system())
     }
 
     /// The same, by this clock.
-    pub fn with_quic_at(settings: &[(&str, &str)], tls: &tls::testing::World, clock: Clock) -> Self {
+    pub fn with_quic_at(settings: &[(&str, &str)], tls: &testkit_tls::World, clock: Clock) -> Self {
         let mut world = Self::on(settings, false, Some(tls), clock);
         let listener = Arc::get_mut(&mut world.listener).unwrap();
         (listener.transport, listener.is_quic) = ("QUIC", true);
