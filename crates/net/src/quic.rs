@@ -4,9 +4,6 @@
 //!
 //! A connection stays on its thread: the ids that it gives its client name the socket, also when the client's address changes.
 
-#[cfg(feature = "memory")]
-pub mod simulated;
-
 use std::future::Future;
 use std::io;
 use std::net::UdpSocket;
@@ -82,7 +79,28 @@ pub struct Limits {
 pub fn listen(fd: OwnedFd, seat: Seat, keys: &QuicKeys, config: ServerConfig) -> io::Result<Endpoint> {
     let socket = UdpSocket::from(fd);
     socket.set_nonblocking(true)?;
-    Endpoint::new(endpoint_config(seat, keys), Some(config), socket, Arc::new(Tasks))
+    listen_on(Tasks.wrap_udp_socket(socket)?, seat, keys, config)
+}
+
+/// As [`listen`], on what carries datagrams in a socket's place.
+///
+/// # Errors
+/// Its address isn't known.
+pub fn listen_on(
+    socket: Arc<dyn AsyncUdpSocket>,
+    seat: Seat,
+    keys: &QuicKeys,
+    config: ServerConfig,
+) -> io::Result<Endpoint> {
+    Endpoint::new_with_abstract_socket(endpoint_config(seat, keys), Some(config), socket, Arc::new(Tasks))
+}
+
+/// A client's endpoint, on what carries datagrams in a socket's place.
+///
+/// # Errors
+/// Its address isn't known.
+pub fn client_on(socket: Arc<dyn AsyncUdpSocket>) -> io::Result<Endpoint> {
+    Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, Arc::new(Tasks))
 }
 
 fn endpoint_config(seat: Seat, keys: &QuicKeys) -> EndpointConfig {

@@ -11,10 +11,10 @@ use std::time::Duration;
 use fronts::h3;
 use http3::qpack::{self, Encoder};
 use http3::varint;
-use net::quic::simulated::{Network, Path};
 use net::quic::{self, Connection, Endpoint, RecvStream, SendStream, VarInt};
-use tls::quic::{QuicKeys, QuicServer};
+use testkit_net::quic::{Network, Path};
 use testkit_tls::NAME;
+use tls::quic::{QuicKeys, QuicServer};
 
 use crate::client::uploaded;
 use crate::history::{Answer, End};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::current::TransactionKind;
-use net::memory::Network;
+use testkit_net::memory::Network;
 use rt::sim::{Endless, Limits};
 
 use crate::history::Entry;

@@ -17,7 +17,7 @@ use cache::Cache;
 use engine::{Engine, Labels, ListenerInfo, Random};
 use fronts::h3;
 use net::Address;
-use net::memory::End;
+use testkit_net::memory::End;
 use net::quic::Incoming;
 use shm::vsc::CounterSet;
 use shm::vsl::{LogRing, Marker, TxnLog};

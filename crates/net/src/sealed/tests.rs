@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Facts about sealed streams: both ends in this process, over sockets or over streams in memory that tear everything apart.
 
+use std::any::Any;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -55,7 +56,7 @@ async fn read_to_end(stream: &Stream, at_once: usize) -> Vec<u8> {
 fn end(stream: &Stream) -> &End {
     match stream {
         Stream::Sealed(sealed) => match sealed.inner() {
-            Stream::Memory(end) => end,
+            Stream::Socketless(end) => (&**end as &dyn Any).downcast_ref().expect("a stream in memory"),
             other => panic!("not in memory: {other:?}"),
         },
         other => panic!("not sealed: {other:?}"),

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use base::Clock;
 use fleet::Gate;
-use net::memory::Network;
+use testkit_net::memory::Network;
 use rt::sim::Limits;
 use tables::counters::Fleet as Counters;
 

@@ -131,7 +131,7 @@ impl<'a> Node<'a> {
             let alive = alive.as_mut()?;
             let peer = Address::inet(([192, 0, 2, 1], 40_000).into());
             let local = Address::inet(([10, 0, 0, 2 + self.number as u8], 80).into());
-            let (theirs, ours) = net::memory::pair(local, peer);
+            let (theirs, ours) = testkit_net::memory::pair(local, peer);
             alive.sessions.push(alive.world.accept(theirs, peer, local));
             Wire::new(ours)
         };

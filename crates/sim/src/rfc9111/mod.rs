@@ -14,7 +14,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use net::memory::Network;
+use testkit_net::memory::Network;
 use rt::sim::Limits;
 
 use self::draw::{BEGIN, Exchange};

@@ -9,7 +9,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use backend::Director;
 use base::{Clock, Vxid, VxidSource};
 use engine::{Engine, Labels, ListenerInfo, Random};
-use net::memory::{self, End};
+use testkit_net::memory::{self, End};
 use shm::vsc::CounterSet;
 use shm::vsl::{LogRing, Marker, TxnLog};
 use shm::vsm::{Home, SegmentSet};
