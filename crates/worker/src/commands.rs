@@ -494,7 +494,7 @@ fn change_params(
     engine.log.apply(&params);
     engine.admission.apply(&params);
     worker.services.declare_classes(&params);
-    engine.cache.set_params(conf::cache_params(&params));
+    engine.cache.set_params(engine::cache_params(&params));
     conf::apply_to_process(&params);
     crate::steps::apply(&params);
     worker.memory.apply(&params);

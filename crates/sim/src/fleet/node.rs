@@ -19,12 +19,14 @@ use tables::counters::Fleet as Counters;
 use super::Happening;
 use super::log::Engine;
 use super::plan::{Plan, URLS};
+use testkit_engine::Ground;
+
 use crate::dice::{Dice, Span};
 use crate::history::{Answer, Event, History};
 use crate::plan::Ask;
 use crate::script::Scenario;
 use crate::wire::Wire;
-use crate::world::{Birth, Ground, Line, World};
+use crate::world::{Birth, Line, World};
 
 /// The host that all clients ask.
 const HOST: &[u8] = b"example.com";
