@@ -12,8 +12,10 @@ pub struct Package {
     pub licence: String,
     /// `package.metadata.layer`, for packages of this workspace.
     pub layer: Option<u64>,
-    /// Names of the packages of this workspace that it depends on, dev-dependencies included.
+    /// Names of the packages of this workspace that it depends on.
     pub ours: Vec<String>,
+    /// The same of its dev-dependencies.
+    pub for_tests: Vec<String>,
     /// Whether it comes from elsewhere.
     pub foreign: bool,
     /// Where from, as Cargo calls it; empty for our own.
@@ -53,12 +55,16 @@ fn asked(root: &Path, deps: bool) -> Result<Value, String> {
 }
 
 fn package(p: &Value) -> Package {
-    let ours = |d: &&Value| d["path"].is_string();
+    let ours = |for_tests: bool| {
+        let all = p["dependencies"].as_array().into_iter().flatten().filter(|d| d["path"].is_string());
+        all.filter(|d| (d["kind"] == "dev") == for_tests).map(|d| text(&d["name"])).collect()
+    };
     Package {
         name: text(&p["name"]),
         licence: text(&p["license"]),
         layer: p["metadata"]["layer"].as_u64(),
-        ours: p["dependencies"].as_array().into_iter().flatten().filter(ours).map(|d| text(&d["name"])).collect(),
+        ours: ours(false),
+        for_tests: ours(true),
         foreign: p["source"].is_string(),
         source: text(&p["source"]),
     }

@@ -3,8 +3,8 @@
 
 use http3::frame::{Header, Kind};
 use quinn_proto::ServerConfig;
-use tls::Trust;
 use testkit_tls::{NAME, World};
+use tls::Trust;
 
 use super::*;
 
