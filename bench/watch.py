@@ -7,7 +7,7 @@ usage: watch.py [--varnishd PROGRAM] [--watch PROGRAM...] [--rate N] [--seconds 
 
 Requests are due at even times (bench/c/lg.c, open loop). Two cores or more: the server and the generator take what they need, and what is
 measured is the CPU that watch used.
---watch is `lacquer watch` by default; `cargo build --profile sim -p lacquer-watch --example watch` builds it alone, optimised.
+--watch is `lacquer watch` by default; `cargo build --profile soak -p lacquer-watch --example watch` builds it alone, optimised.
 """
 import argparse
 import json

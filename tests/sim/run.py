@@ -3,7 +3,7 @@
 """Draws 500 histories of each scenario in the simulator (crates/sim), compares 8,000 exchanges with the model of RFC 9111, draws 1,000
 histories of a fleet, and sees whether it finds each of the planted faults within 2,000; with --full new histories for an hour, 1,000,000
 exchanges, and 10,000 histories of a fleet. A failure is printed with its seed, shortened; once more it is run by
-`cargo run --profile sim -p sim -- again SCENARIO SEED`, an exchange that differs by `SEED=... SEEDS=1 cargo test -p sim exchanges`, a history
+`cargo run -p sim -- again SCENARIO SEED`, an exchange that differs by `SEED=... SEEDS=1 cargo test -p sim exchanges`, a history
 of a fleet by `... -- fleet again SEED`.
 
 usage: run.py [--full]
@@ -14,16 +14,17 @@ import subprocess
 import sys
 
 CARGO = shlex.split(os.environ.get("CARGO", "cargo"))
-SIM = [*CARGO, "run", "--quiet", "--profile", "sim", "-p", "sim", "--"]
+FULL = "--full" in sys.argv
+# The long form is worth an optimised build.
+SIM = [*CARGO, "run", "--quiet", *(["--profile", "soak"] if FULL else []), "-p", "sim", "--"]
 
 
 def main():
     if sys.argv[1:] not in ([], ["--full"]):
         sys.exit(__doc__)
-    is_full = "--full" in sys.argv
-    drawn = ["soak", "3600"] if is_full else ["draw", "500"]
-    compared = ["rfc9111", "1000000" if is_full else "8000"]
-    fleets = ["fleet", "10000" if is_full else "1000"]
+    drawn = ["soak", "3600"] if FULL else ["draw", "500"]
+    compared = ["rfc9111", "1000000" if FULL else "8000"]
+    fleets = ["fleet", "10000" if FULL else "1000"]
     return max(subprocess.run([*SIM, *words]).returncode for words in (drawn, compared, fleets, ["faults", "2000"]))
 
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A crate imports only crates of a lower layer (ARCHITECTURE.md).
+//! A crate imports only crates of a lower layer (ARCHITECTURE.md). The crates `testkit*` are for tests alone: as a
+//! dev-dependency each crate may have them, as a dependency only the simulator and each other.
 
 use crate::metadata::{self, Package};
 use std::collections::HashMap;
@@ -29,7 +30,11 @@ fn findings(packages: &[Package]) -> Vec<String> {
             found.push(format!("{} has no package.metadata.layer", p.name));
             continue;
         };
-        for dep in &p.ours {
+        let is_for_tests = is_testkit(&p.name) || p.name == "sim";
+        for dep in p.ours.iter().filter(|dep| is_testkit(dep) && !is_for_tests) {
+            found.push(format!("{} imports {dep}, which is for tests alone", p.name));
+        }
+        for dep in p.ours.iter().chain(p.for_tests.iter().filter(|dep| !is_testkit(dep))) {
             match layer.get(dep.as_str()) {
                 Some(&below) if below < own => {}
                 Some(&other) => found.push(format!("{} (layer {own}) imports {dep} (layer {other})", p.name)),
@@ -43,12 +48,19 @@ fn findings(packages: &[Package]) -> Vec<String> {
     found
 }
 
+fn is_testkit(name: &str) -> bool {
+    name == "testkit" || name.starts_with("testkit-")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn package(name: &str, layer: Option<u64>, ours: &[&str]) -> Package {
-        Package::of_ours(name, layer, ours)
+        let (imports, for_tests): (Vec<&str>, Vec<&str>) = ours.iter().partition(|s| !s.starts_with("dev "));
+        let mut package = Package::of_ours(name, layer, &imports);
+        package.for_tests = for_tests.iter().map(|s| s["dev ".len()..].to_owned()).collect();
+        package
     }
 
     fn check(packages: &[Package], expect: &[&str]) {
@@ -74,6 +86,16 @@ mod tests {
             &[package("cache", Some(4), &[]), package("manager", Some(8), &["cache"])],
             &["manager must never import cache"],
         );
+    }
+
+    #[test]
+    fn what_is_for_tests_is_a_dev_dependency_of_any_layer() {
+        check(&[package("a", Some(1), &["dev testkit-b"]), package("testkit-b", Some(2), &["a"])], &[]);
+        check(
+            &[package("a", Some(3), &["testkit-b"]), package("testkit-b", Some(2), &[])],
+            &["a imports testkit-b, which is for tests alone"],
+        );
+        check(&[package("a", Some(1), &["dev b"]), package("b", Some(2), &[])], &["a (layer 1) imports b (layer 2)"]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Checks of the code base that are not tests of a crate: layers, licences and sources of dependencies, file heads, unfinished code,
+//! Checks of the code base that are not tests of a crate: layers, features, licences and sources of dependencies, file heads, unfinished code,
 //! files that the glossary names.
 //!
 //! `cargo run -p xtask -- check` prints one line per finding and one closing line; it exits non-zero when there is a finding.
@@ -8,6 +8,7 @@
 //! `cargo run -p xtask -- rebuilds [CRATE...]` prints how many crates and lines are compiled again after a change in a crate.
 
 mod book;
+mod features;
 mod glossary;
 mod layers;
 mod licences;
@@ -83,8 +84,9 @@ fn told(what: &str, out: &str, findings: Findings) -> ExitCode {
 
 fn check() -> ExitCode {
     let root = root();
-    let checks: [(&str, Findings); 7] = [
+    let checks: [(&str, Findings); 8] = [
         ("layers", layers::check(&root)),
+        ("one feature set", features::check(&root)),
         ("licences of dependencies", licences::check(&root)),
         ("sources of dependencies", origins::check(&root)),
         ("file heads", sources::heads(&root)),

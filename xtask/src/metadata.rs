@@ -12,10 +12,10 @@ pub struct Package {
     pub licence: String,
     /// `package.metadata.layer`, for packages of this workspace.
     pub layer: Option<u64>,
-    /// Names of the packages of this workspace that it depends on, dev-dependencies included.
+    /// Names of the packages of this workspace that it depends on.
     pub ours: Vec<String>,
-    /// Names of the packages of this workspace that it is built from: as `ours`, without dev-dependencies.
-    pub linked: Vec<String>,
+    /// The same of its dev-dependencies.
+    pub for_tests: Vec<String>,
     /// Directory of its Cargo.toml.
     pub dir: PathBuf,
     /// Whether it comes from elsewhere.
@@ -33,7 +33,7 @@ impl Package {
             licence: String::new(),
             layer,
             ours: ours.iter().map(|&dep| dep.to_owned()).collect(),
-            linked: Vec::new(),
+            for_tests: Vec::new(),
             dir: PathBuf::new(),
             foreign: false,
             source: String::new(),
@@ -74,15 +74,16 @@ fn asked(root: &Path, deps: bool) -> Result<Value, String> {
 }
 
 fn package(p: &Value) -> Package {
-    let ours: Vec<&Value> =
-        p["dependencies"].as_array().into_iter().flatten().filter(|d| d["path"].is_string()).collect();
-    let linked = ours.iter().filter(|d| d["kind"] != "dev");
+    let ours = |for_tests: bool| {
+        let all = p["dependencies"].as_array().into_iter().flatten().filter(|d| d["path"].is_string());
+        all.filter(|d| (d["kind"] == "dev") == for_tests).map(|d| text(&d["name"])).collect()
+    };
     Package {
         name: text(&p["name"]),
         licence: text(&p["license"]),
         layer: p["metadata"]["layer"].as_u64(),
-        ours: ours.iter().map(|d| text(&d["name"])).collect(),
-        linked: linked.map(|d| text(&d["name"])).collect(),
+        ours: ours(false),
+        for_tests: ours(true),
         dir: Path::new(&text(&p["manifest_path"])).parent().map(Path::to_path_buf).unwrap_or_default(),
         foreign: p["source"].is_string(),
         source: text(&p["source"]),

@@ -41,7 +41,7 @@ pub fn table(root: &Path, names: &[String]) -> Result<String, String> {
 fn cost(packages: &[Package], lines: &HashMap<&str, usize>, touched: &str) -> Cost {
     let (mut rebuilt, mut open) = (HashSet::from([touched]), vec![touched]);
     while let Some(name) = open.pop() {
-        let users = packages.iter().filter(|p| p.linked.iter().any(|dep| dep == name));
+        let users = packages.iter().filter(|p| p.ours.iter().any(|dep| dep == name));
         open.extend(users.map(|p| p.name.as_str()).filter(|user| rebuilt.insert(user)));
     }
     Cost { crates: rebuilt.len(), lines: rebuilt.iter().filter_map(|name| lines.get(name)).sum() }
@@ -68,14 +68,14 @@ mod tests {
 
     /// `base` below `codec` below `server`; only the tests of `tool` use `base`.
     fn check(touched: &str, crates: usize, lines: usize) {
-        let package = |name: &str, linked: &[&str], ours: &[&str]| Package {
-            linked: linked.iter().map(|&dep| dep.to_owned()).collect(),
+        let package = |name: &str, ours: &[&str], for_tests: &[&str]| Package {
+            for_tests: for_tests.iter().map(|&dep| dep.to_owned()).collect(),
             ..Package::of_ours(name, None, ours)
         };
         let packages = [
             package("base", &[], &[]),
-            package("codec", &["base"], &["base"]),
-            package("server", &["codec", "base"], &["codec", "base"]),
+            package("codec", &["base"], &[]),
+            package("server", &["codec", "base"], &[]),
             package("tool", &[], &["base"]),
         ];
         let sizes = HashMap::from([("base", 1), ("codec", 10), ("server", 100), ("tool", 1000)]);

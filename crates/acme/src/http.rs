@@ -177,8 +177,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
+    use testkit_tls::{NAME, World};
     use tls::Over;
-    use tls::testing::{NAME, World};
     use webclient::{Link, Timed};
 
     /// Asks a CA that answers with these bytes over TLS, and ends that in order or not: what came of it.

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Faults that tests plant, to see what an error of our own costs ([`index_error`]) and whether it is found ([`fault`]).
-//! Without the feature `failpoints`, which only tests turn on, both are nothing at all.
+//! Faults that tests plant: [`index_error`] shows what an error of our own costs, [`fault`] whether tests find a wrong
+//! step. Both exist in builds with debug assertions only. While nothing is planted each is one relaxed load.
 
-/// An index out of bounds at the turn that the environment variable `LACQUER_FAILPOINTS` names: `filter=3` is the third
-/// time that the place called `filter` is reached. `filter=3:stack` overflows the stack there. Several are divided by commas.
+/// Indexes out of bounds at the turn that the environment variable `LACQUER_FAILPOINTS` names: `filter=3` is the third
+/// time that the place called `filter` is reached, `filter=3:stack` overflows the stack there. Commas separate several.
 #[inline(always)]
 pub fn index_error(place: &str) {
-    #[cfg(feature = "failpoints")]
+    #[cfg(debug_assertions)]
     active::reach(place);
-    #[cfg(not(feature = "failpoints"))]
+    #[cfg(not(debug_assertions))]
     let _ = place;
 }
 
-/// Whether the code is to do wrong here: `name` is the fault that the simulator has planted on this thread.
+/// Whether the caller has to do the wrong thing: `name` is the fault that the simulator has planted on this thread.
 #[inline(always)]
 pub fn fault(name: &str) -> bool {
-    #[cfg(feature = "failpoints")]
+    #[cfg(debug_assertions)]
     return active::is_wrong(name);
-    #[cfg(not(feature = "failpoints"))]
+    #[cfg(not(debug_assertions))]
     {
         let _ = name;
         false
@@ -25,39 +25,68 @@ pub fn fault(name: &str) -> bool {
 }
 
 /// Plants a fault on this thread, or takes it away.
-#[cfg(feature = "failpoints")]
+///
+/// # Panics
+/// This build has no faults: whoever plants one would take their absence for a success.
 pub fn plant(name: Option<&'static str>) {
-    active::FAULT.set(name);
+    #[cfg(debug_assertions)]
+    active::plant(name);
+    #[cfg(not(debug_assertions))]
+    assert!(name.is_none(), "builds without debug assertions have no faults to plant");
 }
 
-#[cfg(feature = "failpoints")]
+#[cfg(debug_assertions)]
 mod active {
     use std::cell::Cell;
     use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-    /// Something planted.
+    /// One entry of `LACQUER_FAILPOINTS`.
     #[derive(Debug)]
     struct Failpoint {
         place: String,
-        /// In how many turns it is due: 1 is now, 0 is past.
+        /// Turns until it is due: 1 is now, 0 is past.
         left: AtomicUsize,
         overflows_stack: bool,
     }
 
     static FAILPOINTS: OnceLock<Vec<Failpoint>> = OnceLock::new();
+    /// The environment was read and names no failpoint.
+    static HAS_NO_FAILPOINTS: AtomicBool = AtomicBool::new(false);
+    /// A thread has planted a fault at some time. Threads read their own fault, so the order of this store is of no
+    /// consequence to others.
+    static WAS_PLANTED: AtomicBool = AtomicBool::new(false);
 
     thread_local! {
-        pub static FAULT: Cell<Option<&'static str>> = const { Cell::new(None) };
+        static FAULT: Cell<Option<&'static str>> = const { Cell::new(None) };
     }
 
+    pub fn plant(name: Option<&'static str>) {
+        if name.is_some() {
+            WAS_PLANTED.store(true, Relaxed);
+        }
+        FAULT.set(name);
+    }
+
+    #[inline]
     pub fn is_wrong(name: &str) -> bool {
-        // With the thread its faults go, too.
-        FAULT.try_with(Cell::get).ok().flatten() == Some(name)
+        // A thread that is ending has no fault any more.
+        WAS_PLANTED.load(Relaxed) && FAULT.try_with(Cell::get).ok().flatten() == Some(name)
     }
 
+    #[inline]
     pub fn reach(place: &str) {
+        if !HAS_NO_FAILPOINTS.load(Relaxed) {
+            look(place);
+        }
+    }
+
+    #[cold]
+    fn look(place: &str) {
         let planted = FAILPOINTS.get_or_init(|| parse(&std::env::var("LACQUER_FAILPOINTS").unwrap_or_default()));
+        if planted.is_empty() {
+            HAS_NO_FAILPOINTS.store(true, Relaxed);
+        }
         let is_due = |plant: &&Failpoint| {
             plant.place == place && plant.left.try_update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
         };
@@ -68,7 +97,7 @@ mod active {
             }
             Some(_) => {
                 let nothing: &[u8] = &[];
-                // Not foreseen by the compiler: it must be the run-time check that fails.
+                // The compiler must not foresee it: the check at run time has to fail.
                 let _ = nothing[std::hint::black_box(place.len())];
             }
         }

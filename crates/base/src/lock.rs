@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The lock for state that a panic can't leave half changed in a way that matters; for the rest there is
-//! [`crate::critical::Lock`]. Both are counted in builds that count (see [`crate::costs`]).
+//! [`crate::critical::Lock`]. Builds with debug assertions count both (see [`crate::costs`]).
 
 pub use parking_lot::MutexGuard;
 

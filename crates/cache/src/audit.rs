@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Whether the cache is as its invariants say: looked at by the simulator after its steps (feature `audit`) and by tests,
-//! never by the product.
+//! Checks the cache against its invariants, for the simulator after its steps and for tests. It exists in builds with debug
+//! assertions, as other expensive checks of invariants do; the product never asks.
 
 use std::collections::BTreeMap;
 

@@ -22,7 +22,7 @@
 mod admit;
 mod adopt;
 mod attrs;
-#[cfg(any(test, feature = "audit"))]
+#[cfg(any(test, debug_assertions))]
 mod audit;
 mod ban;
 mod boc;
@@ -52,7 +52,7 @@ mod trace;
 mod waiting;
 
 pub use attrs::{Attrs, Flags, Reuse, Times, Vary};
-#[cfg(any(test, feature = "audit"))]
+#[cfg(any(test, debug_assertions))]
 pub use audit::Audit;
 pub use ban::{BanError, BanSpec};
 pub use boc::{BocState, FetchFailed};

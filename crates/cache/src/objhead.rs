@@ -278,7 +278,7 @@ impl Heads {
     }
 
     /// Parked requests, and whether every objhead is whole: see `audit`.
-    #[cfg(any(test, feature = "audit"))]
+    #[cfg(any(test, debug_assertions))]
     pub fn audit(&self) -> Result<usize, String> {
         let heads = self.full.iter();
         heads

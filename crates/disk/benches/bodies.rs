@@ -6,11 +6,10 @@
 //! time. CPU is that of the whole process, the kernel's part for it included.
 
 use std::path::{Path, PathBuf};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::{Context, Poll};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use disk::format::object::{Fields, Texts};
@@ -19,6 +18,7 @@ use nix::time::{ClockId, clock_gettime};
 use storage::StoredBody;
 use sys::blockfile::Direct;
 use sys::pages::Pool;
+use testkit::block_on;
 
 const NOW: u32 = 1_700_000_000;
 
@@ -132,31 +132,6 @@ impl<F: Future<Output = ()>> All<F> {
             }
         }
         if self.reads.iter().all(Option::is_none) { Poll::Ready(()) } else { Poll::Pending }
-    }
-}
-
-struct Unpark(Thread, AtomicBool);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        if !self.1.swap(true, SeqCst) {
-            self.0.unpark();
-        }
-    }
-}
-
-fn block_on<F: Future>(work: F) -> F::Output {
-    let unpark = Arc::new(Unpark(thread::current(), AtomicBool::new(false)));
-    let waker = Waker::from(unpark.clone());
-    let mut work = pin!(work);
-    loop {
-        unpark.1.store(false, SeqCst);
-        if let Poll::Ready(output) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        while !unpark.1.load(SeqCst) {
-            thread::park();
-        }
     }
 }
 

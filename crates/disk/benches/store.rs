@@ -9,11 +9,11 @@
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use disk::format::object::{Fields, Texts};
 use disk::{DeviceOptions, Disk, FileDevice, Lost, Options, Patience, Refused, Stage};
 use nix::time::{ClockId, clock_gettime};
 use sys::pages::Pool;
+use testkit::block_on;
 
 #[global_allocator]
 static ALLOCATOR: sys::alloc::Mimalloc = sys::alloc::Mimalloc;
@@ -357,25 +358,6 @@ fn cpu() -> Cpu {
 impl Cpu {
     fn elapsed(&self) -> Duration {
         cpu().0 - self.0
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(work: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut work = pin!(work);
-    loop {
-        if let Poll::Ready(output) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park();
     }
 }
 

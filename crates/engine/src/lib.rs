@@ -4,6 +4,7 @@
 pub mod admission;
 mod aux_attrs;
 pub mod bereq;
+mod caching;
 pub mod choice;
 pub mod classes;
 pub mod conn_queue;
@@ -37,11 +38,12 @@ mod trailers;
 pub mod transport;
 pub mod vars;
 
+pub use caching::cache_params;
 pub use drain::DrainWatch;
 pub use pool::trim_pools;
 pub use random::Random;
 pub use req::Req;
 pub use req::explain::{Question, explain};
 pub use sess::{ListenerInfo, Sess, SessTimeouts};
-pub use shared::{Engine, Labels};
+pub use shared::{Config, Engine, Labels};
 pub use transport::Transport;

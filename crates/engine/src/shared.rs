@@ -19,6 +19,7 @@ use vrt::ctx::{Privates, StoreProperty};
 use vrt::{LoadedVcl, Value};
 
 use crate::admission::Admission;
+use crate::caching::{Heads, Patterns, cache_params};
 use crate::classes::Classes;
 use crate::drain::DrainWatch;
 use crate::fleet::Fleet;
@@ -42,6 +43,34 @@ const KEPT_TIME: Duration = Duration::from_secs(30);
 pub trait Labels: Send + Sync {
     /// The VCL that the label stands for now.
     fn labelled(&self, label: &str) -> Option<Arc<LoadedVcl>>;
+}
+
+/// What an engine is made of.
+pub struct Config {
+    /// Both times.
+    pub clock: Clock,
+    /// The parameters to begin with.
+    pub params: Params,
+    /// `MAIN.*`
+    pub main: &'static Main,
+    /// `NOHIT.*`
+    pub no_hit: &'static NoHitCounts,
+    /// The log.
+    pub log: Arc<LogRing>,
+    /// The stores of its cache.
+    pub stores: Arc<Stores>,
+    /// Labels.
+    pub labels: Box<dyn Labels>,
+    /// The certificates of TLS listeners.
+    pub certificates: Arc<dyn tls::Certificates>,
+    /// `server.identity`
+    pub identity: String,
+    /// `server.hostname`
+    pub hostname: String,
+    /// Signs the tokens of waiting rooms.
+    pub class_key: [u8; 32],
+    /// Where the random numbers begin.
+    pub seed: u32,
 }
 
 /// The worker as its transactions see it.
@@ -107,6 +136,50 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// An engine with an empty cache, without a VCL, a fleet or peers.
+    pub fn new(config: Config) -> Self {
+        let Config { clock, params, main, no_hit, log, stores, labels, certificates, .. } = config;
+        let cache = cache::Cache::new(cache::Config {
+            clock: clock.clone(),
+            main,
+            stores: stores.clone(),
+            heads: Box::new(Heads),
+            regexes: Box::new(Patterns),
+            params: cache_params(&params),
+        });
+        Engine {
+            vxids: VxidSource::new(),
+            admission: Admission::new(&params),
+            classes: Classes::new(config.class_key, clock.real()),
+            params: ArcSwap::from_pointee(params),
+            clock,
+            main,
+            no_hit,
+            log,
+            cache,
+            stores,
+            vcl: ArcSwapOption::empty(),
+            labels,
+            certificates,
+            identity: config.identity,
+            hostname: config.hostname,
+            sessions: AtomicI64::new(0),
+            pipes: AtomicI64::new(0),
+            fragfetch: AtomicUsize::new(0),
+            hints: Hints::default(),
+            queries: Queries::default(),
+            refreshes: Refreshes::default(),
+            keeps_key_fields: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
+            drain_watch: DrainWatch::default(),
+            has_successor: AtomicBool::new(false),
+            restricted: AtomicBool::new(false),
+            fleet: Fleet::default(),
+            peers: OnceLock::new(),
+            random: Random::seeded(config.seed),
+        }
+    }
+
     /// Counts the compressions that a body is about to go through.
     pub(crate) fn count_gzip(&self, chain: &filters::Chain) {
         for name in chain.names() {

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use toolkit::print;
 
-/// Counts what the heap's users hold; in builds that count, how often they ask.
+/// Counts what the heap's users hold; with debug assertions, how often they ask.
 struct AllocationCounter;
 
 impl sys::alloc::Listener for AllocationCounter {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What a hit costs, counted: no allocation, one lock, two system calls and hardly ever a sleep; and what a request costs
-//! that has to be fetched. The counts come from the build feature `costs` (`base::costs`), from strace and from the
+//! that has to be fetched. The counts come from `base::costs`, from strace and from the
 //! kernel's own figures of the worker's threads.
 
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What an error of our own costs: in a filter one transaction, under an objhead's lock or by a signal the worker, which leaves a
-//! report and is replaced. Faults are injected (`base::failpoint`) by a feature that only tests turn on.
+//! report and is replaced. Faults are injected by `base::failpoint`.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -68,7 +68,7 @@ fn socket() -> std::io::Result<UdpSocket> {
 
 /// The bare server.
 async fn echo(roots: &str, port: &str, bytes: usize) -> Result<(), Failed> {
-    let tls = tls::testing::World::new();
+    let tls = testkit_tls::World::new();
     let mut config = ServerConfig::with_crypto(tls.make_quic_server(ALPN));
     let mut transport = TransportConfig::default();
     transport.max_concurrent_bidi_streams(MOST_STREAMS.into());
@@ -123,7 +123,7 @@ struct Open {
 impl Client {
     fn new(roots: &str, name: &str, port: &str, path: &str, window: Option<u32>) -> Result<Self, Failed> {
         let roots = std::fs::read_to_string(roots)?;
-        let mut config = ClientConfig::new(tls::testing::quic_client_for(&roots, ALPN));
+        let mut config = ClientConfig::new(testkit_tls::quic_client_for(&roots, ALPN));
         let mut transport = TransportConfig::default();
         if let Some(window) = window {
             transport.stream_receive_window(window.into());

@@ -33,9 +33,8 @@ pub enum ConnectError {
 /// # Errors
 /// See [`ConnectError`].
 pub async fn connect(target: &Target, limit: Duration) -> Result<Stream, ConnectError> {
-    #[cfg(any(test, feature = "memory"))]
-    if let Some(dialed) = crate::memory::dial(target) {
-        return dialed.map_err(ConnectError::Os);
+    if let Some(network) = crate::network::current() {
+        return network.connect(target).map_err(ConnectError::Os);
     }
     let connected = rt::timeout(limit, async {
         match target {

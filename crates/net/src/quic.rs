@@ -4,9 +4,6 @@
 //!
 //! A connection stays on its thread: the ids that it gives its client name the socket, also when the client's address changes.
 
-#[cfg(feature = "memory")]
-pub mod simulated;
-
 use std::future::Future;
 use std::io;
 use std::net::UdpSocket;
@@ -14,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use quinn::{AsyncTimer, AsyncUdpSocket, ConnectionId, ConnectionIdGenerator, EndpointConfig, Runtime, TokioRuntime};
@@ -81,7 +79,28 @@ pub struct Limits {
 pub fn listen(fd: OwnedFd, seat: Seat, keys: &QuicKeys, config: ServerConfig) -> io::Result<Endpoint> {
     let socket = UdpSocket::from(fd);
     socket.set_nonblocking(true)?;
-    Endpoint::new(endpoint_config(seat, keys), Some(config), socket, Arc::new(Tasks))
+    listen_on(Tasks.wrap_udp_socket(socket)?, seat, keys, config)
+}
+
+/// As [`listen`], on what carries datagrams in a socket's place.
+///
+/// # Errors
+/// Its address isn't known.
+pub fn listen_on(
+    socket: Arc<dyn AsyncUdpSocket>,
+    seat: Seat,
+    keys: &QuicKeys,
+    config: ServerConfig,
+) -> io::Result<Endpoint> {
+    Endpoint::new_with_abstract_socket(endpoint_config(seat, keys), Some(config), socket, Arc::new(Tasks))
+}
+
+/// A client's endpoint, on what carries datagrams in a socket's place.
+///
+/// # Errors
+/// Its address isn't known.
+pub fn client_on(socket: Arc<dyn AsyncUdpSocket>) -> io::Result<Endpoint> {
+    Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, Arc::new(Tasks))
 }
 
 fn endpoint_config(seat: Seat, keys: &QuicKeys) -> EndpointConfig {
@@ -207,7 +226,7 @@ struct Tasks;
 
 impl Runtime for Tasks {
     fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        TokioRuntime.new_timer(at)
+        Box::pin(Timer { sleep: rt::sleep_until(at.into()) })
     }
 
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
@@ -219,7 +238,26 @@ impl Runtime for Tasks {
     }
 
     fn now(&self) -> Instant {
-        TokioRuntime.now()
+        rt::Instant::now().into_std()
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// A timer of the thread's, for quinn.
+    #[derive(Debug)]
+    struct Timer {
+        #[pin]
+        sleep: rt::Sleep,
+    }
+}
+
+impl AsyncTimer for Timer {
+    fn reset(self: Pin<&mut Self>, at: Instant) {
+        self.project().sleep.reset(at.into());
+    }
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.project().sleep.poll(cx)
     }
 }
 

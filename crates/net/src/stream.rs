@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A connected stream: readiness first, so that nobody holds a buffer while waiting.
 
-use std::future::Future;
+use std::any::Any;
+use std::fmt;
+use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::pin::pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rt::{Deadline, Instant};
@@ -29,9 +31,71 @@ pub enum Stream {
     Unix(UnixStream),
     /// One of the others, which carries TLS.
     Sealed(Box<Sealed>),
-    /// A stream within this process, without a descriptor.
-    #[cfg(any(test, feature = "memory"))]
-    Memory(crate::memory::End),
+    /// A stream without a descriptor.
+    Socketless(Box<dyn Socketless>),
+}
+
+/// What a stream without a descriptor does. The product has none: tests and simulations bring theirs (`testkit-net`).
+/// Methods do what those of [`Stream`] with their names do, unless they say otherwise.
+pub trait Socketless: Any + fmt::Debug + Send {
+    /// What the log calls it.
+    fn number(&self) -> u32;
+
+    /// Our own address.
+    fn local(&self) -> Address;
+
+    /// The peer's address.
+    fn peer(&self) -> Address;
+
+    /// Ready when bytes can be read or the peer has closed.
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Ready when bytes can be written.
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Reads what is there; 0 is the end. `WouldBlock` when nothing is.
+    ///
+    /// # Errors
+    /// As a socket's.
+    fn try_read(&self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes what fits. `WouldBlock` when nothing does.
+    ///
+    /// # Errors
+    /// As a socket's.
+    fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// As a `recv` of one byte with `MSG_PEEK`.
+    ///
+    /// # Errors
+    /// As a socket's.
+    fn peek(&self) -> io::Result<usize>;
+
+    /// Says that nothing more will be written.
+    fn shutdown_write(&self);
+
+    /// Makes close reset the connection.
+    fn reset_on_close(&self);
+}
+
+/// Reads that all [`Socketless`] have.
+impl dyn Socketless {
+    fn try_read_buf(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        const PIECE: usize = 64 * 1024;
+        let mut piece = vec![0; (into.capacity() - into.len()).min(PIECE)];
+        let read = self.try_read(&mut piece)?;
+        into.extend_from_slice(&piece[..read]);
+        Ok(read)
+    }
+
+    fn poll_read_buf(&self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        loop {
+            match self.try_read_buf(into) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => ready!(self.poll_readable(cx))?,
+                read => return Poll::Ready(read),
+            }
+        }
+    }
 }
 
 /// The same call on whatever a stream is.
@@ -41,8 +105,7 @@ macro_rules! on {
             Stream::Tcp($s) => $call,
             Stream::Unix($s) => $call,
             Stream::Sealed($s) => $call,
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory($s) => $call,
+            Stream::Socketless($s) => $call,
         }
     };
 }
@@ -110,10 +173,8 @@ impl Stream {
     /// # Errors
     /// No descriptors are to be had.
     pub fn pair() -> io::Result<(Self, Self)> {
-        #[cfg(any(test, feature = "memory"))]
-        if crate::memory::is_installed() {
-            let (one, other) = crate::memory::pair(Address::Unix, Address::Unix);
-            return Ok((one.into(), other.into()));
+        if let Some(network) = crate::network::current() {
+            return Ok(network.pair());
         }
         let (one, other) = UnixStream::pair()?;
         Ok((Stream::Unix(one), Stream::Unix(other)))
@@ -128,8 +189,7 @@ impl Stream {
             Stream::Tcp(s) => TcpStream::from_std(s.into_std()?).map(Stream::Tcp),
             Stream::Unix(s) => UnixStream::from_std(s.into_std()?).map(Stream::Unix),
             Stream::Sealed(s) => s.move_here().map(|s| Stream::Sealed(Box::new(s))),
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(end) => Ok(Stream::Memory(end)),
+            Stream::Socketless(s) => Ok(Stream::Socketless(s)),
         }
     }
 
@@ -140,8 +200,7 @@ impl Stream {
             Stream::Tcp(s) => Some(SockRef::from(s)),
             Stream::Unix(s) => Some(SockRef::from(s)),
             Stream::Sealed(s) => s.inner().socket(),
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(_) => None,
+            Stream::Socketless(_) => None,
         }
     }
 
@@ -151,8 +210,7 @@ impl Stream {
             Stream::Tcp(s) => Some(s),
             Stream::Unix(_) => None,
             Stream::Sealed(s) => s.inner().tcp(),
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(_) => None,
+            Stream::Socketless(_) => None,
         }
     }
 
@@ -161,8 +219,7 @@ impl Stream {
             Stream::Tcp(s) => Some(s.as_raw_fd()),
             Stream::Unix(s) => Some(s.as_raw_fd()),
             Stream::Sealed(s) => s.inner().fd(),
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(_) => None,
+            Stream::Socketless(_) => None,
         }
     }
 
@@ -172,8 +229,7 @@ impl Stream {
             Stream::Tcp(s) => s.as_raw_fd().unsigned_abs(),
             Stream::Unix(s) => s.as_raw_fd().unsigned_abs(),
             Stream::Sealed(s) => s.inner().number(),
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(end) => end.number(),
+            Stream::Socketless(s) => s.number(),
         }
     }
 
@@ -189,8 +245,7 @@ impl Stream {
             Stream::Tcp(socket) => Some(ZeroCopy { socket, sealed: None }),
             Stream::Sealed(s) => s.kernel_socket().map(|socket| ZeroCopy { socket, sealed: Some(s) }),
             Stream::Unix(_) => None,
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(_) => None,
+            Stream::Socketless(_) => None,
         }
     }
 
@@ -203,8 +258,7 @@ impl Stream {
     pub fn peer_ids(&self) -> Option<(u32, u32)> {
         match self {
             Stream::Tcp(_) => None,
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(_) => None,
+            Stream::Socketless(_) => None,
             Stream::Unix(s) => s.peer_cred().ok().map(|ids| (ids.uid(), ids.gid())),
             Stream::Sealed(s) => s.inner().peer_ids(),
         }
@@ -226,7 +280,12 @@ impl Stream {
     /// # Errors
     /// The runtime is shutting down.
     pub async fn readable(&self) -> io::Result<()> {
-        on!(self, s => s.readable().await)
+        match self {
+            Stream::Socketless(s) => poll_fn(|cx| s.poll_readable(cx)).await,
+            Stream::Tcp(s) => s.readable().await,
+            Stream::Unix(s) => s.readable().await,
+            Stream::Sealed(s) => s.readable().await,
+        }
     }
 
     /// [`Stream::readable`] for hand-written futures.
@@ -235,8 +294,7 @@ impl Stream {
             Stream::Tcp(s) => s.poll_read_ready(cx),
             Stream::Unix(s) => s.poll_read_ready(cx),
             Stream::Sealed(s) => s.poll_readable(cx),
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(s) => s.poll_read_ready(cx),
+            Stream::Socketless(s) => s.poll_readable(cx),
         }
     }
 
@@ -246,8 +304,7 @@ impl Stream {
             Stream::Tcp(s) => s.poll_write_ready(cx),
             Stream::Unix(s) => s.poll_write_ready(cx),
             Stream::Sealed(s) => s.inner().poll_writable(cx),
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(s) => s.poll_write_ready(cx),
+            Stream::Socketless(s) => s.poll_writable(cx),
         }
     }
 
@@ -256,7 +313,12 @@ impl Stream {
     /// # Errors
     /// The runtime is shutting down.
     pub async fn writable(&self) -> io::Result<()> {
-        on!(self, s => s.writable().await)
+        match self {
+            Stream::Socketless(s) => poll_fn(|cx| s.poll_writable(cx)).await,
+            Stream::Tcp(s) => s.writable().await,
+            Stream::Unix(s) => s.writable().await,
+            Stream::Sealed(s) => s.writable().await,
+        }
     }
 
     /// Reads what is there; 0 is the end. `WouldBlock` when nothing is.
@@ -288,8 +350,7 @@ impl Stream {
             Stream::Tcp(s) => pin!(s.read_buf(into)).poll(cx),
             Stream::Unix(s) => pin!(s.read_buf(into)).poll(cx),
             Stream::Sealed(s) => s.poll_read_buf(cx, into),
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(s) => pin!(s.read_buf(into)).poll(cx),
+            Stream::Socketless(s) => s.poll_read_buf(cx, into),
         }
     }
 
@@ -302,8 +363,7 @@ impl Stream {
             Stream::Tcp(s) => s.try_write(bytes),
             Stream::Unix(s) => s.try_write(bytes),
             Stream::Sealed(s) => s.try_write_vectored(&[IoSlice::new(bytes)]),
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(s) => s.try_write(bytes),
+            Stream::Socketless(s) => s.try_write_vectored(&[IoSlice::new(bytes)]),
         }
     }
 
@@ -434,8 +494,7 @@ impl Stream {
             Stream::Tcp(s) => peek(&SockRef::from(s)),
             Stream::Unix(s) => peek(&SockRef::from(s)),
             Stream::Sealed(s) => return s.pending(),
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(end) => end.peek(),
+            Stream::Socketless(s) => s.peek(),
         })
     }
 
@@ -446,8 +505,7 @@ impl Stream {
             Stream::Tcp(s) => s.try_io(Interest::READABLE, || peek(&SockRef::from(s))),
             Stream::Unix(s) => s.try_io(Interest::READABLE, || peek(&SockRef::from(s))),
             Stream::Sealed(s) => return s.heard(),
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(end) => end.peek(),
+            Stream::Socketless(s) => s.peek(),
         })
     }
 
@@ -456,9 +514,8 @@ impl Stream {
         if let Stream::Sealed(s) = self {
             return s.shutdown_write();
         }
-        #[cfg(any(test, feature = "memory"))]
-        if let Stream::Memory(end) = self {
-            end.shutdown_write();
+        if let Stream::Socketless(s) = self {
+            s.shutdown_write();
         }
         if let Some(socket) = self.socket() {
             // A connection that is gone already has nothing left to say.
@@ -481,9 +538,8 @@ impl Stream {
         if let Stream::Sealed(s) = self {
             return s.inner().reset_on_close();
         }
-        #[cfg(any(test, feature = "memory"))]
-        if let Stream::Memory(end) = self {
-            end.reset_on_close();
+        if let Stream::Socketless(s) = self {
+            s.reset_on_close();
         }
         if let Some(socket) = self.socket() {
             let _ = socket.set_linger(Some(Duration::ZERO));
@@ -504,8 +560,7 @@ impl Stream {
             Stream::Tcp(s) => s.peer_addr().map_or(nowhere(), Address::inet),
             Stream::Unix(_) => Address::Unix,
             Stream::Sealed(s) => s.inner().peer(),
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(end) => end.address(true),
+            Stream::Socketless(s) => s.peer(),
         }
     }
 
@@ -515,8 +570,7 @@ impl Stream {
             Stream::Tcp(s) => s.local_addr().map_or(nowhere(), Address::inet),
             Stream::Unix(_) => Address::Unix,
             Stream::Sealed(s) => s.inner().local(),
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(end) => end.address(false),
+            Stream::Socketless(s) => s.local(),
         }
     }
 
@@ -526,8 +580,7 @@ impl Stream {
             Stream::Unix(_) => true,
             Stream::Sealed(s) => s.inner().is_unix(),
             Stream::Tcp(_) => false,
-            #[cfg(any(test, feature = "memory"))]
-            Stream::Memory(_) => false,
+            Stream::Socketless(_) => false,
         }
     }
 

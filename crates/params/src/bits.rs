@@ -52,7 +52,7 @@ bits! {
         Processors "processors" "Log filters as they are opened";
         Protocol "protocol" "No effect here: no released varnishd has one either";
         VclKeep "vcl_keep" "Keep what VCL compiles to";
-        Lck "lck" "No effect here: locks are counted by the build feature costs";
+        Lck "lck" "No effect here: builds with debug assertions count locks";
     }
 }
 

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use crate::time::{Instant, Sleep, sleep_until};
 
 /// Timers that a thread keeps: for connections that go from one kind of wait to another at once.
 const SPARE: usize = 1024;

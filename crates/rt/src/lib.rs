@@ -7,10 +7,11 @@ mod deadline;
 mod notify;
 mod progress;
 mod readable;
-#[cfg(feature = "sim")]
+#[cfg(debug_assertions)]
 pub mod sim;
 mod stint;
 mod task_pool;
+mod time;
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -24,16 +25,16 @@ pub use deadline::Deadline;
 pub use notify::Notify;
 pub use progress::{Progress, Watch};
 pub use readable::Readable;
-#[cfg(feature = "sim")]
+#[cfg(debug_assertions)]
 pub use sim::JoinHandle;
 pub use stint::{
     GiveWay, Observer, give_way, observe_steps, spend, spend_bytes, spend_guess, spend_piece, spent, spent_guess,
     time_steps,
 };
 pub use task_pool::TaskPool;
-#[cfg(not(feature = "sim"))]
+pub use time::{Instant, Sleep, sleep, sleep_until};
+#[cfg(not(debug_assertions))]
 pub use tokio::task::JoinHandle;
-pub use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 /// Runs `main` on this thread's runtime until it ends. Local tasks it spawned are dropped then.
 ///
@@ -117,13 +118,13 @@ pub fn home() -> u64 {
 }
 
 /// Spawns a task on this thread's runtime.
-#[cfg(not(feature = "sim"))]
+#[cfg(not(debug_assertions))]
 pub fn spawn<F: Future<Output = ()> + 'static>(task: F) -> JoinHandle<()> {
     tokio::task::spawn_local(Turns { task })
 }
 
 /// Spawns a task on this thread's runtime, or in its simulation.
-#[cfg(feature = "sim")]
+#[cfg(debug_assertions)]
 pub fn spawn<F: Future<Output = ()> + 'static>(task: F) -> JoinHandle<()> {
     sim::spawn(task).unwrap_or_else(|task| JoinHandle::Real(tokio::task::spawn_local(Turns { task })))
 }
@@ -146,7 +147,7 @@ impl<F: Future> Future for Turns<F> {
 
 /// Runs a blocking call on the runtime's bounded pool.
 pub async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
-    #[cfg(feature = "sim")]
+    #[cfg(debug_assertions)]
     if sim::is_on() {
         sim::yield_now().await;
         return call();
@@ -205,7 +206,7 @@ pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Ou
 
 /// Lets other tasks of this thread run once.
 pub async fn yield_now() {
-    #[cfg(feature = "sim")]
+    #[cfg(debug_assertions)]
     if sim::is_on() {
         return sim::yield_now().await;
     }

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! One thread's tasks in an order that a seed draws, on a clock that jumps: what [`crate::run`] is to the product, [`run`]
-//! is to the simulator. Only with the feature `sim`; and even then threads that simulate nothing notice nothing.
+//! is to the simulator. It exists in builds with debug assertions, so that tests, simulator and program share one build of
+//! this crate; threads that simulate nothing notice a look at a thread-local variable.
 //!
-//! Time is tokio's, paused: it stands still while a task is ready, and jumps to the next timer when none is. Timers
-//! are tokio's own, so that deadlines and patience run the code that they always run. What is drawn is which of the
+//! Time stands still while a task is ready, and jumps to the next timer when none is. Timers fire at whole milliseconds, as
+//! tokio's do; deadlines and patience ([`crate::Deadline`]) run the code that they always run. What is drawn is which of the
 //! ready tasks goes on; several that became ready at one moment may run in any order, as on several threads.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::Clock;
 use base::lock::Mutex;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
 
 /// How a simulation is run.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +45,7 @@ pub enum Endless {
 /// The simulation came to no end within `limits`, or `watch` ended it.
 ///
 /// # Panics
-/// Within another simulation, or when the operating system refuses a runtime.
+/// Within another simulation.
 pub fn run<F: Future, E: From<Endless>>(
     seed: u64,
     limits: Limits,
@@ -52,53 +53,46 @@ pub fn run<F: Future, E: From<Endless>>(
     mut watch: impl FnMut() -> Result<(), E>,
     main: F,
 ) -> Result<F::Output, E> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let runtime = runtime.expect("a runtime without I/O needs nothing of the system");
     let tasks = Rc::new(Tasks::new(seed));
     let simulating = Simulating::begin(tasks.clone());
-    // Unconstrained: what runs here are many tasks, each of which may do as much as one.
-    let output = runtime.block_on(tokio::task::unconstrained(async {
-        let start = Instant::now();
-        let mut told = Duration::ZERO;
-        let mut main = pin!(main);
-        let mut end = pin!(sleep(limits.time));
-        let mut steps = 0;
-        let main_waker = tasks.add_main();
-        std::future::poll_fn(|cx| {
-            tasks.ready.driver_is(cx.waker());
-            if end.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err(Endless::Waiting.into()));
-            }
-            let now = start.elapsed();
-            clock.advance(now - std::mem::replace(&mut told, now));
-            while let Some(id) = tasks.draw() {
-                let ended = match id {
-                    MAIN => main.as_mut().poll(&mut Context::from_waker(&main_waker)),
-                    id => {
-                        tasks.step(id);
-                        Poll::Pending
-                    }
-                };
-                steps += 1;
-                watch()?;
-                match ended {
-                    Poll::Ready(output) => return Poll::Ready(Ok(output)),
-                    Poll::Pending if steps >= limits.steps => return Poll::Ready(Err(Endless::Busy.into())),
-                    Poll::Pending => {}
-                }
-            }
-            Poll::Pending
-        })
-        .await
-    }));
-    // Within the runtime: what tasks hold may want its timers while it goes.
-    {
-        let _inside = runtime.enter();
-        tasks.forget();
-        drop(simulating);
-    }
-    crate::deadline::forget_timers();
+    let output = follow(&tasks, limits, clock, &mut watch, main);
+    // What tasks hold may want the simulation's timers while it goes.
+    tasks.forget();
+    drop(simulating);
     output
+}
+
+fn follow<F: Future, E: From<Endless>>(
+    tasks: &Tasks,
+    limits: Limits,
+    clock: &Clock,
+    watch: &mut impl FnMut() -> Result<(), E>,
+    main: F,
+) -> Result<F::Output, E> {
+    let mut main = pin!(main);
+    let main_waker = tasks.add_main();
+    let end = tasks.time.now() + limits.time;
+    let mut steps = 0;
+    loop {
+        while let Some(id) = tasks.draw() {
+            let ended = match id {
+                MAIN => main.as_mut().poll(&mut Context::from_waker(&main_waker)),
+                id => {
+                    tasks.step(id);
+                    Poll::Pending
+                }
+            };
+            steps += 1;
+            watch()?;
+            match ended {
+                Poll::Ready(output) => return Ok(output),
+                Poll::Pending if steps >= limits.steps => return Err(Endless::Busy.into()),
+                Poll::Pending => {}
+            }
+        }
+        let passed = tasks.time.jump(end).ok_or(Endless::Waiting)?;
+        clock.advance(passed);
+    }
 }
 
 /// A number below `bound`, drawn from this thread's simulation; `None` where there is none.
@@ -185,6 +179,7 @@ struct Tasks {
     slots: RefCell<Vec<Option<Slot>>>,
     ready: Arc<Ready>,
     random: Cell<u64>,
+    time: Time,
 }
 
 struct Slot {
@@ -193,15 +188,9 @@ struct Slot {
     waker: Waker,
 }
 
-/// The tasks that were woken, each once, and who draws among them.
+/// The tasks that were woken, each once.
 #[derive(Default)]
-struct Ready(Mutex<Woken>);
-
-#[derive(Default)]
-struct Woken {
-    ids: Vec<usize>,
-    driver: Option<Waker>,
-}
+struct Ready(Mutex<Vec<usize>>);
 
 struct TaskWaker {
     id: usize,
@@ -209,20 +198,11 @@ struct TaskWaker {
 }
 
 impl Ready {
-    fn driver_is(&self, waker: &Waker) {
-        self.0.lock().driver = Some(waker.clone());
-    }
-
     fn push(&self, id: usize) {
-        let driver = {
-            let mut woken = self.0.lock();
-            if woken.ids.contains(&id) {
-                return;
-            }
-            woken.ids.push(id);
-            woken.driver.clone()
-        };
-        driver.into_iter().for_each(Waker::wake);
+        let mut woken = self.0.lock();
+        if !woken.contains(&id) {
+            woken.push(id);
+        }
     }
 }
 
@@ -234,7 +214,7 @@ impl Wake for TaskWaker {
 
 impl Tasks {
     fn new(seed: u64) -> Self {
-        Tasks { slots: RefCell::default(), ready: Arc::default(), random: Cell::new(seed) }
+        Tasks { slots: RefCell::default(), ready: Arc::default(), random: Cell::new(seed), time: Time::new() }
     }
 
     fn add_main(&self) -> Waker {
@@ -255,8 +235,8 @@ impl Tasks {
     /// One of those that are ready.
     fn draw(&self) -> Option<usize> {
         let mut woken = self.ready.0.lock();
-        let count = woken.ids.len() as u64;
-        (count > 0).then(|| woken.ids.swap_remove(self.random(count) as usize))
+        let count = woken.len() as u64;
+        (count > 0).then(|| woken.swap_remove(self.random(count) as usize))
     }
 
     fn step(&self, id: usize) {
@@ -306,6 +286,120 @@ impl Tasks {
     }
 }
 
+/// A simulation's clock, and what waits for it.
+struct Time {
+    start: Instant,
+    now: Cell<Instant>,
+    timers: RefCell<Timers>,
+}
+
+#[derive(Default)]
+struct Timers {
+    last: u64,
+    /// By the moment at which they fire; those of one moment in the order in which they began to wait.
+    waiting: BTreeMap<Key, Waker>,
+}
+
+/// When a timer fires, and its number among those of its simulation.
+type Key = (Instant, u64);
+
+impl Time {
+    fn new() -> Self {
+        let start = Instant::now();
+        Time { start, now: Cell::new(start), timers: RefCell::default() }
+    }
+
+    fn now(&self) -> Instant {
+        self.now.get()
+    }
+
+    /// The whole millisecond at which a timer fires.
+    fn tick(&self, deadline: Instant) -> Instant {
+        let wait = deadline.saturating_duration_since(self.start);
+        let past = Duration::from_nanos(u64::from(wait.subsec_nanos()) % 1_000_000);
+        if past.is_zero() { deadline } else { deadline + (Duration::from_millis(1) - past) }
+    }
+
+    /// Goes on to the next timer, and wakes all that are due: how much time passed. `None` when none fires before `end`.
+    fn jump(&self, end: Instant) -> Option<Duration> {
+        let due = {
+            let waiting = &mut self.timers.borrow_mut().waiting;
+            let next = waiting.first_key_value().map(|((at, _), _)| *at).filter(|at| *at < end)?;
+            let later = waiting.split_off(&(next, u64::MAX));
+            std::mem::replace(waiting, later)
+        };
+        let next = due.last_key_value().map(|((at, _), _)| *at)?;
+        let before = self.now.replace(next);
+        due.into_values().for_each(Waker::wake);
+        Some(next - before)
+    }
+
+    fn cancel(&self, key: Key) {
+        let cancelled = self.timers.borrow_mut().waiting.remove(&key);
+        drop(cancelled);
+    }
+}
+
+/// A timer of this thread's simulation. One that outlives its simulation never fires.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    deadline: Instant,
+    /// Where it waits.
+    key: Option<Key>,
+}
+
+impl Timer {
+    /// `None` on a thread that simulates nothing.
+    pub fn until(deadline: Instant) -> Option<Timer> {
+        is_on().then_some(Timer { deadline, key: None })
+    }
+
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    pub fn reset(&mut self, deadline: Instant) {
+        self.cancel();
+        self.deadline = deadline;
+    }
+
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(tasks) = current() else { return Poll::Pending };
+        let at = tasks.time.tick(self.deadline);
+        if at <= tasks.time.now() {
+            return Poll::Ready(());
+        }
+        let replaced = {
+            let timers = &mut *tasks.time.timers.borrow_mut();
+            let key = *self.key.get_or_insert_with(|| {
+                timers.last += 1;
+                (at, timers.last)
+            });
+            timers.waiting.insert(key, cx.waker().clone())
+        };
+        // A waker may hold tasks, whose timers go with it.
+        drop(replaced);
+        Poll::Pending
+    }
+
+    fn cancel(&mut self) {
+        if let (Some(key), Some(tasks)) = (self.key.take(), current()) {
+            tasks.time.cancel(key);
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+/// The moment of this thread's simulation.
+pub(crate) fn now() -> Option<Instant> {
+    current().map(|tasks| tasks.time.now())
+}
+
 thread_local! {
     static CURRENT: RefCell<Option<Rc<Tasks>>> = const { RefCell::new(None) };
 }
@@ -327,6 +421,8 @@ impl Simulating {
 
 impl Drop for Simulating {
     fn drop(&mut self) {
+        // After a panic, too: a simulation's timer never fires on a runtime's thread.
+        crate::deadline::forget_timers();
         CURRENT.replace(None);
     }
 }

@@ -144,7 +144,7 @@ pub fn observe_steps(observer: Observer) {
 }
 
 /// A turn of a simulation's begins: nothing is spent of its stint.
-#[cfg(feature = "sim")]
+#[cfg(debug_assertions)]
 pub(crate) fn begin() {
     LINE.with(Line::begin_stint);
 }
@@ -262,9 +262,9 @@ impl Line {
 }
 
 fn is_simulated() -> bool {
-    #[cfg(feature = "sim")]
+    #[cfg(debug_assertions)]
     return crate::sim::is_on();
-    #[cfg(not(feature = "sim"))]
+    #[cfg(not(debug_assertions))]
     return false;
 }
 

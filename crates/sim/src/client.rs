@@ -113,7 +113,7 @@ async fn answer_on(mut own: Connection, ask: &Ask, kept: &mut Option<Connection>
 fn connect(world: &Rc<World>, client: &Client) -> Connection {
     let peer = Address::inet(([192, 0, 2, client.number as u8 + 1], 40_000).into());
     let local = Address::inet(([10, 0, 0, 2], 80).into());
-    let (theirs, ours) = net::memory::pair(local, peer);
+    let (theirs, ours) = testkit_net::memory::pair(local, peer);
     if let Some(bytes) = client.torn {
         ours.set_step(bytes);
     }

@@ -9,12 +9,12 @@
 //! cache may answer. A history that fails is made as short as it can be, and printed with its seed.
 //!
 //! ```text
-//! cargo run --profile sim -p sim -- draw 500 [SCENARIO...]     so many histories of each scenario
-//! cargo run --profile sim -p sim -- again SCENARIO SEED        one of them again, with all that happened
-//! cargo run --profile sim -p sim -- soak 3600                  new seeds for so many seconds
-//! cargo run --profile sim -p sim -- faults 2000                is each planted fault found
-//! cargo run --profile sim -p sim -- rfc9111 4000               so many exchanges against the model of RFC 9111
-//! cargo run --profile sim -p sim -- fleet 1000                 so many histories of a fleet (`fleet`); `fleet again SEED`: one of them
+//! cargo run -p sim -- draw 500 [SCENARIO...]     so many histories of each scenario
+//! cargo run -p sim -- again SCENARIO SEED        one of them again, with all that happened
+//! cargo run -p sim -- soak 3600                  new seeds for so many seconds
+//! cargo run -p sim -- faults 2000                is each planted fault found
+//! cargo run -p sim -- rfc9111 4000               so many exchanges against the model of RFC 9111
+//! cargo run -p sim -- fleet 1000                 so many histories of a fleet (`fleet`); `fleet again SEED`: one of them
 //! ```
 //! Over QUIC a seed gives the same plan and the same draws of the network, but TLS draws keys of its own: not each datagram is the same again.
 //! `tests/sim/run.py` is the suite. What isn't simulated: threads (all tasks take turns on one; locks are never
@@ -51,6 +51,9 @@
 //! PURGE and BAN are what the scenario's VCL makes of them. A fault to be found is a line in `faults`, and a place in the code
 //! that asks [`base::failpoint::fault`].
 
+#[cfg(not(debug_assertions))]
+compile_error!("planted faults, audits and simulated time need debug assertions: build in the profile dev or soak");
+
 mod client;
 mod dice;
 mod faults;
@@ -76,7 +79,7 @@ pub use fleet::{again as again_fleet, draw_fleets};
 pub use rfc9111::{EXCHANGES, draw_exchanges};
 use run::{Draw, Failure};
 use script::Scenario;
-use world::Ground;
+use testkit_engine::Ground;
 
 /// Names of all scenarios, in their order.
 pub fn scenarios() -> Vec<String> {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use net::Target;
-use net::memory::{Listener, Network};
+use testkit_net::memory::{Listener, Network};
 
 use crate::dice::Dice;
 use crate::history::{Event, History, Received, Served};

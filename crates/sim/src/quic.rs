@@ -11,10 +11,10 @@ use std::time::Duration;
 use fronts::h3;
 use http3::qpack::{self, Encoder};
 use http3::varint;
-use net::quic::simulated::{Network, Path};
 use net::quic::{self, Connection, Endpoint, RecvStream, SendStream, VarInt};
+use testkit_net::quic::{Network, Path};
+use testkit_tls::NAME;
 use tls::quic::{QuicKeys, QuicServer};
-use tls::testing::NAME;
 
 use crate::client::uploaded;
 use crate::history::{Answer, End};
@@ -46,7 +46,7 @@ pub(crate) struct Quic {
 
 impl Quic {
     /// Serves from now on, as tasks.
-    pub fn begin(world: &Rc<World>, tls: &tls::testing::World, path: Path) -> Self {
+    pub fn begin(world: &Rc<World>, tls: &testkit_tls::World, path: Path) -> Self {
         let network = Network::new(path, Box::new(|bound| rt::sim::draw(bound).unwrap_or(0)));
         let (engine, keys) = (&world.engine, QuicKeys::new(&[7; 32]));
         let tls_server = QuicServer::new(engine.certificates.clone(), "a0", || false);

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::current::TransactionKind;
-use net::memory::Network;
 use rt::sim::{Endless, Limits};
+use testkit_net::memory::Network;
+
+use testkit_engine::Ground;
 
 use crate::history::Entry;
 use crate::model::{self, Finding};
@@ -18,7 +20,7 @@ use crate::origin::Origin;
 use crate::plan::{GivenUp, Plan};
 use crate::quic::Quic;
 use crate::script::Scenario;
-use crate::world::{Ground, World};
+use crate::world::World;
 use crate::{client, logbook};
 
 /// A history takes some thousand steps; all times in scenarios are below an hour.

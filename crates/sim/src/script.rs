@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use net::quic::simulated::Path;
+use testkit_net::quic::Path;
 
 use crate::dice::Span;
 

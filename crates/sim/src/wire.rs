@@ -5,7 +5,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use net::memory::End;
+use testkit_net::memory::End;
 
 /// A head: its first line and its fields.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ impl Wire {
 
     /// Reads at this pace from now on.
     pub fn set_pace(&mut self, pace: Pace) {
-        let window = pace.0.map_or(net::memory::WINDOW_BYTES, |(bytes, _)| bytes);
+        let window = pace.0.map_or(testkit_net::memory::WINDOW_BYTES, |(bytes, _)| bytes);
         self.pace = pace;
         self.end.set_window(window);
     }

@@ -6,9 +6,6 @@
 //! What a home holds is a *stored copy*: it outlives the object in the front, which is evicted without a word here, and ends
 //! by [`Home::remove`], by [`Home::remove_all`], by its time, or when the home needs the room.
 
-#[cfg(any(test, feature = "simulated"))]
-pub mod simulated;
-
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::pin::Pin;

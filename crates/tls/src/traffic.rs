@@ -23,6 +23,8 @@ const MESSAGE_HEADER: usize = 4;
 
 /// Of a key update that asks for none (RFC 8446 4.6.3).
 const NOT_REQUESTED: u8 = 0;
+/// ... or does (update_requested).
+const REQUESTED: u8 = 1;
 
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;
@@ -380,6 +382,14 @@ impl Traffic {
         self.change_tx_key(NOT_REQUESTED, out)
     }
 
+    /// Changes our key, and asks the peer to do so, too: TLS 1.3 only.
+    ///
+    /// # Errors
+    /// The keys of this connection can't be changed.
+    pub fn request_new_keys(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        self.change_tx_key(REQUESTED, out)
+    }
+
     /// Seals with the next key from here on, and says so.
     fn change_tx_key(&mut self, request: u8, out: &mut Vec<u8>) -> Result<(), Error> {
         let (version, secrets) = (self.version, &mut self.secrets);
@@ -461,7 +471,7 @@ impl Traffic {
     }
 
     pub(crate) fn request_key_update(&mut self, out: &mut Vec<u8>) {
-        self.request_new_keys(out);
+        self.request_new_keys(out).unwrap();
     }
 
     /// As if so many records had gone each way.
@@ -471,16 +481,5 @@ impl Traffic {
             Tx::Kernel(kernel) => (0..records).for_each(|_| kernel.note_given(1)),
         }
         self.rx.age(records);
-    }
-}
-
-#[cfg(any(test, feature = "testing"))]
-impl Traffic {
-    /// Changes our key, and asks the peer to do so, too.
-    ///
-    /// # Panics
-    /// Not TLS 1.3.
-    pub fn request_new_keys(&mut self, out: &mut Vec<u8>) {
-        self.change_tx_key(1, out).unwrap();
     }
 }

@@ -6,8 +6,6 @@ pub mod codec;
 pub mod files;
 pub mod hashing;
 pub mod sign;
-#[cfg(feature = "world")]
-pub mod world;
 
 /// The lists of a crate's modules, which are named here in the order of their VCL names.
 #[macro_export]

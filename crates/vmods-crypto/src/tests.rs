@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The modules as VCL calls them.
 
-use vmod_support::world::{Modules, World as AnyWorld};
+use testkit_vcl::{Modules, World as AnyWorld};
 use vrt::vmod::Vmod;
 
 /// Those of this crate.
@@ -9,7 +9,7 @@ pub(crate) struct Ours;
 
 impl Modules for Ours {
     const ALL: &'static [&'static Vmod] = crate::ALL;
-    const MODULES: vmod_support::world::Signatures = crate::MODULES;
+    const MODULES: testkit_vcl::Signatures = crate::MODULES;
 }
 
 pub(crate) type World = AnyWorld<Ours>;

@@ -6,7 +6,7 @@ mod plus;
 mod services;
 mod tls;
 
-use vmod_support::world::{Modules, World as AnyWorld};
+use testkit_vcl::{Modules, World as AnyWorld};
 use vrt::Method;
 use vrt::vmod::Vmod;
 
@@ -15,7 +15,7 @@ pub(crate) struct Ours;
 
 impl Modules for Ours {
     const ALL: &'static [&'static Vmod] = crate::ALL;
-    const MODULES: vmod_support::world::Signatures = crate::MODULES;
+    const MODULES: testkit_vcl::Signatures = crate::MODULES;
 }
 
 pub(crate) type World = AnyWorld<Ours>;

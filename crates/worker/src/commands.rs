@@ -491,7 +491,7 @@ fn change_params(worker: &Worker, change: impl FnOnce(&mut params::Params) -> Re
     engine.log.apply(params.log_settings());
     engine.admission.apply(&params);
     worker.services.declare_classes(&params);
-    engine.cache.set_params(conf::cache_params(&params));
+    engine.cache.set_params(engine::cache_params(&params));
     conf::apply_to_process(&params);
     crate::steps::apply(&params);
     worker.memory.apply(&params);

@@ -1,41 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Parameters and small services in the form in which the lower crates want them.
+//! Parameters in the form in which the lower crates want them.
 
 use params::{FeatureBit, Params};
-
-/// Reads stored heads for bans.
-pub struct Heads;
-
-impl cache::HeadReader for Heads {
-    fn header<'h>(&self, head: &'h [u8], name: &str) -> Option<&'h [u8]> {
-        message::head::StoredHead::parse(head).ok()?.get(name)
-    }
-
-    fn status(&self, head: &[u8]) -> u16 {
-        message::head::StoredHead::parse(head).map_or(0, |head| head.status())
-    }
-}
-
-/// Compiles patterns for bans.
-pub struct Patterns;
-
-struct Pattern(vcl_regex::Regex);
-
-impl cache::Regex for Pattern {
-    fn is_match(&self, text: &[u8]) -> bool {
-        // A pattern that goes beyond its step limit matches nothing, as in Varnish.
-        self.0.is_match(text).unwrap_or(false)
-    }
-}
-
-impl cache::Regexes for Patterns {
-    fn compile(&self, pattern: &str) -> Result<Box<dyn cache::Regex>, String> {
-        match vcl_regex::Regex::new(pattern.as_bytes()) {
-            Ok(regex) => Ok(Box::new(Pattern(regex))),
-            Err(error) => Err(error.text.to_string()),
-        }
-    }
-}
 
 /// Tells those that know no parameters, and whom each thread asks.
 pub fn apply_to_process(params: &Params) {
@@ -48,24 +14,4 @@ pub fn apply_to_process(params: &Params) {
 /// Whether objects get tags by parameters, whatever VCL says.
 pub fn gives_tags(params: &Params) -> bool {
     params.tag_urls || !params.tag_fields.is_empty() || params.feature.has(FeatureBit::Rfc9111)
-}
-
-/// The parameters of the cache.
-pub fn cache_params(params: &Params) -> cache::Params {
-    cache::Params {
-        ban_cutoff: params.ban_cutoff as usize,
-        ban_dups: params.ban_dups,
-        ban_lookup_limit: params.ban_lookup_limit.into(),
-        ban_lurker_age: params.ban_lurker_age.as_secs_f64(),
-        ban_lurker_batch: params.ban_lurker_batch as usize,
-        ban_lurker_sleep: params.ban_lurker_sleep.as_secs_f64(),
-        nuke_limit: params.nuke_limit,
-        rush_exponent: params.rush_exponent as usize,
-        form_space: params.form_space,
-        tag_space: params.tag_space,
-        vary_limit: params.vary_limit as usize,
-        vary_notice: params.vary_notice as usize,
-        waitinglist_limit: params.waitinglist_limit as usize,
-        ..cache::Params::default()
-    }
 }

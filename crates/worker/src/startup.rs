@@ -4,14 +4,12 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use ::backend::Backends;
-use arc_swap::{ArcSwap, ArcSwapOption};
-use base::{Clock, VxidSource};
-use cache::Cache;
+use base::Clock;
 use cli::handoff::WorkerStart;
-use engine::{Engine, Random};
+use engine::Engine;
 use params::Params;
 use parking_lot::Mutex;
 use shm::vsc::Stats;
@@ -127,50 +125,25 @@ impl Worker {
         let past = former.as_ref().map(Former::past);
         let disks = open_disks(&start, &stats, &clock, past.as_ref())?;
         let stores = Arc::new(open_stores(&start, &stats, &disks)?);
-        let cache = Cache::new(cache::Config {
-            clock: clock.clone(),
-            main,
-            stores: stores.clone(),
-            heads: Box::new(conf::Heads),
-            regexes: Box::new(conf::Patterns),
-            params: conf::cache_params(&params),
-        });
         conf::apply_to_process(&params);
         crate::steps::begin(main, &log, &params);
         let vcls = Arc::new(Vcls::default());
         crate::panic::know_vcls(&vcls);
         let hostname = sys::process::host_name();
-        let engine = Arc::new(Engine {
+        let engine = Arc::new(Engine::new(engine::Config {
             clock: clock.clone(),
-            vxids: VxidSource::new(),
-            params: ArcSwap::from_pointee(params.clone()),
+            params: params.clone(),
             main,
             no_hit,
             log,
-            cache,
             stores,
-            vcl: ArcSwapOption::empty(),
             labels: Box::new(crate::vcls::ByLabel(vcls.clone())),
             certificates: secrets.keyring.clone(),
             identity: start.identity.clone(),
             hostname,
-            admission: engine::admission::Admission::new(&params),
-            sessions: AtomicI64::new(0),
-            pipes: AtomicI64::new(0),
-            fragfetch: AtomicUsize::new(0),
-            classes: engine::classes::Classes::new(start.class_key, clock.real()),
-            hints: Default::default(),
-            queries: Default::default(),
-            refreshes: Default::default(),
-            keeps_key_fields: AtomicBool::new(false),
-            draining: AtomicBool::new(false),
-            drain_watch: Default::default(),
-            has_successor: AtomicBool::new(false),
-            restricted: AtomicBool::new(false),
-            fleet: Default::default(),
-            peers: Default::default(),
-            random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
-        });
+            class_key: start.class_key,
+            seed: clock.real().0.to_bits() as u32 ^ std::process::id(),
+        }));
         let fleet_counters = match &start.fleet {
             None => None,
             Some(fleet) => {

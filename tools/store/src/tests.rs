@@ -5,8 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::task::{Context, Poll};
 
 use disk::format::object::{Fields, Texts};
 use disk::{Disk, Options};
@@ -41,14 +40,6 @@ impl Drop for Place {
     }
 }
 
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 fn now() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as u32
 }
@@ -60,7 +51,7 @@ fn make(place: &Place, lens: &[usize]) -> Arc<FileDevice> {
     let device = Arc::new(FileDevice::open(&place.0, &options).unwrap());
     let options = Options { segment_bytes: Some(SEGMENT), ..Options::new(now(), 77) };
     let (disk, driver) = Disk::open(device.clone(), options);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let waker = testkit::unpark_me();
     let mut cx = Context::from_waker(&waker);
     let mut driver = Some(Box::pin(driver));
     let mut drive = |work: &mut dyn FnMut(&mut Context<'_>) -> bool| {

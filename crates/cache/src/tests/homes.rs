@@ -5,26 +5,26 @@ use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use storage::home::simulated::SimulatedHome;
 use storage::{Buf, StoreError, StoreSpec};
 use tables::counters::Xkey;
+use testkit_storage::SimulatedHome;
 
 use super::kit::*;
 use crate::*;
 
-fn specs(home: &Arc<SimulatedHome>) -> Vec<StoreSpec> {
+fn specs(home: &SimulatedHome) -> Vec<StoreSpec> {
     let mut specs = StoreSpec::in_memory(Some(1 << 20));
     specs[0].home = Some(Arc::new(home.clone()));
     specs
 }
 
-fn kit() -> (Kit, Arc<SimulatedHome>) {
+fn kit() -> (Kit, SimulatedHome) {
     let home = SimulatedHome::new();
     (Kit::of(&specs(&home), Params::default()), home)
 }
 
 /// A worker that begins with the same home, and knows the bans and purges by key of the one before.
-fn next_worker(kit: &Kit, home: &Arc<SimulatedHome>) -> Kit {
+fn next_worker(kit: &Kit, home: &SimulatedHome) -> Kit {
     let next = Kit::at(kit.clock.clone(), &specs(home), Params::default());
     next.go_on_from(kit);
     next.cache.shared().bans.take_over(&kit.cache.shared().bans);

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -12,6 +11,7 @@ use std::time::Duration;
 use base::{Clock, Mono, Vxid};
 use storage::{Buf, StoreSpec, Stores};
 use tables::counters::{Main, Sma};
+pub use testkit::block_on;
 
 use crate::*;
 
@@ -290,26 +290,6 @@ impl Bell {
 /// Polls once with `bell`.
 pub fn poll<F: Future + Unpin>(future: &mut F, bell: &Arc<Bell>) -> Poll<F::Output> {
     std::pin::Pin::new(future).poll(&mut Context::from_waker(&Waker::from(bell.clone())))
-}
-
-struct Unpark(std::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Runs a future on this thread.
-pub fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => std::thread::park(),
-        }
-    }
 }
 
 /// Reads a whole body.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use storage::StoreSpec;
-use storage::home::simulated::SimulatedHome;
+use testkit_storage::SimulatedHome;
 
 use super::kit::*;
 use crate::*;
@@ -16,12 +16,12 @@ use crate::*;
 pub struct Line {
     pub kit: Kit,
     arena: Option<Arc<File>>,
-    pub home: Option<Arc<SimulatedHome>>,
+    pub home: Option<SimulatedHome>,
     limit: Option<u64>,
     params: Params,
 }
 
-fn specs(arena: Option<&Arc<File>>, home: Option<&Arc<SimulatedHome>>, limit: Option<u64>) -> Vec<StoreSpec> {
+fn specs(arena: Option<&Arc<File>>, home: Option<&SimulatedHome>, limit: Option<u64>) -> Vec<StoreSpec> {
     let mut specs = StoreSpec::in_memory(limit);
     specs[0].arena = arena.cloned();
     if let Some(home) = home {

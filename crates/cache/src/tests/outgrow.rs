@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use storage::StoreSpec;
-use storage::home::simulated::SimulatedHome;
+use testkit_storage::SimulatedHome;
 
 use super::kit::*;
 use crate::*;
@@ -15,7 +15,7 @@ use crate::*;
 const LEN: usize = 3_000_000;
 const PIECE: usize = 40_000;
 
-fn kit() -> (Kit, Arc<SimulatedHome>) {
+fn kit() -> (Kit, SimulatedHome) {
     let home = SimulatedHome::new();
     let mut specs = StoreSpec::in_memory(Some(1 << 20));
     specs[0].home = Some(Arc::new(home.clone()));

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use storage::StoreSpec;
-use storage::home::simulated::SimulatedHome;
 use storage::journal::{Entry, Journal, JournalFile, Life, Peer};
 use tables::counters::Xkey;
+use testkit_storage::SimulatedHome;
 
 use super::kit::*;
 use super::line::unnamed;
@@ -66,7 +66,7 @@ impl Pair {
     }
 
     /// Their store has a home, and no arena.
-    fn with_home() -> (Pair, Arc<SimulatedHome>) {
+    fn with_home() -> (Pair, SimulatedHome) {
         let home = SimulatedHome::new();
         let mut specs = StoreSpec::in_memory(Some(1 << 20));
         specs[0].home = Some(Arc::new(home.clone()));

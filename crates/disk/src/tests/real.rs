@@ -2,13 +2,12 @@
 //! The store on a file, with threads that put, find, load and remove at the same time; what is closed, or only dropped, is
 //! there again.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 
 use storage::StoredBody;
+use testkit::block_on;
 
 use super::bed::{NOW, bytes_of, digest_of, fields_of, head_of};
 use crate::device::{DeviceOptions, Engine, FileDevice};
@@ -17,25 +16,6 @@ use crate::disk::{Disk, Stage};
 use crate::format::object::Texts;
 use crate::options::Options;
 use crate::put::Refused;
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(work: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut work = pin!(work);
-    loop {
-        if let Poll::Ready(output) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park();
-    }
-}
 
 fn load(disk: &Disk, name: u8) -> Option<usize> {
     let digest = digest_of(name);

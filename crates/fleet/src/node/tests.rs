@@ -4,6 +4,8 @@
 use std::sync::atomic::AtomicBool;
 use std::thread::sleep;
 
+use testkit::block_on;
+
 use super::*;
 use crate::{Bounds, Fault, Incoming, Link, Next, Outgoing, Server, mark};
 
@@ -186,23 +188,6 @@ impl Bed {
 impl Drop for Bed {
     fn drop(&mut self) {
         self.node.end();
-    }
-}
-
-fn block_on(announced: Announced) -> Result<u64, String> {
-    struct Unpark(std::thread::Thread);
-    impl std::task::Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut announced = std::pin::pin!(announced);
-    loop {
-        match announced.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(result) => return result,
-            Poll::Pending => std::thread::park(),
-        }
     }
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Facts about sealed streams: both ends in this process, over sockets or over streams in memory that tear everything apart.
 
+use std::any::Any;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use rt::Instant;
-use tls::testing::{NAME, World};
+use testkit_tls::{NAME, World};
 use tls::{Handshake, Info};
 
 use super::*;
@@ -55,7 +56,7 @@ async fn read_to_end(stream: &Stream, at_once: usize) -> Vec<u8> {
 fn end(stream: &Stream) -> &End {
     match stream {
         Stream::Sealed(sealed) => match sealed.inner() {
-            Stream::Memory(end) => end,
+            Stream::Socketless(end) => (&**end as &dyn Any).downcast_ref().expect("a stream in memory"),
             other => panic!("not in memory: {other:?}"),
         },
         other => panic!("not sealed: {other:?}"),
@@ -139,7 +140,7 @@ fn what_the_socket_does_not_take_is_reported_once_it_is_sent() {
 fn an_idle_connection_tells_what_waits_on_it() {
     rt::run(async {
         let mut world = World::new();
-        world.server.ticketer = Some(tls::testing::ticketer());
+        world.server.ticketer = Some(testkit_tls::ticketer());
         let (server, client) = Stream::pair().unwrap();
         let ((server, _), (client, _)) = both(&world, server, client).await;
         // Tickets came behind the handshake, which nobody has read.
@@ -218,7 +219,7 @@ fn who_asks_for_new_keys_and_never_reads_costs_no_memory() {
         let server = slot.take().unwrap();
         for _ in 0..2000 {
             let mut records = Vec::new();
-            traffic.request_new_keys(&mut records);
+            traffic.request_new_keys(&mut records).unwrap();
             traffic.seal(&mut records, |plain| plain.extend_from_slice(&[b'x'; 4096])).unwrap();
             client.try_write(&records).unwrap();
             let mut got = 0;

@@ -19,13 +19,15 @@ use std::time::{Duration, Instant};
 
 use base::Clock;
 use fleet::Gate;
-use net::memory::Network;
 use rt::sim::Limits;
 use tables::counters::Fleet as Counters;
+use testkit_net::memory::Network;
 
 use self::log::Engine;
 use self::node::{Common, Node};
 use self::plan::{Act, Deed, NODES, Plan, URLS};
+use testkit_engine::{Ground, leaked};
+
 use crate::Found;
 use crate::history::{Answer, Entry, Event, History};
 use crate::model::Finding;
@@ -33,7 +35,6 @@ use crate::origin::Origin;
 use crate::plan::Ask;
 use crate::run::Draw;
 use crate::script::Scenario;
-use crate::world::{Ground, leaked};
 
 /// Steps of a history, and how long it may take.
 const LIMITS: Limits = Limits { steps: 1_000_000, time: Duration::from_secs(3600) };

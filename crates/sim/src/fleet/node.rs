@@ -19,12 +19,14 @@ use tables::counters::Fleet as Counters;
 use super::Happening;
 use super::log::Engine;
 use super::plan::{Plan, URLS};
+use testkit_engine::Ground;
+
 use crate::dice::{Dice, Span};
 use crate::history::{Answer, Event, History};
 use crate::plan::Ask;
 use crate::script::Scenario;
 use crate::wire::Wire;
-use crate::world::{Birth, Ground, Line, World};
+use crate::world::{Birth, Line, World};
 
 /// The host that all clients ask.
 const HOST: &[u8] = b"example.com";
@@ -131,7 +133,7 @@ impl<'a> Node<'a> {
             let alive = alive.as_mut()?;
             let peer = Address::inet(([192, 0, 2, 1], 40_000).into());
             let local = Address::inet(([10, 0, 0, 2 + self.number as u8], 80).into());
-            let (theirs, ours) = net::memory::pair(local, peer);
+            let (theirs, ours) = testkit_net::memory::pair(local, peer);
             alive.sessions.push(alive.world.accept(theirs, peer, local));
             Wire::new(ours)
         };

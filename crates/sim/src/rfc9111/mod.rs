@@ -14,19 +14,21 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use net::memory::Network;
 use rt::sim::Limits;
+use testkit_net::memory::Network;
 
 use self::draw::{BEGIN, Exchange};
 use self::fields::joined;
 use self::model::{Asked, Expected, Model};
 use self::origin::Origin;
+use testkit_engine::Ground;
+
 use crate::Found;
 use crate::client::Asker;
 use crate::history::{Answer, End};
 use crate::run::Draw;
 use crate::script::Scenario;
-use crate::world::{Ground, World};
+use crate::world::World;
 
 /// Steps of a history, and how long it may take.
 const LIMITS: Limits = Limits { steps: 1_000_000, time: Duration::from_secs(30 * 24 * 3600) };
@@ -176,7 +178,7 @@ fn simulate(ground: &Ground, draw: Draw, plan: &[Exchange]) -> Result<(), Differ
     let Draw { seed, .. } = draw;
     let network = Network::install();
     let world = Rc::new(World::new(ground, &scenario(), seed));
-    world.engine.cache.enable_tags(ground.tags());
+    world.engine.cache.enable_tags(ground.tags);
     let clock = world.clock.clone();
     let watch = || Ok::<(), Difference>(());
     rt::sim::run(seed, LIMITS, &clock, watch, follow(world, network, plan))?

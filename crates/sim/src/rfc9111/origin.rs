@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use net::Target;
-use net::memory::Network;
+use testkit_net::memory::Network;
 
 use super::draw::Answering;
 use super::fields::field;

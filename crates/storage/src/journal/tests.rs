@@ -4,7 +4,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Barrier};
-use std::task::{Context, Poll};
+use std::task::Context;
 
 use base::lock::Mutex;
 use proptest::prelude::*;
@@ -425,24 +425,8 @@ fn flushed(journal: &Arc<Journal>, seq: u64) -> Option<Unkept> {
     journal.unkept()
 }
 
-/// Wakes a thread.
-struct Unpark(Thread);
-
-impl std::task::Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 fn wait(unkept: Option<Unkept>) -> Result<(), String> {
-    let Some(mut unkept) = unkept else { return Ok(()) };
-    let waker = Arc::new(Unpark(std::thread::current())).into();
-    loop {
-        match Pin::new(&mut unkept).poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(result) => return result,
-            Poll::Pending => std::thread::park(),
-        }
-    }
+    unkept.map_or(Ok(()), testkit::block_on)
 }
 
 #[test]

@@ -594,7 +594,7 @@ set! {
 
 set! {
     /// What requests cost; only in builds that count.
-    Costs "COSTS" 90 "What requests cost (build feature costs)";
+    Costs "COSTS" 90 "What requests cost (builds with debug assertions)";
     allocations: Counter Debug Integer "" "Allocations of memory";
     locks: Counter Debug Integer "" "Locks taken";
     turns: Counter Debug Integer "" "Times these were brought up to date";

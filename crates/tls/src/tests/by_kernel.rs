@@ -51,7 +51,7 @@ fn the_end_is_a_record_for_the_kernel() {
 fn who_asks_for_a_new_key_gets_it_behind_the_word_for_it() {
     let (mut server, mut client, first) = connected(&TLS13, true);
     let (mut records, mut replies) = (Vec::new(), Vec::new());
-    client.request_new_keys(&mut records);
+    client.request_new_keys(&mut records).unwrap();
     assert_eq!(server.open(&mut records, &mut replies).unwrap(), Opened::Nothing);
     server.close(&mut replies);
     let told = told(&replies);
@@ -68,7 +68,7 @@ fn who_asks_for_a_new_key_gets_it_behind_the_word_for_it() {
 fn a_kernel_that_cannot_change_keys_ends_the_connection() {
     let (mut server, mut client, _) = connected(&TLS13, false);
     let (mut records, mut replies) = (Vec::new(), Vec::new());
-    client.request_new_keys(&mut records);
+    client.request_new_keys(&mut records).unwrap();
     assert_eq!(server.open(&mut records, &mut replies).unwrap_err().kind(), ErrorKind::Exhausted);
     assert_eq!(told(&replies), [(21, vec![2, 80])], "internal_error");
     assert!(server.take_kernel_key().is_none());

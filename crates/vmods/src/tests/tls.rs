@@ -2,9 +2,9 @@
 //! What VCL sees of TLS connections.
 
 use ::tls::hello::{ClientHello, Fingerprint, Outline};
-use ::tls::testing::World as Both;
 use ::tls::{Info, Version};
 use rcgen::{CertificateParams, DnType, KeyPair};
+use testkit_tls::World as Both;
 use vrt::Method;
 
 use super::World;

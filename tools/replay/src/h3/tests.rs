@@ -3,8 +3,8 @@
 
 use http3::frame::{Header, Kind};
 use quinn_proto::ServerConfig;
+use testkit_tls::{NAME, World};
 use tls::Trust;
-use tls::testing::{NAME, World};
 
 use super::*;
 

@@ -15,15 +15,16 @@ use http3::{Code, Limits, frame, head};
 use message::Head;
 use net::quic::{self, Connection, ConnectionError, Endpoint, RecvStream, SendStream, VarInt};
 use tables::counters::Main;
+use testkit_tls::{NAME, World as Tls};
 use tls::early::EarlyData;
 use tls::quic::{QuicKeys, QuicServer};
-use tls::testing::{NAME, World as Tls};
 
 use super::world::World;
 use crate::h3;
 use crate::handshake::InProgress;
 
 mod early;
+#[cfg(debug_assertions)]
 mod idle;
 
 /// One that is served, on a socket of its own.

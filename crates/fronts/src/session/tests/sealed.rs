@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Facts about sessions on a listener with TLS.
 
-use net::memory::End;
 use net::{HandshakeError, IoError, Stream, handshake};
 use tables::counters::Main;
-use tls::testing::World as Tls;
+use testkit_net::memory::End;
+use testkit_tls::World as Tls;
 use tls::{ErrorKind, Handshake};
 
 use super::*;

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! An engine whose VCL answers everything by itself, and clients of it on streams in memory.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
-use arc_swap::{ArcSwap, ArcSwapOption};
-use backend::Director;
-use base::{Clock, Vxid, VxidSource};
-use engine::{Engine, Labels, ListenerInfo, Random};
-use net::memory::{self, End};
-use params::Params;
-use shm::vsc::CounterSet;
-use shm::vsl::{LogRing, Marker, TxnLog};
-use shm::vsm::{Home, SegmentSet};
-use storage::{StoreSpec, Stores};
-use tables::counters::Sma;
-use tls::testing::OneForAll;
-use vcl::program::{BackendDecl, ProbeDecl};
-use vrt::LoadedVcl;
-use vrt::vmod::Vmod;
+use base::Clock;
+use engine::{Engine, ListenerInfo};
+use testkit_engine::{Ground, Modules, Settings};
+use testkit_net::memory::{self, End};
+use testkit_tls::OneForAll;
 
 use super::super::{Accepted, serve};
 
@@ -36,59 +24,7 @@ sub vcl_synth { synthetic(req.url + " " + client.ip + " " + req.transport); retu
 pub(super) struct World {
     pub engine: Arc<Engine>,
     listener: Arc<ListenerInfo>,
-    dir: PathBuf,
-}
-
-struct Env {
-    log: Arc<LogRing>,
-    clock: Clock,
-}
-
-struct Nothing;
-
-impl Labels for Nothing {
-    fn labelled(&self, _: &str) -> Option<Arc<LoadedVcl>> {
-        None
-    }
-}
-
-impl cache::HeadReader for Nothing {
-    fn header<'h>(&self, _: &'h [u8], _: &str) -> Option<&'h [u8]> {
-        None
-    }
-
-    fn status(&self, _: &[u8]) -> u16 {
-        0
-    }
-}
-
-impl cache::Regexes for Nothing {
-    fn compile(&self, _: &str) -> Result<Box<dyn cache::Regex>, String> {
-        Err("nothing is cached here".to_owned())
-    }
-}
-
-impl vrt::Env for Env {
-    fn backend(&self, _: &str, _: &BackendDecl, _: Option<&ProbeDecl>) -> Arc<dyn Director> {
-        unreachable!("the VCL has none")
-    }
-
-    fn vmods(&self) -> &[&'static Vmod] {
-        &[]
-    }
-
-    fn log(&self) -> TxnLog {
-        TxnLog::new(self.log.clone(), Vxid::NONE, Marker::None)
-    }
-
-    fn clock(&self) -> Clock {
-        self.clock.clone()
-    }
-}
-
-/// Counters live as long as the process.
-fn leaked<T: tables::counters::Set>() -> &'static T {
-    Box::leak(Box::new(CounterSet::<T>::private()))
+    _ground: Ground,
 }
 
 impl World {
@@ -98,87 +34,32 @@ impl World {
     }
 
     /// The same on a listener with TLS.
-    pub fn with_tls(settings: &[(&str, &str)], has_proxy_header: bool, tls: &tls::testing::World) -> Self {
+    pub fn with_tls(settings: &[(&str, &str)], has_proxy_header: bool, tls: &testkit_tls::World) -> Self {
         Self::on(settings, has_proxy_header, Some(tls), Clock::system())
     }
 
-    fn on(settings: &[(&str, &str)], has_proxy_header: bool, tls: Option<&tls::testing::World>, clock: Clock) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("lacquer-fronts-{}-{n}", std::process::id()));
-        std::fs::create_dir(&dir).unwrap();
-        let mut params = Params::default();
-        params.set("vsl_space", "1M").unwrap();
-        settings.iter().for_each(|(name, value)| drop(params.set(name, value).unwrap()));
-        let main = leaked();
-        let segments = SegmentSet::create(&dir, Home::Worker, 1, None).unwrap();
-        let log = Arc::new(LogRing::create(&segments, params.log_settings(), CounterSet::private()).unwrap());
-        let stores = Arc::new(Stores::open(&StoreSpec::in_memory(None), |_| leaked::<Sma>()).unwrap());
-        let cache = cache::Cache::new(cache::Config {
-            clock: clock.clone(),
-            main,
-            stores: stores.clone(),
-            heads: Box::new(Nothing),
-            regexes: Box::new(Nothing),
-            params: cache::Params::default(),
-        });
-        let compiled = vcl::compile("<test>", ECHO.as_bytes(), &vcl::NoSources, &vcl::Options::default());
-        let program = compiled.unwrap_or_else(|wrong| panic!("{}", wrong.text)).program;
-        let env = Env { log: log.clone(), clock: clock.clone() };
-        let vcl = vrt::loaded::load("test", program, &env).unwrap_or_else(|error| panic!("{}", error.0));
-        let engine = Arc::new(Engine {
-            clock,
-            vxids: VxidSource::new(),
-            admission: engine::admission::Admission::new(&params),
-            params: ArcSwap::from_pointee(params),
-            main,
-            no_hit: leaked(),
-            log,
-            cache,
-            stores,
-            vcl: ArcSwapOption::from(Some(vcl)),
-            labels: Box::new(Nothing),
-            certificates: tls.map_or(Arc::new(tls::NothingLoaded) as _, |world| Arc::new(OneForAll::new(world)) as _),
-            identity: "test".to_owned(),
-            hostname: "test".to_owned(),
-            sessions: AtomicI64::new(0),
-            pipes: AtomicI64::new(0),
-            fragfetch: AtomicUsize::new(0),
-            classes: Default::default(),
-            hints: Default::default(),
-            queries: Default::default(),
-            refreshes: Default::default(),
-            keeps_key_fields: AtomicBool::new(false),
-            draining: AtomicBool::new(false),
-            drain_watch: Default::default(),
-            has_successor: AtomicBool::new(false),
-            restricted: AtomicBool::new(false),
-            fleet: Default::default(),
-            peers: Default::default(),
-            random: Random::seeded(1),
-        });
+    fn on(settings: &[(&str, &str)], has_proxy_header: bool, tls: Option<&testkit_tls::World>, clock: Clock) -> Self {
+        let ground = Ground::new();
+        let mut spec = Settings::new(clock, "test");
+        settings.iter().for_each(|(name, value)| spec.set(name, value));
+        if let Some(tls) = tls {
+            spec.certificates = Arc::new(OneForAll::new(tls));
+        }
+        let engine = ground.engine(spec);
+        let backends = testkit_engine::backends(&engine);
+        engine.vcl.store(Some(testkit_engine::load(&engine, &backends, Modules::NONE, "test", ECHO)));
         let transport = if has_proxy_header { "PROXY" } else { "HTTP/1" };
-        let listener = ListenerInfo {
-            name: "a0".into(),
-            transport,
-            has_proxy_header,
-            is_tls: tls.is_some(),
-            is_quic: false,
-            frontend: "a0".into(),
-            h3_port: None,
-            endpoint: "192.0.2.1:80".into(),
-            is_unix: false,
-        };
-        World { engine, listener: Arc::new(listener), dir }
+        let listener = testkit_engine::listener("192.0.2.1:80", transport, tls.is_some());
+        World { engine, listener: Arc::new(listener), _ground: ground }
     }
 
     /// The same over QUIC.
-    pub fn with_quic(settings: &[(&str, &str)], tls: &tls::testing::World) -> Self {
+    pub fn with_quic(settings: &[(&str, &str)], tls: &testkit_tls::World) -> Self {
         Self::with_quic_at(settings, tls, Clock::system())
     }
 
     /// The same, by this clock.
-    pub fn with_quic_at(settings: &[(&str, &str)], tls: &tls::testing::World, clock: Clock) -> Self {
+    pub fn with_quic_at(settings: &[(&str, &str)], tls: &testkit_tls::World, clock: Clock) -> Self {
         let mut world = Self::on(settings, false, Some(tls), clock);
         let listener = Arc::get_mut(&mut world.listener).unwrap();
         (listener.transport, listener.is_quic) = ("QUIC", true);
@@ -198,12 +79,6 @@ impl World {
         let accepted = Accepted { stream: ours.into(), peer, local };
         drop(rt::spawn(serve(self.engine.clone(), self.listener.clone(), accepted)));
         Client { end: theirs, got: Vec::new() }
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 

@@ -9,7 +9,7 @@ use super::*;
 /// One that takes early data, in sessions that are kept with these limits.
 fn early(settings: &[(&str, &str)], run: impl AsyncFnOnce(&mut Served, &Comer)) -> &'static Main {
     let mut tls = Tls::new();
-    tls.server.ticketer = Some(tls::testing::ticketer());
+    tls.server.ticketer = Some(testkit_tls::ticketer());
     let comer = Comer::new(&tls);
     let world = World::with_quic(settings, &tls);
     let main = world.engine.main;

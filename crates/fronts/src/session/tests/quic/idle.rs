@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 
 use base::Clock;
-use net::quic::simulated::{Network, Path};
 use rt::Instant;
 use rt::sim::{Endless, Limits};
+use testkit_net::quic::{Network, Path};
 
 use super::*;
 

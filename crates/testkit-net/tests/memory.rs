@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Facts about streams in memory, seen through [`Stream`] where that is what its users see.
 
+use std::io::{self, ErrorKind, IoSlice};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
-use super::*;
-use crate::{ConnectError, IdleState, IoError, connect};
+use net::{Address, ConnectError, IdleState, IoError, Socketless, Stream, Target, connect};
+use testkit_net::memory::{End, Network, REFUSED, pair};
 
 fn addr(text: &str) -> Address {
     Address::inet(text.parse().unwrap())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Endpoints of one process, and between them a network that loses, doubles and delays datagrams, and so turns their order round. It has no socket, and
-//! its time is the runtime's: for simulations.
+//! its time is the runtime's.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,12 +13,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use base::lock::Mutex;
+use net::quic::Seat;
 use quinn::udp::{RecvMeta, Transmit};
-use quinn::{AsyncUdpSocket, Endpoint, EndpointConfig, ServerConfig, UdpPoller};
+use quinn::{AsyncUdpSocket, Endpoint, ServerConfig, UdpPoller};
 use rt::{Instant, Sleep};
 use tls::quic::QuicKeys;
-
-use super::{Seat, Tasks, endpoint_config};
 
 /// What becomes of each datagram: one of so many is lost, one of so many comes twice, and each takes a time between both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +67,7 @@ impl Network {
     /// # Errors
     /// None that a simulation has.
     pub fn serve(&self, at: SocketAddr, seat: Seat, keys: &QuicKeys, config: ServerConfig) -> io::Result<Endpoint> {
-        let config = (endpoint_config(seat, keys), Some(config));
-        Endpoint::new_with_abstract_socket(config.0, config.1, self.socket(at), Arc::new(Tasks))
+        net::quic::listen_on(self.socket(at), seat, keys, config)
     }
 
     /// A client's endpoint at this address.
@@ -77,7 +75,7 @@ impl Network {
     /// # Errors
     /// None that a simulation has.
     pub fn client(&self, at: SocketAddr) -> io::Result<Endpoint> {
-        Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, self.socket(at), Arc::new(Tasks))
+        net::quic::client_on(self.socket(at))
     }
 
     /// This becomes of each datagram from now on; those under way arrive.

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! For tests (feature `testing`): a certificate and its authority, and both roles with them.
+//! A certificate and its authority, and both roles with them.
+//!
+//! The unit tests of `tls` compile this file, too: a double from another crate would be one of that crate's `tls`, whose
+//! types are others than those of the crate under test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,8 +15,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, SupportedCipherSuite, SupportedProtocolVersion};
 
-use crate::{Certificates, Client, ClientOptions, Error, ErrorKind, Handshake, Info, NoCertificate, Progress};
-use crate::{Server, ServerOptions, Traffic};
+use tls::{
+    Certificates, Client, ClientOptions, Error, ErrorKind, Handshake, Info, NoCertificate, Progress, Server,
+    ServerOptions, Traffic,
+};
 
 /// The name in its certificate.
 pub const NAME: &str = "a.example";
@@ -251,8 +256,8 @@ impl Certificates for OneForAll {
 ///
 /// # Panics
 /// There is no randomness.
-pub fn ticketer() -> Arc<crate::tickets::Ticketer> {
-    let tickets = crate::tickets::Tickets::default();
-    tickets.replace(&[crate::tickets::TicketKey::random().expect("randomness")]);
+pub fn ticketer() -> Arc<tls::tickets::Ticketer> {
+    let tickets = tls::tickets::Tickets::default();
+    tickets.replace(&[tls::tickets::TicketKey::random().expect("randomness")]);
     tickets.bound_to(b"")
 }

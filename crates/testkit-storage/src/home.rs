@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A home for tests: a table in memory, which outlives the caches that use it, and which can be told to be late, to fail
+//! A home that is a table in memory. It outlives the caches that use it, and which can be told to be late, to fail
 //! and to refuse.
 
 use std::collections::{BTreeMap, HashMap};
@@ -8,18 +8,16 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-use super::{Home, HomeId, Judge, LoadFuture, StoreError, Stored, StoredBody, Writing};
-use crate::buf::Buf;
-use crate::record::RecordFields;
+use storage::{Buf, Home, HomeId, Judge, LoadFuture, RecordFields, StoreError, Stored, StoredBody, Writing};
 
 /// Longest piece that is read at a time.
 const PIECE: usize = 1000;
 /// Longest body that comes with its record.
 const AT_HAND: usize = 2000;
 
-/// See the module.
-#[derive(Default)]
-pub struct SimulatedHome(Mutex<Table>);
+/// A home; its clones are the same one.
+#[derive(Clone, Default)]
+pub struct SimulatedHome(Arc<Mutex<Table>>);
 
 #[derive(Default)]
 struct Table {
@@ -56,8 +54,8 @@ struct Copy {
 
 impl SimulatedHome {
     /// An empty one.
-    pub fn new() -> Arc<SimulatedHome> {
-        Arc::default()
+    pub fn new() -> SimulatedHome {
+        SimulatedHome::default()
     }
 
     /// From now on whatever is read waits for [`SimulatedHome::serve`], or no longer.
@@ -197,7 +195,7 @@ impl SimulatedHome {
         }
     }
 
-    fn stored(self: &Arc<Self>, digest: &[u8; 32], id: HomeId) -> Result<Stored, StoreError> {
+    fn stored(&self, digest: &[u8; 32], id: HomeId) -> Result<Stored, StoreError> {
         let mut table = self.table();
         let copy = table.copies.get(&id.0.get()).filter(|copy| copy.fields.digest == *digest && copy.is_written);
         let Some(copy) = copy else { return Err(StoreError("it isn't there any more")) };
@@ -215,7 +213,7 @@ impl std::fmt::Debug for SimulatedHome {
     }
 }
 
-impl Home for Arc<SimulatedHome> {
+impl Home for SimulatedHome {
     fn find(&self, digest: &[u8; 32]) -> Vec<HomeId> {
         let table = self.table();
         let copies = table.copies.iter().rev().filter(|(_, copy)| copy.fields.digest == *digest && copy.is_written);
@@ -284,7 +282,7 @@ impl Home for Arc<SimulatedHome> {
 }
 
 /// Waits in a home until it is dropped.
-struct Waiting(Arc<SimulatedHome>, Option<u64>);
+struct Waiting(SimulatedHome, Option<u64>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
@@ -293,7 +291,7 @@ impl Drop for Waiting {
 }
 
 struct SimulatedWriting {
-    home: Arc<SimulatedHome>,
+    home: SimulatedHome,
     id: u64,
     body: Arc<Mutex<Vec<u8>>>,
 }
@@ -366,7 +364,7 @@ impl Drop for SimulatedWriting {
 }
 
 /// One that may become longer. It isn't counted among those that somebody holds.
-struct GrowingBody(Arc<SimulatedHome>, Arc<Mutex<Vec<u8>>>);
+struct GrowingBody(SimulatedHome, Arc<Mutex<Vec<u8>>>);
 
 impl StoredBody for GrowingBody {
     fn len(&self) -> u64 {
@@ -396,7 +394,7 @@ impl std::fmt::Debug for GrowingBody {
 }
 
 #[derive(Debug)]
-struct SimulatedBody(Arc<SimulatedHome>, Arc<[u8]>);
+struct SimulatedBody(SimulatedHome, Arc<[u8]>);
 
 impl StoredBody for SimulatedBody {
     fn len(&self) -> u64 {

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Streams within this process that have no descriptor, and a network of them: for tests and simulations (feature `memory`).
+//! Streams within this process that have no descriptor, and a network of them.
 //!
 //! A connection is two directions, each a bounded queue of bytes. It behaves as TCP over a perfect wire: what is written can
 //! be read at once; a reader may narrow the window, so that its peer has to wait; an end closes one direction or both, and
 //! closing with unread bytes, or writing to who has closed, resets it and loses what was under way. Nothing here asks for a
 //! clock or the operating system, so that a seed decides everything.
+//!
+//! The unit tests of `net` compile this file, too: a double from another crate would be one of that crate's `net`, whose
+//! types are others than those of the crate under test.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use tokio::io::{AsyncRead, ReadBuf};
-
-use crate::{Address, Stream, Target};
+use net::{Address, Socketless, Stream, Target};
 
 /// What a direction takes until somebody reads it, unless a script says otherwise.
 pub const WINDOW_BYTES: usize = 64 * 1024;
@@ -111,7 +111,6 @@ fn wake(woken: Vec<Waker>) {
 
 thread_local! {
     static NEXT_NUMBER: Cell<u32> = const { Cell::new(1) };
-    static NETWORK: RefCell<Option<Rc<Hosts>>> = const { RefCell::new(None) };
 }
 
 /// A new connection; the addresses are those of its first and of its second end.
@@ -131,16 +130,6 @@ pub fn pair(first: Address, second: Address) -> (End, End) {
 impl End {
     fn lock(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Its address, or that of the other end.
-    pub(crate) fn address(&self, of_peer: bool) -> Address {
-        self.lock().addresses[if of_peer { 1 - self.side } else { self.side }]
-    }
-
-    /// What stands for the descriptor's number in the log.
-    pub(crate) fn number(&self) -> u32 {
-        self.lock().numbers[self.side]
     }
 
     /// Lets the peer have so many bytes under way that this end hasn't read: 0 and it has to wait with all it writes.
@@ -169,11 +158,6 @@ impl End {
     pub fn reset(&self) {
         let woken = self.lock().reset();
         wake(woken);
-    }
-
-    /// See [`Stream::reset_on_close`].
-    pub(crate) fn reset_on_close(&self) {
-        self.lock().resets[self.side] = true;
     }
 
     /// Says that nothing more will be written.
@@ -208,21 +192,12 @@ impl End {
         Ok(read)
     }
 
-    /// See [`Stream::try_read_buf`].
-    pub(crate) fn try_read_buf(&self, into: &mut Vec<u8>) -> io::Result<usize> {
-        let mut piece = vec![0; (into.capacity() - into.len()).min(WINDOW_BYTES)];
-        let read = self.try_read(&mut piece)?;
-        into.extend_from_slice(&piece[..read]);
-        Ok(read)
-    }
-
     /// See [`Stream::try_write`].
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.try_write_vectored(&[IoSlice::new(bytes)])
+        self.write(&[IoSlice::new(bytes)])
     }
 
-    /// See [`Stream::try_write_vectored`].
-    pub(crate) fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let bytes = pieces.iter().map(|piece| piece.len()).sum::<usize>();
         let (written, woken) = {
             let mut line = self.lock();
@@ -245,7 +220,31 @@ impl End {
         Ok(written)
     }
 
-    pub(crate) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Waits until bytes can be read or the peer has closed.
+    pub async fn readable(&self) -> io::Result<()> {
+        poll_fn(|cx| self.poll_readable(cx)).await
+    }
+
+    /// Waits until bytes can be written.
+    pub async fn writable(&self) -> io::Result<()> {
+        poll_fn(|cx| self.poll_writable(cx)).await
+    }
+}
+
+impl Socketless for End {
+    fn number(&self) -> u32 {
+        self.lock().numbers[self.side]
+    }
+
+    fn local(&self) -> Address {
+        self.lock().addresses[self.side]
+    }
+
+    fn peer(&self) -> Address {
+        self.lock().addresses[1 - self.side]
+    }
+
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let direction = &mut self.lock().directions[1 - self.side];
         if direction.bytes.is_empty() && direction.state == Flow::Open {
             note(&mut direction.readers, cx);
@@ -254,7 +253,7 @@ impl End {
         Poll::Ready(Ok(()))
     }
 
-    pub(crate) fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let direction = &mut self.lock().directions[self.side];
         if direction.room() == 0 && direction.state == Flow::Open {
             note(&mut direction.writers, cx);
@@ -263,36 +262,28 @@ impl End {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until bytes can be read or the peer has closed.
-    pub async fn readable(&self) -> io::Result<()> {
-        poll_fn(|cx| self.poll_read_ready(cx)).await
+    fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
+        End::try_read(self, into)
     }
 
-    /// Waits until bytes can be written.
-    pub async fn writable(&self) -> io::Result<()> {
-        poll_fn(|cx| self.poll_write_ready(cx)).await
+    fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.write(pieces)
     }
 
-    /// What a look at the next byte finds: see [`crate::stream::Pending`].
-    pub(crate) fn peek(&self) -> io::Result<usize> {
+    fn shutdown_write(&self) {
+        End::shutdown_write(self);
+    }
+
+    fn reset_on_close(&self) {
+        self.lock().resets[self.side] = true;
+    }
+
+    fn peek(&self) -> io::Result<usize> {
         let direction = &self.lock().directions[1 - self.side];
         match (direction.state, direction.bytes.len()) {
             (Flow::Reset, _) => Err(ErrorKind::ConnectionReset.into()),
             (Flow::Open, 0) => Err(ErrorKind::WouldBlock.into()),
             (_, bytes) => Ok(bytes.min(1)),
-        }
-    }
-}
-
-impl AsyncRead for End {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.try_read(buf.initialize_unfilled()) {
-            Ok(read) => {
-                buf.advance(read);
-                Poll::Ready(Ok(()))
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => self.poll_read_ready(cx),
-            Err(error) => Poll::Ready(Err(error)),
         }
     }
 }
@@ -322,11 +313,11 @@ impl Drop for End {
 
 impl From<End> for Stream {
     fn from(end: End) -> Stream {
-        Stream::Memory(end)
+        Stream::Socketless(Box::new(end))
     }
 }
 
-/// Takes the operating system's place on this thread until dropped: [`crate::connect`] reaches its listeners alone.
+/// Takes the operating system's place on this thread until dropped: [`net::connect`] reaches its listeners alone.
 #[derive(Debug)]
 pub struct Network(Rc<Hosts>);
 
@@ -352,7 +343,7 @@ impl Network {
     pub fn install() -> Network {
         let hosts = Rc::<Hosts>::default();
         NEXT_NUMBER.set(1);
-        NETWORK.set(Some(hosts.clone()));
+        net::network::install(Some(hosts.clone()));
         Network(hosts)
     }
 
@@ -366,8 +357,13 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // A thread that is ending has no network any more.
-        let _ = NETWORK.try_with(|network| network.borrow_mut().take_if(|hosts| Rc::ptr_eq(hosts, &self.0)));
+        // Only its own: another one may have been installed since.
+        let before = net::network::install(None);
+        let is_own =
+            |network: &Rc<dyn net::network::Network>| std::ptr::addr_eq(Rc::as_ptr(network), Rc::as_ptr(&self.0));
+        if before.as_ref().is_some_and(|network| !is_own(network)) {
+            net::network::install(before);
+        }
     }
 }
 
@@ -394,29 +390,28 @@ impl Drop for Listener {
     }
 }
 
-/// Whether this thread has a network of its own.
-pub(crate) fn is_installed() -> bool {
-    NETWORK.with_borrow(Option::is_some)
-}
+impl net::network::Network for Hosts {
+    fn connect(&self, target: &Target) -> io::Result<Stream> {
+        let backlog = self.0.borrow().get(target).cloned();
+        let backlog = backlog.ok_or_else(|| io::Error::from_raw_os_error(REFUSED))?;
+        let peer = match target {
+            Target::Inet(addr) => Address::inet(*addr),
+            Target::Unix(_) => Address::Unix,
+        };
+        let (ours, theirs) = pair(own_address(peer), peer);
+        backlog.waiting.borrow_mut().push_back(theirs);
+        wake(backlog.acceptors.take());
+        Ok(ours.into())
+    }
 
-/// Connects within this thread's own network; `None` where there is none.
-pub(crate) fn dial(target: &Target) -> Option<io::Result<Stream>> {
-    let hosts = NETWORK.with_borrow(Clone::clone)?;
-    let Some(backlog) = hosts.0.borrow().get(target).cloned() else {
-        return Some(Err(io::Error::from_raw_os_error(REFUSED)));
-    };
-    let peer = match target {
-        Target::Inet(addr) => Address::inet(*addr),
-        Target::Unix(_) => Address::Unix,
-    };
-    let (ours, theirs) = pair(own_address(peer), peer);
-    backlog.waiting.borrow_mut().push_back(theirs);
-    wake(backlog.acceptors.take());
-    Some(Ok(ours.into()))
+    fn pair(&self) -> (Stream, Stream) {
+        let (one, other) = pair(Address::Unix, Address::Unix);
+        (one.into(), other.into())
+    }
 }
 
 /// ECONNREFUSED: callers look at the number.
-const REFUSED: i32 = 111;
+pub const REFUSED: i32 = 111;
 
 /// Where a connection to `peer` comes from: the same host, a port that counts up.
 fn own_address(peer: Address) -> Address {
@@ -429,6 +424,3 @@ fn own_address(peer: Address) -> Address {
         Address::Unix => Address::Unix,
     }
 }
-
-#[cfg(test)]
-mod tests;

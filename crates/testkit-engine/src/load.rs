@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! VCL from a text, and its backends.
+
+use std::sync::Arc;
+
+use backend::{Backends, Director};
+use base::{Clock, Vxid};
+use engine::Engine;
+use shm::vsc::CounterSet;
+use shm::vsl::{Marker, TxnLog};
+use params::Params;
+use tables::counters::{Main, Vbe};
+use tables::tags::Tag;
+use vcl::program::{BackendDecl, ProbeDecl};
+use vrt::LoadedVcl;
+use vrt::vmod::Vmod;
+
+/// The modules that a VCL may import.
+#[derive(Clone, Copy)]
+pub struct Modules {
+    /// What runs.
+    pub all: &'static [&'static Vmod],
+    /// Their signatures.
+    pub signatures: vcl::Modules,
+}
+
+impl Modules {
+    /// No module.
+    pub const NONE: Modules = Modules { all: &[], signatures: tables::vmods::Modules(&[]) };
+}
+
+/// Backends that log to the engine's log and count for themselves. They hold the engine.
+pub fn backends(engine: &Arc<Engine>) -> Arc<Backends> {
+    Backends::new(backend::Env { clock: engine.clock.clone(), services: Arc::new(Services(engine.clone())) })
+}
+
+/// Compiles and loads a VCL. One that has backends holds these, and they the engine: take it out of the engine at the end.
+///
+/// # Panics
+/// It doesn't compile, or a module doesn't want to be loaded.
+pub fn load(
+    engine: &Arc<Engine>,
+    backends: &Arc<Backends>,
+    modules: Modules,
+    name: &str,
+    text: &str,
+) -> Arc<LoadedVcl> {
+    let options = vcl::Options { err_unref: false, modules: modules.signatures, ..vcl::Options::default() };
+    let compiled = vcl::compile(name, text.as_bytes(), &vcl::NoSources, &options);
+    let compiled = compiled.unwrap_or_else(|wrong| panic!("{name}: {}", wrong.text));
+    let env = LoadEnv { engine, backends, modules };
+    vrt::loaded::load(name, compiled.program, &env).unwrap_or_else(|error| panic!("{name}: {}", error.0))
+}
+
+struct Services(Arc<Engine>);
+
+impl backend::Services for Services {
+    fn params(&self) -> backend::Params {
+        (&**self.0.params.load()).into()
+    }
+
+    fn main(&self) -> &Main {
+        self.0.main
+    }
+
+    fn publish(&self, _vcl: &str, _backend: &str) -> CounterSet<Vbe> {
+        CounterSet::private()
+    }
+
+    fn log_error(&self, text: &str) {
+        self.0.log.write_one(Tag::Error, Vxid::NONE, Marker::None, text.as_bytes());
+    }
+
+    fn log_notice(&self, text: &str) {
+        self.0.log.write_one(Tag::Notice, Vxid::NONE, Marker::None, text.as_bytes());
+    }
+
+    fn log_health(&self, text: &str) {
+        self.0.log.write_one(Tag::BackendHealth, Vxid::NONE, Marker::None, text.as_bytes());
+    }
+}
+
+struct LoadEnv<'a> {
+    engine: &'a Arc<Engine>,
+    backends: &'a Arc<Backends>,
+    modules: Modules,
+}
+
+impl vrt::Env for LoadEnv<'_> {
+    fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
+        self.backends.create(vcl, vrt::backend_spec(vcl, decl, probe).expect("it isn't none"))
+    }
+
+    fn vmods(&self) -> &[&'static Vmod] {
+        self.modules.all
+    }
+
+    fn log(&self) -> TxnLog {
+        TxnLog::new(self.engine.log.clone(), Vxid::NONE, Marker::None)
+    }
+
+    fn clock(&self) -> Clock {
+        self.engine.clock.clone()
+    }
+
+    fn params(&self) -> Params {
+        Params::clone(&self.engine.params.load())
+    }
+}

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! VCL for tests of modules, without an engine.
+
+mod world;
+
+pub use world::{Modules, Signatures, TestCtx, World};

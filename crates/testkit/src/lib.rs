@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Helpers that tests and benchmarks of every layer share. This crate depends on none of ours, so that a dev-dependency on
+//! it rebuilds nothing. Doubles of our own types are in `testkit-storage`, `testkit-tls`, `testkit-net`, `testkit-vcl` and
+//! `testkit-engine`, each just above the crate whose type it stands for.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// A waker that unparks the calling thread.
+pub fn unpark_me() -> Waker {
+    Waker::from(Arc::new(Unpark(thread::current())))
+}
+
+/// Polls a future on this thread, which parks in between, until it is ready.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = unpark_me();
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+
+    #[test]
+    fn a_future_that_another_thread_wakes_comes_to_its_end() {
+        let mut polls = 0;
+        let output = block_on(poll_fn(|cx| {
+            polls += 1;
+            let waker = cx.waker().clone();
+            if polls == 3 {
+                return Poll::Ready(polls);
+            }
+            thread::spawn(move || waker.wake());
+            Poll::Pending
+        }));
+        assert!(output == 3);
+    }
+}
