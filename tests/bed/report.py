@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Counts results and prints the one closing line that `make test` adds up."""
 import argparse
+import concurrent.futures
 import os
 import sys
 import threading
 import time
+import traceback
 
-from . import built
+from . import built, leftovers
 from .built import ROOT
+
+LONG = 5  # seconds from which on a case is noted with its time
 
 drawn_from = None  # the seed of this run, once the options are known
 
@@ -16,6 +20,7 @@ class Report:
     """Results of one harness. A failed check says what was expected; nothing stops at the first one."""
 
     def __init__(self, name):
+        leftovers.arm()
         self.name, self.passed, self.failed, self.lock = name, 0, 0, threading.Lock()
 
     def check(self, ok, what):
@@ -30,6 +35,25 @@ class Report:
     def note(self, text):
         print(f"     {self.name}: {text}", flush=True)
 
+    def run(self, cases, *args, at_once=1):
+        """Calls each case with `args`, so many of them at a time. An error ends that case alone and counts as a failure."""
+        def one(case):
+            begin = time.monotonic()
+            try:
+                case(*args)
+            except (Exception, SystemExit) as error:
+                place = traceback.extract_tb(error.__traceback__)[-1]
+                self.check(False, f"{case.__name__}: {type(error).__name__} {error} ({os.path.basename(place.filename)}:{place.lineno})")
+            if (took := time.monotonic() - begin) > LONG:
+                self.note(f"{case.__name__} took {took:.1f} s")
+
+        if at_once == 1:
+            for case in cases:
+                one(case)
+        else:
+            with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+                list(pool.map(one, cases))
+
     def close(self):
         """Prints the closing line; the exit status to end with."""
         if self.failed and drawn_from is not None:
@@ -38,9 +62,16 @@ class Report:
         return 1 if self.failed or not self.passed else 0
 
 
-def options(doc, **more):
-    """The command line that all harnesses share; `more` maps further long options to keyword arguments of add_argument."""
-    p = argparse.ArgumentParser(description=doc)
+def options(doc, cases=(), **more):
+    """The command line that all harnesses share; `more` maps further long options to keyword arguments of add_argument.
+
+    With `cases`, which are functions or names, it takes WORDs, too: `cases` of the result are those whose names contain one of them, or all.
+    """
+    p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if cases:
+        name_of = lambda case: getattr(case, "__name__", case)
+        names = " ".join(map(name_of, cases))
+        p.add_argument("words", nargs="*", metavar="WORD", help=f"run only cases whose names contain a WORD: {names}")
     p.add_argument("--varnishd", default=built.program("varnishd"),
                    help="the program to test (also: environment VARNISHD)")
     p.add_argument("--full", action="store_true", help="the full size of the bed instead of the reduced one of `make test`")
@@ -51,16 +82,25 @@ def options(doc, **more):
     o = p.parse_args()
     global drawn_from
     drawn_from = o.seed
+    if cases:
+        o.cases = [case for case in cases if not o.words or any(word in name_of(case) for word in o.words)]
+        if not o.cases:
+            sys.exit(f"{' '.join(o.words)}: no such case; the cases are {names}")
     if why := built.why_not(o.varnishd):
         sys.exit(why)
+    leftovers.arm()
     return o
 
 
 def until(limit, probe, step=0.02):
-    """Polls `probe` until it gives something true or `limit` seconds are over; gives its last value."""
-    end = time.monotonic() + limit
+    """Polls `probe` until it gives something true or `limit` seconds are over; gives its last value.
+
+    The longer it waits the rarer it looks, down to five times a second: many probes start a program.
+    """
+    begin = time.monotonic()
     while True:
         got = probe()
-        if got or time.monotonic() > end:
+        waited = time.monotonic() - begin
+        if got or waited > limit:
             return got
-        time.sleep(step)
+        time.sleep(max(step, min(waited / 20, 0.2)))
