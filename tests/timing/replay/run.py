@@ -184,7 +184,7 @@ def main():
     o = options(__doc__, CASES, lacquer=dict(default=None, help="the program `lacquer`"))
     FULL = o.full
     report = Report("replay")
-    tool = Tool.of(o)
+    tool = Tool.of(o, measures=True)
     with tempfile.TemporaryDirectory() as name:
         d = pathlib.Path(name)
         (d / "ten").write_text("/x\n" * 10)
