@@ -1,149 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Classes of requests (docs/classes.md): the waiting room and its tokens, who is served under an overload, and what the counters, the
-log and `lacquer plan` say of it. --full: the overload for long, the same before Debian's varnishd and haproxy, and the model beside it.
+"""Classes under an overload that lasts: how long cheap and expensive requests wait, how much is served, and whether `lacquer plan` estimates
+the same from the log. --full: for a minute, and the same before Debian's varnishd and haproxy. Counts and order: tests/e2e/traffic/classes.
 """
 import asyncio
 import json
 import os
 import pathlib
 import random
-import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from bed.daemon import Varnishd, die_with_parent
-from bed.http import Client, get
-from bed.origin import Origin, simple
-from bed.report import Report, options, until
-
-LIMIT = 20
-BROWSER = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
-COOKIE = "lacquer-place-default"
-PASS_ALL = """vcl 4.1;
-backend default { .host = "%s"; .port = "%d"; }
-sub vcl_recv { return (pass); }
-"""
-
-
-class Gate:
-    """An origin that answers /slow when told to."""
-
-    def __init__(self):
-        self.asked, self.served, self.go = 0, [], threading.Event()
-
-    def answer(self, _method, path, fields):
-        self.served.append((path, fields.get("cookie")))
-        if "slow" in path:
-            self.asked += 1
-            self.go.wait(LIMIT)
-        return "", b"hello"
-
-
-def visit(v, path, token=None, fields=(BROWSER,)):
-    """A page as a browser asks for it; the answer and the token that it brings."""
-    cookie = [("Cookie", f"sid=1; {COOKIE}={token}")] if token else []
-    r = get(v.address, path, [*fields, *cookie], timeout=LIMIT)
-    found = re.match(rf"{COOKIE}=([0-9a-f]+);", r.get("Set-Cookie") or "")
-    return r, found and found[1]
-
-
-def begin(v, path):
-    client = Client(v.address, timeout=LIMIT)
-    client.send(f"GET {path} HTTP/1.1\r\nHost: bed.test\r\n\r\n".encode())
-    return client
-
-
-def waiting_room(report, program):
-    """Who came first is let in first, whoever comes back first; a token is good for one time and for nobody else's class."""
-    gate = Gate()
-    args = ["-p", "classes=default:workers=1,chairs=0,page=on,room=3"]
-    with Origin(simple(gate.answer)) as origin, Varnishd(program, args, vcl=PASS_ALL % origin.address) as v:
-        inside = begin(v, "/slow")
-        report.check(until(LIMIT, lambda: gate.asked == 1), "the worker is taken")
-        (r, first), (_, second), (_, third) = (visit(v, f"/{n}") for n in range(3))
-        report.check(r.status == 503 and first and r.get("Refresh") == r.get("Retry-After"), f"a page that comes back: {r} {r.fields}")
-        report.check(b"Please wait" in r.body, f"with a text: {r.body[:80]}")
-        report.check(len({first, second, third}) == 3, f"each has a token of his own: {first} {second} {third}")
-        r, fourth = visit(v, "/4")
-        report.check(r.status == 503 and not fourth, "the room is bounded")
-        report.check(v.counter("CLASS.default.room") == 3, f"three places: {v.counter('CLASS.default.room')}")
-        r, again = visit(v, "/2", second)
-        report.check(r.status == 503 and again == second, "who comes back too early keeps the place")
-        gate.go.set()
-        report.check(inside.response().whole(), "the first request is answered")
-        report.check(until(5, lambda: v.counter("CLASS.default.busy") == 0), "its worker is free")
-        for what, token in (("a newcomer", None), ("the third", third), ("the second", second)):
-            r, _ = visit(v, "/early", token)
-            report.check(r.status == 503, f"{what} doesn't overtake the first: {r}")
-        forged = first[:-1] + ("0" if first[-1] != "0" else "1")
-        r, _ = visit(v, "/forged", forged)
-        report.check(r.status == 503, f"a changed token is none: {r}")
-        r, _ = visit(v, "/first", first)
-        report.check(r.whole(), f"the first is let in: {r}")
-        r, _ = visit(v, "/replayed", first)
-        report.check(r.status == 503, f"his token is spent: {r}")
-        r, _ = visit(v, "/second", second)
-        report.check(r.whole(), f"then the second: {r}")
-        r, _ = visit(v, "/third", third)
-        report.check(r.whole(), f"and the third: {r}")
-        seen = [path for path, _ in gate.served]
-        report.check(seen == ["/slow", "/first", "/second", "/third"], f"nobody else got through: {seen}")
-        report.check(all(cookie in (None, "sid=1") for _, cookie in gate.served), f"tokens stay here: {gate.served}")
-        counters = [v.counter(f"CLASS.default.{name}") for name in ("returned", "forged")]
-        report.check(counters == [3, 1], f"returned, forged: {counters}")
-
-
-def absent(report, program):
-    """Who doesn't come back loses his place; others needn't wait for him longer than that."""
-    gate = Gate()
-    args = ["-p", "classes=default:workers=1,chairs=0,page=on"]
-    with Origin(simple(gate.answer)) as origin, Varnishd(program, args, vcl=PASS_ALL % origin.address) as v:
-        inside = begin(v, "/slow")
-        report.check(until(LIMIT, lambda: gate.asked == 1), "the worker is taken")
-        r, _ = visit(v, "/gone")
-        seconds = int(r.get("Refresh"))
-        _, token = visit(v, "/stays")
-        gate.go.set()
-        inside.response()
-        began = time.monotonic()
-
-        def comes_in():
-            return visit(v, "/stays", token)[0].status == 200
-
-        report.check(until(seconds * 3 + 20, comes_in, step=0.5), "who stays is let in")
-        took = time.monotonic() - began
-        report.check(took < seconds * 3 + 10, f"soon after the other should have come back: {took:.1f} s")
-
-
-def worker_dies(report, program):
-    """A place outlives the worker: the token is believed by the next one, once."""
-    gate = Gate()
-    args = ["-p", "classes=default:workers=1,chairs=0,page=on"]
-    with Origin(simple(gate.answer)) as origin, Varnishd(program, args, vcl=PASS_ALL % origin.address) as v:
-        begin(v, "/slow")
-        report.check(until(LIMIT, lambda: gate.asked == 1), "the worker is taken")
-        _, token = visit(v, "/kept")
-        os.kill(v.worker(), signal.SIGKILL)
-        gate.go.set()
-        report.check(until(LIMIT, lambda: "running" in v.cli.ask("status") and get(v.address, "/up", timeout=LIMIT).whole()), "a new worker")
-        gate.go.clear()
-        begin(v, "/slow/again")
-        report.check(until(LIMIT, lambda: gate.asked == 2), "it is busy, too")
-        _, newer = visit(v, "/newcomer")
-        gate.go.set()
-        report.check(until(5, lambda: v.counter("CLASS.default.busy") == 0), "and free again")
-        r, _ = visit(v, "/kept", token)
-        report.check(r.whole(), f"who waited before it died is let in: {r}")
-        r, _ = visit(v, "/kept", token)
-        report.check(r.status == 503, f"one time: {r}")
-        report.check(visit(v, "/newcomer", newer)[0].whole(), "then the next one")
+from bed.report import Report, options
 
 
 class Bed:
@@ -389,14 +262,9 @@ def free_port():
 
 
 def main():
-    o = options(__doc__, case={"nargs": "*", "default": [], "help": "only these cases"})
+    o = options(__doc__)
     report = Report("classes")
-    cases = {"waiting_room": waiting_room, "absent": absent, "worker_dies": worker_dies}
-    for name, case in cases.items():
-        if not o.case or name in o.case:
-            case(report, o.varnishd)
-    if not o.case or "overload" in o.case:
-        overload(report, o.varnishd, o.full, o.seed)
+    overload(report, o.varnishd, o.full, o.seed)
     return report.close()
 
 

@@ -9,9 +9,9 @@ import time
 
 import attacks
 import memory
-import run as suite
 from bed.daemon import pss
 from bed.origin import Origin
+from fair import run as suite
 
 CROWDS = (1, 8, 64)
 RATE = 200  # honest requests a second: due at their time whether those before are answered or not

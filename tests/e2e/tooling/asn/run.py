@@ -154,7 +154,7 @@ def running(report, bed):
                 report.check(is_followed(v, p.pid, saved.proc.pid), "it follows the log")
                 for size in (100, 200, 300):
                     report.check(get(v.address, f"/{size}").whole(), f"an answer of {size} bytes")
-                until(20, lambda: get(v.address, "/000").whole() and saved.has(b"/000"))
+                until(60, lambda: get(v.address, "/000").whole() and saved.has(b"/000"))
             p.send_signal(signal.SIGINT)
             out, err = p.communicate(timeout=LIMIT)
     r = json.loads(out)

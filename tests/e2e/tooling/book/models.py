@@ -85,7 +85,7 @@ class Visit:
         """The next request reaches the application, at once or behind a stale answer."""
         before = self.site.made
         self.get(path, **fields)
-        self.check(until(5, lambda: self.site.made > before), f"{path} is fetched again after {why}")
+        self.check(until(30, lambda: self.site.made > before), f"{path} is fetched again after {why}")
 
 
 def page_for(path, fields, user):
@@ -390,11 +390,11 @@ class JsonApi:
         answer = t.get("/v1/items", "OPTIONS")
         t.check(answer.status == 204 and answer.get("Access-Control-Allow-Methods") and not answer.body, f"OPTIONS is answered here: {answer}")
         t.check(t.get("/v1/items", accept_encoding="gzip").get("Content-Encoding") == "gzip", "it is packed")
-        t.check(until(12, lambda: t.get("/v1/zzz").status == 429) and self.refused(t), "who asks too often waits, and is told so in JSON")
-        t.check(until(15, lambda: t.get("/v1/items").status == 200, 0.5), "and then may again")
+        t.check(until(60, lambda: t.get("/v1/zzz").status == 429) and self.refused(t), "who asks too often waits, and is told so in JSON")
+        t.check(until(60, lambda: t.get("/v1/items").status == 200, 0.5), "and then may again")
 
     def refused(self, t):
-        answer = until(5, lambda: (a := t.get("/v1/zzz")).status == 429 and a)
+        answer = until(30, lambda: (a := t.get("/v1/zzz")).status == 429 and a)
         return answer and json.loads(answer.body)["status"] == 429 and answer.get("Retry-After") == "10"
 
     def traffic(self, r):
@@ -541,15 +541,15 @@ class BlueGreen:
         return 200, [("Cache-Control", "max-age=600")], f"{path} by {'blue' if port == 8081 else 'green'}"
 
     def visits(self, t):
-        t.check(until(10, lambda: t.get("/a").body == b"/a by blue", 0.2), "blue is live")
-        t.check(until(10, lambda: t.get("/a", cookie="preview=green").status == 200, 0.2), "green is well")
+        t.check(until(60, lambda: t.get("/a").body == b"/a by blue", 0.2), "blue is live")
+        t.check(until(60, lambda: t.get("/a", cookie="preview=green").status == 200, 0.2), "green is well")
         t.check(t.passed("/a", cookie="preview=green").body == b"/a by green", "testers see green")
         t.check(t.get("/a").body == b"/a by blue", "others don't")
         self.blue_is_well = False
-        t.check(until(15, lambda: t.get(f"/{time.monotonic()}").body.endswith(b"by green"), 0.2), "when blue fails, green is live by itself")
+        t.check(until(60, lambda: t.get(f"/{time.monotonic()}").body.endswith(b"by green"), 0.2), "when blue fails, green is live by itself")
         t.check(t.get("/a").body == b"/a by blue", "and what is kept stays kept")
         self.blue_is_well = True
-        t.check(until(15, lambda: t.get(f"/{time.monotonic()}").body.endswith(b"by blue"), 0.2), "then blue is again")
+        t.check(until(60, lambda: t.get(f"/{time.monotonic()}").body.endswith(b"by blue"), 0.2), "then blue is again")
 
     def traffic(self, r):
         return f"/{r.randrange(5)}", {"cookie": r.choice((None, "x=1"))}

@@ -273,7 +273,7 @@ def servers(report, tool, program):
         with Varnishd(program, vcl=VCL % ((port,) * 3), storage="malloc,100m") as v:
             ask(report, v.address, ["/page", "/other.png"] * 40)
             wanted = lambda: tool.json("-n", v.n, "-S", v.dir / "secret", "--only", "server,log", "--skip", "backend-sick")
-            until(20, lambda: "Log: 80 requests" in str(wanted()[1]["about"]))
+            until(60, lambda: "Log: 80 requests" in str(wanted()[1]["about"]))
             status, r = wanted()
             report.check((status, ids(r), r["remarks"]) == (0, [], []), f"{name}: a sound server: {r['findings']} {r['remarks']}")
             report.check(any("80 requests, 2 fetches" in line for line in r["about"]), f"{name}: its log: {r['about']}")
@@ -305,14 +305,14 @@ def servers(report, tool, program):
             want = ["nuked", "backend-sick", "ban-request", "old-vcls", "param-lru-interval", "passes", "cookie-static", "set-cookie-static",
                     "static-forbidden", "short-ttl", "vary-many", "tracking-parameters", "slow-backend", "errors", "backend-clock"]
             look = lambda: tool.json("-n", v.n, "--only", "server,log")
-            until(20, lambda: set(want) <= set(ids(look()[1])))
+            until(60, lambda: set(want) <= set(ids(look()[1])))
             status, r = look()
             for one in want:
                 report.check(one in ids(r), f"{name}: {one}: {ids(r)} {r['not_looked_at']} {r['about']}")
             report.check(status == 1 and not r["not_looked_at"], f"{name}: status {status}, all looked at: {r['not_looked_at']}")
             said = lambda one: " ".join([finding(r, one).get("subject", ""), *finding(r, one).get("evidence", [])])
             # O15: which origin, and which of its URLs, hold the requests.
-            report.check("late" in said("slow-backend") and "bed.test/slow/report, 24 fetches of 1.2" in said("slow-backend"), f"{name}: O15: {said('slow-backend')}")
+            report.check("late" in said("slow-backend") and re.search(r"bed\.test/slow/report, 24 fetches of (1\.[2-9]|[2-9]|\d\d)", said("slow-backend")), f"{name}: O15: {said('slow-backend')}")
             report.check("30 variants of bed.test/vary by User-Agent" in said("vary-many"), f"{name}: E13: {said('vary-many')}")
             report.check("have a Cookie" in said("passes") and "/passed/" in said("passes"), f"{name}: passes by reason: {said('passes')}")
             report.check("bed.test/a.png" in said("cookie-static") and "bed.test/cookie/0.css" in said("set-cookie-static"), f"{name}: which: {said('cookie-static')} {said('set-cookie-static')}")
@@ -401,7 +401,7 @@ def outlived(report, tool, v, name):
     read = lambda: [int(n) for n in re.findall(rb"\r\x1b\[K(\d+) requests", w.shown)][-1]
     before, pid, end = read(), v.worker(), time.monotonic() + 60
     os.kill(pid, signal.SIGKILL)
-    until(30, lambda: v.worker() not in (None, pid) and "running" in v.cli.ask("status"))
+    until(60, lambda: v.worker() not in (None, pid) and "running" in v.cli.ask("status"))
     # Those that come before the log is found again aren't seen.
     while read() < before + 20 and time.monotonic() < end:
         ask(report, v.address, ["/cookie/y%d.css" % n for n in range(10)])
@@ -437,17 +437,17 @@ def died(report, tool, v, name):
     """E4: a worker that was started again; and a server that is gone while it is watched."""
     os.kill(v.worker(), signal.SIGKILL)
     look = lambda: tool.json("-n", v.n, "--only", "worker-died")[1]
-    until(30, lambda: ids(look()) == ["worker-died"])
+    until(60, lambda: ids(look()) == ["worker-died"])
     r = look()
     report.check("1 times under this manager" in str(finding(r, "worker-died").get("evidence")), f"{name}: E4: {r}")
-    until(30, lambda: "running" in v.cli.ask("status"))
+    until(60, lambda: "running" in v.cli.ask("status"))
     outlived(report, tool, v, name)
     v.cli.ask("stop")
-    until(20, lambda: ids(tool.json("-n", v.n, "--only", "worker-stopped")[1]) == ["worker-stopped"])
+    until(60, lambda: ids(tool.json("-n", v.n, "--only", "worker-stopped")[1]) == ["worker-stopped"])
     status, r = tool.json("-n", v.n, "--only", "worker-stopped")
     report.check((status, ids(r)) == (1, ["worker-stopped"]), f"{name}: nobody is served: {r}")
     v.cli.ask("start")
-    until(30, lambda: "running" in v.cli.ask("status"))
+    until(60, lambda: "running" in v.cli.ask("status"))
     w = Watcher(tool, "-n", v.n, "--watch", "1m", "--format", "json")
     v.proc.terminate()
     v.proc.wait(20)

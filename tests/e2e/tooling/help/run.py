@@ -5,16 +5,17 @@
 Every command of `lacquer help` has a help of its own and a page; what doesn't exist is named, with what may be meant; a closed pipe
 is no panic; the demo fits 80 columns and leaves nothing behind, however it ends.
 """
+import concurrent.futures
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed.daemon import die_with_parent
@@ -23,7 +24,7 @@ from bed.report import ROOT, Report, options, until
 from bed.terminal import on_terminal
 import shells
 
-LIMIT = 30
+LIMIT = 60  # seconds; only ends a hang
 
 
 def run(argv, **more):
@@ -35,7 +36,7 @@ def commands(lacquer):
     return re.findall(r"^  ([a-z]+) ", run([lacquer, "help"])[1], re.M)
 
 
-def helps(report, lacquer):
+def helps(report, lacquer, _work):
     names = commands(lacquer)
     report.check(len(names) > 10, f"lacquer help lists the commands: {names}")
     for name in names:
@@ -63,7 +64,7 @@ def helps(report, lacquer):
         report.check(re.search("N.?\x08?N?A.*M.*E", text) and ".SH" not in text, f"lacquer man varnishlog through man: {text[:300]!r}")
 
 
-def first(report, lacquer):
+def first(report, lacquer, _work):
     """What `lacquer` alone says: lines that can be typed."""
     said = re.findall(r"^  lacquer (\w+)(.*)$", run([lacquer])[2], re.M)
     report.check(len(said) >= 4, f"lacquer alone shows what people do first: {said}")
@@ -71,14 +72,14 @@ def first(report, lacquer):
         report.check(run([lacquer, "help", name])[0] == 0, f"lacquer {name}, which lacquer alone names, is a command")
 
 
-def selftest(report, lacquer):
+def selftest(report, lacquer, _work):
     """It holds here; what doesn't is said with what was expected; nothing is left behind."""
     before = set(pathlib.Path(tempfile.gettempdir()).glob("lacquer-selftest.*"))
-    begin = time.monotonic()
+    before_cpu = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     code, out, err = run([lacquer, "selftest"])
     last = (out.splitlines() or [""])[-1]
     report.check(code == 0 and re.match(r"selftest: \d+ passed, 0 failed", last), f"lacquer selftest: {code} {out} {err}")
-    report.check(time.monotonic() - begin < 10, "lacquer selftest takes less than ten seconds")
+    report.check(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before_cpu < 10, "lacquer selftest takes less than ten seconds of CPU")
     code, out, _ = run([lacquer, "selftest", "-q", "--vcl", "/nonexistent.vcl"])
     report.check(code == 1 and "FAILED  /nonexistent.vcl compiles" in out and "ok " not in out, f"a VCL that isn't there is told of: {code} {out}")
     left = set(pathlib.Path(tempfile.gettempdir()).glob("lacquer-selftest.*")) - before
@@ -152,7 +153,7 @@ OFFERED = [
 ]
 
 
-def completion(report, lacquer):
+def completion(report, lacquer, _work):
     """Every command's options, and words that they take, are offered as its help has them."""
     for words, want in OFFERED:
         got = completed(lacquer, *words)
@@ -169,7 +170,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-def watched(report, lacquer):
+def watched(report, lacquer, _work):
     """The demo's page is where --watch says, or isn't; an address that is taken is refused."""
     for value in ("127.0.0.1:%d" % free_port(), ""):
         p = subprocess.Popen([str(lacquer), "demo", "-a", "127.0.0.1:0", "--watch", value], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -188,7 +189,7 @@ def watched(report, lacquer):
         report.check(code == 1 and f"--watch {value}: Address already in use" in err, f"demo --watch of an address that is taken: {code} {err}")
 
 
-def demo(report, lacquer, how, work):
+def demo_ends(report, lacquer, how, work):
     tmp = pathlib.Path(tempfile.mkdtemp(dir=work))
     os.chmod(tmp, 0o755)
     p = subprocess.Popen([str(lacquer), "demo", "-a", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -217,14 +218,14 @@ def demo(report, lacquer, how, work):
         status = p.wait(LIMIT)
         said = p.stderr.read().decode()
         report.check(status == 0 and not said, f"demo, {how}: status {status}, says {said!r}")
-        report.check(until(5, lambda: not list(tmp.iterdir())), f"demo, {how}: left behind {list(tmp.rglob('*'))[:5]}")
+        report.check(until(LIMIT, lambda: not list(tmp.iterdir())), f"demo, {how}: left behind {list(tmp.rglob('*'))[:5]}")
     finally:
         if p.poll() is None:
             p.kill()
             p.wait()
 
 
-def run_cache(report, varnishd, how, work):
+def run_cache_ends(report, varnishd, how, work):
     """What `make run BACKEND=...` starts ends with it, and its directory goes."""
     tmp = pathlib.Path(tempfile.mkdtemp(dir=work))
     os.chmod(tmp, 0o755)
@@ -266,24 +267,36 @@ def page(report, lines):
     report.check(get(address, "/").body == first.body, "the page is the same the second time")
 
 
+def side_by_side(*calls):
+    """Each mostly waits for what it has started."""
+    with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
+        for done in [pool.submit(*call) for call in calls]:
+            done.result()
+
+
+def demo(report, lacquer, work):
+    side_by_side(*((demo_ends, report, lacquer, how, work) for how in ("SIGINT", "SIGTERM", "SIGHUP", "closed pipe")))
+
+
+def run_cache(report, lacquer, work):
+    side_by_side(*((run_cache_ends, report, str(lacquer.with_name("varnishd")), how, work) for how in ("SIGINT", "SIGTERM", "SIGHUP")))
+
+
+def completion_in_shells(report, lacquer, _work):
+    shells.run(report, lacquer)
+
+
+CASES = (helps, completion, completion_in_shells, first, selftest, unread, demo, watched, run_cache)
+
+
 def main():
-    o = options(__doc__)
+    o = options(__doc__, CASES)
     report = Report("help")
     lacquer = pathlib.Path(o.varnishd).resolve().parent / "lacquer"
     with tempfile.TemporaryDirectory() as d:
         work = pathlib.Path(d)
         os.chmod(work, 0o755)
-        helps(report, lacquer)
-        completion(report, lacquer)
-        shells.run(report, lacquer)
-        first(report, lacquer)
-        selftest(report, lacquer)
-        unread(report, lacquer, work)
-        for how in ("SIGINT", "SIGTERM", "SIGHUP", "closed pipe"):
-            demo(report, lacquer, how, work)
-        watched(report, lacquer)
-        for how in ("SIGINT", "SIGTERM", "SIGHUP"):
-            run_cache(report, o.varnishd, how, work)
+        report.run(o.cases, report, lacquer, work)
     return report.close()
 
 

@@ -180,7 +180,7 @@ VCL = """vcl 4.1;
 backend default {{ .host = "127.0.0.1"; .port = "{port}"; }}
 sub vcl_recv {{ return (pass); }}
 """
-SLOW = 0.1
+SLOW = 0.3  # seconds: most of what a client waits for, on a busy machine, too
 
 
 def running(report, bed):
@@ -208,9 +208,9 @@ def running(report, bed):
                 [t.join() for t in threads]
             for how, r in r.items():
                 # A loaded machine makes it slower, never faster.
-                report.check(SLOW * 0.9 <= r["service_seconds"] <= SLOW * 2, f"{who}, {how}: a fetch takes {r['service_seconds']}")
-                report.check(near(r["rate"] * r["service_seconds"], 4, 0.25), f"{who}, {how}: four at once: {r['rate']} of {r['service_seconds']}")
-                report.check(near(r["now"]["busy_percent"], 50, 0.25), f"{who}, {how}: half of eight workers are busy: {r['now']}")
+                report.check(SLOW * 0.9 <= r["service_seconds"] <= SLOW * 4, f"{who}, {how}: a fetch takes {r['service_seconds']}")
+                report.check(near(r["rate"] * r["service_seconds"], 4, 0.4), f"{who}, {how}: four at once: {r['rate']} of {r['service_seconds']}")
+                report.check(near(r["now"]["busy_percent"], 50, 0.4), f"{who}, {how}: half of eight workers are busy: {r['now']}")
     status, out, err = bed.run("--workers", 8, "-n", bed.dir / "none", "--counters")
     report.check(status == 2 and not out and err, f"no server: {status} {err}")
 

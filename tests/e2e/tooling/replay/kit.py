@@ -23,15 +23,15 @@ LIMIT = 120
 
 
 class Tool:
-    """The program under test."""
+    """The program under test. `measures`: the machine is quiet, so that rates and times are checked, too."""
 
-    def __init__(self, program, varnishd):
-        self.program, self.varnishd = program, varnishd
+    def __init__(self, program, varnishd, measures):
+        self.program, self.varnishd, self.measures = program, varnishd, measures
 
     @staticmethod
-    def of(options):
+    def of(options, measures=False):
         """As the command line of a suite names it, or as it was built."""
-        return Tool(options.lacquer or built.program("lacquer"), options.varnishd)
+        return Tool(options.lacquer or built.program("lacquer"), options.varnishd, measures)
 
     def run(self, *args, stdin=None, limit=LIMIT):
         """(status, output, errors)"""

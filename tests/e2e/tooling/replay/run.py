@@ -3,7 +3,7 @@
 """`lacquer replay`: what it sends arrives as the log had it, what it counts equals the server's own counters (Lacquer, the
 system's varnishd, nginx), and its figures are those of a server whose behaviour is known. Only loopback is loaded.
 
-run.py [--varnishd PROGRAM] [--full]      the long form replays a log of 1,000,000 lines
+The long form (--full) replays a log of 1,000,000 lines. Times and costs are measured by tests/timing/replay.
 """
 import gzip
 import json
@@ -27,10 +27,8 @@ from bed.logs import Saved, is_followed
 from bed.origin import Nginx, Origin, head, simple
 from bed.report import Report, options, until
 
-import cost
 import datagrams
 import multiplexed
-import reference
 import sealed
 from kit import GENUINE, LIMIT, STAMP, Ear, Tool, log_of, stat
 
@@ -120,7 +118,7 @@ def targets(report, tool, d):
 
 
 def pacing(report, tool, d):
-    """Order, rates and clocks, as the server sees them."""
+    """Order, and that nothing is sent before its time; how late it may be is checked by tests/timing/replay."""
     n = 300
     (d / "list").write_text("".join(f"/{i}\n" for i in range(n)))
 
@@ -136,10 +134,11 @@ def pacing(report, tool, d):
     r, paths, _ = seen("--loop", "--requests", 2 * n + 5)
     report.check(paths == [*range(n), *range(n), *range(5)] and r["end"] == "done", "--loop begins anew")
     report.check(len(seen("--requests", 7)[1]) == 7, "--requests")
-    r, paths, times = seen("--rate", 200, "-d", 1)
     # A busy machine may leave the last ones no time; they are told.
-    report.check(len(paths) == r["sent"] and r["sent"] + r["unsent"] == 200 and r["unsent"] <= 3, f"--rate 200 for a second: {len(paths)} {r['unsent']}")
-    report.check(0.8 < times[-1] - times[0] < 1.3, f"--rate spreads: {times[-1] - times[0]}")
+    r, paths, _ = seen("--rate", 200, "-d", 1)
+    report.check(len(paths) == r["sent"] and r["sent"] + r["unsent"] == 200, f"--rate 200 for a second: {len(paths)} {r['unsent']}")
+    r, paths, _ = seen("--rate", 200, "--requests", 200)
+    report.check(paths == list(range(200)) and r["seconds"] > 0.95, f"--rate spreads: {len(paths)} in {r['seconds']} s")
     r, _, times = seen("--think", "20ms", "--requests", 20)
     report.check(times[-1] - times[0] >= 19 * 0.02, f"--think: {times[-1] - times[0]}")
     # 4 s of the log in 1 s; a jump back costs nothing, a pause of a day is cut.
@@ -147,11 +146,8 @@ def pacing(report, tool, d):
     lines = [f'1.1.1.1 - - {STAMP % s} "GET /{i} HTTP/1.1" 200 1' for i, s in enumerate(stamps)]
     lines += ['1.1.1.1 - - [09/Oct/2000:00:00:00 -0700] "GET /8 HTTP/1.1" 200 1', '1.1.1.1 - - [11/Oct/2000:00:00:00 -0700] "GET /9 HTTP/1.1" 200 1']
     with Ear() as ear:
-        r = tool.json("--to", ear.address, "--speed", 4, "--max-gap", 2, "-", stdin="\n".join(lines).encode())
-        at = {p: t for t, _, p, _ in ear.heard}
-        t = [at[f"/{i}"] - at["/0"] for i in range(10)]
-        want = [0, .0625, .125, .1875, .25, .5, .75, 1, 1, 1.5]
-        report.check(all(abs(a - b) < 0.12 for a, b in zip(t[:8], want)) and 1.2 < t[9] < 1.8, f"--speed 4: {t}")
+        r = tool.json("--to", ear.address, "--speed", 4, "--max-gap", 2, "-c", 1, "-", stdin="\n".join(lines).encode())
+        report.check([p for *_, p in ear.asked()] == [f"/{i}" for i in range(10)] and 1.45 < r["seconds"] < 60, f"--speed 4: {ear.asked()} {r['seconds']}")
         report.check(r["source"]["clock_jumps"] == 2, f"jumps of the clock: {r['source']['clock_jumps']}")
     # Shuffled, the times stay the log's: a hundred in the first second, one in each of the next three.
     lines = [f'1.1.1.1 - - {STAMP % s} "GET /{i} HTTP/1.1" 200 1' for i, s in enumerate([0] * 100 + [1, 2, 3])]
@@ -159,71 +155,63 @@ def pacing(report, tool, d):
         with Ear() as ear:
             (d / "timed").write_text("\n".join(lines) + "\n")
             r = tool.json("--to", ear.address, "--speed", 4, "--order", "shuffle", *words, d / "timed")
-            got, t = [int(p[1:]) for *_, p in ear.asked()], [t - ear.heard[0][0] for t, *_ in ear.heard]
+            got = [int(p[1:]) for *_, p in ear.asked()]
             report.check(sorted(got[:103]) == list(range(103)) and got[:103] != sorted(got[:103]), f"shuffled by the log's clock: all, in another order {words}")
-            report.check(t[99] < 0.45 and all(abs(a - b) < 0.12 for a, b in zip(t[100:103], [.25, .5, .75])), f"at the log's times: {t[98:103]}")
-            report.check(not words or (sorted(got[103:]) == list(range(103)) and got[103:] != got[:103] and t[103 + 99] < 1.4 < t[205]), f"and again: {t[103:]}")
+            report.check(r["seconds"] > (1.4 if words else 0.7), f"at the log's times: {r['seconds']} s")
+            report.check(not words or (sorted(got[103:]) == list(range(103)) and got[103:] != got[:103]), f"and again: {got[103:]}")
 
 
-def figures(report, tool, d):
-    """A server that stands still for half a second: an open loop charges it for all who had to wait, a closed one for few."""
-    gate = {"until": 0.0}
+def stalled(report, tool, d):
+    """A server that stands still until it has been asked as much as it can be: an open loop charges all requests that had to wait."""
+    def closed_gate(connections):
+        gate, asked = threading.Event(), threading.Semaphore(0)
 
-    def answer(path):
-        if path == "/0":
-            gate["until"] = time.monotonic() + 0.5
-        while (left := gate["until"] - time.monotonic()) > 0:
-            threading.Event().wait(left)
-        return b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nAge: 3\r\n\r\n"
+        def answer(path):
+            asked.release()
+            gate.wait(LIMIT)
+            return b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nAge: 3\r\n\r\n"
+
+        def opens():
+            for _ in range(connections):
+                asked.acquire(timeout=LIMIT)
+            threading.Event().wait(0.5)  # the stall that the figures must show
+            gate.set()
+        threading.Thread(target=opens, daemon=True).start()
+        return answer
     (d / "stall").write_text("".join(f"/{i}\n" for i in range(1000)))
-    with Ear(answer) as ear:
-        r = tool.json("--to", ear.address, "--rate", 500, "-d", 1.5, "-c", 5, d / "stall")
-        late = r["latency_ms"]["p50"], r["latency_ms"]["p99"], r["service_ms"]["p50"]
-        report.check(r["answers"] == 750 and late[1] > 400 and late[2] < 20, f"an open loop with 5 connections: {late} {r['answers']}")
+    with Ear(closed_gate(5)) as ear:
+        r = tool.json("--to", ear.address, "--rate", 500, "--requests", 750, "-c", 5, d / "stall")
+        late = r["latency_ms"]["p99"], r["latency_ms"]["max"]
+        # All that were due in the half second wait, however fast the machine is.
+        report.check(r["answers"] == 750 and min(late) > 400, f"an open loop with 5 connections: {late} {r['answers']}")
         report.check(r["cache"]["by"]["Age"] == {"told": 750, "hits": 750, "hit_rate": 1.0}, f"Age: {r['cache']}")
-    with Ear(answer) as ear:
+    with Ear(closed_gate(5)) as ear:
         r = tool.json("--to", ear.address, "-c", 5, d / "stall")
-        report.check(r["latency_ms"]["p99"] < 100 and 400 < r["latency_ms"]["max"] < 900, f"a closed loop: {r['latency_ms']}")
+        report.check(r["answers"] == 1000 and r["latency_ms"]["max"] > 400, f"a closed loop: {r['latency_ms']}")
         report.check(r["slowest"] and r["slowest"][0]["ms"] > 400, "the slowest are named")
-    # Never sent counts, too.
+    # Requests that are never sent count, too.
     with Ear(lambda path: threading.Event().wait(0.3) and None or b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as ear:
         r = tool.json("--to", ear.address, "--rate", 100, "-d", 0.6, "-c", 1, d / "stall")
         report.check(r["sent"] + r["unsent"] == 60 and r["unsent"] > 50, f"what was never sent: {r['sent']} {r['unsent']}")
         report.check(r["latency_ms"]["count"] == r["answers"] + r["unsent"] and r["latency_ms"]["p50"] > 200, f"it counts: {r['latency_ms']}")
 
 
-def percentiles(report, tool, d):
-    """An open loop's percentiles are those of a reference that shares no code: with answers of many lengths, and with a server that
-    stands still for 0.4 s every two seconds, when ten connections can't carry who is due."""
-    draw = random.Random(4)
-    # Most answers take some milliseconds, a few much longer.
-    delays = [0.002 + draw.expovariate(1 / 0.01) + (0.15 if i % 40 == 0 else 0) for i in range(400)]
-    (d / "delayed").write_text("".join(f"/{i}\n" for i in range(400)))
-    rate, seconds, gate = 200, 8 if FULL else 2, {"until": 0.0}
-
-    def varied(path):
-        threading.Event().wait(delays[int(path[1:])])
-        return b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-
-    def standing_still(path):
-        if path == "/0":
-            gate["until"] = time.monotonic() + 0.4
-        threading.Event().wait(max(0.001, gate["until"] - time.monotonic()))
-        return b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-    for answer, connections in ((varied, 40), (standing_still, 10)):
-        # A machine that does other things can hold up either of the two; a wrong clock is wrong each time.
-        for _ in range(4):
-            with Ear(answer) as ear:
-                want = reference.run(ear.address, [f"/{i}" for i in range(400)], rate, rate * seconds, connections)
-                r = tool.json("--to", ear.address, "--rate", rate, "--requests", rate * seconds, "--loop", "-c", connections, d / "delayed")
-            got = r["latency_ms"]
-            pairs = [(f"p{p}", got[f"p{p}"], round(1000 * reference.percentile(want, p), 3)) for p in (50, 90, 99)]
-            pairs.append(("mean", got["mean"], round(1000 * sum(want) / len(want), 3)))
-            if near := all(abs(a - b) < 5 + 0.1 * b for _, a, b in pairs):
-                break
-        report.check(near and got["count"] == len(want) == rate * seconds, f"{answer.__name__}, here and by the reference: {pairs}")
-        if FULL:
-            report.note(f"{answer.__name__}, here and by the reference, ms: {pairs}")
+def compared(report, tool, d):
+    """Two runs side by side: a server that is slower by far, whatever else the machine does, and a run beside itself."""
+    def run(name, delay):
+        with Ear(lambda path: threading.Event().wait(delay) or b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as ear:
+            status, out, _ = tool.run("--to", ear.address, "-c", 2, "--loop", "-d", 6, "--format", "json", d / "ten")
+            (d / name).write_text(out)
+    both = [threading.Thread(target=run, args=words) for words in (("fast.json", 0.02), ("slow.json", 0.4))]
+    [t.start() for t in both]
+    [t.join() for t in both]
+    status, out, _ = tool.run("--compare", d / "fast.json", d / "slow.json", "--format", "json")
+    verdict = {row["measure"]: row["verdict"] for row in json.loads(out)["rows"]}
+    report.check(verdict["rate"] == "worse" and verdict["p50 ms"] == "worse", f"a server that is slower: {verdict}")
+    status, out, _ = tool.run("--compare", d / "fast.json", d / "fast.json", "--format", "json")
+    report.check({row["verdict"] for row in json.loads(out)["rows"]} == {"within noise"}, "a run beside itself")
+    status, out, err = tool.run("--compare", d / "fast.json", d / "ten")
+    report.check(status == 1 and "not a report" in err, f"what is no report: {status} {err!r}")
 
 
 def faults(report, tool, d):
@@ -271,7 +259,7 @@ def faults(report, tool, d):
     # Dies in the middle.
     with Ear() as ear:
         p = tool.start("--to", ear.address, "--loop", "-d", "60", "--give-up", "500ms", "--format", "json", d / "ten")
-        until(20, lambda: len(ear.heard) > 50)
+        until(60, lambda: len(ear.heard) > 50)
         ear.origin.close()
         out, _ = p.communicate(timeout=LIMIT)
         r = json.loads(out)
@@ -279,7 +267,7 @@ def faults(report, tool, d):
     # Ctrl-C: the report of what there is.
     with Ear() as ear:
         p = tool.start("--to", ear.address, "--loop", "-d", "60", "--format", "json", d / "ten")
-        until(20, lambda: len(ear.heard) > 50)
+        until(60, lambda: len(ear.heard) > 50)
         p.send_signal(signal.SIGINT)
         out, err = p.communicate(timeout=LIMIT)
         r = json.loads(out)
@@ -292,7 +280,7 @@ def endless(report, tool, d):
         p = tool.start("--to", "%s:%d" % nginx.address, "-", "--format", "json", stdin=subprocess.PIPE)
         line = b"".join(b"http://h%d.test/%s\n" % (i % 1000, b"x" * 200) for i in range(2000))
         sizes = []
-        deadline = time.monotonic() + (30 if FULL else 4)
+        deadline = time.monotonic() + (30 if FULL else 2)
         while time.monotonic() < deadline:
             p.stdin.write(line)
             sizes.append(int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{p.pid}/status").read_text())[1]))
@@ -304,7 +292,7 @@ def endless(report, tool, d):
         for i in range(3):
             p.stdin.write(b"/%d\n" % i)
             p.stdin.flush()
-            report.check(until(20, lambda: len(ear.heard) == i + 1), f"line {i} of a slow log is sent at once")
+            report.check(until(60, lambda: len(ear.heard) == i + 1), f"line {i} of a slow log is sent at once")
         p.communicate(timeout=LIMIT)
 
 
@@ -315,20 +303,20 @@ sub vcl_backend_response { set beresp.ttl = 1h; set beresp.http.Cache-Control = 
 """
 
 
-def servers(report, tool, d, ours):
+def servers(report, tool, d):
     """Thirty hosts to one address: counts and hit rate equal the server's own counters; a varnishlog replayed is the same again."""
     lines = 1_000_000 if FULL else 20_000
     log = d / "big.log"
     with open(log, "w") as f:
         f.writelines(line + "\n" for line in log_of(lines, 30, 500, 5))
-    for name, program in [("lacquer", ours), ("varnishd", GENUINE)]:
+    for name, program in [("lacquer", tool.varnishd), ("varnishd", GENUINE)]:
         with Origin(simple(lambda *_: ("", b"body"))) as origin, Varnishd(program, vcl=VCL % origin.address) as v:
             address = "%s:%d" % v.address
             r = tool.json("--to", address, "--pid", v.proc.pid, log, limit=600)
             counted = lambda: stat(program, v.n)
             # client_req won't do: varnishd counts who waited for a fetch twice.
             requests = lambda c: sum(c.get(n, 0) for n in ("cache_hit", "cache_miss", "s_pass"))
-            until(20, lambda: requests(counted()) >= lines)
+            until(60, lambda: requests(counted()) >= lines)
             c = counted()
             report.check(r["answers"] == lines == requests(c) and r["failed"] == 0, f"{name}: {r['answers']} answers, {c}")
             by = r["cache"]["by"]["X-Varnish"]
@@ -343,7 +331,7 @@ def servers(report, tool, d, ours):
             with Saved(v, d / f"{name}.vsl") as saved:
                 report.check(is_followed(v, saved.proc.pid), f"{name}: varnishlog follows the log")
                 tool.json("--to", address, "-H", "X-Mark: yes", few)
-                until(20, lambda: tool.json("--to", address, end) and saved.has(b"/the-last"))
+                until(60, lambda: tool.json("--to", address, end) and saved.has(b"/the-last"))
             with Ear() as ear:
                 r = tool.json("--to", ear.address, "-c", 1, saved.path)
                 want = sorted((f"www{m[2]}.test", m[3], m[1]) for m in re.finditer(r'"(\w+) http://www(\d+)\.test(\S+) ', few.read_text()))
@@ -356,7 +344,7 @@ def servers(report, tool, d, ours):
                 p = tool.start("--to", ear.address, "-n", v.n, "--requests", 100, "--format", "json")
                 probe = d / "probe"
                 probe.write_text("/probe\n")
-                if report.check(until(20, lambda: tool.run("--to", address, probe) and any(p == "/probe" for *_, p in ear.asked())), f"{name}: live, the first request"):
+                if report.check(until(60, lambda: tool.run("--to", address, probe) and any(p == "/probe" for *_, p in ear.asked())), f"{name}: live, the first request"):
                     tool.json("--to", address, "--requests", 200, few)
                 out, _ = p.communicate(timeout=LIMIT)
                 r = json.loads(out)
@@ -384,12 +372,12 @@ def scenarios(report, tool, d):
     with Ear() as ear:
         r = tool.json("--to", ear.address, "--loop", "-d", 1, "-c", 2, "--walker", d / "site", "--walker-rate", 20, d / "ten")
         walked = [p for *_, p in ear.asked() if p.startswith("/site")]
-        report.check(walked == [f"/site{i % 5}" for i in range(20)], f"a walker goes in order and again: {len(walked)}")
-        report.check(r["walker"]["answers"] == 20 and r["answers"] == len(ear.heard) - 20, f"each is counted by itself: {r['walker']['answers']}")
-    # One connection and 10 ms an answer: 100 a second at most.
-    with Ear(lambda path: threading.Event().wait(0.01) or b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as ear:
-        r = tool.json("--to", ear.address, "-c", 1, "--loop", "--ramp", "40:400:180", "--hold", "1500ms", "--until", "p50>200ms", d / "ten")
-        report.check((r["last_good_rate"], r["limit_passed"], len(r["steps"])) == (40, "p50>200ms", 2), f"a ramp: {r['last_good_rate']} {r['limit_passed']}")
+        report.check(0 < len(walked) <= 20 and walked == [f"/site{i % 5}" for i in range(len(walked))], f"a walker goes in order and again: {len(walked)}")
+        report.check(r["walker"]["answers"] == len(walked) and r["answers"] == len(ear.heard) - len(walked), f"each is counted by itself: {r['walker']['answers']}")
+    # One connection and 100 ms a response: 10 a second at most.
+    with Ear(lambda path: threading.Event().wait(0.1) or b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as ear:
+        r = tool.json("--to", ear.address, "-c", 1, "--loop", "--ramp", "2:42:40", "--hold", "2s", "--until", "p50>500ms", d / "ten")
+        report.check((r["last_good_rate"], r["limit_passed"], len(r["steps"])) == (2, "p50>500ms", 2), f"a ramp: {r['last_good_rate']} {r['limit_passed']}")
     with Ear(lambda path: b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n") as ear:
         status, out, _ = tool.run("--to", ear.address, "--loop", "--ramp", "20:100:20", "--hold", "300ms", d / "ten")
         report.check("errors>1% was passed; last good rate: null" in out, f"a ramp that fails at once: {out[-200:]!r}")
@@ -419,41 +407,30 @@ def terminal(report, tool, d):
             report.check(shown.endswith(b"\r\x1b[K") and "answered" in out and "\x1b" not in out, f"it is taken away: {shown[-20:]!r}")
 
 
-def compared(report, tool, d):
-    """Two runs side by side."""
-    def run(name, delay):
-        with Ear(lambda path: threading.Event().wait(delay) or b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as ear:
-            status, out, _ = tool.run("--to", ear.address, "-c", 2, "--loop", "-d", 6, "--format", "json", d / "ten")
-            (d / name).write_text(out)
-    run("fast.json", 0.004)
-    run("slow.json", 0.012)
-    status, out, _ = tool.run("--compare", d / "fast.json", d / "slow.json", "--format", "json")
-    verdict = {row["measure"]: row["verdict"] for row in json.loads(out)["rows"]}
-    report.check(verdict["rate"] == "worse" and verdict["p50 ms"] == "worse", f"a server that is slower: {verdict}")
-    status, out, _ = tool.run("--compare", d / "fast.json", d / "fast.json", "--format", "json")
-    report.check({row["verdict"] for row in json.loads(out)["rows"]} == {"within noise"}, "a run beside itself")
-    status, out, err = tool.run("--compare", d / "fast.json", d / "ten")
-    report.check(status == 1 and "not a report" in err, f"what is no report: {status} {err!r}")
+def over_tls(report, tool, d):
+    sealed.group(report, tool, d)
+
+
+def by_http2(report, tool, d):
+    multiplexed.group(report, tool, d)
+
+
+def by_http3(report, tool, d):
+    datagrams.group(report, tool, d)
+
+
+CASES = (sources, targets, pacing, stalled, faults, endless, scenarios, compared, terminal, over_tls, by_http2, by_http3, servers)
 
 
 def main():
     global FULL
-    o = options(__doc__, lacquer=dict(default=None, help="the program `lacquer`"), only=dict(default=None, help="one group"))
+    o = options(__doc__, CASES, lacquer=dict(default=None, help="the program `lacquer`"))
     FULL = o.full
     report = Report("replay")
-    tool = Tool.of(o)
-    groups = dict(sources=sources, targets=targets, pacing=pacing, figures=figures, faults=faults, endless=endless, scenarios=scenarios, compared=compared,
-                  percentiles=percentiles, terminal=terminal, tls=sealed.group, http2=multiplexed.group, http3=datagrams.group)
     with tempfile.TemporaryDirectory() as name:
         d = pathlib.Path(name)
         (d / "ten").write_text("/x\n" * 10)
-        for group, f in groups.items():
-            if o.only in (None, group):
-                f(report, tool, d)
-        if o.only == "cost" or (FULL and o.only is None):
-            cost.group(report, tool, d)
-        if o.only in (None, "servers"):
-            servers(report, tool, d, o.varnishd)
+        report.run(o.cases, report, Tool.of(o), d)
     return report.close()
 
 

@@ -259,7 +259,7 @@ def running(report, tool, full):
             report.check(is_followed(v, p.pid), f"{name}: it follows the log")
             for n in range(20):
                 report.check(get(v.address, f"/{n % 5}").whole(), f"{name}: an answer")
-            report.check(until(20, lambda: b"\x1b[K20 requests" in err), f"{name}: it tells that it has them all: {bytes(err[-200:])}")
+            report.check(until(60, lambda: b"\x1b[K20 requests" in err), f"{name}: it tells that it has them all: {bytes(err[-200:])}")
             p.send_signal(signal.SIGINT)
             out, _ = p.communicate(timeout=LIMIT)
             reader.join(LIMIT)

@@ -159,7 +159,7 @@ sub vcl_recv {{
     if (req.url ~ "^/made") {{ return (synth(403)); }}
 }}
 """
-SLOW = 0.25
+SLOW = 1.0  # seconds: longer than any other fetch takes, on a busy machine, too
 
 
 def running(report, bed):
@@ -182,7 +182,7 @@ def running(report, bed):
                         for _ in range(n):
                             c.request(path, [("User-Agent", "curl/7.88.1")])
                     c.request("/slow-2", [("User-Agent", "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)")])
-                    until(20, lambda: c.request("/last", [("User-Agent", "end")]).status and saved.has(b"/last"))
+                    until(60, lambda: c.request("/last", [("User-Agent", "end")]).status and saved.has(b"/last"))
                     p.send_signal(signal.SIGINT)
                     out, err = p.communicate(timeout=LIMIT)
             live = json.loads(out)
@@ -196,7 +196,7 @@ def running(report, bed):
                     report.check(got == want, f"{who}, {how}: {path}: {got} for {want}")
                 order = [row["key"].removeprefix("bed.test") for row in rows(r, "url")][:2]
                 report.check(set(order) == {"/slow-1", "/slow-2"}, f"{who}, {how}: what holds the backend is first: {order}")
-                report.check(all(SLOW <= urls[path]["backend_seconds"] < SLOW + 1 for path in order), f"{who}, {how}: its time: {urls}")
+                report.check(all(SLOW <= urls[path]["backend_seconds"] < SLOW + 30 for path in order), f"{who}, {how}: its time: {urls}")
                 agents = {row["key"]: row["requests"] for row in rows(r, "agent")}
                 report.check(agents.get("Googlebot") == 1 and agents.get("curl") == 21, f"{who}, {how}: programs that waited for a backend: {agents}")
                 made = rows(bed.json("--by", "url", "--only", "status=403", saved.path), "url")
@@ -217,7 +217,7 @@ def again_and_again(report, bed):
             while not reports or sum(r["total"]["requests"] for r in reports) < 10 * (part + 1):
                 reports.append(json.loads(p.stdout.readline()))
         # Nothing came since the last one.
-        idle = until(20, lambda: not (reports.append(json.loads(p.stdout.readline())) or reports[-1]["total"]["requests"]))
+        idle = until(60, lambda: not (reports.append(json.loads(p.stdout.readline())) or reports[-1]["total"]["requests"]))
     rest, err = p.communicate(timeout=LIMIT)
     reports += [json.loads(text) for text in rest.splitlines()]
     busy = [r for r in reports if r["total"]["requests"]]

@@ -13,7 +13,7 @@ import subprocess
 
 from bed.daemon import cpu
 
-LIMIT = 30
+LIMIT = 120  # seconds; only ends a hang
 MEMORY = 600 << 20
 
 FILES = [("varnishlog", ["-g", "session"]), ("varnishlog", ["-g", "request", "-q", "RespStatus >= 0 or ReqURL ~ a"]), ("varnishlog", ["-g", "raw", "-v"]),
@@ -54,17 +54,17 @@ def record(tag, vxid, text):
     return struct.pack("=II", tag << 24 | len(data), vxid | 1 << 30) + data + bytes(-len(data) % 4)
 
 
-def deep(begin, link, end):
-    """Transactions each within the one before, thirty thousand deep; and a wheel of ones that contain each other."""
+def deep(depth, begin, link, end):
+    """Transactions each within the one before, `depth` levels; and a wheel of ones that contain each other."""
     out = [b"VSL\0", record(begin, 2, b"sess 0 HTTP/1")]
-    for n in range(2, 30_000):
+    for n in range(2, depth):
         out += [record(link, n, b"req %d rxreq" % (n + 1)), record(begin, n + 1, b"req %d rxreq" % n)]
-    out += [record(end, n, b"") for n in range(30_000, 1, -1)]
+    out += [record(end, n, b"") for n in range(depth, 1, -1)]
     wheel = [b"VSL\0"] + [record(t, n, b"req %d esi" % (n % 50 + 2)) for n in range(2, 52) for t in (begin, link, link, end)]
     return b"".join(out), b"".join(wheel)
 
 
-def run(report, ours, vsl, workdir, tags, rounds=40, seed=1):
+def run(report, ours, vsl, workdir, tags, rounds=40, depth=8_000, seed=1):
     report.note(f"hostile files of seed {seed}")
     r = random.Random(seed)
     whole = pathlib.Path(vsl).read_bytes()
@@ -98,7 +98,7 @@ def run(report, ours, vsl, workdir, tags, rounds=40, seed=1):
         path = folder / f"{n}.vsl"
         path.write_bytes(change(r, whole[:200_000]))
         jobs += [(tool, ["-r", str(path), *args], f"seed {seed} file {n}") for tool, args in r.sample(FILES, 4)]
-    for n, octets in enumerate(deep(*tags)):
+    for n, octets in enumerate(deep(depth, *tags)):
         path = folder / f"deep{n}.vsl"
         path.write_bytes(octets)
         jobs += [("varnishlog", ["-r", str(path), "-g", g, "-L", str(limit)], f"deep {n}") for g in ("session", "request", "vxid") for limit in (1000, 200_000)]
@@ -114,7 +114,7 @@ def run(report, ours, vsl, workdir, tags, rounds=40, seed=1):
                     f.write(change(r, used) if r.random() < 0.4 else used)
                     f.truncate(max(len(octets), f.tell()))
         jobs += [(tool, ["-n", str(home), *args], f"seed {seed} workdir {n}") for tool, args in r.sample(WORKDIRS, 4)]
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
         for ok, text in pool.map(lambda job: ask(*job), jobs):
             report.check(ok, text)
     most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024

@@ -24,7 +24,7 @@ import traffic
 from bed.daemon import Varnishd
 from bed.report import Report, options, until
 
-LIMIT = 30
+LIMIT = 120  # seconds; only ends a hang
 
 
 def run(argv, stdin=b""):
@@ -111,7 +111,7 @@ def damaged(report, o, ours, work):
         until(LIMIT, lambda: run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq /last"])[1])
         subprocess.run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "raw", "-w", str(vsl)], timeout=LIMIT, check=True)
         begin, link, end = 76, 75, 77
-        hostile.run(report, ours, vsl, v.n, (begin, link, end), rounds=600 if o.full else 40, seed=o.seed)
+        hostile.run(report, ours, vsl, v.n, (begin, link, end), rounds=600 if o.full else 40, depth=30_000 if o.full else 8_000, seed=o.seed)
 
 
 def made(directory):

@@ -10,7 +10,7 @@ import traffic
 from bed.daemon import Varnishd
 from bed.report import until
 
-LIMIT = 20
+LIMIT = 60  # seconds; only ends a hang
 WIDTH, HEIGHT = 140, 30
 
 
