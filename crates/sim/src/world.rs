@@ -180,7 +180,7 @@ impl World {
             draining: AtomicBool::new(false),
             drain_watch: Default::default(),
             has_successor: AtomicBool::new(false),
-            restricted: AtomicBool::new(false),
+            restricted: Default::default(),
             fleet: Default::default(),
             peers: Default::default(),
             random: Random::seeded(seed as u32),

@@ -4,11 +4,13 @@
 //!
 //! Two more such types are unsafe, so they are in `sys`: `sys::arc_cell` and `sys::arena::count`.
 
+pub mod derived_flag;
 pub mod limit;
 mod lock;
 pub mod noted_number;
 pub mod waiter;
 
+pub use derived_flag::DerivedFlag;
 pub use limit::Limit;
 pub use noted_number::NotedNumber;
 pub use waiter::Waiter;

@@ -166,7 +166,7 @@ impl Worker {
             draining: AtomicBool::new(false),
             drain_watch: Default::default(),
             has_successor: AtomicBool::new(false),
-            restricted: AtomicBool::new(false),
+            restricted: Default::default(),
             fleet: Default::default(),
             peers: Default::default(),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),

@@ -152,7 +152,7 @@ impl World {
             draining: AtomicBool::new(false),
             drain_watch: Default::default(),
             has_successor: AtomicBool::new(false),
-            restricted: AtomicBool::new(false),
+            restricted: Default::default(),
             fleet: Default::default(),
             peers: Default::default(),
             random: Random::seeded(1),
