@@ -110,6 +110,7 @@ check: cargo
 	$(CARGO) run --quiet -p xtask -- check
 
 soak: cargo packages build
+	@CARGO='$(CARGO)' tests/proofs/run
 	@CARGO='$(CARGO)' tests/run --full
 
 bench: packages dist

@@ -15,7 +15,7 @@
 //!   the purges by key are those of the former worker, or drops all survivors with [`Cache::disown_survivors`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 
 use base::Mono;
 use base::critical::Lock;
@@ -274,7 +274,7 @@ impl Shared {
         RecordFields {
             digest,
             xid,
-            ban_seq: oc.ban_seq.load(Relaxed),
+            ban_seq: oc.ban_seq.get(),
             t_origin: lives.t_origin,
             ttl: lives.ttl,
             grace: lives.grace,
@@ -290,7 +290,7 @@ impl Shared {
 
     /// Whether the object may be found again: else there is no use for a record.
     pub fn is_to_survive(&self, oc: &Objcore) -> bool {
-        let is_found = oc.times().ttl > 0.0 && oc.ban_seq.load(Relaxed) != NO_BAN;
+        let is_found = oc.times().ttl > 0.0 && oc.ban_seq.get() != NO_BAN;
         is_found && oc.state() == State::Stored && !oc.is_overtaken()
     }
 

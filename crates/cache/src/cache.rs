@@ -319,14 +319,11 @@ impl Cache {
         if base::failpoint::fault("a lost wake-up") {
             waiters.pop();
         }
-        while !waiters.is_empty() {
-            let woken = waiters.iter().filter(|waiter| waiter.wake(reason)).count();
+        let woken = sync::waiter::call_all(waiters, reason, |lost| {
+            self.0.shard(digest).lock().heads.take_waiters(digest, lost)
+        });
+        if woken > 0 {
             self.0.main.busy_wakeup.add(woken as u64);
-            let lost = waiters.len() - woken;
-            waiters = match lost {
-                0 => Vec::new(),
-                lost => self.0.shard(digest).lock().heads.take_waiters(digest, lost),
-            };
         }
     }
 

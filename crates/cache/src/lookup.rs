@@ -526,7 +526,7 @@ impl Cache {
                 Lookup::Refused
             }
             (_, true) => {
-                let waiter = Waiter::parked();
+                let waiter = Waiter::new();
                 shard.heads.park(query.digest, waiter.clone());
                 shared.main.busy_sleep.inc();
                 Lookup::Wait(Ticket::new(self.clone(), *query.digest, waiter, query.arrival_sequence))

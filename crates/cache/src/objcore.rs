@@ -8,12 +8,13 @@
 //! Its memory is free when the last handle on it is gone.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use base::Vxid;
 use storage::{Buf, Facts, HomeId, HomeRest, OwnFacts, RecordFields, RecordId, Rest, StoreError, StoreId, piece_at};
+use sync::NotedNumber;
 use sys::arc_cell::ArcCell;
 use tables::counters::Main;
 
@@ -52,7 +53,7 @@ pub(crate) struct Objcore {
     store: AtomicU8,
     pub heap_slot: AtomicU32,
     /// All bans up to this number have been tested; [`NO_BAN`] when it isn't on the ban list.
-    pub ban_seq: AtomicU64,
+    pub ban_seq: NotedNumber,
     /// Number of the first invalidation that overtook it: requests older than that may still have it. 0 = none. With
     /// [`SOFTLY`], it took the object's lives only.
     overtaken: AtomicU64,
@@ -141,7 +142,7 @@ impl Objcore {
             freq: AtomicU8::new(0),
             store: AtomicU8::new(store),
             heap_slot: AtomicU32::new(NO_SLOT),
-            ban_seq: AtomicU64::new(NO_BAN),
+            ban_seq: NotedNumber::new(NO_BAN),
             overtaken: AtomicU64::new(0),
             boc: ArcCell::new(boc),
             main,
@@ -364,13 +365,16 @@ impl Objcore {
     }
 
     /// Notes in its words, if it is whole, how far it has been tested: after it was tested further, and after it has become
-    /// whole, so that of two threads one sees what the other did.
+    /// whole.
     pub fn note_ban_seq(&self) {
-        fence(SeqCst);
-        let seq = self.ban_seq.load(Relaxed);
-        if self.bytes.get().is_some() && seq != NO_BAN {
-            self.change_facts(|facts| facts.raise_ban_seq(seq));
-        }
+        self.ban_seq.note(
+            || self.bytes.get(),
+            |_, seq| {
+                if seq != NO_BAN {
+                    self.change_facts(|facts| facts.raise_ban_seq(seq));
+                }
+            },
+        );
     }
 
     /// Whether the request selects this variant; one without a vary key, or without a head yet, is everybody's.

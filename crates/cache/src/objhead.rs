@@ -253,7 +253,7 @@ impl Heads {
             && let Some(waiter) = head.waiting.pop_front()
         {
             main.waitinglist_len.dec();
-            if waiter.is_gone() {
+            if waiter.has_left() {
                 head.gone = head.gone.saturating_sub(1);
             } else {
                 out.push(waiter);
@@ -270,7 +270,7 @@ impl Heads {
         head.gone += 1;
         if head.gone * 2 >= head.waiting.len() {
             let before = head.waiting.len();
-            head.waiting.retain(|waiter| !waiter.is_gone());
+            head.waiting.retain(|waiter| !waiter.has_left());
             main.waitinglist_len.sub((before - head.waiting.len()) as u64);
             head.gone = 0;
             self.drop_if_empty(digest);
@@ -413,7 +413,7 @@ mod tests {
         // Of 2048 places, 7 of 8 may be taken; each has a byte of the table's own.
         assert!(heads.bytes() < 1700 * 12, "{}", heads.bytes());
         let before = heads.bytes();
-        heads.park(&digests[3], Waiter::parked());
+        heads.park(&digests[3], Waiter::new());
         assert!(heads.bytes() > before && heads.has_waiters(&digests[3]) && heads.objcs(&digests[3]).len() == 1);
         assert_eq!((heads.take_waiters(&digests[3], 9).len(), heads.full.len(), heads.len()), (1, 0, 1700));
         assert_eq!((main.n_objecthead.get(), heads.all().count()), (1700, 1700));

@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use base::Mono;
-use base::critical::Lock;
+use sync::waiter::Leave;
 
 use crate::cache::Cache;
 use crate::digest::Digest;
@@ -41,15 +41,7 @@ impl RecentRushes {
 }
 
 /// One parked request, as the objhead knows it.
-pub(crate) struct Waiter {
-    state: Lock<Wait>,
-}
-
-enum Wait {
-    Parked(Option<Waker>),
-    Woken(RushReason),
-    Gone,
-}
+pub(crate) type Waiter = sync::Waiter<RushReason>;
 
 /// Why parked requests are woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,43 +51,6 @@ pub(crate) enum RushReason {
     /// The fetch brought nothing that another request could have: each goes for itself, or they would do so one after the
     /// other.
     EachAlone,
-}
-
-impl Waiter {
-    pub fn parked() -> Arc<Self> {
-        Arc::new(Self { state: Lock::new(Wait::Parked(None)) })
-    }
-
-    /// Rushes it; `false` when it has gone away meanwhile.
-    pub fn wake(&self, reason: RushReason) -> bool {
-        let waker = {
-            let mut state = self.state.lock();
-            match &mut *state {
-                Wait::Gone => return false,
-                Wait::Woken(_) => return true,
-                Wait::Parked(waker) => {
-                    let waker = waker.take();
-                    *state = Wait::Woken(reason);
-                    waker
-                }
-            }
-        };
-        waker.into_iter().for_each(Waker::wake);
-        true
-    }
-
-    /// Goes away; why it had been woken, if so: then somebody else must be.
-    fn leave(&self) -> Option<RushReason> {
-        match std::mem::replace(&mut *self.state.lock(), Wait::Gone) {
-            Wait::Woken(reason) => Some(reason),
-            Wait::Parked(_) | Wait::Gone => None,
-        }
-    }
-
-    /// Whether it went away while parked.
-    pub fn is_gone(&self) -> bool {
-        matches!(*self.state.lock(), Wait::Gone)
-    }
 }
 
 /// A place on the waitinglist. Await it (or poll it), then give it to [`Cache::resume`]. Dropping it leaves the list.
@@ -117,9 +72,9 @@ impl Ticket {
 
     /// Of a request that isn't parked and goes on after others had their turn.
     pub(crate) fn unparked(cache: Cache, digest: Digest, arrival_sequence: u64, is_alone: bool) -> Self {
-        let waiter = Waiter::parked();
+        let waiter = Waiter::new();
         if is_alone {
-            waiter.wake(RushReason::EachAlone);
+            waiter.call(RushReason::EachAlone);
         }
         Self { cache, digest, waiter, arrival_sequence, is_used: false, is_parked: false }
     }
@@ -127,12 +82,12 @@ impl Ticket {
     /// The request looks up again: whom it wakes next depends on what it finds.
     pub(crate) fn redeem(mut self) -> Redemption {
         self.is_used = true;
-        let woken = self.waiter.leave();
+        let before = self.waiter.leave();
         // Whoever looks up again before it was woken leaves its place like one that goes away.
-        if woken.is_none() && self.is_parked {
+        if !matches!(before, Leave::Called(_)) && self.is_parked {
             self.cache.count_gone(&self.digest);
         }
-        let is_alone = woken == Some(RushReason::EachAlone);
+        let is_alone = before == Leave::Called(RushReason::EachAlone);
         Redemption {
             digest: self.digest,
             arrival_sequence: self.arrival_sequence,
@@ -143,7 +98,7 @@ impl Ticket {
 
     /// Whether it has been woken.
     pub fn is_woken(&self) -> bool {
-        matches!(*self.waiter.state.lock(), Wait::Woken(_))
+        self.waiter.is_called()
     }
 }
 
@@ -161,17 +116,12 @@ impl Future for Ticket {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut *self.waiter.state.lock() {
-            Wait::Woken(_) | Wait::Gone => Poll::Ready(()),
-            Wait::Parked(waker) => {
-                let is_first = waker.replace(cx.waker().clone()).is_none();
-                if self.is_parked {
-                    return Poll::Pending;
-                }
-                cx.waker().wake_by_ref();
-                if is_first { Poll::Pending } else { Poll::Ready(()) }
-            }
+        let Some(is_first) = self.waiter.park(cx.waker()) else { return Poll::Ready(()) };
+        if self.is_parked {
+            return Poll::Pending;
         }
+        cx.waker().wake_by_ref();
+        if is_first { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 
@@ -182,11 +132,12 @@ impl Drop for Ticket {
         }
         self.cache.shared().main.busy_killed.inc();
         match self.waiter.leave() {
-            Some(RushReason::LookAgain) if base::failpoint::fault("a waiter left behind by a dropped client") => {}
-            Some(RushReason::LookAgain) => self.cache.rush(&self.digest),
+            Leave::Called(RushReason::LookAgain)
+                if base::failpoint::fault("a waiter left behind by a dropped client") => {}
+            Leave::Called(RushReason::LookAgain) => self.cache.rush(&self.digest),
             // All the others were woken, too.
-            Some(RushReason::EachAlone) => {}
-            None => self.cache.count_gone(&self.digest),
+            Leave::Called(RushReason::EachAlone) => {}
+            Leave::Uncalled | Leave::Repeated => self.cache.count_gone(&self.digest),
         }
     }
 }

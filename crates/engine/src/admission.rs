@@ -4,16 +4,17 @@
 //! a request waits, or is refused, before its head is read: see `conn_queue`. A fetch counts and never waits, and neither
 //! does a request that goes on after it was parked: others wait for them.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::task::{Context, Poll};
 
 use base::lock::Mutex;
 use params::Params;
+use sync::Limit;
+use sync::limit::Place;
+pub use sync::limit::QueueFull;
 
 use crate::sess::Sess;
 
@@ -35,14 +36,10 @@ pub enum Pressure {
 /// The count and the queue. Shared by all threads.
 #[derive(Debug, Default)]
 pub struct Admission {
-    busy: AtomicU64,
-    /// What parameters allow; none at all under [`Pressure::Requests`].
-    most: AtomicU64,
-    most_waiting: AtomicU64,
+    /// What parameters allow; nothing at all under [`Pressure::Requests`].
+    limit: Limit,
     configured: Mutex<Configured>,
     pressure: AtomicU8,
-    waiting: AtomicU64,
-    queue: Mutex<VecDeque<Arc<Waiter>>>,
 }
 
 /// The limits that parameters give.
@@ -51,25 +48,6 @@ struct Configured {
     most: u64,
     most_waiting: u64,
 }
-
-/// A request in the queue.
-#[derive(Debug, Default)]
-struct Waiter(Mutex<State>);
-
-#[derive(Debug, Default)]
-enum State {
-    #[default]
-    New,
-    Waiting(Waker),
-    /// Its turn has come: it is counted.
-    Called,
-    /// It went away.
-    Gone,
-}
-
-/// There is no room in the queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct QueueFull;
 
 /// Whether a request may begin.
 #[derive(Debug)]
@@ -116,71 +94,47 @@ impl Admission {
         {
             let mut configured = self.configured.lock();
             change(&mut configured);
-            let is_shut = self.pressure() == Pressure::Requests;
-            self.most.store(if is_shut { 0 } else { configured.most }, SeqCst);
-            self.most_waiting.store(if is_shut { 0 } else { configured.most_waiting }, SeqCst);
+            match self.pressure() {
+                Pressure::Requests => self.limit.set(0, 0),
+                Pressure::None | Pressure::BackgroundFetches | Pressure::Fetches => {
+                    self.limit.set(configured.most, configured.most_waiting);
+                }
+            }
         }
-        self.call_next();
+        self.limit.call_next();
     }
 
     /// Transactions in progress.
     pub fn busy(&self) -> u64 {
-        self.busy.load(Relaxed)
+        self.limit.busy()
     }
 
     /// Requests that wait.
     pub fn waiting(&self) -> u64 {
-        self.waiting.load(Relaxed)
+        self.limit.waiting()
     }
 
     /// Whether a request that came now would have to wait or be refused.
     pub fn is_saturated(&self) -> bool {
-        self.busy.load(Relaxed) >= self.most.load(Relaxed)
+        self.limit.is_saturated()
     }
 
     /// Whether it would be refused.
     pub fn is_full(&self) -> bool {
-        self.is_saturated() && self.waiting.load(Relaxed) >= self.most_waiting.load(Relaxed)
+        self.limit.is_full()
     }
 
     fn try_enter(&self) -> bool {
-        if self.busy.fetch_add(1, SeqCst) < self.most.load(Relaxed) {
-            return true;
+        let has_entered = self.limit.try_enter();
+        if !has_entered {
+            crate::conn_queue::call_first();
         }
-        self.leave();
-        false
+        has_entered
     }
 
     fn leave(&self) {
-        self.busy.fetch_sub(1, SeqCst);
-        // Who queues up says so before it looks at `busy` again: one of the two sees the other.
-        if self.waiting.load(SeqCst) > 0 {
-            self.call_next();
-        }
+        self.limit.leave();
         crate::conn_queue::call_first();
-    }
-
-    /// Calls as many of the queue as there is room for.
-    fn call_next(&self) {
-        let mut called = Vec::new();
-        {
-            let mut queue = self.queue.lock();
-            while self.busy.load(SeqCst) < self.most.load(SeqCst) {
-                let Some(place) = queue.pop_front() else { break };
-                self.waiting.store(queue.len() as u64, SeqCst);
-                let mut state = place.0.lock();
-                let before = std::mem::replace(&mut *state, State::Called);
-                match before {
-                    State::Gone => *state = State::Gone,
-                    State::New | State::Called => drop(self.busy.fetch_add(1, SeqCst)),
-                    State::Waiting(waker) => {
-                        self.busy.fetch_add(1, SeqCst);
-                        called.push(waker);
-                    }
-                }
-            }
-        }
-        called.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -194,23 +148,14 @@ pub fn enter(sess: &Rc<Sess>) -> Result<Entry, QueueFull> {
         return Ok(Entry::Now(Slot(sess.clone())));
     }
     main.threads_limited.inc();
-    let place = Arc::<Waiter>::default();
-    {
-        let mut queue = admission.queue.lock();
-        if queue.len() as u64 >= admission.most_waiting.load(SeqCst) {
-            return Err(QueueFull);
-        }
-        queue.push_back(place.clone());
-        admission.waiting.store(queue.len() as u64, SeqCst);
-    }
+    let place = admission.limit.queue_up()?;
     main.sess_queued.inc();
-    admission.call_next();
     Ok(Entry::Later(SlotWait { sess: sess.clone(), place }))
 }
 
 /// A slot whatever the limit: for what others wait for.
 pub fn enter_anyway(sess: &Rc<Sess>) -> Slot {
-    sess.engine.admission.busy.fetch_add(1, SeqCst);
+    sess.engine.admission.limit.enter_anyway();
     Slot(sess.clone())
 }
 
@@ -235,35 +180,22 @@ impl std::fmt::Debug for Slot {
 /// A place in the queue.
 pub struct SlotWait {
     sess: Rc<Sess>,
-    place: Arc<Waiter>,
+    place: Place,
 }
 
 impl Future for SlotWait {
     type Output = Slot;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Slot> {
-        let mut state = self.place.0.lock();
-        if matches!(*state, State::Called) {
-            *state = State::Gone;
-            return Poll::Ready(Slot(self.sess.clone()));
-        }
-        *state = State::Waiting(cx.waker().clone());
-        Poll::Pending
+        let limit = &self.sess.engine.admission.limit;
+        limit.poll(&self.place, cx).map(|()| Slot(self.sess.clone()))
     }
 }
 
 impl Drop for SlotWait {
     fn drop(&mut self) {
-        let admission = &self.sess.engine.admission;
-        let before = std::mem::replace(&mut *self.place.0.lock(), State::Gone);
-        match before {
-            State::Called => admission.leave(),
-            State::New | State::Waiting(_) => {
-                let mut queue = admission.queue.lock();
-                queue.retain(|place| !Arc::ptr_eq(place, &self.place));
-                admission.waiting.store(queue.len() as u64, SeqCst);
-            }
-            State::Gone => {}
+        if self.sess.engine.admission.limit.give_up(&self.place) {
+            crate::conn_queue::call_first();
         }
     }
 }
@@ -292,6 +224,6 @@ mod tests {
         admission.apply(&params);
         assert_eq!((state(), admission.pressure()), ((true, true), Pressure::Requests));
         admission.set_pressure(Pressure::None);
-        assert_eq!((state(), admission.most.load(Relaxed)), ((false, false), u64::from(params.thread_pools) * 10));
+        assert_eq!((state(), admission.limit.most()), ((false, false), u64::from(params.thread_pools) * 10));
     }
 }

@@ -13,6 +13,7 @@ use filters::{FilterName, Packed};
 use params::Params;
 use shm::vsl::{LogRing, Marker};
 use storage::Stores;
+use sync::DerivedFlag;
 use tables::counters::{Main, NoHitCounts};
 use tables::tags::Tag;
 use vrt::ctx::{Privates, StoreProperty};
@@ -126,7 +127,7 @@ pub struct Engine {
     /// Another worker has taken this one's place, or is about to.
     pub has_successor: AtomicBool,
     /// A lookup has more to ask before it finds anything: there is a successor, or the fleet's gate isn't open.
-    pub restricted: AtomicBool,
+    pub restricted: DerivedFlag,
     /// The fleet, if there is one.
     pub fleet: Fleet,
     /// The second tier, if this server is one of it.
@@ -173,7 +174,7 @@ impl Engine {
             draining: AtomicBool::new(false),
             drain_watch: DrainWatch::default(),
             has_successor: AtomicBool::new(false),
-            restricted: AtomicBool::new(false),
+            restricted: Default::default(),
             fleet: Fleet::default(),
             peers: OnceLock::new(),
             random: Random::seeded(config.seed),
@@ -240,19 +241,12 @@ impl Engine {
 
     /// Whether lookups have to ask [`Engine::is_recalled`] and the fleet's gate: mostly not.
     pub fn is_restricted(&self) -> bool {
-        self.restricted.load(Ordering::Relaxed)
+        self.restricted.get()
     }
 
-    /// After a change of what [`Engine::is_restricted`] hangs on. Two threads may change two things at a time: the last one sees both.
+    /// After a change of what [`Engine::is_restricted`] depends on.
     pub(crate) fn restrict_if_needed(&self) {
-        self.restricted.store(true, Ordering::SeqCst);
-        let has_reason = || self.has_successor.load(Ordering::SeqCst) || self.is_gated();
-        if !has_reason() {
-            self.restricted.store(false, Ordering::SeqCst);
-            if has_reason() {
-                self.restricted.store(true, Ordering::SeqCst);
-            }
-        }
+        self.restricted.update(|| self.has_successor.load(Ordering::SeqCst) || self.is_gated());
     }
 
     /// Whether nothing may be served from the cache any more, as that of a successor is ahead of it.

@@ -4,8 +4,9 @@
 //! The lock is held for the few steps of a clone or a look, so that whoever finds it held spins.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use crate::atomic::{Arc, AtomicPtr, spin_loop, yield_now};
 
 /// In the pointer: somebody has the lock. What an `Arc` points to isn't at odd addresses.
 const LOCKED: usize = 1;
@@ -90,7 +91,7 @@ impl<T, U> ArcCell<T, U> {
                 return Held { cell: self, at };
             }
             looks += 1;
-            if looks % SPINS == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+            if looks % SPINS == 0 { yield_now() } else { spin_loop() }
         }
     }
 }
@@ -148,7 +149,10 @@ impl<T, U> Drop for ArcCell<T, U> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod proofs;
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -14,6 +14,7 @@
 //! ([`Arena::own`]). Then a third may come.
 
 mod classes;
+mod count;
 mod handle;
 mod layout;
 mod slots;

@@ -12,16 +12,19 @@
 //! The pages may be part of an arena ([`crate::arena`]), memory that outlives the process: then a table there says which
 //! are in use.
 
+mod freeze;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::map::Map;
+use freeze::Freeze;
 
 /// Bytes of a page: extents begin on one and fill whole ones.
 pub const PAGE: usize = 4096;
@@ -59,16 +62,14 @@ pub(crate) struct Shared {
     pub map: Arc<Map>,
     /// Where in it the table begins.
     pub table: usize,
-    /// The pages are another process's: nothing is taken any more, and what is freed only isn't read here any more.
-    pub frozen: AtomicBool,
-    /// Changes that are under way: pages that were taken and aren't in the table yet, or freed and in no list yet.
-    pub changing: AtomicU32,
+    /// Frozen, the pages are another process's: nothing is taken any more, and what is freed only isn't read here any more.
+    freeze: Freeze,
 }
 
 impl Shared {
     /// Pages of a mapping that are nobody's yet, or another process's.
     pub fn frozen(map: Arc<Map>, table: usize) -> Shared {
-        Shared { map, table, frozen: AtomicBool::new(true), changing: AtomicU32::new(0) }
+        Shared { map, table, freeze: Freeze::new() }
     }
 }
 
@@ -131,8 +132,10 @@ impl Region {
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
         // SAFETY: new memory at an address of the kernel's choice aliases nothing of ours.
         let base = unsafe { mmap_anonymous(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags) }?;
-        // SAFETY: the range just mapped. Huge pages would keep memory around extents that are gone; refused is no harm.
-        let _ = unsafe { madvise(base, size.get(), MmapAdvise::MADV_NOHUGEPAGE) };
+        if !cfg!(miri) {
+            // SAFETY: the range just mapped. Huge pages would keep memory around extents that are gone; refused is no harm.
+            let _ = unsafe { madvise(base, size.get(), MmapAdvise::MADV_NOHUGEPAGE) };
+        }
         Ok(Region::over(base.cast(), size.get(), keep_bytes, Backing::Memory))
     }
 
@@ -239,30 +242,28 @@ impl Region {
     /// A change is under way, which [`Region::changed`] ends. The caller has the list of free pages.
     fn begin_change(&self) {
         if let Backing::Shared(shared) = &self.backing {
-            shared.changing.fetch_add(1, Relaxed);
+            shared.freeze.begin_change();
         }
     }
 
     fn changed(&self) {
         if let Backing::Shared(shared) = &self.backing {
-            shared.changing.fetch_sub(1, Release);
+            shared.freeze.end_change();
         }
     }
 
     /// Whether the pages are another process's.
     pub(crate) fn is_frozen(&self) -> bool {
-        matches!(&self.backing, Backing::Shared(shared) if shared.frozen.load(Relaxed))
+        matches!(&self.backing, Backing::Shared(shared) if shared.freeze.is_frozen())
     }
 
-    /// See [`Shared::frozen`]. When this returns the table changes no more by this process.
+    /// See [`Shared::freeze`]. When this returns the table changes no more by this process.
     pub(crate) fn freeze(&self) {
         if let Backing::Shared(shared) = &self.backing {
             let free = self.free();
-            shared.frozen.store(true, Relaxed);
+            shared.freeze.set(true);
             drop(free);
-            while shared.changing.load(Acquire) > 0 {
-                std::thread::yield_now();
-            }
+            shared.freeze.wait();
         }
     }
 
@@ -272,7 +273,7 @@ impl Region {
         if let Backing::Shared(shared) = &self.backing {
             let mut free = self.free();
             free.deferred = another.then(Deferred::default);
-            shared.frozen.store(false, Relaxed);
+            shared.freeze.set(false);
         }
     }
 
@@ -346,7 +347,9 @@ impl Region {
     /// Gets memory for shared pages that are about to be written, all at once: page by page 64 KB take 35 us to write, so
     /// 26 (memory of the process's own 30). A kernel that can't leaves it to the writes.
     fn populate(&self, first: u32, pages: u32) {
-        if let Backing::Shared(_) = self.backing {
+        if let Backing::Shared(_) = self.backing
+            && !cfg!(miri)
+        {
             let at = self.at(first, pages as usize * PAGE);
             // SAFETY: pages of the mapping; none of their bytes changes by this.
             let _ = unsafe { libc::madvise(at.as_ptr().cast(), pages as usize * PAGE, libc::MADV_POPULATE_WRITE) };
@@ -405,8 +408,10 @@ impl Region {
             Backing::Shared(_) => MmapAdvise::MADV_REMOVE,
         };
         let at = self.at(first, pages as usize * PAGE);
-        // SAFETY: no extent owns these pages and no list offers them; their next user writes before it reads.
-        let _ = unsafe { madvise(at.cast(), pages as usize * PAGE, advice) };
+        if !cfg!(miri) {
+            // SAFETY: no extent owns these pages and no list offers them; their next user writes before it reads.
+            let _ = unsafe { madvise(at.cast(), pages as usize * PAGE, advice) };
+        }
     }
 
     fn at(&self, first: u32, len: usize) -> NonNull<u8> {

@@ -9,6 +9,7 @@
 pub mod alloc;
 pub mod arc_cell;
 pub mod arena;
+pub mod atomic;
 pub mod blockfile;
 pub mod confine;
 pub mod cpu;

@@ -152,8 +152,10 @@ impl Pool {
         let start = unsafe { mmap_anonymous(None, mapped, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags) }?;
         // SAFETY: less than HUGE bytes on, in a mapping that is HUGE bytes longer than the pool.
         let base: NonNull<u8> = unsafe { start.cast::<u8>().add(start.cast::<u8>().align_offset(HUGE)) };
-        // SAFETY: `len` bytes of that mapping. It only asks for larger pages; where there are none it does without.
-        let _ = unsafe { madvise(base.cast(), len, MmapAdvise::MADV_HUGEPAGE) };
+        if !cfg!(miri) {
+            // SAFETY: `len` bytes of that mapping. It only asks for larger pages; where there are none it does without.
+            let _ = unsafe { madvise(base.cast(), len, MmapAdvise::MADV_HUGEPAGE) };
+        }
         let mut free = Free::default();
         free.0[ORDERS - 1] = (0..(len / BLOCK) as u32).step_by(Pool::MOST / BLOCK).collect();
         Ok(Arc::new(Pool { mapped: (start, mapped.get()), base, len, free: Mutex::new(free) }))
@@ -285,7 +287,7 @@ mod tests {
             (state >> 33) % below
         };
         let mut held: Vec<(Pages, u8)> = Vec::new();
-        for turn in 0..4000 {
+        for turn in 0..if cfg!(miri) { 60 } else { 4000 } {
             if draw(3) > 0 || held.is_empty() {
                 let mut pages = pool.take(draw(300) as usize * BLOCK / 2);
                 pages.fill(turn as u8);

@@ -190,7 +190,7 @@ impl Pass {
             // Of one that was overtaken already, an older ban may say that it was so earlier.
             let stands_below = |oc: &&Arc<Objcore>| {
                 walked += 1;
-                oc.state() == State::Stored && self.row(oc.ban_seq.load(Relaxed)).is_some()
+                oc.state() == State::Stored && self.row(oc.ban_seq.get()).is_some()
             };
             self.pending = shard.heads.all().filter(stands_below).map(Arc::downgrade).collect();
             self.shard += 1;
@@ -207,11 +207,11 @@ impl Pass {
 
     fn test(&self, shared: &Shared, oc: &Arc<Objcore>, tell: &mut dyn FnMut(Event)) {
         let main = shared.main;
-        let seq = oc.ban_seq.load(Relaxed);
+        let seq = oc.ban_seq.get();
         let Some(row) = self.row(seq) else { return };
         let mut tests = 0;
         for ban in self.bans[..row.newer].iter().rev().filter(|ban| !ban.is_completed()) {
-            if oc.ban_seq.load(Relaxed) != seq {
+            if oc.ban_seq.get() != seq {
                 // A lookup was faster.
                 return;
             }

@@ -251,14 +251,14 @@ impl Bans {
     pub fn pin(&self, oc: &Objcore) {
         let mut list = self.inner.lock();
         let seq = self.seq();
-        oc.ban_seq.store(seq, Relaxed);
+        oc.ban_seq.set(seq);
         list.at(seq).pins += 1;
     }
 
     /// A fetch ended without an object.
     pub fn unpin(&self, oc: &Objcore) {
         let mut list = self.inner.lock();
-        let seq = oc.ban_seq.swap(NO_BAN, Relaxed);
+        let seq = oc.ban_seq.replace(NO_BAN);
         let entry = list.at(seq);
         assert!(entry.pins > 0, "a fetch leaves the ban it began at");
         entry.pins -= 1;
@@ -271,7 +271,7 @@ impl Bans {
             self.pin(oc);
         }
         let mut list = self.inner.lock();
-        let seq = oc.ban_seq.load(Relaxed);
+        let seq = oc.ban_seq.get();
         let entry = list.at(seq);
         assert!(entry.pins > 0, "a fetch leaves the ban it began at");
         entry.pins -= 1;
@@ -296,7 +296,7 @@ impl Bans {
         if seq < list.entries[0].ban.seq || seq > self.seq() {
             return false;
         }
-        oc.ban_seq.store(seq, Relaxed);
+        oc.ban_seq.set(seq);
         list.at(seq).refs += 1;
         true
     }
@@ -304,7 +304,7 @@ impl Bans {
     /// An object leaves the cache.
     pub fn detach(&self, oc: &Objcore) {
         let mut list = self.inner.lock();
-        let seq = oc.ban_seq.swap(NO_BAN, Relaxed);
+        let seq = oc.ban_seq.replace(NO_BAN);
         if seq != NO_BAN {
             list.at(seq).refs -= 1;
         }
@@ -320,25 +320,25 @@ impl Bans {
     /// An object that was tested up to `from` has been tested up to `to`; `false` when somebody else was first.
     fn advance(&self, oc: &Objcore, from: u64, to: u64) -> bool {
         let mut list = self.inner.lock();
-        if oc.ban_seq.load(Relaxed) != from {
+        if oc.ban_seq.get() != from {
             return false;
         }
         list.at(from).refs -= 1;
         list.at(to).refs += 1;
-        oc.ban_seq.store(to, Relaxed);
+        oc.ban_seq.set(to);
         oc.note_ban_seq();
         true
     }
 
     /// Whether there are bans up to number `arrival_sequence` that the object wasn't tested against.
     pub fn has_news(&self, oc: &Objcore, arrival_sequence: u64) -> bool {
-        oc.ban_seq.load(Relaxed) < self.newest.load(Acquire).min(arrival_sequence)
+        oc.ban_seq.get() < self.newest.load(Acquire).min(arrival_sequence)
     }
 
     /// Tests an object against bans up to number `arrival_sequence`: so many at most as may be tested in one go, the
     /// oldest of them if there are more, and among those the newest first. Notes how far it has been tested.
     pub fn check(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival_sequence: u64) -> BanOutcome {
-        let from = oc.ban_seq.load(Relaxed);
+        let from = oc.ban_seq.get();
         let to = self.newest.load(Acquire).min(arrival_sequence);
         if from >= to {
             return BanOutcome::Clean;
@@ -380,7 +380,7 @@ impl Bans {
         arrival_sequence: u64,
     ) -> Option<Arc<Ban>> {
         let to = self.newest.load(Acquire).min(arrival_sequence);
-        self.find(shared, oc, req, oc.ban_seq.load(Relaxed), to, arrival_sequence).1
+        self.find(shared, oc, req, oc.ban_seq.get(), to, arrival_sequence).1
     }
 
     /// The newest ban in (`from`, `to`] that hits the object, and how many tests that took.

@@ -65,7 +65,7 @@ fn words_that_are_another_workers_by_now_are_left_alone() {
     line.kit.cache.ban_text("obj.http.x == nothing").unwrap();
     let ban = line.kit.cache.shared().bans.seq();
     let obj = hit_of(line.kit.look("/"));
-    assert_eq!(obj.objcore().ban_seq.load(std::sync::atomic::Ordering::Relaxed), ban, "it was tested here");
+    assert_eq!(obj.objcore().ban_seq.get(), ban, "it was tested here");
     let next = line.successor();
     let survivor = next.kit.cache.stores().all()[0].survivors(&digest("/").0).remove(0);
     assert!(survivor.fields.ban_seq < ban);

@@ -10,10 +10,10 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
 
 use triomphe::ThinArc;
 
+use crate::arena::count::Count;
 use crate::arena::{Arena, PAYLOAD, REFS, Words};
 
 /// Pointers to counts of slots have it, those to blocks of the heap don't: both are multiples of four.
@@ -21,6 +21,8 @@ const TAG: usize = 1;
 /// The counts and the bytes' beginning are in one such piece of memory.
 const UNIT: usize = 16;
 const _: () = assert!(REFS.is_multiple_of(UNIT) && PAYLOAD - REFS == 8);
+// Where loom runs the threads a count is no word, and there are no arenas.
+const _: () = assert!(size_of::<Count>() == 4 || cfg!(loom));
 
 /// A counted handle on a whole slot.
 #[derive(Debug)]
@@ -60,10 +62,11 @@ fn is_slot(at: NonNull<u8>) -> bool {
 }
 
 /// The count that a tagged pointer means. It must be one, and its slot must not be free.
-unsafe fn count<'a>(at: NonNull<u8>) -> &'a AtomicU32 {
+unsafe fn count<'a>(at: NonNull<u8>) -> &'a Count {
+    let count: *const Count = at.as_ptr().wrapping_byte_sub(TAG).cast();
     // SAFETY: the caller's: a slot's count is behind the tag, a multiple of four, within the arena's mapping, and only ever
     // reached as an atomic.
-    unsafe { AtomicU32::from_ptr(at.as_ptr().wrapping_byte_sub(TAG).cast()) }
+    unsafe { &*count }
 }
 
 /// The first byte behind a slot's words.
@@ -81,13 +84,12 @@ unsafe fn words<'a>(at: NonNull<u8>) -> &'a Words {
 
 fn acquire(at: NonNull<u8>) {
     // SAFETY: `at` is that of a handle, so it is a tagged pointer and its slot isn't free.
-    unsafe { count(at) }.fetch_add(1, Relaxed);
+    unsafe { count(at) }.add();
 }
 
 fn release(at: NonNull<u8>) {
     // SAFETY: as in `acquire`: the handle that is dropped still counts.
-    if unsafe { count(at) }.fetch_sub(1, Release) == 1 {
-        fence(Acquire);
+    if unsafe { count(at) }.is_last_dropped() {
         Arena::last_dropped(payload(at).addr() - PAYLOAD);
     }
 }
@@ -102,7 +104,7 @@ impl Slot {
         // SAFETY: within the slot.
         let at = unsafe { base.byte_add(REFS + usize::from(odd) * 4 + TAG) };
         // SAFETY: just made.
-        unsafe { count(at) }.store(1, Relaxed);
+        unsafe { count(at) }.first();
         Slot { at, len }
     }
 

@@ -33,7 +33,7 @@ fn slots_of_all_sizes_keep_their_bytes() {
     let file = memfd();
     let (arena, _, freed) = open(&file);
     let (mut held, mut cost) = (Vec::new(), 0);
-    for turn in 0..4000usize {
+    for turn in 0..if cfg!(miri) { 200 } else { 4000usize } {
         let len = turn * 37 % 9000;
         match arena.slot(&[&vec![turn as u8; len / 3], &vec![turn as u8; len - len / 3]]) {
             Some(slot) => {
@@ -59,6 +59,7 @@ fn slots_of_all_sizes_keep_their_bytes() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "two maps of one file")]
 fn what_was_there_is_claimed_once() {
     let file = memfd();
     let (first, found, _) = open(&file);
@@ -91,6 +92,7 @@ fn what_was_there_is_claimed_once() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "two maps of one file")]
 fn what_nobody_claims_is_swept() {
     let file = memfd();
     let (first, _, _) = open(&file);
@@ -109,6 +111,40 @@ fn what_nobody_claims_is_swept() {
 }
 
 #[test]
+fn threads_that_share_handles_never_see_the_bytes_of_another_slot() {
+    let (arena, _, freed) = open(&memfd());
+    let turns = if cfg!(miri) { 10 } else { 1000 };
+    std::thread::scope(|scope| {
+        for thread in 0..3u8 {
+            let arena = &arena;
+            scope.spawn(move || {
+                for turn in 0..turns {
+                    let mark = thread.wrapping_mul(80).wrapping_add(turn as u8 % 80);
+                    let bytes = arena.slot(&[&[mark; 500]]).unwrap().into_bytes::<NoBlock>();
+                    let copies = [bytes.slice(0..250), bytes.slice(250..500)];
+                    drop(bytes);
+                    std::thread::scope(|scope| {
+                        for copy in copies {
+                            scope.spawn(move || assert!(copy.iter().all(|&byte| byte == mark)));
+                        }
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!(freed.load(Relaxed), 3 * turns as u64 * arena.cost(500).unwrap());
+}
+
+/// No block of the heap is used here.
+struct NoBlock;
+
+impl Header for NoBlock {
+    fn bytes(block: &triomphe::ThinArc<Self, u8>) -> &[u8] {
+        &block.slice
+    }
+}
+
+#[test]
 fn handles_outlive_the_arena_that_they_are_of() {
     let (arena, _, freed) = open(&memfd());
     let slot = arena.slot(&[b"bytes"]).unwrap();
@@ -119,6 +155,7 @@ fn handles_outlive_the_arena_that_they_are_of() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "two maps of one file")]
 fn what_a_thread_serves_is_told_to_the_next_process() {
     let file = memfd();
     let (first, _, _) = open(&file);
@@ -140,6 +177,7 @@ fn hand_over(file: &File, first: &Arena) -> Arc<Arena> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "two maps of one file")]
 fn one_that_waits_finds_what_came_last() {
     let file = memfd();
     let (first, ..) = open(&file);
@@ -162,6 +200,7 @@ fn one_that_waits_finds_what_came_last() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "two maps of one file")]
 fn what_a_former_owner_reads_is_used_again_only_when_it_has_let_go() {
     let file = memfd();
     let (first, ..) = open(&file);
@@ -221,6 +260,7 @@ fn what_a_former_owner_reads_is_used_again_only_when_it_has_let_go() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "two maps of one file")]
 fn an_owner_that_dies_beside_a_former_one_leaves_a_sound_arena() {
     let file = memfd();
     let (first, ..) = open(&file);
