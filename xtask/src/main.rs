@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Checks of the code base that are not tests of a crate: layers, licences and sources of dependencies, file heads, unfinished code,
-//! files that the glossary names.
+//! files that the glossary names, links and paths in documents, rows of tests/README.md, syntax of shell scripts and Python.
 //!
 //! `cargo run -p xtask -- check` prints one line per finding and one closing line; it exits non-zero when there is a finding.
 //! `cargo run -p xtask -- sbom DIR` writes what the program is built from, and the licences' texts.
 //! `cargo run -p xtask -- book DIR [--reference DIR]` makes the site of the book, likewise.
 
 mod book;
+mod documents;
 mod glossary;
 mod layers;
 mod licences;
 mod metadata;
 mod origins;
 mod sbom;
+mod scripts;
 mod sources;
+mod suites;
+mod tree;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -65,7 +69,7 @@ fn told(what: &str, out: &str, findings: Findings) -> ExitCode {
 
 fn check() -> ExitCode {
     let root = root();
-    let checks: [(&str, Findings); 7] = [
+    let checks: [(&str, Findings); 11] = [
         ("layers", layers::check(&root)),
         ("licences of dependencies", licences::check(&root)),
         ("sources of dependencies", origins::check(&root)),
@@ -73,6 +77,10 @@ fn check() -> ExitCode {
         ("unfinished code", sources::unfinished(&root)),
         ("glossary", glossary::check(&root)),
         ("links of the book", book::check(&root)),
+        ("documents", documents::check(&root)),
+        ("tests/README", suites::check(&root)),
+        ("shell scripts", scripts::shell(&root)),
+        ("Python", scripts::python(&root)),
     ];
     let mut bad = 0;
     for (name, findings) in &checks {
