@@ -522,7 +522,7 @@ struct Waiter<'a>(&'a AtomicU32);
 impl<'a> Waiter<'a> {
     fn enter(waiting: &'a AtomicU32, limit: u32) -> Option<Self> {
         let more = |now: u32| (now < limit).then_some(now + 1);
-        waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Waiter(waiting))
+        waiting.try_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Waiter(waiting))
     }
 }
 
