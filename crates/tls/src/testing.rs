@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! For tests (feature `testing`): a certificate and its authority, and both roles with them.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too, fail by a panic")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -481,6 +481,6 @@ impl Traffic {
     /// # Panics
     /// Not TLS 1.3.
     pub fn request_new_keys(&mut self, out: &mut Vec<u8>) {
-        self.change_tx_key(1, out).unwrap();
+        self.change_tx_key(1, out).expect("TLS 1.3, as the caller promises");
     }
 }
