@@ -13,6 +13,8 @@
 //!
 //! [`conn`] is the machine; [`fields`], [`hpack`], [`huffman`] and [`int`] are of use to HTTP/3, too.
 
+#![warn(missing_docs)]
+
 pub mod conn;
 pub mod error;
 pub mod fields;

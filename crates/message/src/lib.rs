@@ -4,6 +4,8 @@
 //!
 //! Nothing here knows a socket or a clock: times come in as [`base::clock::Real`].
 
+#![warn(missing_docs)]
+
 pub mod authority;
 pub mod cache_control;
 pub mod chars;

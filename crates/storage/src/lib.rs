@@ -12,6 +12,8 @@
 //!
 //! A store that is full answers [`NoSpace`]; making room (eviction) is the business of `cache`.
 
+#![warn(missing_docs)]
+
 mod body;
 mod buf;
 mod compact;
