@@ -29,7 +29,7 @@ impl TlsPeer {
     pub(crate) fn new(origin: &Result<Origin, String>, proto: OriginProto) -> Self {
         match origin {
             Ok(origin) => {
-                let client = |proto: OriginProto| origin.client_offering(proto.offers(), SESSIONS);
+                let client = |offered: OriginProto| origin.client_offering(offered.offers(), SESSIONS);
                 let http1 = (proto == OriginProto::Auto).then(|| client(OriginProto::Http1));
                 Self { name: origin.name.clone(), client: client(proto), http1 }
             }

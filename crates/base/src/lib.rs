@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Ground-level types every crate shares: vxids, clocks, duration and byte-size text, words of command lines. Depends on nothing of ours.
 
+#![warn(clippy::shadow_unrelated)]
+
 pub mod args;
 pub mod clock;
 pub mod costs;

@@ -60,6 +60,8 @@
 //! * A record or chunk that can't be read or is damaged is a miss, and isn't found again. A segment that can't be read or
 //!   written, or changed after it was on stable storage, isn't written again by this process.
 
+#![warn(clippy::shadow_unrelated)]
+
 mod body;
 mod core;
 mod counters;

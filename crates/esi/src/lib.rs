@@ -7,6 +7,8 @@
 //! walks them with [`Program::steps`]. Knows no socket, clock, cache or log; depth is the engine's business.
 //! Behaves as Varnish's ESI 1.0 subset: include, remove, comment, `<!--esi -->`.
 
+#![warn(clippy::shadow_unrelated)]
+
 mod complaint;
 mod include;
 mod parser;

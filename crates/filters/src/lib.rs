@@ -16,6 +16,8 @@
 //! deliver:  list = default_deliver(..) or resp.filters; open_deliver(list, ..) -> edits, length, chain
 //! ```
 
+#![warn(clippy::shadow_unrelated)]
+
 mod chain;
 mod codec;
 mod deliver;

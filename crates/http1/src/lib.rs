@@ -4,6 +4,8 @@
 //! Knows no socket and no clock. Heads parse into a [`message::Head`]; bodies are never copied: a decoder says which bytes
 //! of its input are data.
 
+#![warn(clippy::shadow_unrelated)]
+
 pub mod body;
 mod check;
 pub mod error;

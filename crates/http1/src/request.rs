@@ -134,7 +134,7 @@ fn start_line(
     head.start_laid_request(0..method.len(), url..url + target.len(), proto..line.len());
     match in_upper_case {
         None => Ok(next),
-        Some(proto) => head.set_proto(proto).map(|()| next).map_err(|lost| HeadError::of_lost(lost, begin)),
+        Some(name) => head.set_proto(name).map(|()| next).map_err(|lost| HeadError::of_lost(lost, begin)),
     }
 }
 

@@ -13,6 +13,7 @@
 //!
 //! [`conn`] is the machine; [`fields`], [`hpack`], [`huffman`] and [`int`] are of use to HTTP/3, too.
 
+#![warn(clippy::shadow_unrelated)]
 #![warn(missing_docs)]
 
 pub mod conn;

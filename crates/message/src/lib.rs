@@ -4,6 +4,7 @@
 //!
 //! Nothing here knows a socket or a clock: times come in as [`base::clock::Real`].
 
+#![warn(clippy::shadow_unrelated)]
 #![warn(missing_docs)]
 
 pub mod authority;

@@ -3,6 +3,8 @@
 //!
 //! Every CPU has one `current_thread` runtime with a `LocalSet`; tasks stay on the thread that spawned them.
 
+#![warn(clippy::shadow_unrelated)]
+
 mod deadline;
 mod notify;
 mod progress;

@@ -12,6 +12,7 @@
 //!
 //! A store that is full answers [`NoSpace`]; making room (eviction) is the business of `cache`.
 
+#![warn(clippy::shadow_unrelated)]
 #![warn(missing_docs)]
 
 mod body;

@@ -61,13 +61,13 @@ impl Wire {
         if self.left > 0 {
             return;
         }
-        let payload = std::mem::take(&mut self.payload);
+        let whole = std::mem::take(&mut self.payload);
         self.frame = None;
         self.record(Tag::H2RxHdr, &frame.to_bytes());
         if frame.len > 0 {
-            self.record(Tag::H2RxBody, &payload);
+            self.record(Tag::H2RxBody, &whole);
         }
-        self.debug(format_args!("H2RXF {}", Shown { frame, payload: &payload }));
+        self.debug(format_args!("H2RXF {}", Shown { frame, payload: &whole }));
     }
 
     /// Bytes of the field section that has ended.

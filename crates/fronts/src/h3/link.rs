@@ -49,7 +49,7 @@ impl Group {
         }
         let mut links = self.links.borrow_mut();
         if links.len() == links.capacity() {
-            links.retain(|link| link.strong_count() > 0);
+            links.retain(|other| other.strong_count() > 0);
         }
         links.push(Rc::downgrade(link));
     }

@@ -263,8 +263,8 @@ impl Connection {
         self.open_window(header.len)?;
         // The owner may have let it go since the frame began.
         let Some(stream) = self.streams.get_mut(header.stream).filter(|_| is_there) else {
-            if let Some(current) = &mut self.current {
-                current.takes = false;
+            if let Some(frame) = &mut self.current {
+                frame.takes = false;
             }
             return Ok(Event::None);
         };
