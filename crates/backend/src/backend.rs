@@ -478,6 +478,7 @@ impl Backend {
         Ok(())
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the system's errors")]
     pub(crate) fn count_failure(&self, error: &OpenError) {
         let vbe = self.vbe();
         let errno = match error {

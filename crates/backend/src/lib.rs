@@ -5,6 +5,7 @@
 //! threads of the worker. Knows nothing of VCL source, transactions or the cache.
 
 #![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod backend;
 pub mod buffers;

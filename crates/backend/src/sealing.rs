@@ -82,9 +82,9 @@ impl TlsPeer {
 }
 
 fn failed(error: &tls::Error) -> OpenError {
-    let reason = match error.kind() {
-        ErrorKind::Certificate => format!("Server verification failed: {error}"),
-        _ => error.to_string(),
+    let reason = match matches!(error.kind(), ErrorKind::Certificate) {
+        true => format!("Server verification failed: {error}"),
+        false => error.to_string(),
     };
     OpenError::Tls(EPROTO, reason)
 }

@@ -2,6 +2,7 @@
 //! Ground-level types every crate shares: vxids, clocks, duration and byte-size text, words of command lines. Depends on nothing of ours.
 
 #![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod args;
 pub mod clock;

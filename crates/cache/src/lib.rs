@@ -20,6 +20,7 @@
 //! regular expression runs, an object's memory is freed or a waker is called.
 
 #![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod admit;
 mod adopt;

@@ -61,6 +61,7 @@
 //!   written, or changed after it was on stable storage, isn't written again by this process.
 
 #![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod body;
 mod core;

@@ -8,6 +8,7 @@
 //! Behaves as Varnish's ESI 1.0 subset: include, remove, comment, `<!--esi -->`.
 
 #![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod complaint;
 mod include;

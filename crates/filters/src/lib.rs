@@ -17,6 +17,7 @@
 //! ```
 
 #![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod chain;
 mod codec;

@@ -3,6 +3,7 @@
 //! waits and ends is the same for all ([`session`]); a front adds its codec ([`h1`], [`h2`]).
 
 #![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod buffers;
 mod conn;

@@ -5,6 +5,7 @@
 //! of its input are data.
 
 #![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod body;
 mod check;

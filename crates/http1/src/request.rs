@@ -169,7 +169,10 @@ fn word(line: &[u8], lenient: bool) -> Result<(&[u8], &[u8]), HeadError> {
 fn framing_of(head: &Head) -> Result<Framing, HeadError> {
     let framing = request_framing(head).map_err(|error| match error {
         FramingError::SeveralLengths => HeadError::MultipleContentLength,
-        other => HeadError::Framing(other),
+        other @ (FramingError::BadLength
+        | FramingError::BadCoding
+        | FramingError::LengthAndCoding
+        | FramingError::BodyForbidden) => HeadError::Framing(other),
     })?;
     let bad = match framing {
         Framing::None => is_endless(head),

@@ -6,6 +6,7 @@
 //! ([`Limits::section_bytes`]) and, on the control stream, a frame of at most [`control::MAX_FRAME_BYTES`].
 
 #![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod abuse;
 pub mod control;

@@ -6,6 +6,7 @@
 //! ([`Stream::socket_number`], [`Stream::zero_copy`]) and has another way.
 
 #![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 #![warn(missing_docs)]
 
 pub mod address;

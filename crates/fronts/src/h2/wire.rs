@@ -36,6 +36,7 @@ impl Wire {
 
     /// Some of a frame has come; its header, if that ended in it.
     #[inline]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "every other frame counts as body, unknown ones, too")]
     pub(super) fn received(&mut self, header: Option<FrameHeader>, payload: &[u8]) {
         if let Some(header) = header {
             self.acct.req_head += http2::frame::HEADER_BYTES as u64;

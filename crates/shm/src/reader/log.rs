@@ -351,7 +351,7 @@ fn fills(mut records: &[u8]) -> bool {
     while !records.is_empty() {
         match unit(records) {
             Unit::Records { head: 0, bytes } => records = &records[bytes..],
-            _ => return false,
+            Unit::Records { .. } | Unit::Partial { .. } | Unit::Wrap | Unit::End | Unit::Nonsense => return false,
         }
     }
     true
