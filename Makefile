@@ -38,7 +38,7 @@ help:
 	@echo 'make rpm                     dist/lacquer-*.rpm, the same for Fedora, RHEL and their kin (needs rpmbuild)'
 	@echo 'make image-root              dist/image, the root directory of a container image (packaging/container)'
 	@echo 'make test                    unit tests, black-box cases, simulator, whole-program suites; one kind or suite: tests/run NAME'
-	@echo 'make check                   formatting, clippy, layers, licences and sources of dependencies, unfinished code'
+	@echo 'make check                   formatting, clippy, layers, licences and sources of dependencies, documents, scripts, unfinished code'
 	@echo 'make soak                    the tests again, long: many random cases, full-size beds'
 	@echo 'make profile                 what the compiler is told of the program at work, made anew (needs llvm-tools)'
 	@echo 'make bench                   CPU per request beside varnishd, nginx and haproxy, as far as they are here'
@@ -105,6 +105,7 @@ quick: cargo
 	@scripts/program-to-run --quick '$(CARGO)' '$(TARGET)' '$(BIN)'
 
 check: cargo
+	@scripts/need-cargo '$(CARGO)' fmt clippy
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) run --quiet -p xtask -- check

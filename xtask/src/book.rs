@@ -10,7 +10,9 @@ mod page;
 mod search;
 mod summary;
 
+pub use links::joined;
 use page::Page;
+pub use page::anchor;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use summary::Entry;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Checks of the code base that are not tests of a crate: layers, features, licences and sources of dependencies, file heads, unfinished code,
-//! files that the glossary names.
+//! files that the glossary names, links and paths in documents, rows of tests/README.md, syntax of shell scripts and Python.
 //!
 //! `cargo run -p xtask -- check` prints one line per finding and one closing line; it exits non-zero when there is a finding.
 //! `cargo run -p xtask -- sbom DIR` writes what the program is built from, and the licences' texts.
@@ -8,6 +8,7 @@
 //! `cargo run -p xtask -- rebuilds [CRATE...]` prints how many crates and lines are compiled again after a change in a crate.
 
 mod book;
+mod documents;
 mod features;
 mod glossary;
 mod layers;
@@ -16,7 +17,10 @@ mod metadata;
 mod origins;
 mod rebuilds;
 mod sbom;
+mod scripts;
 mod sources;
+mod suites;
+mod tree;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -84,7 +88,7 @@ fn told(what: &str, out: &str, findings: Findings) -> ExitCode {
 
 fn check() -> ExitCode {
     let root = root();
-    let checks: [(&str, Findings); 8] = [
+    let checks: [(&str, Findings); 12] = [
         ("layers", layers::check(&root)),
         ("one feature set", features::check(&root)),
         ("licences of dependencies", licences::check(&root)),
@@ -93,6 +97,10 @@ fn check() -> ExitCode {
         ("unfinished code", sources::unfinished(&root)),
         ("glossary", glossary::check(&root)),
         ("links of the book", book::check(&root)),
+        ("documents", documents::check(&root)),
+        ("tests/README", suites::check(&root)),
+        ("shell scripts", scripts::shell(&root)),
+        ("Python", scripts::python(&root)),
     ];
     let mut bad = 0;
     for (name, findings) in &checks {

@@ -5,6 +5,8 @@
 //! [`Sources::read`] gives one [`Entry`] after the other; what can't be read is told as a [`Skip`] and never stops it.
 //! [`Gathering`] does that for a tool that only adds up; [`Hitters`] are those that have most, of any number, told apart by [`By`].
 
+#![allow(clippy::disallowed_methods, reason = "beside the traffic: no simulation moves its time")]
+
 mod agents;
 mod by;
 mod clock;

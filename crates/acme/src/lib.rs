@@ -15,6 +15,8 @@
 //!         ◀─Standing─                when it goes on, and what went wrong
 //! ```
 
+#![allow(clippy::disallowed_methods, reason = "beside the traffic: no simulation moves its time")]
+
 pub mod certificate;
 mod http;
 pub mod name;

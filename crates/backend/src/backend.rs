@@ -478,6 +478,7 @@ impl Backend {
         Ok(())
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the system's errors")]
     pub(crate) fn count_failure(&self, error: &OpenError) {
         let vbe = self.vbe();
         let errno = match error {
@@ -522,7 +523,7 @@ struct Waiter<'a>(&'a AtomicU32);
 impl<'a> Waiter<'a> {
     fn enter(waiting: &'a AtomicU32, limit: u32) -> Option<Self> {
         let more = |now: u32| (now < limit).then_some(now + 1);
-        waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Waiter(waiting))
+        waiting.try_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Waiter(waiting))
     }
 }
 

@@ -148,7 +148,7 @@ impl DirectorBase {
     pub fn set_changed(&self, changed: Real) {
         let newer = |old: u64| (changed.0 > f64::from_bits(old)).then_some(changed.0.to_bits());
         // Err means that it is already as late as that.
-        let _ = self.changed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, newer);
+        let _ = self.changed.try_update(Ordering::Relaxed, Ordering::Relaxed, newer);
     }
 }
 

@@ -90,6 +90,7 @@ pub(crate) enum OpenError {
 }
 
 /// How long nothing is tried after such a failure.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the system's errors")]
 pub(crate) fn holddown_of(errno: i32, params: &Params) -> Option<Duration> {
     let hold = match io::Error::from_raw_os_error(errno).kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::AddrNotAvailable => params.local_error_holddown,

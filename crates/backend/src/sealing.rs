@@ -29,7 +29,7 @@ impl TlsPeer {
     pub(crate) fn new(origin: &Result<Origin, String>, proto: OriginProto) -> Self {
         match origin {
             Ok(origin) => {
-                let client = |proto: OriginProto| origin.client_offering(proto.offers(), SESSIONS);
+                let client = |offered: OriginProto| origin.client_offering(offered.offers(), SESSIONS);
                 let http1 = (proto == OriginProto::Auto).then(|| client(OriginProto::Http1));
                 Self { name: origin.name.clone(), client: client(proto), http1 }
             }
@@ -82,9 +82,9 @@ impl TlsPeer {
 }
 
 fn failed(error: &tls::Error) -> OpenError {
-    let reason = match error.kind() {
-        ErrorKind::Certificate => format!("Server verification failed: {error}"),
-        _ => error.to_string(),
+    let reason = match matches!(error.kind(), ErrorKind::Certificate) {
+        true => format!("Server verification failed: {error}"),
+        false => error.to_string(),
     };
     OpenError::Tls(EPROTO, reason)
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Time. TTL, age and timeouts run on the monotonic clock; wall-clock time is for Date, logs and VCL's TIME.
 //!
-//! A [`Clock`] can be real or moved by hand (tests, simulation): nobody calls `Instant::now` elsewhere.
+//! A [`Clock`] can be real or moved by hand (tests, simulation). Clippy lets product code read no other clock (`clippy.toml`): a task takes
+//! `rt::Instant`, which the simulation moves; a thread that no simulation runs takes [`now`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 
@@ -142,6 +143,13 @@ impl Clock {
             Source::Manual(_) => Real(MANUAL_EPOCH + self.mono().0),
         }
     }
+}
+
+/// Now, for a thread that waits for a disk, a socket or another process, and for measurements of the machine itself.
+/// The simulation doesn't move it.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads it")]
+pub fn now() -> Instant {
+    Instant::now()
 }
 
 fn seconds(clock: ClockId) -> f64 {

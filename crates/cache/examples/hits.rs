@@ -3,6 +3,8 @@
 //!
 //! `cargo run --release -p cache --example hits [objects]`
 
+#![allow(clippy::disallowed_methods, reason = "measures the machine")]
+
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -490,7 +490,11 @@ impl Boc {
             }
             match self.state_in(&inner) {
                 BocState::Finished { .. } if self.is_moved_at_end() => Poll::Ready(Ok(ReadState::Moved)),
-                state => match inner.body.at(offset) {
+                state @ (BocState::ReqDone
+                | BocState::PrepStream
+                | BocState::Stream { .. }
+                | BocState::Finished { .. }
+                | BocState::Failed(_)) => match inner.body.at(offset) {
                     Some(buf) => Poll::Ready(Ok(ReadState::Bytes(buf))),
                     None if let Some(stored) = inner.stored.as_ref().filter(|_| offset < inner.left) => {
                         Poll::Ready(Ok(ReadState::Stored(stored.clone())))

@@ -183,8 +183,8 @@ impl Busy {
             Err(_) if self.is_private => Buf::unaccounted(parts.concat()),
             stored => stored?,
         };
-        let [head, spec, values, aux] = parts.map(|part| part.len() as u32);
-        let head_block = HeadBlock { buf, lengths: HeadLengths { head, spec, values, aux } };
+        let [head_len, spec, values, aux] = parts.map(|part| part.len() as u32);
+        let head_block = HeadBlock { buf, lengths: HeadLengths { head: head_len, spec, values, aux } };
         self.boc.describe(attrs);
         self.oc.describe(attrs, store.id());
         if attrs.flags.is_uncacheable() {

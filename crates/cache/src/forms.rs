@@ -169,9 +169,9 @@ impl Inner {
     fn enter(&mut self, oc: &Arc<Objcore>, form: &Arc<Form>) {
         self.clock.push_back((Arc::downgrade(oc), Arc::downgrade(form)));
         for _ in 0..2 {
-            let Some((oc, form)) = self.clock.pop_front() else { return };
-            if form.strong_count() > 0 {
-                self.clock.push_back((oc, form));
+            let Some(next) = self.clock.pop_front() else { return };
+            if next.1.strong_count() > 0 {
+                self.clock.push_back(next);
             }
         }
     }

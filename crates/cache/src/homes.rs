@@ -233,7 +233,7 @@ impl Shared {
         let home = store.home().expect("it came from there");
         let digest = Digest(fields.digest);
         let oc = Objcore::adopted(PackedFlags(fields.flags), store.id(), bytes, self.main);
-        let times = oc.times();
+        let kept_times = oc.times();
         let is_adopted = {
             let mut shard = self.shard(&digest).lock();
             // What was purged meanwhile isn't held any more, or will be removed once this lock is free.
@@ -246,7 +246,7 @@ impl Shared {
                 false
             } else {
                 oc.set_home(Some(stored.id));
-                if oc.times() != times {
+                if oc.times() != kept_times {
                     self.end_copy(&oc);
                 }
                 shard.tails += u64::from(oc.has_tail());

@@ -357,8 +357,8 @@ impl Cache {
         }
         let busy = self.insert_busy(shard, query, scan.other.take(), right);
         let Query { digest, arrival_sequence, is_alone, was_parked, .. } = *query;
-        let query = LoadingQuery { digest: *digest, arrival_sequence, is_alone, was_parked };
-        Some(Loading::new(self, busy, query, candidates))
+        let loading = LoadingQuery { digest: *digest, arrival_sequence, is_alone, was_parked };
+        Some(Loading::new(self, busy, loading, candidates))
     }
 
     /// Goes through the variants, newest first; through those that are being fetched only when no other will do.

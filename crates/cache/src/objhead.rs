@@ -174,13 +174,13 @@ impl Heads {
         };
         let at = at.expect("an objcore is removed from where it is");
         head.hashes.remove(at);
-        let oc = head.objcs.remove(at);
+        let removed = head.objcs.remove(at);
         if head.many_from.is_some_and(|many| head.objcs.len() < many) {
             head.many_from = None;
             main.n_vary_many.dec();
         }
         self.drop_if_empty(&digest);
-        oc
+        removed
     }
 
     /// Makes a busy variant a stored one: the newest, found by its vary key. With `notice` of them the objhead has many.
@@ -189,9 +189,9 @@ impl Heads {
         let Some(head) = self.full_mut(&oc.digest()) else { return };
         let hash = vary.map_or(ANY, |vary| vary_hash(vary.spec, vary.values));
         let at = head.objcs.iter().rposition(|other| Arc::ptr_eq(other, oc)).expect("a busy objcore is in its objhead");
-        let oc = head.objcs.remove(at);
+        let newest = head.objcs.remove(at);
         head.hashes.remove(at);
-        head.objcs.push(oc);
+        head.objcs.push(newest);
         head.hashes.push(hash);
         if let Some(vary) = vary.filter(|vary| !head.specs.iter().any(|spec| **spec == *vary.spec)) {
             head.specs.push(vary.spec.into());

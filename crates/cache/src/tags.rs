@@ -228,8 +228,8 @@ impl Tags {
         for (key, held) in inner.held.iter().chain(&inner.held_prefixes) {
             let hard = (held.hard > 0).then_some((held.hard, None));
             let soft = held.soft.map(|(seq, at)| (seq, Some(at.0)));
-            for (seq, soft) in hard.into_iter().chain(soft) {
-                entries.extend([journal::tag_purge(seq, key, soft), storage::journal::Entry::Reached { seq }]);
+            for (seq, softened_at) in hard.into_iter().chain(soft) {
+                entries.extend([journal::tag_purge(seq, key, softened_at), storage::journal::Entry::Reached { seq }]);
             }
         }
         if inner.lost_held > 0 {

@@ -99,7 +99,7 @@ impl Cache {
             times: oc.times(),
             flags: oc.flags(),
             hits: oc.hits(),
-            is_selected: oc.vary_matches(|vary: Vary<'_>| req.vary_matches(vary.spec, vary.values)),
+            is_selected: oc.vary_matches(|key: Vary<'_>| req.vary_matches(key.spec, key.values)),
             vary,
             ban: ban.map(|ban| ban.spec.to_string()),
             is_overtaken: oc.is_overtaken(),

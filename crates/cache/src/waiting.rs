@@ -27,7 +27,7 @@ const AWAITED: usize = 1024;
 impl RecentRushes {
     /// Requests were woken for `oc`; they will look it up by `until`.
     pub fn add(&mut self, oc: &Arc<Objcore>, now: Mono, until: Mono) {
-        while self.0.front().is_some_and(|(_, until)| until.0 < now.0) || self.0.len() >= AWAITED {
+        while self.0.front().is_some_and(|(_, end)| end.0 < now.0) || self.0.len() >= AWAITED {
             self.0.pop_front();
         }
         self.0.push_back((Arc::as_ptr(oc).addr(), until));

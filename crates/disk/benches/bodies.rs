@@ -5,6 +5,8 @@
 //! and reads it past the page cache, so many seconds (2) for each line: bodies of 4 KB, 64 KB and 1 MB, by so many readers at a
 //! time. CPU is that of the whole process, the kernel's part for it included.
 
+#![allow(clippy::disallowed_methods, reason = "measures the machine")]
+
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;

@@ -5,6 +5,8 @@
 //! and reads it at random, so many seconds (2) for each line. A thread begins the reads and hears of their ends, as a serving
 //! thread would; CPU is that of the whole process, the kernel's part for it included. Ratios are to the ring.
 
+#![allow(clippy::disallowed_methods, reason = "measures the machine")]
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;

@@ -7,6 +7,8 @@
 //! bytes with everything: for the count. Each step is a process of its own. CPU is that of the whole process, the kernel's
 //! part for it included; a line of loads lasts so many seconds (3).
 
+#![allow(clippy::disallowed_methods, reason = "measures the machine")]
+
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;

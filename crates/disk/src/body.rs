@@ -384,7 +384,7 @@ impl Shared {
         let own = part_name(&self.key, number as u32);
         let body = entry.get(UNIT as usize..part_bytes(chunk.len) as usize);
         let is_its = head.is_some_and(|head| head.kind == Kind::Part && head.own == own);
-        let is_whole = |body: &[u8]| !self.core.checks_bodies() || checksum(store_id, body) == chunk.sum;
+        let is_whole = |bytes: &[u8]| !self.core.checks_bodies() || checksum(store_id, bytes) == chunk.sum;
         match body.filter(|body| is_its && is_whole(body)) {
             Some(_) => Ok(()),
             None => Err(self.core.damage(chunk.at, chunk.generation)),

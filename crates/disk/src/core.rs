@@ -403,7 +403,7 @@ impl Log {
     /// Notes a put in progress. Those that have ended are forgotten now and then.
     pub fn note_put(&mut self, mark: &Arc<PutMark>) {
         if self.puts.len() == self.puts.capacity() {
-            self.puts.retain(|mark| mark.strong_count() > 0);
+            self.puts.retain(|put| put.strong_count() > 0);
             self.puts.reserve(self.puts.len().max(LEAST_PUTS));
         }
         self.puts.push(Arc::downgrade(mark));

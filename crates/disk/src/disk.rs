@@ -350,7 +350,7 @@ impl Core {
         }
         let moved = log.moved.remove(&(generation, at));
         drop(log);
-        moved.is_some_and(|(generation, at)| self.remove(Candidate { generation, at, ..candidate }))
+        moved.is_some_and(|to| self.remove(Candidate { generation: to.0, at: to.1, ..candidate }))
     }
 
     pub fn remove_all(self: &Arc<Core>, digest: &[u8; 32], before: u64) -> usize {

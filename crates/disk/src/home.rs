@@ -151,8 +151,8 @@ impl Writing for Put {
         Some(Arc::new(Put::so_far(self)))
     }
 
-    fn finish(self: Box<Self>, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<HomeId> {
-        let mut rest = head;
+    fn finish(self: Box<Self>, fields: &RecordFields, block: &[u8], tags: &[u8]) -> Option<HomeId> {
+        let mut rest = block;
         let lens = [fields.head_len, fields.spec_len, fields.values_len, fields.aux_len];
         let [head, spec, values, aux] =
             lens.map(|len| rest.split_off(..len as usize).expect("a head block has the parts that its fields tell of"));
@@ -186,8 +186,8 @@ fn stored(id: HomeId, loaded: Loaded) -> Option<Stored> {
     let Texts { head, spec, values, aux, .. } = loaded.texts();
     let parts = [head, spec, values, aux];
     let fields = record_fields(&loaded.fields, parts)?;
-    let (head, tags) = (Buf::unaccounted(parts.concat()), loaded.text_bufs()[4].clone());
-    Some(Stored { id, fields, head, tags, body: Arc::new(loaded.body) })
+    let (block, tags) = (Buf::unaccounted(parts.concat()), loaded.text_bufs()[4].clone());
+    Some(Stored { id, fields, head: block, tags, body: Arc::new(loaded.body) })
 }
 
 /// Fields of a record whose head block has these parts; `None`: its flags can't be.

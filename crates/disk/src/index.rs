@@ -146,7 +146,7 @@ impl Index {
                     let slot = shard.of_tag(place.tag()).find(|slot| slot.at == at);
                     match slot {
                         Some(slot) if slot.used > 0 && slot.expiry > now => is_used(position),
-                        Some(_) => removed += usize::from(shard.remove(place.tag(), |slot| slot.at == at).is_some()),
+                        Some(_) => removed += usize::from(shard.remove(place.tag(), |other| other.at == at).is_some()),
                         None => {}
                     }
                     position += 1;

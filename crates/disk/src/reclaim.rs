@@ -92,8 +92,8 @@ async fn prepare(core: &Arc<Core>, free: &[u32]) {
     log.is_preparing = false;
     log.under_way.end(core.now.load(Relaxed));
     let mut is_any_prepared = false;
-    for ((&index, generation), written) in free.iter().zip(generations).zip(written) {
-        match (written, synced) {
+    for ((&index, generation), outcome) in free.iter().zip(generations).zip(written) {
+        match (outcome, synced) {
             (Ok(()), Ok(())) => {
                 prepared(core, &mut log, index, generation);
                 is_any_prepared = true;

@@ -70,12 +70,12 @@ pub(crate) async fn recover(core: &Arc<Core>, order: Vec<u32>) {
                 }
                 let is_sealed = removals.is_some();
                 scanned.removals.extend(removals.unwrap_or_default());
-                let lines = scanned.lines.clone();
+                let found = scanned.lines.clone();
                 note(core, scanned.removals.clone());
                 if !is_sealed {
                     unsealed.push(Unsealed { index, scanned, previous: 0 });
                 }
-                (lines, is_sealed)
+                (found, is_sealed)
             }
         };
         if let Some(footer) = footer.filter(|_| is_sealed) {

@@ -123,8 +123,8 @@ impl<'a> AuxAttrs<'a> {
         }
         let metadata = self.metadata.map(|metadata| metadata.0);
         let parts = [self.program, self.reason, metadata, self.slices, self.slice, self.parts];
-        let bytes = parts.into_iter().flatten().map(<[u8]>::len).sum::<usize>();
-        let mut out = Vec::with_capacity(48 + bytes);
+        let parts_len = parts.into_iter().flatten().map(<[u8]>::len).sum::<usize>();
+        let mut out = Vec::with_capacity(48 + parts_len);
         out.push(flags);
         if let Some(bits) = self.gzip_bits {
             [bits.start, bits.last, bits.stop, bits.plain_bytes].into_iter().for_each(|n| put(&mut out, n));

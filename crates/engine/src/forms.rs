@@ -7,8 +7,8 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
 
+use base::clock;
 use cache::{Event, FormRight, NoForm};
 use filters::{Chain, FilterName, PackParams, Packed, State, Step, Unpack};
 use message::Coding;
@@ -137,7 +137,7 @@ impl Engine {
         is_last: bool,
         right: &mut FormRight,
     ) -> Result<Step, Failure> {
-        let began = Instant::now();
+        let began = clock::now();
         let stepped = filters::with_room(|room| {
             let step = chain.step(bytes, is_last, room).map_err(|_| Failure::Refused)?;
             right.add(&room[..step.produced])?;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The transaction machine: sessions, requests, backend requests. Every HTTP version meets it at [`transport::Transport`].
 
+#![warn(clippy::shadow_unrelated)]
+
 pub mod admission;
 mod aux_attrs;
 pub mod bereq;

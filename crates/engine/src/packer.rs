@@ -7,8 +7,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
+use base::clock;
 use cache::FormRight;
 use filters::{Chain, Gzip, GzipParams, Pack, PackParams, Packed, State};
 use message::Coding;
@@ -47,7 +47,7 @@ pub(crate) fn pack(job: Job) {
 fn work(jobs: &Receiver<Job>) {
     sys::limits::take_least_share();
     while let Ok(Job { engine, mut right, pieces }) = jobs.recv() {
-        let began = Instant::now();
+        let began = clock::now();
         let made = {
             let _contained = base::critical::contain();
             catch_unwind(AssertUnwindSafe(|| run(&engine, &mut right, &pieces)))
@@ -103,7 +103,7 @@ const MOST_PLAIN: usize = 64 << 20;
 
 /// The whole body without its coding: one at a time in this thread.
 fn unpacked(engine: &Engine, coding: Coding, pieces: &[Buf]) -> Result<Vec<u8>, Failure> {
-    let began = Instant::now();
+    let began = clock::now();
     let mut chain = undoing(coding).ok_or(Failure::Refused)?;
     let mut plain = Vec::new();
     let mut ended = false;

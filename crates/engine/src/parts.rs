@@ -97,7 +97,7 @@ impl Parts {
         let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
         let place = |bytes: &[u8]| Some(Slice { low: number(&bytes[..8])?, high: number(&bytes[8..])? });
         let places: Vec<Slice> = places.chunks_exact(PLACE).map(place).collect::<Option<_>>()?;
-        let are_sound = places.iter().all(|place| place.low <= place.high && place.high < total)
+        let are_sound = places.iter().all(|one| one.low <= one.high && one.high < total)
             && places.windows(2).all(|two| two[0].high + 1 < two[1].low);
         let parts = Parts { total, validator: Validator::parse(validator)?, places };
         (format == FORMAT && are_sound && parts.bytes() < total).then_some(parts)
@@ -180,9 +180,9 @@ impl Parts {
         let (mut before, mut behind, mut offset) = (Vec::new(), Vec::new(), 0);
         let mut places: Vec<Slice> = Vec::with_capacity(self.places.len() + 1);
         let mut is_in = false;
-        let add = |places: &mut Vec<Slice>, place: Slice| match places.last_mut() {
+        let add = |joined: &mut Vec<Slice>, place: Slice| match joined.last_mut() {
             Some(last) if last.high + 1 == place.low => last.high = place.high,
-            Some(_) | None => places.push(place),
+            Some(_) | None => joined.push(place),
         };
         for place in &self.places {
             if place.low < new.low {

@@ -109,7 +109,7 @@ impl Peer {
         let was_away = self.is_away();
         if was_away {
             let double = |pause: u64| Some((pause * 2).min(LONGEST_PAUSE.as_millis() as u64));
-            let _ = self.pause_ms.fetch_update(Relaxed, Relaxed, double);
+            let _ = self.pause_ms.try_update(Relaxed, Relaxed, double);
         }
         self.away_until.store(ms(now) + self.pause_ms.load(Relaxed), Relaxed);
         !was_away

@@ -302,8 +302,8 @@ impl ReqBody {
                 } else {
                     let mut ready = None;
                     gather(&mut inner.open, piece, |piece| ready = Some(piece));
-                    if let Some(piece) = ready {
-                        inner.store_piece(&piece);
+                    if let Some(gathered) = ready {
+                        inner.store_piece(&gathered);
                     }
                 }
             }

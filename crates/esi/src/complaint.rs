@@ -48,6 +48,7 @@ pub enum Severity {
 
 impl Complaint {
     /// How it is counted.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "a complaint is an error unless it is named here")]
     pub fn severity(self) -> Severity {
         match self {
             Self::NoSlash | Self::HttpsIgnored | Self::HttpsTreated => Severity::Warning,

@@ -185,6 +185,7 @@ impl Parser {
     }
 
     /// How many bytes at the start of `input` are text without any meaning: the fast path.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only these states have a fast path")]
     fn plain_bytes(&self, input: &[u8]) -> usize {
         let until = |found: Option<usize>| found.unwrap_or(input.len());
         match self.state {

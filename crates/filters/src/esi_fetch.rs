@@ -195,6 +195,7 @@ impl Packing {
         self.builder.as_mut().expect("taken at the end of the body, after which nothing is packed")
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum")]
     fn pack(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<PackProgress, FilterError> {
         let packed = self.deflate.pack(input, out, flush)?;
         self.micros += match flush {

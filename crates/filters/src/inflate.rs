@@ -423,15 +423,15 @@ fn one_match(bits: &Bits, dists: &Table, symbol: u16, used: u32) -> Result<(usiz
     if used > have {
         return Err(Stop::Input);
     }
-    let (symbol, more) = match dists.find(bits >> used, have - used) {
-        NextCode::Symbol(symbol, more) => (usize::from(symbol), more),
+    let (dist, more) = match dists.find(bits >> used, have - used) {
+        NextCode::Symbol(dist, more) => (usize::from(dist), more),
         NextCode::Short => return Err(Stop::Input),
         NextCode::Bad => return Err(Stop::Bad("invalid distance code")),
     };
     let used = used + more;
-    let extra = *DIST_EXTRA.get(symbol).ok_or(Stop::Bad("invalid distance code"))?;
-    let distance = usize::from(DIST_BASE[symbol]) + (bits >> used & mask(extra)) as usize;
-    let used = used + u32::from(extra);
+    let dist_extra = *DIST_EXTRA.get(dist).ok_or(Stop::Bad("invalid distance code"))?;
+    let distance = usize::from(DIST_BASE[dist]) + (bits >> used & mask(dist_extra)) as usize;
+    let used = used + u32::from(dist_extra);
     if used > have { Err(Stop::Input) } else { Ok((len, distance, used)) }
 }
 

@@ -135,7 +135,7 @@ impl InjectedFilters {
         for entry in self.entries().filter(|entry| entry.goes_by_itself) {
             let name = FilterName::from(entry.filter.name().as_bytes());
             if !names.contains(&name) {
-                let stop = names.iter().position(|name| side.is_stop(*name));
+                let stop = names.iter().position(|there| side.is_stop(*there));
                 names.insert(stop.unwrap_or(names.len()), name);
             }
         }

@@ -15,6 +15,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::clock;
 use serde_json::{Value, json};
 
 use self::proto::{Delivery, Message, Said};
@@ -88,7 +89,7 @@ impl Nats {
             None if info["tls_required"] == json!(true) => return Err(Fault::new("it wants TLS: tls://")),
             None => {}
         }
-        let drawn = || RandomState::new().hash_one(Instant::now());
+        let drawn = || RandomState::new().hash_one(clock::now());
         let inbox = format!("_INBOX.{:016x}{:016x}", drawn(), drawn());
         let mut session = Session {
             wire,
@@ -216,7 +217,7 @@ impl Session {
 
     /// Asks JetStream.
     fn ask(&mut self, what: &str, question: &Value) -> Result<Value, Fault> {
-        self.wire.until(Instant::now() + TIME);
+        self.wire.until(clock::now() + TIME);
         let (reply, mut out) = (self.reply_subject(), Vec::new());
         let question = if question.is_null() { String::new() } else { question.to_string() };
         proto::publish(&mut out, &format!("$JS.API.{what}"), &reply, question.as_bytes());
@@ -255,7 +256,7 @@ impl Session {
         let former = self.consumer.replace(Consumer { sid, count: 0 });
         let former = former.map_or_else(String::new, |former| format!("UNSUB {}\r\n", former.sid));
         (self.delivered, self.delivered_bytes) = (VecDeque::new(), 0);
-        self.wire.until(Instant::now() + TIME);
+        self.wire.until(clock::now() + TIME);
         self.wire.send(format!("{former}SUB {inbox} {sid}\r\n").as_bytes())?;
         let mut config = json!({
             "deliver_subject": inbox, "ack_policy": "none",
@@ -354,7 +355,7 @@ impl Link for Session {
             let lines = [("Nats-Msg-Id", entry.id), ("Nats-Expected-Stream", &self.stream)];
             proto::publish_with(&mut out, &self.subject, &reply, &lines, entry.bytes);
         }
-        self.wire.until(Instant::now() + TIME);
+        self.wire.until(clock::now() + TIME);
         self.wire.send(&out)?;
         let mut results: Vec<Option<Result<u64, Fault>>> = vec![None; entries.len()];
         while results.iter().any(Option::is_none) {
@@ -376,7 +377,7 @@ impl Link for Session {
         if std::mem::take(&mut self.is_quiet) {
             return Ok(Next::Quiet);
         }
-        self.wire.until(Instant::now() + 2 * HEARTBEAT + TIME);
+        self.wire.until(clock::now() + 2 * HEARTBEAT + TIME);
         let (mut entries, mut left, mut bytes) = (Vec::new(), 0, 0);
         while entries.len() < BATCH && bytes < BATCH_BYTES {
             let Some(message) = self.delivery_already()? else {
@@ -491,7 +492,7 @@ mod tests {
             subjects
         });
         let nats = Nats::new(&Settings::parse("nats://a").unwrap()).unwrap();
-        (nats.open(&server, Instant::now() + Duration::from_secs(20)).unwrap(), questions)
+        (nats.open(&server, clock::now() + Duration::from_secs(20)).unwrap(), questions)
     }
 
     fn error(code: i64, words: &str) -> String {

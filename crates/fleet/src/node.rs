@@ -265,7 +265,7 @@ impl Future for Announced {
 impl Node {
     /// A node with these settings. Nothing is done before [`Node::start`].
     pub fn new(settings: Settings) -> Node {
-        Node::simulated(settings, RandomState::new().hash_one(std::process::id()), Instant::now)
+        Node::simulated(settings, RandomState::new().hash_one(std::process::id()), base::clock::now)
     }
 
     /// The same by another clock than the system's, and with a number in the place of one that is drawn, which tells this process' entries

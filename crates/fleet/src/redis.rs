@@ -11,6 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::clock;
 use resp::{Reader, Reply};
 
 use crate::board::LONGEST_DOCUMENT;
@@ -113,7 +114,7 @@ impl Session {
     }
 
     fn ask_cut_to(&mut self, longest: usize, words: &[Vec<u8>]) -> Result<Reply, Fault> {
-        self.wire.until(Instant::now() + TIME);
+        self.wire.until(clock::now() + TIME);
         self.wire.send(&resp::command(words))?;
         unless_error(self.reply_cut_to(longest)?)
     }
@@ -140,7 +141,7 @@ impl Session {
     /// Which log it is; who finds none begins one.
     fn epoch(&mut self) -> Result<String, Fault> {
         let key = format!("{}:epoch", self.key);
-        let drawn = || RandomState::new().hash_one(Instant::now());
+        let drawn = || RandomState::new().hash_one(clock::now());
         let new = format!("{:016x}{:016x}", drawn(), drawn());
         for word in [None, Some(new)] {
             if let Some(new) = word {
@@ -155,7 +156,7 @@ impl Session {
 
     /// Numbers of the first entry and of the last.
     fn extent(&mut self) -> Result<(u64, u64), Fault> {
-        self.wire.until(Instant::now() + TIME);
+        self.wire.until(clock::now() + TIME);
         self.wire.send(&resp::command(&words(["XINFO", "STREAM", &self.key])))?;
         let facts = match self.reply()? {
             Reply::Error(reason) if reason.starts_with(b"ERR no such key") => return Ok((1, 0)),
@@ -188,7 +189,7 @@ impl Session {
             command.extend(words(["BLOCK", &block]));
         }
         command.extend(words(["STREAMS", &self.key, &from]));
-        self.wire.until(Instant::now() + BLOCK + TIME);
+        self.wire.until(clock::now() + BLOCK + TIME);
         self.wire.send(&resp::command(&command))?;
         // Of one that is longer than any of ours its beginning says enough.
         let entries = match unless_error(self.reply_cut_to(LONGEST + 1)?)? {
@@ -235,7 +236,7 @@ impl Link for Session {
         if self.replicas > 0 {
             out.extend(resp::command(&words(["WAIT", &self.replicas.to_string(), &time])));
         }
-        self.wire.until(Instant::now() + TIME + REPLICA_TIME);
+        self.wire.until(clock::now() + TIME + REPLICA_TIME);
         self.wire.send(&out)?;
         let mut results = Vec::new();
         for _ in entries {
@@ -351,7 +352,7 @@ mod tests {
             }
         });
         let redis = Redis::new(&Settings::parse("redis://a").unwrap()).unwrap();
-        redis.open(&server, Instant::now() + Duration::from_secs(20)).unwrap()
+        redis.open(&server, clock::now() + Duration::from_secs(20)).unwrap()
     }
 
     /// What XREAD answers.

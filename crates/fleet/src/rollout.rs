@@ -98,7 +98,10 @@ impl Release {
                 let is_digest = digest.len() == 12 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
                 let slot = vcl["slot"].as_str()?.chars().next()?;
                 let origin = one_line(vcl["origin"].as_str().unwrap_or_default(), WORD);
-                Some(Vcl { digest, slot, origin }).filter(|_| is_digest && matches!(slot, 'a' | 'b'))?.into()
+                if !is_digest || !matches!(slot, 'a' | 'b') {
+                    return None;
+                }
+                Some(Vcl { digest, slot, origin })
             }
         };
         let params = said["params"].as_object().filter(|params| params.len() <= MANY)?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
+use base::clock;
 use sys::timed::Timed;
 use tls::Over;
 use tls::origin::{Origin, OwnCertificate};
@@ -69,7 +70,7 @@ impl Wire {
         let addresses = addresses(server, until)?;
         let mut last = Fault::new("it has no address");
         for address in addresses {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(clock::now());
             if left.is_zero() {
                 break;
             }
@@ -101,7 +102,7 @@ impl Wire {
 
     /// By when what is done next must have ended.
     pub fn until(&mut self, until: Instant) {
-        (self.until, self.dropped_by) = (until, Instant::now() + DROP_TIME);
+        (self.until, self.dropped_by) = (until, clock::now() + DROP_TIME);
         self.end_by(until);
     }
 
@@ -146,9 +147,9 @@ impl Wire {
 
     /// Drops what was taken before it came. That is long, and may take longer than what is waited for.
     fn drop_ahead(&mut self) -> Result<(), Fault> {
-        let begun = Instant::now();
+        let begun = clock::now();
         while self.ahead > 0 {
-            self.end_by((Instant::now() + PART_TIME).min(self.dropped_by));
+            self.end_by((clock::now() + PART_TIME).min(self.dropped_by));
             self.read()?;
             let dropped = self.ahead.min(self.input.len());
             self.input.drain(..dropped);
@@ -194,7 +195,7 @@ fn in_time<T: Send + 'static>(until: Instant, work: impl FnOnce() -> T + Send + 
     let thread = std::thread::Builder::new().name("lacquer-fleet-n".to_owned());
     // Nobody may wait for it any more.
     thread.spawn(move || to.try_send(work())).map_err(|error| fault(&error))?;
-    let left = until.saturating_duration_since(Instant::now());
+    let left = until.saturating_duration_since(clock::now());
     done.recv_timeout(left).map_err(|_| Fault::new("its name isn't found in time"))
 }
 
@@ -223,7 +224,7 @@ mod tests {
             // Until the other end closes.
             let _ = socket.read(&mut [0]);
         });
-        Wire::connect(&server, Instant::now() + Duration::from_secs(20)).unwrap()
+        Wire::connect(&server, clock::now() + Duration::from_secs(20)).unwrap()
     }
 
     #[test]
@@ -245,7 +246,7 @@ mod tests {
         let mut wire = wire(vec![b'x'; 100]);
         wire.more().unwrap();
         wire.take(1000);
-        let begun = Instant::now();
+        let begun = clock::now();
         assert_eq!(wire.more(), Err(Fault::new("it doesn't answer in time")));
         assert!(begun.elapsed() < 10 * PART_TIME);
     }
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn a_resolver_that_hangs_is_left() {
         let (end, hangs) = sync_channel::<()>(0);
-        let begun = Instant::now();
+        let begun = clock::now();
         let found = in_time(begun + Duration::from_millis(50), move || hangs.recv().is_ok());
         assert_eq!(found, Err(Fault::new("its name isn't found in time")));
         assert_eq!(in_time(begun + Duration::from_secs(20), || 7), Ok(7));

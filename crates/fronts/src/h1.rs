@@ -49,8 +49,8 @@ pub(crate) fn run(conn: Box<Conn>) -> impl Future<Output = (Box<Conn>, Outcome)>
 async fn busy(conn: Box<Conn>, buffers: Buffers) -> ((Box<Conn>, Outcome), Buffers) {
     let mut h1 = H1::new(conn, buffers);
     let outcome = requests(&mut h1).await;
-    let (conn, buffers) = h1.into_parts();
-    ((conn, outcome), buffers)
+    let (back, emptied) = h1.into_parts();
+    ((back, outcome), emptied)
 }
 
 /// One request after the other, until nothing of the next one is there.

@@ -66,6 +66,6 @@ pub(crate) fn run(conn: Box<Conn>) -> impl Future<Output = (Box<Conn>, Outcome)>
 async fn busy(conn: Box<Conn>, workspace: Workspace) -> ((Box<Conn>, Outcome), Workspace) {
     let mut serving = serve::Serving::new(conn, workspace);
     let outcome = serving.run().await;
-    let (conn, workspace) = serving.into_parts();
-    ((conn, outcome), workspace)
+    let (back, emptied) = serving.into_parts();
+    ((back, outcome), emptied)
 }

@@ -63,7 +63,7 @@ impl<J: 'static, D: 'static> Runner<J, D> {
         assert!(polled.is_pending(), "a runner has no end");
         match self.handover.replace(Handover::Empty) {
             Handover::Out(done) => Poll::Ready(done),
-            other => {
+            other @ (Handover::Empty | Handover::In(_)) => {
                 self.handover.set(other);
                 Poll::Pending
             }
@@ -87,7 +87,7 @@ async fn work<J, D, K: Default>(handover: Rc<Cell<Handover<J, D>>>, busy: impl A
     loop {
         let job = poll_fn(|_| match handover.replace(Handover::Empty) {
             Handover::In(job) => Poll::Ready(job),
-            other => {
+            other @ (Handover::Empty | Handover::Out(_)) => {
                 handover.set(other);
                 Poll::Pending
             }

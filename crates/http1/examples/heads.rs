@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! How long heads take: `cargo run --release -p http1 --example heads`. Nanoseconds each, best of five rounds.
 
+#![allow(clippy::disallowed_methods, reason = "measures the machine")]
+
 use std::hint::black_box;
 use std::time::Instant;
 

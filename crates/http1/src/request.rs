@@ -134,7 +134,7 @@ fn start_line(
     head.start_laid_request(0..method.len(), url..url + target.len(), proto..line.len());
     match in_upper_case {
         None => Ok(next),
-        Some(proto) => head.set_proto(proto).map(|()| next).map_err(|lost| HeadError::of_lost(lost, begin)),
+        Some(name) => head.set_proto(name).map(|()| next).map_err(|lost| HeadError::of_lost(lost, begin)),
     }
 }
 
@@ -169,7 +169,10 @@ fn word(line: &[u8], lenient: bool) -> Result<(&[u8], &[u8]), HeadError> {
 fn framing_of(head: &Head) -> Result<Framing, HeadError> {
     let framing = request_framing(head).map_err(|error| match error {
         FramingError::SeveralLengths => HeadError::MultipleContentLength,
-        other => HeadError::Framing(other),
+        other @ (FramingError::BadLength
+        | FramingError::BadCoding
+        | FramingError::LengthAndCoding
+        | FramingError::BodyForbidden) => HeadError::Framing(other),
     })?;
     let bad = match framing {
         Framing::None => is_endless(head),

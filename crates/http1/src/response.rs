@@ -34,9 +34,9 @@ fn start_line(input: &[u8], begin: usize, head: &mut Head, ends: &mut LineEnds<'
     if !matches!(Version::parse(proto), Version::Http(10..=19)) {
         return Err(HeadError::BadVersion);
     }
-    let end = rest.iter().position(|&c| is_blank(c)).unwrap_or(rest.len());
-    let code = status::parse(&rest[..end]).ok_or(HeadError::BadStatus)?;
-    let reason = trim_start(&rest[end..]);
+    let code_end = rest.iter().position(|&c| is_blank(c)).unwrap_or(rest.len());
+    let code = status::parse(&rest[..code_end]).ok_or(HeadError::BadStatus)?;
+    let reason = trim_start(&rest[code_end..]);
     let lost = |lost| HeadError::of_lost(lost, begin);
     head.set_proto(proto).map_err(lost)?;
     head.set_status(code).map_err(lost)?;

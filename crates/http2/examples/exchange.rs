@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! How long a usual request takes: `cargo run --release -p http2 --example exchange`. Nanoseconds each, best of five rounds.
 
+#![allow(clippy::disallowed_methods, reason = "measures the machine")]
+
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;

@@ -110,8 +110,8 @@ impl Settings {
     pub(crate) fn payload(&self, is_client: bool) -> Vec<u8> {
         let default = Settings::default();
         let mut out = Vec::with_capacity(8 * SETTING_BYTES);
-        let mut say = |id: u16, value: u32, default: u32| {
-            if value != default {
+        let mut say = |id: u16, value: u32, otherwise: u32| {
+            if value != otherwise {
                 out.extend_from_slice(&id.to_be_bytes());
                 out.extend_from_slice(&value.to_be_bytes());
             }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Facts about connections: both ends against each other, and single frames against one.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too, fail by a panic")]
+
 mod peer;
 
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Facts about heads: which are malformed, and what the others become.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too, fail by a panic")]
+
 use http2::fields::{Builder, Kind, Malformed, Refusal, Section, request_fields, response_fields, trailer_fields};
 use message::{Head, HeadLimits};
 use proptest::prelude::*;

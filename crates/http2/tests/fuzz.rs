@@ -2,6 +2,8 @@
 //! Frames of any kind in any order, and bytes changed in them: what must hold for a connection whatever its peer sends. PROPTEST_CASES makes it
 //! longer.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too, fail by a panic")]
+
 mod peer;
 
 use std::collections::BTreeSet;

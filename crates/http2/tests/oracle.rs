@@ -3,6 +3,8 @@
 //!
 //! The h2 crate compresses with Huffman's code and a dynamic table, so this is also HPACK against a second implementation.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too, fail by a panic")]
+
 mod peer;
 
 use std::collections::BTreeMap;

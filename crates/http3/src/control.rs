@@ -221,8 +221,15 @@ impl Reader {
             }
             Kind::PriorityUpdate if id % 4 != 0 => Err(Error::connection(Code::Id, "PRIORITY_UPDATE of no request")),
             Kind::PriorityUpdate => Ok(Event::Priority { stream: id, value: payload[len..].into() }),
-            // Of a push that was never promised.
-            _ => Err(Error::connection(Code::Id, "Frame of a push that isn't there")),
+            // A push that was never promised.
+            Kind::Data
+            | Kind::Headers
+            | Kind::CancelPush
+            | Kind::Settings
+            | Kind::PushPromise
+            | Kind::PushPriorityUpdate
+            | Kind::Forbidden
+            | Kind::Other => Err(Error::connection(Code::Id, "Frame of a push that isn't there")),
         }
     }
 }

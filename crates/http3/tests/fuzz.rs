@@ -101,7 +101,7 @@ fn spoil(bytes: &mut Vec<u8>, changes: &[Change]) {
 fn check_head(head: &Head) {
     let mut wire = Vec::new();
     head.write_to(&mut wire);
-    for end in [b'\r', b'\n'] {
+    for end in *b"\r\n" {
         assert_eq!(wire.iter().filter(|&&byte| byte == end).count(), head.len() + 2, "{head:?}");
     }
     assert!(!wire.contains(&0));

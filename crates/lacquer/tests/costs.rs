@@ -3,6 +3,9 @@
 //! that has to be fetched. The counts come from `base::costs`, from strace and from the
 //! kernel's own figures of the worker's threads.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too, fail by a panic")]
+#![allow(clippy::disallowed_methods, reason = "measures the machine")]
+
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

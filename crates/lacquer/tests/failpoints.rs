@@ -2,6 +2,9 @@
 //! What an error of our own costs: in a filter one transaction, under an objhead's lock or by a signal the worker, which leaves a
 //! report and is replaced. Faults are injected by `base::failpoint`.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too, fail by a panic")]
+#![allow(clippy::disallowed_methods, reason = "measures the machine")]
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;

@@ -4,6 +4,7 @@
 //!
 //! All that is read, of a ring, a file or a query, may be nonsense: it costs a record or gives an error, never a crash.
 
+#![allow(clippy::disallowed_methods, reason = "beside the traffic: no simulation moves its time")]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod getopt;

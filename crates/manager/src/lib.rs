@@ -4,6 +4,8 @@
 //! One thread and one poll loop ([`core`]). VCL is checked in a process of its own ([`checker`]); the worker is another
 //! one ([`life`], [`worker`]). [`serve`] is the way from a command line to the loop.
 
+#![allow(clippy::disallowed_methods, reason = "beside the traffic: no simulation moves its time")]
+
 mod acme;
 mod arenas;
 mod certs;

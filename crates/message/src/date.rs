@@ -90,9 +90,9 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 /// anything else: a wrong weekday, a day that its month hasn't, years before 1899, trailing text.
 pub fn parse(text: &[u8]) -> Option<Real> {
     let Ok(fixed) = <[u8; LEN]>::try_from(text) else { return parse_any(text, takes_one_digit()) };
-    let (known, time) = LAST.get();
+    let (known, last) = LAST.get();
     if known == fixed {
-        return Some(time);
+        return Some(last);
     }
     let time = parse_any(text, takes_one_digit())?;
     LAST.set((fixed, time));

@@ -4,6 +4,10 @@
 //!
 //! Nothing here knows a socket or a clock: times come in as [`base::clock::Real`].
 
+#![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![warn(missing_docs)]
+
 pub mod authority;
 pub mod cache_control;
 pub mod chars;

@@ -64,7 +64,7 @@ impl Liked {
             }
         }
         // Stable: those of one weight stay in our order.
-        liked.items[..liked.len].sort_by_key(|(_, weight)| WHOLE - weight);
+        liked.items[..liked.len].sort_by_key(|(_, its)| WHOLE - its);
         liked
     }
 
@@ -90,7 +90,7 @@ impl Liked {
             if *weight < WHOLE {
                 let digit = |scale: u16| b'0' + (weight / scale % 10) as u8;
                 let digits = [digit(100), digit(10), digit(1)];
-                let used = 3 - digits.iter().rev().take_while(|&&digit| digit == b'0').count();
+                let used = 3 - digits.iter().rev().take_while(|&&last| last == b'0').count();
                 text.put(b";q=0.");
                 text.put(&digits[..used]);
             }

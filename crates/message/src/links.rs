@@ -55,10 +55,10 @@ fn up_to(text: &[u8], end: u8) -> usize {
 fn parts(text: &[u8], between: u8) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
-        let text = rest?;
-        let end = up_to(text, between);
-        rest = text.get(end + 1..);
-        Some(text[..end].trim_ascii())
+        let left = rest?;
+        let end = up_to(left, between);
+        rest = left.get(end + 1..);
+        Some(left[..end].trim_ascii())
     })
 }
 

@@ -181,8 +181,8 @@ fn ranges_of(value: &[u8]) -> Result<&[u8], RangeError> {
 }
 
 fn parse_spec(text: &[u8]) -> Result<(ByteRange, &[u8]), RangeError> {
-    let number = |text| match number(text) {
-        None => Ok((None, text)),
+    let number = |digits| match number(digits) {
+        None => Ok((None, digits)),
         Some((Some(n), rest)) => Ok((Some(n), rest)),
         Some((None, _)) => Err(()),
     };

@@ -113,7 +113,7 @@ fn give_with(
         }
     };
     match given {
-        Ok(ability) => (Some(ability), KernelTls::Given),
+        Ok(found) => (Some(found), KernelTls::Given),
         Err(error) => (None, KernelTls::Refused(error)),
     }
 }

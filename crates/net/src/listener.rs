@@ -110,7 +110,9 @@ impl Listener {
     pub async fn accept(&self) -> Accept {
         poll_fn(|cx| match self.poll(cx) {
             Accept::Nothing => Poll::Pending,
-            accept => Poll::Ready(accept),
+            accept @ (Accept::Connection(_) | Accept::Aborted | Accept::OutOfDescriptors(_) | Accept::Failed(_)) => {
+                Poll::Ready(accept)
+            }
         })
         .await
     }

@@ -125,9 +125,9 @@ pub fn config(
     config.incoming_buffer_size_total(INCOMING_BYTES_TOTAL);
     let mut transport = transport(limits);
     if let Some(file) = qlog {
-        let mut qlog = QlogConfig::default();
-        qlog.writer(file);
-        transport.qlog_stream(qlog.into_stream());
+        let mut writing = QlogConfig::default();
+        writing.writer(file);
+        transport.qlog_stream(writing.into_stream());
     }
     config.transport_config(Arc::new(transport));
     config

@@ -615,6 +615,7 @@ fn earliest(deadline: Option<Instant>, other: Instant) -> Option<Instant> {
 }
 
 /// `Ok` when waiting for readiness is the answer.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the system's errors")]
 fn retry(error: io::Error) -> Result<(), IoError> {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(()),
@@ -622,6 +623,7 @@ fn retry(error: io::Error) -> Result<(), IoError> {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the system's errors")]
 fn failure(error: io::Error) -> IoError {
     match error.kind() {
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => IoError::Closed,

@@ -109,7 +109,7 @@ mod tests {
             })
         });
         is_blocked.recv().unwrap();
-        let start = Instant::now();
+        let start = base::clock::now();
         let mut watch = Watch::new(progress.clone(), start);
         watch.look(start);
         let later = start + Duration::from_secs(2);

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use base::clock;
+
 /// How much a task may do in a row, in about nanoseconds of an optimised build.
 const STINT: u32 = 200_000;
 
@@ -216,7 +218,7 @@ impl Line {
 
     /// What was spent, by the clock if that is more than `guessed`.
     fn by_the_clock(&self, guessed: u32) -> u32 {
-        let now = Instant::now();
+        let now = clock::now();
         let Some((since, before)) = self.clocked.get() else {
             self.clocked.set(Some((now, guessed)));
             return guessed;
@@ -487,7 +489,7 @@ mod tests {
             let task = crate::spawn(async {
                 assert!(spend_guess(STINT / 1000), "by the guess alone");
                 give_way().await;
-                let began = Instant::now();
+                let began = clock::now();
                 spend_guess(0);
                 while began.elapsed() < Duration::from_nanos(2 * u64::from(STINT)) {}
                 assert!(spend_guess(0), "by the clock");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What a log record costs: the records of a cache hit, batched, in ns per record. Run it with `--release`.
 
+#![allow(clippy::disallowed_methods, reason = "measures the machine")]
+
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -14,8 +14,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use base::Clock;
 use parking_lot::Mutex;
 
 pub use self::cluster::Cluster;
@@ -83,7 +83,7 @@ impl SegmentSet {
     /// `pid` and the time now are what readers tell one life from another by.
     pub fn create(workdir: &Path, home: Home, pid: u32, owner: Option<Owner>) -> io::Result<Self> {
         remove(workdir, home)?;
-        let birth = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let birth = Clock::system().real().0 as u64;
         let dir = workdir.join(home.dir_name());
         // Readers look the directory up again when its mode changes, so it gets its name when it is complete.
         let fresh = workdir.join(format!("{}.{pid}.new", home.dir_name()));
@@ -100,7 +100,7 @@ impl SegmentSet {
 
     /// Takes the directory as it is, empty and ours: a jailed worker may not make it, the manager does that.
     pub fn adopt(workdir: &Path, home: Home, pid: u32) -> io::Result<Self> {
-        let birth = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let birth = Clock::system().real().0 as u64;
         let name = workdir.join(home.dir_name());
         let held = File::open(&name)?;
         // By its descriptor it stays ours when another one gets the name.

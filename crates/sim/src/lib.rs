@@ -51,6 +51,8 @@
 //! PURGE and BAN are what the scenario's VCL makes of them. A fault to be found is a line in `faults`, and a place in the code
 //! that asks [`base::failpoint::fault`].
 
+#![allow(clippy::disallowed_methods, reason = "measures how long a simulation takes")]
+
 #[cfg(not(debug_assertions))]
 compile_error!("planted faults, audits and simulated time need debug assertions: build in the profile dev or soak");
 

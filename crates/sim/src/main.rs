@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The simulator as a program; see the head of the library.
 
+#![allow(clippy::disallowed_methods, reason = "measures how long a simulation takes")]
+
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;

@@ -12,6 +12,10 @@
 //!
 //! A store that is full answers [`NoSpace`]; making room (eviction) is the business of `cache`.
 
+#![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![warn(missing_docs)]
+
 mod body;
 mod buf;
 mod compact;

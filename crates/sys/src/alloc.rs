@@ -24,8 +24,14 @@ unsafe impl GlobalAlloc for Mimalloc {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let (size, align) = (layout.size(), layout.align());
-        // SAFETY: plain numbers; the alignment is a power of two (`Layout` has no other).
-        unsafe { if align <= ALIGNED { mi_malloc(size) } else { mi_malloc_aligned(size, align) } }.cast()
+        let at = if align <= ALIGNED {
+            // SAFETY: a plain number.
+            unsafe { mi_malloc(size) }
+        } else {
+            // SAFETY: plain numbers; the alignment is a power of two (`Layout` has no other).
+            unsafe { mi_malloc_aligned(size, align) }
+        };
+        at.cast()
     }
 
     #[inline]
@@ -37,15 +43,27 @@ unsafe impl GlobalAlloc for Mimalloc {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let (size, align) = (layout.size(), layout.align());
-        // SAFETY: as in `alloc`.
-        unsafe { if align <= ALIGNED { mi_zalloc(size) } else { mi_zalloc_aligned(size, align) } }.cast()
+        let at = if align <= ALIGNED {
+            // SAFETY: a plain number.
+            unsafe { mi_zalloc(size) }
+        } else {
+            // SAFETY: as in `alloc`.
+            unsafe { mi_zalloc_aligned(size, align) }
+        };
+        at.cast()
     }
 
     #[inline]
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let (at, align) = (at.cast::<c_void>(), layout.align());
-        // SAFETY: the caller got `at` from this allocator and gives it up for the result.
-        unsafe { if align <= ALIGNED { mi_realloc(at, size) } else { mi_realloc_aligned(at, size, align) } }.cast()
+        let at = if align <= ALIGNED {
+            // SAFETY: the caller got `at` from this allocator and gives it up for the result.
+            unsafe { mi_realloc(at, size) }
+        } else {
+            // SAFETY: as above; the alignment is the one that the block was asked for with.
+            unsafe { mi_realloc_aligned(at, size, align) }
+        };
+        at.cast()
     }
 }
 
@@ -130,18 +148,20 @@ mod tests {
         for align in [1, 2, 4, 8, 16, 64, 4096] {
             for size in [1, 7, 8, 24, 100, 1368, 5000, 200_000] {
                 let layout = Layout::from_size_align(size, align).unwrap();
-                // SAFETY: the size isn't zero; the block is used within its size and given back as what it is by then.
-                unsafe {
-                    let at = Mimalloc.alloc_zeroed(layout);
-                    assert!(
-                        !at.is_null() && (at as usize).is_multiple_of(align) && *at.add(size - 1) == 0,
-                        "{size} {align}"
-                    );
-                    *at = 7;
-                    let more = Mimalloc.realloc(at, layout, size * 3);
-                    assert!((more as usize).is_multiple_of(align) && *more == 7, "{size} {align}");
-                    Mimalloc.dealloc(more, Layout::from_size_align(size * 3, align).unwrap());
-                }
+                // SAFETY: the size isn't zero.
+                let at = unsafe { Mimalloc.alloc_zeroed(layout) };
+                assert!(!at.is_null() && (at as usize).is_multiple_of(align), "{size} {align}");
+                // SAFETY: the block has that many bytes, which are initialised, and nobody else uses it.
+                let bytes = unsafe { std::slice::from_raw_parts_mut(at, size) };
+                assert_eq!(bytes[size - 1], 0, "{size} {align}");
+                bytes[0] = 7;
+                // SAFETY: `at` is a block of that layout, and isn't used again.
+                let more = unsafe { Mimalloc.realloc(at, layout, size * 3) };
+                // SAFETY: the first byte was written, and the block's bytes came along.
+                let first = unsafe { more.read() };
+                assert!((more as usize).is_multiple_of(align) && first == 7, "{size} {align}");
+                // SAFETY: `more` is a block of that size and alignment, and isn't used again.
+                unsafe { Mimalloc.dealloc(more, Layout::from_size_align(size * 3, align).unwrap()) };
             }
         }
     }

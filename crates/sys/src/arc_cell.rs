@@ -135,11 +135,10 @@ unsafe fn another<A>(at: *const A) -> Option<Arc<A>> {
     if at.is_null() {
         return None;
     }
-    // SAFETY: as the caller says; the count is the one just added.
-    Some(unsafe {
-        Arc::increment_strong_count(at);
-        Arc::from_raw(at)
-    })
+    // SAFETY: as the caller says.
+    unsafe { Arc::increment_strong_count(at) };
+    // SAFETY: the count is the one just added.
+    Some(unsafe { Arc::from_raw(at) })
 }
 
 impl<T, U> Drop for ArcCell<T, U> {

@@ -215,17 +215,19 @@ unsafe extern "C" {
 /// The stack of this thread and what lies below it.
 fn bounds() -> Option<(usize, usize)> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: for the calling thread itself; on success `attributes` is initialised.
-    if unsafe { libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) } != 0 {
+    // SAFETY: it only looks up the calling thread's name for itself.
+    let this = unsafe { libc::pthread_self() };
+    // SAFETY: `this` is the calling thread, which lives; on success `attributes` is initialised.
+    if unsafe { libc::pthread_getattr_np(this, attributes.as_mut_ptr()) } != 0 {
         return None;
     }
     let (mut base, mut size, mut guard) = (ptr::null_mut(), 0, 0);
-    // SAFETY: initialised above; three plain values are written.
-    unsafe {
-        libc::pthread_attr_getstack(attributes.as_ptr(), &mut base, &mut size);
-        libc::pthread_attr_getguardsize(attributes.as_ptr(), &mut guard);
-        libc::pthread_attr_destroy(attributes.as_mut_ptr());
-    }
+    // SAFETY: initialised above; two plain values are written.
+    unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &mut base, &mut size) };
+    // SAFETY: initialised above; a plain value is written.
+    unsafe { libc::pthread_attr_getguardsize(attributes.as_ptr(), &mut guard) };
+    // SAFETY: initialised above, and not used again.
+    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
     // Whether the guard lies within what is called the stack depends on the system's library.
     let (lowest, guard) = (base as usize, guard.max(PAGE));
     Some((lowest.saturating_sub(guard + BEYOND), lowest + guard))
@@ -277,7 +279,9 @@ extern "C" fn on_fatal(number: i32, info: *mut libc::siginfo_t, _context: *mut l
             // SAFETY: sets a timer.
             unsafe { libc::alarm(REPORT_SECONDS) };
             // SAFETY: the kernel gives a handler with SA_SIGINFO a valid `info`.
-            let fault = unsafe { fault(number, &*info) };
+            let info = unsafe { &*info };
+            // SAFETY: the kernel gave it for `number`.
+            let fault = unsafe { fault(number, info) };
             if let Some(report) = REPORT.get() {
                 report(&fault);
             }

@@ -154,6 +154,7 @@ pub enum Interest {
 }
 
 /// Waits until the descriptor is ready, hung up or in error; false when `timeout` passed first.
+#[expect(clippy::disallowed_methods, reason = "poll(2) waits by the machine's clock")]
 pub fn wait(fd: impl AsFd, want: Interest, timeout: Option<std::time::Duration>) -> io::Result<bool> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     let flags = match want {

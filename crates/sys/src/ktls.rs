@@ -68,13 +68,17 @@ fn send_typed(socket: BorrowedFd<'_>, kind: u8, bytes: &[u8]) -> io::Result<usiz
     // SAFETY: it only computes, 24 bytes here.
     message.msg_controllen = unsafe { libc::CMSG_SPACE(1) } as _;
     assert!(message.msg_controllen <= mem::size_of::<Control>(), "the control message has room");
+    // SAFETY: it only computes, from two fields of `message`.
+    let header = unsafe { libc::CMSG_FIRSTHDR(&message) };
     // SAFETY: `msg_control` is aligned, and long enough for one header and its byte, so that this points to its start.
-    let header = unsafe { &mut *libc::CMSG_FIRSTHDR(&message) };
+    let header = unsafe { &mut *header };
     (header.cmsg_level, header.cmsg_type) = (SOL_TLS, TLS_SET_RECORD_TYPE);
     // SAFETY: it only computes.
     header.cmsg_len = unsafe { libc::CMSG_LEN(1) } as _;
+    // SAFETY: it only computes.
+    let data = unsafe { libc::CMSG_DATA(header) };
     // SAFETY: the byte behind the header lies within `control`, as `CMSG_SPACE(1)` bytes do.
-    unsafe { *libc::CMSG_DATA(header) = kind };
+    unsafe { data.write(kind) };
     // SAFETY: `message` points to `piece` and `control`, which live; the kernel only reads from both and from `bytes`.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())

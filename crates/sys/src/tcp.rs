@@ -58,11 +58,11 @@ impl SocketNumber {
     /// The operating system's word: not TCP, not open.
     pub fn info(self) -> io::Result<Info> {
         let mut raw = MaybeUninit::<libc::tcp_info>::zeroed();
-        // SAFETY: all zeros are a valid `tcp_info`, which is integers; the kernel writes no more than the length says.
-        let raw = unsafe {
-            get(self.0, libc::IPPROTO_TCP, libc::TCP_INFO, raw.as_mut_ptr().cast(), size_of::<libc::tcp_info>())?;
-            raw.assume_init()
-        };
+        let to = raw.as_mut_ptr().cast();
+        // SAFETY: the kernel writes no more than the length says, which is that of `raw`.
+        unsafe { get(self.0, libc::IPPROTO_TCP, libc::TCP_INFO, to, size_of::<libc::tcp_info>()) }?;
+        // SAFETY: all zeros are a valid `tcp_info`, which is integers; so is what the kernel wrote.
+        let raw = unsafe { raw.assume_init() };
         Ok(Info {
             snd_mss: raw.tcpi_snd_mss,
             rcv_mss: raw.tcpi_rcv_mss,

@@ -23,6 +23,7 @@ impl Timed {
         self.until = until;
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the system's sockets wait by the machine's clock")]
     fn left(&self) -> io::Result<Duration> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
@@ -54,6 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the system's sockets wait by the machine's clock")]
     fn what_nobody_answers_ends_in_time_and_what_is_over_does_not_begin() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -4,6 +4,8 @@
 //! The unit tests of `tls` compile this file, too: a double from another crate would be one of that crate's `tls`, whose
 //! types are others than those of the crate under test.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too, fail by a panic")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What modules of `vmods` and of `vmods-crypto` share, and no module itself.
 
+#![warn(missing_docs)]
+
 pub mod args;
 pub mod codec;
 pub mod files;

@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use backend::responder::FailureText;
 use backend::{BackendSpec, BodyStatus, Director, Responder};
 use message::chars::is_token;
 use net::{IdleState, ParkedStream, Stream};
 use parking_lot::Mutex;
+use rt::Instant;
 use tls::origin::at_large;
 use tls::verify::Verify;
 use vrt::vmod::kinds::Plain;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Runs VCL bytecode: values, conversions, ACLs, the machine, the vmod interface.
 
+#![warn(missing_docs)]
+
 pub mod acl;
 mod arith;
 pub mod convert;

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use base::clock;
 use vcl::program::{Op, Program};
 
 /// Threads have counts of their own, so that they don't wait for each other's cache lines; more threads than this share.
@@ -125,7 +126,7 @@ impl Profile {
             _ if shard.draw() => ONE_OF,
             _ => return None,
         };
-        Some(Counting { counts: &shard.ops, weight, since: Instant::now() })
+        Some(Counting { counts: &shard.ops, weight, since: clock::now() })
     }
 }
 
@@ -204,7 +205,7 @@ pub(crate) struct Counting<'a> {
 
 impl Watch for Counting<'_> {
     fn ran(&mut self, pc: u32, then: u32) {
-        let (counts, now) = (&self.counts[pc as usize], Instant::now());
+        let (counts, now) = (&self.counts[pc as usize], clock::now());
         counts.runs.fetch_add(self.weight, Relaxed);
         if then > pc + 1 {
             counts.jumps.fetch_add(self.weight, Relaxed);

@@ -2,6 +2,8 @@
 //! A client for the few requests that programs beside the traffic make: to a certificate authority, to a collector of traces. A
 //! connection for each request, for gRPC one for calls one after the other; blocking, bounded in time and size.
 
+#![allow(clippy::disallowed_methods, reason = "beside the traffic: no simulation moves its time")]
+
 mod answer;
 mod grpc;
 mod link;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use base::Clock;
+use base::{Clock, clock};
 use cli::handoff::{DiskStart, Store};
 use disk::{Bond, DeviceOptions, Disk, DiskCounts, Driver, FileDevice, Options, Others, Stage};
 use parking_lot::Mutex;
@@ -148,9 +148,9 @@ impl Disks {
     /// # Errors
     /// Whose disk takes too long.
     pub fn hand_over(&self, limit: Duration) -> Result<(), String> {
-        let until = Instant::now() + limit;
+        let until = clock::now() + limit;
         for open in &self.all {
-            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            let left = until.saturating_duration_since(clock::now()).max(Duration::from_millis(1));
             if !matches!(rt::run(rt::timeout(left, open.hand_over())), Ok(Ok(()))) {
                 self.take_back();
                 return Err(format!("storage.{}: its disk isn't read yet, or takes too long", open.store));
@@ -177,9 +177,9 @@ impl Disks {
 
     /// Waits until all that was taken over can be found, for `limit` at most: what can't be is a miss.
     pub fn read_in(&self, limit: Duration) {
-        let until = Instant::now() + limit;
+        let until = clock::now() + limit;
         for open in &self.all {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(clock::now());
             let _ = rt::run(rt::timeout(left, open.disk.read_in()));
         }
     }
@@ -197,9 +197,9 @@ impl Disks {
     /// Brings to the disks what isn't there yet, so that the next start finds it at once; a disk that takes longer than
     /// `limit` is left as after a crash.
     pub fn close(&self, limit: Duration) {
-        let until = Instant::now() + limit;
+        let until = clock::now() + limit;
         for open in self.all.iter().filter(|open| open.disk.progress().stage == Stage::Ready) {
-            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            let left = until.saturating_duration_since(clock::now()).max(Duration::from_millis(1));
             let _ = rt::run(rt::timeout(left, open.disk.close()));
         }
     }
@@ -265,7 +265,7 @@ impl OpenDisk {
             }
             self.disk.tick(seconds(clock));
             self.show();
-            for line in story.go_on(&self.disk, Instant::now()) {
+            for line in story.go_on(&self.disk, clock::now()) {
                 eprintln!("storage.{}: {line}", self.store);
             }
             rt::sleep(if story.is_opened { TICK } else { OPENING_TICK }).await;
@@ -326,7 +326,7 @@ struct Story {
 
 impl Story {
     fn new(is_kept: bool) -> Story {
-        let now = Instant::now();
+        let now = clock::now();
         Story { is_kept, began: now, told: now, told_loaded: 0, is_opened: false, troubles: [0; 6], told_trouble: None }
     }
 
@@ -436,13 +436,13 @@ mod tests {
 
     fn story_began() -> Instant {
         static BEGAN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-        *BEGAN.get_or_init(Instant::now)
+        *BEGAN.get_or_init(clock::now)
     }
 
     #[test]
     fn an_empty_disk_is_nothing_to_tell_and_a_refused_one_is() {
         let mut story = Story::new(true);
-        let now = Instant::now();
+        let now = clock::now();
         let progress = |stage| Progress { stage, segments_loaded: 0, segments: 0, objects: 0 };
         assert_eq!(story.opening(progress(Stage::Ready), now), None);
         let said = story.opening(progress(Stage::Refused(OpenError::Damaged)), now).unwrap();
@@ -452,7 +452,7 @@ mod tests {
     #[test]
     fn trouble_is_told_at_once_and_then_once_a_minute() {
         let mut story = Story::new(true);
-        let now = Instant::now();
+        let now = clock::now();
         let counts = |read_errors| DiskCounts { read_errors, ..DiskCounts::default() };
         assert_eq!(story.trouble(&counts(0), now), None);
         assert!(story.trouble(&counts(1), now).unwrap().starts_with("its disk fails: 1 reads, "));

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use base::clock;
 use engine::Engine;
 use net::{Accept, Listener};
 use parking_lot::Mutex;
@@ -46,7 +47,7 @@ impl Drain {
 
     /// Stops accepting; what is connected has this long.
     pub fn begin(&self, engine: &Engine, limit: Duration) {
-        let now = Instant::now();
+        let now = clock::now();
         *self.until.lock() = Some(now.checked_add(limit).unwrap_or(now));
         engine.set_successor(true);
         engine.begin_drain();
@@ -62,7 +63,7 @@ impl Drain {
         let Some(until) = *self.until.lock() else { return false };
         // In this order: a connection is counted before its acceptor may leave.
         let is_empty = self.running.load(Ordering::Acquire) == 0 && engine.sessions.load(Ordering::Relaxed) <= 0;
-        is_empty || Instant::now() >= until
+        is_empty || clock::now() >= until
     }
 }
 
@@ -98,8 +99,8 @@ const GOODBYE: Duration = Duration::from_millis(200);
 
 /// Waits until clients that can be told of the end were told: what says so is with the kernel.
 fn wait_for(untold: &AtomicI64) {
-    let until = Instant::now() + GOODBYE;
-    while untold.load(Ordering::Relaxed) > 0 && Instant::now() < until {
+    let until = clock::now() + GOODBYE;
+    while untold.load(Ordering::Relaxed) > 0 && clock::now() < until {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -110,10 +111,10 @@ pub fn finish(worker: &Worker) {
     engine.begin_drain();
     wait_for(&engine.drain_watch.http2_untold);
     let grace = engine.params.load().shutdown_grace;
-    let until = Instant::now() + grace;
+    let until = clock::now() + grace;
     // Connections without a request don't count: nobody loses anything with them.
     let is_busy = || worker.seats.lock().iter().any(|seat| seat.work.open() > 0);
-    while is_busy() && Instant::now() < until {
+    while is_busy() && clock::now() < until {
         std::thread::sleep(Duration::from_millis(10));
     }
     engine.drain_watch.is_over.store(true, Ordering::Relaxed);

@@ -10,8 +10,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use base::clock;
 use parking_lot::{Condvar, Mutex};
 use storage::journal::Peer;
 use sys::fd::Interest;
@@ -102,12 +103,12 @@ impl Relay {
     }
 
     fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = clock::now() + PATIENCE;
         while !bytes.is_empty() {
             match sys::fd::write(&self.0.socket, bytes) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let left = deadline.saturating_duration_since(Instant::now());
+                    let left = deadline.saturating_duration_since(clock::now());
                     if !sys::fd::wait(&self.0.socket, Interest::Write, Some(left))? {
                         return Err(io::ErrorKind::TimedOut.into());
                     }
@@ -305,7 +306,7 @@ mod tests {
         assert!(given_up() && a.carry_out(b"x").is_err());
         // Its own thread has heard that before it lets go.
         assert_eq!(b_ear.hear(PAUSE), Said::Gone);
-        let begin = Instant::now();
+        let begin = clock::now();
         assert!(b.carry_out(b"x").is_err());
         assert!(begin.elapsed() < PATIENCE);
         b.let_go().unwrap();
@@ -317,7 +318,7 @@ mod tests {
         let [(mut a, a_ear), b] = pair();
         let hears = listen(a_ear, |_| true);
         drop(b);
-        let begin = Instant::now();
+        let begin = clock::now();
         assert!(a.carry_out(b"x").is_err() && a.let_go().is_err());
         assert!(begin.elapsed() < PATIENCE);
         assert_eq!(hears.join().unwrap(), []);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use base::clock;
 use params::Params;
 use shm::vsl::{LogRing, Marker};
 use tables::counters::Main;
@@ -69,7 +70,7 @@ fn tell(took: Duration) {
         /// Since when records are counted, and how many.
         static TOLD: Cell<(Option<Instant>, u32)> = const { Cell::new((None, 0)) };
     }
-    let now = Instant::now();
+    let now = clock::now();
     let told = match TOLD.get() {
         (Some(since), told) if now.saturating_duration_since(since) < Duration::from_secs(1) => (Some(since), told + 1),
         _ => (Some(now), 1),

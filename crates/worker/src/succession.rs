@@ -22,6 +22,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::clock;
 use parking_lot::Mutex;
 
 use crate::relay::{Ear, Relay, Said};
@@ -119,7 +120,7 @@ pub fn undo(worker: &Worker) -> bool {
 pub fn tend(worker: &Worker) {
     let limit = worker.engine.params.load().timeout_idle.min(LONGEST_IDLE);
     let is_idle = match worker.succession.0.lock().as_mut() {
-        Some(handover) if !handover.has_let_go => handover.is_idle(limit, Instant::now()),
+        Some(handover) if !handover.has_let_go => handover.is_idle(limit, clock::now()),
         _ => return,
     };
     if (is_idle || worker.engine.cache.is_recalled())
@@ -171,7 +172,7 @@ fn attend(worker: &Worker, mut ear: Ear, other: Other) {
     let cache = &worker.engine.cache;
     let mut readers_until = None;
     loop {
-        if readers_until.take_if(|until| *until <= Instant::now()).is_some() {
+        if readers_until.take_if(|until| *until <= clock::now()).is_some() {
             worker.disks.own();
         }
         match ear.hear(LOOK) {
@@ -184,7 +185,7 @@ fn attend(worker: &Worker, mut ear: Ear, other: Other) {
             }
             Said::LetGo => {
                 cache.own();
-                readers_until = Some(Instant::now() + READERS_PATIENCE);
+                readers_until = Some(clock::now() + READERS_PATIENCE);
             }
             Said::Gone => break,
             Said::Nothing => {}
@@ -216,7 +217,7 @@ mod tests {
     fn a_successor_that_takes_long_to_start_costs_idle_connections_nothing() {
         let (socket, _other) = sys::fd::socket_pair().unwrap();
         let mut handover = Handover { relay: Relay::open(socket).unwrap().0, since: None, has_let_go: false };
-        let (limit, begun) = (Duration::from_secs(5), Instant::now() + Duration::from_secs(60));
+        let (limit, begun) = (Duration::from_secs(5), clock::now() + Duration::from_secs(60));
         assert!(!handover.is_idle(limit, begun) && !handover.is_idle(limit, begun + limit));
         assert!(handover.is_idle(limit, begun + limit + Duration::from_millis(1)));
     }

@@ -3,8 +3,9 @@
 //! it works on; after a minute the worker ends, with a report that names the culprit.
 
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use base::clock;
 use engine::current::ThreadWork;
 use rt::{Progress, Watch};
 use shm::vsl::Marker;
@@ -44,7 +45,7 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
 fn watch(worker: &Weak<Worker>) {
     let mut watches: Vec<(Watch, bool)> = Vec::new();
     while let Some(worker) = worker.upgrade() {
-        let now = Instant::now();
+        let now = clock::now();
         let seats = worker.seats.lock();
         for seat in &seats[watches.len()..] {
             watches.push((Watch::new(seat.progress.clone(), now), false));

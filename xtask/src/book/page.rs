@@ -74,7 +74,8 @@ impl Page {
             Event::Start(Tag::Heading { level, .. }) => {
                 let end = closing(events, at);
                 let heading = plain(&events[at + 1..end]);
-                let anchor = self.anchor(&heading);
+                let anchor = anchor(&heading, &self.anchors);
+                self.anchors.push(anchor.clone());
                 out.push(Event::Html(format!("<{level} id=\"{anchor}\">").into()));
                 out.extend(events[at + 1..end].iter().cloned());
                 out.push(Event::Html(
@@ -115,30 +116,6 @@ impl Page {
             }
             _ => {}
         }
-    }
-
-    /// A name that no heading of this page has yet.
-    fn anchor(&mut self, heading: &str) -> String {
-        let mut slug: String = heading
-            .to_lowercase()
-            .chars()
-            .filter_map(|c| match c {
-                c if c.is_alphanumeric() || c == '_' => Some(c),
-                ' ' | '-' => Some('-'),
-                _ => None,
-            })
-            .collect();
-        if slug.is_empty() {
-            slug.push('s');
-        }
-        let mut anchor = slug.clone();
-        let mut number = 1;
-        while self.anchors.contains(&anchor) {
-            anchor = format!("{slug}-{number}");
-            number += 1;
-        }
-        self.anchors.push(anchor.clone());
-        anchor
     }
 
     /// Where a link leads on the site.
@@ -228,6 +205,29 @@ impl Page {
         let next = all.get(at + 1).map(|page| link("next", *page)).unwrap_or_default();
         format!("<footer>{before}{next}</footer>\n")
     }
+}
+
+/// Name of a heading in links, as GitHub makes it: one that isn't among those of the headings before it.
+pub fn anchor(heading: &str, taken: &[String]) -> String {
+    let mut slug: String = heading
+        .to_lowercase()
+        .chars()
+        .filter_map(|c| match c {
+            c if c.is_alphanumeric() || c == '_' => Some(c),
+            ' ' | '-' => Some('-'),
+            _ => None,
+        })
+        .collect();
+    if slug.is_empty() {
+        slug.push('s');
+    }
+    let mut anchor = slug.clone();
+    let mut number = 1;
+    while taken.contains(&anchor) {
+        anchor = format!("{slug}-{number}");
+        number += 1;
+    }
+    anchor
 }
 
 /// Where the element that begins at `at` ends.

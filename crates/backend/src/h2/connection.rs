@@ -331,6 +331,7 @@ impl Connection {
         std::mem::replace(&mut self.head, next)
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "each other code only breaks the response")]
     fn was_reset(&mut self, id: u32, code: ErrorCode) {
         let turns_to_http1 = code == ErrorCode::Http11Required && self.turn_to_http1();
         let Some(stream) = self.stream(id) else { return };

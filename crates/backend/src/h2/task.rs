@@ -79,11 +79,11 @@ fn read(connection: &mut connection::Connection, cx: &mut Context<'_>) -> bool {
     let mut more = true;
     for _ in 0..READS {
         input.clear();
-        let prepare = |input: &mut Vec<u8>| {
-            if input.capacity() == 0 {
-                *input = buffers::take();
+        let prepare = |buffer: &mut Vec<u8>| {
+            if buffer.capacity() == 0 {
+                *buffer = buffers::take();
             }
-            input.reserve(READ_BYTES);
+            buffer.reserve(READ_BYTES);
         };
         match connection.net.poll_read_more(cx, &mut input, prepare, &mut None) {
             Poll::Ready(Ok(1..)) => SCRATCH.with(|scratch| connection.receive(&input, &mut scratch.borrow_mut())),

@@ -88,9 +88,9 @@ impl Cache {
             Step::Walked => return 0.0,
             Step::Over => {}
         }
-        if let Some(pass) = lurker.pass.take() {
+        if let Some(over) = lurker.pass.take() {
             bans.clean_tail(shared.least_stored());
-            bans.finish(&pass);
+            bans.finish(&over);
         }
         if bans.newest.load(Relaxed) == lurker.planned { lurker.idle } else { 0.0 }
     }

@@ -217,12 +217,12 @@ impl Bans {
     fn clean_tail(&self, least_stored: u64) {
         let mut gone = Vec::new();
         let mut list = self.inner.lock();
-        let is_nobodys = |list: &List| {
-            list.entries.len() > 1
-                && list.entries[0].refs + list.entries[0].pins == 0
-                && list.entries[1].ban.seq <= least_stored
+        let has_idle_tail = |bans: &List| {
+            bans.entries.len() > 1
+                && bans.entries[0].refs + bans.entries[0].pins == 0
+                && bans.entries[1].ban.seq <= least_stored
         };
-        while is_nobodys(&list) {
+        while has_idle_tail(&list) {
             gone.extend(list.entries.pop_front().map(|entry| entry.ban));
         }
         let oldest = list.entries[0].ban.seq;

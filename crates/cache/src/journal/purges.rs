@@ -58,6 +58,7 @@ impl Purges {
     }
 
     /// What is to be removed from homes.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "a selection of one kind")]
     pub fn digests(&self) -> impl Iterator<Item = (u64, &[u8; 32])> {
         let open = self.open.iter().filter_map(|(&seq, entry)| match entry {
             Entry::Purge(purge) => Some((seq, &purge.digest)),

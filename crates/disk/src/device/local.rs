@@ -150,11 +150,11 @@ impl Local {
     fn turn(&self) -> Option<bool> {
         let mut ended: Vec<Ended> = Vec::new();
         let result = self.work.borrow_mut().turn(&mut ended);
-        for (tag, result) in ended {
+        for (tag, outcome) in ended {
             let done = self.work.borrow_mut().land(tag as usize);
             // After the borrow: it may begin the next operation.
             if let Some(done) = done {
-                answer(done, result.map_err(|error| stated(&error)));
+                answer(done, outcome.map_err(|error| stated(&error)));
             }
         }
         if let Err(error) = &result {

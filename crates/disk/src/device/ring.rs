@@ -185,10 +185,10 @@ impl Work {
             }
             let result = self.ring.run(true, &mut ended);
             self.shared.is_waiting.store(false, SeqCst);
-            for (tag, result) in ended.drain(..) {
+            for (tag, outcome) in ended.drain(..) {
                 self.vacant.push(tag as usize);
                 if let Some(done) = self.waiting[tag as usize].take() {
-                    answer(done, result.map_err(|error| stated(&error)));
+                    answer(done, outcome.map_err(|error| stated(&error)));
                 }
             }
             if let Err(error) = result {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use base::clock;
 use sys::pages::{BLOCK, Pages};
 
 use super::{Device, DeviceError, Done, Op};
@@ -185,7 +186,7 @@ impl<D: Device> Device for Watched<D> {
             Op::Write { from, .. } => (Kind::Write(from.len() as u64), self.book.patience.write),
             Op::Sync => (Kind::Sync, self.book.patience.write),
         };
-        let place = match self.book.places().enter(done, Instant::now() + patience) {
+        let place = match self.book.places().enter(done, clock::now() + patience) {
             Ok(place) => place,
             Err(done) => return self.refuse(done, DeviceError::Busy),
         };
@@ -238,7 +239,7 @@ impl Book {
     fn watch(&self) {
         let period = self.patience.read.min(self.patience.write) / 4;
         loop {
-            let late = self.places().late(Instant::now());
+            let late = self.places().late(clock::now());
             self.tally.stalls.fetch_add(late.len() as u64, Relaxed);
             late.into_iter().for_each(|done| done(Err(DeviceError::Stalled)));
             if self.places().is_waited_for() {

@@ -157,13 +157,13 @@ pub fn decode(store_id: u64, digest: [u8; 32], entry: &[u8]) -> Option<Record<'_
         copy_of: (0, 0),
     };
     let mut lens = [0; 5];
-    for len in &mut lens {
-        *len = words.u32()? as usize;
+    for part_len in &mut lens {
+        *part_len = words.u32()? as usize;
     }
     let count = words.u32()? as usize;
     let fields = Fields { copy_of: (words.u64()?, words.u64()?), ..fields };
     let mut rest = Words(&record[FIELDS..len]);
-    let [head, spec, values, aux, tags] = lens.map(|len| rest.bytes(len));
+    let [head, spec, values, aux, tags] = lens.map(|part_len| rest.bytes(part_len));
     let texts = Texts { head: head?, spec: spec?, values: values?, aux: aux?, tags: tags? };
     let chunks = chunks(rest.0, count)?;
     let body_len = chunks.iter().map(|chunk| u64::from(chunk.len)).sum();

@@ -68,7 +68,7 @@ impl Bereq {
         if matches!(self.slicing, Slicing::New(..) | Slicing::Slice(_)) {
             status = match self.open_slice() {
                 Ok(Some(_)) if received == BodyStatus::None => return Step::Error,
-                Ok(Some(status)) => status,
+                Ok(Some(of_slice)) => of_slice,
                 Ok(None) => return Step::Done,
                 Err(step) => return step,
             };

@@ -126,8 +126,8 @@ impl Bereq {
         self.backend = Some(peer.backend.clone());
         let answered = self.exchange_with(&peer.backend).await;
         self.limits = limits;
-        let mut asked = std::mem::replace(&mut self.head, for_origin);
-        pool::leave_heads([&mut asked]);
+        let mut for_peer = std::mem::replace(&mut self.head, for_origin);
+        pool::leave_heads([&mut for_peer]);
         let now = self.engine.clock.mono();
         match answered {
             Ok(()) => {

@@ -54,8 +54,8 @@ impl Bereq {
             // What the operator has said for this status.
             self.shorten_negative(&mut fresh);
         }
-        let Freshness { t_origin, ttl, grace, keep, .. } = fresh;
-        self.object.times = Times { t_origin: self.engine.mono_of(t_origin), ttl, grace, keep };
+        let t_origin = self.engine.mono_of(fresh.t_origin);
+        self.object.times = Times { t_origin, ttl: fresh.ttl, grace: fresh.grace, keep: fresh.keep };
     }
 
     /// Whether it is no answer to a GET, as VCL kept HEAD in a miss, and so mustn't be found by one (RFC 9111 4). With what is stored a
@@ -254,8 +254,8 @@ impl Bereq {
             return;
         }
         let now = self.engine.clock.mono();
-        let exact = self.alias.as_ref().map_or(0, |alias| self.engine.purge(None, &alias.exact, now, Purge::HARD));
-        let count = exact + self.engine.purge(None, &self.digest, now, Purge::HARD);
+        let purged = self.alias.as_ref().map_or(0, |alias| self.engine.purge(None, &alias.exact, now, Purge::HARD));
+        let count = purged + self.engine.purge(None, &self.digest, now, Purge::HARD);
         self.engine.main.rfc9111_invalidated.add(count as u64);
         let exact = self.alias.as_ref().map(|alias| alias.exact);
         for digest in exact.into_iter().chain([self.digest]) {
@@ -270,10 +270,10 @@ impl Bereq {
         let groups: Vec<&[u8]> = groups.iter().map(|group| &group[..]).collect();
         match self.engine.purge_tags(None, &groups, false) {
             Ok(purge) => {
-                let count = purge.await;
+                let tagged = purge.await;
                 let tags = groups.iter().map(|group| group.to_vec()).collect();
                 self.engine.announce_to_peers(|| Invalidation::Tags { tags, is_soft: false }, now);
-                self.engine.main.rfc9111_invalidated.add(count.unsigned_abs());
+                self.engine.main.rfc9111_invalidated.add(tagged.unsigned_abs());
             }
             Err(refusal) => self.log.put(Tag::VclError, refusal.0.as_bytes()),
         }

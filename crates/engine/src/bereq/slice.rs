@@ -433,19 +433,19 @@ impl Bereq {
             return Err(Step::Error);
         }
         (self.settings.storage, self.object.keys) = (storage, keys);
-        let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
-        let head = busy.object();
-        let _ = busy.finish(None);
+        let head_busy = self.busy.take().expect("a fetch holds its objcore until it ends");
+        let head = head_busy.object();
+        let _ = head_busy.finish(None);
         self.replace_stale(&head);
         self.engine.main.slice_objects.inc();
         let (count, size) = (set.count(), set.size());
         self.log.putf(Tag::Notice, format_args!("lacquer: in {count} slices of {size} bytes"));
-        let Some((index, busy)) = first else {
+        let Some((first_index, slice_busy)) = first else {
             self.end_link(Some(SessClose::RespClose));
             return Ok(false);
         };
-        self.busy = Some(busy);
-        self.slicing = Slicing::Slice(SliceOf { set, index, head });
+        self.busy = Some(slice_busy);
+        self.slicing = Slicing::Slice(SliceOf { set, index: first_index, head });
         Ok(true)
     }
 

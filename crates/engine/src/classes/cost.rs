@@ -85,7 +85,7 @@ impl Costs {
             return None;
         }
         let table = self.table.lock();
-        let known = |key, least| table.find(key).filter(|entry| entry.count >= least);
+        let known = |part, least| table.find(part).filter(|entry| entry.count >= least);
         let entry = known(key.path, KNOWN.0).or_else(|| known(key.directory, KNOWN.1))?;
         Some(f64::from(entry.doublings.exp2()))
     }

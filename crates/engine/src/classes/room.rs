@@ -58,9 +58,9 @@ impl Room {
         if self.places.len() >= most && !self.has(key) {
             // Whoever has gone is looked for among the first ones alone, so that nobody can make this dear.
             let gone: Vec<u64> =
-                self.places.iter().take(64).filter(|(_, until)| **until < now.0).map(|(k, _)| *k).collect();
-            for key in gone {
-                self.places.remove(&key);
+                self.places.iter().take(64).filter(|(_, end)| **end < now.0).map(|(k, _)| *k).collect();
+            for past in gone {
+                self.places.remove(&past);
             }
             if self.places.len() >= most {
                 return false;

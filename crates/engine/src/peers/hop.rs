@@ -117,7 +117,7 @@ impl Hop {
                 }
             },
             newer: match words.next() {
-                Some(word) => Some(word.strip_prefix("newer=")?.parse().ok().filter(|age: &f64| *age >= 0.0)?),
+                Some(last) => Some(last.strip_prefix("newer=")?.parse().ok().filter(|age: &f64| *age >= 0.0)?),
                 None => None,
             },
         };

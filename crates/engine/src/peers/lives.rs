@@ -67,7 +67,7 @@ impl OwnerSays {
         let (age, ttl, grace) = (number("age")?, number("ttl")?, number("grace")?);
         let (keep, took) = (number("keep")?, number("took")?);
         let mut says = OwnerSays { age, ttl, grace, keep, took, is_uncacheable: false, is_hot: false };
-        if [age, grace, keep, took].iter().any(|number| *number < 0.0) {
+        if [age, grace, keep, took].iter().any(|seconds| *seconds < 0.0) {
             return None;
         }
         for word in words {

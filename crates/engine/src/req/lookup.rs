@@ -169,8 +169,8 @@ impl Req {
                 self.synthetic.ask(503, None);
                 return Step::Synth;
             }
-            let now = engine.clock.mono();
-            outcome = engine.cache.resume(ticket, &self.lookup_request(), now, &options);
+            let woken_at = engine.clock.mono();
+            outcome = engine.cache.resume(ticket, &self.lookup_request(), woken_at, &options);
         }
         self.log_events(&outcome.events);
         if outcome.variants_skipped >= self.params.vary_notice as usize {

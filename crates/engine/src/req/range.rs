@@ -57,13 +57,12 @@ impl Req {
         let part = |slice: &Slice| Part { low: slice.low, high: slice.high };
         let tail = format!("\r\n--{boundary}--\r\n").into_bytes();
         let mut multipart = Multipart { parts: slices.iter().map(part).collect(), heads, tail };
-        let is_passed = |obj: &ObjRef| obj.flags().is_passed();
-        if obj.is_some_and(is_passed) {
+        if obj.is_some_and(|obj| obj.flags().is_passed()) {
             // Its bytes come by once.
             multipart.sort();
         }
-        let kind = format!("multipart/byteranges; boundary={boundary}");
-        if RESP.force(&mut self.resp, &mut self.log, names::CONTENT_TYPE, kind.as_bytes()).is_err() {
+        let multipart_kind = format!("multipart/byteranges; boundary={boundary}");
+        if RESP.force(&mut self.resp, &mut self.log, names::CONTENT_TYPE, multipart_kind.as_bytes()).is_err() {
             self.engine().main.losthdr.inc();
         }
         self.put_status(206);

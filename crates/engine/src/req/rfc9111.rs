@@ -174,8 +174,8 @@ impl Req {
         for target in targets {
             let Some(exact) = self.hash_of(&target, transport).await else { continue };
             self.purge_by_rfc9111(&exact);
-            let host = self.head.get(names::HOST).unwrap_or_default();
-            let Some(learned) = self.engine().queries.of(host, &target) else { continue };
+            let own_host = self.head.get(names::HOST).unwrap_or_default();
+            let Some(learned) = self.engine().queries.of(own_host, &target) else { continue };
             if let Some(reduced) = self.hash_of(&learned.variance.reduced(&target), transport).await {
                 self.purge_by_rfc9111(&learned.alias(&reduced));
             }

@@ -241,8 +241,8 @@ impl Req {
                 | Lookup::Unfinished(_)
                 | Lookup::Refused => return,
             };
-            if let Some(sliced) = &mut self.sliced {
-                sliced.ahead.push_back((next, found));
+            if let Some(delivered) = &mut self.sliced {
+                delivered.ahead.push_back((next, found));
             }
         }
     }

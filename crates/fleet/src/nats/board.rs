@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use base::clock;
 use serde_json::{Value, json};
 
 use super::proto::{self, Delivery, Message};
@@ -120,7 +121,7 @@ impl NatsBoard {
         let mut lines = vec![("Nats-Expected-Stream", stream)];
         lines.extend(last.map(|last| ("Nats-Expected-Last-Subject-Sequence", last)));
         proto::publish_with(&mut out, subject, &reply, &lines, bytes);
-        self.session.wire.until(Instant::now() + TIME);
+        self.session.wire.until(clock::now() + TIME);
         self.session.wire.send(&out)?;
         self.session.answer(&reply)
     }
@@ -132,7 +133,7 @@ impl NatsBoard {
             let every = format!("{}.>", self.session.subject);
             self.session.consume(json!({ "deliver_policy": "last_per_subject", "filter_subject": every }))?;
         }
-        self.session.wire.until(Instant::now() + 2 * TIME);
+        self.session.wire.until(clock::now() + 2 * TIME);
         loop {
             let Some(message) = self.session.delivery_already()? else {
                 if self.seen >= self.own {
@@ -153,7 +154,7 @@ impl NatsBoard {
             }
             self.seen = seq;
             if self.newest.is_none_or(|(at, _)| at < time) {
-                self.newest = Some((time, Instant::now()));
+                self.newest = Some((time, clock::now()));
             }
             let token = message.subject.strip_prefix(&self.session.subject).and_then(|rest| rest.strip_prefix('.'));
             if let Some(node) = token.and_then(name_of)
@@ -175,7 +176,7 @@ impl NatsBoard {
         let (reply, mut out) = (self.session.reply_subject(), Vec::new());
         let question = json!({ "last_by_subj": subject }).to_string();
         proto::publish(&mut out, &format!("$JS.API.DIRECT.GET.{}", self.documents), &reply, question.as_bytes());
-        self.session.wire.until(Instant::now() + TIME);
+        self.session.wire.until(clock::now() + TIME);
         self.session.wire.send(&out)?;
         let message = self.session.answer(&reply)?;
         match message.status {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use base::clock;
 use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
@@ -83,7 +84,7 @@ struct Known {
 
 impl Desk {
     pub fn new() -> Desk {
-        let now = Instant::now();
+        let now = clock::now();
         let away = Some((now, "no connection yet".to_owned()));
         Desk {
             known: Mutex::new(Known { members: Vec::new(), standings: Standings::default(), twins: 0, at: now, away }),
@@ -146,9 +147,9 @@ pub(super) fn run(shared: &Shared, connect: &dyn Connect, reporter: &dyn Reporte
     let (desk, mut pause, mut turn) = (&shared.desk, FIRST_PAUSE, 0);
     while !shared.is_over() {
         let server = &shared.settings.servers[turn % shared.settings.servers.len()];
-        let fault = match connect.board(server, Instant::now() + CONNECT_TIME) {
+        let fault = match connect.board(server, clock::now() + CONNECT_TIME) {
             Ok(mut board) => {
-                let begun = Instant::now();
+                let begun = clock::now();
                 let fault = serve(shared, &mut *board, reporter);
                 if begun.elapsed() > PACE {
                     pause = FIRST_PAUSE;
@@ -163,13 +164,13 @@ pub(super) fn run(shared: &Shared, connect: &dyn Connect, reporter: &dyn Reporte
         turn += 1;
         {
             let mut known = desk.known.lock();
-            let since = known.away.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+            let since = known.away.as_ref().map_or_else(clock::now, |(since, _)| *since);
             known.away = Some((since, format!("{server}: {fault}")));
             known.standings.since = None;
         }
         show(desk, reporter);
         // Who asked has given up, or will.
-        let until = Instant::now() + pause;
+        let until = clock::now() + pause;
         let mut questions = desk.questions.lock();
         questions.clear();
         while !shared.is_over() && !desk.bell.wait_until(&mut questions, until).timed_out() {}
@@ -179,16 +180,16 @@ pub(super) fn run(shared: &Shared, connect: &dyn Connect, reporter: &dyn Reporte
 
 /// Reports over one connection until it fails.
 fn serve(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Fault {
-    let mut next = Instant::now();
+    let mut next = clock::now();
     loop {
         if shared.is_over() {
             return Fault::new("this node ends");
         }
-        if shared.desk.is_hurried.swap(false, Relaxed) || next <= Instant::now() {
+        if shared.desk.is_hurried.swap(false, Relaxed) || next <= clock::now() {
             if let Err(fault) = report(shared, board, reporter) {
                 return fault;
             }
-            next = Instant::now() + PACE;
+            next = clock::now() + PACE;
         }
         let question = {
             let mut questions = shared.desk.questions.lock();
@@ -233,8 +234,8 @@ fn report(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Re
     let (away, events) = {
         let mut known = shared.desk.known.lock();
         let away = known.away.take().filter(|_| !known.members.is_empty());
-        let events = known.standings.look(&members, &settings.node, Instant::now());
-        (known.members, known.at) = (members, Instant::now());
+        let events = known.standings.look(&members, &settings.node, clock::now());
+        (known.members, known.at) = (members, clock::now());
         (away, events)
     };
     if let Some((since, _)) = away {
@@ -432,7 +433,7 @@ mod tests {
 
     #[track_caller]
     fn until(what: impl Fn() -> bool) {
-        let begun = Instant::now();
+        let begun = clock::now();
         while !what() {
             assert!(begun.elapsed() < Duration::from_secs(30));
             sleep(Duration::from_millis(5));
@@ -496,7 +497,7 @@ mod tests {
 
     #[test]
     fn what_befalls_nodes_is_told_once() {
-        let (mut standings, begun) = (Standings::default(), Instant::now());
+        let (mut standings, begun) = (Standings::default(), clock::now());
         let mut look = |seconds: u64, members: &[Member]| {
             standings.look(members, "own", begun + Duration::from_secs(seconds)).join("; ")
         };
@@ -513,7 +514,7 @@ mod tests {
 
     #[test]
     fn a_server_that_came_back_without_reports_makes_nobody_go() {
-        let (mut standings, begun) = (Standings::default(), Instant::now());
+        let (mut standings, begun) = (Standings::default(), clock::now());
         let (a, b) = (member("a", 0, 0.0), member("b", 0, 0.0));
         standings.look(&[a.clone(), b.clone()], "own", begun);
         standings.look(&[a.clone(), b.clone()], "own", begun + 2 * LEASE);

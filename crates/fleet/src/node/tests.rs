@@ -163,9 +163,9 @@ impl Bed {
 
     #[track_caller]
     fn wait(&self, what: impl Fn(&Status) -> bool) {
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = base::clock::now() + Duration::from_secs(20);
         while !what(&self.node.status()) {
-            assert!(Instant::now() < until, "{:?} {:?}", self.node.status(), self.witness.seen.lock());
+            assert!(base::clock::now() < until, "{:?} {:?}", self.node.status(), self.witness.seen.lock());
             sleep(Duration::from_millis(2));
         }
     }
@@ -364,7 +364,7 @@ fn step_until(clock: &Mutex<Instant>, mut step: impl FnMut() -> Instant, what: i
 
 /// A node, what it does, and the clock by which it does it.
 fn stepped(settings: &str) -> (Node, Arc<Witness>, Arc<Mutex<Instant>>) {
-    let clock = Arc::new(Mutex::new(Instant::now()));
+    let clock = Arc::new(Mutex::new(base::clock::now()));
     let now = clock.clone();
     let node = Node::simulated(Settings::parse(settings).unwrap(), 1, move || *now.lock());
     (node, Arc::new(Witness { has_objects: true, ..Witness::default() }), clock)

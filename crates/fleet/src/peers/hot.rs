@@ -47,7 +47,7 @@ impl HotKeys {
     pub fn tick(&self) {
         self.seconds.fetch_add(1, Relaxed);
         for count in self.counts.iter().filter(|count| count.load(Relaxed) > 0) {
-            let _ = count.fetch_update(Relaxed, Relaxed, |count| Some(count / 2));
+            let _ = count.try_update(Relaxed, Relaxed, |count| Some(count / 2));
         }
     }
 }

@@ -9,6 +9,7 @@ use super::settings::{MANY, is_name};
 use super::{Joined, Member};
 use crate::board::LEASE;
 use crate::{Members, Node, Server, Settings};
+use base::clock;
 
 /// A set of members that may change.
 pub trait Membership: Send {
@@ -64,7 +65,7 @@ impl Membership for Dns {
         let is_own = |address: &&SocketAddr| UdpSocket::bind((address.ip(), 0)).is_ok();
         self.own = addresses.iter().find(is_own).map(SocketAddr::to_string);
         self.found = addresses.iter().map(member).collect();
-        self.looked = Some(Instant::now());
+        self.looked = Some(clock::now());
         Ok(self.found.clone())
     }
 
@@ -111,7 +112,7 @@ impl OfFleet {
 
 impl Membership for OfFleet {
     fn members(&mut self) -> io::Result<Vec<Member>> {
-        self.renew(&self.node.members(), Instant::now())
+        self.renew(&self.node.members(), clock::now())
     }
 }
 
@@ -166,7 +167,7 @@ mod tests {
     fn nodes_that_say_so_by_the_secret_are_members() {
         let mut source = OfFleet::new(Node::new(settings("a", "g")), SECRET);
         let (a, b) = (reported("a", "g", SECRET, 0), reported("b", "g", SECRET, 0));
-        let found = source.renew(&known(vec![a.clone(), b.clone()]), Instant::now()).unwrap();
+        let found = source.renew(&known(vec![a.clone(), b.clone()]), clock::now()).unwrap();
         let server = Server { host: "b.example".to_owned(), port: 80 };
         assert_eq!(found[1], Member { name: "b".to_owned(), server, weight: 2.0 });
         let mut none = vec![
@@ -188,14 +189,14 @@ mod tests {
         }
         let mut source = OfFleet::new(Node::new(settings("a", "g")), SECRET);
         for node in none {
-            assert_eq!(names(&source.renew(&known(vec![a.clone(), node]), Instant::now())), ["a"]);
+            assert_eq!(names(&source.renew(&known(vec![a.clone(), node]), clock::now())), ["a"]);
         }
     }
 
     #[test]
     fn members_stay_while_nobody_knows() {
         let mut source = OfFleet::new(Node::new(settings("a", "g")), SECRET);
-        let (a, b, begun) = (reported("a", "g", SECRET, 0), reported("b", "g", SECRET, 0), Instant::now());
+        let (a, b, begun) = (reported("a", "g", SECRET, 0), reported("b", "g", SECRET, 0), clock::now());
         assert_eq!(names(&source.renew(&known(vec![a.clone(), b.clone()]), begun)), ["a", "b"]);
         let away = Members { away: Some((begun, "gone".to_owned())), ..known(Vec::new()) };
         assert!(source.renew(&away, begun + LEASE).is_err());

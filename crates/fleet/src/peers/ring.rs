@@ -131,7 +131,7 @@ impl Loads {
 
     /// A second has passed.
     pub fn halve(&self) {
-        self.0.iter().for_each(|load| _ = load.fetch_update(Relaxed, Relaxed, |load| Some(load / 2)));
+        self.0.iter().for_each(|load| _ = load.try_update(Relaxed, Relaxed, |load| Some(load / 2)));
     }
 }
 

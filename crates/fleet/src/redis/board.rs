@@ -5,8 +5,9 @@
 //! Whoever may write there may write anything: what is longer than it may be is never asked for as a whole, keys of another kind are no
 //! reports, and of too many names a part is looked at, drawn anew each time.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use base::clock;
 use resp::Reply;
 
 use super::{Session, TIME, misread, text, unless_error, words};
@@ -28,7 +29,7 @@ impl Session {
     /// Sends these at once: what is answered to each.
     fn ask_each(&mut self, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Reply>, Fault> {
         let out: Vec<u8> = commands.iter().flat_map(|command| resp::command(command)).collect();
-        self.wire.until(Instant::now() + TIME);
+        self.wire.until(clock::now() + TIME);
         self.wire.send(&out)?;
         commands.iter().map(|_| self.reply()).collect()
     }

@@ -23,7 +23,7 @@ thread_local! {
 pub(super) fn current(params: &Arc<Params>, is_sealed: bool) -> Arc<Config> {
     WORKED.with_borrow_mut(|worked| {
         if worked.as_ref().is_none_or(|worked| !Arc::ptr_eq(&worked.params, params)) {
-            let [clear, sealed] = [false, true].map(|is_sealed| Arc::new(config(params, is_sealed)));
+            let [clear, sealed] = [false, true].map(|seals| Arc::new(config(params, seals)));
             *worked = Some(Worked { params: params.clone(), clear, sealed });
         }
         match worked {

@@ -289,9 +289,9 @@ impl State {
         self.take_control();
         self.put_data_header(header);
         let shows = self.wire.shows_bodies();
-        let (stream, mut left) = (&mut self.streams[place], len);
+        let (sending, mut left) = (&mut self.streams[place], len);
         while left > 0
-            && let Some(piece) = stream.download.take(left)
+            && let Some(piece) = sending.download.take(left)
         {
             left -= piece.len();
             if shows {
@@ -299,9 +299,9 @@ impl State {
             }
             self.output.add_stored(piece);
         }
-        stream.download.shut_since = None;
-        if stream.download.queued() == 0 {
-            self.codec.withdraw(stream.id);
+        sending.download.shut_since = None;
+        if sending.download.queued() == 0 {
+            self.codec.withdraw(sending.id);
             self.end_if_due(place);
         }
         self.streams[place].wake();

@@ -82,7 +82,7 @@ pub(super) fn start(job: Job, cx: &mut Context<'_>) {
         return runner.leave(&RUNNERS);
     }
     rt::spawn(async move {
-        poll_fn(|cx| runner.poll(cx)).await;
+        poll_fn(|task| runner.poll(task)).await;
         runner.leave(&RUNNERS);
     });
 }

@@ -36,6 +36,7 @@ impl Wire {
 
     /// Some of a frame has come; its header, if that ended in it.
     #[inline]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "every other frame counts as body, unknown ones, too")]
     pub(super) fn received(&mut self, header: Option<FrameHeader>, payload: &[u8]) {
         if let Some(header) = header {
             self.acct.req_head += http2::frame::HEADER_BYTES as u64;
@@ -61,13 +62,13 @@ impl Wire {
         if self.left > 0 {
             return;
         }
-        let payload = std::mem::take(&mut self.payload);
+        let whole = std::mem::take(&mut self.payload);
         self.frame = None;
         self.record(Tag::H2RxHdr, &frame.to_bytes());
         if frame.len > 0 {
-            self.record(Tag::H2RxBody, &payload);
+            self.record(Tag::H2RxBody, &whole);
         }
-        self.debug(format_args!("H2RXF {}", Shown { frame, payload: &payload }));
+        self.debug(format_args!("H2RXF {}", Shown { frame, payload: &whole }));
     }
 
     /// Bytes of the field section that has ended.

@@ -49,7 +49,7 @@ impl Group {
         }
         let mut links = self.links.borrow_mut();
         if links.len() == links.capacity() {
-            links.retain(|link| link.strong_count() > 0);
+            links.retain(|other| other.strong_count() > 0);
         }
         links.push(Rc::downgrade(link));
     }
@@ -296,9 +296,9 @@ impl Link {
         if error.scope == Scope::Stream {
             return;
         }
-        let close = match error.code {
-            Code::ExcessiveLoad => SessClose::Overload,
-            _ => SessClose::RxJunk,
+        let close = match error.code == Code::ExcessiveLoad {
+            true => SessClose::Overload,
+            false => SessClose::RxJunk,
         };
         if self.end.get().is_none() {
             self.end.set(Some(close));
@@ -350,6 +350,7 @@ impl Link {
     }
 
     /// Why the session is over, whose connection ended so.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "quinn's errors")]
     pub(super) fn why_it_ended(&self, error: &ConnectionError) -> SessClose {
         if let Some(close) = self.end.get() {
             return close;

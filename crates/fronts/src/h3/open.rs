@@ -170,6 +170,7 @@ fn note_tls(conn: &Connection, sess: &Sess) {
 }
 
 /// What the log says of a handshake that failed; nothing if the client just went away.
+#[expect(clippy::wildcard_enum_match_arm, reason = "quinn's errors")]
 fn failure(error: &ConnectionError) -> Option<Failure> {
     let (code, reason, is_ours) = match error {
         ConnectionError::TransportError(error) => (u64::from(error.code), error.reason.clone(), true),

@@ -147,9 +147,9 @@ fn parse(h3: &mut H3, req: &mut Req, section: std::ops::Range<usize>) -> Result<
     let read = head::read_request(&h3.input[section.clone()], &limits, &mut h3.scratch, &mut req.head);
     h3.used = section.end;
     match read {
-        Ok(section) => {
-            h3.begin_request(&section)?;
-            Ok(section.refusal)
+        Ok(head) => {
+            h3.begin_request(&head)?;
+            Ok(head.refusal)
         }
         Err(bad) => {
             if let BadHead::Malformed(what) = &bad {

@@ -58,7 +58,7 @@ impl Response {
     pub(super) fn trailers(&mut self, trailers: &Head) -> usize {
         match self.state {
             State::Whole if !trailers.is_empty() => self.frame(|out| http3::head::write_trailers(trailers, out)),
-            _ => 0,
+            State::Nothing | State::Body { .. } | State::Whole | State::Broken => 0,
         }
     }
 

@@ -63,9 +63,10 @@ impl Connection {
         }
         let Some(current) = self.current else { return step(at, frame, at..at, Event::None) };
         let end = input.len().min(at + current.left as usize);
-        let event = match current.header.kind {
-            Kind::Data => self.take_data(current, at, &input[at..end]),
-            _ => self.take_payload(current, &input[at..end], head, scratch),
+        let event = if current.header.kind == Kind::Data {
+            self.take_data(current, at, &input[at..end])
+        } else {
+            self.take_payload(current, &input[at..end], head, scratch)
         };
         match event {
             Ok(event) => step(end, frame, at..end, event),
@@ -263,8 +264,8 @@ impl Connection {
         self.open_window(header.len)?;
         // The owner may have let it go since the frame began.
         let Some(stream) = self.streams.get_mut(header.stream).filter(|_| is_there) else {
-            if let Some(current) = &mut self.current {
-                current.takes = false;
+            if let Some(frame) = &mut self.current {
+                frame.takes = false;
             }
             return Ok(Event::None);
         };
@@ -303,14 +304,13 @@ impl Connection {
         if current.padding.is_none() && current.takes {
             let Some(&padding) = piece.first() else { return Ok(Event::None) };
             self.advance(1);
-            match self.set_padding(u32::from(padding))? {
-                Event::None => piece_at = 1,
+            let event = self.set_padding(u32::from(padding))?;
+            if !matches!(event, Event::None) {
                 // The rest comes with the next step: this one has its event.
-                event => {
-                    self.advance(piece.len() - 1);
-                    return Ok(event);
-                }
+                self.advance(piece.len() - 1);
+                return Ok(event);
             }
+            piece_at = 1;
         }
         let Some(Current { header, left, padding, takes }) = self.current else { return Ok(Event::None) };
         let data_left = left.saturating_sub(padding.unwrap_or_default()) as usize;
@@ -362,7 +362,15 @@ impl Connection {
             Kind::PriorityUpdate => MAX_PRIORITY_BYTES,
             Kind::Unknown(_) => 0,
             // The limit of a section's bytes was held against its length.
-            _ => header.len,
+            Kind::Data
+            | Kind::Headers
+            | Kind::Priority
+            | Kind::RstStream
+            | Kind::Settings
+            | Kind::PushPromise
+            | Kind::Ping
+            | Kind::WindowUpdate
+            | Kind::Continuation => header.len,
         };
         let room = (keeps as usize).saturating_sub(self.partial.len());
         self.partial.extend_from_slice(&piece[..piece.len().min(room)]);

@@ -48,7 +48,7 @@ impl Connection {
         self.check_bytes(header)?;
         let purpose = match self.role {
             Role::Server if header.stream > self.highest => self.new_request(header.stream),
-            _ => self.later_section(header)?,
+            Role::Server | Role::Client => self.later_section(header)?,
         };
         let end_stream = header.has(END_STREAM);
         self.section = Some(OpenSection { stream: header.stream, purpose, end_stream, continuations: 0 });
@@ -123,14 +123,15 @@ impl Connection {
         let fragment = rest.len().checked_sub(padding).map(|len| &rest[..len]).ok_or(TOO_MUCH_PADDING)?;
         let depends_on = priority.first_chunk().map(|bytes| u32::from_be_bytes(*bytes) & MAX_WINDOW);
         let event = self.fragment(header, fragment, head, scratch)?;
-        match event {
-            Event::Head { stream, .. } if depends_on == Some(stream) => self.break_new(stream),
-            event if depends_on == Some(header.stream) && !header.has(END_HEADERS) => {
-                drop(event);
-                Err(Fault::protocol("A stream that depends on itself"))
-            }
-            event => Ok(event),
+        if let Event::Head { stream, .. } = event
+            && depends_on == Some(stream)
+        {
+            return self.break_new(stream);
         }
+        if depends_on == Some(header.stream) && !header.has(END_HEADERS) {
+            return Err(Fault::protocol("A stream that depends on itself"));
+        }
+        Ok(event)
     }
 
     /// Resets a stream that the owner hasn't heard of yet.

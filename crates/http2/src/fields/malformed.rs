@@ -79,9 +79,9 @@ impl Malformed {
 
     /// The code of RST_STREAM.
     pub fn code(&self) -> ErrorCode {
-        match self.fault {
-            FieldFault::TooManyFields | FieldFault::TooLarge => ErrorCode::EnhanceYourCalm,
-            _ => ErrorCode::ProtocolError,
+        match matches!(self.fault, FieldFault::TooManyFields | FieldFault::TooLarge) {
+            true => ErrorCode::EnhanceYourCalm,
+            false => ErrorCode::ProtocolError,
         }
     }
 

@@ -2,6 +2,8 @@
 //! The manager from outside: exit codes and texts, CLI sessions, the files it keeps, what happens when a worker dies.
 //! Its worker is the stub of `examples/stubbed.rs`.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too, fail by a panic")]
+
 mod harness;
 
 use harness::{Instance, run};

@@ -49,8 +49,8 @@ impl Head {
         out.extend_from_slice(proto);
         out.extend_from_slice(reason);
         for (i, line) in self.lines.iter().enumerate() {
-            let keep = kept.get(i / 64).map_or_else(|| more[i - 64 * kept.len()], |word| word >> (i % 64) & 1 == 1);
-            if keep {
+            let is_kept = kept.get(i / 64).map_or_else(|| more[i - 64 * kept.len()], |word| word >> (i % 64) & 1 == 1);
+            if is_kept {
                 out.extend_from_slice(&self.arena[line.wire_range()]);
             }
         }
@@ -132,8 +132,8 @@ impl<'a> StoredHead<'a> {
         let [FORMAT, proto_len, s0, s1, r0, r1, n0, n1] = *fixed else { return Err(BadStored) };
         let lines = usize::from(u16::from_le_bytes([n0, n1]));
         let (table, body) = rest.split_at_checked(lines * ENTRY).ok_or(BadStored)?;
-        let (proto, rest) = body.split_at_checked(proto_len.into()).ok_or(BadStored)?;
-        let reason = rest.get(..u16::from_le_bytes([r0, r1]).into()).ok_or(BadStored)?;
+        let (proto, after_proto) = body.split_at_checked(proto_len.into()).ok_or(BadStored)?;
+        let reason = after_proto.get(..u16::from_le_bytes([r0, r1]).into()).ok_or(BadStored)?;
         Ok(StoredHead { status: u16::from_le_bytes([s0, s1]), proto, reason, table, body })
     }
 

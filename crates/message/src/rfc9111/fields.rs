@@ -176,7 +176,7 @@ impl Input<'_> {
                 self.delimited(b'"', |c| c != b'"' && (b' '..=b'~').contains(&c))
             }
             c if c.is_ascii_alphabetic() || c == b'*' => {
-                let token = self.take_while(|c| crate::chars::is_tchar(c) || matches!(c, b':' | b'/'));
+                let token = self.take_while(|next| crate::chars::is_tchar(next) || matches!(next, b':' | b'/'));
                 Some(Item::Token(token.to_vec()))
             }
             _ => None,
@@ -213,8 +213,8 @@ impl Input<'_> {
             match c {
                 b'"' => return Some(Item::String(text)),
                 b'\\' => {
-                    let (&escaped, rest) = self.rest.split_first()?;
-                    self.rest = rest;
+                    let (&escaped, behind) = self.rest.split_first()?;
+                    self.rest = behind;
                     matches!(escaped, b'"' | b'\\').then(|| text.push(escaped))?;
                 }
                 b' '..=b'~' => text.push(c),

@@ -104,7 +104,7 @@ fn check_tlvs(header: &[u8], tlvs: &[u8]) -> Result<(), ProxyError> {
         match kind {
             TLV_SSL => {
                 let inner = value.get(SSL_FIXED..).ok_or_else(|| bad("Length Error"))?;
-                (Tlvs { all: inner, at: 0 }).try_for_each(|tlv| tlv.map(|_| ())).map_err(bad)?;
+                (Tlvs { all: inner, at: 0 }).try_for_each(|within| within.map(|_| ())).map_err(bad)?;
             }
             TLV_CRC32C => {
                 let want = <[u8; 4]>::try_from(value).map_err(|_| bad("Length Error"))?;
@@ -135,8 +135,8 @@ pub fn tlv(tlvs: &[u8], kind: u8) -> Option<&[u8]> {
         }
         if this == TLV_SSL {
             let mut inner = Tlvs { all: value.get(SSL_FIXED..).unwrap_or_default(), at: 0 }.map_while(Result::ok);
-            if let Some((_, value, _)) = inner.find(|(inner, _, _)| *inner == kind) {
-                return Some(value);
+            if let Some((_, found, _)) = inner.find(|(within, _, _)| *within == kind) {
+                return Some(found);
             }
         }
     }

@@ -173,14 +173,15 @@ impl Ring {
         let Some(segment) = self.segment_n().filter(|now| *now != self.segment) else { return false };
         fence(Ordering::Acquire);
         let mut offset = [0; 8];
-        let at = self.base + (OFFSETS_AT + 8 * (segment as usize % SEGMENTS)) as u64;
-        if self.file.read_exact_at(&mut offset, at).is_err() {
+        let entry = self.base + (OFFSETS_AT + 8 * (segment as usize % SEGMENTS)) as u64;
+        if self.file.read_exact_at(&mut offset, entry).is_err() {
             return false;
         }
-        let Some(at) = usize::try_from(i64::from_ne_bytes(offset)).ok().filter(|at| *at < self.end()) else {
+        let begin = usize::try_from(i64::from_ne_bytes(offset)).ok().filter(|begin| *begin < self.end());
+        let Some(begin) = begin else {
             return false;
         };
-        (self.segment, self.at) = (segment, at);
+        (self.segment, self.at) = (segment, begin);
         self.copy.clear();
         self.given = 0;
         true
@@ -350,7 +351,7 @@ fn fills(mut records: &[u8]) -> bool {
     while !records.is_empty() {
         match unit(records) {
             Unit::Records { head: 0, bytes } => records = &records[bytes..],
-            _ => return false,
+            Unit::Records { .. } | Unit::Partial { .. } | Unit::Wrap | Unit::End | Unit::Nonsense => return false,
         }
     }
     true

@@ -297,8 +297,9 @@ fn read_frames(bytes: &[u8], generation: u64) -> Result<(Vec<u8>, usize), Journa
 fn is_last(bytes: &[u8], at: usize, generation: u64) -> bool {
     let mut summed = 0;
     let mut rest = (at..bytes.len()).step_by(ALIGN);
-    !rest
-        .any(|at| read_frame(&bytes[at..], generation, &mut summed).is_some() || summed > PATIENCE * bytes.len() as u64)
+    !rest.any(|here| {
+        read_frame(&bytes[here..], generation, &mut summed).is_some() || summed > PATIENCE * bytes.len() as u64
+    })
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -151,8 +151,8 @@ impl Store {
             });
             let (run, after) = rest.split_at(1 + more.count());
             let parts: Vec<&[u8]> = run.iter().map(|piece| &piece.buf[..]).collect();
-            let len = parts.iter().map(|part| part.len()).sum();
-            into.push(Piece { start: first.start, buf: Buf::over(self.in_pages(&parts, len)?) });
+            let run_len = parts.iter().map(|part| part.len()).sum();
+            into.push(Piece { start: first.start, buf: Buf::over(self.in_pages(&parts, run_len)?) });
             self.account().count_request();
             rest = after;
         }

@@ -216,10 +216,12 @@ impl<H: Header> std::ops::Deref for Bytes<H> {
     fn deref(&self) -> &[u8] {
         match self.block() {
             Some(block) => &H::bytes(block)[self.start as usize..(self.start + self.len) as usize],
-            // SAFETY: a range within the slot's bytes (`slice` only makes it smaller), which don't change while a handle lives.
-            None => unsafe {
-                std::slice::from_raw_parts(payload(self.at).byte_add(self.start as usize), self.len as usize)
-            },
+            None => {
+                // SAFETY: within the slot's bytes, as the range is (`slice` only makes it smaller).
+                let first = unsafe { payload(self.at).byte_add(self.start as usize) };
+                // SAFETY: the whole range is within the slot's bytes, which don't change while a handle lives.
+                unsafe { std::slice::from_raw_parts(first, self.len as usize) }
+            }
         }
     }
 }

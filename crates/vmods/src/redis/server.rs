@@ -5,11 +5,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use net::{ConnectError, IdleState, ParkedStream, Stream, Target};
 use parking_lot::Mutex;
 use resp::{Reader, Reply};
+use rt::Instant;
 use tokio::sync::Semaphore;
 use vrt::Failure;
 

@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use base::clock;
 use parking_lot::Mutex;
 use storage::Stores;
 use sys::memory::{Mapped, Resident, ResidentReader};
@@ -77,7 +78,7 @@ impl Meter {
             return mapped;
         }
         let mapped = sys::memory::mapped(segment).unwrap_or_default();
-        *known = Some((Instant::now(), mapped));
+        *known = Some((clock::now(), mapped));
         mapped
     }
 }

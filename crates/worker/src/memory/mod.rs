@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use base::clock;
 use engine::Engine;
 use engine::admission::Pressure;
 use params::Params;
@@ -201,7 +202,7 @@ impl<'a> Governor<'a> {
         if self.trimmed.is_some_and(|when| when.elapsed() < pause) {
             return;
         }
-        self.trimmed = Some(Instant::now());
+        self.trimmed = Some(clock::now());
         self.engine().main.mem_trim.inc();
         self.worker.seats.lock().iter().for_each(|seat| seat.trim.waker().wake());
         sys::alloc::give_back();
@@ -221,7 +222,7 @@ impl<'a> Governor<'a> {
         };
         let went = self.engine().cache.evict(most.id(), surplus, EVICT_MOST, &mut told);
         self.engine().main.mem_evict.add(went);
-        self.evicted = Some((Instant::now(), used));
+        self.evicted = Some((clock::now(), used));
     }
 
     /// What is free until the target is all that stores may grow by before the next look.

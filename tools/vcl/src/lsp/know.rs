@@ -41,7 +41,8 @@ fn code(code: &str, text: &str) -> String {
 pub(super) fn hover(parts: &[Part], dialect: Option<Dialect>, name: &str, location: &CursorContext) -> Option<String> {
     if let Some(field) = name.strip_prefix('.') {
         let text = vcltext::field(field);
-        return Some(code(&format!(".{field} = ...;"), text)).filter(|_| !text.is_empty() && location.sub.is_none());
+        let is_known = !text.is_empty() && location.sub.is_none();
+        return is_known.then(|| code(&format!(".{field} = ...;"), text));
     }
     if let Some(shown) = dialect.and_then(|dialect| hover_old(dialect, name, location)) {
         return Some(shown);

@@ -100,17 +100,17 @@ impl Req {
         }
         let says_gzip = Coding::of_content(self.resp.get(names::CONTENT_ENCODING)) == Some(Coding::Gzip);
         let gzip = obj.filter(|obj| says_gzip && obj.flags().coding == Coding::Gzip);
-        let Some(obj) = gzip else { return Some(Adapter::Stored(Sum::default())) };
+        let Some(packed) = gzip else { return Some(Adapter::Stored(Sum::default())) };
         if do_esi {
             return Some(Adapter::Through);
         }
-        let passes = obj.flags().is_passed();
+        let passes = packed.flags().is_passed();
         if !passes {
             // Blocks can't be taken back: better no fragment than half of one.
-            self.drive(transport, obj.finished()).await.ok()?;
+            self.drive(transport, packed.finished()).await.ok()?;
         }
-        let bits = AuxAttrs::read(obj.aux_attrs()).gzip_bits;
-        let blocks = bits.zip(obj.body_len()).and_then(|(bits, len)| Blocks::new(bits, len));
+        let bits = AuxAttrs::read(packed.aux_attrs()).gzip_bits;
+        let blocks = bits.zip(packed.body_len()).and_then(|(bits, len)| Blocks::new(bits, len));
         Some(match blocks {
             Some(blocks) => Adapter::Blocks(blocks),
             None => Adapter::Scan(Box::default()),

@@ -203,7 +203,7 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
 fn run(turns: &[Turn]) -> Option<String> {
     let bed = Bed::default();
     bed.0.lock().at_once = 1;
-    let begun = Instant::now();
+    let begun = base::clock::now();
     let time = Arc::new(Mutex::new(begun));
     let settings = || Settings::parse("nats://x,wait=1000h").expect("settings");
     let mut turns = turns.iter().cloned().chain([Turn::Follow(100_000, 0)]);
