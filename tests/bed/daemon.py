@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Starts a varnishd in a directory of its own, speaks its CLI, and ends it."""
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -39,6 +40,16 @@ def workdir():
     d = tempfile.mkdtemp(prefix="lacquer-test.")
     os.chmod(d, 0o755)
     return pathlib.Path(d)
+
+
+@contextlib.contextmanager
+def directory():
+    """As workdir; the directory is removed at the end of the block."""
+    d = workdir()
+    try:
+        yield d
+    finally:
+        shutil.rmtree(d, ignore_errors=True)
 
 
 class CliError(Exception):
