@@ -110,7 +110,9 @@ class Bed:
         return "".join(v.output)
 
     def die(self):
-        """Kills the worker and waits for the next one."""
+        """Kills the worker and waits for the next one. Before that until nothing is being delivered: an answer can be here before the worker has
+        noted that it is over, and an object over which two workers died is dropped."""
+        until(LIMIT, lambda: self.counter("MAIN.txn_busy") == 0)
         self.v.worker_dies(LIMIT)
         self.ready()
 
