@@ -34,7 +34,7 @@ from bed.report import Report, options, until
 from bed.witness import Witness
 from sources import Source
 
-from bed import pypi
+from bed import clocks, pypi
 
 NO_CLIENT = pypi.missing("aioquic")
 if not NO_CLIENT:
@@ -439,7 +439,7 @@ def chosen(report, o, authority, leaf):
                 case(report, bed)
         cases = {"requests": (report, bed), "validated": (report, bed), "written": (report, bed), "limited": (report, bed), "lossy": (report, bed, o.seed),
                  "websocket": (report, o, leaf), "replaced": (report, bed, authority), "upgraded": (report, bed), "upgraded_twice": (report, bed),
-                 "died": (report, bed), "stopped": (report, bed)}
+                 "died": (report, bed, 4 if o.clocks else None), "stopped": (report, bed)}
         if NO_CLIENT:
             names = ", ".join(cases)
             return report.note(f"LEFT OUT, as there is no aioquic ({NO_CLIENT}): {names}, early, and what is asked in raw frames")
@@ -455,7 +455,7 @@ def chosen(report, o, authority, leaf):
 
 
 def main():
-    o = options(__doc__, group=dict(help="of those asked in raw frames: malformed, frames, cuts, spoilt, floods; or other people's clients: browser, ngtcp2"), words=dict(nargs="*", default=[], help="cases by parts of their names: of the group, or of those that a client like others sees"), verbose=dict(action="store_true"), table=abuse.TABLE)
+    o = options(__doc__, group=dict(help="of those asked in raw frames: malformed, frames, cuts, spoilt, floods; or other people's clients: browser, ngtcp2"), words=dict(nargs="*", default=[], help="cases by parts of their names: of the group, or of those that a client like others sees"), verbose=dict(action="store_true"), table=abuse.TABLE, **clocks.OPTION)
     report = Report("h3")
     files = workdir()
     try:
