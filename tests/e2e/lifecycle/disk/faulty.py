@@ -103,24 +103,27 @@ class Walk:
         return ", ".join(parts) or "all whole"
 
 
-def prepare(bed, shim, report, what):
-    """A server whose ten objects are on its disk and not in its memory."""
-    bed.file.touch()
-    shim.set(bed.file)
-    shim.start(bed)
-    bed.ready()
+def prepare(bed, report):
+    """A store with the ten objects, whose files each row gets a copy of."""
+    bed.start(STORAGE)
     # A few at a time: what a slow disk can't take at once isn't stored.
     for n in range(0, len(KNOWN), 2):
         walk = Walk(bed, KNOWN[n:n + 2])
-        report.check(walk.fetched == 2 and walk.text() == "all whole", f"{what}: at first: {walk.text()}")
-        report.check((there := bed.stored(n + 2)) == n + 2, f"{what}: at first: {there} of {n + 2} are on the disk")
+        report.check(walk.fetched == 2 and walk.text() == "all whole", f"at first: {walk.text()}")
+        report.check((there := bed.stored(n + 2)) == n + 2, f"at first: {there} of {n + 2} are on the disk")
     bed.stop()
+
+
+def put(prepared, bed, shim):
+    """The server has the ten objects on its disk and none in its memory."""
+    for file in prepared.dir.glob("store*"):
+        subprocess.run(["cp", "-p", "--sparse=always", str(file), str(bed.dir)], check=True)
+    shim.set(bed.file)
 
 
 def running(report, bed, shim, alive, operation, fault):
     """The fault comes while the server serves, and goes again."""
     what = f"{fault} on {operation}"
-    prepare(bed, shim, report, what)
     shim.start(bed)
     bed.ready()
     worker = bed.v.worker()
@@ -141,7 +144,6 @@ def running(report, bed, shim, alive, operation, fault):
 def starting(report, bed, shim, alive, operation, fault):
     """The fault is there when a worker starts, and goes before the next one does."""
     what = f"{fault} on {operation} at the start"
-    prepare(bed, shim, report, what)
     shim.start(bed)
     bed.ready()
     shim.set(bed.file, operation, fault)
@@ -158,7 +160,7 @@ def starting(report, bed, shim, alive, operation, fault):
 
 def starting_all(report, bed, shim, alive, operation, fault):
     """The fault is there when the server starts."""
-    prepare(bed, shim, report, what := f"{fault} on {operation} at the server's start")
+    what = f"{fault} on {operation} at the server's start"
     shim.set(bed.file, operation, fault)
     shim.start(bed)
     known, new = Walk(bed, KNOWN), Walk(bed, NEW)
@@ -208,11 +210,12 @@ LINES = [
 ]
 
 
-def one(report, o, bed_of, alive, lib, operation, fault, phase, line):
+def one(report, o, bed_of, alive, prepared, lib, operation, fault, phase, line):
     """A row: what was seen, compared with what may be."""
     what, shim = f"{fault} on {operation}, {phase}", Shim(lib)
     try:
         with bed_of(o.varnishd) as bed:
+            put(prepared, bed, shim)
             met, *walks = PHASES[phase](report, bed, shim, alive, operation, fault)
             told = bed.v.log()
     finally:
@@ -243,8 +246,9 @@ def table(report, o, bed_of, alive):
             return report.note("no C compiler: no disk failed")
         rows = [row for line in LINES for row in line.rows()]
         # They mostly wait.
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            done = list(pool.map(lambda row: one(report, o, bed_of, alive, lib, *row), rows))
+        with bed_of(o.varnishd) as prepared, concurrent.futures.ThreadPoolExecutor(4) as pool:
+            prepare(prepared, report)
+            done = list(pool.map(lambda row: one(report, o, bed_of, alive, prepared, lib, *row), rows))
         for text in done if o.full else ():
             print(text, flush=True)
         report.note(f"{len(rows)} faults of a disk")

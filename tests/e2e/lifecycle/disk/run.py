@@ -258,7 +258,7 @@ def slow_or_full(report, o):
             filled(report, bed, "before it stands still")
             with loop.frozen():
                 n, wrong, stalls = 0, [], lambda: bed.counter("DISK.s0.stalls")
-                while n < 40 or (not stalls() and n < 1000):
+                while n < 20 or (not stalls() and n < 1000):
                     wrong += bed.walk([f"/new{n}", f"/{n % 60}", f"/pass{n}", f"/longnew{n}"])[0]
                     n += 1
                 report.check(not wrong, f"standing still: wrong: {wrong[:3]}")
