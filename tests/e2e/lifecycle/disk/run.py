@@ -8,11 +8,8 @@ root and loop devices; without them those cases are left out, and said to be."""
 import os
 import pathlib
 import random
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 

@@ -8,7 +8,6 @@ import os
 import pathlib
 import random
 import signal
-import socket
 import sys
 import threading
 import time

@@ -3,7 +3,6 @@
 memory, which fetches were left at the origin, and how an honest client fared meanwhile. Each has a server of its own."""
 import dataclasses
 import itertools
-import select
 import socket
 import time
 import typing
