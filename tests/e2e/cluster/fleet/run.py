@@ -4,9 +4,10 @@
 also on those that were killed or cut off meanwhile, before they serve a hit; what can't be caught up with costs the objects; and who bans
 or purges while the log is away is told so.
 
---words says which cases to run: these run one after the other. Without it those that wait most of the time (BESIDE) run beside each other first.
-With --full 20,000 objects and 10,000 purges, otherwise a tenth, and what waits for leases with one of the two servers (ONCE)."""
+--words says which cases to run: these run one after the other. Without it all run, three beside each other.
+With --full 20,000 objects and 10,000 purges, otherwise some hundreds, and what waits for leases with one of the two servers (ONCE)."""
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -27,12 +28,15 @@ from bed import clocks
 from bed.daemon import Varnishd, die_with_parent, directory, of_threads, workdir
 from bed.http import Client
 from bed.origin import Origin, simple
-from bed.report import ROOT, Report, options, until
+from bed import report as bed_report
+from bed.report import ROOT, Report, options
 from fleet import deploy
 from bed.engines import Cluster, Nats, Redis
 from bed.stores import INVALIDATING_VCL as VCL
 
 LIMIT = 60  # seconds; it only ends what hangs
+# Most probes start a program or ask the CLI: not more often than needed.
+until = functools.partial(bed_report.until, step=0.1)
 
 
 # What the origin says of how old they are already.
@@ -209,7 +213,7 @@ def ages(report, o, make):
 
 def killed(report, o, make):
     """A node is killed, purges go on, it comes back with its store: nothing stale, and what wasn't purged is there."""
-    objects, purges = (20_000, 10_000) if o.full else (2000, 1000)
+    objects, purges = (20_000, 10_000) if o.full else (800, 400)
     paths = [f"/{n}" for n in range(objects)]
     with Fleet(o, make) as f:
         a, b = f.node("a"), f.node("b", storage="file,@,512m,keep")
@@ -775,9 +779,8 @@ CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_whi
 
 # Cases that take a minute each, and with which server they run without --full.
 ONCE = {members: "NATS", deploy.rolled_out: "NATS", deploy.taken_back: "Redis", deploy.untended: "Redis", deploy.orphaned: "NATS"}
-# They wait most of the time, and tell nothing of how long something takes: the longest first.
-BESIDE = (deploy.orphaned, deploy.untended, deploy.rolled_out, deploy.taken_back, board, members, ages, away, secure, strange, shown, started_without,
-          full, stale_cap)
+# The longest first.
+LONGEST = (deploy.orphaned, deploy.untended, deploy.rolled_out, deploy.taken_back, board, members)
 
 
 def main():
@@ -785,23 +788,25 @@ def main():
     report = Report("fleet")
     words = o.words.split()
     makes = [make for make in (Nats, Redis) if o.engine in ("", make.kind.lower())]
-    is_due = lambda case, make: case.__name__ in words if words else o.full or ONCE.get(case, make.kind) == make.kind
     if not words:
-        jobs = [(case, make) for case in BESIDE for make in makes if is_due(case, make)]
-        beside(report, o, [["--words", case.__name__, "--engine", make.kind.lower()] for case, make in jobs])
-    if not words or "without" in words:
+        # They wait most of the time.
+        cases = [*LONGEST, *(case for case in CASES + deploy.CASES if case not in LONGEST)]
+        jobs = [["--words", case.__name__, "--engine", make.kind.lower()] for case in cases for make in makes
+                if o.full or ONCE.get(case, make.kind) == make.kind]
+        alone = ["without", "leader_dies", *(["rollout_leader_dies"] if o.full else [])]
+        beside(report, o, [*jobs, *(["--words", name] for name in alone)], at_once=3)
+    if "without" in words:
         without(report, o)
-    if not words or "leader_dies" in words:
+    if "leader_dies" in words:
         leader_dies(report, o)
-    if not words and o.full or "rollout_leader_dies" in words:
+    if "rollout_leader_dies" in words:
         deploy.leader_dies(report, o, Cluster, Fleet)
     for make in makes:
         for case in CASES + deploy.CASES:
-            if not is_due(case, make) or not words and case in BESIDE:
-                continue
-            begin = time.monotonic()
-            case(report, o, make, *([Fleet] if case in deploy.CASES else []))
-            report.note(f"{make.kind}: {case.__name__} took {time.monotonic() - begin:.1f} s")
+            if case.__name__ in words:
+                begin = time.monotonic()
+                case(report, o, make, *([Fleet] if case in deploy.CASES else []))
+                report.note(f"{make.kind}: {case.__name__} took {time.monotonic() - begin:.1f} s")
     return report.close()
 
 

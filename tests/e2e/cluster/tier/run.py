@@ -4,7 +4,7 @@
 an owner that is killed or stands still costs little; nodes that differ in who owns what don't wait for each other; nothing outlives its
 owner's copy, nor what one of them has purged; and a client that claims to be a peer is a client.
 
---words says which cases to run: these run one after the other. Without it those that wait most of the time (BESIDE) run beside each other first. The
+--words says which cases to run: these run one after the other. Without it all run, three beside each other. The
 share of requests that a dead owner delays is told by `dead`, and judged with --clocks."""
 import collections
 import concurrent.futures
@@ -649,8 +649,9 @@ def settings_in(report, o, place):
 
 
 CASES = (settings, once, dead, still, circle, purged, listed, unlogged, lives, forms, large, hostile)
-# They wait most of the time, and tell nothing of how long something takes.
-BESIDE = (listed, lives, unlogged, purged, settings, hostile, forms)
+# They ask a log, of one server or the other.
+BY_ENGINE = (listed, purged)
+QUICK = (settings, circle, unlogged, lives, forms, large, hostile)
 
 
 def main():
@@ -658,15 +659,16 @@ def main():
     report = Report("tier")
     words = o.words.split()
     if not words:
+        # They wait most of the time.
         engines = [o.engine] if o.engine else ["nats", "redis"]
-        jobs = [["--words", case.__name__, "--engine", engine] for case in (listed, purged) for engine in engines]
-        beside(report, o, jobs + [["--words", " ".join(case.__name__ for case in BESIDE if case not in (listed, purged))]])
+        jobs = [["--words", case.__name__, "--engine", engine] for case in BY_ENGINE for engine in engines]
+        jobs += [["--words", case.__name__] for case in CASES if case not in BY_ENGINE + QUICK]
+        beside(report, o, [*jobs, ["--words", " ".join(case.__name__ for case in QUICK)]], at_once=3)
     for case in CASES:
-        if case.__name__ not in words if words else case in BESIDE:
-            continue
-        begin = time.monotonic()
-        case(report, o)
-        report.note(f"{case.__name__} took {time.monotonic() - begin:.1f} s")
+        if case.__name__ in words:
+            begin = time.monotonic()
+            case(report, o)
+            report.note(f"{case.__name__} took {time.monotonic() - begin:.1f} s")
     return report.close()
 
 

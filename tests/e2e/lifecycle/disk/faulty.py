@@ -199,12 +199,10 @@ LINES = [
     # A disk that says what isn't so may lose a footer with removals: then nobody knows what of the older segments still counts.
     Line("write", "torn,flipped bit", "running", 4, NONE, NONE, ANY),
     Line("write sync", "EIO,ENOSPC,stall", "running", 0, NONE, NONE, NONE),
-    Line("read", "EIO,ENOSPC,torn", "worker starts", 0, ALL, NONE, EMPTY_OR_NONE),
-    Line("read", "stall", "worker starts", 0, ALL, NONE, NONE),
+    Line("read", "EIO,ENOSPC,torn,stall", "worker starts", 0, ALL, NONE, EMPTY_OR_NONE),
     Line("read", "flipped bit", "worker starts", 8, ANY, NONE, ANY),
     Line("write", "torn,flipped bit", "worker starts", 4, ANY, NONE, ANY),
-    Line("write sync", "EIO,ENOSPC", "worker starts", 0, ANY, NONE, EMPTY_OR_NONE),
-    Line("write sync", "stall", "worker starts", 0, ANY, NONE, NONE),
+    Line("write sync", "EIO,ENOSPC,stall", "worker starts", 0, ANY, NONE, EMPTY_OR_NONE),
     Line("read", "EIO,torn", "server starts", 0, ALL, NONE, EMPTY_OR_NONE),
     Line("write", "EIO,ENOSPC", "server starts", 0, ANY, NONE, EMPTY_OR_NONE),
 ]
