@@ -197,6 +197,23 @@ class Varnishd:
         """The youngest process that is a worker: no check of VCL, search for a report's names, or signer."""
         return next(pid for pid in reversed(self.pids()) if not is_no_worker(pid))
 
+    def kill(self):
+        """Kills all of its processes at once."""
+        for pid in reversed(self.pids()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self.proc.wait()
+        self.reader.join(5)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def worker_dies(self, limit=START_LIMIT):
+        """Kills the worker and waits for the next one; whether it came."""
+        old = self.worker()
+        os.kill(old, signal.SIGKILL)
+        return until(limit, lambda: old not in self.pids() and "running" in self.cli.ask("status"))
+
     def close(self):
         self.proc.terminate()
         try:

@@ -17,6 +17,7 @@ HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX
 ENABLE_CONNECT_PROTOCOL = 8
 ERRORS = ("NO_ERROR PROTOCOL_ERROR INTERNAL_ERROR FLOW_CONTROL_ERROR SETTINGS_TIMEOUT STREAM_CLOSED FRAME_SIZE_ERROR REFUSED_STREAM CANCEL "
           "COMPRESSION_ERROR CONNECT_ERROR ENHANCE_YOUR_CALM INADEQUATE_SECURITY HTTP_1_1_REQUIRED").split()
+LIMIT = 60  # seconds; it only ends what hangs
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 WINDOW = 65535  # as a connection and its streams begin
 MOST_WINDOW = (1 << 31) - 1
@@ -170,13 +171,13 @@ class Connection:
             if self.closed or own.end == "reset":
                 return sent
 
-    def get(self, path, limit=10.0, **how):
+    def get(self, path, limit=LIMIT, **how):
         """One request, until it is answered."""
         at = self.ask(request(path, **how))
         self.wait(lambda: self.streams[at].end, limit)
         return self.streams[at]
 
-    def ping(self, limit=10.0):
+    def ping(self, limit=LIMIT):
         """Whether the server still answers, and has therefore read what was sent before."""
         payload = number(len(self.pings) + 1, 8)
         before = len(self.pings)
@@ -185,7 +186,7 @@ class Connection:
 
     # What comes in.
 
-    def wait(self, probe, limit=10.0):
+    def wait(self, probe, limit=LIMIT):
         """Takes in frames until `probe()` holds, the connection is over or the time is; gives what the probe gave last."""
         end = time.monotonic() + limit
         while True:
@@ -203,7 +204,7 @@ class Connection:
         poll.register(self.sock, events)
         poll.poll(limit * 1000)
 
-    def over(self, limit=10.0):
+    def over(self, limit=LIMIT):
         """Whether the server ended it: by GOAWAY or by closing."""
         return bool(self.wait(lambda: self.goaway, limit)) or bool(self.closed)
 

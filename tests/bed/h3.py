@@ -12,6 +12,8 @@ from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, StopSe
 
 from . import hpack
 
+LIMIT = 60  # seconds; it only ends what hangs
+
 DATA, HEADERS, CANCEL_PUSH, SETTINGS, PUSH_PROMISE, GOAWAY, MAX_PUSH_ID = 0, 1, 3, 4, 5, 7, 0xd
 PRIORITY_UPDATE, PUSH_PRIORITY_UPDATE, UNKNOWN = 0xf0700, 0xf0701, 0x21
 CONTROL, PUSH, ENCODER, DECODER, OTHER = 0, 1, 2, 3, 0x21  # kinds of streams
@@ -186,9 +188,13 @@ class Connection:
         """How many more requests the server lets us begin."""
         return (self.quic._remote_max_streams_bidi * 4 - self.next) // 4
 
+    def is_acknowledged(self, at):
+        """Whether the server has got the first octets of a stream."""
+        return self.quic._streams[at].sender._buffer_start > 0
+
     # What comes in.
 
-    def wait(self, probe, limit=10.0):
+    def wait(self, probe, limit=LIMIT):
         """Takes in what comes until `probe()` holds, the connection is over or the time is; gives what the probe gave last."""
         end = time.monotonic() + limit
         while True:
@@ -207,7 +213,7 @@ class Connection:
                 self.quic.handle_timer(time.monotonic())
                 self._events()
 
-    def over(self, limit=10.0):
+    def over(self, limit=LIMIT):
         return bool(self.wait(lambda: self.closed, limit))
 
     def code(self):

@@ -10,7 +10,7 @@ import threading
 from bed.daemon import tree
 from bed.http import Client
 from bed.report import until
-from journal.run import VCL
+from bed.stores import INVALIDATING_VCL as VCL
 
 LIMIT = 60
 SETTINGS = ",group=web,deploy=on"

@@ -4,9 +4,10 @@
 also on those that were killed or cut off meanwhile, before they serve a hit; what can't be caught up with costs the objects; and who bans
 or purges while the log is away is told so.
 
---words says which cases to run: these run one after the other. Without it those that wait most of the time (BESIDE) run beside each other first.
-With --full 20,000 objects and 10,000 purges, otherwise a tenth, and what waits for leases with one of the two servers (ONCE)."""
+--words says which cases to run: these run one after the other. Without it all run, three beside each other.
+With --full 20,000 objects and 10,000 purges, otherwise some hundreds, and what waits for leases with one of the two servers (ONCE)."""
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -21,17 +22,25 @@ import threading
 import time
 
 TESTS = pathlib.Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TESTS), str(TESTS / "e2e/cluster"), str(TESTS / "e2e/lifecycle")]
+sys.path[:0] = [str(TESTS), str(TESTS / "e2e/cluster")]
 from bed.beside import beside
-from bed.daemon import Varnishd, die_with_parent, of_threads, tree
+from bed import clocks
+from bed.daemon import Varnishd, die_with_parent, directory, of_threads, workdir
 from bed.http import Client
 from bed.origin import Origin, simple
-from bed.report import ROOT, Report, options, until
+from bed import report as bed_report
+from bed.report import ROOT, Report, options
 from fleet import deploy
 from bed.engines import Cluster, Nats, Redis
-from journal.run import VCL
+from bed.stores import INVALIDATING_VCL as VCL
 
-LIMIT = 30
+LIMIT = 60  # seconds; it only ends what hangs
+# Most probes start a program or ask the CLI: not more often than needed.
+until = functools.partial(bed_report.until, step=0.1)
+
+
+# What the origin says of how old they are already.
+AGES = {"/old": "Age: 2000\r\n", "/young": "Age: 480\r\n"}
 
 
 class Pages:
@@ -47,7 +56,7 @@ class Pages:
             version = self.versions.get(path, 0)
         if path.startswith("/held"):
             self.holds.wait(LIMIT)
-        return "", f"{path} {version}".encode()
+        return AGES.get(path, ""), f"{path} {version}".encode()
 
     def change(self, *paths):
         with self.lock:
@@ -72,11 +81,7 @@ class Node:
         self.v = Varnishd(self.fleet.program, args, vcl=VCL % self.fleet.origin.address[:2], storage=self.storage.replace("@", str(self.store)))
 
     def kill(self):
-        for pid in reversed(tree(self.v.proc.pid)):
-            os.kill(pid, signal.SIGKILL)
-        self.v.proc.wait()
-        self.v.reader.join(5)
-        shutil.rmtree(self.v.dir, ignore_errors=True)
+        self.v.kill()
 
     def counter(self, name):
         return self.v.counter(name) or 0
@@ -117,7 +122,7 @@ class Fleet:
 
     def __init__(self, o, make, count=0, name="web", secure=False, **kw):
         self.program, self.name = o.varnishd, name
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="lacquer-fleet."))
+        self.dir = workdir()
         os.chmod(self.dir, 0o777)
         self.engine, self.pages = make(secure), Pages()
         self.origin = Origin(simple(self.pages.answer))
@@ -190,15 +195,15 @@ def ages(report, o, make):
         a, b = f.node("a"), f.node("b", storage="file,@,64m,keep", settings=",wait=60s")
         f.follow()
         until(LIMIT, lambda: b.counter("DISK.s0.ready") == 1)
-        b.walk(["/old"])
-        time.sleep(6)
-        b.walk(["/young"])
+        begin = time.monotonic()
+        b.walk(["/old", "/young"])
         report.check(until(LIMIT, lambda: b.counter("DISK.s0.objects") >= 2), "both are on the disk")
-        time.sleep(0.5)
         b.kill()
         f.pages.change("/old")
-        report.check(a.v.cli.ask_raw("ban obj.age > 5s")[0] == 200, "a ban by age")
-        time.sleep(6)
+        # More than the younger one's age is now, and less than it is when the ban is carried out.
+        age = 480 + int(time.monotonic() - begin) + 2
+        report.check(a.v.cli.ask_raw(f"ban obj.age > {age}s")[0] == 200, "a ban by age")
+        time.sleep(3)
         b.start()
         until(LIMIT, lambda: b.counter("DISK.s0.ready") == 1)
         report.check(b.follows(1) and not b.walk(["/old"]), "the old one is gone")
@@ -208,7 +213,7 @@ def ages(report, o, make):
 
 def killed(report, o, make):
     """A node is killed, purges go on, it comes back with its store: nothing stale, and what wasn't purged is there."""
-    objects, purges = (20_000, 10_000) if o.full else (2000, 1000)
+    objects, purges = (20_000, 10_000) if o.full else (800, 400)
     paths = [f"/{n}" for n in range(objects)]
     with Fleet(o, make) as f:
         a, b = f.node("a"), f.node("b", storage="file,@,512m,keep")
@@ -252,7 +257,6 @@ def worker_dies(report, o, make):
             f.pages.change(paths[n])
             report.check(a.ask(paths[n], "PURGE").status == 200, f"purge {n}")
             if n == 50:
-                time.sleep(2.2)
                 old = b.v.worker()
                 os.kill(old, signal.SIGKILL)
         report.check(until(LIMIT, lambda: b.v.worker() != old and "running" in b.v.cli.ask("status")), "there is another worker")
@@ -270,7 +274,6 @@ def upgraded(report, o, make):
         f.follow()
         a, b = f.nodes
         b.walk(paths)
-        time.sleep(2.2)
         lacquer = str(pathlib.Path(o.varnishd).with_name("lacquer"))
         upgrade = subprocess.Popen([lacquer, "upgrade", "-n", str(b.v.n)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         n = 0
@@ -322,8 +325,8 @@ def away(report, o, make):
             a.walk(PATHS), b.walk(PATHS)
             getattr(f.engine, how)()
             # The first of them may wait as long as it was told to.
-            begin, first = time.monotonic(), a.ask("/1", "PURGE").status
-            report.check(first == 503 and time.monotonic() - begin < 8, f"{how}: the first purge: {first} after {time.monotonic() - begin:.1f} s")
+            first = a.ask("/1", "PURGE").status
+            report.check(first == 503, f"{how}: the first purge: {first}")
             report.check(until(LIMIT, lambda: not a.status()["append"]["up"]), f"{how}: it is known")
             report.check(*refused(report, a))
             before = f.pages.asked
@@ -355,15 +358,16 @@ def killed_while_purging(report, o, make):
                 f.pages.change(path)
                 if a.ask(path, "PURGE").status == 200:
                     acked.append(path)
-                time.sleep(0.01)
+                over.wait(0.01)
 
         thread = threading.Thread(target=purger)
         thread.start()
         # By this thread: a server ends with the thread that started it.
         for _ in range(3):
-            time.sleep(0.4)
+            before = len(acked)
+            until(LIMIT, lambda: len(acked) >= before + 10)
             f.engine.end()
-            time.sleep(0.2)
+            until(LIMIT, lambda: not a.status()["append"]["up"])
             f.engine.start()
         over.set()
         thread.join()
@@ -381,13 +385,10 @@ def trimmed(report, o, make):
         b.walk(paths)
         report.check(a.ask("/299", "PURGE").status == 200 and b.follows(1), "one before")
         report.check(until(LIMIT, lambda: b.counter("DISK.s0.objects") >= 299), "they are on the disk")
-        time.sleep(0.5)
         b.kill()
-        begin = time.monotonic()
         for path in paths[:200]:
             f.pages.change(path)
             report.check(a.ask(path, "PURGE").status == 200, path)
-        report.check(time.monotonic() - begin < LIMIT, f"200 purges took {time.monotonic() - begin:.1f} s")
         b.start()
         report.check(b.follows(201), f"it follows: {b.status()}")
         stale = b.walk(paths)
@@ -504,7 +505,6 @@ def started_without(report, o, make):
         until(LIMIT, lambda: a.counter("DISK.s0.ready") == 1)
         a.walk(PATHS)
         report.check(until(LIMIT, lambda: a.counter("DISK.s0.objects") >= len(PATHS)), "they are on the disk")
-        time.sleep(0.5)
         a.kill()
         f.engine.end()
         f.pages.change("/1")
@@ -530,6 +530,7 @@ def stale_cap(report, o, make):
         before = f.pages.asked
         report.check(not a.walk(PATHS) and f.pages.asked == before, "at first all is served")
         report.check(until(LIMIT, lambda: a.status()["serves"] == "young"), "then only what is young")
+        # They grow older than what is young.
         time.sleep(0.5)
         a.walk(PATHS)
         report.check(f.pages.asked - before == len(PATHS), f"all were fetched anew: {f.pages.asked - before}")
@@ -591,6 +592,7 @@ def metrics(lacquer, node):
 
 def members(report, o, make):
     """Every node knows all: where they are, what they run, how they fare; one that is killed is away, then comes back; the log's server may be gone."""
+    begin = time.time()
     with Fleet(o, make) as f:
         nodes = [f.node(f"n{n}", settings=f",group={'ab'[n % 2]},address=10.0.0.{n}:80") for n in range(3)]
         f.follow()
@@ -604,7 +606,7 @@ def members(report, o, make):
         report.check(until(LIMIT, lambda: seen(nodes[0], "n1").get("requests", 0) >= 61 and seen(nodes[0], "n1").get("hits", 0) >= 30), f"its counts are known: {seen(nodes[0], 'n1')}")
         said = seen(nodes[2], "n1")
         report.check((said["group"], said["address"], said["serves"], said["vcl"]) == ("b", "10.0.0.1:80", "all", "boot"), f"and what it is: {said}")
-        report.check(abs(said["vcl_since"] - time.time()) < 60 and said["stores"][0]["name"] == "s0", f"since when, and its stores: {said}")
+        report.check(begin - 1 <= said["vcl_since"] <= time.time() + 1 and said["stores"][0]["name"] == "s0", f"since when, and its stores: {said}")
         report.check(until(LIMIT, lambda: all(m["applied"] == 1 for m in lists(nodes[0])["nodes"])), "and positions")
         nodes[1].kill()
         report.check(until(LIMIT, lambda: names(nodes[0]) == names(nodes[2]) == ["n0", "n2"]), f"a killed one is away: {lists(nodes[0])}")
@@ -623,8 +625,7 @@ def members(report, o, make):
         nodes[0].walk(PATHS)
         report.check(until(LIMIT, lambda: lists(nodes[0])["unknown"]), "the server stands still: they aren't known any more")
         before = f.pages.asked
-        begin = time.monotonic()
-        report.check(not nodes[0].walk(PATHS) and f.pages.asked == before and time.monotonic() - begin < 2, "it serves all the same")
+        report.check(not nodes[0].walk(PATHS) and f.pages.asked == before, "it serves all the same")
         f.engine.go_on()
         report.check(until(LIMIT, lambda: not lists(nodes[0])["unknown"] and names(nodes[0]) == ["n0", "n1", "n2"]), f"and they are known again: {lists(nodes[0])}")
 
@@ -666,7 +667,7 @@ def board(report, o, make):
 
 def delay(report, o, make):
     """From the purge on one node to its effect on three others."""
-    rounds = 1000 if o.full else 200
+    rounds = 1000 if o.full else 200 if o.clocks else 30
     with Fleet(o, make, 4) as f:
         f.follow()
         clients = [Client(node.v.address, timeout=LIMIT) for node in f.nodes]
@@ -689,7 +690,8 @@ def delay(report, o, make):
             c.sock.close()
         acks, effects = ([sorted(t[i] for t in times)[int(len(times) * q)] * 1e3 for q in (0.5, 0.99)] for i in (0, 1))
         report.note(f"{make.kind}: acknowledged p50 {acks[0]:.1f} ms, p99 {acks[1]:.1f}; in force on three other nodes p50 {effects[0]:.1f} ms, p99 {effects[1]:.1f}")
-        report.check(statistics.median(t[1] for t in times) < 0.25, f"purges are in force soon: {effects}")
+        report.check(len(times) == rounds and all(t[1] < LIMIT for t in times), f"{rounds - len(times)} purges were refused")
+        report.check(not o.clocks or statistics.median(t[1] for t in times) < 0.25, f"purges are in force soon: {effects}")
 
 
 def leader_dies(report, o):
@@ -768,7 +770,8 @@ def without(report, o):
         report.check(not any("fleet" in name for name in names), f"no thread: {names}")
         report.check(v.counter("FLEET.head") is None, "no counter")
     for words, wanted in (("nats://a,color=red", "no setting color"), ("http://a", "none of"), ("nats://a,password-file=/nonexistent", "/nonexistent")):
-        p = subprocess.run([o.varnishd, "-C", "-n", tempfile.mkdtemp(), "-b", "127.0.0.1:9", "--fleet", words], capture_output=True, text=True, timeout=LIMIT)
+        with directory() as place:
+            p = subprocess.run([o.varnishd, "-C", "-n", str(place / "n"), "-b", "127.0.0.1:9", "--fleet", words], capture_output=True, text=True, timeout=LIMIT)
         report.check(p.returncode == 2 and wanted in p.stderr, f"{words}: {p.returncode} {p.stderr}")
 
 
@@ -776,33 +779,34 @@ CASES = (everywhere, ages, killed, worker_dies, upgraded, held, away, killed_whi
 
 # Cases that take a minute each, and with which server they run without --full.
 ONCE = {members: "NATS", deploy.rolled_out: "NATS", deploy.taken_back: "Redis", deploy.untended: "Redis", deploy.orphaned: "NATS"}
-# They wait most of the time, and tell nothing of how long something takes: the longest first.
-BESIDE = (deploy.orphaned, deploy.untended, deploy.rolled_out, deploy.taken_back, board, members, ages, away, secure, strange, shown, started_without,
-          full, stale_cap)
+# The longest first.
+LONGEST = (deploy.orphaned, deploy.untended, deploy.rolled_out, deploy.taken_back, board, members)
 
 
 def main():
-    o = options(__doc__, words={"help": "cases to run", "default": ""}, engine={"help": "nats or redis", "default": ""})
+    o = options(__doc__, words={"help": "cases to run", "default": ""}, engine={"help": "nats or redis", "default": ""}, **clocks.OPTION)
     report = Report("fleet")
     words = o.words.split()
     makes = [make for make in (Nats, Redis) if o.engine in ("", make.kind.lower())]
-    is_due = lambda case, make: case.__name__ in words if words else o.full or ONCE.get(case, make.kind) == make.kind
     if not words:
-        jobs = [(case, make) for case in BESIDE for make in makes if is_due(case, make)]
-        beside(report, o, [["--words", case.__name__, "--engine", make.kind.lower()] for case, make in jobs])
-    if not words or "without" in words:
+        # They wait most of the time.
+        cases = [*LONGEST, *(case for case in CASES + deploy.CASES if case not in LONGEST)]
+        jobs = [["--words", case.__name__, "--engine", make.kind.lower()] for case in cases for make in makes
+                if o.full or ONCE.get(case, make.kind) == make.kind]
+        alone = ["without", "leader_dies", *(["rollout_leader_dies"] if o.full else [])]
+        beside(report, o, [*jobs, *(["--words", name] for name in alone)], at_once=3)
+    if "without" in words:
         without(report, o)
-    if not words or "leader_dies" in words:
+    if "leader_dies" in words:
         leader_dies(report, o)
-    if not words and o.full or "rollout_leader_dies" in words:
+    if "rollout_leader_dies" in words:
         deploy.leader_dies(report, o, Cluster, Fleet)
     for make in makes:
         for case in CASES + deploy.CASES:
-            if not is_due(case, make) or not words and case in BESIDE:
-                continue
-            begin = time.monotonic()
-            case(report, o, make, *([Fleet] if case in deploy.CASES else []))
-            report.note(f"{make.kind}: {case.__name__} took {time.monotonic() - begin:.1f} s")
+            if case.__name__ in words:
+                begin = time.monotonic()
+                case(report, o, make, *([Fleet] if case in deploy.CASES else []))
+                report.note(f"{make.kind}: {case.__name__} took {time.monotonic() - begin:.1f} s")
     return report.close()
 
 

@@ -4,8 +4,8 @@
 an owner that is killed or stands still costs little; nodes that differ in who owns what don't wait for each other; nothing outlives its
 owner's copy, nor what one of them has purged; and a client that claims to be a peer is a client.
 
---words says which cases to run: these run one after the other. Without it those that wait most of the time (BESIDE) run beside each other first. The
-share of requests that a dead owner delays is told by `dead`; take it on a quiet machine, with --full."""
+--words says which cases to run: these run one after the other. Without it all run, three beside each other. The
+share of requests that a dead owner delays is told by `dead`, and judged with --clocks."""
 import collections
 import concurrent.futures
 import gzip
@@ -21,21 +21,22 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed.beside import beside
-from bed.daemon import Varnishd, tree
+from bed import clocks
+from bed.daemon import Varnishd, directory, tree, workdir
 from bed.http import Client
 from bed.origin import Origin, head, simple
 from bed.report import Report, options, until
 from bed.engines import Nats, Redis, free_port
 
-LIMIT = 30
+LIMIT = 60  # seconds; it only ends what hangs
 SECRET = "what all members have in common"
-PATIENT = ("-p", "peers_first_byte_timeout=5", "-p", "peers_connect_timeout=5")
+# Longer than a client waits: who waits for an owner in vain has no answer.
+PATIENT = ("-p", "peers_first_byte_timeout=120", "-p", "peers_connect_timeout=120")
 VCL = """vcl 4.1; import std; backend b { .host = "%s"; .port = "%d"; }
 sub vcl_recv {
     set req.http.host = "site";
@@ -81,8 +82,7 @@ class Tier:
 
     def __init__(self, o, count=4, args=(), lists=None, vcl=VCL, log=None, through=None, by_fleet=None):
         self.program, self.pages = o.varnishd, Pages()
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="lacquer-tier."))
-        os.chmod(self.dir, 0o755)
+        self.dir = workdir()
         (self.dir / "secret").write_text(SECRET + "\n")
         self.origin = Origin(simple(self.pages.answer))
         self.names = [chr(ord("a") + n) for n in range(count)]
@@ -153,7 +153,7 @@ class Tier:
 
 def once(report, o):
     """Each object is fetched once for all nodes, however many clients ask for it at the same time."""
-    paths, per_client, clients = [f"/{n}" for n in range(200)], (400 if o.full else 40), 64
+    paths, per_client, clients = [f"/{n}" for n in range(200)], (400 if o.full else 20), (64 if o.full else 24)
     with Tier(o, args=PATIENT) as t:
         bad = []
 
@@ -215,20 +215,23 @@ def load(t, names, paths, seconds, seed, during):
 
 def dead(report, o):
     """An owner that is killed, or stands still, delays few requests, and none fails."""
-    paths, seconds = [f"/{n}" for n in range(40)], (30 if o.full else 8)
+    paths, seconds = [f"/{n}" for n in range(40)], (30 if o.full else 8 if o.clocks else 4)
     for how in ("killed", "standing still"):
         with Tier(o) as t:
             left = ["a", "b", "c"]
-            before, _ = load(t, left, paths, 2, o.seed, lambda: None)
+            before, _ = load(t, left, paths, 2 if o.clocks else 0.1, o.seed, lambda: None)
+            begin = time.monotonic()
             end = (lambda: t.kill("d")) if how == "killed" else (lambda: t.stop("d"))
             took, bad = load(t, left, paths, seconds, o.seed + 1, end)
             slow = sum(one > 0.05 for one in took) / len(took)
             noise = sum(one > 0.05 for one in before) / len(before)
             report.check(not bad, f"{how}: wrong answers: {bad[:3]}")
             # Of requests that wait for the owner; what else takes long is the machine's affair, so that it is judged on a quiet one.
-            report.check(not o.full or slow < 0.01, f"{how}: {slow:.2%} took more than 50 ms, {noise:.2%} before")
+            report.check(not o.clocks or slow < 0.01, f"{how}: {slow:.2%} took more than 50 ms, {noise:.2%} before")
             passed_by = t.count("passed_by", left)
-            report.check(0 < passed_by < len(took) * 0.01, f"{how}: {passed_by} of {len(took)} requests were passed by")
+            # Those that were under way, and those by which each node looks for it again.
+            most = len(took) * 0.01 if o.clocks else 8 * len(left) + len(left) * (2 + time.monotonic() - begin)
+            report.check(0 < passed_by < most, f"{how}: {passed_by} of {len(took)} requests were passed by, {most:.0f} may be")
             away = [one["state"] for one in t.status("a")["peers"]["ring"] if one["name"] == "d"]
             report.check(away == ["away"], f"{how}: it counts as away: {away}")
             report.note(f"{how}: {len(took)} requests, {slow:.3%} took more than 50 ms ({noise:.3%} before), {passed_by} were passed by")
@@ -260,7 +263,6 @@ def still(report, o):
                     t.stop("b")
                     report.check(until(LIMIT, lambda: t.pages.asked[path] == 2), f"{how}: the origin is asked")
                     took = time.monotonic() - begin
-                    report.check(took < 15, f"{how}: after {took:.1f} s")
                     report.note(f"an owner that stands still behind its sign was waited for {took:.1f} s")
                 t.pages.holds.set()
                 report.check(running.result().body == f"{path} 0".encode(), f"{how}: it is answered")
@@ -272,7 +274,7 @@ def circle(report, o):
     """Nodes that differ in who owns a key, so that each asks the next one, wait for nobody."""
     for lists in ({"a": ["b"], "b": ["a"]}, {"a": ["b"], "b": ["c"], "c": ["a"]}):
         with Tier(o, count=len(lists), lists=lists, args=PATIENT) as t:
-            begin, bad = time.monotonic(), []
+            bad = []
 
             def one(job):
                 name, path = job
@@ -283,10 +285,8 @@ def circle(report, o):
             for n in range(30):
                 with concurrent.futures.ThreadPoolExecutor(16) as pool:
                     list(pool.map(one, [(name, f"/{n}") for name in t.names] * 4))
-            took = time.monotonic() - begin
+            # Nodes that wait for each other have no answer before their client leaves.
             report.check(not bad, f"{len(lists)} nodes: wrong answers: {bad[:3]}")
-            # A wait for each other would end by the time that an owner has: 5 s.
-            report.check(took < 15, f"{len(lists)} nodes: it took {took:.1f} s")
             most = max(t.pages.asked.values())
             report.check(most <= len(lists), f"{len(lists)} nodes: an object was fetched {most} times")
             # One that is held at the origin, which all ask for at the same time.
@@ -439,7 +439,7 @@ def unlogged(report, o):
     with Tier(o, count=2, args=PATIENT) as t:
         for method, prefix in (("PURGE", "/p"), ("BAN", "/q")):
             path = t.path_of("b", "a", prefix)
-            time.sleep(0.1)
+            report.check(until(LIMIT, lambda: all(v.counter("MAIN.txn_busy") == 0 for v in t.nodes.values())), f"{method}: nothing is being fetched")
             t.pages.versions[path] += 1
             report.check(t.ask("a", path, method).status == 200, f"{method} is acknowledged")
             got = t.ask("a", path)
@@ -449,33 +449,37 @@ def unlogged(report, o):
 
 def lives(report, o):
     """Nothing is served for longer than its owner serves it; what the owner keeps for nobody isn't kept."""
-    with Tier(o, count=2, args=(*PATIENT, "-p", "default_grace=3", "-p", "cache_status=on")) as t:
+    with Tier(o, count=2, args=(*PATIENT, "-p", "default_grace=600", "-p", "cache_status=on")) as t:
         path = t.path_of("b", "a", "/find")
         aged = f"{path}?aged"
-        t.pages.more[aged] = lambda _: ("Cache-Control: max-age=100\r\nAge: 95\r\n", None)
+        t.pages.more[aged] = lambda _: ("Cache-Control: max-age=1000\r\nAge: 900\r\n", None)
+        begin = time.monotonic()
         got = [t.ask(name, aged) for name in t.names]
+        took = time.monotonic() - begin
         ages = [int(one.get("age")) for one in got]
-        report.check(all(95 <= age <= 97 for age in ages), f"ages: {ages}")
+        report.check(all(900 <= age <= 902 + took for age in ages), f"ages: {ages} after {took:.1f} s")
         ttl = [int(re.search(r"ttl=(-?\d+)", one.get("cache-status").split(",")[-1]).group(1)) for one in got]
-        report.check(all(2 <= one <= 5 for one in ttl), f"ttls: {ttl}")
+        report.check(all(97 - took <= one <= 100 for one in ttl), f"ttls: {ttl} after {took:.1f} s")
         report.check(t.pages.asked[aged] == 1, "one fetch for both")
         # While it is fresh at the owner the other one may come late: it gets no more than what is left.
         late = f"{path}?late"
-        t.pages.more[late] = lambda _: ("Cache-Control: max-age=4\r\n", None)
+        t.pages.more[late] = lambda _: ("Cache-Control: max-age=100\r\n", None)
         first, second = ("b", "a") if t.ask("b", late) and t["b"].counter("PEERS.owned") else ("a", "b")
+        # Two seconds of age.
         time.sleep(2.2)
         got = t.ask(second, late)
         left = int(re.search(r"ttl=(-?\d+)", got.get("cache-status").split(",")[-1]).group(1))
-        report.check(left <= 2 and int(got.get("age")) >= 2, f"{first}, then {second}: {left} {got.get('age')}")
+        report.check(left <= 98 and int(got.get("age")) >= 2, f"{first}, then {second}: {left} {got.get('age')}")
         # In its grace the old one is served by both, and is refreshed for both.
         stale = f"{path}?grace"
-        t.pages.more[stale] = lambda _: ("Cache-Control: max-age=1\r\n", None)
+        t.pages.more[stale] = lambda _: (f"Cache-Control: max-age={1000 if t.pages.versions[stale] else 1}\r\n", None)
         for name in t.names:
             t.ask(name, stale)
+        # Its ttl passes.
         time.sleep(1.3)
         t.pages.versions[stale] += 1
         report.check(all(t.ask(name, stale).body == f"{stale} 0".encode() for name in t.names), "the old one in its grace")
-        report.check(all(until(2, lambda n=name: t.ask(n, stale).body == f"{stale} 1".encode()) for name in t.names), "then the new one")
+        report.check(all(until(LIMIT, lambda n=name: t.ask(n, stale).body == f"{stale} 1".encode()) for name in t.names), "then the new one")
         report.check(t.pages.asked[stale] <= 4, f"in its grace it was fetched {t.pages.asked[stale] - 1} times")
         # Not cacheable: both go to the origin each time.
         private = f"{path}?private"
@@ -622,44 +626,49 @@ def hostile(report, o):
 
 def settings(report, o):
     """What makes no sense is refused at the start; a server without peers has no part of it."""
-    secret, short = tempfile.NamedTemporaryFile("w"), tempfile.NamedTemporaryFile("w")
-    secret.write(SECRET)
-    short.write("short")
-    secret.flush()
-    short.flush()
-    for words, wanted in (("a@h", "secret-file"), (f"secret-file={secret.name}", "wants members"), ("a@h,secret-file=/nonexistent", "/nonexistent"),
-                          (f"a@h,secret-file={short.name}", "16 bytes"), (f"a@h,color=red,secret-file={secret.name}", "no setting color"),
-                          (f"fleet,secret-file={secret.name}", "no --fleet")):
-        p = subprocess.run([o.varnishd, "-C", "-n", tempfile.mkdtemp(), "-b", "127.0.0.1:9", "--peers", words], capture_output=True, text=True, timeout=LIMIT)
+    with directory() as place:
+        settings_in(report, o, place)
+
+
+def settings_in(report, o, place):
+    secret, short = place / "secret", place / "short"
+    secret.write_text(SECRET)
+    short.write_text("short")
+    for words, wanted in (("a@h", "secret-file"), (f"secret-file={secret}", "wants members"), ("a@h,secret-file=/nonexistent", "/nonexistent"),
+                          (f"a@h,secret-file={short}", "16 bytes"), (f"a@h,color=red,secret-file={secret}", "no setting color"),
+                          (f"fleet,secret-file={secret}", "no --fleet")):
+        p = subprocess.run([o.varnishd, "-C", "-n", str(place / "n"), "-b", "127.0.0.1:9", "--peers", words], capture_output=True, text=True, timeout=LIMIT)
         report.check(p.returncode == 2 and wanted in p.stderr, f"{words}: {p.returncode} {p.stderr}")
     with Varnishd(o.varnishd, [], backend=("127.0.0.1", 9)) as v:
         status, text = v.cli.ask_raw("fleet.status")
         report.check(status == 300 and b"--peers" in text, f"fleet.status: {status} {text}")
         report.check(v.counter("PEERS.members") is None, "no counter")
-    with Varnishd(o.varnishd, ["--peers", f"dns://localhost:9,secret-file={secret.name}"], backend=("127.0.0.1", 9)) as v:
+    with Varnishd(o.varnishd, ["--peers", f"dns://localhost:9,secret-file={secret}"], backend=("127.0.0.1", 9)) as v:
         ring = lambda: json.loads(v.cli.ask("fleet.status -j"))[-1]["peers"]["ring"]
         report.check(until(LIMIT, lambda: any(one["state"] == "this node" for one in ring())), f"a name's addresses are members: {ring()}")
 
 
 CASES = (settings, once, dead, still, circle, purged, listed, unlogged, lives, forms, large, hostile)
-# They wait most of the time, and tell nothing of how long something takes.
-BESIDE = (listed, lives, unlogged, purged, settings, hostile, forms)
+# They ask a log, of one server or the other.
+BY_ENGINE = (listed, purged)
+QUICK = (settings, circle, unlogged, lives, forms, large, hostile)
 
 
 def main():
-    o = options(__doc__, words={"help": "cases to run", "default": ""}, engine={"help": "nats or redis", "default": ""})
+    o = options(__doc__, words={"help": "cases to run", "default": ""}, engine={"help": "nats or redis", "default": ""}, **clocks.OPTION)
     report = Report("tier")
     words = o.words.split()
     if not words:
+        # They wait most of the time.
         engines = [o.engine] if o.engine else ["nats", "redis"]
-        jobs = [["--words", case.__name__, "--engine", engine] for case in (listed, purged) for engine in engines]
-        beside(report, o, jobs + [["--words", " ".join(case.__name__ for case in BESIDE if case not in (listed, purged))]])
+        jobs = [["--words", case.__name__, "--engine", engine] for case in BY_ENGINE for engine in engines]
+        jobs += [["--words", case.__name__] for case in CASES if case not in BY_ENGINE + QUICK]
+        beside(report, o, [*jobs, ["--words", " ".join(case.__name__ for case in QUICK)]], at_once=3)
     for case in CASES:
-        if case.__name__ not in words if words else case in BESIDE:
-            continue
-        begin = time.monotonic()
-        case(report, o)
-        report.note(f"{case.__name__} took {time.monotonic() - begin:.1f} s")
+        if case.__name__ in words:
+            begin = time.monotonic()
+            case(report, o)
+            report.note(f"{case.__name__} took {time.monotonic() - begin:.1f} s")
     return report.close()
 
 

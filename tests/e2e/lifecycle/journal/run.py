@@ -12,66 +12,58 @@ import threading
 import time
 
 TESTS = pathlib.Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TESTS), str(TESTS / "e2e/lifecycle")]
-from bed.daemon import Varnishd, workdir
+sys.path.insert(0, str(TESTS))
+from bed.daemon import workdir
 from bed.http import Client
 from bed.loop import Loop, has_loops
 from bed.report import Report, options, until
-from disk.run import LIMIT, Bed
+from bed.stores import INVALIDATING_VCL, LIMIT, Bed
 
-VCL = """vcl 4.1; import purge; import xkey; backend b { .host = "%s"; .port = "%d"; }
-sub vcl_recv {
-    set req.http.host = "site";
-    if (req.method == "PURGE") { return (purge); }
-    if (req.method == "BAN") { ban("obj.http.x-url == " + req.url); return (synth(200)); }
-    if (req.method == "KEY") { set req.http.n = xkey.purge(req.http.x-key); return (synth(200)); }
-    if (req.method == "SOFTKEY") { set req.http.n = xkey.softpurge(req.http.x-key); return (synth(200)); }
-}
-sub vcl_hit { if (req.http.x-soft) { purge.soft(0s, 0s, 0s); return (synth(200)); } }
-sub vcl_miss { if (req.http.x-soft) { purge.soft(0s, 0s, 0s); return (synth(200)); } }
-sub vcl_backend_response {
-    set beresp.ttl = 1h; set beresp.grace = 0s; set beresp.http.x-url = bereq.url;
-    set beresp.http.xkey = regsub(bereq.url, "^/.*(.)$", "k\\1");
-}"""
-COUNT = 60
+COUNT = 30
 PATHS = [f"/{n}" for n in range(COUNT)]
 
 
 class Journaled(Bed):
     """A store that is kept, and all ways to invalidate."""
-
-    def start(self, storage="file,@,64m,keep", args=()):
-        self.v = Varnishd(self.program, ["-p", "feature=+no_coredump", "-p", "tag_urls=on", *args], vcl=VCL % self.origin.address[:2],
-                          storage=storage.replace("@", str(self.file)))
-        self.born = time.monotonic()
-        return self.v
+    vcl, storage, args = INVALIDATING_VCL, "file,@,64m,keep", ("-p", "tag_urls=on")
 
     @property
     def journal(self):
         return self.file.with_name("store.journal")
 
-    def asked_for(self, path, method="GET", **fields):
-        with Client(self.v.address, timeout=LIMIT) as c:
-            return c.request(path, [(name.replace("_", "-"), value) for name, value in fields.items()], method=method)
 
-    def change(self, paths):
-        """The origin has other bodies for them: who serves the old ones is wrong."""
-        for path in paths:
-            self.pages.versions[path] = self.pages.versions.get(path, 0) + 1
+class Kind:
+    """A way to invalidate. Its objects are /NAME/0 to /NAME/29; `hit` are those of its tag, or of the expression, that are invalidated."""
+
+    def __init__(self, name, says, invalidate, hit):
+        self.name, self.says, self.invalidate = name, says, invalidate
+        self.paths = [f"/{name}/{n}" for n in range(COUNT)]
+        self.hit = [f"/{name}/{n}" for n in range(COUNT) if hit(str(n))]
+
+    def checked(self, report, bed, what, wanted=None):
+        """Asks for all of its objects: every body is right, and those alone that were invalidated are fetched again."""
+        low, high = (len(self.hit),) * 2 if wanted is None else wanted
+        wrong, fetched = bed.walk(self.paths)
+        report.check(not wrong, f"{self.says}, {what}: wrong: {wrong[:3]}")
+        report.check(low <= fetched <= high, f"{self.says}, {what}: {fetched} fetched, not {low} to {high}")
+
+    def done(self, report, bed, what):
+        """Invalidates, after which the origin has other bodies."""
+        report.check(self.invalidate(bed), f"{self.says}, {what}: it is acknowledged")
+        bed.change(self.hit)
 
 
-# By each kind: how it is done, and which paths it hits.
-KINDS = {
-    "a ban by the CLI": (lambda bed: bed.v.cli.ask_raw("ban obj.http.x-url ~ ^/1")[0] == 200, [p for p in PATHS if p.startswith("/1")]),
-    "a ban by VCL": (lambda bed: bed.asked_for("/20", "BAN").status == 200, ["/20"]),
-    "a purge": (lambda bed: bed.asked_for("/21", "PURGE").status == 200, ["/21"]),
-    "a soft purge": (lambda bed: bed.asked_for("/22", "GET", X_Soft="1").status == 200, ["/22"]),
-    "a purge by key": (lambda bed: bed.asked_for("/", "KEY", X_Key="k5").status == 200, [p for p in PATHS if p.endswith("5")]),
-    "a soft purge by key": (lambda bed: bed.asked_for("/", "SOFTKEY", X_Key="k6").status == 200, [p for p in PATHS if p.endswith("6")]),
-    "a purge by tag": (lambda bed: bed.v.cli.ask_raw("purge.tag k7")[0] == 200, [p for p in PATHS if p.endswith("7")]),
-    "a purge by URL": (lambda bed: bed.v.cli.ask_raw("purge.url site/38")[0] == 200, ["/38"]),
-    "a purge by prefix": (lambda bed: bed.v.cli.ask_raw("purge.prefix site/4")[0] == 200, [p for p in PATHS if p.startswith("/4")]),
-}
+KINDS = [
+    Kind("a", "a ban by the CLI", lambda bed: bed.v.cli.ask_raw("ban obj.http.x-url ~ ^/a/1")[0] == 200, lambda n: n.startswith("1")),
+    Kind("b", "a ban by VCL", lambda bed: bed.ask("/b/20", "BAN").status == 200, lambda n: n == "20"),
+    Kind("c", "a purge", lambda bed: bed.ask("/c/21", "PURGE").status == 200, lambda n: n == "21"),
+    Kind("d", "a soft purge", lambda bed: bed.ask("/d/22", X_Soft="1").status == 200, lambda n: n == "22"),
+    Kind("e", "a purge by key", lambda bed: bed.ask("/", "KEY", X_Key="ke5").status == 200, lambda n: n.endswith("5")),
+    Kind("f", "a soft purge by key", lambda bed: bed.ask("/", "SOFTKEY", X_Key="kf6").status == 200, lambda n: n.endswith("6")),
+    Kind("g", "a purge by tag", lambda bed: bed.v.cli.ask_raw("purge.tag kg7")[0] == 200, lambda n: n.endswith("7")),
+    Kind("h", "a purge by URL", lambda bed: bed.v.cli.ask_raw("purge.url site/h/28")[0] == 200, lambda n: n == "28"),
+    Kind("i", "a purge by prefix", lambda bed: bed.v.cli.ask_raw("purge.prefix site/i/2")[0] == 200, lambda n: n.startswith("2")),
+]
 
 
 def checked(report, bed, what, wanted):
@@ -82,15 +74,20 @@ def checked(report, bed, what, wanted):
 
 
 def filled(report, bed, what):
-    """Fetches all, and waits until the disk has them. What comes while a store is being opened isn't stored."""
-    bed.ready()
+    """Fetches all, and waits until the disk has them."""
     checked(report, bed, f"{what}: at first", COUNT)
-    stored(report, bed, what)
+    stored(report, bed, what, COUNT)
 
 
-def stored(report, bed, what):
-    objects = lambda: bed.counter("DISK.s0.objects")
-    report.check(until(LIMIT, lambda: objects() >= COUNT), f"{what}: the disk has {objects()} of {COUNT}")
+def filled_by_kind(report, bed, what):
+    """The same with the objects of each kind, one kind after the other: what a slow disk can't take at once isn't stored."""
+    for at, kind in enumerate(KINDS, 1):
+        kind.checked(report, bed, f"{what}: at first", (COUNT, COUNT))
+        stored(report, bed, what, COUNT * at)
+
+
+def stored(report, bed, what, count):
+    report.check((there := bed.stored(count)) >= count, f"{what}: the disk has {there} of {count}")
 
 
 def restart(bed, end):
@@ -99,44 +96,63 @@ def restart(bed, end):
         bed.start()
 
 
-def never_again(report, o):
-    """Each kind of invalidation holds after a worker's death, a restart and a kill of everything; what it doesn't hit is there."""
-    for end in ("die", "stop", "kill"):
-        for kind, (invalidate, hit) in KINDS.items():
-            with Journaled(o.varnishd) as bed:
-                what = f"{kind}, {end}"
-                bed.start()
-                filled(report, bed, what)
-                report.check(invalidate(bed), f"{what}: it is acknowledged")
-                bed.change(hit)
+def never_again(report, o, end):
+    """Each kind of invalidation holds after this end; what it doesn't hit is there. A kill of everything and a worker's death come right after
+    each acknowledgement, so that nothing that follows brings it to the disk."""
+    with Journaled(o.varnishd) as bed:
+        bed.start()
+        filled_by_kind(report, bed, end)
+        for at, kind in enumerate(KINDS):
+            if end == "die" and at in (4, 8):
+                # The fifth death within a minute would empty the stores.
+                restart(bed, "stop")
+            kind.done(report, bed, end)
+            if end != "stop":
                 restart(bed, end)
-                bed.ready()
-                checked(report, bed, what, len(hit))
+                kind.checked(report, bed, f"right after {end}")
+        if end == "stop":
+            restart(bed, end)
+            for kind in KINDS:
+                kind.checked(report, bed, end)
+        # What was fetched again may not have been on the disk yet at the next end.
+        for kind in KINDS:
+            kind.checked(report, bed, f"{end}, at last", (0, len(kind.hit)))
+
+
+def never_again_after_a_death(report, o):
+    never_again(report, o, "die")
+
+
+def never_again_after_a_stop(report, o):
+    never_again(report, o, "stop")
+
+
+def never_again_after_a_kill(report, o):
+    never_again(report, o, "kill")
 
 
 def on_the_disk_alone(report, o):
     """The same of objects that nobody has asked for since the start, and with two ends in a row."""
-    for kind, (invalidate, hit) in KINDS.items():
-        with Journaled(o.varnishd) as bed:
-            bed.start()
-            filled(report, bed, kind)
-            restart(bed, "stop")
-            report.check(invalidate(bed), f"{kind}: it is acknowledged")
-            bed.change(hit)
-            restart(bed, "kill")
-            restart(bed, "kill")
-            bed.ready()
-            checked(report, bed, f"{kind}, of what is on the disk alone", len(hit))
-            stored(report, bed, kind)
-            restart(bed, "stop")
-            bed.ready()
-            checked(report, bed, f"{kind}: what came afterwards stays", 0)
+    with Journaled(o.varnishd) as bed:
+        bed.start()
+        filled_by_kind(report, bed, "on the disk alone")
+        restart(bed, "stop")
+        for kind in KINDS:
+            kind.done(report, bed, "on the disk alone")
+        restart(bed, "kill")
+        restart(bed, "kill")
+        for kind in KINDS:
+            kind.checked(report, bed, "of what is on the disk alone")
+        stored(report, bed, "on the disk alone", COUNT * len(KINDS))
+        restart(bed, "stop")
+        for kind in KINDS:
+            kind.checked(report, bed, "what came afterwards stays", (0, 0))
 
 
 def unusable(report, o):
     """A journal that is missing, older than its store, damaged, cut off or another version's: the store begins empty."""
     def older(bed):
-        shutil.copy(bed.older, bed.journal)
+        shutil.copyfile(bed.dir / "older", bed.journal)
     def changed(at, bytes_):
         def change(bed):
             with open(bed.journal, "r+b") as f:
@@ -152,24 +168,27 @@ def unusable(report, o):
         "cut off": (lambda bed: os.truncate(bed.journal, 5000), ""),
         "empty": (lambda bed: os.truncate(bed.journal, 0), ""),
     }
-    for case, (change, text) in cases.items():
-        with Journaled(o.varnishd) as bed:
+    with Journaled(o.varnishd) as bed:
+        bed.start()
+        filled(report, bed, "before")
+        bed.stop()
+        shutil.copyfile(bed.journal, bed.dir / "older")
+        bed.start()
+        report.check(bed.ask("/7", "PURGE").status == 200, "a purge")
+        bed.change(["/7"])
+        bed.stop()
+        with bed.saved(bed.file, bed.journal) as put_back:
             bed.start()
-            filled(report, bed, case)
+            checked(report, bed, "as they are", 1)
             bed.stop()
-            bed.older = bed.dir / "older"
-            shutil.copy(bed.journal, bed.older)
-            bed.start()
-            bed.ready()
-            report.check(bed.asked_for("/7", "PURGE").status == 200, f"{case}: a purge")
-            bed.change(["/7"])
-            bed.stop()
-            change(bed)
-            bed.start()
-            bed.ready()
-            checked(report, bed, f"a journal that is {case}", COUNT)
-            told = until(5, lambda: "begins empty" in "".join(bed.v.output) and text in "".join(bed.v.output))
-            report.check(told, f"{case}: nothing says so: {bed.v.log()[-1500:]}")
+            for case, (change, text) in cases.items():
+                put_back()
+                change(bed)
+                bed.start()
+                checked(report, bed, f"a journal that is {case}", COUNT)
+                told = until(LIMIT, lambda: "begins empty" in "".join(bed.v.output) and text in "".join(bed.v.output))
+                report.check(told, f"{case}: nothing says so: {bed.v.log()[-1500:]}")
+                bed.stop()
 
 
 def refused(report, o):
@@ -213,15 +232,14 @@ def full(report, o):
                     pass
             for n in range(300):
                 bed.v.cli.ask(f"ban obj.http.x-url == /{n}{'x' * 200}")
-            report.check(bed.asked_for("/7", "PURGE").status == 200, "a purge is acknowledged")
+            report.check(bed.ask("/7", "PURGE").status == 200, "a purge is acknowledged")
             bed.change(["/7"])
             checked(report, bed, "a full journal", 1)
-            told = until(5, lambda: "is incomplete" in "".join(bed.v.output))
+            told = until(LIMIT, lambda: "is incomplete" in "".join(bed.v.output))
             report.check(told and bed.counter("MAIN.journal_fail") == 1, f"it is told and counted: {bed.v.log()[-600:]}")
             bed.kill()
             (small / "filler").unlink()
             bed.start(storage)
-            bed.ready()
             checked(report, bed, "after a full journal", COUNT)
             report.check("the journal is incomplete" in "".join(bed.v.output), f"the next start says so: {bed.v.log()[-800:]}")
         finally:
@@ -242,19 +260,15 @@ def stands_still(report, o):
             filled(report, bed, "at first")
             answers = []
             with loop.frozen():
-                waiting = threading.Thread(target=lambda: answers.append(bed.asked_for("/7", "PURGE").status))
+                waiting = threading.Thread(target=lambda: answers.append(bed.ask("/7", "PURGE").status))
                 waiting.start()
                 report.check(until(LIMIT, lambda: bed.counter("MAIN.n_purges") == 1), "the purge has begun")
                 bed.change(["/7"])
                 checked(report, bed, "standing still", 1)
-                begin = time.monotonic()
                 status, text = bed.v.cli.ask_raw("ban obj.http.x-url == /8")
-                took = time.monotonic() - begin
-                report.check(status == 300 and b"may not outlive a restart" in text and took < 8, f"a ban: {status} {text} after {took:.1f} s")
+                report.check(status == 300 and b"may not outlive a restart" in text, f"a ban: {status} {text}")
                 bed.change(["/8"])
-                begin = time.monotonic()
-                bed.v.cli.ask("ping")
-                report.check(time.monotonic() - begin < 1, "the CLI is alive")
+                report.check("PONG" in bed.v.cli.ask("ping"), "the CLI is alive")
                 checked(report, bed, "the ban holds", 1)
                 report.check(not answers, f"the purge waits: {answers}")
             waiting.join(LIMIT)
@@ -294,7 +308,8 @@ def many_at_once(report, o):
 def main():
     o = options(__doc__, words=dict(default="", help="cases to run, by a part of their names"))
     report = Report("journal")
-    for case in (never_again, on_the_disk_alone, unusable, refused, full, stands_still, many_at_once):
+    for case in (never_again_after_a_death, never_again_after_a_stop, never_again_after_a_kill, on_the_disk_alone, unusable, refused, full, stands_still,
+                 many_at_once):
         if o.words in case.__name__:
             case(report, o)
     return report.close()

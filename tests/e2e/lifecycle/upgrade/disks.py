@@ -4,20 +4,20 @@ lost, nothing that was purged is served again, whoever dies meanwhile, and no by
 import itertools
 import os
 import random
-import shutil
 import subprocess
 import threading
 import time
 
-from bed.daemon import Varnishd, tree, workdir
-from bed.http import Client, Garbled, get
+from bed.daemon import Varnishd, directory, tree
+from bed.http import Client, get
+from bed.loop import Loop, has_loops
 from bed.origin import Origin
 from bed.report import until
 from world import FETCHED, LARGE, LIMIT, VERSIONS, body_of, cli_pids, ready, serve, vcl_for
 
 
 def start(program, origin, storage, args=()):
-    return Varnishd(program, ["-p", "feature=+no_coredump", *args], vcl=vcl_for(origin, workdir() / "f"), storage=storage)
+    return Varnishd(program, ["-p", "feature=+no_coredump", *args], vcl=vcl_for(origin), storage=storage)
 
 
 def counters(v, program):
@@ -34,6 +34,11 @@ def readable(v, program):
 def wrong(v, paths):
     """Those of the paths whose answer isn't as the origin would give it."""
     return [(p, str(r), r.body[:10]) for p, r in ((p, get(v.address, p, timeout=LIMIT)) for p in paths) if not r.whole() or r.body != body_of(p)]
+
+
+def kept_in_a_file(report, program):
+    with directory() as place:
+        kept(report, program, f"file,{place}/store,96m,keep,front=16m")
 
 
 def kept(report, program, storage):
@@ -82,26 +87,22 @@ def kept(report, program, storage):
             report.check(not lost, f"and there: {lost}\n{v.log()}")
 
 
-def device(report, program):
+def kept_on_a_device(report, program):
     """The same on a block device."""
-    place = workdir()
-    with open(place / "image", "wb") as f:
-        f.truncate(128 << 20)
-    made = subprocess.run(["losetup", "-f", "--show", str(place / "image")], capture_output=True, text=True)
-    if made.returncode == 0:
+    if not has_loops():
+        return report.note("no root or no loop devices: nothing is tried on one")
+    with directory() as place:
+        loop = Loop(place / "image", 128 << 20)
         try:
-            kept(report, program, f"file,{made.stdout.strip()},keep,front=16m,journal={place}/journal")
+            kept(report, program, f"file,{loop.device},keep,front=16m,journal={place}/journal")
         finally:
-            subprocess.run(["losetup", "-d", made.stdout.strip()], check=False)
-    else:
-        report.note("no loop devices: nothing is tried on one")
-    shutil.rmtree(place)
+            loop.close()
+    return None
 
 
 def small(report, program):
     """A disk that is full: deliveries of the old worker go on from it to their end, and then the new one makes room."""
-    place = workdir()
-    with Origin(serve) as origin, start(program, origin, f"file,{place}/store,64m,front=8m,checks=heads") as v:
+    with directory() as place, Origin(serve) as origin, start(program, origin, f"file,{place}/store,64m,front=8m,checks=heads") as v:
         report.check(readable(v, program), "the disk is ready")
         ready(report, v)
         names = [f"/large{i}" for i in range(4)]
@@ -121,18 +122,17 @@ def small(report, program):
         more = (f"/large-later{n}" for n in itertools.count())
         made = until(LIMIT, lambda: not wrong(v, [next(more)]) and counters(v, program)["DISK.s0.segments_reclaimed"] > before + 8, 0.3)
         report.check(made, "it makes room when the old one reads no more")
-    shutil.rmtree(place)
 
 
 def chaos(report, program, rounds):
     """The new worker is killed at any moment of an upgrade: it succeeds, or the old one goes on, or both are gone and a third begins."""
-    place, draw, seen = workdir(), random.Random(5), {}
-    with Origin(serve) as origin, start(program, origin, f"file,{place}/store,96m,keep,front=16m") as v:
+    draw, seen = random.Random(5), {}
+    with directory() as place, Origin(serve) as origin, start(program, origin, f"file,{place}/store,96m,keep,front=16m") as v:
         report.check(readable(v, program), "the disk is ready")
         ready(report, v)
         paths = [f"/kept{n}" for n in range(60)] + ["/large-a"]
         report.check(not wrong(v, paths), "stored")
-        time.sleep(1.2)
+        report.check(until(LIMIT, lambda: counters(v, program)["DISK.s0.objects"] >= len(paths)), "all is written")
         FETCHED.clear()
         for n in range(rounds):
             before, over = set(tree(v.proc.pid)), threading.Event()
@@ -141,6 +141,7 @@ def chaos(report, program, rounds):
                 newest = lambda: [p for p in tree(v.proc.pid) if p not in before and b"LACQUER_WORKER" in environ(p)]
                 # One that is refused at once starts none.
                 if until(LIMIT, lambda: newest() or over.is_set(), 0.002):
+                    # The moment is what is drawn.
                     time.sleep(delay)
                     for p in newest():
                         os.kill(p, 9)
@@ -165,7 +166,6 @@ def chaos(report, program, rounds):
         again = {p: c for p, c in FETCHED.items() if c and p.startswith(("/kept", "/large"))}
         report.check(not again, f"nothing stored is lost: {again}\n{v.log()}")
         report.note(f"a new worker killed at any moment: {seen}")
-    shutil.rmtree(place)
 
 
 def environ(pid):
@@ -178,8 +178,7 @@ def environ(pid):
 
 def no_jail(report, program):
     """Without a jail nobody changes users: all is as with one."""
-    place = workdir()
-    with Origin(serve) as origin, start(program, origin, f"file,{place}/store,64m", ["-j", "none"]) as v:
+    with directory() as place, Origin(serve) as origin, start(program, origin, f"file,{place}/store,64m", ["-j", "none"]) as v:
         report.check(readable(v, program), "the disk is ready")
         ready(report, v)
         paths = [f"/kept{n}" for n in range(20)]
@@ -189,15 +188,3 @@ def no_jail(report, program):
             status, text = v.cli.ask_raw("upgrade")
             report.check(status == 200, f"-j none: {status} {text}")
             report.check(readable(v, program) and not wrong(v, paths) and not any(FETCHED[p] for p in paths), f"what was stored is there: {FETCHED}")
-    shutil.rmtree(place)
-
-
-def run(report, program, is_full):
-    no_jail(report, program)
-    place = workdir()
-    kept(report, program, f"file,{place}/store,96m,keep,front=16m")
-    shutil.rmtree(place)
-    if os.geteuid() == 0 and shutil.which("losetup"):
-        device(report, program)
-    small(report, program)
-    chaos(report, program, 40 if is_full else 4)

@@ -5,13 +5,12 @@ import collections
 import pathlib
 import socket
 import threading
-import time
 
 from bed.http import Client, get
 from bed.origin import head
 from bed.report import until
 
-LIMIT = 20
+LIMIT = 60  # seconds; it only ends what hangs
 BODY = bytes(range(256)) * 4
 LARGE = bytes(range(256)) * 16384  # 4 MB: more than the buffers of a connection hold
 
@@ -66,7 +65,7 @@ class Load:
     """Clients that ask until told to stop; what went wrong is in `wrong`."""
 
     def __init__(self, address, keeping, single):
-        self.address, self.stop, self.wrong, self.done, self.lock = address, False, [], 0, threading.Lock()
+        self.address, self.over, self.wrong, self.done, self.lock = address, threading.Event(), [], 0, threading.Lock()
         self.threads = [threading.Thread(target=run, args=(n,), daemon=True)
                         for run, count in ((self.keep, keeping), (self.once, single), (self.change, 2)) for n in range(count)]
         for t in self.threads:
@@ -80,7 +79,7 @@ class Load:
 
     def paths(self, n):
         count = 0
-        while not self.stop:
+        while not self.over.is_set():
             count += 1
             kind = ("/hit", "/hit", "/hit", "/pass", f"/miss{n}-")[count % 5]
             yield f"{kind}{count % 50 if kind == '/hit' else count}"
@@ -109,7 +108,7 @@ class Load:
     def change(self, n):
         """Purges or bans on a kept connection; whoever asks then gets what is new."""
         path, client = f"/change{n}", None
-        while not self.stop:
+        while not self.over.is_set():
             try:
                 client = client or Client(self.address, LIMIT)
                 before = client.request(path)
@@ -128,10 +127,10 @@ class Load:
                 self.done += 3
                 if not (before.whole() and done.whole() and after.whole() and after.body == body_of(path)):
                     self.wrong.append(f"change {path}: {before} {done} {done.fields} {after} {after.body[:8]} not {body_of(path)[:8]}")
-            time.sleep(0.02)
+            self.over.wait(0.02)
 
     def end(self):
-        self.stop = True
+        self.over.set()
         for t in self.threads:
             t.join(LIMIT)
 
@@ -145,7 +144,8 @@ def cli_pids(cli):
     return int(words[1]), int(words[3]) if len(words) > 3 else None
 
 
-def vcl_for(origin, flag):
+def vcl_for(origin, flag="/nonexistent/flag"):
+    """A VCL that doesn't start while there is a file of the flag's name."""
     return VCL % (*origin.address, *origin.address, flag)
 
 

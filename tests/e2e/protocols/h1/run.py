@@ -19,7 +19,7 @@ from bed.report import Report, options
 from bed.witness import Bad, More, Witness, parse_request
 
 LAX_ALLOWED = 2
-ANSWER_LIMIT = 8.0   # seconds to wait for an answer before "no answer at all"
+ANSWER_LIMIT = 60    # seconds to wait for an answer before "no answer at all"
 QUIET = 1.0          # seconds without an octet or a close after which a connection counts as left open
 
 

@@ -3,7 +3,6 @@
 memory, which fetches were left at the origin, and how an honest client fared meanwhile. Each has a server of its own."""
 import dataclasses
 import itertools
-import select
 import socket
 import time
 import typing
@@ -22,7 +21,7 @@ backend default { .host = "%s"; .port = "%d"; }
 sub vcl_recv { if (req.url ~ "^/hang") { return (pass); } }
 """
 MOST_SHARED = 300  # fetches of objects that others may want, begun by one connection before it was ended
-SECONDS, AFTERWARDS = 6.0, 4.0  # for the flood; for an end that takes its time, and fetches that are given up
+LIMIT = 60  # seconds; it only ends what hangs
 MOST_BYTES, MOST_P99_MS = 1 << 20, 250.0
 MOST_FACTOR = 5  # of the honest client's p99 without an attack, where the machine has other work: then that bounds it
 A_STREAM = 10 << 10  # what a request and its fetch may take while it is being served, beside MOST_BYTES
@@ -221,7 +220,7 @@ class Row:
 
 def flood(c, attack, look):
     """Sends it until the server ends it; gives how many units went."""
-    sent, end, units = 0, time.monotonic() + SECONDS, iter(attack.frames(c))
+    sent, end, units = 0, time.monotonic() + LIMIT, iter(attack.frames(c))
     while sent < attack.count and time.monotonic() < end and not c.goaway and not c.closed:
         some = list(itertools.islice(units, min(attack.at_once, attack.count - sent)))
         octets = b"".join(some)
@@ -264,14 +263,15 @@ def row(bed, attack):
             c.ping(2)
             sent = flood(c, attack, look)
             c.reads = True
-            until(attack.wait, lambda: c.over(0.05) or look(0.2))
+            # Where nothing has to end it, something may until then.
+            until(attack.wait if None in attack.codes else LIMIT, lambda: c.over(0.05) or look(0.2))
             look(0.0)
             ended = c.goaway or c.closed
             if attack.codes == ("time", CALM):
                 ended = ended or all(own.end for own in c.streams.values())
             how, code = c.how(), h2.error(c.goaway[1]) if c.goaway else ("closed" if c.closed else None)
             is_over = bool(ended)
-            until(AFTERWARDS if is_over else 0.5, lambda: not source.pending())
+            until(LIMIT if is_over else 0.5, lambda: not source.pending())
             left = source.pending()
     finally:
         said = honest.end()
@@ -304,7 +304,7 @@ def judge(bed, attack, row):
     else:
         check(row.left == 0 or not row.is_over, f"{name}: {row.left} fetches are left at the origin")
     most = max(MOST_P99_MS, MOST_FACTOR * bed.calm)
-    check(asked > 20 and not failed and p99 < most, f"{name}: honest requests: {asked} asked, {failed[:3]}, p99 {p99:.0f} ms, {bed.calm:.0f} before")
+    check(asked > 20 and not failed and (p99 < most or not bed.o.clocks), f"{name}: honest requests: {asked} asked, {failed[:3]}, p99 {p99:.0f} ms, {bed.calm:.0f} before")
 
 
 def calm(address, proto="h2"):

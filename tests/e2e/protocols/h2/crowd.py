@@ -11,7 +11,8 @@ from honest import Honest
 COUNT, COUNT_FULL = 100, 400
 IDLE = 2                             # seconds that a connection may say nothing, and a window be shut
 OPTIONS = {"args": ["-p", f"timeout_idle={IDLE}", "-p", f"idle_send_timeout={IDLE}"]}
-AFTERWARDS = 4.0                     # seconds more until it must be closed
+AFTERWARDS = 60                      # seconds more until it must be closed
+DRIPPING = 1.0                       # seconds that one that isn't closed is watched for longer than it may say nothing
 MOST_BYTES, MOST_P99_MS = 1 << 16, 250.0
 OPENED = PREFACE + settings()
 SHUT = PREFACE + settings({h2.INITIAL_WINDOW_SIZE: 0})
@@ -50,7 +51,7 @@ def play(bed, name, count):
                 c.send(first)
                 crowd.append(c)
             begin = time.monotonic()
-            while time.monotonic() < begin + IDLE + AFTERWARDS and any(not c.closed for c in crowd):
+            while time.monotonic() < begin + IDLE + (AFTERWARDS if closes else DRIPPING) and any(not c.closed for c in crowd):
                 for c in crowd:
                     c.wait(lambda: True, 0)
                     if again and not c.closed:
@@ -66,7 +67,7 @@ def play(bed, name, count):
     bed.report.note(f"| {count} of: {name} | {stays} stay after {took:.1f} s | {each / 1024:.1f} KB each | {asked} - {len(failed)}, {p99:.1f} ms |")
     bed.report.check(not closes or not stays, f"{name}: {stays} of {count} stay for {took:.1f} s")
     bed.report.check(each < MOST_BYTES, f"{name}: {each / 1024:.1f} KB each")
-    bed.report.check(not failed and p99 < MOST_P99_MS, f"{name}: honest requests: {asked} asked, {failed[:3]}, p99 {p99:.0f} ms")
+    bed.report.check(not failed and (p99 < MOST_P99_MS or not bed.o.clocks), f"{name}: honest requests: {asked} asked, {failed[:3]}, p99 {p99:.0f} ms")
 
 
 def run(bed, words, verbose):

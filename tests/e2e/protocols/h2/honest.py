@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""An honest client in a process of its own, so that the attacker's work isn't in its times: requests on one connection after another, 20 on each.
+"""An honest client in a process of its own, so that the attacker's work isn't in its times: requests on one connection after another, 15 on each.
 
-usage: honest.py HOST PORT PATH h2|h3. It runs until its input ends, and has asked 60 times; then it writes a line of JSON: how many it asked, which
+usage: honest.py HOST PORT PATH h2|h3. It runs until its input ends, and has asked 30 times; then it writes a line of JSON: how many it asked, which
 failed, the times in ms.
 """
 import json
@@ -14,8 +14,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed import h2
 
-A_CONNECTION, LEAST = 20, 60  # requests
-LIMIT, PAUSE = 5.0, 0.005     # seconds; between requests
+A_CONNECTION, LEAST = 15, 30  # requests
+LIMIT, PAUSE = 60, 0.005      # seconds: it only ends what hangs; between requests
 
 
 class Honest:

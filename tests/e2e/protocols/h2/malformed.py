@@ -9,7 +9,7 @@ from bed import h2, hpack
 from bed.witness import Bad, More, parse_request
 from messages import ALIKE, CLEAN, MESSAGES, REFUSE, SERVE, WITHOUT_MEANING
 
-ANSWER_LIMIT = 8.0  # seconds to wait for an answer before "no answer at all"
+ANSWER_LIMIT = 60  # seconds to wait for an answer before "no answer at all"
 
 
 @dataclasses.dataclass

@@ -17,9 +17,9 @@ LEAST_BYTES, MOST_BYTES = 300 << 10, 1000 << 10  # of such a connection: some 64
 
 
 def at_once(c):
-    """The 99 others ask at once; the p99 of their times, in ms."""
+    """The 99 others ask at once; the p99 of their times, in ms, infinite if one has no end."""
     asked = [c.ask(h2.request(f"/hit/{SIZE}")) for _ in range(OTHERS)]
-    if not c.wait(lambda: all(c.streams[at].end for at in asked), 10):
+    if not c.wait(lambda: all(c.streams[at].end for at in asked)):
         return float("inf")
     times = sorted((c.streams[at].ended - c.streams[at].begun) * 1000 for at in asked)
     if any(c.streams[at].length != SIZE for at in asked):
@@ -33,14 +33,14 @@ def uploading(c):
     for _ in range(OTHERS // 3):
         at = c.stream()
         c.send(h2.headers(at, hpack.block(h2.request("/count", "POST")), False))
-        if c.upload(at, body) < len(body) or not c.wait(lambda: c.streams[at].end, 10):
+        if c.upload(at, body) < len(body) or not c.wait(lambda: c.streams[at].end):
             return float("inf")
     return (time.monotonic() - begin) * 1000 / (OTHERS // 3)
 
 
 def a_reader_that_stops(bed, c):
     at = c.ask(h2.request(f"/hit/{BIG}"))
-    c.wait(lambda: c.streams[at].granted == 0, 10)
+    c.wait(lambda: c.streams[at].granted == 0)
     return at
 
 
@@ -60,7 +60,7 @@ def uploads_that_nobody_takes(bed, c):
 
 def an_answer_that_never_comes(bed, c):
     at = c.ask(h2.request("/hang"))
-    until(5, bed.source.pending)
+    until(h2.LIMIT, bed.source.pending)
     return at
 
 
@@ -86,14 +86,15 @@ def held_up(bed, name, stands, others):
     before, p99, stood, faults = beside(bed, stands, others)
     bed.report.note(f"{name}: the others' p99 {before:.1f} -> {p99:.1f} ms")
     bed.report.check(stood and not faults, f"{name}: it doesn't stand still, {faults[:3]}")
-    return bed.report.check(p99 <= before * MOST_FACTOR + MOST_MORE_MS, f"{name}: the others' p99 goes from {before:.1f} to {p99:.1f} ms")
+    bed.report.check(p99 < float("inf"), f"{name}: the others are held up until the end")
+    return not bed.o.clocks or bed.report.check(p99 <= before * MOST_FACTOR + MOST_MORE_MS, f"{name}: the others' p99 goes from {before:.1f} to {p99:.1f} ms")
 
 
 def waiting(bed):
     """A connection with a hundred streams that wait for a window, each with a megabyte to come from the cache; how many answers have begun."""
     c = h2.Connection(bed.connect(), {h2.INITIAL_WINDOW_SIZE: 100}, credits=False, keep=False)
     asked = [c.ask(h2.request(f"/hit/{1 << 20}")) for _ in range(STREAMS)]
-    c.wait(lambda: all(c.streams[at].granted == 0 for at in asked), 20)
+    c.wait(lambda: all(c.streams[at].granted == 0 for at in asked))
     return c, sum(c.streams[at].status == 200 and c.streams[at].granted == 0 for at in asked)
 
 

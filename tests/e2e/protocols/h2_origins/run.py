@@ -14,7 +14,7 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed import h2, hpack
 from bed.certificates import Authority
-from bed.daemon import CliError, Varnishd, workdir
+from bed.daemon import CliError, Varnishd, directory
 from bed.h2origin import Behaviour, clear, sealed
 from bed.http import Client, get
 from bed.origin import Origin, simple
@@ -435,8 +435,11 @@ def ends(report, program):
 
 def by_tls(report, program):
     """ALPN: what is offered, and what the origin's choice is good for."""
-    d = workdir()
-    root = Authority(d / "root")
+    with directory() as d:
+        chosen_by_tls(report, program, Authority(d / "root"))
+
+
+def chosen_by_tls(report, program, root):
     leaf = root.leaf(NAME)
     h1 = simple(lambda method, path, fields: ("", f"one {path}".encode()))
     context = lambda *alpn: (c := server_context(leaf), c.set_alpn_protocols(list(alpn)) if alpn else None)[0]

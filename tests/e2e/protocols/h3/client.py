@@ -10,9 +10,9 @@ from aioquic.asyncio.protocol import QuicConnectionProtocol
 from aioquic.h3.connection import H3_ALPN, H3Connection
 from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.events import ConnectionTerminated
+from aioquic.quic.events import ConnectionTerminated, StreamReset
 
-LIMIT = 30  # seconds
+LIMIT = 60  # seconds; it only ends what hangs
 
 
 class Response:
@@ -63,6 +63,12 @@ class Client(QuicConnectionProtocol):
                     if not future.done():
                         future.set_exception(ConnectionError(str(event)))
                         future.exception()
+        if isinstance(event, StreamReset) and event.stream_id in self.open:
+            response = self.open[event.stream_id]
+            for future in (response.done, response.began):
+                if not future.done():
+                    future.set_exception(ConnectionError(f"stream reset: {event.error_code:#x}"))
+                    future.exception()
         for h3_event in self.h3.handle_event(event):
             if isinstance(h3_event, (HeadersReceived, DataReceived)):
                 self.open[h3_event.stream_id].take(h3_event)

@@ -69,7 +69,7 @@ def worker_dies(report, bed):
     sessions = {version: session_of(bed.served, version) for version in VERSIONS}
     os.kill(bed.served.worker(), signal.SIGKILL)
     context = client_context(bed.made.root.root)
-    back = until(30, lambda: sealed_get(bed.served.sealed, "/1", context, timeout=5).whole())
+    back = until(60, lambda: sealed_get(bed.served.sealed, "/1", context, timeout=60).whole())
     report.check(back, "no TLS after the worker's death")
     for version, (context, session) in sessions.items():
         report.check(back and is_resumed(bed.served, context, session), f"TLS {version}: the session is gone with the worker")
@@ -114,7 +114,7 @@ def panics(report, bed):
         report.check(re.search(r"Max core file size +0 +0 ", limits), f"a core could be written: {limits}")
         served.cli.ask_raw("debug.panic.worker")
         told = until(20, lambda: served.cli.ask_raw("panic.show")[0] == 200)
-        report.check(told and until(30, lambda: sealed_get(served.sealed, "/1", client_context(bed.made.root.root), timeout=5).whole()), "a report, and another worker")
+        report.check(told and until(60, lambda: sealed_get(served.sealed, "/1", client_context(bed.made.root.root), timeout=60).whole()), "a report, and another worker")
         places = files_of(served)
         report.check(not [path for path in places if "core" in pathlib.Path(path).name], f"a core: {sorted(places)}")
         places |= {"panic.show": served.cli.ask("panic.show").encode(), "the log": log_text(served).encode(), "standard error": served.log().encode()}
@@ -156,7 +156,7 @@ def signer(report, bed):
         left = until(20, lambda: len(named(b"lacquer-signer")) == 1 and named(b"lacquer-signer") != before)
         report.check(left, f"the signer of before ends with its worker: {before} {named(b'lacquer-signer')}")
         os.kill(served.worker(), signal.SIGKILL)
-        report.check(until(30, lambda: answers() == "all"), f"after the worker's death: {answers()}")
+        report.check(until(60, lambda: answers() == "all"), f"after the worker's death: {answers()}")
         report.check(until(20, lambda: len(named(b"lacquer-signer")) == 1), f"one signer: {named(b'lacquer-signer')}")
 
 

