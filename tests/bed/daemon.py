@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Starts a varnishd in a directory of its own, speaks its CLI, and ends it."""
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import threading
 
+from .leftovers import tree
 from .report import until
 
 START_LIMIT = 60  # seconds; Debian's varnishd compiles VCL with a C compiler
@@ -39,6 +41,16 @@ def workdir():
     d = tempfile.mkdtemp(prefix="lacquer-test.")
     os.chmod(d, 0o755)
     return pathlib.Path(d)
+
+
+@contextlib.contextmanager
+def directory():
+    """As workdir; the directory is removed at the end of the block."""
+    d = workdir()
+    try:
+        yield d
+    finally:
+        shutil.rmtree(d, ignore_errors=True)
 
 
 class CliError(Exception):
@@ -201,18 +213,6 @@ class Varnishd:
 
     def __exit__(self, *_):
         self.close()
-
-
-def tree(pid):
-    """A process and all below it, parents first."""
-    found = [pid]
-    for p in found:
-        try:
-            kids = pathlib.Path(f"/proc/{p}/task/{p}/children").read_text().split()
-        except OSError:
-            continue
-        found += [int(k) for k in kids]
-    return found
 
 
 def of_threads(pid, file):

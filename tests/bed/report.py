@@ -5,9 +5,12 @@ import os
 import sys
 import threading
 import time
+import traceback
 
-from . import built
+from . import built, leftovers
 from .built import ROOT
+
+LONG = 5  # seconds from which on a case is noted with its time
 
 drawn_from = None  # the seed of this run, once the options are known
 
@@ -16,6 +19,7 @@ class Report:
     """Results of one harness. A failed check says what was expected; nothing stops at the first one."""
 
     def __init__(self, name):
+        leftovers.arm()
         self.name, self.passed, self.failed, self.lock = name, 0, 0, threading.Lock()
 
     def check(self, ok, what):
@@ -30,6 +34,18 @@ class Report:
     def note(self, text):
         print(f"     {self.name}: {text}", flush=True)
 
+    def run(self, cases, *args):
+        """Calls each case with `args`. An error ends that case alone and counts as a failure."""
+        for case in cases:
+            begin = time.monotonic()
+            try:
+                case(*args)
+            except (Exception, SystemExit) as error:
+                place = traceback.extract_tb(error.__traceback__)[-1]
+                self.check(False, f"{case.__name__}: {type(error).__name__} {error} ({os.path.basename(place.filename)}:{place.lineno})")
+            if (took := time.monotonic() - begin) > LONG:
+                self.note(f"{case.__name__} took {took:.1f} s")
+
     def close(self):
         """Prints the closing line; the exit status to end with."""
         if self.failed and drawn_from is not None:
@@ -38,9 +54,15 @@ class Report:
         return 1 if self.failed or not self.passed else 0
 
 
-def options(doc, **more):
-    """The command line that all harnesses share; `more` maps further long options to keyword arguments of add_argument."""
-    p = argparse.ArgumentParser(description=doc)
+def options(doc, cases=(), **more):
+    """The command line that all harnesses share; `more` maps further long options to keyword arguments of add_argument.
+
+    With `cases`, which are functions, it takes WORDs, too: `cases` of the result are those whose names contain one of them, or all.
+    """
+    p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if cases:
+        names = " ".join(case.__name__ for case in cases)
+        p.add_argument("words", nargs="*", metavar="WORD", help=f"run only cases whose names contain a WORD: {names}")
     p.add_argument("--varnishd", default=built.program("varnishd"),
                    help="the program to test (also: environment VARNISHD)")
     p.add_argument("--full", action="store_true", help="the full size of the bed instead of the reduced one of `make test`")
@@ -51,8 +73,13 @@ def options(doc, **more):
     o = p.parse_args()
     global drawn_from
     drawn_from = o.seed
+    if cases:
+        o.cases = [case for case in cases if not o.words or any(word in case.__name__ for word in o.words)]
+        if not o.cases:
+            sys.exit(f"{' '.join(o.words)}: no such case; the cases are {names}")
     if why := built.why_not(o.varnishd):
         sys.exit(why)
+    leftovers.arm()
     return o
 
 
