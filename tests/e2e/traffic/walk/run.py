@@ -11,12 +11,12 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from bed.daemon import Varnishd
+from bed.daemon import Varnishd, directory
 from bed.http import Client
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
 
-LIMIT = 20
+LIMIT = 60  # seconds; ends a wait for what never comes
 VCL = """vcl 4.1;
 backend default { .host = "%s"; .port = "%d"; }
 sub vcl_recv { %s }
@@ -40,9 +40,9 @@ class Site:
 
 def walk(v, site, paths):
     """All pages in order over one connection; those that came otherwise than they are."""
-    client = Client(v.address, timeout=LIMIT)
-    answers = ((path, client.request(path)) for path in paths)
-    return [path for path, r in answers if not r.whole() or r.body != site.body(path)]
+    with Client(v.address, timeout=LIMIT) as client:
+        answers = ((path, client.request(path)) for path in paths)
+        return [path for path, r in answers if not r.whole() or r.body != site.body(path)]
 
 
 def counters(v, *names):
@@ -51,10 +51,11 @@ def counters(v, *names):
     return tuple(all_counters[f"MAIN.{name}"]["value"] for name in names)
 
 
-def twice(report, program, pages, octets, storage):
-    site = Site(octets)
+def twice(report, o, storage):
+    pages = 2000 if o.full else 100
+    site = Site(100_000)
     paths = [f"/page/{n}" for n in range(pages)]
-    with Origin(simple(site.answer)) as origin, Varnishd(program, vcl=VCL % (*origin.address, ""), storage=storage) as v:
+    with Origin(simple(site.answer)) as origin, Varnishd(o.varnishd, vcl=VCL % (*origin.address, ""), storage=storage) as v:
         kind = storage.split(",")[0]
         report.check(not walk(v, site, paths), f"{kind}: the first walk")
         report.check(site.asked == dict.fromkeys(paths, 1), f"{kind}: each page is fetched once")
@@ -65,11 +66,23 @@ def twice(report, program, pages, octets, storage):
         report.check(until(LIMIT, lambda: counters(v, *names) == want), f"{kind}: {names} are {counters(v, *names)}")
 
 
-def chain(report, program, requests):
+def malloc(report, o):
+    """In memory."""
+    twice(report, o, "malloc,1g")
+
+
+def file(report, o):
+    """In a file."""
+    with directory() as d:
+        d.chmod(0o1777)  # the jail's user makes the file
+        twice(report, o, f"file,{d}/store,1g")
+
+
+def chain(report, o):
     """Two in a row, the front one passes everything."""
-    site = Site(2000)
-    with Origin(simple(site.answer)) as origin, Varnishd(program, vcl=VCL % (*origin.address, "")) as behind, \
-            Varnishd(program, vcl=VCL % (*behind.address, "return (pass);")) as front:
+    site, requests = Site(2000), 100
+    with Origin(simple(site.answer)) as origin, Varnishd(o.varnishd, vcl=VCL % (*origin.address, "")) as behind, \
+            Varnishd(o.varnishd, vcl=VCL % (*behind.address, "return (pass);")) as front:
         report.check(not walk(front, site, ["/page"] * requests), "all come through both")
         report.check(site.asked == {"/page": 1}, f"the origin is asked once: {site.asked}")
         names = ("client_req", "s_pass", "s_fetch", "backend_req", "backend_conn", "cache_hit")
@@ -81,18 +94,11 @@ def chain(report, program, requests):
 
 
 def main():
-    o = options(__doc__)
+    o = options(__doc__, (malloc, file, chain))
     if not os.access("/usr/bin/varnishstat", os.X_OK):
         sys.exit("Debian's varnishstat is needed (package varnish)")
     report = Report("walk")
-    pages, octets = (2000, 100_000) if o.full else (300, 100_000)
-    for storage in ("malloc,1g", f"file,{os.environ.get('TMPDIR', '/tmp')}/lacquer-walk.{os.getpid()},1g"):
-        try:
-            twice(report, o.varnishd, pages, octets, storage)
-        finally:
-            if storage.startswith("file"):
-                pathlib.Path(storage.split(",")[1]).unlink(missing_ok=True)
-    chain(report, o.varnishd, 300)
+    report.run(o.cases, report, o)
     return report.close()
 
 
