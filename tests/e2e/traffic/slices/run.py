@@ -3,12 +3,11 @@
 """Objects in slices: what clients get, byte by byte, and what of it the origin is asked for.
 
 Each word of eight octets of a body tells its place and the version that it is of, so that no octet can be of another one unseen.
-`--words` names the cases to run. With --full a file of 2 GB and 200 clients; by default the same with less.
+With --full a file of 2 GB and 200 clients; by default the same with less.
 """
 import array
 import pathlib
 import random
-import shutil
 import socket
 import sys
 import threading
@@ -17,7 +16,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed import pypi
 from bed.certificates import Authority
-from bed.daemon import Varnishd, workdir
+from bed.daemon import Varnishd, directory
 from bed.h2 import Connection
 from bed.http import Client
 from bed.origin import Nginx, Origin, head
@@ -169,7 +168,7 @@ def distinct(spans):
 
 def ranges(report, o):
     """Clients ask for random ranges: right octets, and little more is asked of the origin than the clients asked for."""
-    length, most, size, n = (2 << 30, 40 * MB, "1M", 200) if o.full else (96 * MB + 12345, 4 * MB, "64k", 200)
+    length, most, size, n = (2 << 30, 40 * MB, "1M", 200) if o.full else (48 * MB + 12345, 2 * MB, "64k", 100)
     file, rng = File(length), random.Random(o.seed)
     # A quarter of the file's beginnings are near each other, as films are watched.
     starts = [rng.randrange(length) if rng.random() < 0.75 else rng.randrange(length // 16) for _ in range(n)]
@@ -189,7 +188,7 @@ def ranges(report, o):
 def changes(report, o):
     """The file changes while clients read it: each answer is of one version, or its client sees that it isn't whole."""
     for name, dated, if_range in (("tags", False, True), ("tags, and no If-Range", False, False), ("dates", True, True)):
-        length, n = (24 * MB if o.full else 3 * MB) + 4321, 1000 if o.full else 120
+        length, n = (24 * MB if o.full else 2 * MB) + 4321, 1000 if o.full else 60
         file, rng, over = File(length, dated, if_range), random.Random(o.seed), threading.Event()
         low = [rng.randrange(length) for _ in range(n)]
         spans = [None if rng.random() < 0.3 else (at, rng.randrange(at, length)) for at in low]
@@ -251,7 +250,7 @@ def lies(report, o):
 
 def small_store(report, o):
     """An object larger than its store: slices are evicted one by one, and answers are whole all the same."""
-    length = 48 * MB + 77
+    length = 24 * MB + 77
     file = File(length)
     with Origin(file.serve) as origin, started(o, origin, "256k", storage="malloc,8m") as v:
         r = ask(v.address)
@@ -269,32 +268,28 @@ def small_store(report, o):
 def on_disk(report, o):
     """Slices on a store on disk are there after a restart."""
     length = 24 * MB + 77
-    file, directory = File(length), pathlib.Path("/tmp") / f"lacquer-slices.{time.time_ns()}"
-    directory.mkdir()
-    directory.chmod(0o777)
-    storage = f"file,{directory}/store,256m,keep"
-    try:
-        with Origin(file.serve) as origin:
-            with started(o, origin, "256k", storage=storage) as v:
-                # What comes before isn't written.
-                until(20, lambda: v.counter("DISK.s0.ready") == 1)
-                for span in (None, (5 * MB, 9 * MB)):
-                    r = ask(v.address, span)
-                    report.check(r.end == "complete" and not judge(r, length, span), f"disk: {r} {judge(r, length, span)}")
-                v.cli.ask("stop")
-                v.cli.ask("start")
-                until(20, lambda: v.counter("DISK.s0.ready") == 1)
-                sent = file.sent
-                wrong = []
-                for span in (None, (5 * MB, 9 * MB), (length - 100, length - 1)):
-                    r = ask(v.address, span)
-                    wrong += [str(r) + judge(r, length, span)] if r.end != "complete" or judge(r, length, span) else []
-                report.check(not wrong, f"disk: after a restart {wrong}")
-                kept = 1 - (file.sent - sent) / length
-                report.check(kept > 0.9, f"disk: {kept:.0%} was there after a restart")
-                report.note(f"disk: {kept:.0%} of the octets were there after a restart")
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    file = File(length)
+    with directory() as d, Origin(file.serve) as origin:
+        d.chmod(0o777)
+        storage = f"file,{d}/store,256m,keep"
+        with started(o, origin, "256k", storage=storage) as v:
+            # What comes before isn't written.
+            until(20, lambda: v.counter("DISK.s0.ready") == 1)
+            for span in (None, (5 * MB, 9 * MB)):
+                r = ask(v.address, span)
+                report.check(r.end == "complete" and not judge(r, length, span), f"disk: {r} {judge(r, length, span)}")
+            v.cli.ask("stop")
+            v.cli.ask("start")
+            until(20, lambda: v.counter("DISK.s0.ready") == 1)
+            sent = file.sent
+            wrong = []
+            for span in (None, (5 * MB, 9 * MB), (length - 100, length - 1)):
+                r = ask(v.address, span)
+                wrong += [str(r) + judge(r, length, span)] if r.end != "complete" or judge(r, length, span) else []
+            report.check(not wrong, f"disk: after a restart {wrong}")
+            kept = 1 - (file.sent - sent) / length
+            report.check(kept > 0.9, f"disk: {kept:.0%} was there after a restart")
+            report.note(f"disk: {kept:.0%} of the octets were there after a restart")
 
 
 def slow_reader(report, o):
@@ -406,12 +401,18 @@ def http3(report, o):
     if NO_CLIENT:
         report.note(f"LEFT OUT, as there is no aioquic ({NO_CLIENT}): http3")
         return
-    length, directory = 6 * MB + 77, workdir()
+    length = 6 * MB + 77
     file = File(length)
-    (directory / "tls.conf").write_text(f'pem-file = "{Authority(directory / "ca").leaf("bed.test").pem}"\n')
+    with directory() as d:
+        (d / "tls.conf").write_text(f'pem-file = "{Authority(d / "ca").leaf("bed.test").pem}"\n')
+        _http3(report, o, file, d)
+
+
+def _http3(report, o, file, d):
+    length = file.length
     with socket.create_server(("127.0.0.1", 0)) as drawn:
         port = drawn.getsockname()[1]
-    args = ["-a", "clear=127.0.0.1:0", "-a", f"quic=127.0.0.1:{port},quic", "-A", str(directory / "tls.conf")]
+    args = ["-a", "clear=127.0.0.1:0", "-a", f"quic=127.0.0.1:{port},quic", "-A", str(d / "tls.conf")]
     with Origin(file.serve) as origin, started(o, origin, "256k", args=args) as v:
         with h3.Connection(("127.0.0.1", port)) as c:
             gone = c.ask(h3.request("/"))
@@ -425,20 +426,17 @@ def http3(report, o):
                 report.check(got.whole() and right, f"HTTP/3, {span}: {got} {right}")
         report.check(v.counter("MAIN.slice_objects") == 1, "HTTP/3: not in slices")
         report.check(file.sent < 1.1 * length, f"HTTP/3: {file.sent} octets fetched of {length}")
-    shutil.rmtree(directory, ignore_errors=True)
 
 
 CASES = (ranges, changes, lies, small_store, on_disk, slow_reader, seeking, protocols, upgrades, http3)
 
 
 def main():
-    o = options(__doc__, words={"nargs": "*", "default": [], "help": "cases to run: " + " ".join(c.__name__ for c in CASES)})
+    o = options(__doc__, CASES)
     report = Report("slices")
-    for case in CASES:
-        if not o.words or case.__name__ in o.words:
-            case(report, o)
-    sys.exit(report.close())
+    report.run(o.cases, report, o)
+    return report.close()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
