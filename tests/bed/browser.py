@@ -74,7 +74,8 @@ class Browser(Process):
             [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions", "--disable-sync",
              "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-dev-shm-usage",
              "--no-proxy-server", "--remote-debugging-port=0", f"--user-data-dir={self.dir}", "about:blank"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent,
+            env={**os.environ, "TMPDIR": str(self.dir)})  # it leaves files in its temporary directory
         active = self.dir / "DevToolsActivePort"
         if not until(START_LIMIT, lambda: active.exists() and len(active.read_text().splitlines()) == 2):
             self.close()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Counts results and prints the one closing line that `make test` adds up."""
 import argparse
+import concurrent.futures
 import os
 import sys
 import threading
@@ -34,9 +35,9 @@ class Report:
     def note(self, text):
         print(f"     {self.name}: {text}", flush=True)
 
-    def run(self, cases, *args):
-        """Calls each case with `args`. An error ends that case alone and counts as a failure."""
-        for case in cases:
+    def run(self, cases, *args, at_once=1):
+        """Calls each case with `args`, so many of them at a time. An error ends that case alone and counts as a failure."""
+        def one(case):
             begin = time.monotonic()
             try:
                 case(*args)
@@ -45,6 +46,13 @@ class Report:
                 self.check(False, f"{case.__name__}: {type(error).__name__} {error} ({os.path.basename(place.filename)}:{place.lineno})")
             if (took := time.monotonic() - begin) > LONG:
                 self.note(f"{case.__name__} took {took:.1f} s")
+
+        if at_once == 1:
+            for case in cases:
+                one(case)
+        else:
+            with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+                list(pool.map(one, cases))
 
     def close(self):
         """Prints the closing line; the exit status to end with."""

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`lacquer watch`: a headless Chromium walks the page before a live load, ours and Debian's varnishd; promtool and Prometheus read its
 metrics; health, tokens, a thousand viewers, slow ones, workers and workdirs that go.
-
-usage: run.py [WORD...]   the cases whose names have one of the words
 """
 import json
 import os
@@ -20,7 +18,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from bed.browser import CHROMIUM, Browser
-from bed.daemon import Varnishd, die_with_parent, pss, tree, workdir
+from bed.daemon import Varnishd, die_with_parent, directory, pss
 from bed.http import Client, get
 from bed.origin import Origin, simple
 from bed.process import Process
@@ -28,6 +26,7 @@ from bed.report import ROOT, Report, options, until
 import scrape
 import sealed
 
+LIMIT = 60  # seconds; ends a wait for what never comes
 PATHS = "/usr/bin:/usr/sbin"
 GENUINE = shutil.which("varnishd", path=PATHS)
 VCL = """vcl 4.1;
@@ -82,7 +81,7 @@ def address_in(text):
 
 def of_server(v):
     """Where the page of a server is that was started with --watch."""
-    got = until(30, lambda: address_in("".join(v.output)))
+    got = until(LIMIT, lambda: address_in("".join(v.output)))
     if not got:
         raise SystemExit(f"no page: {v.log()}")
     return got
@@ -144,27 +143,27 @@ def walk(report, name, v, address, load, browser, ours):
     """The page in a browser, before a load."""
     url = f"http://{address[0]}:{address[1]}/"
     browser.open(url)
-    seen = until(20, lambda: browser.js("document.getElementById('state').textContent") == "running"
+    seen = until(LIMIT, lambda: browser.js("document.getElementById('state').textContent") == "running"
                  and browser.js("Number(document.getElementById('state').dataset.seconds || 0)") >= 4)
     report.check(seen, f"{name}: seconds come: {text(browser, 'header')}")
-    has_areas = lambda: until(10, lambda: browser.js("document.querySelectorAll('#c-req path.area').length") >= 2)
+    has_areas = lambda: until(LIMIT, lambda: browser.js("document.querySelectorAll('#c-req path.area').length") >= 2)
     # A genuine one adds up what a busy connection has done when that pauses.
     report.check(not ours or has_areas(), f"{name}: the chart has areas")
-    report.check(until(10, lambda: browser.js("document.querySelectorAll('#c-ttfb path.line').length") >= 3), f"{name}: times have lines")
-    report.check(until(10, lambda: "well" in text(browser, "#backtab tbody") and "default" in text(browser, "#backtab tbody")),
+    report.check(until(LIMIT, lambda: browser.js("document.querySelectorAll('#c-ttfb path.line').length") >= 3), f"{name}: times have lines")
+    report.check(until(LIMIT, lambda: "well" in text(browser, "#backtab tbody") and "default" in text(browser, "#backtab tbody")),
                  f"{name}: the backend is well: {text(browser, '#backtab tbody')!r}")
-    report.check(until(10, lambda: "/account" in text(browser, "#hot tbody")), f"{name}: hot URLs: {text(browser, '#hot tbody')[:200]!r}")
-    report.check(until(10, lambda: "/slow/#" in text(browser, "#whyurl tbody")), f"{name}: patterns: {text(browser, '#whyurl tbody')[:300]!r}")
+    report.check(until(LIMIT, lambda: "/account" in text(browser, "#hot tbody")), f"{name}: hot URLs: {text(browser, '#hot tbody')[:200]!r}")
+    report.check(until(LIMIT, lambda: "/slow/#" in text(browser, "#whyurl tbody")), f"{name}: patterns: {text(browser, '#whyurl tbody')[:300]!r}")
     report.check("s0" in text(browser, "#storetab tbody"), f"{name}: stores: {text(browser, '#storetab tbody')!r}")
     if ours:
-        report.check(until(10, lambda: re.search(r"pass: vcl_recv .*test\.vcl:4\s", text(browser, "#whyurl tbody"))),
+        report.check(until(LIMIT, lambda: re.search(r"pass: vcl_recv .*test\.vcl:4\s", text(browser, "#whyurl tbody"))),
                      f"{name}: a pass has its line of VCL: {text(browser, '#whyurl tbody')[:400]!r}")
         report.check("first fetch" in text(browser, "#nohit tbody"), f"{name}: reasons: {text(browser, '#nohit tbody')[:200]!r}")
     keyboard(report, name, v, browser)
     asked = load.stop()
     extra = 1  # the hostile one
     wanted = lambda: counters(v, *TOTALS)
-    same = until(15, lambda: totals(browser) == wanted())
+    same = until(LIMIT, lambda: totals(browser) == wanted())
     report.check(same, f"{name}: the page says {totals(browser)}, varnishstat {wanted()}")
     report.check(has_areas(), f"{name}: the chart has areas after the load")
     report.check(totals(browser)[0] == asked + extra, f"{name}: {asked + extra} were sent, the page says {totals(browser)[0]}")
@@ -187,16 +186,16 @@ def keyboard(report, name, v, browser):
         return
     browser.type('ReqURL ~ "^/hostile"')
     browser.key("Enter")
-    report.check(until(10, lambda: "Waiting" in text(browser, "#r-live")), f"{name}: followed: {text(browser, '#r-live')}")
+    report.check(until(LIMIT, lambda: "Waiting" in text(browser, "#r-live")), f"{name}: followed: {text(browser, '#r-live')}")
     agent = f"<script>alert(1)</script><img src=x onerror=alert(1)> {RTL} " + "A" * 65536
     with Client(v.address) as c:
         got = c.request("/hostile?<b>", fields=[("User-Agent", agent.encode().decode("latin-1")), ("Cookie", f"sid={SECRET}"), ("X-Copy", SECRET)])
     report.check(got.status == 200, f"{name}: the hostile request: {got}")
-    report.check(until(10, lambda: "/hostile" in text(browser, "#requests tbody")), f"{name}: it is in the list: {text(browser, '#r-live')}")
+    report.check(until(LIMIT, lambda: "/hostile" in text(browser, "#requests tbody")), f"{name}: it is in the list: {text(browser, '#r-live')}")
     report.check(tab_to(browser, "document.activeElement.closest('#requests') != null && document.activeElement.tagName === 'BUTTON'", 30),
                  f"{name}: its row is reached by Tab")
     browser.key("Enter")
-    report.check(until(10, lambda: browser.js("document.getElementById('detail').open")), f"{name}: it opens")
+    report.check(until(LIMIT, lambda: browser.js("document.getElementById('detail').open")), f"{name}: it opens")
     shown = text(browser, "#detail-body")
     for part in ("<script>alert(1)</script>", "\\u{202e}txt", "ReqURL", "Cookie: (hidden)", "RespStatus", "Fetch"):
         report.check(part in shown, f"{name}: all records: no {part!r} in {shown[:600]!r}")
@@ -204,15 +203,15 @@ def keyboard(report, name, v, browser):
     report.check(browser.js("document.querySelectorAll('#detail-body script, #detail-body img, main img').length") == 0, f"{name}: text is no markup")
     report.check(not browser.js("window.harmed === true"), f"{name}: nothing of it ran")
     browser.key("Escape")
-    report.check(until(5, lambda: not browser.js("document.getElementById('detail').open")), f"{name}: Escape closes it")
+    report.check(until(LIMIT, lambda: not browser.js("document.getElementById('detail').open")), f"{name}: Escape closes it")
     browser.js("document.getElementById('c-req').focus(), 1")
     browser.key("ArrowLeft", times=3)
-    report.check(until(5, lambda: "requests/s" in text(browser, "#r-req")), f"{name}: the chart is read by keys: {text(browser, '#r-req')!r}")
+    report.check(until(LIMIT, lambda: "requests/s" in text(browser, "#r-req")), f"{name}: the chart is read by keys: {text(browser, '#r-req')!r}")
 
 
 def narrow(report, name, browser):
     browser.size(360, 780)
-    wide = until(5, lambda: browser.js("document.documentElement.scrollWidth <= 360"))
+    wide = until(LIMIT, lambda: browser.js("document.documentElement.scrollWidth <= 360"))
     report.check(wide, f"{name}: 360 px are {browser.js('document.documentElement.scrollWidth')} wide: " + str(browser.js(
         "JSON.stringify([...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > 361 && !e.closest('.scroll')).slice(0, 5).map(e => e.tagName + '#' + e.id + '.' + e.className))")))
     browser.size(1280, 900)
@@ -244,7 +243,7 @@ def case_page(report, o):
 
 def explained(report, browser, v):
     browser.js("document.querySelector('#f-explain [name=url]').value = 'http://bed.test/account', document.querySelector('#f-explain button').click(), 1")
-    said = until(10, lambda: (t := text(browser, "#r-explain")) and t)
+    said = until(LIMIT, lambda: (t := text(browser, "#r-explain")) and t)
     report.check("pass" in (said or "") and "4" in (said or ""), f"explain: {said!r}")
     v.cli.ask("vcl.profile on")
     # Which runs are looked at is drawn by lot.
@@ -252,9 +251,9 @@ def explained(report, browser, v):
         for _ in range(1500):
             c.request("/gone")
     browser.js("document.getElementById('b-profile').click(), 1")
-    report.check(until(10, lambda: "return (pass)" in text(browser, "#source") and re.search(r"\d ns", text(browser, "#source"))),
+    report.check(until(LIMIT, lambda: "return (pass)" in text(browser, "#source") and re.search(r"\d ns", text(browser, "#source"))),
                  f"the profile over its source: {text(browser, '#r-profile')!r} {text(browser, '#source')[:300]!r}")
-    report.check(until(12, lambda: "boot" in text(browser, "#vcllist")), f"VCLs: {text(browser, '#vcllist')!r}")
+    report.check(until(LIMIT, lambda: "boot" in text(browser, "#vcllist")), f"VCLs: {text(browser, '#vcllist')!r}")
     report.check(browser.js("document.getElementById('control').hidden"), "nothing to change the server with, without --control")
 
 
@@ -283,16 +282,16 @@ def case_health(report, o):
             'sub vcl_init { } sub vcl_hit { set req.backend_hint = dead; }\n'
         with Varnishd(o.varnishd, vcl=vcl) as v, Watch(o.lacquer, v.n, "--ready", "backend=dead") as w, Watch(o.lacquer, v.n) as plain:
             status = lambda a, path: ask(a, path).status
-            report.check(until(10, lambda: status(plain.address, "/readyz") == 200), f"ready: {ask(plain.address, '/readyz').body}")
+            report.check(until(LIMIT, lambda: status(plain.address, "/readyz") == 200), f"ready: {ask(plain.address, '/readyz').body}")
             report.check(status(plain.address, "/healthz") == 200, "healthy")
-            report.check(until(15, lambda: b"dead is sick" in ask(w.address, "/readyz").body), f"not ready: {ask(w.address, '/readyz').body}")
+            report.check(until(LIMIT, lambda: b"dead is sick" in ask(w.address, "/readyz").body), f"not ready: {ask(w.address, '/readyz').body}")
             report.check(status(w.address, "/readyz") == 503 and status(w.address, "/healthz") == 200, "but healthy")
             v.cli.ask("stop")
-            report.check(until(10, lambda: status(plain.address, "/healthz") == 503), "a stopped worker isn't healthy")
+            report.check(until(LIMIT, lambda: status(plain.address, "/healthz") == 503), "a stopped worker isn't healthy")
             said = as_json(plain.address, "/healthz")
             report.check(any(c["check"] == "worker" and not c["ok"] and "no worker runs" in c["reason"] for c in said["checks"]), f"why: {said}")
             v.cli.ask("start")
-            report.check(until(10, lambda: status(plain.address, "/readyz") == 200), "ready again once it is started")
+            report.check(until(LIMIT, lambda: status(plain.address, "/readyz") == 200), "ready again once it is started")
 
 
 def refused(program, *args):
@@ -301,14 +300,18 @@ def refused(program, *args):
 
 
 def case_safety(report, o):
+    with directory() as place:
+        safety(report, o, place)
+
+
+def safety(report, o, place):
     status, said = refused(o.lacquer, "-a", "0.0.0.0:0")
     report.check(status == 1 and "--token-file" in said, f"others than this machine need a token: {status} {said!r}")
     status, said = refused(o.lacquer, "--control")
     report.check(status == 2 and "--control needs --token-file" in said, f"control needs a token: {status} {said!r}")
-    p = subprocess.run([o.varnishd, "-F", "-b", "none", "-a", "127.0.0.1:0", "--watch", "0.0.0.0:0", "-n", str(workdir())], capture_output=True, text=True, timeout=30)
+    p = subprocess.run([o.varnishd, "-F", "-b", "none", "-a", "127.0.0.1:0", "--watch", "0.0.0.0:0", "-n", str(place / "n")], capture_output=True, text=True, timeout=LIMIT)
     report.check(p.returncode == 2 and "token-file" in p.stderr, f"so does the server's: {p.returncode} {p.stderr!r}")
-    directory = workdir()
-    token = directory / "token"
+    token = place / "token"
     token.write_text("0123456789abcdef0123\n")
     bearer = [("Authorization", "Bearer 0123456789abcdef0123")]
     with Origin(serve) as origin, Varnishd(o.varnishd, vcl=VCL % origin.address) as v:
@@ -341,7 +344,7 @@ def case_safety(report, o):
             report.check(ask(w.address, "/metrics").status == 401 and ask(w.address, "/api/state").status == 401, "a token is needed")
             report.check(ask(w.address, "/metrics", fields=[("Authorization", "Bearer 0123456789abcdef0124")]).status == 401, "that one")
             report.check(ask(w.address, "/metrics", fields=bearer).status == 200, "with it, metrics")
-            report.check(until(5, lambda: ask(w.address, "/healthz").body == b'{"status":"ok"}'), "health without it, but no reasons")
+            report.check(until(LIMIT, lambda: ask(w.address, "/healthz").body == b'{"status":"ok"}'), "health without it, but no reasons")
             report.check(ask(w.address, "/login", method="POST", body=b"token=wrong").status == 401, "a wrong token isn't let in")
             login = ask(w.address, "/login", method="POST", body=b"token=0123456789abcdef0123")
             cookie = (login.get("Set-Cookie") or "").split(";")
@@ -351,17 +354,16 @@ def case_safety(report, o):
             key = as_json(w.address, "/api/state", fields=as_user)["about"]["key"]
             own = [*as_user, ("Origin", f"http://{w.address[0]}:{w.address[1]}"), ("X-Watch-Key", key)]
             get(v.address, "/news/1")
-            report.check(get(v.address, "/news/1").whole() and until(5, lambda: counters(v, "cache_hit") == [1]), f"a hit: {counters(v, 'cache_hit')}")
+            report.check(get(v.address, "/news/1").whole() and until(LIMIT, lambda: counters(v, "cache_hit") == [1]), f"a hit: {counters(v, 'cache_hit')}")
             post = lambda what, body, fields: ask(w.address, f"/api/ask/{what}", method="POST", body=json.dumps(body).encode(), fields=fields)
             foreign = [*as_user, ("Origin", "http://evil.test"), ("X-Watch-Key", key)]
             report.check(post("purge", {"host": "bed.test", "url": "/news/1"}, foreign).status == 403, "not from another page")
             told = json.loads(post("purge", {"host": "bed.test", "url": "/news/1"}, own).body)
             report.check(told["ok"], f"purge: {told}")
             get(v.address, "/news/1")
-            report.check(until(5, lambda: counters(v, "cache_hit", "cache_miss") == [1, 2]), f"it was purged: {counters(v, 'cache_hit', 'cache_miss')}")
+            report.check(until(LIMIT, lambda: counters(v, "cache_hit", "cache_miss") == [1, 2]), f"it was purged: {counters(v, 'cache_hit', 'cache_miss')}")
             told = json.loads(post("use-vcl", {"name": "nope"}, own).body)
             report.check(not told["ok"] and "nope" in told["text"], f"what the CLI says: {told}")
-    shutil.rmtree(directory, ignore_errors=True)
 
 
 def hidden(report, v, w):
@@ -404,7 +406,7 @@ def case_watchers(report, o):
             viewers.append(s)
         load = Load(v.address, 50)
         state = lambda: as_json(w.address, "/api/state")["second"]
-        report.check(until(20, lambda: state()["viewers"] == all_of), f"{state()['viewers']} of {all_of} viewers")
+        report.check(until(LIMIT, lambda: state()["viewers"] == all_of), f"{state()['viewers']} of {all_of} viewers")
         told = 0
         for s in viewers[slow_ones:]:
             got = b""
@@ -417,7 +419,7 @@ def case_watchers(report, o):
             got += d
         told = 0
         for s in behind:
-            got, s_end = b"", time.monotonic() + 10
+            got, s_end = b"", time.monotonic() + LIMIT
             while b"event: lost" not in got and time.monotonic() < s_end and (d := s.recv(65536)):
                 got += d
             told += b"event: lost" in got
@@ -425,7 +427,7 @@ def case_watchers(report, o):
         report.check(w.proc.poll() is None and pss([w.proc.pid]) < 120 << 20, f"it lives on {pss([w.proc.pid]) >> 20} MB")
         for s in viewers:
             s.close()
-        report.check(until(10, lambda: state()["viewers"] == 0), f"all are gone: {state()['viewers']}")
+        report.check(until(LIMIT, lambda: state()["viewers"] == 0), f"all are gone: {state()['viewers']}")
         load.stop()
         followers = []
         for _ in range(33):
@@ -450,25 +452,30 @@ def case_vanish(report, o):
         with Varnishd(o.varnishd, ["-p", "vsl_space=1m"], vcl=VCL % origin.address) as v, Watch(o.lacquer, v.n) as w:
             state = lambda: as_json(w.address, "/api/state")["second"]
             read = lambda: sum(state()["vcls"]["used"].values())
-            until(10, lambda: state()["log"]["open"])
+            until(LIMIT, lambda: state()["log"]["open"])
             get(v.address, "/news/1")
-            report.check(until(10, lambda: read() >= 1), "a request is read")
+            report.check(until(LIMIT, lambda: read() >= 1), "a request is read")
             before = read()
             os.kill(v.worker(), signal.SIGKILL)
-            report.check(until(20, lambda: state()["server"]["died"] == 1), f"the death is known: {state()['server']}")
-            report.check(until(10, lambda: any("died" in text for _, _, text in state()["events"])), f"and told: {state()['events']}")
-            report.check(until(20, lambda: get(v.address, "/news/1").status == 200 and read() > before), "the next worker's requests are read")
+            report.check(until(LIMIT, lambda: state()["server"]["died"] == 1), f"the death is known: {state()['server']}")
+            report.check(until(LIMIT, lambda: any("died" in text for _, _, text in state()["events"])), f"and told: {state()['events']}")
+            report.check(until(LIMIT, lambda: get(v.address, "/news/1").status == 200 and read() > before), "the next worker's requests are read")
             # The reader stands still while the ring is written round.
             os.kill(w.proc.pid, signal.SIGSTOP)
             with Client(v.address, keep=False) as c:
                 for n in range(1500):
                     c.request(f"/news/{n % 10}?{'x' * 800}")
             os.kill(w.proc.pid, signal.SIGCONT)
-            told = until(15, lambda: (s := state()["log"])["overruns"] + s["skips"] > 0 and s)
+            told = until(LIMIT, lambda: (s := state()["log"])["overruns"] + s["skips"] > 0 and s)
             report.check(told, f"that it has lost records is told: {state()['log']}")
             before = read()
-            report.check(until(15, lambda: get(v.address, "/news/2").status == 200 and read() > before), "and it reads on")
-    directory = workdir()
+            report.check(until(LIMIT, lambda: get(v.address, "/news/2").status == 200 and read() > before), "and it reads on")
+    with directory() as place:
+        comes_later(report, o, place)
+
+
+def comes_later(report, o, directory):
+    """A page before there is a server, and after its workdir is gone."""
     with Watch(o.lacquer, directory / "n") as w:
         report.check(ask(w.address, "/healthz").status == 503 and ask(w.address, "/").status == 200, "before there is a server the page says so")
         with Origin(serve) as origin:
@@ -477,13 +484,12 @@ def case_vanish(report, o):
             for turn in ("first", "second"):
                 p = subprocess.Popen([o.varnishd, "-F", "-n", str(directory / "n"), "-a", "127.0.0.1:0", "-f", str(vcl)], preexec_fn=die_with_parent,
                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                report.check(until(30, lambda: ask(w.address, "/healthz").status == 200), f"the {turn} server is found: {ask(w.address, '/healthz').body}")
+                report.check(until(LIMIT, lambda: ask(w.address, "/healthz").status == 200), f"the {turn} server is found: {ask(w.address, '/healthz').body}")
                 p.terminate()
                 p.wait(30)
                 shutil.rmtree(directory / "n", ignore_errors=True)
-                report.check(until(15, lambda: ask(w.address, "/healthz").status == 503), f"the {turn} server's workdir is gone, which is told")
+                report.check(until(LIMIT, lambda: ask(w.address, "/healthz").status == 503), f"the {turn} server's workdir is gone, which is told")
         report.check(w.proc.poll() is None, "it lives")
-    shutil.rmtree(directory, ignore_errors=True)
 
 
 def case_option(report, o):
@@ -494,17 +500,17 @@ def case_option(report, o):
             with Varnishd(o.varnishd, ["--watch", f"127.0.0.1:{port},any-port"], vcl=VCL % origin.address) as v:
                 address = of_server(v)
                 report.check(address[1] != port and "is taken" in v.log(), f"a taken port is told: {v.log()[-300:]}")
-                report.check(until(10, lambda: ask(address, "/healthz").status == 200), "it is healthy")
+                report.check(until(LIMIT, lambda: ask(address, "/healthz").status == 200), "it is healthy")
                 told = ask(address, "/api/state")
                 report.check(str(v.n) in told.body.decode(), "it names the server's directory")
                 child = lambda: [p for p in v.pids() if is_watch(p)]
                 first = child()
                 os.kill(first[0], signal.SIGKILL)
-                others = until(20, lambda: [p for p in child() if p not in first])
+                others = until(LIMIT, lambda: [p for p in child() if p not in first])
                 report.check(others, f"another one begins: {v.log()[-300:]}")
                 pid = others[0]
-                report.check(until(10, lambda: "".join(v.output).count("watch: http://") == 2), "and says where")
-        report.check(until(10, lambda: not pathlib.Path(f"/proc/{pid}").exists()), "it ends with the server")
+                report.check(until(LIMIT, lambda: "".join(v.output).count("watch: http://") == 2), "and says where")
+        report.check(until(LIMIT, lambda: not pathlib.Path(f"/proc/{pid}").exists()), "it ends with the server")
 
 
 def is_watch(pid):
@@ -518,19 +524,12 @@ CASES = [case_page, case_beside, case_metrics, case_prometheus, case_health, cas
 
 
 def main():
-    words = [word for word in sys.argv[1:] if not word.startswith("-")]
-    sys.argv = [sys.argv[0], *(word for word in sys.argv[1:] if word.startswith("-"))]
-    o = options(__doc__)
+    o = options(__doc__, CASES)
     o.lacquer = str(pathlib.Path(o.varnishd).with_name("lacquer"))
     if not CHROMIUM:
         sys.exit("chromium is needed (package chromium)")
     report = Report("watch")
-    for case in CASES:
-        name = case.__name__.removeprefix("case_")
-        if not words or any(word in name for word in words):
-            begun = time.monotonic()
-            case(report, o)
-            report.note(f"{name}: {time.monotonic() - begun:.1f} s")
+    report.run(o.cases, report, o, at_once=3)
     sys.exit(report.close())
 
 

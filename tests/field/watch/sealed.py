@@ -10,10 +10,11 @@ import socket
 import ssl
 
 from bed.certificates import Authority
-from bed.daemon import workdir
+from bed.daemon import directory
 from bed.report import until
 from bed.sealed import client_context
 
+LIMIT = 60  # seconds; ends a wait for what never comes
 TOKEN = "0123456789abcdef0123"
 
 
@@ -39,7 +40,11 @@ def shown(address):
 
 
 def certificates(report, Watch, lacquer, v):
-    directory = workdir()
+    with directory() as place:
+        _certificates(report, Watch, lacquer, v, place)
+
+
+def _certificates(report, Watch, lacquer, v, directory):
     ours, others = Authority(directory / "ours", "ours"), Authority(directory / "others", "others")
     server, spare, me, stranger = ours.leaf("127.0.0.1"), ours.leaf("127.0.0.1"), ours.leaf("me", use="client"), others.leaf("me", use="client")
     files = [directory / name for name in ("watch.pem", "token")]
@@ -71,15 +76,14 @@ def certificates(report, Watch, lacquer, v):
         before = shown(w.address)
         files[0].write_text("nonsense")
         # It looks when somebody comes.
-        report.check(until(20, lambda: shown(w.address) == before and "former certificate stays" in "".join(w.said)), f"a broken file changes nothing: {w.said}")
+        report.check(until(LIMIT, lambda: shown(w.address) == before and "former certificate stays" in "".join(w.said)), f"a broken file changes nothing: {w.said}")
         shutil.copy(spare.pem, files[0])
-        report.check(until(20, lambda: (now := shown(w.address)) and now != before), "a renewed certificate is read by itself")
+        report.check(until(LIMIT, lambda: (now := shown(w.address)) and now != before), "a renewed certificate is read by itself")
     with Watch(lacquer, v.n, "--tls-cert", str(server.chain), "--tls-key", str(server.key), "--token-file", str(files[1])) as w:
         report.check([status(w.address, "/metrics", context) for context in (as_me, as_nobody)] == [401] * 2, "without --client-ca certificates say nothing")
         report.check(status(w.address, "/metrics", as_nobody, fields=[("Authorization", f"Bearer {TOKEN}")]) == 200, "the token does")
         login = ask(w.address, "/login", as_nobody, "POST", f"token={TOKEN}".encode())
         report.check(login[0] == 303 and login[1]["Set-Cookie"].endswith("; Secure"), f"its cookie goes over TLS alone: {login and login[1]['Set-Cookie']}")
-    shutil.rmtree(directory, ignore_errors=True)
 
 
 def jail():
@@ -97,7 +101,11 @@ def words(pid):
 
 def started_by_server(report, Varnishd, of_server, is_watch, program, vcl):
     """What the process of --watch has of the server: questions by a channel; the secret only to change the server."""
-    directory = workdir()
+    with directory() as place:
+        _started_by_server(report, Varnishd, of_server, is_watch, program, vcl, place)
+
+
+def _started_by_server(report, Varnishd, of_server, is_watch, program, vcl, directory):
     ours = Authority(directory / "ours", "ours")
     server, me = ours.leaf("127.0.0.1"), ours.leaf("me", use="client")
     (directory / "token").write_text(TOKEN)
@@ -108,7 +116,7 @@ def started_by_server(report, Varnishd, of_server, is_watch, program, vcl):
             address = of_server(v)
             pid = next(p for p in v.pids() if is_watch(p))
             report.check((b"-S" in words(pid)) == control, f"the secret goes with control alone ({control}): {words(pid)}")
-            report.check(until(10, lambda: (ask(address, "/api/state", context) or [0])[0] == 200), "its page is there")
+            report.check(until(LIMIT, lambda: (ask(address, "/api/state", context) or [0])[0] == 200), "its page is there")
             key = json.loads(ask(address, "/api/state", context)[2])["about"]["key"]
             own = [("Origin", f"https://{address[0]}:{address[1]}"), ("X-Watch-Key", key)]
             post = lambda what, body: json.loads(ask(address, f"/api/ask/{what}", context, "POST", json.dumps(body).encode(), own)[2])
@@ -118,4 +126,3 @@ def started_by_server(report, Varnishd, of_server, is_watch, program, vcl):
             report.check(all(t["ok"] for t in told) and "boot" in json.dumps(told[0]) and told[2]["sources"], f"lists and profile ({control}): {told}"[:300])
             told = post("ban", {"expression": "req.url == /mine"})
             report.check((told["ok"], "/mine" in v.cli.ask("ban.list")) == (control, control), f"a ban ({control}): {told}")
-    shutil.rmtree(directory, ignore_errors=True)
