@@ -44,21 +44,33 @@ KINDS = TIMED + list(PLAIN)
 hits = collections.Counter()
 
 
+def has_closed(s, limit):
+    """Whether the peer closes within so many seconds: it has given up."""
+    s.settimeout(limit)
+    try:
+        return s.recv(1) == b""
+    except TimeoutError:
+        return False
+    finally:
+        s.settimeout(None)
+
+
 def answer(s, kind):
     """Sends the fault; says whether the connection is kept."""
     if kind in PLAIN:
         s.sendall(PLAIN[kind])
     elif kind == "slow":
-        time.sleep(8)
-        s.sendall(H + b"Content-Length: 2\r\n\r\nok")
+        if not has_closed(s, 15):
+            s.sendall(H + b"Content-Length: 2\r\n\r\nok")
     elif kind == "drip":
         s.sendall(H + b"Content-Length: 20\r\n\r\n")
         for _ in range(20):
             s.sendall(b"x")
-            time.sleep(0.8)
+            if has_closed(s, 0.8):
+                return False
     elif kind == "rst-mid":
         s.sendall(H + b"Content-Length: 100000\r\n\r\n" + b"x" * 5000)
-        time.sleep(0.1)
+        time.sleep(0.1)  # without it the reset may come before the head is read, which is another fault
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     elif kind == "rst-eof":
         # The body ends with the connection, and the connection doesn't end in order.
@@ -66,7 +78,6 @@ def answer(s, kind):
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     elif kind == "extra":
         s.sendall(H + b"Content-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
-        time.sleep(0.3)
         return True
     else:  # good, and whatever else is asked for
         s.sendall(H + b"Content-Length: 2\r\n\r\nok")

@@ -50,8 +50,8 @@ def shown(r):
 def one(address, kind, fields, tag):
     """Asks for the fault twice: (what went wrong, text of both answers)."""
     path = f"/{kind}?{tag}"
-    first = get(address, path, fields, 20)
-    second = get(address, path, fields, 20)
+    first = get(address, path, fields, 60)
+    second = get(address, path, fields, 60)
     asked = origin_faults.hits[path]
     hit = second.get("X-Varnish", "").count(" ") == 1
     why = verdict(kind, first) or verdict(kind, second)
@@ -69,7 +69,7 @@ def main():
     kinds = [k for k in origin_faults.KINDS if o.only in (None, k)]
     with Origin(origin_faults.serve) as origin, \
             Varnishd(o.varnishd, PARAMS, backend=origin.address) as v, \
-            concurrent.futures.ThreadPoolExecutor(4) as pool:
+            concurrent.futures.ThreadPoolExecutor(8) as pool:
         pid = v.worker()
         ways = [("plain", []), ("gzip", GZIP)]
         jobs = {(k, w): pool.submit(one, v.address, k, f, w) for k in kinds for w, f in ways}

@@ -15,7 +15,7 @@ from bed.http import Client, get
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
 
-LIMIT = 20
+LIMIT = 60  # seconds; ends a wait for what never comes
 VARNISHSTAT = shutil.which("varnishstat", path="/usr/bin:/usr/sbin")
 # The least that thread_pool_max may be: three requests with a fetch each.
 SMALL = ["-p", "thread_pools=1", "-p", "thread_pool_min=5", "-p", "thread_pool_max=6", "-p", "thread_queue_limit=2",
@@ -37,7 +37,7 @@ class Gate:
         if "slow" in path:
             with self.lock:
                 self.asked += 1
-            self.go.wait(LIMIT)
+            self.go.wait(2 * LIMIT)
         return "Cache-Control: max-age=60\r\n", b"hello"
 
 
@@ -60,9 +60,9 @@ def full(report, program):
         report.check(get(v.address, "/page").whole(), "one request is no crowd")
         inside = [begin(v, f"/pass/slow/{n}") for n in range(3)]
         report.check(until(LIMIT, lambda: gate.asked == 3), "three are in progress")
-        report.check(until(5, lambda: counters(v, "threads", "txn_busy") == (6, 6)), f"{counters(v, 'threads', 'txn_busy')}")
+        report.check(until(LIMIT, lambda: counters(v, "threads", "txn_busy") == (6, 6)), f"{counters(v, 'threads', 'txn_busy')}")
         waiting = [begin(v, "/pass/given-up"), begin(v, "/pass/slow/late")]
-        queued = until(5, lambda: counters(v, "thread_queue_len", "sess_queued") == (2, 2))
+        queued = until(LIMIT, lambda: counters(v, "thread_queue_len", "sess_queued") == (2, 2))
         report.check(queued, f"two wait: {counters(v, 'thread_queue_len', 'sess_queued')}")
         refused = begin(v, "/pass/refused")
         r = refused.response()
@@ -70,10 +70,10 @@ def full(report, program):
         r = refused.request("/page")
         report.check(r.whole(503), f"and again, on the same connection: {r}")
         r = refused.request("/page", [("Connection", "close")])
-        report.check(r.whole(503) and refused.closed(5), f"which ends when the client says so: {r}")
+        report.check(r.whole(503) and refused.closed(LIMIT), f"which ends when the client says so: {r}")
         posting = Client(v.address, timeout=LIMIT)
         r = posting.request("/pass/slow", method="POST", body=b"x" * 100)
-        report.check(r.whole(503) and posting.closed(5), f"or when a body follows: {r}")
+        report.check(r.whole(503) and posting.closed(LIMIT), f"or when a body follows: {r}")
         # One that waits goes away: its place is free.
         waiting.pop(0).close()
         gate.go.set()
@@ -82,7 +82,7 @@ def full(report, program):
             report.check(r.whole(), f"who was taken is answered: {n} {r}")
         names = ("req_dropped", "sess_dropped", "sess_queued", "thread_queue_len", "threads", "threads_limited", "txn_busy")
         # Varnish would keep thread_pool_min.
-        report.check(until(5, lambda: counters(v, *names) == (4, 4, 2, 0, 5, 6, 0)), f"{names}: {counters(v, *names)}")
+        report.check(until(LIMIT, lambda: counters(v, *names) == (4, 4, 2, 0, 5, 6, 0)), f"{names}: {counters(v, *names)}")
         report.check(get(v.address, "/page").whole(), "and it serves on")
         wanted = {"/page"} | {f"/pass/slow/{n}" for n in (0, 1, 2, "late")}
         report.check(gate.paths == wanted, f"nothing was fetched that nobody was to have: {gate.paths}")
@@ -99,7 +99,7 @@ def unread(report, program):
         for client in halves:
             client.send(b"GET /half HTTP/1.1\r\n")
         waiting = [begin(v, f"/pass/late/{n}") for n in range(20)]
-        queued = until(5, lambda: counters(v, "thread_queue_len") == (40,))
+        queued = until(LIMIT, lambda: counters(v, "thread_queue_len") == (40,))
         report.check(queued, f"forty wait: {counters(v, 'thread_queue_len')}")
         words = [VARNISHSTAT, "-n", str(v.n), "-1", "-f", "MEMPOOL.req*.live"]
         shown = subprocess.run(words, capture_output=True, text=True).stdout
@@ -108,7 +108,7 @@ def unread(report, program):
         gate.go.set()
         answers = [client.response() for client in inside + waiting]
         report.check(all(r.whole() for r in answers), f"all are answered: {[str(r) for r in answers if not r.whole()]}")
-        report.check(until(5, lambda: counters(v, "txn_busy") == (0,)), "no turn is kept by half a head")
+        report.check(until(LIMIT, lambda: counters(v, "txn_busy") == (0,)), "no turn is kept by half a head")
         for client in halves:
             client.send(b"Host: bed.test\r\n\r\n")
         report.check(all(client.response().whole() for client in halves), "halves are served once they are whole")
@@ -120,10 +120,10 @@ def parked(report, program):
     with Origin(simple(gate.answer)) as origin, Varnishd(program, SMALL, vcl=VCL % origin.address) as v:
         crowd = [begin(v, "/slow")]
         report.check(until(LIMIT, lambda: gate.asked == 1), "one fetches")
-        for _ in range(30):
-            before = counters(v, "busy_sleep")
+        for parked_so_far in range(1, 31):
+            # One after the other: more than three at a time would have to wait for their turn.
             crowd.append(begin(v, "/slow"))
-            until(5, lambda: counters(v, "busy_sleep") != before)
+            until(LIMIT, lambda: counters(v, "busy_sleep") == (parked_so_far,))
         report.check(counters(v, "busy_sleep", "sess_dropped", "sess_queued") == (30, 0, 0), "thirty are parked")
         report.check(get(v.address, "/page").whole(), "others are served meanwhile")
         gate.go.set()
@@ -138,7 +138,7 @@ def raised(report, program):
         inside = [begin(v, f"/pass/slow/{n}") for n in range(3)]
         report.check(until(LIMIT, lambda: gate.asked == 3), "three are in progress")
         inside.append(begin(v, "/pass/slow/3"))
-        report.check(until(5, lambda: counters(v, "thread_queue_len") == (1,)), "the fourth waits")
+        report.check(until(LIMIT, lambda: counters(v, "thread_queue_len") == (1,)), "the fourth waits")
         v.cli.ask("param.set thread_pool_max 100")
         report.check(until(LIMIT, lambda: gate.asked == 4), "until there may be more")
         gate.go.set()
@@ -157,12 +157,11 @@ def by_default(report, program):
 
 
 def main():
-    o = options(__doc__)
+    o = options(__doc__, (full, unread, parked, raised, by_default))
     if not VARNISHSTAT:
         sys.exit("Debian's varnishstat is needed (package varnish)")
     report = Report("turns")
-    for test in (full, unread, parked, raised, by_default):
-        test(report, o.varnishd)
+    report.run(o.cases, report, o.varnishd, at_once=2)
     return report.close()
 
 
