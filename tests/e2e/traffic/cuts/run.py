@@ -3,9 +3,11 @@
 """The seams between client, cache and origin: broken uploads, early answers, interim responses, answers that fail half-way,
 clients that go away, and what the same connection says afterwards. Each case is one connection or two, over raw sockets.
 """
+import json
 import pathlib
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -16,7 +18,7 @@ from bed.http import Client, Garbled, get
 from bed.origin import Origin, head
 from bed.report import Report, options, until
 
-LIMIT = 10  # seconds for anything that should happen at once
+LIMIT = 30  # seconds; ends a wait for what never comes
 
 VCL = """vcl 4.1;
 import std;
@@ -65,12 +67,21 @@ class Script:
     """An origin that does what the path says, and remembers what it saw."""
 
     def __init__(self):
-        self.seen, self.go = {}, threading.Event()
+        self.seen, self.began, self.read, self.go = {}, {}, set(), threading.Event()
         self.lock = threading.Lock()
 
     def note(self, path, what):
         with self.lock:
             self.seen.setdefault(path, []).append(what)
+
+    def is_asked(self, path, times=1):
+        """Waits until so many requests for a path have come."""
+        return until(LIMIT, lambda: self.began.get(path, 0) >= times)
+
+    def ended(self, path, how):
+        """What was noted for a path, once the last note is of that kind."""
+        until(LIMIT, lambda: (self.seen.get(path) or [("",)])[-1][0] == how)
+        return self.saw(path)
 
     def saw(self, path, count=1, limit=LIMIT):
         """What was noted for a path, once there are so many notes."""
@@ -105,6 +116,10 @@ class Script:
         self.note(path, ("whole", fields.get("content-length"), fields.get("transfer-encoding"), got, buf))
         return buf
 
+    def wait_for_reader(self, path):
+        """Until the client says that it has read the beginning of the response."""
+        until(LIMIT, lambda: path in self.read)
+
     def serve(self, s):
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         buf = b""
@@ -113,21 +128,23 @@ class Script:
             word = path.split("?")[0].strip("/")
             if "interim" in word:
                 s.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n")
+            with self.lock:
+                self.began[path] = self.began.get(path, 0) + 1
             if "early" in word:
                 s.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\nConnection: close\r\n\r\nlong")
                 # Neither reads nor closes.
-                self.go.wait(LIMIT * 3)
+                self.go.wait(LIMIT * 4)
                 return
             buf = self.body(s, fields, buf, path)
             if buf is None:
                 return
             if "half-chunked" in word:
                 s.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
-                self.go.wait(0.3)
+                self.wait_for_reader(path)
                 return
             if "half-length" in word:
                 s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
-                self.go.wait(0.3)
+                self.wait_for_reader(path)
                 return
             if "endless" in word:
                 s.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -195,8 +212,6 @@ class Cases:
 
     def counter(self, name):
         """A gauge from the worker: read by Debian's varnishstat."""
-        import json
-        import subprocess
         out = subprocess.run(["varnishstat", "-n", str(self.v.n), "-1", "-j", "-f", name], capture_output=True, text=True).stdout
         return json.loads(out)["counters"][name]["value"]
 
@@ -206,7 +221,7 @@ class Cases:
         for path, chunked in (("/cut-length", False), ("/cut-chunked", True)):
             with self.client() as c:
                 c.send(post(path, 1000, chunked) + (b"3\r\nabc\r\n" if chunked else b"abc"))
-                time.sleep(0.3)
+                self.r.check(self.script.is_asked(path), f"{path}: the origin is asked before the body is whole")
             saw = self.script.saw(path)
             self.r.check(saw and saw[0][0] == "reset", f"{path}: a cut upload must reset the origin's connection: {saw}")
 
@@ -217,7 +232,7 @@ class Cases:
             c.send(post(path, None, True) + b"40000\r\n" + b"x" * 0x40000 + b"\r\nzzz\r\nGET /synth-smuggled HTTP/1.1\r\nHost: a\r\n\r\n")
             first = c.response()
             self.r.check(first.status in (400, 503, 0), f"{path}: {first}")
-            self.r.check(c.closed(), f"{path}: the connection must close")
+            self.r.check(c.closed(LIMIT), f"{path}: the connection must close")
         saw = self.script.saw(path)
         self.r.check(saw and saw[0][0] == "reset", f"{path}: a broken upload must reset the origin's connection: {saw}")
 
@@ -229,13 +244,11 @@ class Cases:
             with self.client() as c:
                 c.send(post(path, len(body)))
                 sender = threading.Thread(target=self.push, args=(c, body), daemon=True)
-                begin = time.monotonic()
                 sender.start()
+                # The origin never reads the body, so one that waited for it would answer after the client's limit.
                 r = c.response()
-                took = time.monotonic() - begin
-                self.r.check(r.whole(413) and took < 3, f"{path}: early answer: {r} after {took:.1f} s")
+                self.r.check(r.whole(413), f"{path}: early answer: {r}")
                 sender.join(LIMIT)
-                c.sock.settimeout(3)
                 self.alive_or_closed(c, path)
 
     def early_then_small_rest(self):
@@ -257,8 +270,9 @@ class Cases:
             pass
 
     def alive_or_closed(self, c, path):
+        after = f"/synth-alive-after{path}"
         try:
-            c.send(b"GET /synth-alive HTTP/1.1\r\nHost: bed.test\r\nX-Mark: 1\r\n\r\n")
+            c.send(f"GET {after} HTTP/1.1\r\nHost: bed.test\r\n\r\n".encode())
         except OSError:
             self.r.check(True, path)
             return
@@ -266,21 +280,20 @@ class Cases:
         if r.end == "none":
             self.r.check(True, path)
             return
-        self.r.check(r.whole() and c.closed(0.3) in (True, False) and not c.buf, f"{path}: after it {r} and {c.buf[:60]!r}")
-        log = self.v.n  # smuggled requests show in the log's URLs
-        self.r.check(not self.smuggled(), f"{path}: a request's body was taken for a request ({log})")
+        self.r.check(r.whole() and not c.buf, f"{path}: after it {r} and {c.buf[:60]!r}")
+        # A smuggled request is logged before the one that followed it.
+        urls = until(LIMIT, lambda: (text := self.urls()) and after in text and text)
+        self.r.check(urls and "smuggled" not in urls, f"{path}: a request's body was taken for a request: {urls}")
 
-    def smuggled(self):
-        import subprocess
-        out = subprocess.run(["varnishlog", "-n", str(self.v.n), "-d", "-c", "-i", "ReqURL"], capture_output=True, text=True).stdout
-        return "smuggled" in out
+    def urls(self):
+        return subprocess.run(["varnishlog", "-n", str(self.v.n), "-d", "-c", "-i", "ReqURL"], capture_output=True, text=True).stdout
 
     def interim_while_uploading(self):
         path = "/interim-upload"
-        for chunked in (False, True):
+        for times, chunked in ((1, False), (2, True)):
             with self.client() as c:
                 c.send(post(path, 6, chunked) + (b"3\r\nabc\r\n" if chunked else b"abc"))
-                time.sleep(0.3)
+                self.script.is_asked(path, times)
                 c.send(b"3\r\ndef\r\n0\r\n\r\n" if chunked else b"def")
                 r = c.response()
                 self.r.check(r.whole(), f"{path}: {r}")
@@ -377,7 +390,11 @@ class Cases:
                 path = f"/{where}{kind}"
                 for version in ("1.0", "1.1"):
                     with self.client() as c:
-                        c.send(f"GET {path}?{version} HTTP/{version}\r\nHost: a\r\n\r\n".encode())
+                        asked = f"{path}?{version}"
+                        c.send(f"GET {asked} HTTP/{version}\r\nHost: a\r\n\r\n".encode())
+                        while b"hello" not in c.buf and c._more():
+                            pass
+                        self.script.read.add(asked)
                         told = self.tell(c)
                         self.r.check(told, f"{path} HTTP/{version}: the client must be able to tell: {c.buf[-80:]!r}")
 
@@ -420,7 +437,7 @@ class Cases:
             c.send(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
             c.sock.recv(1000)
             c.close() if close else reset(c.sock)
-            saw = self.script.saw(path, 2)
+            saw = self.script.ended(path, "cut")
             self.r.check(saw and saw[-1][0] == "cut", f"{path}: the origin's connection must be cut: {saw}")
 
     def slow_client(self):
@@ -431,7 +448,7 @@ class Cases:
         saw = self.script.saw(path, 2)
         self.r.check(len(saw) > 1 and saw[1][0] == "stuck" and saw[1][1] < 50 << 20, f"{path}: a slow client must slow the origin: {saw}")
         c.close()
-        saw = self.script.saw(path, 3)
+        saw = self.script.ended(path, "cut")
         self.r.check(saw[-1][0] == "cut", f"{path}: then it goes away: {saw}")
 
     def rates(self):
@@ -445,14 +462,15 @@ class Cases:
                 down.send(b"GET /endless-trickle HTTP/1.1\r\nHost: a\r\n\r\n")
                 begin = time.monotonic()
                 try:
-                    while time.monotonic() - begin < 15 and self.counter("MAIN.recv_rate_low") == before[0]:
+                    while time.monotonic() - begin < LIMIT and self.counter("MAIN.recv_rate_low") == before[0]:
                         up.send(b"x")
                         down.sock.recv(1000)
                         time.sleep(0.1)
                 except OSError:
                     pass
                 took = time.monotonic() - begin
-                self.r.check(4 < took < 12, f"a trickle of a body ends after {took:.1f} s")
+                # It is given some seconds.
+                self.r.check(4 < took < LIMIT, f"a trickle of a body ends after {took:.1f} s")
                 gone = until(LIMIT, lambda: self.counter("MAIN.send_rate_low") > before[1])
                 self.r.check(gone, "and a trickle of reading too")
         finally:
@@ -486,7 +504,7 @@ class Cases:
         for what, begin, rest in (
                 ("an upload", b"", post("/last-upload", size) + b"y" * size),
                 ("requests", b"GET /last-of-many HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /more HTTP/1.1\r\nHost: a\r\n\r\n" * 20000)):
-            with Client(self.v.address, 30, rcvbuf=16384) as c:
+            with Client(self.v.address, LIMIT, rcvbuf=16384) as c:
                 if begin:
                     c.send(begin)
                     c.sock.recv(1, socket.MSG_PEEK)
@@ -530,29 +548,17 @@ class Cases:
 
 
 def main():
-    o = options(__doc__, only=dict(help="run cases whose name has this in it"))
+    o = options(__doc__, (
+        Cases.upload_cut, Cases.upload_broken, Cases.upload_left_by_a_gone_fetch, Cases.early_then_small_rest, Cases.interim_while_uploading,
+        Cases.framing_is_the_truth, Cases.body_after_restart, Cases.too_large_to_keep, Cases.expectations, Cases.no_body_at_all,
+        Cases.failing_answers, Cases.lengths_that_lie, Cases.not_streamed_and_big, Cases.gone_clients, Cases.slow_client, Cases.rates,
+        Cases.pipelined, Cases.last_answers, Cases.pipe_ends, Cases.objects_over_restarts, Cases.nothing_is_left))
     report, script = Report("cuts"), Script()
     with Origin(script.serve) as origin:
         host, port = origin.address
         with Varnishd(o.varnishd, ["-p", "feature=+http2"], vcl=VCL.format(host=host, port=port, last=LAST)) as v:
             worker = v.worker()
-            cases = Cases(report, v, script)
-            for case in (cases.upload_cut, cases.upload_broken, cases.upload_left_by_a_gone_fetch, cases.early_then_small_rest,
-                         cases.interim_while_uploading, cases.framing_is_the_truth, cases.body_after_restart,
-                         cases.too_large_to_keep, cases.expectations, cases.no_body_at_all, cases.failing_answers,
-                         cases.lengths_that_lie, cases.not_streamed_and_big, cases.gone_clients, cases.slow_client, cases.rates,
-                         cases.pipelined, cases.last_answers, cases.pipe_ends, cases.objects_over_restarts,
-                         cases.nothing_is_left):
-                if o.only and o.only not in case.__name__:
-                    continue
-                begin = time.monotonic()
-                try:
-                    case()
-                except (OSError, Garbled) as e:
-                    report.check(False, f"{case.__name__}: {type(e).__name__} {e}")
-                took = time.monotonic() - begin
-                if took > 5:
-                    report.note(f"{case.__name__} took {took:.1f} s")
+            report.run(o.cases, Cases(report, v, script))
             report.check(v.worker() == worker, f"the worker died\n{v.log()}")
             script.go.set()
     return report.close()
