@@ -30,7 +30,7 @@ VCL_WORDS = ["restart", "pass", "ignorebusy", "alwaysmiss", "keepbody", "again",
 ORIGIN_WORDS = ["vary", "chunked", "close", "packed", "failing", "slow", "cut", "etag"]
 WORDS = [*VCL_WORDS, *ORIGIN_WORDS]
 VCL = """vcl 4.1; import std;
-backend default { .host = "%s"; .port = "%d"; .first_byte_timeout = 20s; .between_bytes_timeout = 20s; .max_connections = 60; }
+backend default { .host = "%s"; .port = "%d"; .first_byte_timeout = 60s; .between_bytes_timeout = 60s; .max_connections = 60; }
 sub vcl_recv {
     if (req.method == "PURGE") { return (purge); }
     if (req.method == "BAN") { ban("obj.http.x-path ~ " + req.url); return (synth(200)); }
@@ -162,7 +162,7 @@ def judge(path, method, want, asked, r):
 def client(address, seed, count, out):
     die_with_parent()
     rng, paths, statuses, wrong = random.Random(seed), draw_paths(), collections.Counter(), []
-    c = Client(address, 30)
+    c = Client(address, 120)
     for _ in range(count):
         path, variant, lot, fields, asked = rng.choice(paths), rng.choice("abc"), rng.random(), [], None
         method = "PURGE" if lot < 0.02 else "BAN" if lot < 0.03 else "HEAD" if lot < 0.1 else "GET"
@@ -191,7 +191,7 @@ def client(address, seed, count, out):
                 wrong.append(f"{method} {path} {fields}: {why}")
         if r is None or r.end != "complete" or "close" in (r.get("Connection") or ""):
             c.close()
-            c = Client(address, 30)
+            c = Client(address, 120)
     out.send((statuses, wrong))
 
 
@@ -219,7 +219,7 @@ def commands(v, origin, stop):
 
 def main():
     o = options(__doc__, requests=dict(type=int))
-    count = o.requests or (10000 if o.full else 600)
+    count = o.requests or (10000 if o.full else 400)
     report = Report("mixed")
     ours, theirs = multiprocessing.Pipe()
     source = multiprocessing.Process(target=origin_process, args=(theirs, o.seed), daemon=True)
