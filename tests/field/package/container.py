@@ -204,7 +204,7 @@ def ends(report, c, asked, release):
     except subprocess.TimeoutExpired:
         status = None
     report.check(status == A_WORKER_WAS_KILLED, f"image: TERM ends it in order: {status} {c.said.decode(errors='replace')[-800:]}")
-    report.check(until(5, lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids)), "image: nothing of it is left")
+    report.check(until(LIMIT, lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids)), "image: nothing of it is left")
 
 
 def refuses(address):

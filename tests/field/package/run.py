@@ -6,6 +6,7 @@ package as an operator meets it: installed beside Debian's varnish, run by its u
 The package is tried on a copy of this system: an overlay in name spaces of its own, without systemd; what its units say is
 done by a small reader of units. Needs root and the package varnish for that.
 """
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -21,7 +22,7 @@ import debian
 import hardening
 import kubernetes
 import rpm
-from bed.daemon import Varnishd, workdir
+from bed.daemon import Varnishd, directory
 from bed.http import get
 from bed.report import ROOT, Report, options
 
@@ -79,8 +80,8 @@ sub vcl_synth {{
 """
 
 
-def devices(report, program):
-    with Varnishd(program, vcl=DEVICES) as v:
+def devices(report, o):
+    with Varnishd(o.varnishd, vcl=DEVICES) as v:
         def ask(*fields):
             r = get(v.address, "/", fields)
             return r.get("Device"), r.get("Class"), r.get("Cookie")
@@ -98,12 +99,13 @@ def devices(report, program):
             report.check((got[0], got[2] or None) == (device, left), f"Cookie {cookie} gives {got}")
 
 
+@contextlib.contextmanager
 def tools_of(program):
-    """A directory with the binary under the tools' names."""
-    d = workdir()
-    for name in ("varnishadm", "varnishd", "varnishlog", "varnishncsa", "varnishstat", "varnishtop", "varnishhist"):
-        (d / name).symlink_to(pathlib.Path(program).resolve())
-    return d
+    """A directory with the binary under the tools' names, for a block."""
+    with directory() as d:
+        for name in ("varnishadm", "varnishd", "varnishlog", "varnishncsa", "varnishstat", "varnishtop", "varnishhist"):
+            (d / name).symlink_to(pathlib.Path(program).resolve())
+        yield d
 
 
 def reloads(report, program, adm_dir):
@@ -181,13 +183,15 @@ def fingerprint():
     return digest.hexdigest()
 
 
-def replaced(report, program):
+def copied(program, place):
+    return str(shutil.copy(pathlib.Path(program).resolve(), place / "varnishd"))
+
+
+def replaced(report, o):
     """varnishreload after the program's file was replaced: the new one takes over first."""
-    place = workdir()
-    own = place / "varnishd"
-    shutil.copy(pathlib.Path(program).resolve(), own)
-    tools = tools_of(program)
-    with Varnishd(str(own), vcl=text("one")) as v:
+    program = o.varnishd
+    with directory() as place, tools_of(program) as tools, Varnishd(copied(program, place), vcl=text("one")) as v:
+        own = place / "varnishd"
         (v.dir / "test.vcl").write_text(text("two"))
         shutil.copy(own, place / "new")
         (place / "new").rename(own)
@@ -198,30 +202,59 @@ def replaced(report, program):
         report.check(p.returncode == 0 and "Upgraded from" in p.stdout and not p.stderr, f"varnishreload of another program: {p}")
         report.check(exe.readlink() == own, f"the other program runs: {exe.readlink()}")
         report.check(get(v.address, "/").get("X-Vcl") == "two", "with the VCL of now")
-    shutil.rmtree(place)
+
+
+def lacquer(o):
+    return pathlib.Path(o.varnishd).resolve().parent / "lacquer"
+
+
+def profile(report, _o):
+    """Of AppArmor."""
+    apparmor.run(report, PACKAGING)
+
+
+def image(report, o):
+    container.run(report, PACKAGING, lacquer(o))
+
+
+def manifests(report, o):
+    kubernetes.run(report, PACKAGING, lacquer(o), o.full)
+
+
+def unit(report, o):
+    hardening.run(report, PACKAGING, lacquer(o))
+
+
+def reloads_by_ours(report, o):
+    with tools_of(o.varnishd) as tools:
+        reloads(report, o.varnishd, tools)
+
+
+def reloads_by_varnishs(report, o):
+    reloads(report, o.varnishd, "/usr/bin")
+
+
+def rpm_package(report, o):
+    if o.full:
+        rpm.run(report, PACKAGING, lacquer(o))
+
+
+def debian_package(report, o):
+    if o.full:
+        before = fingerprint()
+        debian.outside(report, o.varnishd)
+        report.check(fingerprint() == before, "this system's packages are as they were")
+
+
+CASES = (devices, profile, image, manifests, unit, reloads_by_ours, reloads_by_varnishs, replaced, rpm_package, debian_package)
 
 
 def main():
     if sys.argv[1:2] == ["--inside"]:
         return debian.inside(*sys.argv[2:])
-    o = options(__doc__)
+    o = options(__doc__, CASES)
     report = Report("package")
-    devices(report, o.varnishd)
-    lacquer = pathlib.Path(o.varnishd).resolve().parent / "lacquer"
-    apparmor.run(report, PACKAGING)
-    container.run(report, PACKAGING, lacquer)
-    kubernetes.run(report, PACKAGING, lacquer, o.full)
-    hardening.run(report, PACKAGING, lacquer)
-    tools = tools_of(o.varnishd)
-    reloads(report, o.varnishd, tools)
-    reloads(report, o.varnishd, "/usr/bin")
-    replaced(report, o.varnishd)
-    shutil.rmtree(tools)
-    if o.full:
-        rpm.run(report, PACKAGING, lacquer)
-        before = fingerprint()
-        debian.outside(report, o.varnishd)
-        report.check(fingerprint() == before, "this system's packages are as they were")
+    report.run(o.cases, report, o)
     return report.close()
 
 
