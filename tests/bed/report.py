@@ -65,11 +65,12 @@ class Report:
 def options(doc, cases=(), **more):
     """The command line that all harnesses share; `more` maps further long options to keyword arguments of add_argument.
 
-    With `cases`, which are functions, it takes WORDs, too: `cases` of the result are those whose names contain one of them, or all.
+    With `cases`, which are functions or names, it takes WORDs, too: `cases` of the result are those whose names contain one of them, or all.
     """
     p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if cases:
-        names = " ".join(case.__name__ for case in cases)
+        name_of = lambda case: getattr(case, "__name__", case)
+        names = " ".join(map(name_of, cases))
         p.add_argument("words", nargs="*", metavar="WORD", help=f"run only cases whose names contain a WORD: {names}")
     p.add_argument("--varnishd", default=built.program("varnishd"),
                    help="the program to test (also: environment VARNISHD)")
@@ -82,7 +83,7 @@ def options(doc, cases=(), **more):
     global drawn_from
     drawn_from = o.seed
     if cases:
-        o.cases = [case for case in cases if not o.words or any(word in case.__name__ for word in o.words)]
+        o.cases = [case for case in cases if not o.words or any(word in name_of(case) for word in o.words)]
         if not o.cases:
             sys.exit(f"{' '.join(o.words)}: no such case; the cases are {names}")
     if why := built.why_not(o.varnishd):

@@ -3,12 +3,9 @@
 """Recipes of the book before the real applications that they are for, word for word: their VCL, and what they say is to be set in the application.
 Visitors get what is kept, who is logged in never sees another's page, and an edit shows at once.
 
-usage: run.py [--full] [WORD...]   only applications whose names have one of the words
-An application whose packages are missing is left out; --full installs them (as root), and has many visitors read while an editor writes.
+WORDs are parts of names of applications. An application whose packages are missing is left out; --full installs them (as root), and has many visitors read while an editor writes.
 """
-import argparse
 import contextlib
-import os
 import pathlib
 import random
 import re
@@ -20,7 +17,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from bed import world
 from bed.http import get
-from bed.report import ROOT, Report, until
+from bed.report import ROOT, Report, options, until
 import applications
 from applications import HOST, LIMIT, PAGES, USERS
 
@@ -166,13 +163,9 @@ def run(report, name, kind, o):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--full", action="store_true")
-    p.add_argument("--seed", type=int, default=int(os.environ.get("SEED") or 1))
-    p.add_argument("words", nargs="*")
-    o = p.parse_args()
+    o = options(__doc__, list(applications.ALL))
     report = Report("recipes")
-    chosen = {name: kind for name, kind in applications.ALL.items() if not o.words or any(w in name for w in o.words)}
+    chosen = {name: applications.ALL[name] for name in o.cases}
     if world_is_missing := world.why_not():
         report.note(f"left out: {world_is_missing}")
         print("recipes: 0 passed, 0 failed")

@@ -8,7 +8,7 @@ from httplint.note import levels
 from redbot.resource import HttpResource
 from redbot.resource.fetch import RedFetcher, RedHttpClient
 
-LIMIT = 30  # seconds for those that run together
+LIMIT = 120  # seconds for those that run together; ends what hangs
 TOGETHER = 4  # of them
 SKEW = 5  # seconds that it allows a clock
 FAULTS = (levels.WARN, levels.BAD)

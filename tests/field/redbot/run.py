@@ -3,7 +3,7 @@
 """REDbot (https://redbot.org) asks resources of an origin directly and behind the cache, with `feature=+rfc9111`: it may find nothing
 behind the cache that it doesn't find without it. Each is asked twice through the cache, and is a hit then, if it may be one.
 
---words says which resources, by parts of their names. scripts/need-python redbot installs REDbot where Python has none; where that
+WORDs say which resources, by parts of their names. scripts/need-python redbot installs REDbot where Python has none; where that
 can't be, only the hits are judged, and that is said.
 """
 import pathlib
@@ -52,8 +52,8 @@ def hits(report, name, address, resources):
 
 
 def main():
-    o = options(__doc__, words=dict(nargs="*", default=[]))
-    resources = {path: one for path, one in RESOURCES.items() if not o.words or any(word in path for word in o.words)}
+    o = options(__doc__, list(RESOURCES))
+    resources = {path: RESOURCES[path] for path in o.cases}
     report = Report("redbot")
     if NO_REDBOT:
         report.note(f"LEFT OUT, as there is no REDbot ({NO_REDBOT}): all that it says")

@@ -22,7 +22,7 @@ from bed.daemon import Varnishd, die_with_parent, directory, pss
 from bed.http import Client, get
 from bed.origin import Origin, simple
 from bed.process import Process
-from bed.report import ROOT, Report, options, until
+from bed.report import Report, options, until
 import scrape
 import sealed
 

@@ -130,6 +130,9 @@ ATTACKS = {
 }
 
 
+IDLE = {"idle, just connected": False, "idle, answered": True}
+
+
 def attack(report, v, name, count, seconds):
     rcvbuf, first, tick = ATTACKS[name]
     before = pss(v.pids())
@@ -214,7 +217,7 @@ def few_descriptors(report, program, origin):
 
 
 def main():
-    o = options(__doc__, only=dict(help="only beds whose name holds this"), attackers=dict(type=int))
+    o = options(__doc__, [*ATTACKS, *IDLE, FEW], attackers=dict(type=int))
     count, seconds = (o.attackers or (400 if o.full else 200)), (14 if o.full else 6)
     idlers = 8000 if o.full else 2000
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -223,8 +226,7 @@ def main():
     idlers = min(idlers, (max(soft, want) - 600) // 2)
     report = Report("abuse")
     beds = {name: (lambda v, name=name: attack(report, v, name, count, seconds)) for name in ATTACKS}
-    beds["idle, just connected"] = lambda v: idle(report, v, idlers, False)
-    beds["idle, answered"] = lambda v: idle(report, v, idlers, True)
+    beds |= {name: (lambda v, answered=answered: idle(report, v, idlers, answered)) for name, answered in IDLE.items()}
 
     def one(name):
         if name == FEW:
@@ -239,10 +241,9 @@ def main():
             r = get(v.address, "/page", timeout=LIMIT)
             report.check(r.whole() and v.worker() == pid, f"{name}: afterwards {r}, worker {pid} -> {v.worker()}")
 
-    chosen = [name for name in (*beds, FEW) if not o.only or o.only in name]
     # They mostly wait. In the full form the figures are of interest, so one after the other.
     with Origin(simple(answer)) as origin, concurrent.futures.ThreadPoolExecutor(1 if o.full else 3) as pool:
-        list(pool.map(one, chosen))
+        list(pool.map(one, o.cases))
     return report.close()
 
 

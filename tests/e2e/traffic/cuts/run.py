@@ -14,7 +14,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed.daemon import Varnishd
-from bed.http import Client, Garbled, get
+from bed.http import Client
 from bed.origin import Origin, head
 from bed.report import Report, options, until
 

@@ -64,15 +64,14 @@ def one(address, kind, fields, tag):
 
 
 def main():
-    o = options(__doc__, only=dict(help="run only this fault"), verbose=dict(action="store_true"))
+    o = options(__doc__, origin_faults.KINDS, verbose=dict(action="store_true"))
     report = Report("faults")
-    kinds = [k for k in origin_faults.KINDS if o.only in (None, k)]
     with Origin(origin_faults.serve) as origin, \
             Varnishd(o.varnishd, PARAMS, backend=origin.address) as v, \
             concurrent.futures.ThreadPoolExecutor(8) as pool:
         pid = v.worker()
         ways = [("plain", []), ("gzip", GZIP)]
-        jobs = {(k, w): pool.submit(one, v.address, k, f, w) for k in kinds for w, f in ways}
+        jobs = {(k, w): pool.submit(one, v.address, k, f, w) for k in o.cases for w, f in ways}
         for (kind, way), job in jobs.items():
             why, text = job.result()
             if report.check(not why, f"{kind} ({way}): {why}: {text}") and o.verbose:
