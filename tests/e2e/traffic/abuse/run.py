@@ -216,15 +216,14 @@ def few_descriptors(report, program, origin):
         report.check(back and v.worker() == pid, f"{name}: no service afterwards, worker {pid} -> {v.worker()}")
 
 
-def main():
-    o = options(__doc__, [*ATTACKS, *IDLE, FEW], attackers=dict(type=int))
+def run(report, o, names, at_once):
+    """The attacks of these names, so many of them at a time."""
     count, seconds = (o.attackers or (400 if o.full else 200)), (14 if o.full else 6)
     idlers = 8000 if o.full else 2000
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     want = min(hard, idlers + 2000) if hard > 0 else idlers + 2000
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, want), hard))
     idlers = min(idlers, (max(soft, want) - 600) // 2)
-    report = Report("abuse")
     beds = {name: (lambda v, name=name: attack(report, v, name, count, seconds)) for name in ATTACKS}
     beds |= {name: (lambda v, answered=answered: idle(report, v, idlers, answered)) for name, answered in IDLE.items()}
 
@@ -241,9 +240,15 @@ def main():
             r = get(v.address, "/page", timeout=LIMIT)
             report.check(r.whole() and v.worker() == pid, f"{name}: afterwards {r}, worker {pid} -> {v.worker()}")
 
+    with Origin(simple(answer)) as origin, concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        list(pool.map(one, names))
+
+
+def main():
+    o = options(__doc__, [*ATTACKS, *IDLE, FEW], attackers=dict(type=int))
+    report = Report("abuse")
     # They mostly wait. In the full form the figures are of interest, so one after the other.
-    with Origin(simple(answer)) as origin, concurrent.futures.ThreadPoolExecutor(1 if o.full else 3) as pool:
-        list(pool.map(one, o.cases))
+    run(report, o, o.cases, 1 if o.full else 3)
     return report.close()
 
 

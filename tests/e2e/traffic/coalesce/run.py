@@ -117,6 +117,7 @@ class Crowd:
 
 
 def crowds(report, v, site):
+    """A crowd for each way to invalidate. Returns them."""
     before = counters(v)
     all_of_them = [Crowd(v.address, way, site.seconds) for way in WAYS]
     threads = [threading.Thread(target=c.run, args=(100 / len(WAYS) if site.seconds < 30 else 100,)) for c in all_of_them]
@@ -146,6 +147,7 @@ def crowds(report, v, site):
     d = {n: after[n] - before[n] for n in after}
     settled = d["busy_hit"] + d["busy_fetch"] + d["busy_again"] + d["busy_refused"]
     report.check(d["busy_sleep"] > 0 and settled == d["busy_sleep"], f"each parked request has one outcome: {d}")
+    return all_of_them
 
 
 COUNTERS = ("busy_sleep", "busy_wakeup", "busy_killed", "busy_hit", "busy_fetch", "busy_again", "busy_refused", "busy_timeout",
