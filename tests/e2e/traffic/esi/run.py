@@ -179,7 +179,8 @@ def together(work, jobs):
 
 class Cases:
     def __init__(self, report, v, site, full):
-        self.r, self.v, self.site, self.full, self.rounds = report, v, site, full, 2000 if full else 60
+        self.includes = 10000
+        self.r, self.v, self.site, self.full, self.rounds = report, v, site, full, 2000 if full else 40
 
     def get(self, path, fields=(), **more):
         with Client(self.v.address, LIMIT, **more) as c:
@@ -244,7 +245,7 @@ class Cases:
         for coding in ("", "?gz=1"):
             for fields in (PLAIN, GZIP):
                 # In the short form all ten thousand where page and client are of one kind.
-                n = 10000 if self.full or bool(coding) == bool(fields) else 1000
+                n = self.includes if self.full or bool(coding) == bool(fields) else 1000
                 path = f"/many/{n}{coding}"
                 self.add(path, b"<a>" + b'-<esi:include src="/one"/>' * n)
                 r = self.get(path, fields)
@@ -339,7 +340,8 @@ class Cases:
     def parallel_again(self):
         """Everything above, with fragments that run ahead."""
         self.v.cli.ask("param.set esi_parallel 5")
-        self.rounds = self.rounds if self.full else self.rounds // 2
+        if not self.full:
+            self.rounds, self.includes = self.rounds // 2, 3000
         for case in (self.random_pages, self.at_once, self.loops, self.depth, self.many, self.broken, self.onerror, self.endless,
                      self.gone_clients, self.alive):
             case()
