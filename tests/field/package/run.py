@@ -254,7 +254,7 @@ def main():
         return debian.inside(*sys.argv[2:])
     o = options(__doc__, CASES)
     report = Report("package")
-    report.run(o.cases, report, o)
+    report.run(o.cases, report, o, at_once=3)
     return report.close()
 
 
