@@ -25,7 +25,7 @@ REQUESTS, REQUESTS_FULL = 300, 3000
 BAR = 0.9       # of the requests of visitors so many are hits: each page is fetched once
 EDITS = 25      # while others read
 READERS = 6
-SHOWS = 30      # seconds until an edit shows; pages are kept for longer
+SHOWS = 5       # seconds until an edit shows
 
 
 class Visitor:
