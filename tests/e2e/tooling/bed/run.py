@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The suites themselves: one that is killed half-way leaves no process, file or mount behind; one without a program, with an old program, or
-whose port is taken says so.
+"""The suites themselves: one that is killed half-way leaves no process, file or mount behind; one whose port is taken, or that has no case of a
+WORD, says so. `workshop` tests their runner.
 """
 import os
 import pathlib
@@ -15,7 +15,7 @@ TESTS = HERE.parents[2]
 sys.path.insert(0, str(TESTS))
 from bed.daemon import die_with_parent, directory
 from bed.leftovers import RUN_MARK
-from bed.report import Report, options, until
+from bed.report import Report, options
 
 LIMIT = 60  # seconds; ends a wait for what never comes
 SUITE = TESTS / "e2e/traffic/walk/run.py"
@@ -71,38 +71,6 @@ def killed(report, _o):
             judge(report, number.name, place)
 
 
-def killed_runner(report, _o):
-    """`tests/run`, while a suite runs."""
-    with directory() as place:
-        p = started([TESTS / "run", "--no-build", "walk"], place)
-        report.check(until(LIMIT, lambda: any("varnishd" in command for command in running(place))), "its suite starts a server")
-        p.send_signal(signal.SIGTERM)
-        text = p.communicate(timeout=LIMIT)[0]
-        report.check(p.returncode == 128 + signal.SIGTERM and "ended by SIGTERM; 1 suites were running" in text, f"tests/run: {p.returncode} {text}")
-        judge(report, "tests/run", place)
-
-
-def no_program(report, _o):
-    with directory() as place:
-        text, status = ended([SUITE], place, VARNISHD=str(place / "varnishd"))
-        report.check(status == 1 and "no such program; type `make quick`" in text and len(text.splitlines()) == 1, f"no program: {status} {text}")
-        judge(report, "no program", place)
-
-
-def old_program(report, _o):
-    with directory() as place, directory() as target:
-        (target / "debug").mkdir()
-        for name in ("varnishd", "lacquer.stamp"):
-            file = target / "debug" / name
-            file.write_text("#!/bin/sh\necho not to be started\n")
-            file.chmod(0o755)
-            os.utime(file, (1_000_000_000, 1_000_000_000))
-        unset = {"VARNISHD": "", "LACQUER_PROGRAM_CHECKED": ""}
-        text, status = ended([SUITE], place, CARGO_TARGET_DIR=str(target), **unset)
-        report.check(status == 1 and " is older than " in text and "type `make quick`" in text, f"an old program: {status} {text}")
-        judge(report, "an old program", place)
-
-
 def port_taken(report, _o):
     with directory() as place, socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -116,13 +84,11 @@ def unknown_word(report, _o):
     with directory() as place:
         text, status = ended([SUITE, "nonsense"], place)
         report.check(status == 1 and "nonsense: no such case; the cases are malloc file chain" in text, f"an unknown WORD: {status} {text}")
-        text, status = ended([TESTS / "run", "nonsense"], place)
-        report.check(status == 1 and "nonsense: no such kind, group or suite" in text, f"an unknown suite: {status} {text}")
         judge(report, "an unknown WORD", place)
 
 
 def main():
-    o = options(__doc__, (killed, killed_runner, no_program, old_program, port_taken, unknown_word))
+    o = options(__doc__, (killed, port_taken, unknown_word))
     report = Report("bed")
     report.run(o.cases, report, o, at_once=2)
     return report.close()
