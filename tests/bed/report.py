@@ -93,10 +93,14 @@ def options(doc, cases=(), **more):
 
 
 def until(limit, probe, step=0.02):
-    """Polls `probe` until it gives something true or `limit` seconds are over; gives its last value."""
-    end = time.monotonic() + limit
+    """Polls `probe` until it gives something true or `limit` seconds are over; gives its last value.
+
+    The longer it waits the rarer it looks, down to five times a second: many probes start a program.
+    """
+    begin = time.monotonic()
     while True:
         got = probe()
-        if got or time.monotonic() > end:
+        waited = time.monotonic() - begin
+        if got or waited > limit:
             return got
-        time.sleep(step)
+        time.sleep(max(step, min(waited / 20, 0.2)))
