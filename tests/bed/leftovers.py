@@ -20,8 +20,10 @@ RUN_MARK = "LACQUER_SUITE"  # set by tests/run, together with a TMPDIR of the su
 MARK = "LACQUER_BED"  # in the environment of everything that a suite starts: its process id
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 TERM_LIMIT = 4  # seconds that processes have for their own cleaning
+KILL_LIMIT = 20  # seconds until they are gone
 MNT_DETACH = 2
 
+start = subprocess.Popen.__init__
 owner = None  # the process that `arm` was called in
 scratch = None  # the suite's temporary directory
 elsewhere = []  # directories outside of it that the suite makes, too
@@ -52,6 +54,13 @@ def arm():
             signal.signal(number, _end)
 
 
+def _start_here_alone(*args, **more):
+    """In place of Popen's: stops other threads for good."""
+    if threading.current_thread() is not threading.main_thread():
+        threading.Event().wait()
+    start(*args, **more)
+
+
 def _at_exit():
     if os.getpid() == owner:
         if left := sorted(os.listdir(scratch)):
@@ -68,8 +77,10 @@ def _end(number, _frame):
         signal.signal(other, signal.SIG_IGN)
     # Not by print: the signal may have come in the middle of one.
     os.write(1, f"\nFAIL {name()}: ended by {signal.Signals(number).name}\n".encode())
-    # Threads go on meanwhile, and their servers end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    # Threads go on meanwhile. They may not report what comes of it, nor start servers in place of those that end.
+    for descriptor in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+    subprocess.Popen.__init__ = _start_here_alone
     _end_processes()
     _unmount()
     _remove_files()
@@ -116,8 +127,8 @@ def _end_processes():
     limit = time.monotonic() + TERM_LIMIT
     while _running() and time.monotonic() < limit:
         time.sleep(0.05)
-    # A thread of ours may start another one meanwhile.
-    limit = time.monotonic() + TERM_LIMIT
+    # Again and again: a thread may have been about to start one.
+    limit = time.monotonic() + KILL_LIMIT
     while (left := _running()) and time.monotonic() < limit:
         _signal(left, signal.SIGKILL)
         time.sleep(0.05)
