@@ -108,10 +108,10 @@ def _running():
                 found.add(int(entry.name))
         except OSError:
             continue
-    return {pid for pid in found - {owner} if _command(pid)}
+    return {pid for pid in found - {owner} if command(pid)}
 
 
-def _command(pid):
+def command(pid):
     """The command line of a process; empty once it has ended."""
     try:
         return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -121,8 +121,8 @@ def _command(pid):
 
 def _end_processes():
     # Forks of this program have nothing of their own to clean, but much to say about servers that are gone.
-    ours = _command(owner)
-    _signal([pid for pid in tree(owner)[1:] if _command(pid) == ours], signal.SIGKILL)
+    ours = command(owner)
+    _signal([pid for pid in tree(owner)[1:] if command(pid) == ours], signal.SIGKILL)
     _signal(_running(), signal.SIGTERM)
     limit = time.monotonic() + TERM_LIMIT
     while _running() and time.monotonic() < limit:

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A program of the bed's own: how it ends; and servers that take over a socket of ours."""
+import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 
 from .daemon import die_with_parent, tree, workdir
+from .leftovers import command
 from .report import until
 
-START_LIMIT = 20  # seconds
+START_LIMIT = 60  # seconds
 END_LIMIT = 10
 
 
@@ -21,12 +24,20 @@ class Process:
         return tree(self.proc.pid)
 
     def close(self):
+        family = {pid: command(pid) for pid in self.pids()}
+        left = lambda: [pid for pid, line in family.items() if line and command(pid) == line]
         self.proc.terminate()
         try:
             self.proc.wait(END_LIMIT)
         except subprocess.TimeoutExpired:
             self.proc.kill()
             self.proc.wait()
+        # What it has started may live a little longer, and write to its directory.
+        if not until(END_LIMIT, lambda: not left()):
+            for pid in left():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            until(END_LIMIT, lambda: not left())
         if self.dir:
             shutil.rmtree(self.dir, ignore_errors=True)
 
