@@ -76,34 +76,55 @@ def rows(page):
 
 
 def stat(report, terminals, tools, v):
-    pages = {}
     for who, folder in tools.items():
         t = terminals.open(f"stat-{who}", str(folder / "varnishstat"), "-n", str(v.n))
         page = t.shows(lambda page: any("MAIN.client_req " in line for line in page) and re.search(r"Hitrate n: +[2-9]", page[0]))
         if not report.check(page, f"varnishstat of {who} shows counters: {t.page()}"):
             return
-        keys = {"first": page}
         # End: the last counters; d: those that were never seen; v: the levels; h: help; G6's screen again.
         for key, what in (("End", lambda p: "^^^ NAME" in p[3]), ("Home", lambda p: "    NAME" in p[3]), ("d", lambda p: "UNSEEN" in p[-4]),
                           ("d", lambda p: "UNSEEN" not in p[-4]), ("v", lambda p: "DIAG" in p[-4]), ("v", lambda p: "DEBUG" in p[-4]),
                           ("V", lambda p: "DIAG" in p[-4]), ("V", lambda p: "INFO" in p[-4]), ("e", lambda p: re.search(r"MGT.uptime +\d+$", p[4])),
                           ("e", lambda p: "+" in p[4]), ("h", lambda p: any("Navigate" in line for line in p)), ("h", lambda p: "NAME" in p[3])):
             t.key(key)
-            keys[f"{key} {len(keys)}"] = report.check(t.shows(what), f"varnishstat of {who}, key {key}: {t.page()}") and t.page()
+            report.check(t.shows(what), f"varnishstat of {who}, key {key}: {t.page()}")
         t.size(78, 20)
         report.check(t.shows(lambda p: len(p) == 20 and "NAME" in p[3]), f"varnishstat of {who} at another size: {t.page()}")
         t.key("q")
         report.check(t.shows(lambda p: any("ended with 0" in line for line in p)), f"varnishstat of {who} ends at q: {t.page()}")
-        pages[who] = keys
-    theirs, ours = (pages[who]["first"] for who in ("varnish", "us"))
-    report.check(forms(theirs[:4]) == forms(ours[:4]), f"the head is the same:\n{theirs[:4]}\n{ours[:4]}")
-    report.check([r for r in rows(theirs)] == [r for r in rows(ours)], f"the same counters:\n{rows(theirs)}\n{rows(ours)}")
-    moving = ("uptime", "MAIN.shm", "MAIN.threads", "MAIN.n_", "SMA")
-    a, b = ({n: x for n, x in rows(page).items() if not any(m in n for m in moving)} for page in (theirs, ours))
-    report.check(a == b and len(a) > 5, f"the same values:\n{a}\n{b}")
-    ends = [forms(pages[who]["End 1"])[4:-4] for who in ("varnish", "us")]
-    report.check([line.split()[0] for line in ends[0] if line] == [line.split()[0] for line in ends[1] if line], f"the same last counters:\n{ends}")
+    alike(report, terminals, tools, v)
     g6(report, terminals, tools, v)
+
+
+def alike(report, terminals, tools, v):
+    """Both at the same time: the same head, counters and values, as soon as both have looked since something changed."""
+    both = [terminals.open(f"both-{who}", str(tools[who] / "varnishstat"), "-n", str(v.n)) for who in ("varnish", "us")]
+    seen = {}
+
+    def same(part):
+        seen[part.__name__] = theirs, ours = [part(t.page()) for t in both]
+        return theirs == ours and len(theirs) > 3
+
+    def head(page):
+        return forms(page[:4])
+
+    def names(page):
+        return list(rows(page))
+
+    def values(page):
+        moving = ("uptime", "MAIN.shm", "MAIN.threads", "MAIN.n_", "SMA")
+        return {n: x for n, x in rows(page).items() if not any(m in n for m in moving)}
+
+    def last(page):
+        return [line.split()[0] for line in forms(page)[4:-4] if line]
+    for part in (head, names, values):
+        report.check(until(LIMIT, lambda: same(part), 0.2), f"the same {part.__name__}: {seen[part.__name__]}")
+    for t in both:
+        t.key("End")
+        report.check(t.shows(lambda p: "^^^ NAME" in p[3]), f"varnishstat at its end: {t.page()}")
+    report.check(until(LIMIT, lambda: same(last), 0.2), f"the same last counters: {seen['last']}")
+    for t in both:
+        t.key("q")
 
 
 def g6(report, terminals, tools, v):
