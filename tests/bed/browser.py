@@ -16,8 +16,7 @@ from .process import Process
 from .report import until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-START_LIMIT = 60
-CALL_LIMIT = 30
+START_LIMIT = CALL_LIMIT = 180  # seconds; ends a wait for what never comes
 
 
 class WebSocket:
@@ -76,9 +75,16 @@ class Browser(Process):
              "--no-proxy-server", "--remote-debugging-port=0", f"--user-data-dir={self.dir}", "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent,
             env={**os.environ, "TMPDIR": str(self.dir)})  # it leaves files in its temporary directory
+        try:
+            self._connect()
+            self.size(width, height)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self):
         active = self.dir / "DevToolsActivePort"
         if not until(START_LIMIT, lambda: active.exists() and len(active.read_text().splitlines()) == 2):
-            self.close()
             raise SystemExit("chromium did not start")
         self.port = int(active.read_text().splitlines()[0])
         target = next(t for t in self._targets() if t["type"] == "page")
@@ -88,7 +94,6 @@ class Browser(Process):
         threading.Thread(target=self._read, daemon=True).start()
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
-        self.size(width, height)
 
     def _targets(self):
         with socket.create_connection(("127.0.0.1", self.port), CALL_LIMIT) as s:

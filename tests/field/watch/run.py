@@ -529,7 +529,7 @@ def main():
     if not CHROMIUM:
         sys.exit("chromium is needed (package chromium)")
     report = Report("watch")
-    report.run(o.cases, report, o, at_once=3)
+    report.run(o.cases, report, o, at_once=2)
     sys.exit(report.close())
 
 
