@@ -7,7 +7,6 @@ or purges while the log is away is told so.
 --words says which cases to run: these run one after the other. Without it all run, three beside each other.
 With --full 20,000 objects and 10,000 purges, otherwise some hundreds, and what waits for leases with one of the two servers (ONCE)."""
 import concurrent.futures
-import functools
 import json
 import os
 import pathlib
@@ -28,15 +27,12 @@ from bed import clocks
 from bed.daemon import Varnishd, die_with_parent, directory, of_threads, workdir
 from bed.http import Client
 from bed.origin import Origin, simple
-from bed import report as bed_report
-from bed.report import ROOT, Report, options
+from bed.report import ROOT, Report, options, until
 from fleet import deploy
 from bed.engines import Cluster, Nats, Redis
 from bed.stores import INVALIDATING_VCL as VCL
 
 LIMIT = 60  # seconds; it only ends what hangs
-# Most probes start a program or ask the CLI: not more often than needed.
-until = functools.partial(bed_report.until, step=0.1)
 
 
 # What the origin says of how old they are already.
