@@ -57,8 +57,8 @@ pub(crate) fn strings(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     Input { rest: text }.members(|input| {
         let item = input.item_or_inner_list()?;
         input.parameters()?;
-        if let Item::String(text) = item {
-            strings.push(text);
+        if let Item::String(string) = item {
+            strings.push(string);
         }
         Some(())
     })?;
