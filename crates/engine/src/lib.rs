@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The transaction machine: sessions, requests, backend requests. Every HTTP version meets it at [`transport::Transport`].
 
-#![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
 
 pub mod admission;
 mod aux_attrs;

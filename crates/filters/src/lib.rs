@@ -16,7 +16,7 @@
 //! deliver:  list = default_deliver(..) or resp.filters; open_deliver(list, ..) -> edits, length, chain
 //! ```
 
-#![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod chain;

@@ -305,7 +305,7 @@ type Key = (Instant, u64);
 
 impl Time {
     fn new() -> Self {
-        let start = Instant::now();
+        let start = base::clock::now();
         Time { start, now: Cell::new(start), timers: RefCell::default() }
     }
 

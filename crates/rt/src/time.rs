@@ -26,7 +26,7 @@ mod switched {
     impl Instant {
         /// The present moment.
         pub fn now() -> Instant {
-            Instant(sim::now().unwrap_or_else(std::time::Instant::now))
+            Instant(sim::now().unwrap_or_else(base::clock::now))
         }
 
         /// The moment as std has it.

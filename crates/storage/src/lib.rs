@@ -12,7 +12,7 @@
 //!
 //! A store that is full answers [`NoSpace`]; making room (eviction) is the business of `cache`.
 
-#![warn(clippy::shadow_unrelated)]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 #![warn(missing_docs)]
 

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use base::Clock;
 use engine::{Engine, Labels, ListenerInfo};
+use params::Params;
 use shm::vsc::CounterSet;
 use shm::vsl::LogRing;
 use shm::vsm::{Home, SegmentSet};
 use storage::{StoreSpec, Stores};
-use params::Params;
 use tables::counters::{Main, NoHitCounts, Set, Sma, Xkey};
 use vrt::LoadedVcl;
 
@@ -103,7 +103,8 @@ impl Ground {
     /// There is no room for its log or its stores.
     pub fn engine(&self, settings: Settings) -> Arc<Engine> {
         let Settings { clock, params, stores, certificates, name, seed } = settings;
-        let log = LogRing::create(&self.segments, params.log_settings(), CounterSet::private()).expect("room for a log");
+        let log =
+            LogRing::create(&self.segments, params.log_settings(), CounterSet::private()).expect("room for a log");
         let mut tallies = self.stores.iter();
         let stores = Stores::open(&stores, |_| *tallies.next().expect("two stores")).expect("memory for a store");
         Arc::new(Engine::new(engine::Config {

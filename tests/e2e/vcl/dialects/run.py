@@ -8,6 +8,7 @@ get the same generated requests; compared is what vcl_oracle compares: responses
 record. Skipped when there is no genuine varnishd.
 """
 import collections
+import concurrent.futures
 import os
 import re
 import shutil
@@ -22,7 +23,6 @@ from bed.daemon import workdir
 from bed.report import Report, options
 
 READ = oracle.logs.read
-PARAMS = len(oracle.PARAMS)
 STORE = re.compile(r'\bstorage\.(\w+)|\bberesp\.storage_hint\s*=\s*"(\w+)"')
 
 
@@ -74,10 +74,10 @@ def pair(report, o, label, tree, name, dialect):
         new.write_bytes(made.stdout.replace(b"60999", b"@PORT@"))
         vcl = made.stdout.decode("latin-1")
         stores = {name for pair in STORE.findall(vcl) for name in pair if name} - {"s0", "Transient"}
-        oracle.PARAMS[PARAMS:] = [a for name in sorted(stores) for a in ("-s", f"{name}=malloc,100m")]
+        args = [a for name in sorted(stores) for a in ("-s", f"{name}=malloc,100m")]
         tests = requests.tests_of(vcl)
         relative = new.relative_to(scratch)
-        with oracle.Side(o.genuine, scratch, str(relative), tests) as theirs, oracle.Side(o.varnishd, scratch, name, tests) as ours:
+        with oracle.Side(o.genuine, scratch, str(relative), tests, args) as theirs, oracle.Side(o.varnishd, scratch, name, tests, args) as ours:
             if dialect:
                 ours.server.cli.ask(f"param.set vcl_dialect {dialect}")
             why = theirs.load()
@@ -129,7 +129,8 @@ def main():
         return report.close()
     k, n = map(int, o.part.split("/"))
     chosen = [f for f in files(o) if o.only in f[0]][k::n]
-    results = [(f[0], pair(report, o, *f)) for f in chosen]
+    with concurrent.futures.ThreadPoolExecutor(oracle.AT_ONCE) as pool:
+        results = list(zip([f[0] for f in chosen], pool.map(lambda f: pair(report, o, *f), chosen)))
     done = [r for _, r in results if not isinstance(r, str)]
     for row in table(results) if o.dir else ():
         report.note(row)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A server's log as transactions that can be compared: grouped by request, without what time, ports and numbers make differ."""
+import math
 import re
 import subprocess
 
@@ -52,8 +53,8 @@ def plain(tag, data):
     if tag == "BackendOpen":
         return f"{tag} {words[1]}"
     if tag in ("Hit", "HitMiss", "HitPass"):
-        # Behind the three lives: how far the fetch is, if it isn't over yet, which hangs on chance.
-        return f"{tag} {' '.join(near(w) for w in words[1:4])}"
+        # Behind the remaining TTL, grace and keep: how far the fetch is, if it isn't over yet, which hangs on chance.
+        return f"{tag} {' '.join([passing(words[1]), *(near(w) for w in words[2:4])])}"
     if tag == "TTL":
         # source, ttl, grace, keep, now, then what it was computed from
         return f"{tag} {' '.join(near(w) if len(w) < 10 else 'T' for w in words)}"
@@ -80,6 +81,15 @@ def near(word):
     return word if value == -1 else "none" if abs(value) < 0.5 else str(round(value / 5) * 5)
 
 
+def passing(word):
+    """A time that goes by while a busy machine does other things: within half a minute it is the same."""
+    try:
+        value = float(word)
+    except ValueError:
+        return word
+    return near(word) if abs(value) > 1e6 or value <= 0 else str(math.ceil(value / 30) * 30)
+
+
 def unnumbered(text):
     """Without ports, vxids and what a clock says."""
     text = re.sub(r"127\.0\.0\.[12][: ]\d{4,5}", "ADDR", text)
@@ -96,8 +106,8 @@ def field(name, value):
     if low == "content-range" and value.startswith("bytes */"):
         return "bytes */N"
     if low == "age":
-        return near(value).replace("none", "0")
+        return str(int(value) // 30 * 30) if value.isdigit() else value
     if low in ("content-length", "last-modified", "if-modified-since", "expires"):
         return value
     value = re.sub(r"(?<![\d.])1[67]\d{8}(\.\d+)?", "NOW", unnumbered(value))
-    return re.sub(r"(?<![\d.])-?\d+\.\d\d\d(?!\d)", lambda m: near(m[0]), value)
+    return re.sub(r"(?<![\d.])-?\d+\.\d\d\d(?!\d)", lambda m: near(m[0]) if m[0].endswith(".000") else passing(m[0]), value)

@@ -7,6 +7,7 @@ hit or miss, backend, URL, every field and its changes, TTL, grace and keep), ES
 The VCLs are those in `sites` and, with --dir (or $LACQUER_VCL_CORPUS), every `vcl 4.x` file below DIR that the genuine varnishd compiles;
 backends are pointed at the harness's own origin. Skipped when there is no genuine varnishd.
 """
+import concurrent.futures
 import contextlib
 import difflib
 import gzip
@@ -17,6 +18,7 @@ import shutil
 import socket
 import sys
 import threading
+import time
 import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -30,7 +32,10 @@ from bed.report import Report, options, until
 
 QUICK, WHOLE = 60, 300  # requests for each VCL
 PARAMS = ["-p", "vsl_mask=+Hash", "-p", "vsl_reclen=4k", "-p", "vcc_err_unref=off", "-p", "thread_pool_min=10", "-p", "thread_pools=1",
-          "-p", "max_restarts=2", "-p", "max_retries=1", "-p", "first_byte_timeout=5", "-p", "connect_timeout=2"]
+          "-p", "max_restarts=2", "-p", "max_retries=1", "-p", "first_byte_timeout=60", "-p", "connect_timeout=60"]
+LIMIT = 60  # seconds; only ends a hang
+QUIET = 3  # seconds
+AT_ONCE = 2  # files: most of the time a compiler runs, or one side waits for the other
 STAR = "Error 'Vary' header from backend has a '*' among others"
 
 
@@ -90,7 +95,7 @@ class Recorder:
 class Side:
     """One server behind a VCL, with its origin and client connections."""
 
-    def __init__(self, program, tree, name, tests):
+    def __init__(self, program, tree, name, tests, args=()):
         self.recorder = Recorder(tests)
         self.dir = workdir()
         shutil.copytree(tree, self.dir / "vcl", dirs_exist_ok=True)
@@ -99,7 +104,7 @@ class Side:
                 f.write_bytes(f.read_bytes().replace(b"@PORT@", str(self.recorder.port).encode()))
         file = self.dir / "vcl" / name
         paths = ":".join(str(p) for p in dict.fromkeys([file.parent, self.dir / "vcl", *(p for p in (self.dir / "vcl").rglob("*") if p.is_dir())]))
-        self.server = Varnishd(program, ["-b", "none", "-p", f"vcl_path={paths[:4000]}", *PARAMS])
+        self.server = Varnishd(program, ["-b", "none", "-p", f"vcl_path={paths[:4000]}", *PARAMS, *args])
         self.clients, self.file = {}, file
 
     def load(self):
@@ -109,7 +114,7 @@ class Side:
             return text.decode(errors="replace")
         self.server.cli.ask("vcl.use under_test")
         # All backends answer probes well: which are healthy must not hang on when their first probes came.
-        until(15, lambda: not re.search(r"(?m)^under_test\..*\bsick\b", self.server.cli.ask("backend.list")), 0.05)
+        until(LIMIT, lambda: not re.search(r"(?m)^under_test\..*\bsick\b", self.server.cli.ask("backend.list")), 0.05)
         return ""
 
     def ask(self, number, r):
@@ -129,7 +134,7 @@ class Side:
                 return ["no response"]
             if got.end != "complete" or got.framing == "close" or (got.get("Connection") or "").lower() == "close":
                 self.drop(r.source)
-            until(2, lambda: self.recorder.active == 0, 0.001)
+            until(10, lambda: self.recorder.active == 0, 0.001)
             body = plain_body(got)
             # How a body is framed is compared in the log, where it isn't left to chance.
             shown = [f"{n}: {logs.field(n, v)}" for n, v in got.fields if n.lower() not in ("content-length", "transfer-encoding")]
@@ -137,7 +142,7 @@ class Side:
 
     def connect(self, source):
         c = Client.__new__(Client)
-        c.sock = socket.create_connection(self.server.address, 10, (source, 0))
+        c.sock = socket.create_connection(self.server.address, LIMIT, (source, 0))
         c.buf, c.keep = b"", True
         return c
 
@@ -214,6 +219,17 @@ def compare(report, o, label, tree, name):
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def settled(side, last):
+    """A server's log once it has request `last`, or nothing new has come for some seconds: a VCL may remove the number."""
+    log, same_since = {}, time.monotonic()
+    while last not in log and time.monotonic() < same_since + QUIET:
+        new = logs.read(side.server.n)
+        if new != log:
+            log, same_since = new, time.monotonic()
+        time.sleep(0.1)
+    return logs.read(side.server.n)
+
+
 def run(report, o, label, vcl, ours, theirs):
     asked = requests.sequence(vcl, o.requests or (WHOLE if o.full else QUICK), o.seed)
     bad = {}
@@ -225,8 +241,7 @@ def run(report, o, label, vcl, ours, theirs):
     for side in (ours, theirs):
         for source in list(side.clients):
             side.drop(source)
-    until(3, lambda: all(number - 1 in logs.read(s.server.n) for s in (ours, theirs)), 0.2)
-    log_a, log_b = logs.read(ours.server.n), logs.read(theirs.server.n)
+    log_a, log_b = (settled(s, number - 1) for s in (ours, theirs))
     for n in range(number):
         asked_a, asked_b = (["\n".join([f"{m} {u}", *f, repr(d)]) for m, u, f, d in s.recorder.asked.get(n, [])] for s in (ours, theirs))
         if asked_a != asked_b:
@@ -284,7 +299,8 @@ def main():
         report.check(True, "")
         report.note("skipped: no genuine varnishd here")
         return report.close()
-    results = [compare(report, o, *f) for f in files(o) if o.only in f[0]]
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        results = list(pool.map(lambda f: compare(report, o, *f), [f for f in files(o) if o.only in f[0]]))
     done = [r for r in results if r]
     report.note(f"{len(done)} VCLs compared, {sum(r[0] for r in done)} requests, {sum(r[1] for r in done)} of them differ")
     return report.close()
