@@ -4,8 +4,7 @@
 //! A fetch asks a [`Director`] for a [`Backend`] and the backend for a [`Conn`]; everything here is shared by all
 //! threads of the worker. Knows nothing of VCL source, transactions or the cache.
 
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 
 mod backend;
 pub mod buffers;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Types and functions at the bottom of every crate: vxids, clocks, locks, text of durations and byte sizes, matching of names. Depends on nothing of ours.
 
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 
 pub mod clock;
 pub mod costs;

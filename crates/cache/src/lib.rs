@@ -19,8 +19,7 @@
 //! Lock order: shard -> { store's eviction list, ban list, tags } -> a home's locks; boc and waiter locks are leaves. No lock is held while a
 //! regular expression runs, an object's memory is freed or a waker is called.
 
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 
 mod admit;
 mod adopt;

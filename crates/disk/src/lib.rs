@@ -60,8 +60,7 @@
 //! * A record or chunk that can't be read or is damaged is a miss, and isn't found again. A segment that can't be read or
 //!   written, or changed after it was on stable storage, isn't written again by this process.
 
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 
 mod body;
 mod core;

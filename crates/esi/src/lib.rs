@@ -7,8 +7,7 @@
 //! walks them with [`Program::steps`]. Knows no socket, clock, cache or log; depth is the engine's business.
 //! Behaves as Varnish's ESI 1.0 subset: include, remove, comment, `<!--esi -->`.
 
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 
 mod complaint;
 mod include;

@@ -16,8 +16,7 @@
 //! deliver:  list = default_deliver(..) or resp.filters; open_deliver(list, ..) -> edits, length, chain
 //! ```
 
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 
 mod chain;
 mod codec;

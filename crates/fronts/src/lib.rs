@@ -2,8 +2,7 @@
 //! Front ends: one per HTTP version. Each turns its connections into requests for `engine` and the answers into bytes. What begins,
 //! waits and ends is the same for all ([`session`]); a front adds its codec ([`h1`], [`h2`]).
 
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 
 mod buffers;
 mod conn;

@@ -4,8 +4,7 @@
 //! Knows no socket and no clock. Heads parse into a [`message::Head`]; bodies are never copied: a decoder says which bytes
 //! of its input are data.
 
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 
 pub mod body;
 mod check;

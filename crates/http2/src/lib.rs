@@ -13,8 +13,7 @@
 //!
 //! [`conn`] is the machine; [`fields`], [`hpack`], [`huffman`] and [`int`] are of use to HTTP/3, too.
 
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 #![warn(missing_docs)]
 
 pub mod conn;

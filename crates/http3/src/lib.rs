@@ -5,8 +5,7 @@
 //! A body is never copied: [`stream::Reader`] says which bytes of its input are data. What a peer makes us hold is a field section
 //! ([`Limits::section_bytes`]) and, on the control stream, a frame of at most [`control::MAX_FRAME_BYTES`].
 
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 
 pub mod abuse;
 pub mod control;

@@ -4,8 +4,7 @@
 //!
 //! Nothing here knows a socket or a clock: times come in as [`base::clock::Real`].
 
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 #![warn(missing_docs)]
 
 pub mod authority;

@@ -5,8 +5,7 @@
 //! descriptor, and whether that carries what is read and written as it is, only `stream` knows: who needs either asks for it
 //! ([`Stream::socket_number`], [`Stream::zero_copy`]) and has another way.
 
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 #![warn(missing_docs)]
 
 pub mod address;

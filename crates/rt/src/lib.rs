@@ -3,8 +3,7 @@
 //!
 //! Every CPU has one `current_thread` runtime with a `LocalSet`; tasks stay on the thread that spawned them.
 
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 
 mod deadline;
 mod notify;

@@ -3,8 +3,7 @@
 //!
 //! Everything another process sees is written through atomics, in the order its readers rely on; [`reader`] reads
 //! counters back, ours or a genuine varnishd's.
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 #![warn(missing_docs)]
 #![allow(unsafe_code)] // Memory shared with other processes; each block says why it is sound.
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Debian's unmodified varnishstat and varnishlog read what we write. Skipped with a message where they are missing.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too, fail by a panic")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;

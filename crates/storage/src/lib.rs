@@ -12,8 +12,7 @@
 //!
 //! A store that is full answers [`NoSpace`]; making room (eviction) is the business of `cache`.
 
-#![cfg_attr(not(test), warn(clippy::shadow_unrelated))]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+#![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 #![warn(missing_docs)]
 
 mod body;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Facts about streams in memory, seen through [`Stream`] where that is what its users see.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too, fail by a panic")]
+
 use std::io::{self, ErrorKind, IoSlice};
 use std::task::{Context, Waker};
 use std::time::Duration;

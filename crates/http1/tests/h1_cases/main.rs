@@ -2,6 +2,8 @@
 //! The malformed-request cases, as far as parser, framing and hop-by-hop rules decide them: what an engine with a VCL that
 //! does nothing would put on the wire to the origin.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too, fail by a panic")]
+
 mod json;
 
 use http1::{Decoder, Expect, Framing, Limits, Progress, Step, expect, parse_request};
