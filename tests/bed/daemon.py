@@ -5,6 +5,7 @@ import ctypes
 import hashlib
 import os
 import pathlib
+import random
 import resource
 import shutil
 import signal
@@ -120,6 +121,29 @@ def cli_of(n_dir):
         except OSError:
             continue
     return None
+
+
+def free_port():
+    """A port of 127.0.0.1 that is free for TCP and UDP, below those that the system gives to connections, so that none of them takes it."""
+    drawn = random.SystemRandom()
+    while True:
+        port = drawn.randrange(12000, 32000)
+        try:
+            with socket.create_server(("127.0.0.1", port)), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+                datagrams.bind(("127.0.0.1", port))
+                return port
+        except OSError:
+            continue
+
+
+def on_one_port(start):
+    """Calls `start` with a port for TCP and UDP. Another suite may take it before the server does: then with another one."""
+    for attempt in range(10):
+        try:
+            return start(free_port())
+        except SystemExit as error:
+            if "already in use" not in str(error) or attempt == 9:
+                raise
 
 
 class Varnishd:

@@ -11,16 +11,11 @@ import subprocess
 import tempfile
 
 from bed.certificates import Authority
-from bed.daemon import die_with_parent, of_threads
+from bed.daemon import die_with_parent, free_port, of_threads
 from bed.report import until
 
 LIMIT = 30
 PASSWORD = "se:cr@t"
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 class Engine:

@@ -2,9 +2,7 @@
 //! A transaction for tests: VCL is compiled, loaded with the real modules, and run over it.
 
 use std::marker::PhantomData;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use backend::{Director, HeapServices};
 use base::{Clock, Vxid};
@@ -13,6 +11,7 @@ use shm::vsc::CounterSet;
 use shm::vsl::{LogRing, Marker, TxnLog};
 use shm::vsm::{Home, SegmentSet};
 use tables::counters::Main;
+use testkit::ScratchDir;
 use vcl::program::{BackendDecl, ProbeDecl};
 use vrt::ctx::{StoreProperty, Wait};
 use vrt::vmod::Vmod;
@@ -34,7 +33,7 @@ pub struct World<M> {
     pub vcl: Arc<LoadedVcl>,
     /// The transaction.
     pub ctx: TestCtx,
-    dir: PathBuf,
+    _dir: ScratchDir,
     modules: PhantomData<M>,
 }
 
@@ -91,14 +90,6 @@ impl Env for TestEnv {
     }
 }
 
-fn scratch_dir() -> PathBuf {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    let dir = std::env::temp_dir().join(format!("lacquer-vmods-{}-{n}", std::process::id()));
-    std::fs::create_dir(&dir).expect("a new directory");
-    dir
-}
-
 impl TestCtx {
     /// The clock, to be moved.
     pub fn clock_mut(&mut self) -> &mut Clock {
@@ -117,8 +108,8 @@ impl<M: Modules> World<M> {
         let options = vcl::Options { err_unref: false, modules: M::MODULES, ..vcl::Options::default() };
         let compiled = vcl::compile("<vcl.inline>", text.as_bytes(), &vcl::NoSources, &options);
         let program = compiled.map_err(|d| d.text)?.program;
-        let dir = scratch_dir();
-        let set = SegmentSet::create(&dir, Home::Worker, 1, None).expect("a segment set");
+        let dir = ScratchDir::new("vmods");
+        let set = SegmentSet::create(dir.path(), Home::Worker, 1, None).expect("a segment set");
         let mut params = params::Params::default();
         params.set("vsl_space", "1M").expect("a size");
         params.set("vsl_mask", "+Debug").expect("a tag");
@@ -146,7 +137,7 @@ impl<M: Modules> World<M> {
         ctx.req.start_request(b"GET", b"/foo?a=1", b"HTTP/1.1").expect("room");
         ctx.bereq.copy_from(&ctx.req);
         ctx.resp.start_response(b"HTTP/1.1", 200).expect("room");
-        Ok(World { vcl, ctx, dir, modules: PhantomData })
+        Ok(World { vcl, ctx, _dir: dir, modules: PhantomData })
     }
 
     /// A VCL with these declarations and this body of vcl_recv.
@@ -201,12 +192,6 @@ impl<M: Modules> World<M> {
     /// Ends the task: what modules keep for it goes.
     pub fn end_task(&mut self) {
         self.ctx.task.clear();
-    }
-}
-
-impl<M> Drop for World<M> {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 

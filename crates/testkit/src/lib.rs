@@ -3,8 +3,10 @@
 //! it rebuilds nothing. Doubles of our own types are in `testkit-storage`, `testkit-tls`, `testkit-net`, `testkit-vcl` and
 //! `testkit-engine`, each just above the crate whose type it stands for.
 
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
@@ -33,10 +35,48 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// An empty directory below the system's temporary one, which goes with this value, also when a test fails.
+#[derive(Debug)]
+pub struct ScratchDir(PathBuf);
+
+impl ScratchDir {
+    /// A new directory; its name begins with `lacquer-` and `purpose`.
+    ///
+    /// # Panics
+    /// The directory can't be made.
+    pub fn new(purpose: &str) -> ScratchDir {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("lacquer-{purpose}-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        ScratchDir(path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for ScratchDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::future::poll_fn;
+
+    #[test]
+    fn a_scratch_directory_goes_with_all_that_is_in_it() {
+        let dir = ScratchDir::new("scratch");
+        std::fs::write(dir.path().join("file"), "text").expect("room");
+        let path = dir.path().to_owned();
+        drop(dir);
+        assert!(!path.exists());
+    }
 
     #[test]
     fn a_future_that_another_thread_wakes_comes_to_its_end() {

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import threading
 
-from bed.daemon import die_with_parent, is_no_worker, tree, workdir
+from bed.daemon import die_with_parent, free_port, is_no_worker, tree, workdir
 from bed.http import Client, get
 from bed.origin import Origin, simple
 from bed.report import until
@@ -63,11 +63,6 @@ def command_of(packaging):
     """What the image starts: ENTRYPOINT of its recipe."""
     text = (packaging / "container/Containerfile.small").read_text()
     return [word.strip(' "') for word in re.search(r"^ENTRYPOINT \[(.*)\]$", text, re.M)[1].split(",")]
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 def state(pid):

@@ -15,7 +15,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from bed.daemon import Varnishd, die_with_parent
+from bed.daemon import Varnishd, die_with_parent, free_port
 from bed.report import Report, options
 
 
@@ -253,12 +253,6 @@ backend b
             finally:
                 process.terminate()
                 process.wait()
-
-
-def free_port():
-    import socket
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 def main():

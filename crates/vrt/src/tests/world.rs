@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A transaction for tests: heads, a log that can be read, and two small modules.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use backend::{Director, HeapServices};
 use base::{Clock, Vxid};
@@ -13,6 +11,7 @@ use shm::vsl::{LogRing, Marker, TxnLog};
 use shm::vsm::{Home, SegmentSet};
 use tables::counters::Main;
 use tables::vclvars::{HeadId, Method, Var};
+use testkit::ScratchDir;
 use vcl::program::{BackendDecl, ProbeDecl};
 
 use crate::ctx::{Ctx, Failure, Privates, StoreProperty, Wait};
@@ -25,7 +24,7 @@ pub struct World {
     pub vcl: Arc<LoadedVcl>,
     pub ctx: TestCtx,
     machine: Machine,
-    dir: PathBuf,
+    _dir: ScratchDir,
 }
 
 pub struct TestCtx {
@@ -93,14 +92,6 @@ impl Env for TestEnv {
     }
 }
 
-fn scratch_dir() -> PathBuf {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    let dir = std::env::temp_dir().join(format!("lacquer-vrt-{}-{n}", std::process::id()));
-    std::fs::create_dir(&dir).unwrap();
-    dir
-}
-
 impl World {
     pub fn new(vcl: &str) -> World {
         World::try_new(vcl).unwrap_or_else(|reason| panic!("{vcl}\n{reason}"))
@@ -120,8 +111,8 @@ impl World {
             &vcl::Options { err_unref: false, optimise, modules: MODULES, ..vcl::Options::default() },
         );
         let program = compiled.map_err(|d| d.text)?.program;
-        let dir = scratch_dir();
-        let set = SegmentSet::create(&dir, Home::Worker, 1, None).unwrap();
+        let dir = ScratchDir::new("vrt");
+        let set = SegmentSet::create(dir.path(), Home::Worker, 1, None).unwrap();
         let mut params = params::Params::default();
         params.set("vsl_space", "1M").unwrap();
         let ring = Arc::new(LogRing::create(&set, params.log_settings(), CounterSet::<Main>::private()).unwrap());
@@ -147,7 +138,7 @@ impl World {
         ctx.bereq.copy_from(&ctx.req);
         ctx.beresp.start_response(b"HTTP/1.1", 200).unwrap();
         ctx.resp.start_response(b"HTTP/1.1", 200).unwrap();
-        Ok(World { vcl, ctx, machine: Machine::new(), dir })
+        Ok(World { vcl, ctx, machine: Machine::new(), _dir: dir })
     }
 
     /// Changes `vsl_mask`.
@@ -197,12 +188,6 @@ impl World {
             at += 2 + len;
         }
         out
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 

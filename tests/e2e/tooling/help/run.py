@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from bed.daemon import die_with_parent
+from bed.daemon import die_with_parent, free_port
 from bed.http import get
 from bed.report import ROOT, Report, options, until
 from bed.terminal import on_terminal
@@ -163,11 +163,6 @@ def completion(report, lacquer, _work):
         report.check(got and all(option in text for option in got), f"lacquer {name} -<Tab>: {got}")
         long = set(re.findall(r"^ {1,2}(?:-\w, )?(--[a-z][-a-z0-9]*)", text, re.M))
         report.check(long <= set(got), f"lacquer {name} -<Tab>: {long - set(got)} are not offered")
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 def watched(report, lacquer, _work):

@@ -17,7 +17,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed import pypi
 from bed.certificates import Authority
-from bed.daemon import Varnishd, directory
+from bed.daemon import Varnishd, directory, free_port
 from bed.h2 import Connection
 from bed.http import Client
 from bed.origin import Nginx, Origin, head
@@ -428,8 +428,7 @@ def http3(report, o):
 
 def _http3(report, o, file, d):
     length = file.length
-    with socket.create_server(("127.0.0.1", 0)) as drawn:
-        port = drawn.getsockname()[1]
+    port = free_port()
     args = ["-a", "clear=127.0.0.1:0", "-a", f"quic=127.0.0.1:{port},quic", "-A", str(d / "tls.conf")]
     with Origin(file.serve) as origin, started(o, origin, "256k", args=args) as v:
         with h3.Connection(("127.0.0.1", port)) as c:
