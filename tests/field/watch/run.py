@@ -188,10 +188,16 @@ def keyboard(report, name, v, browser):
     browser.key("Enter")
     report.check(until(LIMIT, lambda: "Waiting" in text(browser, "#r-live")), f"{name}: followed: {text(browser, '#r-live')}")
     agent = f"<script>alert(1)</script><img src=x onerror=alert(1)> {RTL} " + "A" * 65536
-    with Client(v.address) as c:
-        got = c.request("/hostile?<b>", fields=[("User-Agent", agent.encode().decode("latin-1")), ("Cookie", f"sid={SECRET}"), ("X-Copy", SECRET)])
-    report.check(got.status == 200, f"{name}: the hostile request: {got}")
-    report.check(until(LIMIT, lambda: "/hostile" in text(browser, "#requests tbody")), f"{name}: it is in the list: {text(browser, '#r-live')}")
+    is_listed = False
+    # The page says that it waits before the log is read: a request in between isn't seen, so it is sent again.
+    for _ in range(6):
+        with Client(v.address) as c:
+            got = c.request("/hostile?<b>", fields=[("User-Agent", agent.encode().decode("latin-1")), ("Cookie", f"sid={SECRET}"), ("X-Copy", SECRET)])
+        report.check(got.status == 200, f"{name}: the hostile request: {got}")
+        is_listed = is_listed or until(LIMIT / 6, lambda: "/hostile" in text(browser, "#requests tbody"))
+        if is_listed:
+            break
+    report.check(is_listed, f"{name}: it is in the list: {text(browser, '#r-live')}")
     report.check(tab_to(browser, "document.activeElement.closest('#requests') != null && document.activeElement.tagName === 'BUTTON'", 30),
                  f"{name}: its row is reached by Tab")
     browser.key("Enter")

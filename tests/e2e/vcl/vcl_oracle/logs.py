@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A server's log as transactions that can be compared: grouped by request, without what time, ports and numbers make differ."""
-import math
 import re
 import subprocess
 
 # When, how many octets, which descriptors and connections: not what VCL decided.
 DROPPED = {"Timestamp", "ReqAcct", "BereqAcct", "PipeAcct", "ReqStart", "BackendStart", "VCL_use", "Debug", "SessOpen", "SessClose",
            "WorkThread", "BackendClose", "BackendReuse", "CLI", "Notice", "Storage", "Gzip", "ESI_xmlerror", "Witness", "Length"}
+# Seconds by which a time that passes may differ: a busy machine asks the second server so much later.
+ALLOWED = 20
 DURATION = re.compile(r"(?<![\d.])(\d+)\.\d+")
 
 
@@ -82,12 +83,29 @@ def near(word):
 
 
 def passing(word):
-    """A time that goes by while a busy machine does other things: within half a minute it is the same."""
+    """A time that goes by while the two servers are asked one after the other, marked for `aligned`."""
     try:
         value = float(word)
     except ValueError:
         return word
-    return near(word) if abs(value) > 1e6 or value <= 0 else str(math.ceil(value / 30) * 30)
+    return near(word) if abs(value) > 1e6 else f"~{value:.3f}~"
+
+
+PASSING = re.compile(r"~(-?[\d.]+)~")
+
+
+def aligned(ours, theirs):
+    """Our lines, with their times for ours wherever a line differs in nothing but times that pass, and in these by less than ALLOWED seconds."""
+    if ours is None or theirs is None or len(ours) != len(theirs):
+        return ours
+    return [b if a != b and is_alike(a, b) else a for a, b in zip(ours, theirs)]
+
+
+def is_alike(a, b):
+    times = [(float(x), float(y)) for x, y in zip(PASSING.findall(a), PASSING.findall(b))]
+    # Two whole numbers are no times that pass.
+    alike = all(x == y or abs(x - y) < ALLOWED and not (x.is_integer() and y.is_integer()) for x, y in times)
+    return PASSING.sub("~", a) == PASSING.sub("~", b) and alike
 
 
 def unnumbered(text):
@@ -106,8 +124,8 @@ def field(name, value):
     if low == "content-range" and value.startswith("bytes */"):
         return "bytes */N"
     if low == "age":
-        return str(int(value) // 30 * 30) if value.isdigit() else value
+        return f"~{value}.5~" if value.isdigit() else value  # whole seconds that pass
     if low in ("content-length", "last-modified", "if-modified-since", "expires"):
         return value
     value = re.sub(r"(?<![\d.])1[67]\d{8}(\.\d+)?", "NOW", unnumbered(value))
-    return re.sub(r"(?<![\d.])-?\d+\.\d\d\d(?!\d)", lambda m: near(m[0]) if m[0].endswith(".000") else passing(m[0]), value)
+    return re.sub(r"(?<![\d.])-?\d+\.\d\d\d(?!\d)", lambda m: passing(m[0]), value)

@@ -235,6 +235,7 @@ def run(report, o, label, vcl, ours, theirs):
     bad = {}
     for number, r in enumerate(asked):
         a, b = ours.ask(number, r), theirs.ask(number, r)
+        a = logs.aligned(a, b)
         if a != b:
             bad.setdefault(number, []).append(("response", differences(a, b)))
     number = len(asked)
@@ -244,13 +245,15 @@ def run(report, o, label, vcl, ours, theirs):
     log_a, log_b = (settled(s, number - 1) for s in (ours, theirs))
     for n in range(number):
         asked_a, asked_b = (["\n".join([f"{m} {u}", *f, repr(d)]) for m, u, f, d in s.recorder.asked.get(n, [])] for s in (ours, theirs))
+        asked_a = ["\n".join(logs.aligned(x.split("\n"), y.split("\n"))) for x, y in zip(asked_a, asked_b)] + asked_a[len(asked_b):]
         if asked_a != asked_b:
             flat = lambda x: "\n--\n".join(x).splitlines()
             bad.setdefault(n, []).append(("origin was asked", differences(flat(asked_a), flat(asked_b))))
         a, b = log_a.get(n, {}), log_b.get(n, {})
         for name in sorted(a.keys() | b.keys()):
-            if a.get(name) != b.get(name):
-                bad.setdefault(n, []).append((f"log of {name}", differences(a.get(name, []), b.get(name, []))))
+            of_ours = logs.aligned(a.get(name), b.get(name))
+            if of_ours != b.get(name):
+                bad.setdefault(n, []).append((f"log of {name}", differences(of_ours or [], b.get(name, []))))
     # A part of what has no sure length is chance: of a body that a filter changes (was it whole when its delivery began?), of what
     # was packed, of a page with a transaction number in it.
     for n in [n for n in bad if any(f == "Range" for f, _ in asked[n].fields)]:
