@@ -54,7 +54,9 @@ def _certificates(report, Watch, lacquer, v, directory):
     status = lambda address, path, context, **more: (ask(address, path, context, **more) or [None])[0]
     with Watch(lacquer, v.n, "--tls-cert", str(files[0]), "--client-ca", str(ours.cert), "--control") as w:
         report.check("watch: https://" in "".join(w.said), f"it says https: {w.said}")
-        report.check([status(w.address, path, as_me) for path in ("/", "/api/state", "/metrics", "/healthz")] == [200] * 4, "who shows a certificate sees all")
+        statuses = lambda: [status(w.address, path, as_me) for path in ("/", "/api/state", "/metrics", "/healthz")]
+        # Until it has read the server's state, it isn't healthy.
+        report.check(until(20, lambda: statuses() == [200] * 4), f"who shows a certificate sees all: {statuses()}")
         refused = [status(w.address, path, as_nobody) for path in ("/", "/api/state", "/metrics", "/api/seconds")]
         report.check(refused == [403] * 4, f"who shows none sees nothing: {refused}")
         report.check(ask(w.address, "/healthz", as_nobody)[2] == b'{"status":"ok"}', "but whether it is healthy, without reasons")
