@@ -36,7 +36,7 @@ pub enum Pressure {
 /// The count and the queue. Shared by all threads.
 #[derive(Debug, Default)]
 pub struct Admission {
-    /// What parameters allow; nothing at all under [`Pressure::Requests`].
+    /// The transactions that parameters allow at once; none under [`Pressure::Requests`].
     limit: Limit,
     configured: Mutex<Configured>,
     pressure: AtomicU8,

@@ -46,7 +46,7 @@ pub trait Labels: Send + Sync {
     fn labelled(&self, label: &str) -> Option<Arc<LoadedVcl>>;
 }
 
-/// What an engine is made of.
+/// The parts that [`Engine::new`] puts together.
 pub struct Config {
     /// Both times.
     pub clock: Clock,

@@ -85,7 +85,7 @@ pub fn listen(fd: OwnedFd, seat: Seat, keys: &QuicKeys, config: ServerConfig) ->
 /// As [`listen`], on what carries datagrams in a socket's place.
 ///
 /// # Errors
-/// Its address isn't known.
+/// The socket's local address can't be read.
 pub fn listen_on(
     socket: Arc<dyn AsyncUdpSocket>,
     seat: Seat,
@@ -98,7 +98,7 @@ pub fn listen_on(
 /// A client's endpoint, on what carries datagrams in a socket's place.
 ///
 /// # Errors
-/// Its address isn't known.
+/// The socket's local address can't be read.
 pub fn client_on(socket: Arc<dyn AsyncUdpSocket>) -> io::Result<Endpoint> {
     Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, Arc::new(Tasks))
 }

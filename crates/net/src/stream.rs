@@ -38,7 +38,7 @@ pub enum Stream {
 /// What a stream without a descriptor does. The product has none: tests and simulations bring theirs (`testkit-net`).
 /// Methods do what those of [`Stream`] with their names do, unless they say otherwise.
 pub trait Socketless: Any + fmt::Debug + Send {
-    /// What the log calls it.
+    /// The stream's number in the log, in place of a descriptor's.
     fn number(&self) -> u32;
 
     /// Our own address.

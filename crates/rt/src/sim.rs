@@ -56,7 +56,7 @@ pub fn run<F: Future, E: From<Endless>>(
     let tasks = Rc::new(Tasks::new(seed));
     let simulating = Simulating::begin(tasks.clone());
     let output = follow(&tasks, limits, clock, &mut watch, main);
-    // What tasks hold may want the simulation's timers while it goes.
+    // Values that tasks hold may use the simulation's timers while they are dropped.
     tasks.forget();
     drop(simulating);
     output

@@ -89,11 +89,11 @@ impl Limit {
         self.busy.fetch_add(1, SeqCst);
     }
 
-    /// Leaves. Who waits comes next.
+    /// Leaves, and calls the next waiter.
     #[inline]
     pub fn leave(&self) {
         self.busy.fetch_sub(1, SeqCst);
-        // Who queues up says so before it looks at `busy` again: one of the two sees the other.
+        // A waiter raises `waiting` before it reads `busy` again, so one of the two sees the other.
         if self.waiting.load(SeqCst) > 0 {
             self.call_next();
         }

@@ -22,12 +22,12 @@ impl NotedNumber {
         self.0.load(Relaxed)
     }
 
-    /// It is another one now.
+    /// Stores another number.
     pub fn set(&self, number: u64) {
         self.0.store(number, Relaxed);
     }
 
-    /// It is another one now. Returns the former.
+    /// Stores another number and returns the former one.
     pub fn replace(&self, number: u64) -> u64 {
         self.0.swap(number, Relaxed)
     }

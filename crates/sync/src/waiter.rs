@@ -24,7 +24,7 @@ enum State<R> {
     Left,
 }
 
-/// What a call met.
+/// The state in which a call found its waiter.
 #[derive(Debug)]
 pub enum Call {
     /// The waiter left before: call another one.
@@ -35,7 +35,7 @@ pub enum Call {
     Made(Option<Waker>),
 }
 
-/// What a waiter was when it left.
+/// The state of a waiter when it left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leave<R> {
     /// Not called: it may still be in the queue.

@@ -3,7 +3,7 @@
 //! log's server, the network between and all deaths are simulated (`log`, `node`). A seed draws what clients ask and what befalls whom
 //! (`plan`); what came of it is judged by what docs/fleet.md promises (`model`). When all is healed the nodes must agree.
 //!
-//! What isn't simulated: threads, the protocols of NATS and Redis (`tests/e2e/cluster/fleet` has real servers of them), stores on disks, power cuts of a
+//! The simulation leaves out threads, the protocols of NATS and Redis (`tests/e2e/cluster/fleet` has real servers of them), stores on disks, power cuts of a
 //! node (what a killed process has written stays).
 
 mod log;

@@ -85,7 +85,7 @@ fn give_up_and_wait() {
     is_idle(&limit);
 }
 
-/// Who is called and leaves at once is counted before: `busy` never goes below zero.
+/// A waiter is counted before it is called: if it leaves at once, `busy` doesn't go below zero.
 fn call_and_leave(call_next: fn(&Limit)) {
     let limit = limit(0);
     let place = limit.queue_up().unwrap();
