@@ -535,7 +535,7 @@ const PLACES: usize = 1 << 12;
 
 impl Default for Demand {
     fn default() -> Self {
-        Self { counts: (0..PLACES).map(|_| AtomicU8::new(0)).collect(), left: AtomicU32::new(PLACES as u32) }
+        Self { counts: sys::zeroed::table(PLACES), left: AtomicU32::new(PLACES as u32) }
     }
 }
 

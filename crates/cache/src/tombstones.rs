@@ -49,7 +49,7 @@ pub(crate) struct Tombstones(Box<[AtomicU64]>);
 
 impl Tombstones {
     pub fn new() -> Self {
-        Self((0..SLOTS).map(|_| AtomicU64::new(0)).collect())
+        Self(sys::zeroed::table(SLOTS))
     }
 
     /// Memory it takes at most, in bytes.

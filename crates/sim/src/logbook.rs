@@ -4,31 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use shm::vsl::layout::{BATCH, END, HEAD_WORDS, WRAP, data_words};
-use shm::vsl::{Record, records};
+use shm::vsl::Record;
 use tables::tags::Tag;
 
 use crate::plan::GivenUp;
-
-/// The records of a ring that was never full.
-///
-/// # Errors
-/// It was: there is no telling what was in it.
-pub(crate) fn read(words: &[u32]) -> Result<Vec<Record>, String> {
-    let (mut at, mut out) = (0, Vec::new());
-    while words[at] != END {
-        if words[at] == WRAP {
-            return Err("the log was too small".to_owned());
-        }
-        let (from, length) = match words[at] {
-            BATCH => (at + HEAD_WORDS, words[at + 1] as usize / 4),
-            first => (at, HEAD_WORDS + data_words((first & 0xffff) as usize)),
-        };
-        out.extend(records(&words[from..from + length]));
-        at = from + length;
-    }
-    Ok(out)
-}
 
 /// What a transaction's records say of it.
 #[derive(Default)]

@@ -27,11 +27,8 @@ impl Source {
         line.resize(LINE - 1, b' ');
         line.push(b'\n');
         let mut lines = Vec::with_capacity(LINE * (numbers.end - numbers.start) as usize);
-        for mut number in numbers {
-            for digit in line[NUMBER_AT..NUMBER_AT + DIGITS].iter_mut().rev() {
-                *digit = b'0' + (number % 10) as u8;
-                number /= 10;
-            }
+        for number in numbers {
+            put_number(&mut line, number);
             lines.extend_from_slice(&line);
         }
         lines
@@ -52,6 +49,15 @@ impl Source {
     }
 }
 
+fn put_number(line: &mut [u8], mut number: u64) {
+    let mut at = NUMBER_AT + DIGITS;
+    while at > NUMBER_AT {
+        at -= 1;
+        line[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
 /// A run of lines of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
@@ -69,7 +75,14 @@ pub(crate) struct Run {
 /// What isn't a line, in words.
 pub(crate) fn runs(body: &[u8]) -> Result<Vec<Run>, String> {
     let mut runs: Vec<Run> = Vec::new();
+    // The line that would go on with the last run.
+    let mut next = Vec::new();
     for line in body.chunks(LINE) {
+        if let Some(run) = runs.last_mut().filter(|_| line == next) {
+            run.count += 1;
+            put_number(&mut next, run.first + run.count);
+            continue;
+        }
         let text = String::from_utf8_lossy(line);
         let words: Vec<&str> = text.split_whitespace().collect();
         let read = match words[..] {
@@ -79,17 +92,10 @@ pub(crate) fn runs(body: &[u8]) -> Result<Vec<Run>, String> {
             _ => None,
         };
         let Some((url, variant, number, at)) = read else { return Err(format!("`{text}` is no line of anybody's")) };
-        match runs.last_mut() {
-            Some(run)
-                if (&*run.url, &*run.variant, run.number, run.first + run.count) == (url, variant, number, at) =>
-            {
-                run.count += 1;
-            }
-            _ => {
-                let (url, variant) = (url.to_owned(), variant.to_owned());
-                runs.push(Run { url, variant, number, first: at, count: 1 });
-            }
-        }
+        let (url, variant) = (url.to_owned(), variant.to_owned());
+        runs.push(Run { url, variant, number, first: at, count: 1 });
+        next = line.to_vec();
+        put_number(&mut next, at + 1);
     }
     Ok(runs)
 }

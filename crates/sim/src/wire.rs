@@ -117,7 +117,8 @@ impl Wire {
         let mut left = length;
         loop {
             let count = left.min(self.input.len());
-            body.extend(self.input.drain(..count));
+            body.extend_from_slice(&self.input[..count]);
+            self.input.drain(..count);
             left -= count;
             if left == 0 {
                 return Ok(());

@@ -41,3 +41,4 @@ pub mod udp;
 pub mod uring;
 pub mod user;
 pub mod words;
+pub mod zeroed;

@@ -12,7 +12,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice, Read};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -183,9 +183,7 @@ impl End {
                 return Err(ErrorKind::WouldBlock.into());
             }
             let count = into.len().min(direction.bytes.len()).min(direction.step);
-            for (to, byte) in into.iter_mut().zip(direction.bytes.drain(..count)) {
-                *to = byte;
-            }
+            direction.bytes.read_exact(&mut into[..count])?;
             (count, std::mem::take(&mut direction.writers))
         };
         wake(woken);
@@ -211,7 +209,12 @@ impl End {
                     if count == 0 && bytes > 0 {
                         return Err(ErrorKind::WouldBlock.into());
                     }
-                    direction.bytes.extend(pieces.iter().flat_map(|piece| piece.iter()).take(count));
+                    let mut left = count;
+                    for piece in pieces {
+                        let taken = &piece[..piece.len().min(left)];
+                        direction.bytes.extend(taken);
+                        left -= taken.len();
+                    }
                     (count, std::mem::take(&mut direction.readers))
                 }
             }

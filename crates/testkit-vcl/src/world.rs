@@ -8,7 +8,7 @@ use backend::{Director, HeapServices};
 use base::{Clock, Vxid};
 use message::Head;
 use shm::vsc::CounterSet;
-use shm::vsl::{LogRing, Marker, TxnLog};
+use shm::vsl::{LogRing, Marker, Record, TxnLog};
 use shm::vsm::{Home, SegmentSet};
 use tables::counters::Main;
 use testkit::ScratchDir;
@@ -177,16 +177,8 @@ impl<M: Modules> World<M> {
     /// The records so far, as `Tag data`.
     pub fn log_texts(&mut self) -> Vec<String> {
         self.ctx.log.flush();
-        let words = self.ctx.ring.snapshot();
-        let (mut out, mut at) = (Vec::new(), 0);
-        while words[at] == shm::vsl::layout::BATCH {
-            let len = words[at + 1] as usize / 4;
-            for record in shm::vsl::records(&words[at + 2..at + 2 + len]) {
-                out.push(format!("{} {}", record.tag.name(), String::from_utf8_lossy(&record.data)));
-            }
-            at += 2 + len;
-        }
-        out
+        let text = |record: &Record| format!("{} {}", record.tag.name(), String::from_utf8_lossy(&record.data));
+        self.ctx.ring.records().0.iter().map(text).collect()
     }
 
     /// Ends the task: what modules keep for it goes.

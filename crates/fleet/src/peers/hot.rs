@@ -13,15 +13,15 @@ const STAYS: u32 = 30;
 #[derive(Debug)]
 pub struct HotKeys {
     /// How often asked for, halved each second: twice the rate at a steady pace.
-    counts: Vec<AtomicU32>,
+    counts: Box<[AtomicU32]>,
     /// The second until which a key is hot.
-    until: Vec<AtomicU32>,
+    until: Box<[AtomicU32]>,
     seconds: AtomicU32,
 }
 
 impl Default for HotKeys {
     fn default() -> Self {
-        let slots = || (0..SLOTS).map(|_| AtomicU32::new(0)).collect();
+        let slots = || sys::zeroed::table(SLOTS);
         HotKeys { counts: slots(), until: slots(), seconds: AtomicU32::new(1) }
     }
 }

@@ -214,8 +214,7 @@ impl Ring {
     }
 
     fn read_words(&mut self, bytes: usize) -> bool {
-        self.copy.clear();
-        self.copy.resize(bytes, 0);
+        self.copy = vec![0; bytes];
         let at = self.base + (LOG_AT + self.at * 4) as u64;
         self.file.read_exact_at(&mut self.copy, at).is_ok()
     }

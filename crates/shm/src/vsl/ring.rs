@@ -17,7 +17,7 @@ use tables::counters::{Counter, Main};
 use tables::tags::{LogSettings, TagMask};
 
 use super::gather;
-use super::layout::{self, END, HEAD_WORDS, LOG_AT, Marker, SEGMENTS};
+use super::layout::{self, END, HEAD_WORDS, LOG_AT, Marker, Record, SEGMENTS};
 use super::txn::Announcement;
 use crate::vsc::CounterSet;
 use crate::vsm::{Reservation, Segment, SegmentSet};
@@ -344,9 +344,27 @@ impl LogRing {
         self.segsize * SEGMENTS
     }
 
-    /// A copy of the ring's words, for tests of what is logged.
-    pub fn snapshot(&self) -> Vec<u32> {
-        self.words().iter().map(|w| w.load(Ordering::Acquire)).collect()
+    /// The records from the beginning of the ring to the end marker, and whether the ring has begun anew there: then older records
+    /// follow. For tests of what is logged.
+    pub fn records(&self) -> (Vec<Record>, bool) {
+        let word = |at: usize| self.words()[at].load(Ordering::Acquire);
+        let (mut at, mut out) = (0, Vec::new());
+        loop {
+            let (from, length) = match word(at) {
+                END => return (out, false),
+                layout::WRAP => return (out, true),
+                layout::BATCH => (at + HEAD_WORDS, word(at + 1) as usize / 4),
+                first => (at, HEAD_WORDS + layout::data_words((first & 0xffff) as usize)),
+            };
+            at = from + length;
+            out.extend(layout::records(&(from..at).map(word).collect::<Vec<_>>()));
+        }
+    }
+
+    /// The word at a place of the ring.
+    #[cfg(test)]
+    pub(super) fn word(&self, at: usize) -> u32 {
+        self.words()[at].load(Ordering::Acquire)
     }
 
     /// Segment number and offsets, for tests.

@@ -11,7 +11,7 @@ use tables::Tag;
 use tables::counters::Main;
 use tables::tags::{LogSettings, TagMask};
 
-use super::layout::{self, BATCH, END, WRAP, data_words};
+use super::layout::{self, END};
 use super::*;
 use crate::vsc::CounterSet;
 use crate::vsm::{Home, SegmentSet};
@@ -50,20 +50,7 @@ impl Fixture {
 
     /// The records from the beginning of the ring to the end marker.
     fn read(&self) -> Vec<Record> {
-        let words = self.ring.snapshot();
-        let (mut at, mut out) = (0, Vec::new());
-        while words[at] != END && words[at] != WRAP {
-            if words[at] == BATCH {
-                let len = words[at + 1] as usize / 4;
-                out.extend(records(&words[at + 2..at + 2 + len]));
-                at += 2 + len;
-            } else {
-                let len = 2 + data_words((words[at] & 0xffff) as usize);
-                out.extend(records(&words[at..at + len]));
-                at += len;
-            }
-        }
-        out
+        self.ring.records().0
     }
 
     fn texts(&self) -> Vec<String> {
@@ -114,7 +101,7 @@ fn single_records() {
     let read = f.read();
     assert_eq!(f.texts(), ["0 CLI Rd ping", "1000 SessClose REM_CLOSE 0.500", "1000 End "]);
     assert_eq!((read[0].marker, read[1].marker), (Marker::None, Marker::Client));
-    assert_eq!(f.ring.snapshot()[0], 3 << 24 | 8, "the length counts the NUL");
+    assert_eq!(f.ring.word(0), 3 << 24 | 8, "the length counts the NUL");
 }
 
 #[test]
@@ -172,10 +159,9 @@ fn the_ring_wraps() {
     let (n, offsets) = f.ring.segments();
     assert_eq!(f.main.shm_cycles.get(), 2);
     assert_eq!(n / 8, 1, "two turns beyond 2^32 - 8");
-    let words = f.ring.snapshot();
     for (i, offset) in offsets.iter().enumerate() {
         assert!((*offset as usize) / segsize == i, "{i}: {offset}");
-        assert!(words[*offset as usize] == END || words[*offset as usize] >> 24 == Tag::VclLog as u32);
+        assert!(f.ring.word(*offset as usize) == END || f.ring.word(*offset as usize) >> 24 == Tag::VclLog as u32);
     }
     let last = f.read().pop().unwrap();
     assert_eq!(last.data.last(), Some(&b'9'));

@@ -20,6 +20,8 @@ fn memfd() -> Arc<File> {
     Arc::new(file)
 }
 
+const ZEROS: [u8; 4096] = [0; 4096];
+
 /// What a death leaves: the bytes as they are.
 fn copy(file: &File) -> Arc<File> {
     let into = memfd();
@@ -33,7 +35,7 @@ fn copy(file: &File) -> Arc<File> {
         }
         // Holes stay holes.
         for (n, part) in page[..count].chunks(4096).enumerate() {
-            if part.iter().any(|&byte| byte != 0) {
+            if part != &ZEROS[..part.len()] {
                 into.write_all_at(part, at + n as u64 * 4096).unwrap();
             }
         }
@@ -165,13 +167,15 @@ fn digests() -> BTreeSet<[u8; 32]> {
 
 fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = || {
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        state as u8
-    };
-    std::iter::repeat_with(next).take(len).collect()
+        bytes.extend_from_slice(&state.to_ne_bytes());
+    }
+    bytes.truncate(len);
+    bytes
 }
 
 #[test]
