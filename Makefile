@@ -104,11 +104,19 @@ test: cargo packages
 quick: cargo
 	@scripts/program-to-run --quick '$(CARGO)' '$(TARGET)' '$(BIN)'
 
+# With `test`, clippy's own compiler builds what the tests run: no crate is compiled once for the lints and once more for the tests.
+ifneq ($(and $(filter check,$(MAKECMDGOALS)),$(filter test,$(MAKECMDGOALS))),)
+export RUSTC_WORKSPACE_WRAPPER = $(CURDIR)/scripts/lint-rustc
+LINT = $(CARGO) build --workspace --all-targets --quiet
+else
+LINT = $(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+endif
+
 check: cargo
 	@scripts/need-cargo '$(CARGO)' fmt clippy
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) run --quiet -p xtask -- check
+	$(LINT)
 
 soak: cargo packages build
 	@CARGO='$(CARGO)' tests/proofs/run
