@@ -84,7 +84,8 @@ impl Req {
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> Step {
         let sess = self.sess.clone();
         let engine = &sess.engine;
-        let now = engine.mono_of(self.t_req);
+        // The time that the cache is asked about: that of the request, and after a wait that of its end.
+        let mut now = engine.mono_of(self.t_req);
         let options = self.lookup_options();
         let mut outcome = engine.cache.lookup(&self.digest, &self.lookup_request(), now, &options);
         let (mut waited, mut deadline, mut disk_deadline) = (false, None, None);
@@ -169,8 +170,8 @@ impl Req {
                 self.synthetic.ask(503, None);
                 return Step::Synth;
             }
-            let woken_at = engine.clock.mono();
-            outcome = engine.cache.resume(ticket, &self.lookup_request(), woken_at, &options);
+            now = engine.clock.mono();
+            outcome = engine.cache.resume(ticket, &self.lookup_request(), now, &options);
         }
         self.log_events(&outcome.events);
         if outcome.variants_skipped >= self.params.vary_notice as usize {
