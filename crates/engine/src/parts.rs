@@ -60,7 +60,7 @@ impl Wanted {
     pub fn of(request: &Head, head: &Head, total: u64, params: &Params) -> Self {
         let range = request.get(names::RANGE).filter(|_| params.http_range_support && request.method() == b"GET");
         let Some(range) = range.filter(|_| conditional::if_range_holds(request, head)) else { return Wanted::All };
-        match range::select(range, total, params.http_range_parts as usize) {
+        match range::select(range, Some(total), params.http_range_parts as usize) {
             Ok(Selection::One(slice)) => Wanted::These(vec![slice]),
             Ok(Selection::Many(slices)) => Wanted::These(slices),
             Ok(Selection::Whole) | Err(_) => Wanted::All,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Range and Content-Range (RFC 9110 14). Varnish serves one range; several become parts of one response here.
 
-use crate::chars::{leading_number, trim};
+use crate::chars::{is_token, leading_number, trim};
 use crate::{Head, list, names};
 
 /// One range of bytes as asked for.
@@ -47,14 +47,10 @@ impl Slice {
 pub enum RangeError {
     /// No `=`.
     NoEquals,
-    /// A unit other than bytes.
+    /// A unit other than bytes, or no unit at all.
     NotBytes,
-    /// The first number is too big.
-    LowTooBig,
     /// No `-`.
     NoHyphen,
-    /// The second number is too big.
-    HighTooBig,
     /// A hyphen alone.
     Neither,
     /// `-0`.
@@ -73,9 +69,7 @@ impl RangeError {
         match self {
             Self::NoEquals => "Missing '='",
             Self::NotBytes => "Not Bytes",
-            Self::LowTooBig => "Low number too big",
             Self::NoHyphen => "Missing hyphen",
-            Self::HighTooBig => "High number too big",
             Self::Neither => "Neither high nor low",
             Self::EmptySuffix => "No low, high is zero",
             Self::Reversed => "high smaller than low",
@@ -131,12 +125,17 @@ pub enum Selection {
 
 /// What a Range value of up to `most` ranges means for a body of that length. Each byte is selected once, so that a set
 /// of ranges costs at most the body and `most` headers; a larger set asks for the whole (RFC 9110 14.2 allows both).
-/// With `most` at 1 a second range is an error, as in varnishd.
+/// With `most` at 1 a second range is an error, as in varnishd. A value with a unit that isn't known here is ignored (RFC 9110 14.2;
+/// varnishd answers 416), and of a body whose length isn't known yet no part is given.
 ///
 /// # Errors
 /// See [`RangeError`]; of several ranges those beyond the body are left out, unless all are.
-pub fn select(value: &[u8], body_bytes: u64, most: usize) -> Result<Selection, RangeError> {
-    let set = ranges_of(value)?;
+pub fn select(value: &[u8], body_bytes: Option<u64>, most: usize) -> Result<Selection, RangeError> {
+    let set = match ranges_of(value) {
+        Err(RangeError::NotBytes) if is_unit(value) => return Ok(Selection::Whole),
+        set => set?,
+    };
+    let Some(body_bytes) = body_bytes else { return parse_many(value, usize::MAX).map(|_| Selection::Whole) };
     if most <= 1 || !set.contains(&b',') {
         let slice = parse_one(value)?.resolve(Some(body_bytes))?;
         return Ok(slice.map_or(Selection::Whole, Selection::One));
@@ -180,15 +179,17 @@ fn ranges_of(value: &[u8]) -> Result<&[u8], RangeError> {
     Ok(&value[at + 1..])
 }
 
+/// Whether a value begins with a range unit, known or not: a token before `=` (RFC 9110 14.1).
+fn is_unit(value: &[u8]) -> bool {
+    value.split(|&byte| byte == b'=').next().is_some_and(is_token)
+}
+
+/// Reads one range; numbers beyond 64 bits count as the largest, which lies beyond every body (RFC 9110 14.1.2).
 fn parse_spec(text: &[u8]) -> Result<(ByteRange, &[u8]), RangeError> {
-    let number = |digits| match number(digits) {
-        None => Ok((None, digits)),
-        Some((Some(n), rest)) => Ok((Some(n), rest)),
-        Some((None, _)) => Err(()),
-    };
-    let (low, rest) = number(text).map_err(|()| RangeError::LowTooBig)?;
+    let number = |digits| leading_number(digits).map_or((None, digits), |(n, rest)| (Some(n), rest));
+    let (low, rest) = number(text);
     let rest = rest.strip_prefix(b"-").ok_or(RangeError::NoHyphen)?;
-    let (high, rest) = number(rest).map_err(|()| RangeError::HighTooBig)?;
+    let (high, rest) = number(rest);
     let range = match (low, high) {
         (None, None) => return Err(RangeError::Neither),
         (None, Some(0)) => return Err(RangeError::EmptySuffix),
@@ -197,12 +198,6 @@ fn parse_spec(text: &[u8]) -> Result<(ByteRange, &[u8]), RangeError> {
         (Some(low), high) => ByteRange::From { low, high },
     };
     Ok((range, rest))
-}
-
-/// Digits at the start: `Some((None, _))` when they exceed 63 bits.
-fn number(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
-    let (n, rest) = leading_number(text)?;
-    Some(((n <= i64::MAX as u64).then_some(n), rest))
 }
 
 impl ByteRange {
@@ -247,10 +242,7 @@ pub fn content_range(response: &Head) -> Result<Option<ContentRange>, BadContent
     if !value[..at].eq_ignore_ascii_case(b"bytes") {
         return Ok(None);
     }
-    let number = |text| match number(text) {
-        Some((Some(n), rest)) => Ok((n, rest)),
-        Some((None, _)) | None => Err(BadContentRange),
-    };
+    let number = |text| leading_number(text).filter(|(n, _)| *n <= i64::MAX as u64).ok_or(BadContentRange);
     let (slice, rest) = match value[at + 1..].strip_prefix(b"*") {
         Some(rest) => (None, rest),
         None => {
@@ -377,9 +369,29 @@ mod tests {
         check("bytes=-0", Some(10), Err(RangeError::EmptySuffix));
         check("bytes=2-1", Some(10), Err(RangeError::Reversed));
         check("bytes=1-2,3-4", Some(10), Err(RangeError::Trailing));
-        check("bytes=9223372036854775808-", Some(10), Err(RangeError::LowTooBig));
-        check("bytes=0-99999999999999999999", Some(10), Err(RangeError::HighTooBig));
-        check("bytes=-99999999999999999999", Some(10), Err(RangeError::HighTooBig));
+    }
+
+    #[test]
+    fn large_numbers_lie_beyond_the_body() {
+        for large in ["9223372036854775807", "9223372036854775808", "18446744073709551615", "99999999999999999999"] {
+            check(&format!("bytes=1-{large}"), Some(10), Ok(Some((1, 9))));
+            check(&format!("bytes=-{large}"), Some(10), Ok(Some((0, 9))));
+            check(&format!("bytes={large}-"), Some(10), Err(RangeError::Beyond));
+            check(&format!("bytes={large}-{large}"), Some(10), Err(RangeError::Beyond));
+            assert_eq!(selected(&format!("bytes=0-9, 20-{large}"), 4), Ok(vec![(0, 9), (20, 99)]));
+        }
+    }
+
+    #[test]
+    fn an_unknown_unit_is_ignored_and_no_unit_is_an_error() {
+        for unit in ["bits=0-1", "lines=1-2,3-4", "items=x", "Byte=0-1"] {
+            assert_eq!(select(unit.as_bytes(), Some(100), 4), Ok(Selection::Whole), "{unit}");
+            assert_eq!(select(unit.as_bytes(), None, 1), Ok(Selection::Whole), "{unit}");
+        }
+        for none in ["bytes =0-9", "=0-9", "by tes=0-9", "b\u{e4}ts=0-9"] {
+            assert_eq!(select(none.as_bytes(), Some(100), 4), Err(RangeError::NotBytes), "{none}");
+        }
+        assert_eq!(select(b"bytes", Some(100), 4), Err(RangeError::NoEquals));
     }
 
     #[test]
@@ -390,7 +402,7 @@ mod tests {
     }
 
     fn selected(value: &str, most: usize) -> Result<Vec<(u64, u64)>, RangeError> {
-        let slices = match select(value.as_bytes(), 100, most)? {
+        let slices = match select(value.as_bytes(), Some(100), most)? {
             Selection::Whole => vec![],
             Selection::One(one) => vec![one],
             Selection::Many(many) => many,

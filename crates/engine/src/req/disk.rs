@@ -90,7 +90,7 @@ impl Req {
         if crate::parts::Parts::of(obj).is_some() {
             return 0;
         }
-        match range::select(asked, len, self.params.http_range_parts as usize) {
+        match range::select(asked, Some(len), self.params.http_range_parts as usize) {
             Ok(Selection::One(slice)) => slice.low,
             Ok(Selection::Many(slices)) => slices.first().map_or(0, |slice| slice.low),
             Ok(Selection::Whole) | Err(_) => 0,

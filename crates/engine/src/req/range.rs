@@ -20,12 +20,7 @@ impl Req {
             return RangeVerdict::Whole;
         }
         let Some(asked) = self.head.get(names::RANGE) else { return RangeVerdict::Whole };
-        let selected = match len {
-            Some(len) => range::select(asked, len, self.params.http_range_parts as usize),
-            // As varnishd: a part of something whose length isn't known yet is not given.
-            None => range::parse_many(asked, usize::MAX).map(|_| Selection::Whole),
-        };
-        match (selected, len) {
+        match (range::select(asked, len, self.params.http_range_parts as usize), len) {
             (Ok(Selection::One(slice)), _) => {
                 self.set_resp(names::CONTENT_RANGE, &[slice.content_range(len).as_bytes()]);
                 self.put_status(206);

@@ -134,7 +134,7 @@ impl Req {
         };
         let asked = self.head.get(names::RANGE).filter(|_| self.params.http_range_support && holds());
         let Some(asked) = asked else { return Some(0) };
-        let byte = match range::select(asked, sliced.total(), self.params.http_range_parts as usize) {
+        let byte = match range::select(asked, Some(sliced.total()), self.params.http_range_parts as usize) {
             Ok(Selection::One(slice)) => slice.low,
             Ok(Selection::Many(slices)) => slices.first()?.low,
             Ok(Selection::Whole) => 0,
