@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The PROXY protocol, versions 1 and 2 (haproxy's proxy-protocol.txt): parser and writer, no socket. The outcomes and log
-//! texts are varnishd's.
+//! texts are varnishd's, but for the line UNKNOWN and headers longer than 1 KB, which varnishd refuses.
 
 #[cfg(test)]
 mod tests;
@@ -14,8 +14,11 @@ use tables::SessClose;
 pub use v1::write as write_v1;
 pub use v2::{tlv, write as write_v2};
 
-/// Most bytes after the fixed part of version 2, as in varnishd.
-pub const MAX_V2_PAYLOAD: usize = 1024;
+/// Most bytes after the fixed part of a version 2 header that tells of a client: room for the client's certificate in a TLV, which
+/// varnishd's 1,024 bytes don't have.
+pub const MAX_V2_PAYLOAD: usize = 16 * 1024;
+/// The same of a LOCAL header, of which nothing is read: as in varnishd.
+pub const MAX_V2_LOCAL_PAYLOAD: usize = 1024;
 /// Most bytes of a version 1 line, its CRLF included.
 pub const MAX_V1_LINE: usize = 108;
 

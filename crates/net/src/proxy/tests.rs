@@ -20,7 +20,9 @@ fn lines_of_version_1() {
     check("PROXY TCP4 1.2.3.4 5.6.7.8 1234 5678\r\n", Ok("1 1.2.3.4 1234 5.6.7.8 5678"));
     check("PROXY TCP6 1:f::2 5:a::8 1234 5678\r\nGET", Ok("1 1:f::2 1234 5:a::8 5678"));
     check("PROXY A B C D\r\n", Err("PROXY1: Too few fields"));
-    check("PROXY UNKNOWN\r\n", Err("PROXY1: Too few fields"));
+    check("PROXY unknown\r\n", Err("PROXY1: Too few fields"));
+    check("PROXY UNKNOWNS a b c d\r\n", Err("PROXY1: Wrong TCP[46] field"));
+    check(&format!("PROXY UNKNOWN {}\r\n", "x".repeat(93)), Err("Overflow"));
     check("PROXY A B C D E F\r\n", Err("PROXY1: Too many fields"));
     check("PROXY A B C D E\r\n", Err("PROXY1: Wrong TCP[46] field"));
     check("PROXY TCP4 B C D E\r\n", Err("PROXY1: Cannot resolve source address"));
@@ -34,6 +36,31 @@ fn lines_of_version_1() {
     check(&format!("PROXY {}\r\n", "x".repeat(110)), Err("Overflow"));
 }
 
+/// The header of these bytes, which is whole.
+fn header(bytes: &[u8]) -> Header {
+    match parse(bytes) {
+        Ok(Progress::Complete(header)) => header,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The forms that proxy-protocol.txt 2.1 names, and that haproxy's checks and proxies before UNIX sockets send.
+#[test]
+fn an_unknown_client_is_the_connection_itself() {
+    let longest = "PROXY UNKNOWN ffff:f...f:ffff ffff:f...f:ffff 65535 65535";
+    for line in
+        ["PROXY UNKNOWN", "PROXY UNKNOWN 1.2.3.4 5.6.7.8 1 2", "PROXY UNKNOWN whatever", "PROXY UNKNOWN ", longest]
+    {
+        let whole = format!("{line}\r\n");
+        for end in 0..whole.len() {
+            assert_eq!(parse(&whole.as_bytes()[..end]), Ok(Progress::Incomplete), "{end} of {line:?}");
+        }
+        let read = header(format!("{whole}GET").as_bytes());
+        assert_eq!((read.consumed, read.ends, &read.log), (whole.len(), None, &None), "{line:?}");
+        assert_eq!(read.ignored.as_deref(), Some("PROXY1: Ignoring UNKNOWN addresses"));
+    }
+}
+
 fn v2(command: u8, family: u8, payload: &[u8]) -> Vec<u8> {
     let len = (payload.len() as u16).to_be_bytes();
     [V2_SIGNATURE, &[command, family], &len, payload].concat()
@@ -41,10 +68,6 @@ fn v2(command: u8, family: u8, payload: &[u8]) -> Vec<u8> {
 
 #[test]
 fn headers_of_version_2_that_say_nothing() {
-    let header = |bytes: &[u8]| match parse(bytes) {
-        Ok(Progress::Complete(header)) => header,
-        other => panic!("{other:?}"),
-    };
     let local = header(&v2(0x20, 0x11, b"whatever"));
     assert_eq!((local.log.as_deref(), local.ends), (Some("2 local local local local"), None));
     let unspec = header(&v2(0x21, 0x00, b""));
@@ -55,12 +78,24 @@ fn headers_of_version_2_that_say_nothing() {
     assert_eq!(short.ignored.as_deref(), Some("PROXY2: Ignoring short IPv6 addresses (12)"));
 }
 
+/// As haproxy sends it with `proxy-v2-options ssl,cert-cn` and the client's certificate.
+#[test]
+fn a_certificate_fits_into_a_tlv() {
+    let certificate = vec![0x30; 9000];
+    let inner = [&[1, 0, 0, 0, 0], &b"\x28"[..], &(certificate.len() as u16).to_be_bytes(), &certificate].concat();
+    let tlvs = [&b"\x20"[..], &(inner.len() as u16).to_be_bytes(), &inner].concat();
+    let read = header(&v2(0x21, 0x11, &[&[1, 2, 3, 4, 5, 6, 7, 8, 0, 80, 1, 187][..], &tlvs].concat()));
+    assert_eq!(read.log.as_deref(), Some("2 1.2.3.4 80 5.6.7.8 443"));
+    assert_eq!(tlv(&read.tlvs, 0x28), Some(&certificate[..]));
+}
+
 #[test]
 fn headers_of_version_2_that_are_refused() {
     let error = |text: &str| Err(ProxyError::Garbage(text.to_owned()));
     assert_eq!(parse(&v2(0x31, 0x11, &[0; 12])), error("PROXY2: bad version (3)"));
     assert_eq!(parse(&v2(0x22, 0x11, &[0; 12])), error("PROXY2: bad command (2)"));
-    assert_eq!(parse(&v2(0x21, 0x11, &[0; 1025])), Err(ProxyError::Overflow));
+    assert_eq!(parse(&v2(0x20, 0x11, &[0; 1025])), Err(ProxyError::Overflow));
+    assert_eq!(parse(&v2(0x21, 0x11, &[0; MAX_V2_PAYLOAD + 1])), Err(ProxyError::Overflow));
     assert_eq!(ProxyError::Overflow.close(), SessClose::RxOverflow);
 }
 

@@ -21,6 +21,11 @@ pub(super) fn parse(input: &[u8]) -> Result<Progress, ProxyError> {
         return Err(ProxyError::NotProxy);
     }
     let fields: Vec<&str> = words.collect();
+    if fields.first() == Some(&"UNKNOWN") {
+        // The proxy knows nothing of the client; whatever follows is ignored (proxy-protocol.txt 2.1).
+        let ignored = Some("PROXY1: Ignoring UNKNOWN addresses".to_owned());
+        return Ok(Progress::Complete(Header { consumed: lf + 1, ignored, ..Header::default() }));
+    }
     let [family, source_ip, destination_ip, source_port, destination_port] = fields[..] else {
         return garbage(if fields.len() < 5 { "PROXY1: Too few fields" } else { "PROXY1: Too many fields" });
     };

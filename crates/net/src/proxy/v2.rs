@@ -3,9 +3,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Ends, Header, MAX_V2_PAYLOAD, Progress, ProxyError, V2_SIGNATURE, garbage};
+use super::{Ends, Header, MAX_V2_LOCAL_PAYLOAD, MAX_V2_PAYLOAD, Progress, ProxyError, V2_SIGNATURE, garbage};
 
 const FIXED: usize = 16;
+/// The command of a connection that the proxy makes for itself, for example to see whether we are there.
+const LOCAL: u8 = 0;
 const TLV_AUTHORITY: u8 = 0x02;
 const TLV_CRC32C: u8 = 0x03;
 const TLV_SSL: u8 = 0x20;
@@ -16,7 +18,8 @@ const SSL_FIXED: usize = 5;
 pub(super) fn parse(input: &[u8]) -> Result<Progress, ProxyError> {
     let Some(fixed) = input.get(..FIXED) else { return Ok(Progress::Incomplete) };
     let payload_len = usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
-    if payload_len > MAX_V2_PAYLOAD {
+    let most = if fixed[12] & 15 == LOCAL { MAX_V2_LOCAL_PAYLOAD } else { MAX_V2_PAYLOAD };
+    if payload_len > most {
         return Err(ProxyError::Overflow);
     }
     let Some(header) = input.get(..FIXED + payload_len) else { return Ok(Progress::Incomplete) };
@@ -30,7 +33,7 @@ fn whole(header: &[u8]) -> Result<Header, ProxyError> {
         return garbage(format!("PROXY2: bad version ({version})"));
     }
     match command {
-        0 => {
+        LOCAL => {
             let log = Some("2 local local local local".to_owned());
             return Ok(Header { consumed, log, ..Header::default() });
         }
