@@ -13,10 +13,18 @@ const COLUMNS: usize = 79;
 /// Further findings of one rule that are counted only.
 const MOST_FINDINGS: usize = 20;
 
+/// What a rule has found.
+struct Found {
+    rule: &'static Rule,
+    finding: Finding,
+    /// What to type, a line each.
+    remedy: Vec<String>,
+}
+
 /// What came of all rules.
 pub struct Report {
     head: Vec<String>,
-    findings: Vec<(&'static Rule, Finding)>,
+    findings: Vec<Found>,
     sound: Vec<&'static Rule>,
     blind: Vec<(&'static Rule, String)>,
     remarks: Vec<String>,
@@ -39,12 +47,15 @@ impl Report {
                             count((found.len() - MOST_FINDINGS) as u64)
                         ));
                     }
-                    findings.extend(found.into_iter().take(MOST_FINDINGS).map(|finding| (rule, finding)));
+                    findings.extend(found.into_iter().take(MOST_FINDINGS).map(|finding| {
+                        let remedy = rule.remedy_for(&finding, facts);
+                        Found { rule, finding, remedy }
+                    }));
                 }
             }
         }
         // The gravest first; else as they are declared.
-        findings.sort_by_key(|(rule, _)| std::cmp::Reverse(rule.severity));
+        findings.sort_by_key(|found| std::cmp::Reverse(found.rule.severity));
         if is_early {
             remarks.push("ended early: what had been seen until then".into());
         }
@@ -53,13 +64,13 @@ impl Report {
 
     /// Whether something is worse than a notice.
     pub fn is_bad(&self) -> bool {
-        self.findings.iter().any(|(rule, _)| rule.severity > Severity::Notice)
+        self.findings.iter().any(|found| found.rule.severity > Severity::Notice)
     }
 
     /// What is worse than a notice, a line each, the gravest first.
     pub fn gravest(&self) -> Vec<String> {
-        let bad = self.findings.iter().filter(|(rule, _)| rule.severity > Severity::Notice);
-        bad.map(|(rule, finding)| {
+        let bad = self.findings.iter().filter(|found| found.rule.severity > Severity::Notice);
+        bad.map(|Found { rule, finding, .. }| {
             format!("{}: {} ({})", rule.severity.word(), about(rule.what, &finding.subject), rule.id)
         })
         .collect()
@@ -74,18 +85,15 @@ impl Report {
     pub fn text(&self) -> String {
         let mut out = String::new();
         self.head.iter().for_each(|line| out.push_str(&wrapped(line, "", "  ")));
-        for (rule, finding) in &self.findings {
-            out.push_str(&section(rule, finding));
-        }
+        self.findings.iter().for_each(|found| out.push_str(&section(found)));
         out.push('\n');
-        let grave = |severity| self.findings.iter().filter(|(rule, _)| rule.severity == severity).count();
-        let (faults, warnings, notices) = (grave(Severity::Fault), grave(Severity::Warning), grave(Severity::Notice));
+        let grave = |severity: Severity| {
+            let found = self.findings.iter().filter(|found| found.rule.severity == severity).count();
+            format!("{found} {}{}", severity.word(), if found == 1 { "" } else { "s" })
+        };
+        let grave = [Severity::Fault, Severity::Warning, Severity::Notice].map(grave);
         let looked = self.sound.len() + distinct(&self.findings);
-        out.push_str(&wrapped(
-            &format!("{looked} rules looked: {faults} faults, {warnings} warnings, {notices} notices."),
-            "",
-            "",
-        ));
+        out.push_str(&wrapped(&format!("{looked} rules looked: {}.", grave.join(", ")), "", ""));
         out.push_str(&self.blind_text());
         self.remarks.iter().for_each(|remark| out.push_str(&wrapped(remark, "Note: ", "      ")));
         out
@@ -107,11 +115,11 @@ impl Report {
 
     /// For programs.
     pub fn json(&self) -> Value {
-        let finding = |(rule, finding): &(&Rule, Finding)| {
+        let finding = |Found { rule, finding, remedy }: &Found| {
             json!({
                 "id": rule.id, "area": rule.area.word(), "severity": rule.severity.word(), "subject": finding.subject,
                 "what": about(rule.what, &finding.subject), "evidence": finding.evidence, "why": unfolded(rule.why),
-                "type": rule.remedy.iter().map(|line| about(line, &finding.subject)).collect::<Vec<_>>(),
+                "type": remedy,
             })
         };
         json!({
@@ -124,22 +132,22 @@ impl Report {
     }
 }
 
-fn distinct(findings: &[(&'static Rule, Finding)]) -> usize {
-    let mut ids: Vec<&str> = findings.iter().map(|(rule, _)| rule.id).collect();
+fn distinct(findings: &[Found]) -> usize {
+    let mut ids: Vec<&str> = findings.iter().map(|found| found.rule.id).collect();
     ids.sort_unstable();
     ids.dedup();
     ids.len()
 }
 
 /// A finding in words.
-fn section(rule: &Rule, finding: &Finding) -> String {
+fn section(Found { rule, finding, remedy }: &Found) -> String {
     let title = format!("{} ({})", about(rule.what, &finding.subject), rule.id);
     let severity = format!("{:<8} ", rule.severity.word().to_uppercase());
     let mut out = format!("\n{}", wrapped(&title, &severity, "         "));
     finding.evidence.iter().for_each(|line| out.push_str(&wrapped(line, "  Seen:  ", "         ")));
     out.push_str(&wrapped(&unfolded(rule.why), "  Why:   ", "         "));
     // What is to be typed isn't broken into lines.
-    rule.remedy.iter().for_each(|line| out.push_str(&format!("  Type:  {}\n", about(line, &finding.subject))));
+    remedy.iter().for_each(|line| out.push_str(&format!("  Type:  {line}\n")));
     out
 }
 

@@ -78,6 +78,35 @@ pub struct Finding {
     pub evidence: Vec<String>,
 }
 
+impl Rule {
+    /// What to type about a finding, a line each. A setting that is there already isn't asked for again: a limit is doubled, a switch is
+    /// left out.
+    pub fn remedy_for(&self, finding: &Finding, facts: &Facts) -> Vec<String> {
+        let fitting = |line: &&str| {
+            let line = about(line, &finding.subject);
+            let sysctl = line.strip_prefix("sysctl -w ").and_then(|setting| setting.split_once('='));
+            let param = line.strip_prefix("varnishadm param.set ").and_then(|setting| setting.split_once(' '));
+            let now = match (sysctl, param) {
+                (Some((name, _)), _) => facts.host.sysctl(name).ok(),
+                (_, Some((name, _))) => facts.server().and_then(|server| server.number(name)).ok().map(|n| n as u64),
+                (None, None) => None,
+            };
+            let wanted = sysctl.or(param).and_then(|(_, value)| value.parse::<u64>().ok());
+            match now.zip(wanted) {
+                Some((now, wanted)) if wanted >= LEAST_LIMIT && now >= wanted => {
+                    Some(line.replacen(&wanted.to_string(), &now.saturating_mul(2).to_string(), 1))
+                }
+                Some((now, wanted)) if now == wanted => None,
+                _ => Some(line),
+            }
+        };
+        self.remedy.iter().filter_map(fitting).collect()
+    }
+}
+
+/// A smaller number in a setting is a switch, not a limit.
+const LEAST_LIMIT: u64 = 1000;
+
 /// All is well.
 pub const SOUND: Looked = Ok(Vec::new());
 

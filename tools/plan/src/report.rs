@@ -122,7 +122,7 @@ fn users_of(options: &Options, queue: &Queue, rate: f64) -> Option<f64> {
 }
 
 fn people(users: f64) -> String {
-    if users.is_finite() { format!("{users:.0}") } else { "any number of".to_owned() }
+    if users.is_finite() { format!("{users:.0}") } else { "no limit to them".to_owned() }
 }
 
 /// A rate in the unit in which it is more than one.

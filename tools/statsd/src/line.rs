@@ -4,10 +4,14 @@
 //! Every turn of it is node statsd 0.10's, its oddities included (an unknown type is a counter, `1|ms ` with a space may
 //! be negative), except what stops node's process: a rate that its second reader can't read (`@+1`, `@ 1`, `@Infinity`)
 //! or that is 0 is a bad line here, and `constructor` is a name like any other.
+//!
+//! Beyond it stands what Datadog's clients send (DogStatsD 1.1 to 1.4): several values of one type (`1:2:3|ms`), and fields for a container,
+//! a time, an entity or a cardinality (`|c:ID`, `|T1656581400`, `|e:ID`, `|card:low`), which end the tags and are ignored, as any field
+//! behind tags is.
 
 use std::borrow::Cow;
 
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 
 use crate::{chars, number};
 
@@ -65,7 +69,7 @@ impl Parser {
     }
 
     fn line(&mut self, line: &[u8], clean_names: bool, sink: &mut impl Sink) {
-        let (body, tags) = split_tags(line);
+        let (body, tags, after) = split_tags(line);
         let (name, samples) = match memchr(b':', body) {
             Some(at) => (&body[..at], Some(&body[at + 1..])),
             None => (body, None),
@@ -80,30 +84,68 @@ impl Parser {
         sink.line(name, line);
         // A name alone counts as the sample "1", which has no type.
         let Some(mut samples) = samples else { return sink.bad(b"1", line) };
+        // The type, and what follows it, of values that share one.
+        let mut shared = None;
         loop {
-            let end = memchr(b':', samples);
-            let text = &samples[..end.unwrap_or(samples.len())];
-            match sample(text) {
+            let (text, rest) = split_sample(samples);
+            let read = match memchr(b'|', text) {
+                Some(bar) => {
+                    shared = None;
+                    sample(&text[..bar], &text[bar + 1..], after)
+                }
+                None => {
+                    shared = shared.or_else(|| rest.and_then(next_type));
+                    shared.and_then(|fields| sample(text, fields, after))
+                }
+            };
+            match read {
                 Some(sample) => sink.sample(name, sample),
                 None => sink.bad(text, line),
             }
-            match end {
-                Some(end) => samples = &samples[end + 1..],
-                None => return,
-            }
+            let Some(rest) = rest else { return };
+            samples = rest;
         }
     }
 }
 
-/// A line's part before `|#`, and the tags between it and the next `|#`.
-fn split_tags(line: &[u8]) -> (&[u8], &[u8]) {
-    match mark(line) {
-        None => (line, &[]),
-        Some(at) => {
-            let tags = &line[at + 2..];
-            (&line[..at], &tags[..mark(tags).unwrap_or(tags.len())])
+/// A line's part before `|#`, the tags behind it, and the fields behind these.
+fn split_tags(line: &[u8]) -> (&[u8], &[u8], &[u8]) {
+    let Some(at) = mark(line) else { return (line, &[], &[]) };
+    let tags = &line[at + 2..];
+    let end = memchr(b'|', tags).unwrap_or(tags.len());
+    (&line[..at], &tags[..end], tags.get(end + 1..).unwrap_or_default())
+}
+
+/// The first of several samples, which end with `:`, and the others.
+fn split_sample(samples: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let mut from = 0;
+    while let Some(at) = memchr(b':', &samples[from..]) {
+        let at = from + at;
+        if !is_key(&samples[..at]) {
+            return (&samples[..at], Some(&samples[at + 1..]));
+        }
+        match memchr(b'|', &samples[at..]) {
+            Some(end) => from = at + end,
+            None => break,
         }
     }
+    (samples, None)
+}
+
+/// Whether a sample up to a `:` ends with the key of a field: `1|c|c`, but not the type in `1|c`.
+fn is_key(text: &[u8]) -> bool {
+    let Some(bar) = memrchr(b'|', text) else { return false };
+    KEYS.contains(&&text[bar + 1..]) && memchr(b'|', &text[..bar]).is_some()
+}
+
+/// Fields that have a value: the container, the entity, the cardinality of tags.
+const KEYS: [&[u8]; 3] = [b"c", b"e", b"card"];
+
+/// The type, and what follows it, of the next sample that has one.
+fn next_type(samples: &[u8]) -> Option<&[u8]> {
+    let bar = memchr(b'|', samples)?;
+    let start = memrchr(b':', &samples[..bar]).map_or(0, |at| at + 1);
+    Some(&split_sample(&samples[start..]).0[bar - start + 1..])
 }
 
 /// Where `|#` stands.
@@ -145,16 +187,11 @@ fn tagged(out: &mut Vec<u8>, name: &[u8], tags: &[u8], clean_names: bool) {
     }
 }
 
-/// `value|type` or `value|type|@rate`; None is a bad line.
-fn sample(text: &[u8]) -> Option<Sample<'_>> {
-    let bar = memchr(b'|', text)?;
-    let (value, rest) = (&text[..bar], &text[bar + 1..]);
-    let (kind, events) = match memchr(b'|', rest) {
-        None => (rest, 1.0),
-        Some(at) => {
-            let rate = &rest[at + 1..];
-            (&rest[..at], events(&rate[..memchr(b'|', rate).unwrap_or(rate.len())])?)
-        }
+/// A value with its `type` or `type|@rate`, and the fields behind the line's tags; None is a bad line.
+fn sample<'a>(value: &'a [u8], fields: &'a [u8], after: &'a [u8]) -> Option<Sample<'a>> {
+    let (kind, events) = match memchr(b'|', fields) {
+        None => (fields, rate(None, after)?),
+        Some(at) => (&fields[..at], rate(Some(&fields[at + 1..]), after)?),
     };
     match kind {
         b"c" => Some(Sample::Count(number::parse(value)? * events)),
@@ -181,6 +218,20 @@ fn gauge(value: &[u8]) -> Option<Sample<'static>> {
 
 fn member(value: &[u8]) -> &[u8] {
     if value.is_empty() { b"0" } else { value }
+}
+
+/// How many events one stands for, by the fields behind its type, of which the first that isn't one of DogStatsD's is the rate, and those
+/// behind the tags.
+fn rate(fields: Option<&[u8]>, after: &[u8]) -> Option<f64> {
+    let own = fields.and_then(|fields| fields.split(|b| *b == b'|').find(|field| !is_extension(field)));
+    own.or_else(|| after.split(|b| *b == b'|').find(|field| field.starts_with(b"@"))).map_or(Some(1.0), events)
+}
+
+/// Whether a field is one of DogStatsD's.
+fn is_extension(field: &[u8]) -> bool {
+    let key = memchr(b':', field).map(|at| &field[..at]);
+    let time = field.strip_prefix(b"T").is_some_and(|time| !time.is_empty() && time.iter().all(u8::is_ascii_digit));
+    time || key.is_some_and(|key| KEYS.contains(&key))
 }
 
 /// How many events one stands for: 1 by the rate behind `@`. A rate is any number by node's first reader; its second

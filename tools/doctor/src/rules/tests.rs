@@ -418,6 +418,35 @@ fn each_finds_its_planted_fault_and_no_other_does() {
 }
 
 #[test]
+fn no_remedy_asks_for_what_is_there_already() {
+    for (id, plant) in PLANTS {
+        let mut bed = Bed::sound();
+        plant(&mut bed);
+        let rule = all().find(|rule| rule.id == *id).expect("a rule");
+        let findings = (rule.look)(&bed.facts).expect("it can look");
+        let remedy = rule.remedy_for(&findings[0], &bed.facts);
+        assert!(!remedy.is_empty(), "{id} says what to type");
+        for setting in remedy.iter().filter_map(|line| line.strip_prefix("sysctl -w ")) {
+            let (name, value) = setting.split_once('=').expect("a value");
+            let now = bed.facts.host.sysctl(name).ok();
+            assert!(now.is_none() || now != value.parse().ok(), "{id}: {setting} holds already");
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_is_reached_is_doubled() {
+    let remedy = |plant: Plant| {
+        let mut bed = Bed::sound();
+        plant(&mut bed);
+        let rule = all().find(|rule| rule.id == "listen-overflow").expect("a rule");
+        rule.remedy_for(&(rule.look)(&bed.facts).expect("it can look")[0], &bed.facts)
+    };
+    let plant = PLANTS.iter().find(|(id, _)| *id == "listen-overflow").expect("a plant").1;
+    assert_eq!(remedy(plant)[0], "sysctl -w net.core.somaxconn=8192");
+}
+
+#[test]
 fn each_has_a_fault_that_is_planted_and_a_name_of_its_own() {
     let planted: Vec<&str> = PLANTS.iter().map(|(id, _)| *id).collect();
     let declared: Vec<&str> = all().map(|rule| rule.id).collect();

@@ -83,10 +83,34 @@ fn tags() {
     check("a:1|c|#b|#c", "[a;b] Count(1.0)");
     check("a:1|c|#", "[a] Count(1.0)");
     check("a:1|c|#x;y;z:u:v", "[a;x_y;z=uv] Count(1.0)");
-    check("a|#b:1|c", "[a;b=1c] bad 1");
+    check("a|#b:1|c", "[a;b=1] bad 1");
     check("a;b=c:1|c", "[a;b=c] Count(1.0)");
     check("a,b=c:1|c", "[ab=c] Count(1.0)");
     check("a:1|c#b", "[a] Count(1.0)");
+}
+
+/// What Datadog's clients send (DogStatsD 1.1 packs values, 1.2 names containers, 1.3 has times, 1.4 cardinalities).
+#[test]
+fn fields_of_dogstatsd() {
+    for tags in ["", "|#env:prod,svc:web"] {
+        let name = if tags.is_empty() { "[a]" } else { "[a;env=prod;svc=web]" };
+        let fields =
+            ["|c:ci-3f2a", "|c:in-83", "|T1656581400", "|e:it-false,cn-x:y", "|card:low", "|c:x|T1|e:y|card:none"];
+        for field in fields {
+            check(&format!("a:1|c{tags}{field}"), &format!("{name} Count(1.0)"));
+            check(&format!("a:1|c|@0.5{tags}{field}"), &format!("{name} Count(2.0)"));
+            check(&format!("a:1|c{field}|@0.5{tags}"), &format!("{name} Count(2.0)"));
+            check(&format!("a:1:2:3|ms{tags}{field}"), &format!("{name} Time(1.0, 1.0) Time(2.0, 1.0) Time(3.0, 1.0)"));
+        }
+    }
+    check("a:1|c|#b|@0.5", "[a;b] Count(2.0)");
+    check("a:1|c|#b|new:field|@0.5", "[a;b] Count(2.0)");
+    check("a:1|c|#b|@x", "[a;b] bad 1|c");
+    check("a:1:2|c|@0.5:3|g:4", "[a] Count(2.0) Count(4.0) Gauge(3.0) bad 4");
+    check("a:1:x|c", "[a] Count(1.0) bad x|c");
+    check("a:+1:-2|g", "[a] Change(1.0) Change(-2.0)");
+    check("a:1|c|Tx", "[a] bad 1|c|Tx");
+    check("a:1|c|e", "[a] bad 1|c|e");
 }
 
 #[test]
