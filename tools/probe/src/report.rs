@@ -12,7 +12,7 @@ use crate::kernel::Counters;
 use crate::options::Options;
 use crate::shot::{Failure, Sample};
 use crate::target::Target;
-use crate::verdict::{self, Cause, Slow, Verdict};
+use crate::verdict::{self, Cause, Lossy, Slow, Verdict};
 
 /// Longest time that is told apart, in microseconds.
 const LONGEST: u64 = 86_400_000_000;
@@ -70,8 +70,7 @@ pub struct Report {
     slow: Vec<(f64, Cause)>,
     slow_count: u64,
     listed: Vec<Listed>,
-    /// Connections whose packets were sent again, slow or not: in connecting, of the request, of the answer.
-    lossy: [u64; 3],
+    lossy: Lossy,
     /// Requests that weren't sent because too many were under way.
     pub held_back: u64,
     /// Requests without an end when the run ended.
@@ -112,7 +111,7 @@ impl Report {
             slow: Vec::new(),
             slow_count: 0,
             listed: Vec::new(),
-            lossy: [0; 3],
+            lossy: Lossy::default(),
             held_back: 0,
             left: 0,
             by_address: BTreeMap::new(),
@@ -155,12 +154,11 @@ impl Report {
     pub fn add(&mut self, sample: Sample) {
         let address = self.by_address.entry(sample.shot.address).or_default();
         address.0 += 1;
-        for (count, lost) in self
-            .lossy
-            .iter_mut()
-            .zip(sample.losses.map_or([0; 3], |losses| [losses.syns, losses.request, losses.answer]))
-        {
-            *count += u64::from(lost > 0);
+        if let Some(losses) = sample.losses {
+            self.lossy.connecting += u64::from(losses.syns > 0);
+            self.lossy.request += u64::from(losses.request > 0);
+            self.lossy.answer += u64::from(losses.answer > 0);
+            self.lossy.any += u64::from(losses.syns > 0 || losses.request > 0 || losses.answer > 0);
         }
         if let Some(connected) = sample.connected {
             self.connect.saturating_record(micros(connected));
@@ -232,7 +230,7 @@ impl Report {
         let usual = if quick == 0 { 0.0 } else { self.total.value_at_quantile(middle) as f64 / 1e6 };
         let slow: Vec<Slow> =
             self.slow.iter().map(|&(total, cause)| Slow { excess: (total - usual).max(0.0), cause }).collect();
-        verdict::judge(self.requests(), self.failed(), &slow, self.slow_from.as_secs_f64())
+        verdict::judge(self.requests(), self.failed(), &slow, self.lossy, self.slow_from.as_secs_f64())
     }
 
     /// How things stand.
@@ -284,8 +282,9 @@ impl Report {
             let agreed: Vec<String> = self.agreed.iter().map(|(what, n)| format!("{n} {what}")).collect();
             text += &format!("TLS:                   {}\n", agreed.join(", "));
         }
-        let [syns, requests, answers] = self.lossy;
-        text += &format!("Connections with loss: {syns} connecting, {requests} request, {answers} answer (TCP_INFO)\n");
+        let Lossy { connecting, request, answer, .. } = self.lossy;
+        text +=
+            &format!("Connections with loss: {connecting} connecting, {request} request, {answer} answer (TCP_INFO)\n");
         let kernel: Vec<String> = self.kernel.iter().map(|(_, what, n)| format!("{n} {what}")).collect();
         if !kernel.is_empty() {
             text += &format!("This whole machine:    {}\n", kernel.join(", "));
@@ -325,7 +324,7 @@ impl Report {
             .flat_map(|fit| &fit.rungs)
             .map(|(rung, n)| json!({ "seconds": rung, "answers": n }))
             .collect();
-        let [syns, requests, answers] = self.lossy;
+        let Lossy { connecting, request, answer, .. } = self.lossy;
         let mut report = json!({
             "hosts": self.lookups.iter().map(|(name, took, addresses)|
                 json!({ "name": name, "lookup_seconds": seconds(*took), "addresses": addresses })).collect::<Vec<_>>(),
@@ -336,7 +335,7 @@ impl Report {
             "statuses": self.statuses.iter().map(|(status, n)| (status.to_string(), n)).collect::<BTreeMap<_, _>>(),
             "total": times(&self.total), "connect": times(&self.connect),
             "slow": { "from_seconds": self.slow_from.as_secs_f64(), "count": self.slow_count, "causes": causes, "slowest": slow },
-            "connections_with_loss": { "connecting": syns, "request": requests, "answer": answers },
+            "connections_with_loss": { "connecting": connecting, "request": request, "answer": answer },
             "kernel": self.kernel.iter().map(|(name, _, n)| (*name, n)).collect::<BTreeMap<_, _>>(),
             "addresses": self.by_address.iter().map(|(address, (requests, slow))|
                 json!({ "address": address.to_string(), "requests": requests, "slow": slow })).collect::<Vec<_>>(),

@@ -65,7 +65,7 @@ pub struct Slow {
 /// What all of them show.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
-    /// One word for programs: `none`, `syn_loss`, `data_loss`, `loss_likely`, `slow_server`, `unreachable`.
+    /// One word for programs: `none`, `loss_repaired`, `syn_loss`, `data_loss`, `loss_likely`, `slow_server`, `unreachable`.
     pub finding: &'static str,
     /// A sentence or more.
     pub words: String,
@@ -73,8 +73,29 @@ pub struct Verdict {
     pub fit: Option<Fit>,
 }
 
+/// Connections whose packets were sent again, slow or not, by what was lost. One may be in several of them.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Lossy {
+    /// A SYN, or the answer to it.
+    pub connecting: u64,
+    /// A part of the request.
+    pub request: u64,
+    /// A part of the answer.
+    pub answer: u64,
+    /// Connections of any of these kinds.
+    pub any: u64,
+}
+
+impl Lossy {
+    fn places(&self) -> String {
+        let places = [(self.connecting, "connecting"), (self.request, "in requests"), (self.answer, "in answers")];
+        let places: Vec<&str> = places.iter().filter(|(n, _)| *n > 0).map(|(_, place)| *place).collect();
+        places.join(" and ")
+    }
+}
+
 /// Judges: `requests` in all, of which `failed` gave no answer; `slow_from` seconds count as slow.
-pub fn judge(requests: u64, failed: u64, slow: &[Slow], slow_from: f64) -> Verdict {
+pub fn judge(requests: u64, failed: u64, slow: &[Slow], lossy: Lossy, slow_from: f64) -> Verdict {
     let times: Vec<f64> = slow.iter().map(|slow| slow.excess).collect();
     let fit = ladder::fit(&times, slow_from);
     let count = |cause| slow.iter().filter(|slow| slow.cause == cause).count();
@@ -85,8 +106,15 @@ pub fn judge(requests: u64, failed: u64, slow: &[Slow], slow_from: f64) -> Verdi
         ("none", "Nothing was sent.".to_owned())
     } else if failed == requests {
         ("unreachable", "No request had an answer: this is no question of single packets.".to_owned())
+    } else if slow.is_empty() && lossy.any > 0 {
+        let words = format!(
+            "Packets are lost ({} of {requests} connections, {}); none made an answer slow yet.",
+            lossy.any,
+            lossy.places()
+        );
+        ("loss_repaired", words)
     } else if slow.is_empty() {
-        ("none", "No finding: no answer was slow.".to_owned())
+        ("none", "No finding: no answer was slow, and no packet was lost that the kernel knows of.".to_owned())
     } else if syn > 0 && syn >= data {
         let words = format!(
             "Packets are lost while connections are made: {} had to send their SYN again (the SYN or its answer was lost, \
@@ -118,6 +146,12 @@ pub fn judge(requests: u64, failed: u64, slow: &[Slow], slow_from: f64) -> Verdi
         let rungs: Vec<String> = fit.rungs.iter().map(|(rung, n)| format!("{n} near {rung} s")).collect();
         words.push_str(&format!(" Times: {} ({}, {}).", rungs.join(", "), ladder.what, ladder.of));
     }
+    let quick = lossy.any.saturating_sub((syn + data) as u64);
+    if !slow.is_empty() && quick > 0 {
+        words.push_str(&format!(
+            " {quick} more of {requests} connections lost packets, and their answers weren't slow."
+        ));
+    }
     if failed > 0 && failed < requests {
         words.push_str(&format!(" {failed} of {requests} requests failed."));
     }
@@ -134,11 +168,12 @@ mod tests {
 
     #[test]
     fn what_the_kernel_saw_counts_first() {
-        let syn = judge(100, 0, &[slow(1.01, Cause::Syn), slow(3.02, Cause::Syn), slow(1.0, Cause::Syn)], 0.5);
+        let none = Lossy::default();
+        let syn = judge(100, 0, &[slow(1.01, Cause::Syn), slow(3.02, Cause::Syn), slow(1.0, Cause::Syn)], none, 0.5);
         assert_eq!((syn.finding, syn.fit.unwrap().ladder), ("syn_loss", 0));
-        let data = judge(100, 0, &[slow(0.9, Cause::Request), slow(0.6, Cause::Answer)], 0.5);
+        let data = judge(100, 0, &[slow(0.9, Cause::Request), slow(0.6, Cause::Answer)], none, 0.5);
         assert_eq!((data.finding, data.fit), ("data_loss", None));
-        let server = judge(100, 0, &[slow(0.9, Cause::Other), slow(0.7, Cause::Other)], 0.5);
+        let server = judge(100, 0, &[slow(0.9, Cause::Other), slow(0.7, Cause::Other)], none, 0.5);
         assert_eq!(server.finding, "slow_server");
     }
 
@@ -146,15 +181,32 @@ mod tests {
     fn times_tell_where_the_kernel_does_not() {
         for (rungs, from) in [([1.0, 3.0, 7.0], 1.0), ([3.0, 9.0, 21.0], 3.0)] {
             let all: Vec<Slow> = rungs.iter().map(|&rung| slow(rung + 0.004, Cause::Unknown)).collect();
-            let verdict = judge(1000, 0, &all, 0.5);
+            let verdict = judge(1000, 0, &all, Lossy::default(), 0.5);
             assert_eq!((verdict.finding, LADDERS[verdict.fit.unwrap().ladder].rungs[0]), ("loss_likely", from));
         }
     }
 
     #[test]
     fn no_finding_without_slow_answers() {
-        assert_eq!(judge(1000, 0, &[], 0.5).finding, "none");
-        assert_eq!(judge(10, 10, &[], 0.5).finding, "unreachable");
-        assert!(judge(10, 1, &[], 0.5).words.contains("1 of 10"));
+        let none = Lossy::default();
+        assert_eq!(judge(1000, 0, &[], none, 0.5).finding, "none");
+        assert_eq!(judge(10, 10, &[], none, 0.5).finding, "unreachable");
+        assert!(judge(10, 1, &[], none, 0.5).words.contains("1 of 10"));
+    }
+
+    #[test]
+    fn losses_are_told_though_no_answer_was_slow() {
+        let lossy = Lossy { answer: 26, any: 26, ..Lossy::default() };
+        let verdict = judge(300, 0, &[], lossy, 0.5);
+        assert_eq!(verdict.finding, "loss_repaired");
+        assert_eq!(
+            verdict.words,
+            "Packets are lost (26 of 300 connections, in answers); none made an answer slow yet."
+        );
+        let both = Lossy { connecting: 1, request: 2, any: 2, ..Lossy::default() };
+        assert!(judge(300, 0, &[], both, 0.5).words.contains("(2 of 300 connections, connecting and in requests)"));
+        let server = judge(300, 0, &[slow(0.9, Cause::Other)], lossy, 0.5);
+        assert_eq!(server.finding, "slow_server");
+        assert!(server.words.ends_with("26 more of 300 connections lost packets, and their answers weren't slow."));
     }
 }

@@ -105,6 +105,13 @@ def lost_parts(report, tool, r, packets, ports):
     report.check(r["verdict"]["finding"] == "data_loss" and r["slow"]["causes"]["answer_lost"] > 2, f"it says so: {r['verdict']} {r['slow']}")
 
 
+def repaired(report, tool, r, packets, ports):
+    report.check(r["slow"]["count"] == 0 and r["connections_with_loss"]["answer"] > 5, f"lost parts are sent again in time: {r['slow']} {r['connections_with_loss']}")
+    lost = r["connections_with_loss"]["answer"]
+    report.check(r["verdict"]["finding"] == "loss_repaired" and f"({lost} of 40 connections, in answers)" in r["verdict"]["words"],
+                 f"the loss is told though nothing was slow: {r['verdict']}")
+
+
 CASES = [
     (sound, nothing_lost),
     (lossy(f"{SYN} {EACH_SECOND}", "-n", 32, "--pause", "5ms", linear=0, pass_after=10), lost_syns([1.0, 3.0, 7.0, 15.0], "after 1 s")),
@@ -114,6 +121,8 @@ CASES = [
     (lossy(f"{ANSWER} {EACH_SECOND}", "-n", 60, "--pause", "20ms", "--slow", "180ms", port_of="dport"), lost_answers),
     (lossy(f"{ANSWER} numgen inc mod 5 < 2", "-n", 20, "--pause", "20ms", "--slow", "150ms", port_of="dport", body=b"x" * 40_000, mtu=1500),
      lost_parts),
+    (lossy(f"{ANSWER} numgen inc mod 60 == 30", "-n", 40, "--pause", "20ms", "--slow", "30s", port_of="dport", body=b"x" * 40_000, mtu=1500),
+     repaired),
 ]
 
 
