@@ -11,10 +11,11 @@ use message::chars::is_token;
 use shm::vsl::Marker;
 use tables::Tag;
 use tls::verify::Verify;
+use vrt::questions::{MAX_AT_ONCE, Question};
 use vrt::vmod::{BLOB, BOOL, Call, CallResult, INT, STRING, VOID, give, wait};
 use vrt::{Blob, Failure, HeadId, Text, Value, Var};
 
-use crate::support::client::{self, Answer, MAX_AT_ONCE, Request, RequestGuard, Slot};
+use crate::support::client::{self, Answer, Request, Slot};
 use vmod_support::args::fail;
 
 /// Requests of a task.
@@ -74,7 +75,12 @@ vrt::vmod! {
         /// Whether its answer is there
         fn resp_is_ready(n: INT) -> BOOL = resp_is_ready;
 
-        /// The answer's status; 0 while and when there is none
+        /// Waits for the answer; whether its status is 200 to 299. False when there is no answer, so that a check that couldn't be made
+        /// fails closed
+        fn allowed(n: INT) -> BOOL, waits = allowed;
+
+        /// The answer's status; 0 while and when there is none. A check must take 0 as a no: VCL that looks for 403 alone lets a
+        /// request pass when the server can't be reached, 1,000 requests are in progress, or requests are nested too deep
         fn resp_get_status(n: INT) -> INT = resp_get_status;
 
         /// The answer's reason
@@ -158,6 +164,11 @@ fn resp_is_ready(call: &mut Call<'_>, n: i64) -> CallResult<BOOL> {
 fn resp_get_status(call: &mut Call<'_>, n: i64) -> CallResult<INT> {
     let answer = answer(call, n, "resp_get_status")?;
     give(answer.map_or(0, |answer| i64::from(answer.status)))
+}
+
+fn allowed(call: &mut Call<'_>, n: i64) -> CallResult<BOOL> {
+    let Some(slot) = handle(call, n, "allowed")?.slot.clone() else { return give(false) };
+    wait(async move { Ok(slot.wait().await.as_ref().is_ok_and(Answer::allows)) })
 }
 
 fn resp_get_header(call: &mut Call<'_>, n: i64, name: &[u8]) -> CallResult<STRING> {
@@ -322,19 +333,19 @@ fn send(call: &mut Call<'_>, n: i64, who: &str) -> CallResult<VOID> {
         handle.slot = Some(Slot::failed("not sent"));
         return give(());
     }
-    let Some(under_way) = RequestGuard::new() else {
+    let Some(question) = Question::begin(depth, handle.request.host()) else {
         handle.slot = Some(Slot::failed("not sent"));
         call.ctx.log().putf(Tag::VclError, format_args!("http.{who}(): more than {MAX_AT_ONCE} requests at once"));
         return give(());
     };
     let mut request = handle.request.clone();
-    request.deepen(depth);
+    request.name(&question);
     handle.slot = Some(Slot::fill(async move {
         let done = client::ask(&request).await;
         if let Err(reason) = &done {
             ring.write_onef(Tag::Error, Vxid::NONE, Marker::None, format_args!("vmod-http: {}: {reason}", request.url));
         }
-        drop(under_way);
+        drop(question);
         done
     }));
     give(())

@@ -16,11 +16,12 @@ use parking_lot::Mutex;
 use rt::Instant;
 use tls::origin::at_large;
 use tls::verify::Verify;
+use vrt::questions::{self, MAX_AT_ONCE, Question};
 use vrt::vmod::kinds::Plain;
-use vrt::vmod::{Call, CallResult, INT, STRING, VOID, give, wait};
+use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give, wait};
 use vrt::{Failure, Text};
 
-use crate::support::client::{self, Answer, MAX_AT_ONCE, Request, RequestGuard, Slot, UrlParts};
+use crate::support::client::{self, Answer, Request, Slot, UrlParts};
 use crate::support::local::{self, Answering};
 use crate::support::talk::{Dialogue, Upload};
 use crate::support::{sealed, tunnel};
@@ -41,7 +42,8 @@ const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Bytes of a redirection's body that are read to keep its connection.
 const SKIPPED: usize = 64 * 1024;
 /// Fields that are for one host only.
-const SECRETS: [&[u8]; 5] = [b"authorization", b"cookie", b"cookie2", b"proxy-authorization", b"www-authenticate"];
+const SECRETS: [&[u8]; 6] =
+    [b"authorization", b"cookie", b"cookie2", b"proxy-authorization", b"www-authenticate", questions::DEPTH.as_bytes()];
 /// Fields that tell of a body.
 const OF_BODY: [&[u8]; 3] = [b"content-encoding", b"content-language", b"content-type"];
 
@@ -93,7 +95,12 @@ vrt::vmod! {
         /// Adds the fields of req or bereq, but those of the connection and the body
         fn copy_headers_to_req(name: STRING) -> VOID = copy_headers_to_req;
 
-        /// The answer's status, 0 when there is none. Sends and waits as needed
+        /// Whether the answer's status is 200 to 299. False when there is no answer, so that a check that couldn't be made fails
+        /// closed. Sends and waits as needed
+        fn allowed(name: STRING) -> BOOL, waits = allowed;
+
+        /// The answer's status, 0 when there is none; a check must take 0 as a no: VCL that looks for 403 alone lets a request pass
+        /// when the server can't be reached, 1,000 requests are in progress, or requests are nested 10 deep. Sends and waits as needed
         fn status(name: STRING) -> INT, waits = status;
 
         /// The answer's first field of a name, or all of them with sep between; unset without one. Sends and waits as needed
@@ -134,6 +141,10 @@ fn copy_headers_to_req(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) ->
     let fields = client::own_fields(call.ctx);
     unsent(call, this, name, "copy_headers_to_req")?.fields.extend(fields);
     give(())
+}
+
+fn allowed(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<BOOL> {
+    answered(call, this, name, |done| done.as_ref().is_ok_and(Answer::allows))
 }
 
 fn status(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<INT> {
@@ -341,15 +352,15 @@ fn send(call: &mut Call<'_>, made: &ClientObject, text: &[u8]) -> Result<Rc<Slot
         Entry::Sent(slot) => return Ok(slot.clone()),
         Entry::Unsent(request) => std::mem::take(request),
     };
-    let slot = match RequestGuard::new() {
+    let slot = match Question::begin(depth, request.host()) {
         _ if depth >= DEEPEST => Slot::failed("the request is of too many others"),
         None => Slot::failed(&format!("more than {MAX_AT_ONCE} requests at once")),
-        Some(under_way) => {
-            request.deepen(depth);
+        Some(question) => {
+            request.name(&question);
             Slot::fill(async move {
                 let limit = if request.limit.is_zero() { LONGEST } else { request.limit };
                 let done = rt::timeout(limit, client.ask(request)).await;
-                drop(under_way);
+                drop(question);
                 done.unwrap_or_else(|_| Err("no answer in time".to_owned()))
             })
         }
