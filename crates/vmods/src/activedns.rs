@@ -56,7 +56,7 @@ vrt::vmod! {
     /// Nothing is looked up before there is a name and a subscriber
     object dns_group(host: STRING = null) -> Arc<Group> = new, methods {
         /// What directors subscribe with
-        fn get_tag() -> STRING = |this: &Arc<Group>, _| this.tag.clone();
+        fn get_tag() -> STRING, local = |this: &Arc<Group>, _| this.tag.clone();
 
         /// The name: HOST, HOST:PORT or http[s]://HOST:PORT
         fn set_host(host: STRING) -> VOID = set_host;

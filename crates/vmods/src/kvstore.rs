@@ -36,7 +36,7 @@ vrt::vmod! {
         fn set(key: STRING, value: STRING, ttl: DURATION = 0.0) -> VOID = set;
 
         /// The value of a key; the default when there is none
-        fn get(key: STRING, default: STRING = null) -> STRING = init_get;
+        fn get(key: STRING, default: STRING = null) -> STRING, local = init_get;
 
         /// Deletes a key
         fn delete(key: STRING) -> VOID = delete;
@@ -48,11 +48,11 @@ vrt::vmod! {
         fn limit(key: STRING, max: INT, count: INT = 1) -> BOOL = limit;
 
         /// Whether there is such a key
-        fn contains(key: STRING) -> BOOL
+        fn contains(key: STRING) -> BOOL, local
             = |this: &Arc<Store>, call: &mut Call<'_>, key: &[u8]| this.entry(call, key).is_some();
 
         /// How many keys there are, with those whose life is over and that nobody asked for since
-        fn size() -> INT = |this: &Arc<Store>, call: &mut Call<'_>| this.size(call) as i64;
+        fn size() -> INT, local = |this: &Arc<Store>, call: &mut Call<'_>| this.size(call) as i64;
 
         /// Drops the keys whose life is over; says how many they were
         fn compact() -> INT = init_compact;

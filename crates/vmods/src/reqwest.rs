@@ -81,19 +81,19 @@ vrt::vmod! {
     /// backend alone
     object client(..ClientArgs<'_>) -> ClientObject = new, methods {
         /// Begins a request of this name, in the place of one that had it; a task may have 64
-        fn init(name: STRING, url: STRING, method: STRING = "GET") -> VOID = init;
+        fn init(name: STRING, url: STRING, method: STRING = "GET") -> VOID, local = init;
 
         /// Sends it; VCL goes on meanwhile
         fn send(name: STRING) -> VOID = client_send;
 
         /// Adds a field; those of framing and of the connection are the client's own, and fail
-        fn set_header(name: STRING, key: STRING, value: STRING) -> VOID = set_header;
+        fn set_header(name: STRING, key: STRING, value: STRING) -> VOID, local = set_header;
 
         /// Its body
-        fn set_body(name: STRING, body: STRING) -> VOID = set_body;
+        fn set_body(name: STRING, body: STRING) -> VOID, local = set_body;
 
         /// Adds the fields of req or bereq, but those of the connection and the body
-        fn copy_headers_to_req(name: STRING) -> VOID = copy_headers_to_req;
+        fn copy_headers_to_req(name: STRING) -> VOID, local = copy_headers_to_req;
 
         /// Whether the answer's status is 200 to 299. False when there is no answer, so that a check that couldn't be made fails
         /// closed. Sends and waits as needed
@@ -114,7 +114,7 @@ vrt::vmod! {
 
         /// The backend. It asks for base_url with bereq.url behind it, or bereq.url if that is a whole URL, or it and
         /// bereq.http.host, by https if that is set
-        fn backend() -> BACKEND = |this: &ClientObject, _| Some(this.director.clone());
+        fn backend() -> BACKEND, local = |this: &ClientObject, _| Some(this.director.clone());
     }
 }
 

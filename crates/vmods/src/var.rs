@@ -22,60 +22,60 @@ vrt::vmod! {
 
     functions {
         /// Sets a variable of this request or fetch
-        fn set(key: STRING, value: STRING) -> VOID = set_text;
+        fn set(key: STRING, value: STRING) -> VOID, local = set_text;
 
         /// A text; unset when there is no such text
-        fn get(_: STRING) -> STRING = get_text;
+        fn get(_: STRING) -> STRING, local = get_text;
 
         /// Sets a text for all requests of all VCLs
         fn global_set(_: STRING, _: STRING) -> VOID = global_set;
 
         /// A text of all requests; unset when there is none
-        fn global_get(_: STRING) -> STRING = global_get;
+        fn global_get(_: STRING) -> STRING, local = global_get;
 
         /// Sets a variable of this request or fetch
-        fn set_int(key: STRING, value: INT) -> VOID
+        fn set_int(key: STRING, value: INT) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: i64| put(call, key, Value::Int(value));
 
         /// An integer; 0 when there is none
-        fn get_int(key: STRING) -> INT = get_int;
+        fn get_int(key: STRING) -> INT, local = get_int;
 
         /// Sets a variable of this request or fetch
-        fn set_string(key: STRING, value: STRING) -> VOID = set_text;
+        fn set_string(key: STRING, value: STRING) -> VOID, local = set_text;
 
         /// As get
-        fn get_string(key: STRING) -> STRING = get_text;
+        fn get_string(key: STRING) -> STRING, local = get_text;
 
         /// Sets a variable of this request or fetch
-        fn set_real(key: STRING, value: REAL) -> VOID
+        fn set_real(key: STRING, value: REAL) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: f64| put(call, key, Value::Real(value));
 
         /// A number; 0 when there is none
-        fn get_real(key: STRING) -> REAL = get_real;
+        fn get_real(key: STRING) -> REAL, local = get_real;
 
         /// Sets a variable of this request or fetch
-        fn set_duration(key: STRING, value: DURATION) -> VOID
+        fn set_duration(key: STRING, value: DURATION) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: f64| put(call, key, Value::Duration(value));
 
         /// A duration; 0 when there is none
-        fn get_duration(key: STRING) -> DURATION = get_duration;
+        fn get_duration(key: STRING) -> DURATION, local = get_duration;
 
         /// Sets a variable of this request or fetch
-        fn set_ip(key: STRING, value: IP) -> VOID
+        fn set_ip(key: STRING, value: IP) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: Option<SocketAddr>| put(call, key, Value::Ip(value));
 
         /// An address; unset when there is none
-        fn get_ip(key: STRING) -> IP = get_ip;
+        fn get_ip(key: STRING) -> IP, local = get_ip;
 
         /// Sets a variable of this request or fetch
-        fn set_backend(key: STRING, value: BACKEND) -> VOID
+        fn set_backend(key: STRING, value: BACKEND) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: Option<&BackendRef>| put(call, key, Value::Backend(value.cloned()));
 
         /// A backend; unset when there is none
-        fn get_backend(key: STRING) -> BACKEND = get_backend;
+        fn get_backend(key: STRING) -> BACKEND, local = get_backend;
 
         /// Forgets all variables of this request or fetch
-        fn clear() -> VOID = clear;
+        fn clear() -> VOID, local = clear;
     }
 }
 

@@ -44,12 +44,12 @@ vrt::vmod! {
         fn remove_bucket(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> VOID = remove;
 
         /// How many tokens are left; -1 without a key
-        fn remaining(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> INT
+        fn remaining(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> INT, local
             = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
             with(call, key, (limit, period, block), |b, now| b.filled(now)).unwrap_or(-1);
 
         /// How long the bucket stays blocked; -1 s without a key
-        fn blocked(key: STRING, limit: INT, period: DURATION, block: DURATION) -> DURATION
+        fn blocked(key: STRING, limit: INT, period: DURATION, block: DURATION) -> DURATION, local
             = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
             with(call, key, (limit, period, block), |b, now| b.blocked(now)).unwrap_or(-1.0);
     }
