@@ -280,7 +280,7 @@ impl Group {
             keeps_last: settings.keeps_last,
         };
         let dynamic = Arc::new(Dynamic::new(call, &self.name, plan));
-        let domain = dynamic.domain(call, host, port)?;
+        let domain = dynamic.domain(call, host, port);
         let new = Resolver { settings, _dynamic: dynamic, domain: domain.clone() };
         let old = {
             let mut resolver = self.resolver.lock();

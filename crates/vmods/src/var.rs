@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_var(3) of varnish-modules. Variables belong to a task; the global ones to the process, whatever VCL set them.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::LazyLock;
 
 use parking_lot::RwLock;
 use vrt::vmod::{Call, CallResult, STRING, VOID, give};
-use vrt::{BackendRef, Text, Value};
+use vrt::{BackendRef, Method, Text, Value};
 
-use vmod_support::args::fail;
+use vmod_support::bounded::{BoundedMap, Worth};
 
-/// Global variables there may be.
+/// Global variables there may be; one more takes the place of another, unless vcl_init set that.
 const MAX: usize = 100_000;
 
-static GLOBAL: LazyLock<RwLock<HashMap<Text, Option<Text>>>> = LazyLock::new(RwLock::default);
+/// Texts, and whether vcl_init set them.
+static GLOBAL: LazyLock<RwLock<BoundedMap<Text, (Option<Text>, bool)>>> = LazyLock::new(RwLock::default);
 
 vrt::vmod! {
     /// Variables, of a request or fetch, and global ones
@@ -27,7 +27,7 @@ vrt::vmod! {
         /// A text; unset when there is no such text
         fn get(_: STRING) -> STRING, local = get_text;
 
-        /// Sets a text for all requests of all VCLs
+        /// Sets a text for all requests of all VCLs. There are 100,000 of them: one more takes the place of another that vcl_init didn't set
         fn global_set(_: STRING, _: STRING) -> VOID = global_set;
 
         /// A text of all requests; unset when there is none
@@ -80,7 +80,7 @@ vrt::vmod! {
 }
 
 fn global_get(_: &mut Call<'_>, text: Option<&Text>) -> CallResult<STRING> {
-    let found = text.and_then(|key| GLOBAL.read().get(key).cloned()).flatten();
+    let found = text.and_then(|key| GLOBAL.read().get(key)?.0.clone());
     give(found)
 }
 
@@ -136,12 +136,12 @@ fn get_backend(call: &mut Call<'_>, key: Option<&Text>) -> Option<BackendRef> {
     get(call, key, |value| if let Value::Backend(backend) = value { Some(backend.clone()) } else { None }).flatten()
 }
 
-fn global_set(_: &mut Call<'_>, text: Option<&Text>, text2: Option<&Text>) -> CallResult<VOID> {
-    let Some(key) = text else { return give(()) };
+fn global_set(call: &mut Call<'_>, text: Option<&Text>, text2: Option<&Text>) {
+    let Some(key) = text else { return };
     let mut global = GLOBAL.write();
-    if global.len() >= MAX && !global.contains_key(key) {
-        return fail(format!("vmod_var: more than {MAX} global variables"));
+    let is_kept = call.method == Method::Init || global.get(key).is_some_and(|(_, is_kept)| *is_kept);
+    if !global.contains_key(key) {
+        global.make_room(MAX, |(_, is_kept)| if *is_kept { Worth::Kept } else { Worth::Some(0.0) });
     }
-    global.insert(key.clone(), text2.cloned());
-    give(())
+    global.insert(key.clone(), (text2.cloned(), is_kept));
 }
