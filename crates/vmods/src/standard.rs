@@ -173,6 +173,7 @@ fn random(call: &mut Call<'_>, low: f64, high: f64) -> CallResult<REAL> {
 fn collect(call: &mut Call<'_>, hdr: (HeadId, &Text), sep: Option<&Text>) -> CallResult<VOID> {
     let (head, name) = hdr;
     let separator = sep.map_or(&b", "[..], |text| text.as_bytes());
+    vrt::fields::check_value(separator, b"separator")?;
     match call.ctx.edit(head) {
         Some((head, log)) => {
             if head.collect_with(name, separator).is_err() {

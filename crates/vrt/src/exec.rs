@@ -270,6 +270,9 @@ impl Machine {
         let reason = if with_reason { convert::to_text(&self.pop())? } else { None };
         let word = if action == Return::Error { "return(error())" } else { "return(synth())" };
         let status = fields::check_status(&format!("{word} status code"), int(&self.pop()))?;
+        if let Some(reason) = &reason {
+            fields::check_value(reason, format!("{word} reason").as_bytes())?;
+        }
         let reason = reason.map(|r| r.to_vec());
         Ok(Next::End(match action {
             Return::Error => Action::Error { status, reason },
