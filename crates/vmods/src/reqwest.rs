@@ -63,6 +63,7 @@ vrt::vmod_args! {
         http_proxy: [STRING] as Option<&'a Text>,
         https_proxy: [STRING] as Option<&'a Text>,
         probe: [PROBE] as Option<u32>,
+        follow_hosts: BOOL as bool = false,
     }
 }
 
@@ -74,7 +75,10 @@ vrt::vmod! {
 
     needs { Authorities }
 
-    /// A client, which keeps connections. follow is how many redirections in a row are followed, 0 none; timeout is for a
+    /// A client, which keeps connections. follow is how many redirections in a row are followed, 0 none. One that leads to another host or
+    /// port is followed only with follow_hosts: else an origin that redirects wherever a client says would let the client read
+    /// servers that only this one reaches. It is the response then, as it came. From http to https of the same host is followed.
+    /// timeout is for a
     /// whole request, connect_timeout for each connection, none without them; a request out of VCL has 10 minutes then. A
     /// coding that VCL doesn't ask for isn't asked for, so that auto_gzip, auto_deflate and auto_brotli have nothing to
     /// decode. A probe goes to base_url and its .url, or without base_url to the whole URL that its .url is; it concerns the
@@ -184,6 +188,8 @@ struct Client {
     base_url: Option<String>,
     /// How many redirections are followed.
     follow: usize,
+    /// Those to other hosts, too.
+    follows_hosts: bool,
     limit: Duration,
     connect_limit: Duration,
     verify: Verify,
@@ -287,6 +293,7 @@ fn new(call: &mut Call<'_>, name: &str, args: ClientArgs<'_>) -> Result<ClientOb
     let client = Arc::new(Client {
         base_url,
         follow: usize::try_from(args.follow).unwrap_or(0),
+        follows_hosts: args.follow_hosts,
         limit: args.timeout.unwrap_or_default(),
         connect_limit: args.connect_timeout.unwrap_or_default(),
         verify: Verify::of(!args.accept_invalid_certs, !args.accept_invalid_hostnames),
@@ -394,6 +401,15 @@ fn header(answer: &Answer, name: &[u8], separator: Option<&[u8]>) -> Option<Text
     }
 }
 
+/// Whether a redirection stays with the server that answers `from`, or with the same host's by https.
+fn stays(from: &str, location: &[u8]) -> Result<bool, String> {
+    let url = client::join(from, &String::from_utf8_lossy(location));
+    let (from, to) = (client::place(from)?, client::place(&url)?);
+    let ports = ((from.is_sealed, from.port), (to.is_sealed, to.port));
+    let is_server = ports.0 == ports.1 || ports == ((false, "80"), (true, "443"));
+    Ok(is_server && from.host.eq_ignore_ascii_case(to.host))
+}
+
 /// Where a redirection leads, and what of the request goes there.
 fn redirected(request: &mut Request, status: u16, location: &[u8]) -> Result<(), String> {
     let old = request.url.clone();
@@ -446,6 +462,9 @@ impl Client {
             // What was streamed can't be sent a second time.
             let is_gone = is_streamed && matches!(status, 307 | 308);
             let Some(location) = location.filter(|_| self.follow > 0 && !is_gone) else { return Ok((talk, to)) };
+            if !self.follows_hosts && !stays(&request.url, &location)? {
+                return Ok((talk, to));
+            }
             if left == 0 {
                 return Err(format!("more than {} redirections", self.follow));
             }
@@ -685,6 +704,19 @@ mod tests {
         check("GET", 301, "https://a/", "GET https://a/ X,Referer body false");
         check("GET", 301, "https://a:80/", "GET https://a:80/ X,Referer body false");
         check("GET", 301, "http://", "no host");
+    }
+
+    #[test]
+    fn a_redirection_stays_with_its_server() {
+        let stays = |from: &str, to: &str| stays(from, to.as_bytes()).unwrap();
+        for to in ["x", "/x", "?q", "//a/x", "http://a/x", "http://A:80/", "https://a/"] {
+            assert!(stays("http://a/b", to), "{to}");
+        }
+        for to in ["http://o/", "//o/", "http://a:81/", "https://a:444/", "http://a.o/", "http://127.0.0.1/"] {
+            assert!(!stays("http://a/b", to), "{to}");
+        }
+        assert!(!stays("https://a/", "http://a/"));
+        assert!(!stays("http://a:81/", "https://a/"));
     }
 
     #[test]
