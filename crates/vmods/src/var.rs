@@ -14,7 +14,9 @@ use vmod_support::bounded::{BoundedMap, Worth};
 const MAX: usize = 100_000;
 
 /// Texts, and whether vcl_init set them.
-static GLOBAL: LazyLock<RwLock<BoundedMap<Text, (Option<Text>, bool)>>> = LazyLock::new(RwLock::default);
+type Globals = BoundedMap<Text, (Option<Text>, bool)>;
+
+static GLOBAL: LazyLock<RwLock<Globals>> = LazyLock::new(RwLock::default);
 
 vrt::vmod! {
     /// Variables, of a request or fetch, and global ones

@@ -443,7 +443,12 @@ impl Outside {
             Type::Backend => (Value::Backend(None), "no backend"),
             Type::Stevedore => (Value::Stevedore(None), "no store"),
             Type::Void => return (call, Value::Void),
-            _ => (Value::NULL, "an unset value"),
+            Type::String | Type::Strands | Type::Strings | Type::Body | Type::Enum | Type::Header | Type::Http => {
+                (Value::NULL, "an unset value")
+            }
+            Type::Acl | Type::Instance | Type::Probe | Type::Regex | Type::Sub | Type::Vcl => {
+                unreachable!("no function returns {:?}", self.returns)
+            }
         };
         (format!("{call}, and go on with {then} here"), value)
     }

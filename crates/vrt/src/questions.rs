@@ -16,8 +16,11 @@ pub const DEPTH: &str = "X-Lacquer-Depth";
 /// Requests in progress in this process.
 pub const MAX_AT_ONCE: usize = 1000;
 
-/// Depth and host of each request in progress, by its token.
-static IN_PROGRESS: Mutex<BTreeMap<[u8; 16], (i64, Box<[u8]>)>> = Mutex::new(BTreeMap::new());
+/// Depth and host of a request.
+type Asked = (i64, Box<[u8]>);
+
+/// The requests in progress, by token.
+static IN_PROGRESS: Mutex<BTreeMap<[u8; 16], Asked>> = Mutex::new(BTreeMap::new());
 
 /// A request that VCL sends, while it is in progress.
 #[derive(Debug)]
