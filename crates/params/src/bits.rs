@@ -92,7 +92,7 @@ bits! {
         EsiRemoveBom "esi_remove_bom" "Pass over a byte order mark before ESI";
         EsiIncludeOnerror "esi_include_onerror" "Obey onerror of esi:include";
         WaitSilo "wait_silo" "No effect here: no store outlives the worker";
-        ValidateHeaders "validate_headers" "Refuse control bytes in headers that VCL sets";
+        ValidateHeaders "validate_headers" "Refuse control bytes in headers that VCL sets, and blanks in URLs and methods";
         BusyStatsRate "busy_stats_rate" "No effect here: counters are exact at all times";
         Rfc9111 "rfc9111" "Follow RFC 9111 where Varnish differs";
     }

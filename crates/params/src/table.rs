@@ -469,6 +469,8 @@ params! {
         "How long a client connection may be silent between requests.";
     timeout_linger: Seconds = "0.050" ["seconds" min "0.000"] { Experimental NoEffect }
         "How long a session stays on its thread for the next request before it is parked. No effect here: parking costs nothing.";
+    tls_client_hosts: Switch = "on" ["bool"] { Own }
+        "Whether a host whose certificate asks clients for theirs (client-verify) is served on no connection by which that wasn't asked: 421 on other frontends and over plain HTTP, before VCL. Without it only the certificates of one frontend are compared, and VCL has to keep such hosts apart (tls.has_client_cert(), also in vcl_hash).";
     tls_err_dup_servername: Switch = "off" ["bool"] { Own }
         "A certificate is refused that has a name of another one at the same frontend. Off, the name is that of the certificate that was committed last, and of several in one commit, of the first.";
     tls_handshake_timeout: Seconds = "8.000" ["seconds" min "0.100"] { Own }

@@ -100,6 +100,9 @@ pub struct Func {
     pub scope: Methods,
     /// How it runs.
     pub effect: Effect,
+    /// It changes nothing that outlives its transaction and asks no other server. A trial (`lacquer explain`) runs only such
+    /// functions and reports what the others would do.
+    pub is_local: bool,
     /// What it does, in one line.
     pub text: &'static str,
 }
@@ -107,12 +110,12 @@ pub struct Func {
 impl Func {
     /// A function that returns at once and works everywhere.
     pub const fn new(ret: Type, name: &'static str, args: &'static [Arg], text: &'static str) -> Func {
-        Func { name, ret, args, scope: Methods::ALL, effect: Effect::Call, text }
+        Func { name, ret, args, scope: Methods::ALL, effect: Effect::Call, is_local: false, text }
     }
 
     /// See [`Effect::Pure`].
     pub const fn pure(self) -> Func {
-        Func { effect: Effect::Pure, ..self }
+        Func { effect: Effect::Pure, is_local: true, ..self }
     }
 
     /// See [`Effect::Waits`].
@@ -123,6 +126,11 @@ impl Func {
     /// See [`Effect::Blocks`].
     pub const fn blocks(self) -> Func {
         Func { effect: Effect::Blocks, ..self }
+    }
+
+    /// See [`Func::is_local`].
+    pub const fn local(self) -> Func {
+        Func { is_local: true, ..self }
     }
 
     /// It works there only.

@@ -242,6 +242,34 @@ impl Bundle {
         default.map_or(Match::NothingLoaded, Match::Entry)
     }
 
+    /// What the certificates for a host ask of clients, at all listeners: the certificates that name it or, where none does, those whose
+    /// wildcard fits. Empty where one of them asks nothing, since the host is to be had there anyway.
+    pub fn asked_for(&self, host: &str) -> Vec<ClientPolicy> {
+        let host = host.to_ascii_lowercase();
+        let host = host.strip_suffix('.').unwrap_or(&host);
+        let exact = (host.as_bytes(), &b""[..]);
+        let wildcard = host.split_once('.').map(|(_, rest)| (&b"*."[..], rest.as_bytes()));
+        for (first, second) in [Some(exact), wildcard].into_iter().flatten() {
+            let scopes = 0..self.scopes.len() as u32;
+            let asked = scopes.filter_map(|scope| self.policy(scope, self.find_exact(scope, first, second)?));
+            let asked: Vec<ClientPolicy> = asked.collect();
+            if !asked.is_empty() {
+                return if asked.iter().any(|policy| policy.asks_nothing()) { Vec::new() } else { asked };
+            }
+        }
+        Vec::new()
+    }
+
+    /// Whether any certificate, or listener, asks clients for theirs.
+    pub fn asks_clients(&self) -> bool {
+        let asks = |policy: ClientPolicy| !policy.asks_nothing();
+        self.scopes.iter().any(|scope| scope.differs || asks(ClientPolicy::of(&scope.overrides)))
+            || (0..self.len() as u32).any(|number| {
+                let own = self.record(ENTRIES, number).and_then(|mut record| self.policy(record.u32()?, number));
+                own.is_some_and(asks)
+            })
+    }
+
     /// The exact name, or the wildcard for all names beside it.
     fn find_name(&self, scope: u32, name: &str) -> Option<u32> {
         self.find_exact(scope, name.as_bytes(), b"").or_else(|| {

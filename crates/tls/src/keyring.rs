@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arc_swap::ArcSwapOption;
 use base::lock::Mutex;
@@ -30,6 +31,8 @@ pub struct Keyring {
     tickets: Tickets,
     /// Who has the keys, where the bundle has none.
     signer: Asked,
+    /// A certificate of the bundle asks clients for theirs.
+    asks_clients: AtomicBool,
 }
 
 /// A bundle and what was made of it.
@@ -77,6 +80,7 @@ impl Made {
 impl Keyring {
     /// These certificates from now on.
     pub fn replace(&self, bundle: Bundle) {
+        self.asks_clients.store(bundle.asks_clients(), Relaxed);
         self.loaded.store(Some(Arc::new(Loaded { bundle, made: Mutex::default() })));
     }
 
@@ -95,8 +99,8 @@ impl Keyring {
         let options = self.options(loaded, scope, &keyed.overrides)?;
         let (key, until) = certified(&keyed, now, &self.signer)?;
         let server = Server::new(Arc::new(key), &options).map_err(|error| error.to_string())?;
-        let differs = loaded.bundle.scopes().get(scope as usize).is_some_and(|scope| scope.differs);
-        let clients = loaded.bundle.policy(scope, entry).filter(|_| differs);
+        // Where none asks anything nothing is looked at.
+        let clients = loaded.bundle.policy(scope, entry).filter(|_| self.asks_clients.load(Relaxed));
         Ok(Ready { server: Arc::new(server.asking(clients)), until })
     }
 
@@ -157,6 +161,17 @@ impl Certificates for Keyring {
         // Nobody comes to a name that isn't there: who asks for it gets what VCL makes of it.
         let Match::Entry(entry) = loaded.bundle.find(scope, host) else { return true };
         loaded.bundle.policy(scope, entry).is_none_or(|asked| asked.is_met_by(held))
+    }
+
+    fn admits_anywhere(&self, host: Option<&str>, held: Option<ClientPolicy>) -> bool {
+        let (loaded, Some(host)) = (self.loaded.load(), host) else { return true };
+        let Some(loaded) = loaded.as_ref() else { return true };
+        let asked = loaded.bundle.asked_for(host);
+        asked.is_empty() || held.is_some_and(|held| asked.contains(&held))
+    }
+
+    fn asks_clients(&self) -> bool {
+        self.asks_clients.load(Relaxed)
     }
 }
 
@@ -417,8 +432,54 @@ mod tests {
             assert_eq!(keyring.admits("a0", Some(host), held(came_by)), expected, "{came_by} {host}");
         }
         assert!(keyring.admits("a0", None, held("asks")));
-        let alike = self::keyring(Scope::default(), &entries[1..3], &pair().1);
-        assert_eq!(alike.find("a0", Some("same")).unwrap().clients(), None, "nothing to look at");
+        let open = self::keyring(Scope::default(), &entries[..1], &pair().1);
+        assert_eq!(open.find("a0", Some("open")).unwrap().clients(), None, "nothing to look at");
+        assert!(keyring.asks_clients() && !open.asks_clients());
+    }
+
+    #[test]
+    fn a_host_that_asks_is_to_be_had_at_no_other_listener() {
+        let (key, der) = pair();
+        let asks = Overrides::decode("verify=required ca=0").unwrap();
+        let scope = |name: &str, overrides: &Overrides| Scope {
+            name: name.into(),
+            overrides: overrides.clone(),
+            ..Scope::default()
+        };
+        let scopes = vec![Scope::default(), scope("private", &asks), scope("public", &Overrides::default())];
+        let list = List { ders: vec![der.clone()], ..List::default() };
+        let entries = [
+            (1, "secure.test"),
+            (1, "*.corp.test"),
+            (1, "both.test"),
+            (2, "*.test"),
+            (2, "both.test"),
+            (2, "a.corp.test"),
+        ]
+        .map(|(scope, name)| Entry { scope, ..entry(name) });
+        let mut builder = Builder::new(scopes, vec![&list]);
+        for entry in &entries {
+            builder.add(entry, Material { form: KeyForm::Pkcs8, key: &key, chain: vec![&der], ocsp: b"" });
+        }
+        let keyring = Keyring::default();
+        keyring.replace(Bundle::open(Box::new(builder.build().to_vec())).unwrap());
+        assert!(keyring.asks_clients());
+        let held = |frontend: &str, name: &str| keyring.find(frontend, Some(name)).unwrap().clients();
+        let (private, public) = (held("private", "secure.test"), held("public", "both.test"));
+        for (host, is_open) in [
+            ("secure.test", false),
+            ("SECURE.test.", false),
+            // A wildcard of another listener is less than the name.
+            ("b.corp.test", false),
+            ("a.corp.test", true),
+            ("both.test", true),
+            ("c.test", true),
+            ("elsewhere", true),
+        ] {
+            assert_eq!(keyring.admits_anywhere(Some(host), None), is_open, "{host} without TLS");
+            assert_eq!(keyring.admits_anywhere(Some(host), public), is_open, "{host} by the public one");
+            assert!(keyring.admits_anywhere(Some(host), private), "{host} by the private one");
+        }
     }
 
     #[test]

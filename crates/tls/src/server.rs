@@ -30,6 +30,16 @@ pub trait Certificates: Send + Sync + fmt::Debug {
     fn admits(&self, _frontend: &str, _host: Option<&str>, _held: ClientPolicy) -> bool {
         true
     }
+
+    /// Whether a client that was asked `held` (`None`: it came without TLS, or was asked for nothing) may ask for `host` at any listener.
+    fn admits_anywhere(&self, _host: Option<&str>, _held: Option<ClientPolicy>) -> bool {
+        true
+    }
+
+    /// Whether any certificate asks clients for theirs.
+    fn asks_clients(&self) -> bool {
+        false
+    }
 }
 
 /// What is asked of a certificate's clients, and by which lists it is judged.
@@ -52,9 +62,14 @@ impl ClientPolicy {
         }
     }
 
+    /// Whether clients need no certificate at all.
+    pub fn asks_nothing(self) -> bool {
+        self.verify == ClientVerify::None
+    }
+
     /// Whether who was asked `held` has been asked this, too.
     pub fn is_met_by(self, held: ClientPolicy) -> bool {
-        self.verify == ClientVerify::None || self == held
+        self.asks_nothing() || self == held
     }
 }
 

@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod args;
+pub mod bounded;
 pub mod codec;
 pub mod files;
 pub mod hashing;

@@ -17,7 +17,7 @@ vrt::vmod! {
 
     functions {
         /// Whether the value of an Authorization field has a user and password of the file (bcrypt, MD5, SHA-1 or plain)
-        fn match(file: STRING, authorization: STRING) -> BOOL, blocks = matches;
+        fn match(file: STRING, authorization: STRING) -> BOOL, local, blocks = matches;
     }
 }
 

@@ -51,29 +51,29 @@ vrt::vmod! {
         fn hex_encode(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, Code::Hex);
 
         /// The bytes of hex; unset, with a VCL_Error record, for what is none
-        fn hex_decode(value: STRING) -> BLOB
+        fn hex_decode(value: STRING) -> BLOB, local
             = |call: &mut Call<'_>, value: Option<&Text>| decode(call, value, Code::Hex, "hex_decode");
 
         /// Bytes in base64, padded; unset if the blob is
         fn base64_encode(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, Code::parse("BASE64"));
 
         /// The bytes of base64, padded or not; unset, with a VCL_Error record, for what is none
-        fn base64_decode(value: STRING) -> BLOB = base64_decode;
+        fn base64_decode(value: STRING) -> BLOB, local = base64_decode;
 
         /// 1 to 65536 random bytes
-        fn urandom(bytes: INT = 16) -> BLOB = urandom;
+        fn urandom(bytes: INT = 16) -> BLOB, local = urandom;
 
         /// Adds to what the task's next hash of this algorithm is of
-        fn hash_part(algorithm: Algorithm, part: STRING) -> VOID = hash_part;
+        fn hash_part(algorithm: Algorithm, part: STRING) -> VOID, local = hash_part;
 
         /// The hash of the parts that were added, and of this text
-        fn hash(algorithm: Algorithm, value: STRING) -> BLOB = hash;
+        fn hash(algorithm: Algorithm, value: STRING) -> BLOB, local = hash;
 
         /// The HMAC of a text; without a key VCL fails
-        fn hmac(algorithm: OfHmac, key: BLOB, value: STRING) -> BLOB = crypto_hmac;
+        fn hmac(algorithm: OfHmac, key: BLOB, value: STRING) -> BLOB, local = crypto_hmac;
 
         /// A random UUID
-        fn uuid_v4() -> STRING = |_| uuid::Uuid::new_v4().to_string();
+        fn uuid_v4() -> STRING, local = |_| uuid::Uuid::new_v4().to_string();
     }
 
     /// Makes HMACs with one key
@@ -82,28 +82,28 @@ vrt::vmod! {
         fn set_key(key: BLOB) -> VOID, only(Method::Init.set()) = set_key;
 
         /// Adds a text
-        fn add_string(value: STRING) -> VOID = add_string;
+        fn add_string(value: STRING) -> VOID, local = add_string;
 
         /// Adds bytes
-        fn add_blob(value: BLOB) -> VOID = add_blob;
+        fn add_blob(value: BLOB) -> VOID, local = add_blob;
 
         /// The HMAC of what was added; the next one begins with nothing. Without a key VCL fails
-        fn get() -> BLOB = get;
+        fn get() -> BLOB, local = get;
     }
 
     /// Checks signatures with one public key, in PEM
     object verifier(digest: Digest, pem: STRING) -> Verifier = new_verifier, methods {
         /// Adds a text to what was signed: true
-        fn update(_: STRANDS) -> BOOL = update;
+        fn update(_: STRANDS) -> BOOL, local = update;
 
         /// Adds bytes: true
-        fn update_blob(_: BLOB) -> BOOL = update_blob;
+        fn update_blob(_: BLOB) -> BOOL, local = update_blob;
 
         /// Forgets what was added: true
-        fn reset() -> BOOL = reset;
+        fn reset() -> BOOL, local = reset;
 
         /// Whether this is the signature of what was added, which stays
-        fn valid(signature: BLOB) -> BOOL = valid;
+        fn valid(signature: BLOB) -> BOOL, local = valid;
     }
 
     left_out {

@@ -46,13 +46,13 @@ vrt::vmod! {
         fn base64url_nopad_hex(_: STRING) -> STRING, pure = |_, text: &[u8]| encode_hex(text, "BASE64URLNOPAD");
 
         /// What was encoded, up to the first 0; unset, with a VCL_Error record, when it isn't of the code
-        fn base64_decode(_: STRING) -> STRING = |call: &mut Call<'_>, text: Option<&Text>| decode(call, text, b"+/");
+        fn base64_decode(_: STRING) -> STRING, local = |call: &mut Call<'_>, text: Option<&Text>| decode(call, text, b"+/");
 
         /// What was encoded, up to the first 0; unset, with a VCL_Error record, when it isn't of the code
-        fn base64url_decode(_: STRING) -> STRING = |call: &mut Call<'_>, text: Option<&Text>| decode(call, text, b"-_");
+        fn base64url_decode(_: STRING) -> STRING, local = |call: &mut Call<'_>, text: Option<&Text>| decode(call, text, b"-_");
 
         /// What was encoded, up to the first 0; unset, with a VCL_Error record, when it isn't of the code
-        fn base64url_nopad_decode(_: STRING) -> STRING
+        fn base64url_nopad_decode(_: STRING) -> STRING, local
             = |call: &mut Call<'_>, text: Option<&Text>| decode(call, text, b"-_");
 
         /// The version of libvmod-digest that this follows

@@ -37,181 +37,181 @@ vrt::vmod! {
     /// Reads a token and checks it
     object reader() -> Reader = |_, _: &str| Ok(Reader(())), methods {
         /// Takes a token, with or without "Bearer " before it: whether it is one. Nothing is checked yet
-        fn parse(token: STRING) -> BOOL = parse;
+        fn parse(token: STRING) -> BOOL, local = parse;
 
         /// The same
-        fn from_string(token: STRING) -> BOOL = parse;
+        fn from_string(token: STRING) -> BOOL, local = parse;
 
         /// Takes the secret, or the public key in PEM: whether it isn't empty
-        fn set_key(key: STRING, encoding: Encoding = Ascii) -> BOOL = set_key;
+        fn set_key(key: STRING, encoding: Encoding = Ascii) -> BOOL, local = set_key;
 
         /// Takes a key in JSON (RFC 7517), or several: how many can be used, which those of P-521 can't
-        fn set_jwk(jwk: STRING) -> INT = set_jwk;
+        fn set_jwk(jwk: STRING) -> INT, local = set_jwk;
 
         /// Whether the token names this algorithm, was signed so with the key, and isn't past its exp nor before its nbf.
         /// check_kid has its kid choose among keys in JSON: always, or where both have one
         fn verify(
             expected_alg: STRING, check_kid: CheckKid = None, check_exp: BOOL = true, check_nbf: BOOL = true
-        ) -> BOOL = reader_verify;
+        ) -> BOOL, local = reader_verify;
 
         /// Whether there is a token: what has no claims isn't taken for one
-        fn is_jwt() -> BOOL = |this: &Reader, call: &mut Call<'_>| read(call, this).token.is_some();
+        fn is_jwt() -> BOOL, local = |this: &Reader, call: &mut Call<'_>| read(call, this).token.is_some();
 
         /// What the header says as alg
-        fn get_alg() -> STRING = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "alg");
+        fn get_alg() -> STRING, local = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "alg");
 
         /// What the header says as typ
-        fn get_typ() -> STRING = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "typ");
+        fn get_typ() -> STRING, local = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "typ");
 
         /// What the header says as kid
-        fn get_kid() -> STRING = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "kid");
+        fn get_kid() -> STRING, local = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "kid");
 
         /// What the header says as b64; false when it says nothing
-        fn get_b64() -> BOOL = get_b64;
+        fn get_b64() -> BOOL, local = get_b64;
 
         /// The claim sub, if it is a text
-        fn get_sub(default: STRING = null) -> STRING = get_sub;
+        fn get_sub(default: STRING = null) -> STRING, local = get_sub;
 
         /// The claim iss, if it is a text
-        fn get_iss(default: STRING = null) -> STRING = get_iss;
+        fn get_iss(default: STRING = null) -> STRING, local = get_iss;
 
         /// The claim jti, if it is a text
-        fn get_jti(default: STRING = null) -> STRING = get_jti;
+        fn get_jti(default: STRING = null) -> STRING, local = get_jti;
 
         /// The claim exp; VCL fails when has_exp() is false
-        fn get_exp() -> TIME = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "exp");
+        fn get_exp() -> TIME, local = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "exp");
 
         /// Whether there is a claim exp that is a number
-        fn has_exp() -> BOOL = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "exp");
+        fn has_exp() -> BOOL, local = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "exp");
 
         /// The claim nbf; VCL fails when has_nbf() is false
-        fn get_nbf() -> TIME = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "nbf");
+        fn get_nbf() -> TIME, local = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "nbf");
 
         /// Whether there is a claim nbf that is a number
-        fn has_nbf() -> BOOL = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "nbf");
+        fn has_nbf() -> BOOL, local = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "nbf");
 
         /// The claim iat; VCL fails when has_iat() is false
-        fn get_iat() -> TIME = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "iat");
+        fn get_iat() -> TIME, local = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "iat");
 
         /// Whether there is a claim iat that is a number
-        fn has_iat() -> BOOL = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "iat");
+        fn has_iat() -> BOOL, local = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "iat");
 
         /// A claim: a text as it is, anything else as JSON
-        fn get_claim(claim: STRING, def: STRING = null) -> STRING = get_claim;
+        fn get_claim(claim: STRING, def: STRING = null) -> STRING, local = get_claim;
 
         /// A claim that is a text
-        fn get_claim_string(claim: STRING, def: STRING = null) -> STRING = get_claim_string;
+        fn get_claim_string(claim: STRING, def: STRING = null) -> STRING, local = get_claim_string;
 
         /// A claim that is true or false
-        fn get_claim_bool(claim: STRING, def: BOOL = false) -> BOOL = get_claim_bool;
+        fn get_claim_bool(claim: STRING, def: BOOL = false) -> BOOL, local = get_claim_bool;
 
         /// A claim that is a number
-        fn get_claim_number(claim: STRING, def: REAL = 0.0) -> REAL = get_claim_number;
+        fn get_claim_number(claim: STRING, def: REAL = 0.0) -> REAL, local = get_claim_number;
 
         /// The whole number that is next to a claim
-        fn get_claim_integer(claim: STRING, def: INT = 0) -> INT = get_claim_integer;
+        fn get_claim_integer(claim: STRING, def: INT = 0) -> INT, local = get_claim_integer;
 
         /// The header as it came
-        fn get_header_encoded() -> STRING = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 0);
+        fn get_header_encoded() -> STRING, local = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 0);
 
         /// The claims as they came
-        fn get_payload_encoded() -> STRING = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 1);
+        fn get_payload_encoded() -> STRING, local = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 1);
 
         /// The signature as it came
-        fn get_signature() -> STRING = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 2);
+        fn get_signature() -> STRING, local = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 2);
 
         /// The token's header, as JSON; unset without a token
-        fn get_header() -> STRING = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.header);
+        fn get_header() -> STRING, local = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.header);
 
         /// The token's claims, as JSON; unset without a token
-        fn get_payload() -> STRING = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.payload);
+        fn get_payload() -> STRING, local = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.payload);
 
         /// The token; unset without one
-        fn to_string() -> STRING = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.text);
+        fn to_string() -> STRING, local = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.text);
     }
 
     /// Makes a token
     object writer() -> Writer = |_, _: &str| Ok(Writer(())), methods {
         /// The algorithm, HS256 if none is set
-        fn set_alg(alg: STRING) -> VOID = set_alg;
+        fn set_alg(alg: STRING) -> VOID, local = set_alg;
 
         /// The claim iss
-        fn set_iss(value: STRING) -> VOID
+        fn set_iss(value: STRING) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "iss");
 
         /// The claim sub
-        fn set_sub(value: STRING) -> VOID
+        fn set_sub(value: STRING) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "sub");
 
         /// The claim aud
-        fn set_aud(value: STRING) -> VOID
+        fn set_aud(value: STRING) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "aud");
 
         /// The claim jti
-        fn set_jti(value: STRING) -> VOID
+        fn set_jti(value: STRING) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "jti");
 
         /// The claim exp, in whole seconds
-        fn set_exp(time: TIME) -> VOID
+        fn set_exp(time: TIME) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, time: f64| set_time(call, this, time, "exp");
 
         /// The claim nbf
-        fn set_nbf(time: TIME) -> VOID
+        fn set_nbf(time: TIME) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, time: f64| set_time(call, this, time, "nbf");
 
         /// The claim iat
-        fn set_iat(time: TIME) -> VOID
+        fn set_iat(time: TIME) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, time: f64| set_time(call, this, time, "iat");
 
         /// The header's typ, JWT if none is set
-        fn set_typ(value: STRING) -> VOID
+        fn set_typ(value: STRING) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_header_text(call, this, value, "typ");
 
         /// The header's kid
-        fn set_kid(value: STRING) -> VOID
+        fn set_kid(value: STRING) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_header_text(call, this, value, "kid");
 
         /// Makes exp so much after now
-        fn set_duration(duration: DURATION) -> VOID = set_duration;
+        fn set_duration(duration: DURATION) -> VOID, local = set_duration;
 
         /// All claims, as JSON
-        fn set_payload(payload: STRING) -> VOID = set_payload;
+        fn set_payload(payload: STRING) -> VOID, local = set_payload;
 
         /// No claim sub
-        fn delete_sub() -> VOID = |this: &Writer, call: &mut Call<'_>| delete(call, this, "sub");
+        fn delete_sub() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "sub");
 
         /// No claim iss
-        fn delete_iss() -> VOID = |this: &Writer, call: &mut Call<'_>| delete(call, this, "iss");
+        fn delete_iss() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "iss");
 
         /// No claim jti
-        fn delete_jti() -> VOID = |this: &Writer, call: &mut Call<'_>| delete(call, this, "jti");
+        fn delete_jti() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "jti");
 
         /// No claim exp
-        fn delete_exp() -> VOID = |this: &Writer, call: &mut Call<'_>| delete(call, this, "exp");
+        fn delete_exp() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "exp");
 
         /// No claim nbf
-        fn delete_nbf() -> VOID = |this: &Writer, call: &mut Call<'_>| delete(call, this, "nbf");
+        fn delete_nbf() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "nbf");
 
         /// No claim iat
-        fn delete_iat() -> VOID = |this: &Writer, call: &mut Call<'_>| delete(call, this, "iat");
+        fn delete_iat() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "iat");
 
         /// Begins with the header and claims of a token
-        fn parse(token: STRING) -> VOID = from_string;
+        fn parse(token: STRING) -> VOID, local = from_string;
 
         /// The same
-        fn from_string(token: STRING) -> VOID = from_string;
+        fn from_string(token: STRING) -> VOID, local = from_string;
 
         /// The token, signed with the secret or the private key in PEM (PKCS #8, or PKCS #1 for RSA); unset when that fails
-        fn generate(key: STRING, encoding: Encoding = Ascii) -> STRING = generate;
+        fn generate(key: STRING, encoding: Encoding = Ascii) -> STRING, local = generate;
 
         /// The same
-        fn to_string(key: STRING, encoding: Encoding = Ascii) -> STRING = generate;
+        fn to_string(key: STRING, encoding: Encoding = Ascii) -> STRING, local = generate;
 
         /// Forgets all that this task did
-        fn reset() -> VOID = reset;
+        fn reset() -> VOID, local = reset;
 
         /// Whether parse, from_string, set_payload, generate or to_string failed in this task
-        fn error() -> BOOL = |this: &Writer, call: &mut Call<'_>| written(call, this).has_failed;
+        fn error() -> BOOL, local = |this: &Writer, call: &mut Call<'_>| written(call, this).has_failed;
     }
 
     left_out {

@@ -22,22 +22,22 @@ vrt::vmod! {
 
     functions {
         /// As uuid_v1
-        fn uuid() -> STRING = |call: &mut Call<'_>| v1(call);
+        fn uuid() -> STRING, local = |call: &mut Call<'_>| v1(call);
 
         /// A UUID out of the time and a number of this process
-        fn uuid_v1() -> STRING = |call: &mut Call<'_>| v1(call);
+        fn uuid_v1() -> STRING, local = |call: &mut Call<'_>| v1(call);
 
         /// A UUID out of a namespace (nil, ns:DNS, ns:URL, ns:OID, ns:X500, or a UUID) and a name; unset, with a VCL_Error
         /// record, for another namespace
-        fn uuid_v3(namespace: STRING, name: STRING) -> STRING
+        fn uuid_v3(namespace: STRING, name: STRING) -> STRING, local
             = |call: &mut Call<'_>, namespace: &[u8], name: &[u8]| named(call, namespace, name, "uuid_v3", v3);
 
         /// A random UUID
-        fn uuid_v4() -> STRING = |_| Uuid::new_v4().to_string();
+        fn uuid_v4() -> STRING, local = |_| Uuid::new_v4().to_string();
 
         /// A UUID out of a namespace (nil, ns:DNS, ns:URL, ns:OID, ns:X500, or a UUID) and a name; unset, with a VCL_Error
         /// record, for another namespace
-        fn uuid_v5(namespace: STRING, name: STRING) -> STRING
+        fn uuid_v5(namespace: STRING, name: STRING) -> STRING, local
             = |call: &mut Call<'_>, namespace: &[u8], name: &[u8]| named(call, namespace, name, "uuid_v5", v5);
     }
 }

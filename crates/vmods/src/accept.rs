@@ -19,7 +19,7 @@ vrt::vmod! {
 
         /// The word of the highest q in the field, as it was added; the fallback when none is in it, or the field is
         /// malformed. Words are alike in any case, and only as a whole
-        fn filter(_: STRING) -> STRING = filter;
+        fn filter(_: STRING) -> STRING, local = filter;
     }
 }
 

@@ -26,11 +26,11 @@ vrt::vmod! {
 
     functions {
         /// Whether a rule matches the address, and none that denies does
-        fn match(ip: IP, acl: STRING) -> BOOL
+        fn match(ip: IP, acl: STRING) -> BOOL, local
             = |call: &mut Call<'_>, ip: Option<SocketAddr>, acl: Option<&Text>| find(call, ip, acl).is_some();
 
         /// The rule that matches, as it stands in the text; unset when match() is false
-        fn find(ip: IP, acl: STRING) -> STRING = find;
+        fn find(ip: IP, acl: STRING) -> STRING, local = find;
     }
 }
 

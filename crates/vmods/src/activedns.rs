@@ -56,7 +56,7 @@ vrt::vmod! {
     /// Nothing is looked up before there is a name and a subscriber
     object dns_group(host: STRING = null) -> Arc<Group> = new, methods {
         /// What directors subscribe with
-        fn get_tag() -> STRING = |this: &Arc<Group>, _| this.tag.clone();
+        fn get_tag() -> STRING, local = |this: &Arc<Group>, _| this.tag.clone();
 
         /// The name: HOST, HOST:PORT or http[s]://HOST:PORT
         fn set_host(host: STRING) -> VOID = set_host;
@@ -280,7 +280,7 @@ impl Group {
             keeps_last: settings.keeps_last,
         };
         let dynamic = Arc::new(Dynamic::new(call, &self.name, plan));
-        let domain = dynamic.domain(call, host, port)?;
+        let domain = dynamic.domain(call, host, port);
         let new = Resolver { settings, _dynamic: dynamic, domain: domain.clone() };
         let old = {
             let mut resolver = self.resolver.lock();

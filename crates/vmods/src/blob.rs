@@ -40,7 +40,7 @@ vrt::vmod! {
         ) -> STRING, pure = transcode;
 
         /// Whether both are the very same bytes in memory
-        fn same(_: BLOB, _: BLOB) -> BOOL = same;
+        fn same(_: BLOB, _: BLOB) -> BOOL, local = same;
 
         /// Whether both have the same contents
         fn equal(_: BLOB, _: BLOB) -> BOOL, pure = equal;
@@ -55,10 +55,10 @@ vrt::vmod! {
     /// A constant blob, decoded once
     object blob(decoding: Encoding = Identity, encoded: STRANDS) -> Constant = new, methods {
         /// The blob
-        fn get() -> BLOB = |this: &Constant, _| Some(this.blob.clone());
+        fn get() -> BLOB, local = |this: &Constant, _| Some(this.blob.clone());
 
         /// The blob, encoded; remembered for the next time
-        fn encode(encoding: Encoding = Identity, case: Case = Default) -> STRING = encode_constant;
+        fn encode(encoding: Encoding = Identity, case: Case = Default) -> STRING, local = encode_constant;
     }
 }
 

@@ -16,16 +16,16 @@ vrt::vmod! {
 
     functions {
         /// 1 when the body matches, 0 when not, -1 when it can't be had
-        fn rematch_req_body(re: REGEX) -> INT, only(Method::Recv.set()) = rematch_req_body;
+        fn rematch_req_body(re: REGEX) -> INT, local, only(Method::Recv.set()) = rematch_req_body;
 
         /// Adds the body to what vcl_hash hashes
-        fn hash_req_body() -> VOID, only(Method::Hash.set()) = hash_req_body;
+        fn hash_req_body() -> VOID, local, only(Method::Hash.set()) = hash_req_body;
 
         /// Bytes of the body; -1 when it can't be had
-        fn len_req_body() -> INT, only(Method::Recv.set()) = len_req_body;
+        fn len_req_body() -> INT, local, only(Method::Recv.set()) = len_req_body;
 
         /// Writes the body to the log, a Debug record for each so many bytes
-        fn log_req_body(prefix: STRING = "", length: INT = 200) -> VOID = log;
+        fn log_req_body(prefix: STRING = "", length: INT = 200) -> VOID, local = log;
     }
 }
 

@@ -23,11 +23,11 @@ vrt::vmod! {
         fn init(encoding: Encoding = Both, transcode: BOOL = true) -> VOID, only(Method::Init.set()) = init;
 
         /// Packs the body in br before it is stored, whatever it comes in; as beresp.do_brotli
-        fn compress() -> VOID, only(Method::BackendResponse.set())
+        fn compress() -> VOID, local, only(Method::BackendResponse.set())
             = |call: &mut Call<'_>| set(call, Var::BerespDoBrotli);
 
         /// Unpacks a body that comes in br before it is stored; as beresp.do_unbrotli
-        fn decompress() -> VOID, only(Method::BackendResponse.set())
+        fn decompress() -> VOID, local, only(Method::BackendResponse.set())
             = |call: &mut Call<'_>| set(call, Var::BerespDoUnbrotli);
     }
 

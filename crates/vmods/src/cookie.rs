@@ -18,26 +18,26 @@ vrt::vmod! {
 
     functions {
         /// Forgets all cookies
-        fn clean() -> VOID = clean;
+        fn clean() -> VOID, local = clean;
 
         /// Forgets one cookie
-        fn delete(cookiename: STRING) -> VOID = delete;
+        fn delete(cookiename: STRING) -> VOID, local = delete;
 
         /// Forgets the cookies of a list with commas
-        fn filter(filterstring: STRING) -> VOID = |call: &mut Call<'_>, list: &[u8]| filter(call, list, false);
+        fn filter(filterstring: STRING) -> VOID, local = |call: &mut Call<'_>, list: &[u8]| filter(call, list, false);
 
         /// Old name of keep
-        fn filter_except(filterstring: STRING) -> VOID
+        fn filter_except(filterstring: STRING) -> VOID, local
             = |call: &mut Call<'_>, list: &[u8]| filter(call, list, true);
 
         /// Forgets the cookies whose names match
-        fn filter_re(expression: REGEX) -> VOID = |call: &mut Call<'_>, regex: &Arc<Regex>| filter_re(call, regex, false);
+        fn filter_re(expression: REGEX) -> VOID, local = |call: &mut Call<'_>, regex: &Arc<Regex>| filter_re(call, regex, false);
 
         /// Forgets all cookies but those of a list with commas
-        fn keep(filterstring: STRING) -> VOID = |call: &mut Call<'_>, list: &[u8]| filter(call, list, true);
+        fn keep(filterstring: STRING) -> VOID, local = |call: &mut Call<'_>, list: &[u8]| filter(call, list, true);
 
         /// Forgets all cookies but those whose names match
-        fn keep_re(expression: REGEX) -> VOID = |call: &mut Call<'_>, regex: &Arc<Regex>| filter_re(call, regex, true);
+        fn keep_re(expression: REGEX) -> VOID, local = |call: &mut Call<'_>, regex: &Arc<Regex>| filter_re(call, regex, true);
 
         /// The HTTP date a while after a time
         fn format_date(now: TIME, timedelta: DURATION) -> STRING, pure
@@ -48,22 +48,22 @@ vrt::vmod! {
             = |_, now: f64, timedelta: f64| format_date(now, timedelta);
 
         /// The value of a cookie; unset when there is none
-        fn get(cookiename: STRING) -> STRING = cookie_get;
+        fn get(cookiename: STRING) -> STRING, local = cookie_get;
 
         /// The value of the first cookie whose name matches; unset when none does
-        fn get_re(expression: REGEX) -> STRING = get_re;
+        fn get_re(expression: REGEX) -> STRING, local = get_re;
 
         /// All cookies as the value of a Cookie field
-        fn get_string() -> STRING = |call: &mut Call<'_>| jar(call).line();
+        fn get_string() -> STRING, local = |call: &mut Call<'_>| jar(call).line();
 
         /// Whether there is such a cookie
-        fn isset(cookiename: STRING) -> BOOL = isset;
+        fn isset(cookiename: STRING) -> BOOL, local = isset;
 
         /// Reads the value of a Cookie field, after forgetting what was read before
-        fn parse(cookieheader: STRING) -> VOID = parse;
+        fn parse(cookieheader: STRING) -> VOID, local = parse;
 
         /// Sets a cookie
-        fn set(cookiename: STRING, value: STRING) -> VOID = cookie_set;
+        fn set(cookiename: STRING, value: STRING) -> VOID, local = cookie_set;
     }
 }
 

@@ -50,90 +50,90 @@ vrt::vmod! {
     functions {
         /// Adds a cookie, in the place of those of that name unless override is false; where only kept ones are written it is
         /// kept
-        fn add(name: STRING, value: STRING, keep: BOOL = true, override: BOOL = true) -> VOID = add_cookie;
+        fn add(name: STRING, value: STRING, keep: BOOL = true, override: BOOL = true) -> VOID, local = add_cookie;
 
         /// The value of the first cookie of that name, or the last
-        fn get(name: STRING, default: STRING = null, occurrence: Occurrence = First) -> STRING = get;
+        fn get(name: STRING, default: STRING = null, occurrence: Occurrence = First) -> STRING, local = get;
 
         /// The value of the first cookie whose name matches
-        fn get_regex(regex: STRING, default: STRING = null) -> STRING = |call: &mut Call<'_>, regex: &[u8], default: Option<&Text>| get_regex(call, Kind::Cookie, "get_regex", regex, default);
+        fn get_regex(regex: STRING, default: STRING = null) -> STRING, local = |call: &mut Call<'_>, regex: &[u8], default: Option<&Text>| get_regex(call, Kind::Cookie, "get_regex", regex, default);
 
         /// Deletes the cookies of that name, kept ones excepted unless told
-        fn delete(name: STRING, delete_keep: BOOL = false) -> VOID = |call: &mut Call<'_>, name: &[u8], kept_too: bool| drop_each(call, Kind::Cookie, &Wanted::Name(name), kept_too);
+        fn delete(name: STRING, delete_keep: BOOL = false) -> VOID, local = |call: &mut Call<'_>, name: &[u8], kept_too: bool| drop_each(call, Kind::Cookie, &Wanted::Name(name), kept_too);
 
         /// Deletes the cookies whose names match, kept ones excepted unless told
-        fn delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID = |call: &mut Call<'_>, regex: &[u8], kept_too: bool| delete_regex(call, Kind::Cookie, "delete_regex", regex, kept_too);
+        fn delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID, local = |call: &mut Call<'_>, regex: &[u8], kept_too: bool| delete_regex(call, Kind::Cookie, "delete_regex", regex, kept_too);
 
         /// From now on only kept cookies are written: those of that name, and added ones
-        fn keep(name: STRING) -> VOID = |call: &mut Call<'_>, name: &[u8]| keep_each(call, Kind::Cookie, &Wanted::Name(name));
+        fn keep(name: STRING) -> VOID, local = |call: &mut Call<'_>, name: &[u8]| keep_each(call, Kind::Cookie, &Wanted::Name(name));
 
         /// The same for the cookies whose names match
-        fn keep_regex(regex: STRING) -> VOID = |call: &mut Call<'_>, regex: &[u8]| keep_regex(call, Kind::Cookie, "keep_regex", regex);
+        fn keep_regex(regex: STRING) -> VOID, local = |call: &mut Call<'_>, regex: &[u8]| keep_regex(call, Kind::Cookie, "keep_regex", regex);
 
         /// Leaves one of the cookies of that name
-        fn remove_duplicate(name: STRING, keep: Occurrence = First) -> VOID = remove_duplicate;
+        fn remove_duplicate(name: STRING, keep: Occurrence = First) -> VOID, local = remove_duplicate;
 
         /// Leaves one of the cookies of each name
-        fn remove_all_duplicates(keep: Occurrence = First) -> VOID = remove_all_duplicates;
+        fn remove_all_duplicates(keep: Occurrence = First) -> VOID, local = remove_all_duplicates;
 
         /// Forgets that this cookie was deleted: setcookie_add_deleted() leaves the client's alone
-        fn remove_deleted(name: STRING) -> VOID = remove_deleted;
+        fn remove_deleted(name: STRING) -> VOID, local = remove_deleted;
 
         /// The same for those whose names match
-        fn remove_deleted_regex(regex: STRING) -> VOID = remove_deleted_regex;
+        fn remove_deleted_regex(regex: STRING) -> VOID, local = remove_deleted_regex;
 
         /// How many cookies write() would write
-        fn count() -> INT = |call: &mut Call<'_>| count(call, Kind::Cookie);
+        fn count() -> INT, local = |call: &mut Call<'_>| count(call, Kind::Cookie);
 
         /// What write() would write
-        fn as_string() -> STRING = as_string;
+        fn as_string() -> STRING, local = as_string;
 
         /// Works on these cookies from now on, in place of the field's
-        fn parse(cookies: STRING) -> VOID = parse;
+        fn parse(cookies: STRING) -> VOID, local = parse;
 
         /// Replaces what matches pattern in the names or values of the cookies whose names match name, once or always
-        fn regsub(name: STRING, where: Where, pattern: STRING, replace: STRING, repeat: BOOL = false) -> VOID
+        fn regsub(name: STRING, where: Where, pattern: STRING, replace: STRING, repeat: BOOL = false) -> VOID, local
             = regsub;
 
         /// Forgets all that was done and not written
-        fn reset() -> VOID = |call: &mut Call<'_>| reset(call, Kind::Cookie);
+        fn reset() -> VOID, local = |call: &mut Call<'_>| reset(call, Kind::Cookie);
 
         /// Makes what is left the Cookie field; there is none when nothing is left
-        fn write() -> VOID = |call: &mut Call<'_>| write(call, Kind::Cookie);
+        fn write() -> VOID, local = |call: &mut Call<'_>| write(call, Kind::Cookie);
 
         /// Adds a Set-Cookie, in the place of those of that name unless override is false; with Expires and Max-Age, Domain,
         /// Path, Secure, HttpOnly and what extra says as given
-        fn setcookie_add(..SetCookie<'_>) -> VOID, only(SET) = add_set_cookie;
+        fn setcookie_add(..SetCookie<'_>) -> VOID, local, only(SET) = add_set_cookie;
 
         /// Adds a Set-Cookie that ends it for each cookie that was deleted from the request
-        fn setcookie_add_deleted(keep: BOOL = true) -> VOID, only(SET) = setcookie_add_deleted;
+        fn setcookie_add_deleted(keep: BOOL = true) -> VOID, local, only(SET) = setcookie_add_deleted;
 
         /// How many Set-Cookies setcookie_write() would leave
-        fn setcookie_count() -> INT, only(SET) = |call: &mut Call<'_>| count(call, Kind::SetCookie);
+        fn setcookie_count() -> INT, local, only(SET) = |call: &mut Call<'_>| count(call, Kind::SetCookie);
 
         /// Forgets all that was done to Set-Cookies and not written
-        fn setcookie_reset() -> VOID, only(SET) = |call: &mut Call<'_>| reset(call, Kind::SetCookie);
+        fn setcookie_reset() -> VOID, local, only(SET) = |call: &mut Call<'_>| reset(call, Kind::SetCookie);
 
         /// The value that the first Set-Cookie of that name sets
-        fn setcookie_get(name: STRING, default: STRING = null) -> STRING, only(SET) = |call: &mut Call<'_>, name: &[u8], default: Option<&Text>| find(call, Kind::SetCookie, &Wanted::Name(name), default);
+        fn setcookie_get(name: STRING, default: STRING = null) -> STRING, local, only(SET) = |call: &mut Call<'_>, name: &[u8], default: Option<&Text>| find(call, Kind::SetCookie, &Wanted::Name(name), default);
 
         /// The value that the first Set-Cookie sets whose name matches
-        fn setcookie_get_regex(regex: STRING, default: STRING = null) -> STRING, only(SET) = |call: &mut Call<'_>, regex: &[u8], default: Option<&Text>| get_regex(call, Kind::SetCookie, "setcookie_get_regex", regex, default);
+        fn setcookie_get_regex(regex: STRING, default: STRING = null) -> STRING, local, only(SET) = |call: &mut Call<'_>, regex: &[u8], default: Option<&Text>| get_regex(call, Kind::SetCookie, "setcookie_get_regex", regex, default);
 
         /// Deletes the Set-Cookies of that name, kept ones excepted unless told
-        fn setcookie_delete(name: STRING, delete_keep: BOOL = false) -> VOID, only(SET) = |call: &mut Call<'_>, name: &[u8], kept_too: bool| drop_each(call, Kind::SetCookie, &Wanted::Name(name), kept_too);
+        fn setcookie_delete(name: STRING, delete_keep: BOOL = false) -> VOID, local, only(SET) = |call: &mut Call<'_>, name: &[u8], kept_too: bool| drop_each(call, Kind::SetCookie, &Wanted::Name(name), kept_too);
 
         /// Deletes the Set-Cookies whose names match, kept ones excepted unless told
-        fn setcookie_delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID, only(SET) = |call: &mut Call<'_>, regex: &[u8], kept_too: bool| delete_regex(call, Kind::SetCookie, "setcookie_delete_regex", regex, kept_too);
+        fn setcookie_delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID, local, only(SET) = |call: &mut Call<'_>, regex: &[u8], kept_too: bool| delete_regex(call, Kind::SetCookie, "setcookie_delete_regex", regex, kept_too);
 
         /// From now on only kept Set-Cookies are written: those of that name, and added ones
-        fn setcookie_keep(name: STRING) -> VOID, only(SET) = |call: &mut Call<'_>, name: &[u8]| keep_each(call, Kind::SetCookie, &Wanted::Name(name));
+        fn setcookie_keep(name: STRING) -> VOID, local, only(SET) = |call: &mut Call<'_>, name: &[u8]| keep_each(call, Kind::SetCookie, &Wanted::Name(name));
 
         /// The same for the Set-Cookies whose names match
-        fn setcookie_keep_regex(regex: STRING) -> VOID, only(SET) = |call: &mut Call<'_>, regex: &[u8]| keep_regex(call, Kind::SetCookie, "setcookie_keep_regex", regex);
+        fn setcookie_keep_regex(regex: STRING) -> VOID, local, only(SET) = |call: &mut Call<'_>, regex: &[u8]| keep_regex(call, Kind::SetCookie, "setcookie_keep_regex", regex);
 
         /// Makes what is left the Set-Cookie fields
-        fn setcookie_write() -> VOID, only(SET) = |call: &mut Call<'_>| write(call, Kind::SetCookie);
+        fn setcookie_write() -> VOID, local, only(SET) = |call: &mut Call<'_>| write(call, Kind::SetCookie);
     }
 
     left_out {

@@ -24,7 +24,7 @@ vrt::vmod! {
 
     functions {
         /// A backend or director of this VCL by name; in vcl_init and vcl_fini only
-        fn lookup(_: STRING) -> BACKEND, only(Methods::HOUSEKEEPING) = lookup;
+        fn lookup(_: STRING) -> BACKEND, local, only(Methods::HOUSEKEEPING) = lookup;
     }
 
     /// Takes the next healthy one in turn
@@ -36,7 +36,7 @@ vrt::vmod! {
         fn remove_backend(_: BACKEND) -> VOID = remove;
 
         /// The director, to set as req.backend_hint or bereq.backend
-        fn backend() -> BACKEND = itself;
+        fn backend() -> BACKEND, local = itself;
     }
 
     /// Takes the first healthy one; sticky: stays with it until it fails
@@ -48,7 +48,7 @@ vrt::vmod! {
         fn remove_backend(_: BACKEND) -> VOID = remove;
 
         /// The director, to set as req.backend_hint or bereq.backend
-        fn backend() -> BACKEND = itself;
+        fn backend() -> BACKEND, local = itself;
     }
 
     /// Takes any healthy one, by weight
@@ -60,7 +60,7 @@ vrt::vmod! {
         fn remove_backend(_: BACKEND) -> VOID = remove;
 
         /// The director, to set as req.backend_hint or bereq.backend
-        fn backend() -> BACKEND = itself;
+        fn backend() -> BACKEND, local = itself;
     }
 
     /// Takes the one that a text's hash belongs to
@@ -72,7 +72,7 @@ vrt::vmod! {
         fn remove_backend(_: BACKEND) -> VOID = remove;
 
         /// The backend that a text belongs to
-        fn backend(_: STRANDS) -> BACKEND = hash_backend;
+        fn backend(_: STRANDS) -> BACKEND, local = hash_backend;
     }
 
     /// Consistent hashing with warm-up and ramp-up
@@ -104,7 +104,7 @@ vrt::vmod! {
         fn key(_: STRANDS) -> INT, pure = |_: &Arc<Shard>, _, text: &[u8]| i64::from(hash32(&[text]));
 
         /// A backend by its place on the ring
-        fn backend(..Choice<'_>) -> BACKEND = shard::methods::backend;
+        fn backend(..Choice<'_>) -> BACKEND, local = shard::methods::backend;
 
         /// Bits of what to log; nothing is logged here
         fn debug(_: INT) -> VOID = |this: &Arc<Shard>, _, bits: i64| this.set_debug(bits);
@@ -116,33 +116,33 @@ vrt::vmod! {
         fn clear() -> VOID = shard::methods::clear_param;
 
         /// Sets parameters: in vcl_init for all, in a backend subroutine for this transaction
-        fn set(..ShardArgs<'_>) -> VOID = shard::methods::set_param;
+        fn set(..ShardArgs<'_>) -> VOID, local = shard::methods::set_param;
 
         /// What the key is taken from
-        fn get_by() -> STRING
+        fn get_by() -> STRING, local
             = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).by.map_or("HASH", By::word);
 
         /// The key
-        fn get_key() -> INT = shard::methods::key_of;
+        fn get_key() -> INT, local = shard::methods::key_of;
 
         /// How many places are skipped
-        fn get_alt() -> INT
+        fn get_alt() -> INT, local
             = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).alt.unwrap_or(0);
 
         /// The probability of warming up; -1: the director's
-        fn get_warmup() -> REAL
+        fn get_warmup() -> REAL, local
             = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).warmup.unwrap_or(-1.0);
 
         /// Whether a server that came back is spared
-        fn get_rampup() -> BOOL
+        fn get_rampup() -> BOOL, local
             = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).rampup.unwrap_or(true);
 
         /// How health is heeded
-        fn get_healthy() -> STRING
+        fn get_healthy() -> STRING, local
             = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).healthy.unwrap_or(Healthy::Chosen).word();
 
         /// These parameters, for shard's associate and backend
-        fn use() -> BLOB = |param: &Arc<Param>, _| Blob::from_owner(param.clone());
+        fn use() -> BLOB, local = |param: &Arc<Param>, _| Blob::from_owner(param.clone());
     }
 }
 

@@ -23,7 +23,7 @@ use vrt::{BackendRef, Blob, Failure, HeadId, LoadedVcl, Text};
 
 use vmod_support::args::fail;
 
-/// Names of one director: whoever chooses them by the Host field of strangers is bounded by this.
+/// Names of one director, which may be those that strangers send as Host: one more takes the place of another.
 const MAX: usize = 1000;
 /// Addresses of one name.
 const ADDRESSES: usize = 64;
@@ -259,11 +259,7 @@ fn backend(dynamic: &Arc<Dynamic>, call: &mut Call<'_>, host: &[u8], port: &[u8]
 
 /// The director of a name, once it was looked up.
 pub(crate) fn serve(dynamic: &Arc<Dynamic>, call: &mut Call<'_>, host: &str, port: String) -> CallResult<BACKEND> {
-    let Some(domain) = dynamic.domain(call, host.to_ascii_lowercase(), port) else {
-        let (module, name) = (dynamic.module, &dynamic.name);
-        call.ctx.log().putf(Tag::VclError, format_args!("vmod-{module}: {name}: more than {MAX} names"));
-        return give(None::<BackendRef>);
-    };
+    let domain = dynamic.domain(call, host.to_ascii_lowercase(), port);
     if domain.is_known() {
         domain.refresh();
         return give(domain);
@@ -306,7 +302,7 @@ impl Dynamic {
     }
 
     /// The name's director, made when there is none. Names that nobody used for long go.
-    pub(crate) fn domain(self: &Arc<Self>, call: &mut Call<'_>, host: String, port: String) -> Option<Arc<Domain>> {
+    pub(crate) fn domain(self: &Arc<Self>, call: &mut Call<'_>, host: String, port: String) -> Arc<Domain> {
         let now = self.clock.mono();
         let key = (host.clone(), port.clone());
         let mut domains = self.domains.lock();
@@ -319,13 +315,14 @@ impl Dynamic {
             known.times.lock().used = now;
         }
         let swept = domains.sweep(now, self.unused_for);
-        let full = domains.used.len() >= MAX;
+        let evicted = if known.is_none() { domains.make_room() } else { ByName::new() };
         drop(domains);
         if let Some((timed_out, gone)) = swept {
             self.tell(call, &timed_out, "timeout");
             self.tell(call, &gone, "deleted");
         }
-        if known.is_some() || full {
+        self.tell(call, &evicted, "evicted");
+        if let Some(known) = known {
             return known;
         }
         let name = format!("{}({host}:{port})", self.name);
@@ -342,12 +339,12 @@ impl Dynamic {
         });
         match self.domains.lock().used.entry(key) {
             // Another was first.
-            Entry::Occupied(first) => return Some(first.get().clone()),
+            Entry::Occupied(first) => return first.get().clone(),
             Entry::Vacant(place) => drop(place.insert(domain.clone())),
         }
         let known: Arc<dyn Director> = domain.clone();
         call.vcl.add_director(&known);
-        Some(domain)
+        domain
     }
 
     fn tell(&self, call: &mut Call<'_>, domains: &ByName, what: &str) {
@@ -396,6 +393,21 @@ fn named(origin: Origin, host: &str) -> Origin {
 }
 
 impl Domains {
+    /// When there are [`MAX`] names: one that has no address, or else any, goes: the one that was used longest ago. Names that clients make up
+    /// are gone before those that are used. Requests that use it keep it.
+    fn make_room(&mut self) -> ByName {
+        if self.used.len() < MAX {
+            return ByName::new();
+        }
+        let rank = |domain: &Domain| (!domain.backends.read().is_empty(), domain.times.lock().used.0);
+        let least = self.used.iter().min_by(|(_, a), (_, b)| {
+            let (a, b) = (rank(a), rank(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        });
+        let least = least.map(|(key, _)| key.clone());
+        least.and_then(|key| self.used.remove_entry(&key)).into_iter().collect()
+    }
+
     /// From time to time: which names time out now, and which go for good.
     fn sweep(&mut self, now: Mono, unused_for: f64) -> Option<(ByName, ByName)> {
         if unused_for <= 0.0 || self.sweep.is_some_and(|at| now.since(at) < 0.0) {

@@ -35,49 +35,49 @@ vrt::vmod! {
 
     functions {
         /// The response is a template, of 1 MB at most; what is none is delivered as it is, and VCL_Error says why
-        fn parse_response() -> VOID, only(Method::BackendResponse.set()) = parse_response;
+        fn parse_response() -> VOID, local, only(Method::BackendResponse.set()) = parse_response;
 
         /// The response is JSON, of 1 MB at most
-        fn index_json() -> VOID, only(Method::BackendResponse.set()) = index_json;
+        fn index_json() -> VOID, local, only(Method::BackendResponse.set()) = index_json;
 
         /// JSON for the template; documents are searched in the order of the calls. 64 of them, 4 MB at most
-        fn add_json(json_blob: STRING) -> VOID, only(Method::Deliver.set()) = add_json;
+        fn add_json(json_blob: STRING) -> VOID, local, only(Method::Deliver.set()) = add_json;
 
         /// JSON that a URL has, asked for as a fragment is when the template is delivered; of 1 MB at most. xbody fails
         fn add_json_url(
             json_url: STRING, json_host: STRING = "", xbody: BOOL = false
-        ) -> VOID, only(Method::Deliver.set()) = add_json_url;
+        ) -> VOID, local, only(Method::Deliver.set()) = add_json_url;
 
         /// The same for each URL of a list, prefix and all
         fn add_json_url_csv(
             json_urls: STRING, prefix: STRING = "", delimiter: STRING = ",", json_host: STRING = "", xbody: BOOL
             = false
-        ) -> VOID, only(Method::Deliver.set()) = add_json_url_csv;
+        ) -> VOID, local, only(Method::Deliver.set()) = add_json_url_csv;
 
         /// Delivers the template filled in, unpacked; nothing when it is none
-        fn execute(do_gzip: [BOOL]) -> VOID, only(Method::Deliver.set()) = execute;
+        fn execute(do_gzip: [BOOL]) -> VOID, local, only(Method::Deliver.set()) = execute;
 
         /// What tags begin and end with, for parse_response calls that follow; a quote_char fails
         fn set_delimiter(
             start: STRING, end: STRING, quote_char: STRING = ""
-        ) -> VOID, only(Method::BackendResponse.set()) = set_delimiter;
+        ) -> VOID, local, only(Method::BackendResponse.set()) = set_delimiter;
 
         /// What tags begin with
-        fn get_sdelimiter(quote_char: STRING = "") -> STRING, only(Methods::BACKEND)
+        fn get_sdelimiter(quote_char: STRING = "") -> STRING, local, only(Methods::BACKEND)
             = |call: &mut Call<'_>, quote_char: &[u8]| get_delimiter(call, quote_char, |both| &both.0);
 
         /// What tags end with
-        fn get_edelimiter(quote_char: STRING = "") -> STRING, only(Methods::BACKEND)
+        fn get_edelimiter(quote_char: STRING = "") -> STRING, local, only(Methods::BACKEND)
             = |call: &mut Call<'_>, quote_char: &[u8]| get_delimiter(call, quote_char, |both| &both.1);
 
         /// Whether parse_response found this object to be a template
-        fn is_edgestash() -> BOOL = is_edgestash;
+        fn is_edgestash() -> BOOL, local = is_edgestash;
 
         /// Whether index_json found this object to be JSON
-        fn is_json() -> BOOL = is_json;
+        fn is_json() -> BOOL, local = is_json;
 
         /// The version of Edgestash that this is like
-        fn version() -> STRING = |_| "2.1";
+        fn version() -> STRING, local = |_| "2.1";
     }
 }
 

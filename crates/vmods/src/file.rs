@@ -37,17 +37,17 @@ vrt::vmod! {
         fn allow(path: STRING, mode: STRING = "r") -> VOID = allow;
 
         /// What the file says, 10 MB at most; unset when it can't be read, and the log says why
-        fn read(path: STRING) -> STRING, blocks = read;
+        fn read(path: STRING) -> STRING, local, blocks = read;
 
         /// Whether there is such a file, and it can be read
-        fn exists(path: STRING) -> BOOL, blocks = exists;
+        fn exists(path: STRING) -> BOOL, local, blocks = exists;
 
         /// When the file was changed last; the beginning of 1970 when that can't be told
-        fn lastmodified(path: STRING) -> TIME, blocks = lastmodified;
+        fn lastmodified(path: STRING) -> TIME, local, blocks = lastmodified;
 
         /// A backend that answers GET and HEAD with the files beneath the directory, with Last-Modified; If-Modified-Since is
         /// heard
-        fn backend() -> BACKEND = backend;
+        fn backend() -> BACKEND, local = backend;
     }
 
     left_out {

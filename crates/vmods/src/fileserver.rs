@@ -40,7 +40,7 @@ vrt::vmod! {
     object root(path: STRING, mime_db: [STRING], follow_links: BOOL = false) -> FileServer = new, methods {
         /// The backend. The query is no part of the path, and .. never leads out of the directory. Answers have ETag and
         /// Last-Modified, and If-None-Match and If-Modified-Since are heard
-        fn backend() -> BACKEND = |this: &FileServer, _| Some(this.0.clone());
+        fn backend() -> BACKEND, local = |this: &FileServer, _| Some(this.0.clone());
     }
 }
 

@@ -23,10 +23,10 @@ vrt::vmod! {
 
     functions {
         /// Two letters of the address's country, or Unknown
-        fn country_code(_: STRING) -> STRING, blocks = country_code;
+        fn country_code(_: STRING) -> STRING, local, blocks = country_code;
 
         /// The English name of the address's country, or Unknown
-        fn country_name(_: STRING) -> STRING, blocks = country_name;
+        fn country_name(_: STRING) -> STRING, local, blocks = country_name;
     }
 }
 

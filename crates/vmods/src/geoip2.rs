@@ -27,7 +27,7 @@ vrt::vmod! {
     object geoip2(filename: STRING) -> Arc<Database> = new, methods {
         /// The value at a path like country/names/en, with json texts in quotes; unset, and why in the log, when there is
         /// none
-        fn lookup(path: STRING, ip: IP, json: BOOL = false) -> STRING = lookup;
+        fn lookup(path: STRING, ip: IP, json: BOOL = false) -> STRING, local = lookup;
     }
 }
 

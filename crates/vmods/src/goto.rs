@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_goto: backends by names; what names have, and how they are looked up, is dynamic's.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use vrt::{BackendRef, Failure, Method, Text};
 
 use crate::dynamic::{Dynamic, Family, Plan, probe, serve};
 use vmod_support::args::fail;
+use vmod_support::bounded::{BoundedMap, Worth};
 
 /// Kinds of backends that one place in the source makes: whoever computes their arguments is bounded by this.
 const MAX: usize = 100;
@@ -65,7 +65,7 @@ vrt::vmod! {
     needs { Authorities }
 
     functions {
-        /// The director of a name. The first time it waits for the lookup; no backend when there are more than 1000 names
+        /// The director of a name. The first time it waits for the lookup. A place in the source keeps 1000 names
         fn dns_backend(..Place<'_>) -> BACKEND, waits, only(Method::BackendFetch.set().with(Method::BackendResponse.set()).with(Method::BackendError.set())) = dns_backend;
     }
 
@@ -96,7 +96,7 @@ struct Director {
 
 /// What one place in the source has made, by all arguments but the name.
 #[derive(Default)]
-struct DirectorCache(Mutex<HashMap<String, Arc<Dynamic>>>);
+struct DirectorCache(Mutex<BoundedMap<String, Arc<Dynamic>>>);
 
 fn dns_backend(call: &mut Call<'_>, to: Place<'_>) -> CallResult<BACKEND> {
     if !matches!(call.method, Method::BackendFetch | Method::BackendResponse | Method::BackendError) {
@@ -113,10 +113,11 @@ fn dns_backend(call: &mut Call<'_>, to: Place<'_>) -> CallResult<BACKEND> {
             let plan = plan(call, "goto", "dns_backend", &to)?;
             let dynamic = Arc::new(Dynamic::new(call, "goto", plan));
             let mut made = made.0.lock();
-            if made.len() >= MAX {
-                return fail(format!("goto.dns_backend(): more than {MAX} kinds of backends"));
+            if !made.contains_key(&kind) {
+                // Requests that use it keep it.
+                made.make_room(MAX, |_| Worth::Some(0.0));
             }
-            made.entry(kind).or_insert(dynamic).clone()
+            made.insert(kind, dynamic).clone()
         }
     };
     serve(&dynamic, call, &host, port)

@@ -17,19 +17,19 @@ vrt::vmod! {
 
     functions {
         /// Adds a field behind those of the same name
-        fn append(_: HEADER, _: STRING) -> VOID = append;
+        fn append(_: HEADER, _: STRING) -> VOID, local = append;
 
         /// Adds all fields of one name, under another name, here or in another head
-        fn copy(_: HEADER, _: HEADER) -> VOID = copy;
+        fn copy(_: HEADER, _: HEADER) -> VOID, local = copy;
 
         /// The first value of that name that matches; unset when none does
-        fn get(header: HEADER, regex: REGEX) -> STRING = get;
+        fn get(header: HEADER, regex: REGEX) -> STRING, local = get;
 
         /// Removes the fields of that name whose values match
-        fn remove(header: HEADER, regex: REGEX) -> VOID = remove;
+        fn remove(header: HEADER, regex: REGEX) -> VOID, local = remove;
 
         /// Rewrites the lines of a head, names included, that match; fails when the result is no field
-        fn regsub(_: HTTP, regex: REGEX, sub: STRING, all: BOOL = false) -> VOID = regsub;
+        fn regsub(_: HTTP, regex: REGEX, sub: STRING, all: BOOL = false) -> VOID, local = regsub;
 
         /// A field by a name that is computed
         fn dyn(_: HTTP, _: STRING) -> HEADER, pure = header_dyn;

@@ -37,112 +37,112 @@ vrt::vmod! {
 
     functions {
         /// Reads a head: req, bereq, beresp or resp
-        fn init(head: HTTP) -> VOID = |call: &mut Call<'_>, head: HeadId| init(call, head);
+        fn init(head: HTTP) -> VOID, local = |call: &mut Call<'_>, head: HeadId| init(call, head);
 
         /// init(req), or init(bereq) where a backend is asked
-        fn init_req() -> VOID = |call: &mut Call<'_>| init_first(call, [HeadId::Req, HeadId::Bereq]);
+        fn init_req() -> VOID, local = |call: &mut Call<'_>| init_first(call, [HeadId::Req, HeadId::Bereq]);
 
         /// init(resp), or init(beresp) where a backend is asked
-        fn init_resp() -> VOID = |call: &mut Call<'_>| init_first(call, [HeadId::Resp, HeadId::Beresp]);
+        fn init_resp() -> VOID, local = |call: &mut Call<'_>| init_first(call, [HeadId::Resp, HeadId::Beresp]);
 
         /// Reads the head again; what was changed is forgotten
-        fn reset() -> VOID = reset;
+        fn reset() -> VOID, local = reset;
 
         /// Makes the changes to the head. Fields that VCL itself set since init() stay
-        fn write() -> VOID = write;
+        fn write() -> VOID, local = write;
 
         /// Adds a field, one that is kept unless keep is false
-        fn add(name: STRING, value: STRING, keep: BOOL = true) -> VOID = add;
+        fn add(name: STRING, value: STRING, keep: BOOL = true) -> VOID, local = add;
 
         /// Replaces all fields of that name by one
-        fn set(name: STRING, value: STRING, keep: BOOL = true) -> VOID = headerplus_set;
+        fn set(name: STRING, value: STRING, keep: BOOL = true) -> VOID, local = headerplus_set;
 
         /// Adds delim and the value to the first field of that name, or to all of them; makes one when there is none
-        fn append(name: STRING, value: STRING, delim: STRING = ", ", all: BOOL = false, keep: BOOL = true) -> VOID
+        fn append(name: STRING, value: STRING, delim: STRING = ", ", all: BOOL = false, keep: BOOL = true) -> VOID, local
             = append;
 
         /// The value of the first field of that name whose value matches, if that is asked for
-        fn get(name: STRING, value_re: [STRING], def: STRING = null) -> STRING = headerplus_get;
+        fn get(name: STRING, value_re: [STRING], def: STRING = null) -> STRING, local = headerplus_get;
 
         /// The same of the first field whose name matches
-        fn get_regex(name_re: STRING, value_re: [STRING], def: STRING = null) -> STRING = get_regex;
+        fn get_regex(name_re: STRING, value_re: [STRING], def: STRING = null) -> STRING, local = get_regex;
 
         /// The name of the first field whose name and value match what is given
-        fn get_name_regex(name_re: [STRING], value_re: [STRING]) -> STRING = get_name_regex;
+        fn get_name_regex(name_re: [STRING], value_re: [STRING]) -> STRING, local = get_name_regex;
 
         /// Deletes the fields of that name; kept ones with delete_keep only
-        fn delete(name: STRING, delete_keep: BOOL = false) -> VOID = headerplus_delete;
+        fn delete(name: STRING, delete_keep: BOOL = false) -> VOID, local = headerplus_delete;
 
         /// Deletes the fields whose names match
-        fn delete_regex(name_re: STRING, delete_keep: BOOL = false) -> VOID = delete_regex;
+        fn delete_regex(name_re: STRING, delete_keep: BOOL = false) -> VOID, local = delete_regex;
 
         /// From now on only kept fields are written: those of that name are
-        fn keep(name: STRING) -> VOID = keep;
+        fn keep(name: STRING) -> VOID, local = keep;
 
         /// The same for the fields whose names match
-        fn keep_regex(name_re: STRING) -> VOID = keep_regex;
+        fn keep_regex(name_re: STRING) -> VOID, local = keep_regex;
 
         /// Gives the fields of one name another; without remove, to copies of them that are added
-        fn rename(name: STRING, new_name: STRING, remove: BOOL = true) -> VOID = headerplus_rename;
+        fn rename(name: STRING, new_name: STRING, remove: BOOL = true) -> VOID, local = headerplus_rename;
 
         /// Replaces what matches in names, once or always; without remove, in copies that are added
-        fn regsub_name(name_re: STRING, sub: STRING, all: BOOL = false, remove: BOOL = true) -> VOID = regsub_name;
+        fn regsub_name(name_re: STRING, sub: STRING, all: BOOL = false, remove: BOOL = true) -> VOID, local = regsub_name;
 
         /// Replaces what matches in the values of fields whose names match, once or always
-        fn regsub_value(name_re: STRING, value_re: STRING, sub: STRING, all: BOOL = false) -> VOID = regsub_value;
+        fn regsub_value(name_re: STRING, value_re: STRING, sub: STRING, all: BOOL = false) -> VOID, local = regsub_value;
 
         /// Puts a text before the names that match; without remove, to copies that are added
-        fn prefix(name_re: STRING, prefix: STRING, remove: BOOL = true) -> VOID = prefix;
+        fn prefix(name_re: STRING, prefix: STRING, remove: BOOL = true) -> VOID, local = prefix;
 
         /// Puts a text behind the names that match; without remove, to copies that are added
-        fn suffix(name_re: STRING, suffix: STRING, remove: BOOL = true) -> VOID = suffix;
+        fn suffix(name_re: STRING, suffix: STRING, remove: BOOL = true) -> VOID, local = suffix;
 
         /// Joins the fields of that name to one, of another name if that is given
-        fn collapse(name: STRING, new_name: [STRING], delim: STRING = ", ", keep: BOOL = true) -> VOID
+        fn collapse(name: STRING, new_name: [STRING], delim: STRING = ", ", keep: BOOL = true) -> VOID, local
             = headerplus_collapse;
 
         /// Joins the fields whose names match to one of the name given
-        fn collapse_regex(name_re: STRING, new_name: STRING, delim: STRING = ", ", keep: BOOL = true) -> VOID
+        fn collapse_regex(name_re: STRING, new_name: STRING, delim: STRING = ", ", keep: BOOL = true) -> VOID, local
             = collapse_regex;
 
         /// Makes a field of each part of the fields of that name
-        fn split(name: STRING, delim: STRING = ", ") -> VOID = split;
+        fn split(name: STRING, delim: STRING = ", ") -> VOID, local = split;
 
         /// How many fields of that name would be left, or how many at all
-        fn count(name: [STRING]) -> INT = count;
+        fn count(name: [STRING]) -> INT, local = count;
 
         /// How many fields whose names match would be left
-        fn count_regex(name_re: STRING) -> INT = count_regex;
+        fn count_regex(name_re: STRING) -> INT, local = count_regex;
 
         /// The names, values, or both with value_delim between them, of the fields that would be left, sorted by their bytes
         /// unless told
         fn as_list(
             which: Which = Both, hdr_delim: STRING = ", ", value_delim: STRING = ": ", sort: BOOL = true,
             name_case: NameCase = None
-        ) -> STRING = as_list;
+        ) -> STRING, local = as_list;
 
         /// The value of an attribute; empty when it has none
         fn attr_get(
             name: STRING, attr: STRING, hdr_delim: [STRING], attr_delim: STRING = "=", def: STRING = null
-        ) -> STRING = attr_get;
+        ) -> STRING, local = attr_get;
 
         /// Whether there is such an attribute
-        fn attr_exists(name: STRING, attr: STRING, hdr_delim: [STRING], attr_delim: STRING = "=") -> BOOL = attr_exists;
+        fn attr_exists(name: STRING, attr: STRING, hdr_delim: [STRING], attr_delim: STRING = "=") -> BOOL, local = attr_exists;
 
         /// How many attributes the fields of that name have
-        fn attr_count(name: STRING, hdr_delim: [STRING], attr_delim: STRING = "=") -> INT = attr_count;
+        fn attr_count(name: STRING, hdr_delim: [STRING], attr_delim: STRING = "=") -> INT, local = attr_count;
 
         /// Sets an attribute in the first field that has it, in each that has it (UPDATE), or in all of that name (ALL);
         /// where none has it, in the first, which is made when there is none. attr may be NAME=VALUE
         fn attr_set(
             name: STRING, attr: STRING, value: STRING = null, hdr_delim: [STRING], attr_delim: STRING = "=",
             how: How = First
-        ) -> VOID = attr_set;
+        ) -> VOID, local = attr_set;
 
         /// Deletes an attribute from the first field that has it, or from all, and a field that has no other
         fn attr_delete(
             name: STRING, attr: STRING, hdr_delim: [STRING], all: BOOL = false, attr_delim: STRING = "="
-        ) -> VOID = attr_delete;
+        ) -> VOID, local = attr_delete;
     }
 
     left_out {

@@ -11,10 +11,11 @@ use message::chars::is_token;
 use shm::vsl::Marker;
 use tables::Tag;
 use tls::verify::Verify;
+use vrt::questions::{MAX_AT_ONCE, Question};
 use vrt::vmod::{BLOB, BOOL, Call, CallResult, INT, STRING, VOID, give, wait};
 use vrt::{Blob, Failure, HeadId, Text, Value, Var};
 
-use crate::support::client::{self, Answer, MAX_AT_ONCE, Request, RequestGuard, Slot};
+use crate::support::client::{self, Answer, Request, Slot};
 use vmod_support::args::fail;
 
 /// Requests of a task.
@@ -31,33 +32,33 @@ vrt::vmod! {
 
     functions {
         /// Begins a request: a GET without fields, in the place of what had the number
-        fn init(n: INT) -> VOID = init;
+        fn init(n: INT) -> VOID, local = init;
 
         /// Its URL; with none it isn't sent
-        fn req_set_url(n: INT, url: STRING) -> VOID = req_set_url;
+        fn req_set_url(n: INT, url: STRING) -> VOID, local = req_set_url;
 
         /// Its method
-        fn req_set_method(n: INT, method: STRING) -> VOID
+        fn req_set_method(n: INT, method: STRING) -> VOID, local
             = |call: &mut Call<'_>, n: i64, method: &[u8]| set_method(call, n, method, "req_set_method");
 
         /// Gives it the fields of req or bereq, but those of the connection and the body
-        fn req_copy_headers(n: INT) -> VOID = copy_to_request;
+        fn req_copy_headers(n: INT) -> VOID, local = copy_to_request;
 
         /// Sets a field
-        fn req_set_header(n: INT, name: STRING, value: STRING) -> VOID = req_set_header;
+        fn req_set_header(n: INT, name: STRING, value: STRING) -> VOID, local = req_set_header;
 
         /// Removes the fields of a name
-        fn req_unset_header(n: INT, name: STRING) -> VOID = req_unset_header;
+        fn req_unset_header(n: INT, name: STRING) -> VOID, local = req_unset_header;
 
         /// How many requests deep a request to this server may be, 1 at first; a deeper one isn't sent
-        fn req_set_max_loops(n: INT, loops: INT) -> VOID = req_set_max_loops;
+        fn req_set_max_loops(n: INT, loops: INT) -> VOID, local = req_set_max_loops;
 
         /// A number by curl's name, with or without CURLOPT_: TIMEOUT, TIMEOUT_MS, CONNECTTIMEOUT, CONNECTTIMEOUT_MS;
         /// SSL_VERIFYHOST and SSL_VERIFYPEER, 0 to take a certificate for another name, or any. Others fail
-        fn req_set_iparam(n: INT, name: STRING, value: INT) -> VOID = set_number;
+        fn req_set_iparam(n: INT, name: STRING, value: INT) -> VOID, local = set_number;
 
         /// A text by curl's name: POSTFIELDS, a body to POST; CUSTOMREQUEST, USERAGENT, REFERER, COOKIE. Others fail
-        fn req_set_sparam(n: INT, name: STRING, value: STRING) -> VOID = set_text;
+        fn req_set_sparam(n: INT, name: STRING, value: STRING) -> VOID, local = set_text;
 
         /// Sends it; VCL goes on meanwhile
         fn req_send(n: INT) -> VOID = |call: &mut Call<'_>, n: i64| send(call, n, "req_send");
@@ -66,43 +67,48 @@ vrt::vmod! {
         fn req_send_and_finish(n: INT) -> VOID = req_send_and_finish;
 
         /// Whether it has been sent
-        fn req_sent(n: INT) -> BOOL = req_sent;
+        fn req_sent(n: INT) -> BOOL, local = req_sent;
 
         /// Waits until its answer is there, or it has failed
-        fn resp_wait(n: INT) -> VOID, waits = resp_wait;
+        fn resp_wait(n: INT) -> VOID, local, waits = resp_wait;
 
         /// Whether its answer is there
-        fn resp_is_ready(n: INT) -> BOOL = resp_is_ready;
+        fn resp_is_ready(n: INT) -> BOOL, local = resp_is_ready;
 
-        /// The answer's status; 0 while and when there is none
-        fn resp_get_status(n: INT) -> INT = resp_get_status;
+        /// Waits for the answer; whether its status is 200 to 299. False when there is no answer, so that a check that couldn't be made
+        /// fails closed
+        fn allowed(n: INT) -> BOOL, local, waits = allowed;
+
+        /// The answer's status; 0 while and when there is none. A check must take 0 as a no: VCL that looks for 403 alone lets a
+        /// request pass when the server can't be reached, 1,000 requests are in progress, or requests are nested too deep
+        fn resp_get_status(n: INT) -> INT, local = resp_get_status;
 
         /// The answer's reason
-        fn resp_get_reason(n: INT) -> STRING
+        fn resp_get_reason(n: INT) -> STRING, local
             = |call: &mut Call<'_>, n: i64| text(call, n, "resp_get_reason", |answer| Some(&answer.reason));
 
         /// The value of the answer's first field of a name
-        fn resp_get_header(n: INT, name: STRING) -> STRING = resp_get_header;
+        fn resp_get_header(n: INT, name: STRING) -> STRING, local = resp_get_header;
 
         /// Sets the answer's fields on resp or beresp, but those of the connection and the body
-        fn resp_copy_headers(n: INT) -> VOID = copy_to_response;
+        fn resp_copy_headers(n: INT) -> VOID, local = copy_to_response;
 
         /// Bytes of the answer's body
-        fn resp_get_body_len(n: INT) -> INT = resp_get_body_len;
+        fn resp_get_body_len(n: INT) -> INT, local = resp_get_body_len;
 
         /// The answer's body
-        fn resp_get_body(n: INT) -> STRING
+        fn resp_get_body(n: INT) -> STRING, local
             = |call: &mut Call<'_>, n: i64| text(call, n, "resp_get_body", |answer| Some(&answer.body));
 
         /// The answer's body as bytes
-        fn resp_get_body_blob(n: INT) -> BLOB = resp_get_body_blob;
+        fn resp_get_body_blob(n: INT) -> BLOB, local = resp_get_body_blob;
 
         /// The URL of a path at the address that the client's connection has here
-        fn varnish_url(path: STRING) -> STRING = varnish_url;
+        fn varnish_url(path: STRING) -> STRING, local = varnish_url;
 
         /// The transaction's URL at that address, with the first number in it, or the first after prefix, one higher; unset
         /// without one
-        fn prefetch_next_url(prefix: STRING = null) -> STRING = prefetch_next_url;
+        fn prefetch_next_url(prefix: STRING = null) -> STRING, local = prefetch_next_url;
     }
 }
 
@@ -158,6 +164,11 @@ fn resp_is_ready(call: &mut Call<'_>, n: i64) -> CallResult<BOOL> {
 fn resp_get_status(call: &mut Call<'_>, n: i64) -> CallResult<INT> {
     let answer = answer(call, n, "resp_get_status")?;
     give(answer.map_or(0, |answer| i64::from(answer.status)))
+}
+
+fn allowed(call: &mut Call<'_>, n: i64) -> CallResult<BOOL> {
+    let Some(slot) = handle(call, n, "allowed")?.slot.clone() else { return give(false) };
+    wait(async move { Ok(slot.wait().await.as_ref().is_ok_and(Answer::allows)) })
 }
 
 fn resp_get_header(call: &mut Call<'_>, n: i64, name: &[u8]) -> CallResult<STRING> {
@@ -322,19 +333,19 @@ fn send(call: &mut Call<'_>, n: i64, who: &str) -> CallResult<VOID> {
         handle.slot = Some(Slot::failed("not sent"));
         return give(());
     }
-    let Some(under_way) = RequestGuard::new() else {
+    let Some(question) = Question::begin(depth, handle.request.host()) else {
         handle.slot = Some(Slot::failed("not sent"));
         call.ctx.log().putf(Tag::VclError, format_args!("http.{who}(): more than {MAX_AT_ONCE} requests at once"));
         return give(());
     };
     let mut request = handle.request.clone();
-    request.deepen(depth);
+    request.name(&question);
     handle.slot = Some(Slot::fill(async move {
         let done = client::ask(&request).await;
         if let Err(reason) = &done {
             ring.write_onef(Tag::Error, Vxid::NONE, Marker::None, format_args!("vmod-http: {}: {reason}", request.url));
         }
-        drop(under_way);
+        drop(question);
         done
     }));
     give(())

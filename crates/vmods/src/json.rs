@@ -18,57 +18,57 @@ vrt::vmod! {
 
     functions {
         /// A text is the document from now on
-        fn parse(json: STRING) -> VOID = parse;
+        fn parse(json: STRING) -> VOID, local = parse;
 
         /// The request's body is; no document, and VCL_Error says so, when std.cache_req_body doesn't keep it
-        fn parse_req_body() -> VOID = parse_req_body;
+        fn parse_req_body() -> VOID, local = parse_req_body;
 
         /// Whether the path leads to something
-        fn contains(element: STRING) -> BOOL = contains;
+        fn contains(element: STRING) -> BOOL, local = contains;
 
         /// What the path leads to: texts as they are, anything else in JSON; else error. json_string fails
-        fn get(search: STRING, error: STRING = null, json_string: BOOL = false) -> STRING = get;
+        fn get(search: STRING, error: STRING = null, json_string: BOOL = false) -> STRING, local = get;
 
         /// Members of an object, elements of an array, else 0
-        fn length(element: [STRING]) -> INT = length;
+        fn length(element: [STRING]) -> INT, local = length;
 
         /// Whether there is a document
-        fn is_valid() -> BOOL = is_valid;
+        fn is_valid() -> BOOL, local = is_valid;
 
         /// Whether there is none
-        fn is_error() -> BOOL = is_error;
+        fn is_error() -> BOOL, local = is_error;
 
         /// Whether the path, or the root, is an object
-        fn is_object(element: [STRING]) -> BOOL
+        fn is_object(element: [STRING]) -> BOOL, local
             = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "object");
 
         /// Whether the path, or the root, is an array
-        fn is_array(element: [STRING]) -> BOOL
+        fn is_array(element: [STRING]) -> BOOL, local
             = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "array");
 
         /// Whether the path, or the root, is a string
-        fn is_string(element: [STRING]) -> BOOL
+        fn is_string(element: [STRING]) -> BOOL, local
             = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "string");
 
         /// Whether the path, or the root, is a number
-        fn is_number(element: [STRING]) -> BOOL
+        fn is_number(element: [STRING]) -> BOOL, local
             = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "number");
 
         /// Whether the path, or the root, is true
-        fn is_true(element: [STRING]) -> BOOL = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "true");
+        fn is_true(element: [STRING]) -> BOOL, local = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "true");
 
         /// Whether the path, or the root, is false
-        fn is_false(element: [STRING]) -> BOOL
+        fn is_false(element: [STRING]) -> BOOL, local
             = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "false");
 
         /// Whether the path, or the root, is null
-        fn is_null(element: [STRING]) -> BOOL = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "null");
+        fn is_null(element: [STRING]) -> BOOL, local = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "null");
 
         /// A text as a string of JSON, with or without its quotes
         fn stringify(value: STRING, quoted: BOOL = true) -> STRING, pure = stringify;
 
         /// There is no document any more
-        fn reset() -> VOID = reset;
+        fn reset() -> VOID, local = reset;
     }
 
     left_out {

@@ -11,6 +11,7 @@ use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give, wait};
 use vrt::{Failure, Method, Text};
 
 use vmod_support::args::fail;
+use vmod_support::bounded::{BoundedMap, Worth};
 
 /// Keys of a table.
 const MAX: usize = 1_000_000;
@@ -26,7 +27,8 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// Tables of texts, by key, each key with a life of its own. A table belongs to its VCL and takes a million keys at most
+    /// Tables of texts, by key, each key with a life of its own. A table belongs to its VCL and has a million keys: one more takes the place of
+    /// one whose life is over or, of a few, ends first. What vcl_init and init_file() set stays
     pub(crate) static VMOD = kvstore;
 
     /// A table. It begins with room for so many keys as buckets says and grows. With scope=REQUEST what vcl_init sets is what
@@ -36,7 +38,7 @@ vrt::vmod! {
         fn set(key: STRING, value: STRING, ttl: DURATION = 0.0) -> VOID = set;
 
         /// The value of a key; the default when there is none
-        fn get(key: STRING, default: STRING = null) -> STRING = init_get;
+        fn get(key: STRING, default: STRING = null) -> STRING, local = init_get;
 
         /// Deletes a key
         fn delete(key: STRING) -> VOID = delete;
@@ -48,11 +50,11 @@ vrt::vmod! {
         fn limit(key: STRING, max: INT, count: INT = 1) -> BOOL = limit;
 
         /// Whether there is such a key
-        fn contains(key: STRING) -> BOOL
+        fn contains(key: STRING) -> BOOL, local
             = |this: &Arc<Store>, call: &mut Call<'_>, key: &[u8]| this.entry(call, key).is_some();
 
         /// How many keys there are, with those whose life is over and that nobody asked for since
-        fn size() -> INT = |this: &Arc<Store>, call: &mut Call<'_>| this.size(call) as i64;
+        fn size() -> INT, local = |this: &Arc<Store>, call: &mut Call<'_>| this.size(call) as i64;
 
         /// Drops the keys whose life is over; says how many they were
         fn compact() -> INT = init_compact;
@@ -99,7 +101,7 @@ struct Store {
 #[derive(Debug)]
 struct Table {
     hasher: RandomState,
-    parts: [RwLock<HashMap<Text, Entry>>; PARTS],
+    parts: [RwLock<BoundedMap<Text, Entry>>; PARTS],
 }
 
 #[derive(Clone, Debug)]
@@ -107,6 +109,8 @@ struct Entry {
     value: Text,
     /// When its life is over.
     until: Option<Mono>,
+    /// It is the operator's: no key of a request takes its place.
+    is_kept: bool,
 }
 
 /// What a task has set or deleted of one table.
@@ -122,13 +126,17 @@ fn new(_: &mut Call<'_>, name: &str, buckets: i64, scope: Scope) -> Result<Arc<S
     Ok(Arc::new(Store { name: name.to_owned(), is_layered, table: RwLock::new(Arc::new(Table::new(room))) }))
 }
 
+fn is_housekeeping(call: &Call<'_>) -> bool {
+    matches!(call.method, Method::Init | Method::Fini)
+}
+
 fn until(call: &Call<'_>, ttl: f64) -> Option<Mono> {
     (ttl > 0.0).then(|| call.ctx.clock().mono().plus(ttl))
 }
 
 fn set(this: &Arc<Store>, call: &mut Call<'_>, key: &[u8], value: Option<&Text>, ttl: f64) -> CallResult<VOID> {
     let (key, value) = (key, value.cloned().unwrap_or(Text::EMPTY));
-    let entry = Entry { value, until: until(call, ttl) };
+    let entry = Entry { value, until: until(call, ttl), is_kept: is_housekeeping(call) };
     this.put(call, key, entry)?;
     give(())
 }
@@ -167,18 +175,18 @@ fn count(
         let old = store.entry(call, key);
         let (did, sum) = next(old.as_ref().map(|entry| entry.value.as_bytes()));
         let until = life.or(old.and_then(|entry| entry.until));
-        store.put(call, key, Entry { value: sum.to_string().into(), until })?;
+        store.put(call, key, Entry { value: sum.to_string().into(), until, is_kept: false })?;
         return Ok((did, sum));
     }
     // Under one lock from the old number to the new: others count, too.
     let now = call.ctx.clock().mono();
     let table = store.table.read().clone();
     let mut part = table.part(key).write();
-    store.make_room(&mut part, key, now)?;
+    let is_kept = is_housekeeping(call) || part.get(key).is_some_and(|old| old.is_kept);
     let old = part.get(key).filter(|entry| entry.lives(now));
     let (did, sum) = next(old.map(|entry| entry.value.as_bytes()));
     let until = life.or(old.and_then(|entry| entry.until));
-    part.insert(Text::copy(key), Entry { value: sum.to_string().into(), until });
+    set_in(&mut part, key, Entry { value: sum.to_string().into(), until, is_kept }, now);
     Ok((did, sum))
 }
 
@@ -228,7 +236,7 @@ fn parse(text: &[u8], separator: &[u8]) -> Result<(Table, usize), String> {
             continue;
         }
         let at = memchr::memmem::find(line, separator).ok_or_else(|| format!("line {} has no separator", n + 1))?;
-        let entry = Entry { value: Text::copy(&line[at + separator.len()..]), until: None };
+        let entry = Entry { value: Text::copy(&line[at + separator.len()..]), until: None, is_kept: true };
         table.part(&line[..at]).write().insert(Text::copy(&line[..at]), entry);
     }
     let count: usize = table.parts.iter().map(|part| part.read().len()).sum();
@@ -242,33 +250,49 @@ impl Entry {
     fn lives(&self, now: Mono) -> bool {
         self.until.is_none_or(|until| now.0 < until.0)
     }
+
+    fn worth(&self, now: Mono) -> Worth {
+        match self.until {
+            _ if !self.lives(now) => Worth::Nothing,
+            _ if self.is_kept => Worth::Kept,
+            until => Worth::Some(until.map_or(f64::INFINITY, |until| until.0)),
+        }
+    }
 }
 
 impl Table {
     fn new(room: usize) -> Table {
-        let part = |_| RwLock::new(HashMap::with_capacity(room));
+        let part = |_| RwLock::new(BoundedMap::with_capacity(room));
         Table { hasher: RandomState::new(), parts: std::array::from_fn(part) }
     }
 
-    fn part(&self, key: &[u8]) -> &RwLock<HashMap<Text, Entry>> {
+    fn part(&self, key: &[u8]) -> &RwLock<BoundedMap<Text, Entry>> {
         &self.parts[self.hasher.hash_one(key) as usize % PARTS]
     }
 
     fn compact(&self, now: Mono) -> usize {
-        let drop_dead = |part: &RwLock<HashMap<Text, Entry>>| {
+        let drop_dead = |part: &RwLock<BoundedMap<Text, Entry>>| {
             let mut part = part.write();
             let before = part.len();
-            part.retain(|_, entry| entry.lives(now));
+            part.retain(|entry| entry.lives(now));
             before - part.len()
         };
         self.parts.iter().map(drop_dead).sum()
     }
 }
 
+/// Sets a key; a new one takes the place of another when the part is full.
+fn set_in(part: &mut BoundedMap<Text, Entry>, key: &[u8], entry: Entry, now: Mono) {
+    if !part.contains_key(key) {
+        part.make_room(MAX / PARTS, |entry| entry.worth(now));
+    }
+    part.insert(Text::copy(key), entry);
+}
+
 impl Store {
     /// Whether what this call changes is the task's own.
     fn is_own(&self, call: &Call<'_>) -> bool {
-        self.is_layered && !matches!(call.method, Method::Init | Method::Fini)
+        self.is_layered && !is_housekeeping(call)
     }
 
     /// The task's own keys, with room for one more.
@@ -280,15 +304,6 @@ impl Store {
         Ok(layer)
     }
 
-    /// Room for a key: keys whose life is over make it.
-    fn make_room(&self, part: &mut HashMap<Text, Entry>, key: &[u8], now: Mono) -> Result<(), Failure> {
-        if part.len() < MAX / PARTS || part.contains_key(key) {
-            return Ok(());
-        }
-        part.retain(|_, entry| entry.lives(now));
-        if part.len() < MAX / PARTS { Ok(()) } else { fail(format!("kvstore: {}: no more than {MAX} keys", self.name)) }
-    }
-
     fn put(&self, call: &mut Call<'_>, key: &[u8], entry: Entry) -> Result<(), Failure> {
         if self.is_own(call) {
             self.layer(call, key)?.insert(Text::copy(key), Some(entry));
@@ -297,8 +312,7 @@ impl Store {
         let now = call.ctx.clock().mono();
         let table = self.table.read().clone();
         let mut part = table.part(key).write();
-        self.make_room(&mut part, key, now)?;
-        part.insert(Text::copy(key), entry);
+        set_in(&mut part, key, entry, now);
         Ok(())
     }
 
@@ -358,6 +372,20 @@ mod tests {
             ["", "12", "-3x", "x1", "-", "99999999999999999999"].map(|t| number(t.as_bytes())),
             [0, 12, -3, 0, 0, 0]
         );
+    }
+
+    #[test]
+    fn a_full_table_takes_new_keys() {
+        let mut part = BoundedMap::default();
+        let mut set = |key: &str, until, is_kept| {
+            set_in(&mut part, key.as_bytes(), Entry { value: Text::EMPTY, until, is_kept }, Mono(1.0));
+            part.len()
+        };
+        set("own", None, true);
+        let most = (0..MAX / PARTS + 1000).map(|n| set(&format!("made up {n}"), None, false)).max();
+        set("honest", Some(Mono(100.0)), false);
+        assert!(part.contains_key(&b"own"[..]) && part.contains_key(&b"honest"[..]));
+        assert!(most.is_some_and(|most| most <= MAX / PARTS), "{most:?}");
     }
 
     #[test]

@@ -37,7 +37,7 @@ vrt::vmod! {
         fn init(label: STRING, file: STRING, interval: INT) -> VOID, blocks, only(Method::Init.set()) = init;
 
         /// The text of an address; unset when it is in no network, is no address, or there is no such label
-        fn map(label: STRING, ip: STRING) -> STRING = map;
+        fn map(label: STRING, ip: STRING) -> STRING, local = map;
     }
 }
 

@@ -26,37 +26,37 @@ vrt::vmod! {
 
     functions {
         /// The protocol agreed by ALPN
-        fn alpn() -> STRING = |call: &mut Call<'_>| text(call, ALPN);
+        fn alpn() -> STRING, local = |call: &mut Call<'_>| text(call, ALPN);
 
         /// The host name the client asked for (SNI)
-        fn authority() -> STRING = |call: &mut Call<'_>| text(call, AUTHORITY);
+        fn authority() -> STRING, local = |call: &mut Call<'_>| text(call, AUTHORITY);
 
         /// Whether the client came by TLS
-        fn is_ssl() -> BOOL = |call: &mut Call<'_>| flag(call, CLIENT_SSL);
+        fn is_ssl() -> BOOL, local = |call: &mut Call<'_>| flag(call, CLIENT_SSL);
 
         /// Whether the client showed a certificate in this TLS session
-        fn client_has_cert_sess() -> BOOL = |call: &mut Call<'_>| flag(call, CLIENT_CERT_SESS);
+        fn client_has_cert_sess() -> BOOL, local = |call: &mut Call<'_>| flag(call, CLIENT_CERT_SESS);
 
         /// Whether the client showed a certificate on this connection
-        fn client_has_cert_conn() -> BOOL = |call: &mut Call<'_>| flag(call, CLIENT_CERT_CONN);
+        fn client_has_cert_conn() -> BOOL, local = |call: &mut Call<'_>| flag(call, CLIENT_CERT_CONN);
 
         /// Result of checking the client's certificate; 0: good
-        fn ssl_verify_result() -> INT = ssl_verify_result;
+        fn ssl_verify_result() -> INT, local = ssl_verify_result;
 
         /// The TLS version
-        fn ssl_version() -> STRING = |call: &mut Call<'_>| text(call, SSL_VERSION);
+        fn ssl_version() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_VERSION);
 
         /// The common name in the client's certificate
-        fn client_cert_cn() -> STRING = |call: &mut Call<'_>| text(call, SSL_CN);
+        fn client_cert_cn() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_CN);
 
         /// The cipher
-        fn ssl_cipher() -> STRING = |call: &mut Call<'_>| text(call, SSL_CIPHER);
+        fn ssl_cipher() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_CIPHER);
 
         /// The signature algorithm of the server's certificate
-        fn cert_sign() -> STRING = |call: &mut Call<'_>| text(call, SSL_SIG_ALG);
+        fn cert_sign() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_SIG_ALG);
 
         /// The key algorithm of the server's certificate
-        fn cert_key() -> STRING = |call: &mut Call<'_>| text(call, SSL_KEY_ALG);
+        fn cert_key() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_KEY_ALG);
     }
 }
 

@@ -27,13 +27,13 @@ vrt::vmod! {
 
     functions {
         /// The URL without empty parameters
-        fn clean(url: [STRING]) -> STRING = clean;
+        fn clean(url: [STRING]) -> STRING, local = clean;
 
         /// The URL with its parameters in order, without empty ones, on demand without duplicates
-        fn sort(url: [STRING], uniq: BOOL = false) -> STRING = sort;
+        fn sort(url: [STRING], uniq: BOOL = false) -> STRING, local = sort;
 
         /// The URL without its query
-        fn remove(url: [STRING]) -> STRING
+        fn remove(url: [STRING]) -> STRING, local
             = |call: &mut Call<'_>, url: Option<Option<&Text>>| plain(call, url, |url| split(url).0.to_vec());
     }
 
@@ -51,10 +51,10 @@ vrt::vmod! {
         fn add_regex(_: REGEX) -> VOID, only(Method::Init.set()) = add_regex;
 
         /// The URL without the parameters that are meant, or with them alone
-        fn apply(url: [STRING], mode: Mode = Drop) -> STRING = filter_apply;
+        fn apply(url: [STRING], mode: Mode = Drop) -> STRING, local = filter_apply;
 
         /// The query of that URL; unset when there is none
-        fn extract(url: [STRING], mode: Mode = Drop) -> STRING = extract;
+        fn extract(url: [STRING], mode: Mode = Drop) -> STRING, local = extract;
     }
 }
 

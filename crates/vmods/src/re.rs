@@ -26,17 +26,17 @@ vrt::vmod! {
 
     functions {
         /// Whether the pattern is found; keeps its groups for this task
-        fn match(subject: STRING, pattern: STRING) -> BOOL = re_match;
+        fn match(subject: STRING, pattern: STRING) -> BOOL, local = re_match;
 
         /// Whether the pattern is found; keeps its groups for this task
-        fn match_dyn(subject: STRING, pattern: STRING) -> BOOL = re_match_dyn;
+        fn match_dyn(subject: STRING, pattern: STRING) -> BOOL, local = re_match_dyn;
 
         /// Group 0 to 10 of the last match of this task; fallback when there is none
-        fn backref(refnum: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING
+        fn backref(refnum: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING, local
             = |call: &mut Call<'_>, number: i64, fallback: Option<&Text>| backref(call, FUNCTIONS, number, fallback);
 
         /// The version of this module
-        fn version() -> STRING = |_| env!("CARGO_PKG_VERSION");
+        fn version() -> STRING, local = |_| env!("CARGO_PKG_VERSION");
     }
 
     /// A pattern of VCL's syntax (PCRE2)
@@ -45,14 +45,14 @@ vrt::vmod! {
         false
     ) -> Arc<Regex> = new, methods {
         /// Whether the pattern is found; keeps its groups for this task
-        fn match(subject: STRING, limit: INT = 1000, limit_recursion: INT = 1000) -> BOOL = regex_match;
+        fn match(subject: STRING, limit: INT = 1000, limit_recursion: INT = 1000) -> BOOL, local = regex_match;
 
         /// The same with a pattern made now
-        fn match_dyn(pattern: STRING, subject: STRING, limit: INT = 1000, limit_recursion: INT = 1000) -> BOOL
+        fn match_dyn(pattern: STRING, subject: STRING, limit: INT = 1000, limit_recursion: INT = 1000) -> BOOL, local
             = regex_match_dyn;
 
         /// Group 0 to 10 of the last match of this task; fallback when there is none
-        fn backref(refnum: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING
+        fn backref(refnum: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING, local
             = |this: &Arc<Regex>, call: &mut Call<'_>, number: i64, fallback: Option<&Text>| backref(call, key(this), number, fallback);
     }
 

@@ -109,25 +109,25 @@ vrt::vmod! {
 
     functions {
         /// Whether a pattern that is compiled for this call matches
-        fn match(..MatchArgs<'_>) -> BOOL = match_function;
+        fn match(..MatchArgs<'_>) -> BOOL, local = match_function;
 
         /// A group of the last match of this task; fallback when it took no part, a failure without a match
-        fn backref(ref: INT, fallback: STRING = "**BACKREF FUNCTION FAILED**") -> STRING = |call: &mut Call<'_>, group: i64, fallback: Option<&Text>| backref(last(call, FUNCTION).cloned(), group, fallback, "re2");
+        fn backref(ref: INT, fallback: STRING = "**BACKREF FUNCTION FAILED**") -> STRING, local = |call: &mut Call<'_>, group: i64, fallback: Option<&Text>| backref(last(call, FUNCTION).cloned(), group, fallback, "re2");
 
         /// A named group of the last match of this task, as backref
-        fn namedref(name: STRING, fallback: STRING = "**NAMEDREF FUNCTION FAILED**") -> STRING = |call: &mut Call<'_>, name: &[u8], fallback: Option<&Text>| namedref(last(call, FUNCTION).cloned(), name, fallback, "re2");
+        fn namedref(name: STRING, fallback: STRING = "**NAMEDREF FUNCTION FAILED**") -> STRING, local = |call: &mut Call<'_>, name: &[u8], fallback: Option<&Text>| namedref(last(call, FUNCTION).cloned(), name, fallback, "re2");
 
         /// The text with the first match replaced; fallback when there is none
-        fn sub(..SubArgs<'_>) -> STRING = |_, args: SubArgs<'_>| rewrite_function(&args.parts(), "sub", Rewrite::First);
+        fn sub(..SubArgs<'_>) -> STRING, local = |_, args: SubArgs<'_>| rewrite_function(&args.parts(), "sub", Rewrite::First);
 
         /// The text with all matches replaced; fallback when there is none
-        fn suball(..SuballArgs<'_>) -> STRING = |_, args: SuballArgs<'_>| rewrite_function(&args.parts(), "suball", Rewrite::All);
+        fn suball(..SuballArgs<'_>) -> STRING, local = |_, args: SuballArgs<'_>| rewrite_function(&args.parts(), "suball", Rewrite::All);
 
         /// What rewrite makes of the first match alone; fallback when there is none
-        fn extract(..ExtractArgs<'_>) -> STRING = |_, args: ExtractArgs<'_>| rewrite_function(&args.parts(), "extract", Rewrite::Extract);
+        fn extract(..ExtractArgs<'_>) -> STRING, local = |_, args: ExtractArgs<'_>| rewrite_function(&args.parts(), "extract", Rewrite::Extract);
 
         /// A measure of the pattern's size
-        fn cost(..PatternArgs<'_>) -> INT = cost;
+        fn cost(..PatternArgs<'_>) -> INT, local = cost;
 
         /// The text as a pattern that means just it
         fn quotemeta(_: STRING) -> STRING, pure = |_, text: Option<&Text>| text.map(|text| pattern::quoted(text));
@@ -139,31 +139,31 @@ vrt::vmod! {
     /// A pattern; longest_match and never_nl aren't built
     object regex(..PatternArgs<'_>) -> RegexObject = new_regex, methods {
         /// Whether it matches
-        fn match(_: STRING) -> BOOL = RegexObject::is_match;
+        fn match(_: STRING) -> BOOL, local = RegexObject::is_match;
 
         /// A group of the last match of this task; fallback when it took no part, a failure without a match
-        fn backref(ref: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING = RegexObject::backref;
+        fn backref(ref: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING, local = RegexObject::backref;
 
         /// A named group of the last match of this task, as backref
-        fn namedref(name: STRING, fallback: STRING = "**NAMEDREF METHOD FAILED**") -> STRING = RegexObject::namedref;
+        fn namedref(name: STRING, fallback: STRING = "**NAMEDREF METHOD FAILED**") -> STRING, local = RegexObject::namedref;
 
         /// The text with the first match replaced; fallback when there is none
-        fn sub(text: STRING, rewrite: STRING, fallback: STRING = "**SUB METHOD FAILED**") -> STRING = |this: &RegexObject, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
+        fn sub(text: STRING, rewrite: STRING, fallback: STRING = "**SUB METHOD FAILED**") -> STRING, local = |this: &RegexObject, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
             this.rewrite([text, rewrite, fallback], "sub", Rewrite::First);
 
         /// The text with all matches replaced; fallback when there is none
         fn suball(
             text: STRING, rewrite: STRING, fallback: STRING = "**SUBALL METHOD FAILED**"
-        ) -> STRING = |this: &RegexObject, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
+        ) -> STRING, local = |this: &RegexObject, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
             this.rewrite([text, rewrite, fallback], "suball", Rewrite::All);
 
         /// What rewrite makes of the first match alone; fallback when there is none
-        fn extract(text: STRING, rewrite: STRING, fallback: STRING = "**EXTRACT METHOD FAILED**") -> STRING
+        fn extract(text: STRING, rewrite: STRING, fallback: STRING = "**EXTRACT METHOD FAILED**") -> STRING, local
             = |this: &RegexObject, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
             this.rewrite([text, rewrite, fallback], "extract", Rewrite::Extract);
 
         /// A measure of the pattern's size
-        fn cost() -> INT = |this: &RegexObject, _| this.pattern.cost();
+        fn cost() -> INT, local = |this: &RegexObject, _| this.pattern.cost();
     }
 
     /// Patterns that are matched at once; a match tells which of them. n > 0 means the n-th pattern, else select says which
@@ -178,52 +178,52 @@ vrt::vmod! {
         fn compile() -> VOID, only(Method::Init.set()) = set::compile;
 
         /// Whether any pattern matches
-        fn match(_: STRING) -> BOOL = set::is_match;
+        fn match(_: STRING) -> BOOL, local = set::is_match;
 
         /// Whether the n-th pattern matched
-        fn matched(_: INT) -> BOOL = set::matched;
+        fn matched(_: INT) -> BOOL, local = set::matched;
 
         /// How many patterns matched
-        fn nmatches() -> INT = set::nmatches;
+        fn nmatches() -> INT, local = set::nmatches;
 
         /// The number of a pattern that matched
-        fn which(select: Select = Unique) -> INT = set::which;
+        fn which(select: Select = Unique) -> INT, local = set::which;
 
         /// The pattern's string
-        fn string(n: INT = 0, select: Select = Unique) -> STRING = set::string;
+        fn string(n: INT = 0, select: Select = Unique) -> STRING, local = set::string;
 
         /// The pattern's backend
-        fn backend(n: INT = 0, select: Select = Unique) -> BACKEND = set::backend;
+        fn backend(n: INT = 0, select: Select = Unique) -> BACKEND, local = set::backend;
 
         /// The pattern's integer
-        fn integer(n: INT = 0, select: Select = Unique) -> INT = set::integer;
+        fn integer(n: INT = 0, select: Select = Unique) -> INT, local = set::integer;
 
         /// The text with the first match replaced; fallback when there is none
         fn sub(
             text: STRING, rewrite: STRING, fallback: STRING = "**SUB METHOD FAILED**", n: INT = 0, select:
             Select = Unique
-        ) -> STRING = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
+        ) -> STRING, local = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
             set::rewrite(set, call, [text, rewrite, fallback], (n, select), ("sub", Rewrite::First));
 
         /// The text with all matches replaced; fallback when there is none
         fn suball(
             text: STRING, rewrite: STRING, fallback: STRING = "**SUBALL METHOD FAILED**", n: INT = 0, select:
             Select = Unique
-        ) -> STRING = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
+        ) -> STRING, local = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
             set::rewrite(set, call, [text, rewrite, fallback], (n, select), ("suball", Rewrite::All));
 
         /// What rewrite makes of the first match alone; fallback when there is none
         fn extract(
             text: STRING, rewrite: STRING, fallback: STRING = "**EXTRACT METHOD FAILED**", n: INT = 0, select:
             Select = Unique
-        ) -> STRING = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
+        ) -> STRING, local = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
             set::rewrite(set, call, [text, rewrite, fallback], (n, select), ("extract", Rewrite::Extract));
 
         /// Whether such a thing belongs to the pattern
-        fn saved(which: Which = Regex, n: INT = 0, select: Select = Unique) -> BOOL = set::saved;
+        fn saved(which: Which = Regex, n: INT = 0, select: Select = Unique) -> BOOL, local = set::saved;
 
         /// Keeps the lines of a head that match, or removes them
-        fn hdr_filter(_: HTTP, whitelist: BOOL = true) -> VOID = set::hdr_filter;
+        fn hdr_filter(_: HTTP, whitelist: BOOL = true) -> VOID, local = set::hdr_filter;
     }
 }
 

@@ -123,16 +123,16 @@ vrt::vmod! {
         fn add_server(location: STRING, type: DbType) -> VOID, only(Method::Init.set()) = add_server;
 
         /// Begins a command of this task; the last reply is gone
-        fn command(name: STRING) -> VOID = db_command;
+        fn command(name: STRING) -> VOID, local = db_command;
 
         /// How long it may take, in milliseconds
-        fn timeout(command_timeout: INT) -> VOID = timeout;
+        fn timeout(command_timeout: INT) -> VOID, local = timeout;
 
         /// How often it is tried again, 10 at most
-        fn retries(max_command_retries: INT) -> VOID = db_retries;
+        fn retries(max_command_retries: INT) -> VOID, local = db_retries;
 
         /// An argument; 1024 of them, 1 MB at most
-        fn push(arg: STRING) -> VOID = db_push;
+        fn push(arg: STRING) -> VOID, local = db_push;
 
         /// Sends the command to a master, or to any server, slaves first, and waits for the reply. A VCL_Error record says
         /// why there is none
@@ -143,89 +143,89 @@ vrt::vmod! {
         fn easy_execute(..CommandArgs<'_>) -> VOID, waits = easy_execute;
 
         /// Whether there is a reply
-        fn replied() -> BOOL
+        fn replied() -> BOOL, local
             = |this: &Arc<Database>, call: &mut Call<'_>| about(call, this, |reply| reply.is_some());
 
         /// Whether it is an error
-        fn reply_is_error() -> BOOL = reply_is_error;
+        fn reply_is_error() -> BOOL, local = reply_is_error;
 
         /// Whether it is nil
-        fn reply_is_nil() -> BOOL
+        fn reply_is_nil() -> BOOL, local
             = |this: &Arc<Database>, call: &mut Call<'_>| is(call, this, |reply| matches!(reply, Reply::Nil));
 
         /// Whether it is a status
-        fn reply_is_status() -> BOOL = reply_is_status;
+        fn reply_is_status() -> BOOL, local = reply_is_status;
 
         /// Whether it is an integer
-        fn reply_is_integer() -> BOOL = reply_is_integer;
+        fn reply_is_integer() -> BOOL, local = reply_is_integer;
 
         /// Whether it is a boolean
-        fn reply_is_boolean() -> BOOL = reply_is_boolean;
+        fn reply_is_boolean() -> BOOL, local = reply_is_boolean;
 
         /// Whether it is a double
-        fn reply_is_double() -> BOOL = reply_is_double;
+        fn reply_is_double() -> BOOL, local = reply_is_double;
 
         /// Whether it is a string
-        fn reply_is_string() -> BOOL
+        fn reply_is_string() -> BOOL, local
             = |this: &Arc<Database>, call: &mut Call<'_>| is(call, this, |reply| matches!(reply, Reply::Text(_)));
 
         /// Whether it is an array, a map or a set
-        fn reply_is_array() -> BOOL = reply_is_array;
+        fn reply_is_array() -> BOOL, local = reply_is_array;
 
         /// The reply as a text; unset when it is nil or an array
-        fn get_reply() -> STRING = get_reply;
+        fn get_reply() -> STRING, local = get_reply;
 
         /// The error, if the reply is one
-        fn get_error_reply() -> STRING = get_error_reply;
+        fn get_error_reply() -> STRING, local = get_error_reply;
 
         /// The status, if the reply is one
-        fn get_status_reply() -> STRING = get_status_reply;
+        fn get_status_reply() -> STRING, local = get_status_reply;
 
         /// The integer, or 0
-        fn get_integer_reply() -> INT = get_integer_reply;
+        fn get_integer_reply() -> INT, local = get_integer_reply;
 
         /// The boolean, or false
-        fn get_boolean_reply() -> BOOL
+        fn get_boolean_reply() -> BOOL, local
             = |this: &Arc<Database>, call: &mut Call<'_>| is(call, this, |reply| *reply == Reply::Boolean(true));
 
         /// The double, or 0
-        fn get_double_reply() -> REAL = get_double_reply;
+        fn get_double_reply() -> REAL, local = get_double_reply;
 
         /// The string, if the reply is one
-        fn get_string_reply() -> STRING = get_string_reply;
+        fn get_string_reply() -> STRING, local = get_string_reply;
 
         /// How many values the array has; a map has its keys and its values
-        fn get_array_reply_length() -> INT = get_array_reply_length;
+        fn get_array_reply_length() -> INT, local = get_array_reply_length;
 
         /// Whether this value of the array is an error
-        fn array_reply_is_error(index: INT) -> BOOL = array_reply_is_error;
+        fn array_reply_is_error(index: INT) -> BOOL, local = array_reply_is_error;
 
         /// Whether this value of the array is nil
-        fn array_reply_is_nil(index: INT) -> BOOL = array_reply_is_nil;
+        fn array_reply_is_nil(index: INT) -> BOOL, local = array_reply_is_nil;
 
         /// Whether this value of the array is a status
-        fn array_reply_is_status(index: INT) -> BOOL = array_reply_is_status;
+        fn array_reply_is_status(index: INT) -> BOOL, local = array_reply_is_status;
 
         /// Whether this value of the array is an integer
-        fn array_reply_is_integer(index: INT) -> BOOL = array_reply_is_integer;
+        fn array_reply_is_integer(index: INT) -> BOOL, local = array_reply_is_integer;
 
         /// Whether this value of the array is a boolean
-        fn array_reply_is_boolean(index: INT) -> BOOL = array_reply_is_boolean;
+        fn array_reply_is_boolean(index: INT) -> BOOL, local = array_reply_is_boolean;
 
         /// Whether this value of the array is a double
-        fn array_reply_is_double(index: INT) -> BOOL = array_reply_is_double;
+        fn array_reply_is_double(index: INT) -> BOOL, local = array_reply_is_double;
 
         /// Whether this value of the array is a string
-        fn array_reply_is_string(index: INT) -> BOOL = array_reply_is_string;
+        fn array_reply_is_string(index: INT) -> BOOL, local = array_reply_is_string;
 
         /// Whether this value of the array is an array
-        fn array_reply_is_array(index: INT) -> BOOL = array_reply_is_array;
+        fn array_reply_is_array(index: INT) -> BOOL, local = array_reply_is_array;
 
         /// This value of the array as a text
-        fn get_array_reply_value(index: INT) -> STRING = get_array_reply_value;
+        fn get_array_reply_value(index: INT) -> STRING, local = get_array_reply_value;
 
         /// Forgets command and reply
-        fn free() -> VOID = free;
+        fn free() -> VOID, local = free;
     }
 
     left_out {

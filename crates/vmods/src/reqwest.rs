@@ -16,11 +16,12 @@ use parking_lot::Mutex;
 use rt::Instant;
 use tls::origin::at_large;
 use tls::verify::Verify;
+use vrt::questions::{self, MAX_AT_ONCE, Question};
 use vrt::vmod::kinds::Plain;
-use vrt::vmod::{Call, CallResult, INT, STRING, VOID, give, wait};
+use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give, wait};
 use vrt::{Failure, Text};
 
-use crate::support::client::{self, Answer, MAX_AT_ONCE, Request, RequestGuard, Slot, UrlParts};
+use crate::support::client::{self, Answer, Request, Slot, UrlParts};
 use crate::support::local::{self, Answering};
 use crate::support::talk::{Dialogue, Upload};
 use crate::support::{sealed, tunnel};
@@ -41,7 +42,8 @@ const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Bytes of a redirection's body that are read to keep its connection.
 const SKIPPED: usize = 64 * 1024;
 /// Fields that are for one host only.
-const SECRETS: [&[u8]; 5] = [b"authorization", b"cookie", b"cookie2", b"proxy-authorization", b"www-authenticate"];
+const SECRETS: [&[u8]; 6] =
+    [b"authorization", b"cookie", b"cookie2", b"proxy-authorization", b"www-authenticate", questions::DEPTH.as_bytes()];
 /// Fields that tell of a body.
 const OF_BODY: [&[u8]; 3] = [b"content-encoding", b"content-language", b"content-type"];
 
@@ -61,6 +63,7 @@ vrt::vmod_args! {
         http_proxy: [STRING] as Option<&'a Text>,
         https_proxy: [STRING] as Option<&'a Text>,
         probe: [PROBE] as Option<u32>,
+        follow_hosts: BOOL as bool = false,
     }
 }
 
@@ -72,28 +75,36 @@ vrt::vmod! {
 
     needs { Authorities }
 
-    /// A client, which keeps connections. follow is how many redirections in a row are followed, 0 none; timeout is for a
+    /// A client, which keeps connections. follow is how many redirections in a row are followed, 0 none. One that leads to another host or
+    /// port is followed only with follow_hosts: else an origin that redirects wherever a client says would let the client read
+    /// servers that only this one reaches. It is the response then, as it came. From http to https of the same host is followed.
+    /// timeout is for a
     /// whole request, connect_timeout for each connection, none without them; a request out of VCL has 10 minutes then. A
     /// coding that VCL doesn't ask for isn't asked for, so that auto_gzip, auto_deflate and auto_brotli have nothing to
     /// decode. A probe goes to base_url and its .url, or without base_url to the whole URL that its .url is; it concerns the
     /// backend alone
     object client(..ClientArgs<'_>) -> ClientObject = new, methods {
         /// Begins a request of this name, in the place of one that had it; a task may have 64
-        fn init(name: STRING, url: STRING, method: STRING = "GET") -> VOID = init;
+        fn init(name: STRING, url: STRING, method: STRING = "GET") -> VOID, local = init;
 
         /// Sends it; VCL goes on meanwhile
         fn send(name: STRING) -> VOID = client_send;
 
         /// Adds a field; those of framing and of the connection are the client's own, and fail
-        fn set_header(name: STRING, key: STRING, value: STRING) -> VOID = set_header;
+        fn set_header(name: STRING, key: STRING, value: STRING) -> VOID, local = set_header;
 
         /// Its body
-        fn set_body(name: STRING, body: STRING) -> VOID = set_body;
+        fn set_body(name: STRING, body: STRING) -> VOID, local = set_body;
 
         /// Adds the fields of req or bereq, but those of the connection and the body
-        fn copy_headers_to_req(name: STRING) -> VOID = copy_headers_to_req;
+        fn copy_headers_to_req(name: STRING) -> VOID, local = copy_headers_to_req;
 
-        /// The answer's status, 0 when there is none. Sends and waits as needed
+        /// Whether the answer's status is 200 to 299. False when there is no answer, so that a check that couldn't be made fails
+        /// closed. Sends and waits as needed
+        fn allowed(name: STRING) -> BOOL, waits = allowed;
+
+        /// The answer's status, 0 when there is none; a check must take 0 as a no: VCL that looks for 403 alone lets a request pass
+        /// when the server can't be reached, 1,000 requests are in progress, or requests are nested 10 deep. Sends and waits as needed
         fn status(name: STRING) -> INT, waits = status;
 
         /// The answer's first field of a name, or all of them with sep between; unset without one. Sends and waits as needed
@@ -107,7 +118,7 @@ vrt::vmod! {
 
         /// The backend. It asks for base_url with bereq.url behind it, or bereq.url if that is a whole URL, or it and
         /// bereq.http.host, by https if that is set
-        fn backend() -> BACKEND = |this: &ClientObject, _| Some(this.director.clone());
+        fn backend() -> BACKEND, local = |this: &ClientObject, _| Some(this.director.clone());
     }
 }
 
@@ -134,6 +145,10 @@ fn copy_headers_to_req(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) ->
     let fields = client::own_fields(call.ctx);
     unsent(call, this, name, "copy_headers_to_req")?.fields.extend(fields);
     give(())
+}
+
+fn allowed(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<BOOL> {
+    answered(call, this, name, |done| done.as_ref().is_ok_and(Answer::allows))
 }
 
 fn status(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<INT> {
@@ -173,6 +188,8 @@ struct Client {
     base_url: Option<String>,
     /// How many redirections are followed.
     follow: usize,
+    /// Those to other hosts, too.
+    follows_hosts: bool,
     limit: Duration,
     connect_limit: Duration,
     verify: Verify,
@@ -276,6 +293,7 @@ fn new(call: &mut Call<'_>, name: &str, args: ClientArgs<'_>) -> Result<ClientOb
     let client = Arc::new(Client {
         base_url,
         follow: usize::try_from(args.follow).unwrap_or(0),
+        follows_hosts: args.follow_hosts,
         limit: args.timeout.unwrap_or_default(),
         connect_limit: args.connect_timeout.unwrap_or_default(),
         verify: Verify::of(!args.accept_invalid_certs, !args.accept_invalid_hostnames),
@@ -341,15 +359,15 @@ fn send(call: &mut Call<'_>, made: &ClientObject, text: &[u8]) -> Result<Rc<Slot
         Entry::Sent(slot) => return Ok(slot.clone()),
         Entry::Unsent(request) => std::mem::take(request),
     };
-    let slot = match RequestGuard::new() {
+    let slot = match Question::begin(depth, request.host()) {
         _ if depth >= DEEPEST => Slot::failed("the request is of too many others"),
         None => Slot::failed(&format!("more than {MAX_AT_ONCE} requests at once")),
-        Some(under_way) => {
-            request.deepen(depth);
+        Some(question) => {
+            request.name(&question);
             Slot::fill(async move {
                 let limit = if request.limit.is_zero() { LONGEST } else { request.limit };
                 let done = rt::timeout(limit, client.ask(request)).await;
-                drop(under_way);
+                drop(question);
                 done.unwrap_or_else(|_| Err("no answer in time".to_owned()))
             })
         }
@@ -381,6 +399,15 @@ fn header(answer: &Answer, name: &[u8], separator: Option<&[u8]>) -> Option<Text
         (Some(first), None) => Some(Text::copy(first)),
         (Some(_), Some(separator)) => Some(Text::from(values.join(separator))),
     }
+}
+
+/// Whether a redirection stays with the server that answers `from`, or with the same host's by https.
+fn stays(from: &str, location: &[u8]) -> Result<bool, String> {
+    let url = client::join(from, &String::from_utf8_lossy(location));
+    let (from, to) = (client::place(from)?, client::place(&url)?);
+    let ports = ((from.is_sealed, from.port), (to.is_sealed, to.port));
+    let is_server = ports.0 == ports.1 || ports == ((false, "80"), (true, "443"));
+    Ok(is_server && from.host.eq_ignore_ascii_case(to.host))
 }
 
 /// Where a redirection leads, and what of the request goes there.
@@ -435,6 +462,9 @@ impl Client {
             // What was streamed can't be sent a second time.
             let is_gone = is_streamed && matches!(status, 307 | 308);
             let Some(location) = location.filter(|_| self.follow > 0 && !is_gone) else { return Ok((talk, to)) };
+            if !self.follows_hosts && !stays(&request.url, &location)? {
+                return Ok((talk, to));
+            }
             if left == 0 {
                 return Err(format!("more than {} redirections", self.follow));
             }
@@ -674,6 +704,19 @@ mod tests {
         check("GET", 301, "https://a/", "GET https://a/ X,Referer body false");
         check("GET", 301, "https://a:80/", "GET https://a:80/ X,Referer body false");
         check("GET", 301, "http://", "no host");
+    }
+
+    #[test]
+    fn a_redirection_stays_with_its_server() {
+        let stays = |from: &str, to: &str| stays(from, to.as_bytes()).unwrap();
+        for to in ["x", "/x", "?q", "//a/x", "http://a/x", "http://A:80/", "https://a/"] {
+            assert!(stays("http://a/b", to), "{to}");
+        }
+        for to in ["http://o/", "//o/", "http://a:81/", "https://a:444/", "http://a.o/", "http://127.0.0.1/"] {
+            assert!(!stays("http://a/b", to), "{to}");
+        }
+        assert!(!stays("https://a/", "http://a/"));
+        assert!(!stays("http://a:81/", "https://a/"));
     }
 
     #[test]

@@ -32,23 +32,23 @@ vrt::vmod! {
     /// A store of n patterns; the one that was used longest ago makes room
     object init(n: INT = 100) -> Store = new, methods {
         /// Whether the pattern is found; never when it is no pattern
-        fn is_match(s: STRING, regex: STRING) -> BOOL = is_match;
+        fn is_match(s: STRING, regex: STRING) -> BOOL, local = is_match;
 
         /// The text with each match, or the first lim, replaced; $1 and $name are groups
-        fn replace(s: STRING, regex: STRING, sub: STRING, lim: INT = 0) -> STRING = replace;
+        fn replace(s: STRING, regex: STRING, sub: STRING, lim: INT = 0) -> STRING, local = replace;
 
         /// As is_match, and keeps the groups for this task
-        fn capture(string: STRING, regex: STRING) -> BOOL = init_capture;
+        fn capture(string: STRING, regex: STRING) -> BOOL, local = init_capture;
 
         /// The same with the request's body, which std.cache_req_body has kept: fails when it hasn't, false when it isn't
         /// UTF-8
-        fn capture_req_body(regex: STRING) -> BOOL = capture_req_body;
+        fn capture_req_body(regex: STRING) -> BOOL, local = capture_req_body;
 
         /// A group of the last capture; empty when there is none
-        fn group(index: INT) -> STRING = init_group;
+        fn group(index: INT) -> STRING, local = init_group;
 
         /// The same, by name
-        fn named_group(name: STRING) -> STRING = named_group;
+        fn named_group(name: STRING) -> STRING, local = named_group;
 
         /// Replaces in the body of this response, pair by pair, where rers is in beresp.filters or resp.filters; 8 MB at
         /// most, or the response fails

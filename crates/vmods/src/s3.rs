@@ -43,7 +43,7 @@ vrt::vmod! {
     /// requests are signed as vcl_backend_fetch leaves them
     object director(bucket: STRING, region: STRING, endpoint: STRING) -> Director = new_director, methods {
         /// The director. The first time it waits for the lookup
-        fn backend() -> BACKEND, waits = backend;
+        fn backend() -> BACKEND, local, waits = backend;
 
         /// The secret and its name, for requests from now on
         fn set_access_key(key: STRING, key_id: STRING) -> VOID
@@ -84,7 +84,7 @@ vrt::vmod! {
             = |this: &Arc<Signer>, call: &mut Call<'_>, regex: &[u8]| set_signed_headers(call, this, regex);
 
         /// Signs bereq as it is now; false, and VCL_Error says why, without a key, a region or a Host
-        fn sign() -> BOOL, only(Method::BackendFetch.set()) = sign_bereq;
+        fn sign() -> BOOL, local, only(Method::BackendFetch.set()) = sign_bereq;
     }
 
     left_out {

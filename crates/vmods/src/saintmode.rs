@@ -34,22 +34,22 @@ vrt::vmod! {
         fn denylist(expires: DURATION) -> VOID, only(Method::BackendResponse.set()) = blacklist;
 
         /// The saintmode directors of this VCL as JSON
-        fn status() -> STRING = status;
+        fn status() -> STRING, local = status;
     }
 
     /// A director over one backend: sick for what was blacklisted, and for all when there is too much of that
     object saintmode(backend: BACKEND, threshold: INT) -> Arc<Saint> = new, methods {
         /// The director
-        fn backend() -> BACKEND = |this: &Arc<Saint>, _| this.clone();
+        fn backend() -> BACKEND, local = |this: &Arc<Saint>, _| this.clone();
 
         /// How many objects are on its list
-        fn blacklist_count() -> INT = count;
+        fn blacklist_count() -> INT, local = count;
 
         /// The same as blacklist_count
-        fn denylist_count() -> INT = count;
+        fn denylist_count() -> INT, local = count;
 
         /// In a fetch whether it is healthy for its object; elsewhere what its list alone says of the request's object
-        fn is_healthy() -> BOOL = is_healthy;
+        fn is_healthy() -> BOOL, local = is_healthy;
     }
 }
 

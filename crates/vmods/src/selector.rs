@@ -43,43 +43,43 @@ vrt::vmod! {
         fn compile() -> VOID, only(Method::Init.set()) = compile;
 
         /// Whether the text is an element
-        fn match(_: STRING) -> BOOL = set_match;
+        fn match(_: STRING) -> BOOL, local = set_match;
 
         /// Whether the text begins with an element
-        fn hasprefix(_: STRING) -> BOOL = hasprefix;
+        fn hasprefix(_: STRING) -> BOOL, local = hasprefix;
 
         /// How many elements the last match of this task found
-        fn nmatches() -> INT = nmatches;
+        fn nmatches() -> INT, local = nmatches;
 
         /// Whether the last match of this task found that element
-        fn matched(n: INT = 0, element: STRING = null, select: Select = Unique) -> BOOL = is_matched;
+        fn matched(n: INT = 0, element: STRING = null, select: Select = Unique) -> BOOL, local = is_matched;
 
         /// The element's number
-        fn which(select: Select = Unique, element: STRING = null) -> INT = which;
+        fn which(select: Select = Unique, element: STRING = null) -> INT, local = which;
 
         /// The element, as it was added
-        fn element(n: INT = 0, select: Select = Unique) -> STRING = element;
+        fn element(n: INT = 0, select: Select = Unique) -> STRING, local = element;
 
         /// The element's string
-        fn string(n: INT = 0, element: STRING = null, select: Select = Unique) -> STRING = string;
+        fn string(n: INT = 0, element: STRING = null, select: Select = Unique) -> STRING, local = string;
 
         /// The element's backend
-        fn backend(n: INT = 0, element: STRING = null, select: Select = Unique) -> BACKEND = backend;
+        fn backend(n: INT = 0, element: STRING = null, select: Select = Unique) -> BACKEND, local = backend;
 
         /// The element's integer
-        fn integer(n: INT = 0, element: STRING = null, select: Select = Unique) -> INT = integer;
+        fn integer(n: INT = 0, element: STRING = null, select: Select = Unique) -> INT, local = integer;
 
         /// The element's bool
-        fn bool(n: INT = 0, element: STRING = null, select: Select = Unique) -> BOOL = bool;
+        fn bool(n: INT = 0, element: STRING = null, select: Select = Unique) -> BOOL, local = bool;
 
         /// Whether the element's regex matches a text
-        fn re_match(subject: STRING, n: INT = 0, element: STRING = null, select: Select = Unique) -> BOOL = re_match;
+        fn re_match(subject: STRING, n: INT = 0, element: STRING = null, select: Select = Unique) -> BOOL, local = re_match;
 
         /// A text with what the element's regex matches replaced, as by regsub; by regsuball with all
         fn sub(
             str: STRING, sub: STRING, all: BOOL = false, n: INT = 0, element: STRING = null, select: Select =
             Unique
-        ) -> STRING = sub;
+        ) -> STRING, local = sub;
     }
 
     left_out {

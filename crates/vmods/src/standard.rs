@@ -28,13 +28,13 @@ vrt::vmod! {
 
     functions {
         /// A random number between lo and hi
-        fn random(lo: REAL, hi: REAL) -> REAL = random;
+        fn random(lo: REAL, hi: REAL) -> REAL, local = random;
 
         /// r rounded to the nearest whole number, halves away from zero
         fn round(r: REAL) -> REAL, pure = |_, r: f64| r.round();
 
         /// Joins all fields of one name into the first, sep between them
-        fn collect(hdr: HEADER, sep: STRING = ", ") -> VOID = collect;
+        fn collect(hdr: HEADER, sep: STRING = ", ") -> VOID, local = collect;
 
         /// The URL with the parameters of its query in order
         fn querysort(_: STRING) -> STRING, pure = querysort;
@@ -52,97 +52,97 @@ vrt::vmod! {
         fn fnmatch(
             pattern: STRING, subject: STRING, pathname: BOOL = true, noescape: BOOL = false, period: BOOL =
             false
-        ) -> BOOL = fnmatch;
+        ) -> BOOL, local = fnmatch;
 
         /// The contents of a file, read at the first call and kept while the VCL is loaded
-        fn fileread(_: STRING) -> STRING, blocks = |call: &mut Call<'_>, name: Option<&Text>| read(call, name, as_text);
+        fn fileread(_: STRING) -> STRING, local, blocks = |call: &mut Call<'_>, name: Option<&Text>| read(call, name, as_text);
 
         /// The same, as a blob
-        fn blobread(_: STRING) -> BLOB, blocks = |call: &mut Call<'_>, name: Option<&Text>| read(call, name, as_blob);
+        fn blobread(_: STRING) -> BLOB, local, blocks = |call: &mut Call<'_>, name: Option<&Text>| read(call, name, as_blob);
 
         /// Whether the file exists
-        fn file_exists(path: STRING) -> BOOL, blocks = file_exists;
+        fn file_exists(path: STRING) -> BOOL, local, blocks = file_exists;
 
         /// Whether the backend or director is healthy
-        fn healthy(be: BACKEND) -> BOOL = healthy;
+        fn healthy(be: BACKEND) -> BOOL, local = healthy;
 
         /// The port of an address; -1 when there is none
         fn port(ip: IP) -> INT, pure = |_, ip: Option<SocketAddr>| ip.map_or(0, |addr| addr.port().into());
 
         /// A duration from text with a unit or from a number of seconds, else the fallback
-        fn duration(s: [STRING], fallback: [DURATION], real: [REAL], integer: [INT]) -> DURATION = conversions::duration;
+        fn duration(s: [STRING], fallback: [DURATION], real: [REAL], integer: [INT]) -> DURATION, local = conversions::duration;
 
         /// A byte size from text with an optional unit or from a number, else the fallback
-        fn bytes(s: [STRING], fallback: [BYTES], real: [REAL], integer: [INT]) -> BYTES = conversions::bytes;
+        fn bytes(s: [STRING], fallback: [BYTES], real: [REAL], integer: [INT]) -> BYTES, local = conversions::bytes;
 
         /// An integer from text or from another type, fractions cut, else the fallback
-        fn integer(..ToInteger<'_>) -> INT = conversions::integer;
+        fn integer(..ToInteger<'_>) -> INT, local = conversions::integer;
 
         /// The address that s names (a host name too, unless resolve is false), with port p, else the fallback
-        fn ip(s: STRING, fallback: [IP], resolve: BOOL = true, p: [STRING]) -> IP, waits = ip;
+        fn ip(s: STRING, fallback: [IP], resolve: BOOL = true, p: [STRING]) -> IP, local, waits = ip;
 
         /// A real number from text or from another type, else the fallback
-        fn real(..ToReal<'_>) -> REAL = conversions::real;
+        fn real(..ToReal<'_>) -> REAL, local = conversions::real;
 
         /// A time from an HTTP date, ISO 8601 or seconds since 1970, else the fallback
-        fn time(s: [STRING], fallback: [TIME], real: [REAL], integer: [INT]) -> TIME = conversions::time;
+        fn time(s: [STRING], fallback: [TIME], real: [REAL], integer: [INT]) -> TIME, local = conversions::time;
 
         /// The time in UTC, written by a strftime(3) format; unset on an error
         fn strftime(time: TIME, format: STRING) -> STRING, pure = strftime;
 
         /// Logs s as VCL_Log
-        fn log(s: STRANDS) -> VOID = log;
+        fn log(s: STRANDS) -> VOID, local = log;
 
         /// Sends s to the system's log
         fn syslog(priority: INT, s: STRANDS) -> VOID = syslog;
 
         /// Logs a Timestamp record called s
-        fn timestamp(s: STRING) -> VOID, only(Methods::CLIENT.with(Methods::BACKEND)) = timestamp;
+        fn timestamp(s: STRING) -> VOID, local, only(Methods::CLIENT.with(Methods::BACKEND)) = timestamp;
 
         /// Sets ttl, grace and keep of beresp anew, as its status and fields say now
-        fn rfc_ttl() -> VOID, only(Method::BackendResponse.set()) = rfc_ttl;
+        fn rfc_ttl() -> VOID, local, only(Method::BackendResponse.set()) = rfc_ttl;
 
         /// The time at this very moment; `now` is when the subroutine began
-        fn now() -> TIME = |call: &mut Call<'_>| call.ctx.clock().real().0;
+        fn now() -> TIME, local = |call: &mut Call<'_>| call.ctx.clock().real().0;
 
         /// Whether the VCL's version is at least the one given
-        fn syntax(_: REAL) -> BOOL = syntax;
+        fn syntax(_: REAL) -> BOOL, local = syntax;
 
         /// A variable of the process' environment; unset when it has none
-        fn getenv(name: STRING) -> STRING = getenv;
+        fn getenv(name: STRING) -> STRING, local = getenv;
 
         /// Reads the request's body, up to size bytes, so that it can be sent more than once
-        fn cache_req_body(size: BYTES) -> BOOL, waits, only(Method::Recv.set()) = cache_req_body;
+        fn cache_req_body(size: BYTES) -> BOOL, local, waits, only(Method::Recv.set()) = cache_req_body;
 
         /// Whether 100-continue waits until the body is needed
-        fn late_100_continue(late: BOOL) -> VOID, only(Method::Recv.set()) = late_100_continue;
+        fn late_100_continue(late: BOOL) -> VOID, local, only(Method::Recv.set()) = late_100_continue;
 
         /// Sets the type-of-service bits of the client's connection
         fn set_ip_tos(tos: INT) -> VOID, only(Methods::CLIENT) = set_ip_tos;
 
         /// Puts req or bereq back to what it was at the start
-        fn rollback(h: HTTP) -> VOID = rollback;
+        fn rollback(h: HTTP) -> VOID, local = rollback;
 
         /// Adds a ban; false when it can't (see ban_error)
-        fn ban(_: STRING) -> BOOL, only(Methods::CLIENT.with(Methods::BACKEND)) = ban;
+        fn ban(_: STRING) -> BOOL, local, only(Methods::CLIENT.with(Methods::BACKEND)) = ban;
 
         /// Why the last ban of this task failed; empty when it didn't
-        fn ban_error() -> STRING, only(Methods::CLIENT.with(Methods::BACKEND)) = ban_error;
+        fn ban_error() -> STRING, local, only(Methods::CLIENT.with(Methods::BACKEND)) = ban_error;
 
         /// Old name of integer(real=)
-        fn real2integer(r: REAL, fallback: INT) -> INT
+        fn real2integer(r: REAL, fallback: INT) -> INT, local
             = |_, r: f64, fallback: i64| conversions::real2integer(r, fallback);
 
         /// Old name of time(real=)
-        fn real2time(r: REAL, fallback: TIME) -> TIME
+        fn real2time(r: REAL, fallback: TIME) -> TIME, local
             = |_, r: f64, fallback: f64| conversions::or_fallback(r, fallback);
 
         /// Old name of integer(time=)
-        fn time2integer(t: TIME, fallback: INT) -> INT
+        fn time2integer(t: TIME, fallback: INT) -> INT, local
             = |_, t: f64, fallback: i64| conversions::time2integer(t, fallback);
 
         /// Old name of real(time=)
-        fn time2real(t: TIME, fallback: REAL) -> REAL
+        fn time2real(t: TIME, fallback: REAL) -> REAL, local
             = |_, t: f64, fallback: f64| conversions::or_fallback(t, fallback);
     }
 
@@ -173,6 +173,7 @@ fn random(call: &mut Call<'_>, low: f64, high: f64) -> CallResult<REAL> {
 fn collect(call: &mut Call<'_>, hdr: (HeadId, &Text), sep: Option<&Text>) -> CallResult<VOID> {
     let (head, name) = hdr;
     let separator = sep.map_or(&b", "[..], |text| text.as_bytes());
+    vrt::fields::check_value(separator, b"separator")?;
     match call.ctx.edit(head) {
         Some((head, log)) => {
             if head.collect_with(name, separator).is_err() {

@@ -15,10 +15,10 @@ vrt::vmod! {
         fn congestion_algorithm(algorithm: STRING) -> INT = congestion;
 
         /// Writes what the kernel knows of the connection to the log
-        fn dump_info() -> VOID = dump;
+        fn dump_info() -> VOID, local = dump;
 
         /// The round-trip time in whole milliseconds; 0 when it isn't known
-        fn get_estimated_rtt() -> REAL = get_estimated_rtt;
+        fn get_estimated_rtt() -> REAL, local = get_estimated_rtt;
 
         /// Limits the speed of sending, in KB/s (needs the fq scheduler)
         fn set_socket_pace(_: INT) -> VOID = pace;

@@ -18,77 +18,77 @@ vrt::vmod! {
 
     functions {
         /// Whether the connection has TLS
-        fn is_tls() -> BOOL, only(BOTH) = |call: &mut Call<'_>| give(call.ctx.tls().is_some());
+        fn is_tls() -> BOOL, local, only(BOTH) = |call: &mut Call<'_>| give(call.ctx.tls().is_some());
 
         /// The version: TLSv1.3
-        fn version() -> STRING, only(BOTH) = |call: &mut Call<'_>| text(call, |info| Some(info.version.name()));
+        fn version() -> STRING, local, only(BOTH) = |call: &mut Call<'_>| text(call, |info| Some(info.version.name()));
 
         /// The cipher suite, by OpenSSL's name
-        fn cipher() -> STRING, only(BOTH) = |call: &mut Call<'_>| text(call, |info| Some(info.cipher()));
+        fn cipher() -> STRING, local, only(BOTH) = |call: &mut Call<'_>| text(call, |info| Some(info.cipher()));
 
         /// The host name that was asked for (SNI)
-        fn authority() -> STRING, only(BOTH) = |call: &mut Call<'_>| text(call, |info| info.sni.as_deref());
+        fn authority() -> STRING, local, only(BOTH) = |call: &mut Call<'_>| text(call, |info| info.sni.as_deref());
 
         /// The protocol agreed by ALPN
-        fn alpn() -> STRING, only(BOTH) = alpn;
+        fn alpn() -> STRING, local, only(BOTH) = alpn;
 
         /// How the server's certificate was signed: RSA-SHA256, ecdsa-with-SHA256
-        fn cert_sign() -> STRING, only(BOTH) = |call: &mut Call<'_>| of_server(call, |certificate| certificate.signature());
+        fn cert_sign() -> STRING, local, only(BOTH) = |call: &mut Call<'_>| of_server(call, |certificate| certificate.signature());
 
         /// The key of the server's certificate: RSA2048, EC256
-        fn cert_key() -> STRING, only(BOTH) = |call: &mut Call<'_>| of_server(call, |certificate| certificate.key());
+        fn cert_key() -> STRING, local, only(BOTH) = |call: &mut Call<'_>| of_server(call, |certificate| certificate.key());
 
         /// Which program the client may be, by its hello: version, ciphers, extensions, groups, point formats, in decimal; with the
         /// parameter tls_ja3 only. The version is always 772, as in release 9. Browsers shuffle their extensions: see ja4
-        fn ja3() -> STRING = ja3;
+        fn ja3() -> STRING, local = ja3;
 
         /// JA3 as lists have it: the MD5 of that text with the version that the hello says, mostly 771
-        fn ja3_hash() -> STRING, only(Methods::CLIENT)
+        fn ja3_hash() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| of_client(call, |info| info.fingerprint.as_ref()?.ja3_hash());
 
         /// Which program the client may be, in whatever order it sends its extensions: t13d1516h2_8daaf6152771_e5627efa2ab1
-        fn ja4() -> STRING, only(Methods::CLIENT)
+        fn ja4() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| of_client(call, |info| Some(info.fingerprint.as_ref()?.ja4().to_owned()));
 
         /// The key exchange: X25519; unset in a session of TLS 1.2 that was resumed
-        fn group() -> STRING, only(BOTH) = |call: &mut Call<'_>| text(call, |info| info.group_name());
+        fn group() -> STRING, local, only(BOTH) = |call: &mut Call<'_>| text(call, |info| info.group_name());
 
         /// Whether an earlier session was taken up again
-        fn resumed() -> BOOL, only(BOTH) = |call: &mut Call<'_>| give(call.ctx.tls().is_some_and(|info| info.resumed));
+        fn resumed() -> BOOL, local, only(BOTH) = |call: &mut Call<'_>| give(call.ctx.tls().is_some_and(|info| info.resumed));
 
         /// Whether the client has a certificate. One that doesn't hold ends the handshake, so that this one does
-        fn has_client_cert() -> BOOL, only(Methods::CLIENT) = |call: &mut Call<'_>| give(client(call).is_some());
+        fn has_client_cert() -> BOOL, local, only(Methods::CLIENT) = |call: &mut Call<'_>| give(client(call).is_some());
 
         /// SUCCESS, or NONE without a certificate, as other servers' variables say it
-        fn client_cert_verify() -> STRING, only(Methods::CLIENT)
+        fn client_cert_verify() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(if client(call).is_some() { "SUCCESS" } else { "NONE" });
 
         /// Whom the client's certificate is of (CN=a.example,O=Some\, Inc.)
-        fn client_cert_subject() -> STRING, only(Methods::CLIENT)
+        fn client_cert_subject() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client(call).map(|certificate| certificate.subject()));
 
         /// Who signed it
-        fn client_cert_issuer() -> STRING, only(Methods::CLIENT)
+        fn client_cert_issuer() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client(call).map(|certificate| certificate.issuer()));
 
         /// Its serial number in hex
-        fn client_cert_serial() -> STRING, only(Methods::CLIENT)
+        fn client_cert_serial() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client(call).map(|certificate| certificate.serial()));
 
         /// SHA-256 of it in hex
-        fn client_cert_fingerprint() -> STRING, only(Methods::CLIENT)
+        fn client_cert_fingerprint() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client(call).map(|certificate| certificate.fingerprint()));
 
         /// Its alternative names: DNS:a.example, email:a@b.example
-        fn client_cert_names() -> STRING, only(Methods::CLIENT)
+        fn client_cert_names() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client(call).and_then(|certificate| certificate.alternative_names()));
 
         /// When it ends; 1970 without one
-        fn client_cert_not_after() -> TIME, only(Methods::CLIENT)
+        fn client_cert_not_after() -> TIME, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client(call).map_or(0.0, |certificate| certificate.validity().1 as f64));
 
         /// The certificate itself, as RFC 9440 wants it in a field Client-Cert: base64 between colons
-        fn client_cert() -> STRING, only(Methods::CLIENT)
+        fn client_cert() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client_der(call).map(|der| [&b":"[..], &Code::parse("BASE64").encode(der, false), b":"].concat()));
     }
 }

@@ -45,20 +45,20 @@ vrt::vmod! {
         fn set_type(type: DirectorType) -> VOID = set_type;
 
         /// What this task's order is by, in the place of the object's hash
-        fn set_hash(hash: BLOB) -> VOID, only(Methods::CLIENT.with(Methods::BACKEND)) = set_hash;
+        fn set_hash(hash: BLOB) -> VOID, local, only(Methods::CLIENT.with(Methods::BACKEND)) = set_hash;
 
         /// The director. The first time it waits for the lookups of its groups
-        fn backend() -> BACKEND, waits = backend;
+        fn backend() -> BACKEND, local, waits = backend;
 
         /// A text that no other director has: a request that comes in with it was sent by this one
-        fn get_identifier() -> STRING = |this: &Arc<Udo>, _| this.identifier.clone();
+        fn get_identifier() -> STRING, local = |this: &Arc<Udo>, _| this.identifier.clone();
 
         /// Whether the text is this director's. If so, the backend that has the address at which the request came in is known
         /// to be this server itself
         fn self_identify(identifier: STRING) -> BOOL = self_identify;
 
         /// Whether this server itself comes next in the task's order, or within so many more
-        fn self_is_next(lookahead: INT = 0) -> BOOL = self_is_next;
+        fn self_is_next(lookahead: INT = 0) -> BOOL, local = self_is_next;
     }
 
     left_out {

@@ -13,19 +13,19 @@ vrt::vmod! {
 
     functions {
         /// Name of the peer's user
-        fn user() -> STRING, blocks, only(Methods::CLIENT.with(Methods::BACKEND))
+        fn user() -> STRING, local, blocks, only(Methods::CLIENT.with(Methods::BACKEND))
             = |call: &mut Call<'_>| name(call, |(uid, _)| uid, "/etc/passwd");
 
         /// Name of the peer's group
-        fn group() -> STRING, blocks, only(Methods::CLIENT.with(Methods::BACKEND))
+        fn group() -> STRING, local, blocks, only(Methods::CLIENT.with(Methods::BACKEND))
             = |call: &mut Call<'_>| name(call, |(_, gid)| gid, "/etc/group");
 
         /// Number of the peer's user; -1 on an error
-        fn uid() -> INT, only(Methods::CLIENT.with(Methods::BACKEND))
+        fn uid() -> INT, local, only(Methods::CLIENT.with(Methods::BACKEND))
             = |call: &mut Call<'_>| number(call, |(uid, _)| uid);
 
         /// Number of the peer's group; -1 on an error
-        fn gid() -> INT, only(Methods::CLIENT.with(Methods::BACKEND))
+        fn gid() -> INT, local, only(Methods::CLIENT.with(Methods::BACKEND))
             = |call: &mut Call<'_>| number(call, |(_, gid)| gid);
     }
 }

@@ -30,103 +30,103 @@ vrt::vmod! {
 
     functions {
         /// Takes this URL apart, in the place of what was there
-        fn parse(url: STRING) -> VOID = urlplus_parse;
+        fn parse(url: STRING) -> VOID, local = urlplus_parse;
 
         /// Forgets all; the next call takes the transaction's URL apart again
-        fn reset() -> VOID = reset;
+        fn reset() -> VOID, local = reset;
 
         /// Makes what is left the transaction's URL. Of parameters that are the same by query_unique the first stays; an
         /// empty value loses its = unless query_keep_equal_sign
         fn write(
             sort_query: BOOL = true, query_unique: QueryUnique = None, leading_slash: Slash = FromInput,
             trailing_slash: Slash = FromInput, query_keep_equal_sign: BOOL = false
-        ) -> VOID = write;
+        ) -> VOID, local = write;
 
         /// What write would write
         fn as_string(
             sort_query: BOOL = true, query_unique: QueryUnique = None, leading_slash: Slash = FromInput,
             trailing_slash: Slash = FromInput, query_keep_equal_sign: BOOL = false
-        ) -> STRING = as_string;
+        ) -> STRING, local = as_string;
 
         /// Its path
-        fn url_as_string(leading_slash: Slash = FromInput, trailing_slash: Slash = FromInput) -> STRING
+        fn url_as_string(leading_slash: Slash = FromInput, trailing_slash: Slash = FromInput) -> STRING, local
             = url_as_string;
 
         /// Its query, without the ?
         fn query_as_string(
             sort_query: BOOL = true, query_unique: QueryUnique = None, query_keep_equal_sign: BOOL = false
-        ) -> STRING = query_as_string;
+        ) -> STRING, local = query_as_string;
 
         /// The value of the first parameter of that name
-        fn query_get(name: STRING, def: STRING = null) -> STRING = query_get;
+        fn query_get(name: STRING, def: STRING = null) -> STRING, local = query_get;
 
         /// The value of the first parameter whose name matches
-        fn query_get_regex(regex: STRING, def: STRING = null) -> STRING = query_get_regex;
+        fn query_get_regex(regex: STRING, def: STRING = null) -> STRING, local = query_get_regex;
 
         /// Adds a parameter; keep makes it one that is kept
-        fn query_add(name: STRING, value: STRING = null, keep: BOOL = false) -> VOID = query_add;
+        fn query_add(name: STRING, value: STRING = null, keep: BOOL = false) -> VOID, local = query_add;
 
         /// Deletes the parameters of that name; kept ones with delete_keep only
-        fn query_delete(name: STRING, delete_keep: BOOL = false) -> VOID = query_delete;
+        fn query_delete(name: STRING, delete_keep: BOOL = false) -> VOID, local = query_delete;
 
         /// Deletes the parameters whose names match
-        fn query_delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID = query_delete_regex;
+        fn query_delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID, local = query_delete_regex;
 
         /// From now on only kept parameters are written: those of that name are
-        fn query_keep(name: STRING) -> VOID = query_keep;
+        fn query_keep(name: STRING) -> VOID, local = query_keep;
 
         /// The same for the parameters whose names match
-        fn query_keep_regex(regex: STRING) -> VOID = query_keep_regex;
+        fn query_keep_regex(regex: STRING) -> VOID, local = query_keep_regex;
 
         /// How many parameters would be written
-        fn query_count() -> INT = query_count;
+        fn query_count() -> INT, local = query_count;
 
         /// The segments of a range, both ends included; unset when there are none. A trailing slash belongs to the last
         fn url_get(
             start_range: INT = 0, end_range: INT = (-1), leading_slash: Slash = FromInput,
             trailing_slash: Slash = FromInput
-        ) -> STRING = url_get;
+        ) -> STRING, local = url_get;
 
         /// Adds a segment so that it has this position; at the end when there are fewer
-        fn url_add(name: STRING, keep: BOOL = false, position: INT = (-1)) -> VOID = url_add;
+        fn url_add(name: STRING, keep: BOOL = false, position: INT = (-1)) -> VOID, local = url_add;
 
         /// Deletes the segments that are this text
-        fn url_delete(name: STRING, delete_keep: BOOL = false) -> VOID = url_delete;
+        fn url_delete(name: STRING, delete_keep: BOOL = false) -> VOID, local = url_delete;
 
         /// Deletes the segments that match
-        fn url_delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID = url_delete_regex;
+        fn url_delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID, local = url_delete_regex;
 
         /// Deletes the segments of a range
-        fn url_delete_range(start_range: INT = 0, end_range: INT = (-1), delete_keep: BOOL = false) -> VOID
+        fn url_delete_range(start_range: INT = 0, end_range: INT = (-1), delete_keep: BOOL = false) -> VOID, local
             = url_delete_range;
 
         /// From now on only kept segments are written: those that are this text are
-        fn url_keep(name: STRING) -> VOID = url_keep;
+        fn url_keep(name: STRING) -> VOID, local = url_keep;
 
         /// The same for the segments that match
-        fn url_keep_regex(regex: STRING) -> VOID = url_keep_regex;
+        fn url_keep_regex(regex: STRING) -> VOID, local = url_keep_regex;
 
         /// How many segments would be written
-        fn url_count() -> INT = url_count;
+        fn url_count() -> INT, local = url_count;
 
         /// The last segment; unset when the path ends in a slash
-        fn get_basename() -> STRING = get_basename;
+        fn get_basename() -> STRING, local = get_basename;
 
         /// The same without its extension
-        fn get_filename() -> STRING = get_filename;
+        fn get_filename() -> STRING, local = get_filename;
 
         /// What follows the last dot of the last segment; unset without one
-        fn get_extension() -> STRING = get_extension;
+        fn get_extension() -> STRING, local = get_extension;
 
         /// The path before the last segment, without a slash at its end unless it is /
-        fn get_dirname() -> STRING = get_dirname;
+        fn get_dirname() -> STRING, local = get_dirname;
 
         /// Makes letters small: of all, of the path, or of the query
-        fn tolower(part: Part = All) -> VOID
+        fn tolower(part: Part = All) -> VOID, local
             = |call: &mut Call<'_>, part: Part| change_case(call, part.word(), <[u8]>::make_ascii_lowercase);
 
         /// Makes letters capital
-        fn toupper(part: Part = All) -> VOID
+        fn toupper(part: Part = All) -> VOID, local
             = |call: &mut Call<'_>, part: Part| change_case(call, part.word(), <[u8]>::make_ascii_uppercase);
     }
 

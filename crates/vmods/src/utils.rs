@@ -16,10 +16,10 @@ vrt::vmod! {
         fn newline() -> STRING, pure = |_| "\n";
 
         /// The time, now unless it is given, in UTC or the local zone, written by a strftime(3) format; unset on an error
-        fn time_format(format: STRING, local_time: BOOL = false, time: [TIME]) -> STRING = time_format;
+        fn time_format(format: STRING, local_time: BOOL = false, time: [TIME]) -> STRING, local = time_format;
 
         /// What a division leaves, with the sign of a; VCL fails when b is 0
-        fn mod(a: INT, b: INT) -> INT = utils_mod;
+        fn mod(a: INT, b: INT) -> INT, local = utils_mod;
 
         /// The bits that both have
         fn bitwise_and(a: INT, b: INT) -> INT, pure = |_, a: i64, b: i64| a & b;
@@ -31,17 +31,17 @@ vrt::vmod! {
         fn bitwise_xor(a: INT, b: INT) -> INT, pure = |_, a: i64, b: i64| a ^ b;
 
         /// A hexadecimal number that begins with 0x; the fallback if it isn't one
-        fn hex2integer(hex: STRING, fallback: INT) -> INT = hex2integer;
+        fn hex2integer(hex: STRING, fallback: INT) -> INT, local = hex2integer;
 
         /// After a 304 the stale object keeps its head and store, whatever the 304 and VCL say, and its keys beside those
         /// that VCL adds; its lives are beresp's. Without a 304, or if beresp becomes uncacheable, it changes nothing
-        fn fast_304() -> VOID, only(Method::BackendResponse.set()) = fast_304;
+        fn fast_304() -> VOID, local, only(Method::BackendResponse.set()) = fast_304;
 
         /// Whether fast_304() was called after a 304
-        fn is_fast_304() -> BOOL, only(Methods::BACKEND) = |call: &mut Call<'_>| call.ctx.is_fast_304();
+        fn is_fast_304() -> BOOL, local, only(Methods::BACKEND) = |call: &mut Call<'_>| call.ctx.is_fast_304();
 
         /// The backend that a director chooses now; a backend is its own choice. None when it has none
-        fn resolve_backend(backend: BACKEND) -> BACKEND, only(Methods::CLIENT.with(Methods::BACKEND)) = resolve_backend;
+        fn resolve_backend(backend: BACKEND) -> BACKEND, local, only(Methods::CLIENT.with(Methods::BACKEND)) = resolve_backend;
     }
 
     left_out {

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_var(3) of varnish-modules. Variables belong to a task; the global ones to the process, whatever VCL set them.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::LazyLock;
 
 use parking_lot::RwLock;
 use vrt::vmod::{Call, CallResult, STRING, VOID, give};
-use vrt::{BackendRef, Text, Value};
+use vrt::{BackendRef, Method, Text, Value};
 
-use vmod_support::args::fail;
+use vmod_support::bounded::{BoundedMap, Worth};
 
-/// Global variables there may be.
+/// Global variables there may be; one more takes the place of another, unless vcl_init set that.
 const MAX: usize = 100_000;
 
-static GLOBAL: LazyLock<RwLock<HashMap<Text, Option<Text>>>> = LazyLock::new(RwLock::default);
+/// Texts, and whether vcl_init set them.
+type Globals = BoundedMap<Text, (Option<Text>, bool)>;
+
+static GLOBAL: LazyLock<RwLock<Globals>> = LazyLock::new(RwLock::default);
 
 vrt::vmod! {
     /// Variables, of a request or fetch, and global ones
@@ -22,65 +24,65 @@ vrt::vmod! {
 
     functions {
         /// Sets a variable of this request or fetch
-        fn set(key: STRING, value: STRING) -> VOID = set_text;
+        fn set(key: STRING, value: STRING) -> VOID, local = set_text;
 
         /// A text; unset when there is no such text
-        fn get(_: STRING) -> STRING = get_text;
+        fn get(_: STRING) -> STRING, local = get_text;
 
-        /// Sets a text for all requests of all VCLs
+        /// Sets a text for all requests of all VCLs. There are 100,000 of them: one more takes the place of another that vcl_init didn't set
         fn global_set(_: STRING, _: STRING) -> VOID = global_set;
 
         /// A text of all requests; unset when there is none
-        fn global_get(_: STRING) -> STRING = global_get;
+        fn global_get(_: STRING) -> STRING, local = global_get;
 
         /// Sets a variable of this request or fetch
-        fn set_int(key: STRING, value: INT) -> VOID
+        fn set_int(key: STRING, value: INT) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: i64| put(call, key, Value::Int(value));
 
         /// An integer; 0 when there is none
-        fn get_int(key: STRING) -> INT = get_int;
+        fn get_int(key: STRING) -> INT, local = get_int;
 
         /// Sets a variable of this request or fetch
-        fn set_string(key: STRING, value: STRING) -> VOID = set_text;
+        fn set_string(key: STRING, value: STRING) -> VOID, local = set_text;
 
         /// As get
-        fn get_string(key: STRING) -> STRING = get_text;
+        fn get_string(key: STRING) -> STRING, local = get_text;
 
         /// Sets a variable of this request or fetch
-        fn set_real(key: STRING, value: REAL) -> VOID
+        fn set_real(key: STRING, value: REAL) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: f64| put(call, key, Value::Real(value));
 
         /// A number; 0 when there is none
-        fn get_real(key: STRING) -> REAL = get_real;
+        fn get_real(key: STRING) -> REAL, local = get_real;
 
         /// Sets a variable of this request or fetch
-        fn set_duration(key: STRING, value: DURATION) -> VOID
+        fn set_duration(key: STRING, value: DURATION) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: f64| put(call, key, Value::Duration(value));
 
         /// A duration; 0 when there is none
-        fn get_duration(key: STRING) -> DURATION = get_duration;
+        fn get_duration(key: STRING) -> DURATION, local = get_duration;
 
         /// Sets a variable of this request or fetch
-        fn set_ip(key: STRING, value: IP) -> VOID
+        fn set_ip(key: STRING, value: IP) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: Option<SocketAddr>| put(call, key, Value::Ip(value));
 
         /// An address; unset when there is none
-        fn get_ip(key: STRING) -> IP = get_ip;
+        fn get_ip(key: STRING) -> IP, local = get_ip;
 
         /// Sets a variable of this request or fetch
-        fn set_backend(key: STRING, value: BACKEND) -> VOID
+        fn set_backend(key: STRING, value: BACKEND) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: Option<&BackendRef>| put(call, key, Value::Backend(value.cloned()));
 
         /// A backend; unset when there is none
-        fn get_backend(key: STRING) -> BACKEND = get_backend;
+        fn get_backend(key: STRING) -> BACKEND, local = get_backend;
 
         /// Forgets all variables of this request or fetch
-        fn clear() -> VOID = clear;
+        fn clear() -> VOID, local = clear;
     }
 }
 
 fn global_get(_: &mut Call<'_>, text: Option<&Text>) -> CallResult<STRING> {
-    let found = text.and_then(|key| GLOBAL.read().get(key).cloned()).flatten();
+    let found = text.and_then(|key| GLOBAL.read().get(key)?.0.clone());
     give(found)
 }
 
@@ -136,12 +138,12 @@ fn get_backend(call: &mut Call<'_>, key: Option<&Text>) -> Option<BackendRef> {
     get(call, key, |value| if let Value::Backend(backend) = value { Some(backend.clone()) } else { None }).flatten()
 }
 
-fn global_set(_: &mut Call<'_>, text: Option<&Text>, text2: Option<&Text>) -> CallResult<VOID> {
-    let Some(key) = text else { return give(()) };
+fn global_set(call: &mut Call<'_>, text: Option<&Text>, text2: Option<&Text>) {
+    let Some(key) = text else { return };
     let mut global = GLOBAL.write();
-    if global.len() >= MAX && !global.contains_key(key) {
-        return fail(format!("vmod_var: more than {MAX} global variables"));
+    let is_kept = call.method == Method::Init || global.get(key).is_some_and(|(_, is_kept)| *is_kept);
+    if !global.contains_key(key) {
+        global.make_room(MAX, |(_, is_kept)| if *is_kept { Worth::Kept } else { Worth::Some(0.0) });
     }
-    global.insert(key.clone(), text2.cloned());
-    give(())
+    global.insert(key.clone(), (text2.cloned(), is_kept));
 }

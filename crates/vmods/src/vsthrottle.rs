@@ -2,26 +2,22 @@
 //! vmod_vsthrottle(3) of varnish-modules: token buckets, one for each key, limit, period and block, for the whole process.
 //!
 //! As there, a bucket gains whole tokens since it last gave one, a request refused by `block` takes a token if there is one and
-//! lets what was gained of the next be lost, and `block` isn't renewed while it lasts. Buckets that are full again are dropped now and
-//! then. Not as there: asking what remains adds nothing (there each call adds what was gained once more).
+//! lets what was gained of the next be lost, and `block` isn't renewed while it lasts. Buckets that are full again are dropped when others
+//! are made. Not as there: asking what remains adds nothing (there each call adds what was gained once more).
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 use base::Mono;
 use parking_lot::Mutex;
+use vmod_support::bounded::{BoundedMap, Worth};
 use vrt::Text;
 use vrt::vmod::Call;
 
 /// Parts, each with a lock.
 const PARTS: usize = 16;
-/// A part drops the buckets nobody misses after so many calls.
-const SWEEP: u32 = 1000;
 /// Buckets of a part. When all are in use, the one that gave a token longest ago, of a few, makes room.
 const MAX: usize = 65_536;
-/// How many those few are.
-const FEW: usize = 8;
 
 static PARTS_OF_ALL: LazyLock<([Mutex<Part>; PARTS], RandomState)> = LazyLock::new(Default::default);
 
@@ -44,24 +40,20 @@ vrt::vmod! {
         fn remove_bucket(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> VOID = remove;
 
         /// How many tokens are left; -1 without a key
-        fn remaining(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> INT
+        fn remaining(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> INT, local
             = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
-            with(call, key, (limit, period, block), |b, now| b.filled(now)).unwrap_or(-1);
+            read(call, key, (limit, period, block), |b, now| b.filled(now)).unwrap_or(-1);
 
         /// How long the bucket stays blocked; -1 s without a key
-        fn blocked(key: STRING, limit: INT, period: DURATION, block: DURATION) -> DURATION
+        fn blocked(key: STRING, limit: INT, period: DURATION, block: DURATION) -> DURATION, local
             = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
-            with(call, key, (limit, period, block), |b, now| b.blocked(now)).unwrap_or(-1.0);
+            read(call, key, (limit, period, block), |b, now| b.blocked(now)).unwrap_or(-1.0);
     }
 }
 
 type Name = (Text, i64, u64, u64);
 
-#[derive(Default)]
-struct Part {
-    buckets: HashMap<Name, Bucket>,
-    calls: u32,
-}
+type Part = BoundedMap<Name, Bucket>;
 
 struct Bucket {
     tokens: i64,
@@ -93,36 +85,42 @@ fn with<T>(
     let name = named(key, limits)?;
     let now = call.ctx.clock().mono();
     let mut part = part_of(&name).lock();
-    part.make_room(now);
-    let (limit, period, block) = limits;
-    let bucket = part.buckets.entry(name).or_insert_with(|| Bucket::new(limit, period, block, now));
-    Some(act(bucket, now))
+    if let Some(bucket) = part.get_mut(&name) {
+        return Some(act(bucket, now));
+    }
+    make_room(&mut part, now);
+    Some(act(part.insert(name, Bucket::new(limits, now)), now))
+}
+
+/// What a bucket says; one that isn't there is full.
+fn read<T>(
+    call: &mut Call<'_>,
+    key: Option<&Text>,
+    limits: (i64, f64, f64),
+    of: impl Fn(&Bucket, Mono) -> T,
+) -> Option<T> {
+    let name = named(key, limits)?;
+    let now = call.ctx.clock().mono();
+    let part = part_of(&name).lock();
+    Some(part.get(&name).map_or_else(|| of(&Bucket::new(limits, now), now), |bucket| of(bucket, now)))
 }
 
 fn remove(_: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64) {
     if let Some(name) = named(key, (limit, period, block)) {
-        part_of(&name).lock().buckets.remove(&name);
+        part_of(&name).lock().remove(&name);
     }
 }
 
-impl Part {
-    fn make_room(&mut self, now: Mono) {
-        self.calls += 1;
-        if self.calls >= SWEEP || self.buckets.len() >= MAX {
-            self.calls = 0;
-            self.buckets.retain(|_, bucket| !bucket.is_as_new(now));
-        }
-        if self.buckets.len() >= MAX {
-            let oldest = self.buckets.iter().take(FEW).min_by(|a, b| a.1.last.0.total_cmp(&b.1.last.0));
-            if let Some(name) = oldest.map(|(name, _)| name.clone()) {
-                self.buckets.remove(&name);
-            }
-        }
-    }
+/// Room for one more.
+fn make_room(part: &mut Part, now: Mono) {
+    part.make_room(MAX, |bucket| match bucket.is_as_new(now) {
+        true => Worth::Nothing,
+        false => Worth::Some(bucket.last.0.max(bucket.blocked_until.0)),
+    });
 }
 
 impl Bucket {
-    fn new(limit: i64, period: f64, block: f64, now: Mono) -> Bucket {
+    fn new((limit, period, block): (i64, f64, f64), now: Mono) -> Bucket {
         Bucket { tokens: limit, limit, period, block, last: now, blocked_until: Mono(0.0) }
     }
 
@@ -171,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_bucket_gives_what_it_gained() {
-        let mut bucket = Bucket::new(2, 1.0, 0.0, Mono(0.0));
+        let mut bucket = Bucket::new((2, 1.0, 0.0), Mono(0.0));
         assert_eq!(denied(&mut bucket, &[0.0, 0.0, 0.0, 0.4]), [false, false, true, true]);
         // What was gained beyond whole tokens is lost when one is given.
         assert_eq!(denied(&mut bucket, &[0.8, 0.8, 1.1, 1.4]), [false, true, true, false]);
@@ -180,13 +178,13 @@ mod tests {
 
     #[test]
     fn a_block_lasts_and_is_not_renewed() {
-        let mut bucket = Bucket::new(1, 0.1, 0.4, Mono(0.0));
+        let mut bucket = Bucket::new((1, 0.1, 0.4), Mono(0.0));
         assert_eq!(denied(&mut bucket, &[0.0, 0.0, 0.25, 0.3]), [false, true, true, true]);
         assert!((bucket.blocked(Mono(0.3)) - 0.1).abs() < 1e-9);
         assert_eq!(denied(&mut bucket, &[0.55]), [false]);
         assert_eq!(bucket.blocked(Mono(0.6)), 0.0);
         // Who keeps asking while it is blocked puts off what it gains.
-        let mut bucket = Bucket::new(1, 1.0, 1.5, Mono(0.0));
+        let mut bucket = Bucket::new((1, 1.0, 1.5), Mono(0.0));
         assert_eq!(
             denied(&mut bucket, &[0.0, 0.5, 1.4, 1.9, 2.1, 2.3, 2.5]),
             [false, true, true, true, true, true, true]
@@ -198,7 +196,7 @@ mod tests {
         for (limit, period) in
             [(0, 1.0), (-1, 1.0), (2, 0.0), (2, -1.0), (i64::MAX, f64::MIN_POSITIVE), (i64::MIN, -0.0)]
         {
-            let mut bucket = Bucket::new(limit, period, f64::MAX, Mono(0.0));
+            let mut bucket = Bucket::new((limit, period, f64::MAX), Mono(0.0));
             for at in [0.0, 1.0, 1e9] {
                 bucket.is_denied(Mono(at));
                 bucket.put_back();
@@ -207,14 +205,18 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_bounded() {
+    fn a_part_is_bounded_and_a_new_bucket_looks_at_a_few_others() {
         let mut part = Part::default();
+        let name = |n| (Text::EMPTY, n, 0, 0);
         for n in 0..MAX as i64 + 100 {
-            part.make_room(Mono(1.0));
-            part.buckets.insert((Text::EMPTY, n, 0, 0), Bucket::new(1, 10.0, 0.0, Mono(1.0)));
+            make_room(&mut part, Mono(1.0));
+            part.insert(name(n), Bucket::new((1, 10.0, 0.0), Mono(1.0)));
         }
-        assert_eq!(part.buckets.len(), MAX);
-        part.make_room(Mono(100.0));
-        assert!(part.buckets.is_empty());
+        assert_eq!(part.len(), MAX);
+        for n in 0..MAX as i64 / 4 {
+            make_room(&mut part, Mono(100.0));
+            part.insert(name(-n), Bucket::new((1, 10.0, 0.0), Mono(100.0)));
+        }
+        assert!(part.len() < MAX / 2, "{}", part.len());
     }
 }

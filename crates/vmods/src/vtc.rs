@@ -42,13 +42,13 @@ vrt::vmod! {
         fn barrier_sync(addr: STRING, timeout: DURATION = 0.0) -> VOID, waits = barrier_sync;
 
         /// An unset backend
-        fn no_backend() -> BACKEND = |_| None;
+        fn no_backend() -> BACKEND, local = |_| None;
 
         /// An unset storage
-        fn no_stevedore() -> STEVEDORE = |_| None;
+        fn no_stevedore() -> STEVEDORE, local = |_| None;
 
         /// An unset address
-        fn no_ip() -> IP = |_| None;
+        fn no_ip() -> IP, local = |_| None;
 
         /// Stops the worker with this text, as a failed invariant does
         fn panic(_: STRANDS) -> VOID = panic;
@@ -73,21 +73,21 @@ vrt::vmod! {
         fn workspace_reset(_: Word) -> VOID = workspace_reset;
 
         /// Whether more was asked of a workspace than it had
-        fn workspace_overflowed(_: Word) -> BOOL
+        fn workspace_overflowed(_: Word) -> BOOL, local
             = |call: &mut Call<'_>, word: Word| workspace::of(call, word.word()).overflowed;
 
         /// Marks a workspace as overflowed
         fn workspace_overflow(_: Word) -> VOID = workspace_overflow;
 
         /// Bytes of a workspace; there is none here, so it fails
-        fn workspace_dump(_: Word, _: VtcWord, off: BYTES = 0, len: BYTES = 64) -> BLOB
+        fn workspace_dump(_: Word, _: VtcWord, off: BYTES = 0, len: BYTES = 64) -> BLOB, local
             = |_, _: Word, _: VtcWord, _: i64, _: i64| fail::<Blob>("workspace_dump: Lacquer has no workspaces");
 
         /// Size of a C struct of the types p i d f l s z o j; -1 for another letter
         fn typesize(_: STRING) -> INT, pure = |_, text: &[u8]| typesize(text);
 
         /// A PROXY protocol header for these addresses
-        fn proxy_header(version: Version, client: IP, server: IP, authority: STRING = null) -> BLOB = proxy_header;
+        fn proxy_header(version: Version, client: IP, server: IP, authority: STRING = null) -> BLOB, local = proxy_header;
 
         /// Writes a log record of any transaction
         fn vsl(vxid: INT, tag: STRING, side: Side, s: STRANDS) -> VOID = vsl;

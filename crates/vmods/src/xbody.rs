@@ -40,19 +40,19 @@ vrt::vmod! {
         /// 0; \1 is a group. 8 MB at most, or the fetch fails
         fn regsub(
             pattern: STRING, substitution: STRING, mode: STRING = "g", max: INT = 0
-        ) -> VOID, only(Method::BackendResponse.set()) = xbody_regsub;
+        ) -> VOID, local, only(Method::BackendResponse.set()) = xbody_regsub;
 
         /// Keeps a value under a name with the object, when the pattern is found; both may have groups. The object doesn't
         /// stream
         fn capture(
             name: STRING, pattern: STRING, value: STRING, mode: STRING = "", max: INT = 0
-        ) -> VOID, only(Method::BackendResponse.set()) = xbody_capture;
+        ) -> VOID, local, only(Method::BackendResponse.set()) = xbody_capture;
 
         /// Keeps a hash of the body with the object, as the body came; with do_stream the object may stream, and the hash is
         /// there once it is whole
         fn hash_body(
             algorithm: Algorithm, name: STRING = "", do_stream: BOOL = false
-        ) -> VOID, only(Method::BackendResponse.set()) = hash_body;
+        ) -> VOID, local, only(Method::BackendResponse.set()) = hash_body;
 
         /// A hash that hash_body has kept
         fn get_hash(name: STRING = "") -> BLOB, only(Method::Deliver.set().with(Method::Synth.set())) = get_hash;
@@ -65,19 +65,19 @@ vrt::vmod! {
         fn get_all() -> STRING, only(Method::Deliver.set().with(Method::Synth.set())) = get_all;
 
         /// Keeps what was captured for vcl_synth
-        fn synth() -> VOID, only(Method::Deliver.set()) = synth;
+        fn synth() -> VOID, local, only(Method::Deliver.set()) = synth;
 
         /// These values are captured, in the place of all that regsub and capture would do
-        fn set(json: STRING) -> VOID, only(Method::BackendResponse.set()) = set;
+        fn set(json: STRING) -> VOID, local, only(Method::BackendResponse.set()) = set;
 
         /// The request's body; unset, and VCL_Error says so, when std.cache_req_body doesn't keep it
-        fn get_req_body() -> STRING = get_req_body;
+        fn get_req_body() -> STRING, local = get_req_body;
 
         /// A hash of the request's body, as get_req_body
-        fn get_req_body_hash(algorithm: Algorithm) -> BLOB = get_req_body_hash;
+        fn get_req_body_hash(algorithm: Algorithm) -> BLOB, local = get_req_body_hash;
 
         /// What was asked for this body is forgotten
-        fn reset() -> VOID = reset;
+        fn reset() -> VOID, local = reset;
     }
 
     left_out {

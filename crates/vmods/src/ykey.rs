@@ -36,10 +36,10 @@ vrt::vmod! {
         ) -> VOID, only(Method::BackendResponse.set().with(Method::BackendError.set())) = add_tree_keys;
 
         /// Until the task ends keys are those of a namespace
-        fn namespace(namespace: STRING) -> VOID = namespace;
+        fn namespace(namespace: STRING) -> VOID, local = namespace;
 
         /// Keys are those without a namespace again
-        fn namespace_reset() -> VOID = namespace_reset;
+        fn namespace_reset() -> VOID, local = namespace_reset;
 
         /// Purges the objects with a key; says how many
         fn purge_key(key: STRING, soft: BOOL = false) -> INT, waits

@@ -95,6 +95,12 @@ pub trait Ctx {
         let _ = seconds;
     }
 
+    /// In a trial (`lacquer explain`) the list of what VCL would have done outside of its transaction, as `call vsthrottle.is_denied("a")`;
+    /// nothing of that is done. `None`: this is no trial.
+    fn trial(&mut self) -> Option<&mut Vec<String>> {
+        None
+    }
+
     /// Adds a ban to the list.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tables::Tag;
-use tables::vclvars::{HeadId, Return, Var};
+use tables::vclvars::{HeadId, Return, Type, Var};
 use vcl::program::Op;
 use vcl_regex::{Regex, Substitution};
 
@@ -12,7 +12,7 @@ use crate::arith::{bytes, cased, compare, int, math, negated, real};
 use crate::convert;
 use crate::ctx::{Ctx, Failure, StoreProperty};
 use crate::fields;
-use crate::loaded::{BoundCall, Code, LoadedVcl};
+use crate::loaded::{BoundCall, Code, LoadedVcl, Outside};
 use crate::machine::{Action, Machine, Next, match_ops, replacing_ops};
 use crate::value::{Blob, Text, Value};
 use crate::vmod::{Call, ReturnValue};
@@ -270,6 +270,9 @@ impl Machine {
         let reason = if with_reason { convert::to_text(&self.pop())? } else { None };
         let word = if action == Return::Error { "return(error())" } else { "return(synth())" };
         let status = fields::check_status(&format!("{word} status code"), int(&self.pop()))?;
+        if let Some(reason) = &reason {
+            fields::check_value(reason, format!("{word} reason").as_bytes())?;
+        }
         let reason = reason.map(|r| r.to_vec());
         Ok(Next::End(match action {
             Return::Error => Action::Error { status, reason },
@@ -375,6 +378,17 @@ impl Machine {
     fn call(&mut self, number: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<Next, Failure> {
         let site = &vcl.sites[number as usize];
         let base = self.stack.len() - site.args;
+        if let Some(outside) = &site.outside
+            && let Some(list) = ctx.trial()
+        {
+            let (said, value) = outside.in_a_trial(&self.stack[base..], self.now);
+            list.push(said);
+            self.stack.truncate(base);
+            if !site.void {
+                self.push(value);
+            }
+            return Ok(Next::Op);
+        }
         let mut call = self.call_at(site, vcl, ctx);
         let args = &self.stack[base..];
         let given = match &site.code {
@@ -409,6 +423,44 @@ impl Machine {
         // A `new` in a subroutine that is called twice makes the same object again: the first one stays.
         let _ = vcl.objects[*object as usize].set(made);
         Ok(())
+    }
+}
+
+impl Outside {
+    /// What a trial reports instead of the call, and the value that VCL goes on with.
+    fn in_a_trial(&self, args: &[Value], now: f64) -> (String, Value) {
+        let shown: Vec<String> = args.iter().filter_map(shown).collect();
+        let call = format!("call {}({})", self.name, shown.join(", "));
+        let (value, then) = match self.returns {
+            Type::Bool => (Value::Bool(false), "false"),
+            Type::Int => (Value::Int(0), "0"),
+            Type::Bytes => (Value::Bytes(0), "0B"),
+            Type::Real => (Value::Real(0.0), "0.0"),
+            Type::Duration => (Value::Duration(0.0), "0s"),
+            Type::Time => (Value::Time(now), "now"),
+            Type::Ip => (Value::Ip(None), "no address"),
+            Type::Blob => (Value::Blob(None), "no blob"),
+            Type::Backend => (Value::Backend(None), "no backend"),
+            Type::Stevedore => (Value::Stevedore(None), "no store"),
+            Type::Void => return (call, Value::Void),
+            Type::String | Type::Strands | Type::Strings | Type::Body | Type::Enum | Type::Header | Type::Http => {
+                (Value::NULL, "an unset value")
+            }
+            Type::Acl | Type::Instance | Type::Probe | Type::Regex | Type::Sub | Type::Vcl => {
+                unreachable!("no function returns {:?}", self.returns)
+            }
+        };
+        (format!("{call}, and go on with {then} here"), value)
+    }
+}
+
+/// An argument as VCL's source has it, as far as it has a text.
+fn shown(value: &Value) -> Option<String> {
+    match value {
+        Value::Absent => None,
+        Value::Enum(word) => Some((*word).to_owned()),
+        Value::String(text) => Some(text.as_ref().map_or("unset".to_owned(), |text| format!("{:?}", text.lossy()))),
+        other => Some(convert::to_text(other).ok().flatten().map_or("..".to_owned(), |text| text.lossy().into_owned())),
     }
 }
 

@@ -103,6 +103,9 @@ pub(crate) fn set_text(ctx: &mut dyn Ctx, var: Var, id: HeadId, part: Part, text
         return Err(format!("Setting {} to empty string", var.name()).into());
     }
     check_value(text, var.name().as_bytes())?;
+    if part != Part::Reason {
+        check_word(text, var.name())?;
+    }
     let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
     let done = match part {
         Part::Method => head.set_method(text),
@@ -166,7 +169,20 @@ fn is_bad(c: u8, validates: bool) -> bool {
     }
 }
 
-fn check_value(value: &[u8], name: &[u8]) -> Result<(), Failure> {
+/// Refuses blanks in a word of a start line: what comes behind one would be another word, as a URL that VCL hasn't seen. varnishd
+/// sends them; so does this without `validate_headers`.
+fn check_word(text: &[u8], name: &str) -> Result<(), Failure> {
+    if VALIDATES.load(Ordering::Relaxed) && text.iter().any(|c| matches!(c, b' ' | b'\t')) {
+        return Err(format!("Bad {name}: \"{}\" has a blank; write %20", text.escape_ascii()).into());
+    }
+    Ok(())
+}
+
+/// Refuses a text that would end its line, or that no header may have: what VCL makes a start line or a field of goes through here.
+///
+/// # Errors
+/// VCL fails with that text.
+pub fn check_value(value: &[u8], name: &[u8]) -> Result<(), Failure> {
     let validates = VALIDATES.load(Ordering::Relaxed);
     if value.iter().any(|c| is_bad(*c, validates)) {
         let (name, value) = (String::from_utf8_lossy(name), value.escape_ascii());

@@ -16,6 +16,7 @@ pub mod machine;
 mod memo;
 mod params;
 pub mod profile;
+pub mod questions;
 mod spec;
 pub mod value;
 pub mod vmod;

@@ -9,7 +9,7 @@ use backend::{BackendSpec, Director, Event};
 use base::Clock;
 use params::Params;
 use shm::vsl::TxnLog;
-use tables::vclvars::Method;
+use tables::vclvars::{Method, Type};
 use vcl::program::{AclDecl, BackendDecl, Callee, ProbeDecl, Program};
 use vcl_regex::Regex;
 
@@ -108,7 +108,16 @@ pub(crate) struct BoundCall {
     pub args: usize,
     pub void: bool,
     pub code: Code,
+    /// Not [`Func::is_local`]: how a trial names the call.
+    pub outside: Option<Outside>,
     pub private: PrivCell,
+}
+
+/// A function with effects outside of its transaction.
+pub(crate) struct Outside {
+    /// `module.function`, or `object.method` with the object's name in VCL.
+    pub name: String,
+    pub returns: Type,
 }
 
 pub(crate) enum Code {
@@ -293,20 +302,28 @@ fn bind_calls(program: &Program, env: &dyn Env) -> Result<Vec<BoundCall>, String
         let vmod = env.vmods().iter().find(|m| m.signature.name == import.module);
         let vmod = *vmod.ok_or_else(|| format!("module {} isn't built", import.module))?;
         let class = |object: u32| &program.objects[object as usize].class[..];
-        let (code, name) = match &call.callee {
-            Callee::Function(name) => (vmod.function(name).map(Code::Function), &name[..]),
+        let (code, name, func) = match &call.callee {
+            Callee::Function(name) => (
+                vmod.function(name).map(Code::Function),
+                format!("{}.{name}", import.module),
+                vmod.signature.function(name),
+            ),
             Callee::Constructor(object) => {
                 let class = class(*object);
-                (vmod.constructor(class).map(|new| Code::Constructor(new, *object)), class)
+                let code = vmod.constructor(class).map(|new| Code::Constructor(new, *object));
+                (code, format!("{}.{class}", import.module), None)
             }
             Callee::Method(object, name) => {
-                (vmod.method(class(*object), name).map(|method| Code::Method(method, *object)), &name[..])
+                let func = vmod.signature.object(class(*object)).and_then(|object| object.method(name));
+                let code = vmod.method(class(*object), name).map(|method| Code::Method(method, *object));
+                (code, format!("{}.{name}", program.objects[*object as usize].name), func)
             }
         };
-        let code = code.ok_or_else(|| format!("{}.{name}() isn't built", import.module))?;
-        let void = call.returns == tables::vclvars::Type::Void;
+        let code = code.ok_or_else(|| format!("{}: {name}() isn't built", import.module))?;
+        let outside = func.filter(|func| !func.is_local).map(|_| Outside { name, returns: call.returns });
+        let void = call.returns == Type::Void;
         let private = PrivCell::default();
-        sites.push(BoundCall { import: call.import, args: call.args as usize, void, code, private });
+        sites.push(BoundCall { import: call.import, args: call.args as usize, void, code, outside, private });
     }
     Ok(sites)
 }

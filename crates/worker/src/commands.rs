@@ -162,7 +162,8 @@ fn question(request: &Request) -> Result<engine::Question, String> {
         method: "GET".to_owned(),
         url: String::new(),
         fields: Vec::new(),
-        client: SocketAddr::from(([127, 0, 0, 1], 0)),
+        // No client has it, and no ACL names it: a trial gets past none unless that is asked for.
+        client: SocketAddr::from(([0, 0, 0, 0], 0)),
     };
     let mut words = words.into_iter();
     let url = loop {

@@ -10,7 +10,9 @@ const USAGE: &str = "\
 Usage: lacquer explain [options] URL
 
 Asks the running server whether this request would be a hit, and if not, why.
-vcl_recv and vcl_hash run; nothing is fetched, logged or counted.
+vcl_recv and vcl_hash run; nothing is fetched, logged or counted. Functions of modules
+with effects elsewhere (purges, throttles, requests to other servers, stored values)
+are not called: the answer reports each call with the value that VCL goes on with.
 
  -n <dir>         The working directory of the server
  -T <host:port>   Where its manager listens
@@ -22,7 +24,7 @@ vcl_recv and vcl_hash run; nothing is fetched, logged or counted.
  -A <text>        User-Agent; --user-agent is the same
  -b <text>        Cookie; --cookie is the same
  -e <URL>         Referer; --referer is the same
- -c <address>     The client's address (default: 127.0.0.1)
+ -c <address>     The client's address (default: 0.0.0.0, which no ACL names)
  -h               This text
 
 Examples:

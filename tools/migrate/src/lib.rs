@@ -164,4 +164,69 @@ mod tests {
         check("squid a --origin b", "--origin b: HOST:PORT is wanted");
         check("squid -h", "help");
     }
+
+    /// A configuration that stands in no file.
+    struct Typed(String);
+
+    impl Files for Typed {
+        fn read(&self, path: &str) -> Result<String, String> {
+            if path == "f" { Ok(self.0.clone()) } else { Err(format!("{path}: not there")) }
+        }
+
+        fn matching(&self, _: &str) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    /// Every directive alone, and with too few or strange words behind it.
+    #[test]
+    fn no_line_is_too_short() {
+        for from in [From::Nginx, From::Apache, From::Squid] {
+            let source = match from {
+                From::Nginx => concat!(
+                    include_str!("nginx.rs"),
+                    include_str!("nginx/known.rs"),
+                    include_str!("nginx/location.rs"),
+                    include_str!("nginx/site.rs"),
+                    include_str!("nginx/upstream.rs")
+                ),
+                From::Apache => include_str!("apache.rs"),
+                From::Squid => include_str!("squid.rs"),
+            };
+            let is_name =
+                |word: &&str| !word.is_empty() && word.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
+            let names: std::collections::BTreeSet<&str> = source.split('"').filter(is_name).collect();
+            assert!(names.len() > 20);
+            for name in names {
+                for words in
+                    ["", " a", " \u{e9}", " a b", " a b c", " all allow", " $", " ~", " -i", " 1\u{e9}", " \"", " = ."]
+                {
+                    let line = match from {
+                        From::Nginx => format!(
+                            "{name}{words}; server {{ {name}{words}; location / {{ {name}{words}; }} }} upstream u {{ {name}{words}; }}"
+                        ),
+                        From::Apache | From::Squid => format!("{name}{words}\n<{name}{words}>\n</{name}>\n"),
+                    };
+                    translate(from, line);
+                }
+            }
+        }
+    }
+
+    fn translate(from: From, text: String) {
+        let options =
+            Options { from, file: "f".to_owned(), ..parse(&["squid".to_owned(), "f".to_owned()]).unwrap().unwrap() };
+        // What is in it is refused or translated; only a panic is wrong.
+        let _ = migrate(&options, &Typed(text));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_configuration_or_none(
+            from in proptest::sample::select(vec![From::Nginx, From::Apache, From::Squid]),
+            text in "((acl|http_access|cache_peer|refresh_pattern|server|location|proxy_pass|expires|map|listen|<VirtualHost|CacheEnable|\\PC{0,4})[ \n;{}\"$~]{0,2}){0,12}",
+        ) {
+            translate(from, text);
+        }
+    }
 }

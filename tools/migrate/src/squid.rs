@@ -20,6 +20,11 @@ impl Line {
         self.words.get(i).map_or("", String::as_str)
     }
 
+    /// The words from the `i`th on.
+    fn rest(&self, i: usize) -> &[String] {
+        self.words.get(i..).unwrap_or_default()
+    }
+
     fn option(&self, key: &str) -> Option<&str> {
         self.words.iter().find_map(|word| word.strip_prefix(key))
     }
@@ -76,6 +81,21 @@ fn read(path: &str, files: &dyn Files, lines: &mut Vec<Line>, depth: usize) -> R
     Ok(())
 }
 
+/// How many words a directive has behind its name at least, and which.
+const WANTED: [(&str, usize, &str); 11] = [
+    ("http_port", 1, "a port and its options"),
+    ("https_port", 1, "a port and its options"),
+    ("cache_peer", 4, "HOST TYPE HTTP-PORT ICP-PORT"),
+    ("cache_peer_domain", 2, "a peer and its domains"),
+    ("cache_peer_access", 3, "a peer, allow or deny, and acls"),
+    ("acl", 3, "a name, a type and values"),
+    ("http_access", 2, "allow or deny, and acls"),
+    ("cache", 2, "allow or deny, and acls"),
+    ("no_cache", 2, "allow or deny, and acls"),
+    ("cache_mem", 1, "a number and its unit"),
+    ("maximum_object_size", 1, "a number and its unit"),
+];
+
 /// What was read so far.
 #[derive(Default)]
 struct Squid {
@@ -95,11 +115,16 @@ struct Squid {
 
 impl Squid {
     fn take(&mut self, line: &Line, migrated: &mut Migrated) {
+        if let Some((_, least, wanted)) = WANTED.iter().find(|(name, ..)| *name == line.word(0))
+            && line.words.len() <= *least
+        {
+            return migrated.refuse(&line.place, line.word(0), format!("{wanted} are wanted behind it"));
+        }
         match line.word(0) {
             "http_port" | "https_port" => self.port(line, migrated),
             "cache_peer" => self.peer(line, migrated),
             "cache_peer_domain" => {
-                let hosts: Vec<String> = line.words[2..].iter().map(|host| domain(host)).collect();
+                let hosts: Vec<String> = line.rest(2).iter().map(|host| domain(host)).collect();
                 self.peer_rules.push((
                     vcl::name(line.word(1)),
                     format!("req.http.Host ~ \"(?i)^({})(:\\d+)?$\"", hosts.join("|")),
@@ -110,7 +135,7 @@ impl Squid {
             "http_access" => self.access(line, migrated),
             "cache" | "no_cache" => self.cache(line, migrated),
             "refresh_pattern" => self.refresh(line, migrated),
-            "cache_mem" => push(migrated, "-s", &format!("malloc,{}", size(&line.words[1..]))),
+            "cache_mem" => push(migrated, "-s", &format!("malloc,{}", size(line.rest(1)))),
             "cache_dir" => {
                 let megabytes = if line.word(1) == "rock" || line.words.len() > 3 { line.word(3) } else { "10000" };
                 push(migrated, "-s", &format!("disk=file,/var/lib/varnish/disk.store,{megabytes}m"));
@@ -122,7 +147,7 @@ impl Squid {
             }
             "maximum_object_size" => {
                 self.has_std = true;
-                let bytes = bytes(&line.words[1..]);
+                let bytes = bytes(line.rest(1));
                 self.response.push(format!(
                     "if (std.integer(beresp.http.Content-Length, 0) > {bytes}) {{ set beresp.uncacheable = true; }}"
                 ));
@@ -131,7 +156,7 @@ impl Squid {
             "negative_ttl" => migrated.note(
                 &line.place,
                 "negative_ttl",
-                format!("the parameter negative_ttl: -p 'negative_ttl=404:{}s'", bytes(&line.words[1..])),
+                format!("the parameter negative_ttl: -p 'negative_ttl=404:{}s'", bytes(line.rest(1))),
             ),
             "connect_timeout" => migrated.note(&line.place, "connect_timeout", "the parameter connect_timeout"),
             "read_timeout" => migrated.note(
@@ -270,7 +295,7 @@ impl Squid {
 
     fn peer_access(&mut self, line: &Line, migrated: &mut Migrated) {
         let name = vcl::name(line.word(1));
-        let Some(condition) = self.condition(&line.words[3..], line, migrated) else { return };
+        let Some(condition) = self.condition(line.rest(3), line, migrated) else { return };
         match line.word(2) {
             "allow" => self.peer_rules.push((name, condition)),
             _ => self.peer_refusals.entry(name).or_default().push(condition),
@@ -280,7 +305,7 @@ impl Squid {
     fn acl(&mut self, line: &Line, migrated: &mut Migrated) {
         let (name, kind) = (line.word(1).to_owned(), line.word(2));
         let is_ignoring_case = line.has("-i");
-        let values: Vec<&str> = line.words[3..].iter().map(String::as_str).filter(|w| *w != "-i").collect();
+        let values: Vec<&str> = line.rest(3).iter().map(String::as_str).filter(|w| *w != "-i").collect();
         if values.iter().any(|value| value.starts_with('"')) {
             migrated.refuse(&line.place, "acl", "values in a file of their own: write them into the line");
             return;
@@ -358,13 +383,14 @@ impl Squid {
 
     fn access(&mut self, line: &Line, migrated: &mut Migrated) {
         // squid's own safety for a proxy, in every file that it comes with.
-        if line.words[2..]
+        if line
+            .rest(2)
             .iter()
             .any(|w| ["manager", "CONNECT", "!Safe_ports", "to_localhost", "to_linklocal"].contains(&w.as_str()))
         {
             return;
         }
-        let Some(condition) = self.condition(&line.words[2..], line, migrated) else { return };
+        let Some(condition) = self.condition(line.rest(2), line, migrated) else { return };
         let is_allowed = line.word(1) == "allow";
         // Rules are asked in order: the first that holds decides.
         let answer = if is_allowed { "set req.http.X-Squid-Allowed = \"1\";" } else { "return (synth(403));" };
@@ -375,7 +401,7 @@ impl Squid {
     }
 
     fn cache(&mut self, line: &Line, migrated: &mut Migrated) {
-        let Some(condition) = self.condition(&line.words[2..], line, migrated) else { return };
+        let Some(condition) = self.condition(line.rest(2), line, migrated) else { return };
         match (line.word(1), condition.as_str()) {
             ("deny", "true") => self.recv.push("return (pass);".to_owned()),
             ("deny", _) => self.recv.push(format!("if ({condition}) {{ return (pass); }}")),
@@ -391,7 +417,7 @@ impl Squid {
     /// `refresh_pattern [-i] REGEX MIN PERCENT MAX`: a share of the age, where the origin says nothing. Minutes.
     fn refresh(&mut self, line: &Line, migrated: &mut Migrated) {
         let is_ignoring_case = line.has("-i");
-        let words: Vec<&str> = line.words[1..].iter().map(String::as_str).filter(|w| *w != "-i").collect();
+        let words: Vec<&str> = line.rest(1).iter().map(String::as_str).filter(|w| *w != "-i").collect();
         let [regex, least, percent, most, options @ ..] = &words[..] else {
             return migrated.refuse(&line.place, "refresh_pattern", "REGEX MIN PERCENT MAX are wanted");
         };

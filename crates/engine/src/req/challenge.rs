@@ -19,7 +19,9 @@ impl Req {
     }
 
     pub(super) async fn answer_challenge(&mut self, body: String, transport: &mut dyn Transport) -> Step {
-        self.engine().main.acme_answers.inc();
+        if self.trial.is_none() {
+            self.engine().main.acme_answers.inc();
+        }
         self.log.put(Tag::Notice, b"ACME: answered before VCL");
         self.start_synth(200, None);
         self.set_resp(names::CONTENT_TYPE, &[b"application/octet-stream"]);

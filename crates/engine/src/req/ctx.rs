@@ -190,9 +190,13 @@ impl Ctx for ReqCtx<'_> {
         self.req.hasher.add(data);
     }
 
+    fn trial(&mut self) -> Option<&mut Vec<String>> {
+        self.req.trial.as_mut().map(|trial| &mut trial.would)
+    }
+
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
-        if let Some(trial) = &mut self.req.trial {
-            trial.bans.push(String::from_utf8_lossy(spec).into_owned());
+        if let Some(list) = self.trial() {
+            list.push(format!("ban {}", String::from_utf8_lossy(spec)));
             return Ok(());
         }
         self.req.has_invalidated = true;
@@ -309,6 +313,11 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef> {
+        if let Some(list) = self.trial() {
+            // A director's turn is one for all.
+            list.push(format!("have {} choose a backend, and go on with none here", director.name()));
+            return None;
+        }
         let found = director.resolve(&self.choice());
         found.map(|backend| backend as BackendRef)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer explain`: what would become of a request, and why. `vcl_recv` and `vcl_hash` run as for a client's request, but
-//! nothing is logged or counted and no ban is added; then the cache is looked at without a lookup. Nothing is fetched.
+//! nothing is logged or counted and nothing outside of the request changes: what modules would do there is reported
+//! (`tables::vmods::Func::is_local`, `Ctx::trial`). Then the cache is looked at without a lookup. Nothing is fetched.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -28,6 +29,10 @@ use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport
 /// So many slices of an object are looked for.
 const SLICES_COUNTED: u64 = 4096;
 
+/// What becomes of a request that is answered before VCL.
+const CHALLENGE: &str =
+    "It would be answered before VCL: the URL is that of an open challenge of the certificate authority (ACME).\n";
+
 /// A request that nobody made.
 #[derive(Clone, Debug)]
 pub struct Question {
@@ -46,8 +51,8 @@ pub struct Question {
 pub(crate) struct Trial {
     /// The parts of the hash.
     pub hashed: Vec<String>,
-    /// Bans that VCL would have added.
-    pub bans: Vec<String>,
+    /// What VCL would have done outside of the request.
+    pub would: Vec<String>,
 }
 
 /// Says in plain words what would happen to the request and why.
@@ -76,8 +81,9 @@ pub async fn explain(engine: &Arc<Engine>, question: &Question) -> Result<String
     let mut objects = String::new();
     let verdict = match step {
         Step::Lookup => req.look(&mut objects),
-        Step::Hit(..) | Step::Miss(..) | Step::Fetch(_) | Step::Deliver(_) | Step::Transmit(_) | Step::Done => {
-            unreachable!("vcl_recv leads to none of these")
+        Step::Transmit(_) => return Ok(out + CHALLENGE),
+        Step::Hit(..) | Step::Miss(..) | Step::Fetch(_) | Step::Deliver(_) | Step::Done => {
+            return Ok(out + "It would be refused before VCL.\n");
         }
         Step::Recv | Step::Restart => unreachable!("run above"),
         Step::Pass | Step::Pipe | Step::Purge | Step::Synth | Step::VclFail => req.decided(&step),
@@ -140,8 +146,8 @@ impl Req {
             let who = if by_params { "Parameters and VCL" } else { "VCL" };
             let _ = writeln!(out, "{who} made the URL {}.", String::from_utf8_lossy(self.head.url()));
         }
-        for ban in &trial.bans {
-            let _ = writeln!(out, "VCL would ban {ban}.");
+        for would in &trial.would {
+            let _ = writeln!(out, "VCL would {would}.");
         }
     }
 

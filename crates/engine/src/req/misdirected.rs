@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A request for a host whose certificate would have asked something else of the client (RFC 9110 15.5.20): who was let in by one name
-//! doesn't get what another keeps for clients that prove who they are. It looks only where a listener's certificates differ in that.
+//! doesn't get what another keeps for clients that prove who they are. It looks only where a certificate asks clients for theirs.
 
 use message::names;
 use tables::tags::Tag;
@@ -9,13 +9,22 @@ use super::{Req, Source, Step};
 use crate::transport::Transport;
 
 impl Req {
-    /// Whether the client has to come again, on a connection for that host.
+    /// Whether the client has to come again, on a connection for that host: one by which its certificate asks for the client's.
     #[inline]
-    pub(super) fn is_misdirected(&self) -> bool {
-        let Some(held) = self.sess.tls.get().and_then(|info| info.clients) else { return false };
+    pub(super) fn is_misdirected(&mut self) -> bool {
+        self.engine().certificates.asks_clients() && self.is_elsewhere()
+    }
+
+    fn is_elsewhere(&mut self) -> bool {
+        let is_its_own = self.restarts == 0 && !self.esi.is_fragment() && self.trial.is_none();
+        if !is_its_own || self.is_of_peer() {
+            return false;
+        }
+        let held = self.sess.tls.get().and_then(|info| info.clients);
         let host = self.original.get(names::HOST).and_then(host_of);
-        let is_its_own = self.restarts == 0 && !self.esi.is_fragment();
-        is_its_own && !self.engine().certificates.admits(&self.sess.listener.frontend, host, held)
+        let certificates = &self.engine().certificates;
+        let is_here = held.is_none_or(|held| certificates.admits(&self.sess.listener.frontend, host, held));
+        !is_here || self.params.tls_client_hosts && !certificates.admits_anywhere(host, held)
     }
 
     pub(super) async fn refuse_misdirected(&mut self, transport: &mut dyn Transport) -> Step {

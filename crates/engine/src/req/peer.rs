@@ -49,7 +49,7 @@ impl Req {
     fn find_peer(&mut self) -> Option<Box<PeerRequest>> {
         let sess = self.sess.clone();
         let peers = sess.engine.peers.get()?;
-        if self.esi.is_fragment() || self.original.get(LACQUER_PEER).is_none() {
+        if self.esi.is_fragment() || self.trial.is_some() || self.original.get(LACQUER_PEER).is_none() {
             return None;
         }
         match peers.secret().read(&self.original, &peers.own_name(), sess.engine.clock.real()) {

@@ -6,7 +6,7 @@ use message::{Version, names};
 use params::FeatureBit;
 use tables::close::SessClose;
 use tables::tags::Tag;
-use vrt::{Action, Method};
+use vrt::{Action, Method, questions};
 
 use super::settings::Settings;
 use super::{Req, Step};
@@ -32,6 +32,9 @@ impl Req {
                 self.engine().main.client_req_417.inc();
                 return Err(());
             }
+        }
+        if self.head.has(questions::DEPTH) && questions::depth_of(&self.head).is_none() {
+            REQ.unset(&mut self.head, &mut self.log, questions::DEPTH);
         }
         self.body.begin(ReqBody::for_request(transport));
         self.close = match transport.connection(&mut self.head) {

@@ -296,7 +296,7 @@ set! {
     tls_fail_protocol: Counter Diag Integer "" "TLS handshakes failed: the client broke the protocol";
     tls_fail_internal: Counter Diag Integer "" "TLS handshakes failed: a fault of our own";
     tls_handshakes_waited: Counter Diag Integer "" "TLS handshakes that waited for others' before they were answered" => "A thread answers one at a time, and clients' addresses take turns: many at once hold up neither other clients nor connections that there are.";
-    tls_misdirected: Counter Diag Integer "" "Requests answered 421: their host has a certificate that asks something else of clients" => "The client comes again on a connection of its own. It happens only where certificates of a listener differ in client-verify.";
+    tls_misdirected: Counter Diag Integer "" "Requests answered 421: their host has a certificate that asks something else of clients" => "The client comes again on a connection of its own. It happens only where a certificate has client-verify (the parameter tls_client_hosts).";
     acme_answers: Counter Info Integer "wrk" "Questions of a certificate authority answered before VCL (HTTP-01)";
     h3_sess: Counter Info Integer "" "HTTP/3 sessions";
     h3_req: Counter Info Integer "" "... and requests in them";

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A client: one request over a connection (`talk`) and its answer, whole or piece by piece. How many are under way is bounded here,
-//! and a request that comes back to this server tells by a field how deep it is.
+//! A client: one request over a connection (`talk`) and its answer, whole or piece by piece. `vrt::questions` bounds how many are in progress.
 
 use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use message::chars::is_token;
 use message::{Head, HeadLimits};
 use net::{ConnectError, Stream, Target};
 use tokio::sync::Notify;
+use vrt::questions::{self, DEPTH, Question};
 use vrt::{Ctx, HeadId};
 
 use tls::origin::at_large;
@@ -24,32 +23,6 @@ use crate::support::talk::{Dialogue, Upload};
 const LINES: u32 = 65_535;
 /// Bytes of a request's head.
 const REQUEST_BYTES: u32 = 16 << 20;
-/// Requests that are under way, of all tasks.
-pub(crate) const MAX_AT_ONCE: usize = 1000;
-/// How deep the request is that this one is of.
-pub(crate) const DEPTH: &[u8] = b"X-Lacquer-Depth";
-
-static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
-
-/// Counts a request while it is under way.
-pub(crate) struct RequestGuard;
-
-impl RequestGuard {
-    pub(crate) fn new() -> Option<RequestGuard> {
-        if AT_ONCE.fetch_add(1, Relaxed) < MAX_AT_ONCE {
-            return Some(RequestGuard);
-        }
-        AT_ONCE.fetch_sub(1, Relaxed);
-        None
-    }
-}
-
-impl Drop for RequestGuard {
-    fn drop(&mut self) {
-        AT_ONCE.fetch_sub(1, Relaxed);
-    }
-}
-
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) url: String,
@@ -69,6 +42,13 @@ pub(crate) struct Answer {
     pub(crate) reason: Vec<u8>,
     pub(crate) fields: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// Whether it says yes to a question.
+    pub(crate) fn allows(&self) -> bool {
+        (200..=299).contains(&self.status)
+    }
 }
 
 /// Where an answer comes, or why there is none.
@@ -144,10 +124,16 @@ impl Request {
         self.fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
     }
 
-    /// Says how deep it is, one deeper than the transaction's request.
-    pub(crate) fn deepen(&mut self, depth: i64) {
-        self.unset(DEPTH);
-        self.fields.push((DEPTH.to_vec(), (depth + 1).to_string().into_bytes()));
+    /// Its Host.
+    pub(crate) fn host(&self) -> &[u8] {
+        let own = self.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"host")).map(|(_, value)| &value[..]);
+        own.unwrap_or_else(|| place(&self.url).map_or(b"", |place| place.authority.as_bytes()))
+    }
+
+    /// Names the question that it is.
+    pub(crate) fn name(&mut self, question: &Question) {
+        self.unset(DEPTH.as_bytes());
+        self.fields.push((DEPTH.into(), question.field().into()));
     }
 
     /// The head that is sent for it, with these fields at its end; `target` stands in the first line.
@@ -180,11 +166,8 @@ impl Request {
 
 /// How deep the transaction's request is.
 pub(crate) fn depth(ctx: &mut dyn Ctx) -> i64 {
-    let own = |id: &HeadId| {
-        let text = ctx.head(*id)?.get(DEPTH)?;
-        std::str::from_utf8(text).ok()?.parse::<i64>().ok()
-    };
-    [HeadId::Req, HeadId::Bereq].iter().find_map(own).unwrap_or(0).clamp(0, i64::MAX - 1)
+    let own = |id: &HeadId| questions::depth_of(ctx.head(*id)?);
+    [HeadId::Req, HeadId::Bereq].iter().find_map(own).unwrap_or(0)
 }
 
 /// Fields that belong to a connection or to a body's framing.
@@ -199,7 +182,7 @@ pub(crate) fn is_of_connection(name: &[u8]) -> bool {
         b"trailer",
         b"transfer-encoding",
         b"upgrade",
-        DEPTH,
+        DEPTH.as_bytes(),
     ];
     OF.iter().any(|other| other.eq_ignore_ascii_case(name))
 }

@@ -390,7 +390,7 @@ mod any {
 
         /// Whatever a URL and a field are, nothing panics, and what is written once is written the same again.
         #[test]
-        fn urls_and_fields(url in "/[ -~]{0,40}", value in "[ -~]{0,40}", name in "[!-~]{1,8}", n in -4i64..5) {
+        fn urls_and_fields(url in "/[!-~]{0,40}", value in "[ -~]{0,40}", name in "[!-~]{1,8}", n in -4i64..5) {
             let mut world = World::new(&format!(
                 "vcl 4.1; {IMPORTS} sub vcl_recv {{ urlplus.write(query_keep_equal_sign=true); set req.http.one = req.url; \
                  urlplus.reset(); urlplus.write(query_keep_equal_sign=true); set req.http.two = req.url; \

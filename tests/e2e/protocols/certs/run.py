@@ -20,6 +20,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed.certificates import Authority, openssl
 from bed.daemon import Varnishd, cli_of, pss, workdir
+from bed.http import Client
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
 from bed.sealed import VERSIONS, SealedClient, client_context, sealed_get
@@ -363,7 +364,7 @@ def clients(report, o, d, ca):
 
 
 def misdirected(report, o, d, ca):
-    """Certificates of one listener ask different things of clients: nobody gets a host by the name of another."""
+    """Certificates ask different things of clients: nobody gets a host by the name of another, at another frontend, or without TLS."""
     client = ca.leaf("client", use="client")
     strict, public = ca.leaf("strict.example"), ca.leaf("public.example")
     conf = put(d, "tls.conf", f"""
@@ -372,11 +373,11 @@ def misdirected(report, o, d, ca):
         pem-file = {{ cert = "{strict.pem}" client-verify = required client-verify-ca = "{ca.root}" }}
         pem-file = "{public.pem}"
         """)
-    with Varnishd(o.varnishd, ["-A", str(conf)], vcl=VCL) as v:
+    with Varnishd(o.varnishd, ["-A", str(conf), "-a", "plain=127.0.0.1:0"], vcl=VCL) as v:
         for frontend, name, leaf, expected in [
             ("both", "public.example", None, {"public.example": 200, "strict.example": 421, "STRICT.example.:8443": 421, "elsewhere.example": 200}),
             ("both", "strict.example", client, {"strict.example": 200, "strict.example:443": 200, "public.example": 200}),
-            ("alone", "public.example", None, {"strict.example": 200}),
+            ("alone", "public.example", None, {"strict.example": 421, "public.example": 200}),
         ]:
             with SealedClient(v.addresses[frontend], context(ca.root, leaf=leaf), name) as c:
                 # One connection for all: it stays.
@@ -387,7 +388,19 @@ def misdirected(report, o, d, ca):
                 report.check(c.request("/").status is None, "without a certificate strict.example is closed")
         except (OSError, ssl.SSLError):
             pass
-        report.check(until(LIMIT, lambda: v.counter("MAIN.tls_misdirected") == 2), f"counted: {v.counter('MAIN.tls_misdirected')}")
+        def plain(host):
+            with Client(v.addresses["plain"]) as c:
+                return c.request("/", host=host).status
+
+        report.check([plain(host) for host in ("strict.example", "Strict.Example.:80", "public.example", "elsewhere.example")] == [421, 421, 200, 200],
+                     "plain HTTP has no certificate")
+        report.check(until(LIMIT, lambda: v.counter("MAIN.tls_misdirected") == 5), f"counted: {v.counter('MAIN.tls_misdirected')}")
+        v.cli.ask("param.set tls_client_hosts off")
+        report.check(plain("strict.example") == 200, "with tls_client_hosts=off VCL decides")
+        with SealedClient(v.addresses["alone"], context(ca.root), "public.example") as c:
+            report.check(c.request("/", host="strict.example").status == 200, "at another frontend, too")
+        with SealedClient(v.addresses["both"], context(ca.root), "public.example") as c:
+            report.check(c.request("/", host="strict.example").status == 421, "not at the same one")
 
 
 def staples(report, o, d, ca):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Modules whose effects are seen neither by a client nor by an origin: what `import statsd` sends, and to whom; and files that change
-while a module has them: `import netmapper` and `import geoip2`."""
+"""Modules whose effects are seen neither by a client nor by an origin: what `import statsd` sends, and to whom; files that change
+while a module has them: `import netmapper` and `import geoip2`; tables that clients fill."""
 import pathlib
 import socket
 import subprocess
@@ -213,8 +213,26 @@ sub vcl_synth { set resp.body = "<" + db.lookup("country/iso_code", client.ip) +
         report.check(says(v) == b"<CC>", "a file that is back is read")
 
 
+def full(report, v):
+    """Tables whose keys clients choose: when they are full, another key finds a place."""
+    use(v, "full", """vcl 4.1;
+import dynamic; import var;
+backend none none;
+sub vcl_init { new d = dynamic.director(port = "1"); var.global_set("own", "kept"); }
+sub vcl_recv {
+    if (req.url == "/own") { return (synth(200, var.global_get("own"))); }
+    set req.backend_hint = d.backend(req.http.Host);
+    return (synth(200, "<" + req.backend_hint + ">"));
+}
+""")
+    with Client(v.address, LIMIT) as client:
+        reasons = [client.request("/", host=f"127.9.{n // 250}.{n % 250}").reason for n in range(1010)]
+        report.check(all(len(reason) > 2 for reason in reasons), f"dynamic: each of 1010 hosts has a director: {reasons[-1]}")
+        report.check(client.request("/own").reason == "kept", "a global variable of vcl_init is there")
+
+
 def main():
-    o = options(__doc__, (udp, unix, unreachable, refused, netmapper, geoip2))
+    o = options(__doc__, (full, udp, unix, unreachable, refused, netmapper, geoip2))
     report = Report("modules")
     with Varnishd(o.varnishd, vcl="vcl 4.1; backend none none;") as v:
         report.run(o.cases, report, v)

@@ -51,11 +51,11 @@ pub fn seconds(text: &str) -> Option<f64> {
     let mut sum = 0.0;
     let mut rest = text;
     while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit())?.max(1).min(rest.len());
-        let number: f64 = rest[..end].parse().ok()?;
-        let unit_end = rest[end..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |at| end + at);
+        let (number, unit) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let number: f64 = number.parse().ok()?;
+        let (unit, left) = unit.split_at(unit.find(|c: char| c.is_ascii_digit()).unwrap_or(unit.len()));
         sum += number
-            * match &rest[end..unit_end] {
+            * match unit {
                 "ms" => 0.001,
                 "s" => 1.0,
                 "m" => 60.0,
@@ -66,7 +66,7 @@ pub fn seconds(text: &str) -> Option<f64> {
                 "y" => 31_536_000.0,
                 _ => return None,
             };
-        rest = &rest[unit_end..];
+        rest = left;
     }
     (!text.is_empty()).then_some(sum)
 }
