@@ -2,7 +2,7 @@
 //! The request comes in: what the engine decides before VCL, `vcl_recv`, `vcl_hash`.
 
 use http1::Expect;
-use message::{Version, names};
+use message::{Version, hop, names};
 use params::FeatureBit;
 use tables::close::SessClose;
 use tables::tags::Tag;
@@ -76,6 +76,7 @@ impl Req {
 
     pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> Step {
         self.log_arrival();
+        self.remove_nominated();
         if let Some(body) = self.challenge_answer() {
             return self.answer_challenge(body, transport).await;
         }
@@ -160,6 +161,12 @@ impl Req {
         let rfc9111 = self.params.feature.has(FeatureBit::Rfc9111);
         let is_special = rfc9111 | self.engine().peers.get().is_some();
         self.settings = Settings { rfc9111, is_special, ..Settings::default() };
+    }
+
+    /// What Connection nominates ends here: VCL mustn't decide by a field that the origin doesn't get.
+    fn remove_nominated(&mut self) {
+        REQ.unset_nominated(&mut self.head, &mut self.log);
+        hop::remove_nominated(&mut self.original, |_| {});
     }
 
     /// Adds the client to X-Forwarded-For.
