@@ -489,19 +489,6 @@ impl Output {
     }
 }
 
-/// A piece of a response's body as it is on a connection.
-pub fn framed(body: BodyStatus, piece: &[u8]) -> Vec<u8> {
-    match body {
-        BodyStatus::Chunked if !piece.is_empty() => [ChunkHeader::new(piece.len()).as_bytes(), piece, b"\r\n"].concat(),
-        BodyStatus::Chunked | BodyStatus::Length(_) | BodyStatus::Eof | BodyStatus::None => piece.to_vec(),
-    }
-}
-
-/// What ends a response's body on a connection.
-pub fn framed_end(body: BodyStatus) -> &'static [u8] {
-    if body == BodyStatus::Chunked { LAST_CHUNK } else { b"" }
-}
-
 /// A response that another one follows (RFC 9110 15.2). After 101 the connection speaks another protocol.
 fn is_interim(status: u16) -> bool {
     (100..200).contains(&status) && status != 101

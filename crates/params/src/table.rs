@@ -304,7 +304,7 @@ params! {
     http_interim: Switch = "on" ["bool"] { Own }
         "Pass interim responses of a backend, as 103 Early Hints, on to the client that waits for the answer. Off drops them.";
     http_lenient: Switch = "off" ["bool"] { Own }
-        "Let pass what no cache should forward and is otherwise refused before VCL: CONNECT, an invalid Host, a target that is neither a path nor an http URL, a fragment in the URL, a chunked body that is seen to be broken. The built-in VCL then pipes unknown methods, which otherwise get 501, and takes any target, as in Varnish 7.";
+        "Let pass what no cache should forward and is otherwise refused before VCL: CONNECT, an invalid Host, a target that is neither a path nor an http URL, a fragment in the URL, a chunked body that is seen to be broken. The built-in VCL then pipes unknown methods, which otherwise get 501, and takes any target, and a pipe of a request with Upgrade carries what the client sends before the backend has switched protocols, as in Varnish 7.";
     http_lone_lf: Switch = "on" ["bool"] { Own }
         "Take requests without a body whose lines end with a lone LF instead of CRLF, as old programs that purge send them. Off, they are refused with 400. With a body they are refused in any case, unless http_lenient is on: another server might read two requests there. MAIN.req_lone_lf counts both.";
     http_max_hdr: Count = "64" ["header lines" min "32" max "65535"] {}

@@ -50,7 +50,7 @@ use std::sync::Arc;
 use ::backend::Director;
 use ::cache::{Busy, Digest, DigestBuilder, Form, ObjRef, Reader};
 use base::{Real, Vxid};
-use message::{Head, HeadLimits, Version};
+use message::{Head, HeadLimits};
 use params::Params;
 use shm::vsl::{Marker, TxnLog, num};
 use tables::close::SessClose;
@@ -377,8 +377,8 @@ impl Req {
         self.body.give_up();
         self.tell_verdict();
         let main = self.engine().main;
-        if self.is_piped && self.original.version() > Version::HTTP11 {
-            // What a pipe carried has counters of its own; over a stream it looked like bodies.
+        if self.is_piped {
+            // What a pipe carried has counters of its own, also where it looked like bodies.
             acct = Acct { req_head: acct.req_head, ..Acct::default() };
         }
         if let Some(fragment) = self.esi.as_fragment() {
