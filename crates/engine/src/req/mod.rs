@@ -310,9 +310,11 @@ impl Req {
         if !self.esi.is_fragment() && (self.take_slot(transport).await.is_err() || self.start_vcl(transport).is_err()) {
             return;
         }
-        let mut step = match self.accept(transport) {
-            Ok(()) => Step::Recv,
-            Err(()) => Step::Done,
+        // Boxed: it is rare.
+        let is_refused = self.has_doubtful_body(transport) && Box::pin(self.refuse_body_of_head(transport)).await;
+        let mut step = match is_refused {
+            false if self.accept(transport).is_ok() => Step::Recv,
+            _ => Step::Done,
         };
         crate::current::work_for(self.sess.client.get(), self.vxid, self.head.url());
         loop {

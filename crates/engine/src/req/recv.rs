@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The request comes in: what the engine decides before VCL, `vcl_recv`, `vcl_hash`.
 
+use std::future::poll_fn;
+
 use http1::Expect;
 use message::{Version, hop, names};
 use params::FeatureBit;
@@ -13,7 +15,7 @@ use super::{Req, Step};
 use crate::httplog::REQ;
 use crate::reqbody::ReqBody;
 use crate::trace;
-use crate::transport::Transport;
+use crate::transport::{BodyState, Transport};
 
 impl Req {
     /// Expect, Connection and the body, before the first step. An error is answered already.
@@ -33,7 +35,9 @@ impl Req {
                 return Err(());
             }
         }
-        self.body.begin(ReqBody::for_request(transport));
+        // A HEAD that gets here has none.
+        let body = if self.head.method() == b"HEAD" { ReqBody::none() } else { ReqBody::for_request(transport) };
+        self.body.begin(body);
         self.close = match transport.connection(&mut self.head) {
             Ok(close) => close,
             Err(close) => {
@@ -45,6 +49,32 @@ impl Req {
         };
         self.original.copy_from(&self.head);
         Ok(())
+    }
+
+    /// Whether it is a HEAD that may have a body. HTTP/1 refuses those with the head; over a stream the end may come later.
+    pub(super) fn has_doubtful_body(&self, transport: &dyn Transport) -> bool {
+        self.head.method() == b"HEAD" && transport.body_state() == BodyState::Unread
+    }
+
+    /// Answers 400, before VCL, to a HEAD with a body (RFC 9110 9.3.2: an origin might take that for another request). Whether it was.
+    pub(super) async fn refuse_body_of_head(&mut self, transport: &mut dyn Transport) -> bool {
+        let is_empty = match transport.body_len() {
+            Some(len) => len == 0,
+            // The client would wait for us to ask for it.
+            None if self.head.has(names::EXPECT) => false,
+            None => loop {
+                match poll_fn(|cx| transport.poll_body(cx)).await {
+                    Ok(Some(piece)) if piece.is_empty() => {}
+                    Ok(piece) => break piece.is_none(),
+                    Err(_) => break false,
+                }
+            },
+        };
+        if !is_empty {
+            self.close = Some(SessClose::RxJunk);
+            self.refuse_head(transport, 400, "HEAD with a body");
+        }
+        !is_empty
     }
 
     /// Answers 400, before VCL, to a request whose body is broken already.

@@ -44,10 +44,7 @@ pub(crate) fn is_wanted(req: &mut Req, has_body: bool) -> bool {
 /// Whether the Upgrade is one of this connection (RFC 9110 7.8), which goes on, and there is one HTTP2-Settings (RFC 7540 3.2.1).
 fn is_for_us(head: &Head) -> bool {
     let says = |option| head.get_all(names::CONNECTION.as_bytes()).any(|value| list::has(value, option));
-    head.version() == Version::HTTP11
-        && says(b"upgrade")
-        && !says(b"close")
-        && head.count(names::HTTP2_SETTINGS) == 1
+    head.version() == Version::HTTP11 && says(b"upgrade") && !says(b"close") && head.count(names::HTTP2_SETTINGS) == 1
 }
 
 /// Makes the request a stream's. `Err`: its settings are none.
