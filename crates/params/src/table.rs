@@ -302,7 +302,7 @@ params! {
     http_gzip_support: Switch = "on" ["bool"] {}
         "Ask backends for gzip, store it, and uncompress for clients that cannot take it.\nAccept-Encoding of requests becomes \"gzip\" or is removed. Off, beresp.do_gzip and beresp.do_gunzip do nothing.";
     http_interim: Switch = "on" ["bool"] { Own }
-        "Pass interim responses of a backend, as 103 Early Hints, on to the client that waits for the answer. Off drops them.";
+        "Pass interim responses of a backend on to the client that waits for the answer: 103 Early Hints with its fields Link and Content-Security-Policy, 102 without any. With http_lenient all of them, with all fields, which no VCL sees. Off drops them.";
     http_lenient: Switch = "off" ["bool"] { Own }
         "Let pass what no cache should forward and is otherwise refused before VCL: CONNECT, an invalid Host, a target that is neither a path nor an http URL, a fragment in the URL, a chunked body that is seen to be broken. The built-in VCL then pipes unknown methods, which otherwise get 501, and takes any target, and a pipe of a request with Upgrade carries what the client sends before the backend has switched protocols, as in Varnish 7.";
     http_lone_lf: Switch = "on" ["bool"] { Own }
