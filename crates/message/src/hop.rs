@@ -19,7 +19,7 @@ pub enum Filter {
     Insert,
     /// Response of a pass.
     PassResponse,
-    /// Request to the backend of a pipe: everything but what Connection nominates.
+    /// Request to the backend of a pipe: everything but what Connection nominates, which may not take the framing away.
     Pipe,
 }
 
@@ -86,7 +86,9 @@ impl Filter {
             Filter::PassResponse => PASS_RESPONSE,
             Filter::Pipe => 0,
         };
-        !field.is_nominated() && held_back(field.name()) & direction == 0
+        // The bytes of a pipe's body go out as they came: without its coding they would be read as requests.
+        let is_framing = self == Filter::Pipe && field.is(names::TRANSFER_ENCODING);
+        (!field.is_nominated() || is_framing) && held_back(field.name()) & direction == 0
     }
 }
 
@@ -246,6 +248,14 @@ mod tests {
         assert_eq!(left(&h, Filter::Pass), ["Host", "range", "If-None-Match", "Age", "Cache-Control", "Cookie"]);
         assert_eq!(left(&h, Filter::Insert), ["Host", "If-None-Match", "Cache-Control", "Cookie"]);
         assert_eq!(left(&h, Filter::PassResponse), ["Host", "range", "If-None-Match", "Cache-Control", "Cookie"]);
+    }
+
+    #[test]
+    fn a_pipe_keeps_its_framing() {
+        let mut h = head(&["Host: a", "Transfer-Encoding: chunked", "X-A: b", "Connection: transfer-encoding, x-a"]);
+        connection(&mut h).unwrap();
+        assert_eq!(left(&h, Filter::Pipe), ["Host", "Transfer-Encoding", "Connection"]);
+        assert_eq!(left(&h, Filter::Pass), ["Host"]);
     }
 
     #[test]

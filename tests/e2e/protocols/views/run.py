@@ -194,7 +194,7 @@ def play(address, seed, witness, n):
         view, seen = (re.search(rb"(?im)^%s: (.*?)\r$" % name, head) for name in (b"view", b"seen"))
         if view and seen and view[1].split(b";;")[1] != seen[1].split(b";;")[1]:
             witness.tell(f"draw {n}: VCL saw {view[1]!r}, what is answered is {seen[1]!r}")
-    if b"\r\n\r\nok" in got.partition(b"403 ")[2]:
+    if b"\r\n\r\nok" in got.partition(b"HTTP/1.1 403 ")[2]:
         witness.tell(f"draw {n}: something is answered behind /admin")
     return (re.match(rb"HTTP/1\.1 (\d+)", got) or [b"", b"closed"])[1].decode()
 
