@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
+use http1::framing::is_guess;
 use http1::{ChunkHeader, Decoder, Framing, LAST_CHUNK, Limits, Progress, Step, parse_response, response_framing};
 use message::hop::{self, Persistence};
 use message::{Head, HeadLimits, names};
@@ -176,11 +177,20 @@ impl Http1 {
         if beresp.status() < 200 {
             return Err(HeadError::NotFinal);
         }
+        if beresp.count(names::CONTENT_LENGTH) > 1
+            && let Some(length) = beresp.get(names::CONTENT_LENGTH).map(<[u8]>::to_vec)
+        {
+            // They are equal, and one is enough for whoever comes next (RFC 9110 8.6). That there is room is no question.
+            let _ = beresp.set(names::CONTENT_LENGTH, length);
+        }
         self.decoder = Decoder::response(framing);
         let close = match hop::connection(beresp) {
             Ok(Persistence::Keep) if framing == Framing::Eof => Some(SessClose::RespClose),
             // Bytes that nobody asked for: the next response on this connection would be theirs.
-            Ok(Persistence::Keep) => (framing == Framing::None && self.has_more()).then_some(SessClose::RxJunk),
+            Ok(Persistence::Keep) if framing == Framing::None && self.has_more() => Some(SessClose::RxJunk),
+            Ok(Persistence::Keep) => {
+                (framing == Framing::None && is_guess(beresp, self.to_head)).then_some(SessClose::RespClose)
+            }
             Ok(Persistence::Close | Persistence::Http10) => Some(SessClose::RespClose),
             // As with varnishd the answer is good, its connection isn't.
             Err(_) => Some(SessClose::RxBad),
@@ -487,19 +497,6 @@ impl Output {
         self.piece = None;
         (self.back, self.written, self.is_head) = (b"", 0, false);
     }
-}
-
-/// A piece of a response's body as it is on a connection.
-pub fn framed(body: BodyStatus, piece: &[u8]) -> Vec<u8> {
-    match body {
-        BodyStatus::Chunked if !piece.is_empty() => [ChunkHeader::new(piece.len()).as_bytes(), piece, b"\r\n"].concat(),
-        BodyStatus::Chunked | BodyStatus::Length(_) | BodyStatus::Eof | BodyStatus::None => piece.to_vec(),
-    }
-}
-
-/// What ends a response's body on a connection.
-pub fn framed_end(body: BodyStatus) -> &'static [u8] {
-    if body == BodyStatus::Chunked { LAST_CHUNK } else { b"" }
 }
 
 /// A response that another one follows (RFC 9110 15.2). After 101 the connection speaks another protocol.

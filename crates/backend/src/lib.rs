@@ -38,7 +38,7 @@ pub use exchange::{
     Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, SendProgress,
     announced_length,
 };
-pub use h1::{Http1, framed, framed_end};
+pub use h1::Http1;
 pub use list::{AdminHealth, ListFlags, columns, list_json, list_text, matching, parse_list_flags, set_health};
 pub use pool::{LOCKS, Locks};
 pub use registry::Backends;

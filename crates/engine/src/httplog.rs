@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Changes of heads by the engine itself, with the log records that varnishd writes for them (vsl(7)).
 
-use message::{Head, LostHeader};
+use message::{Head, LostHeader, hop};
 use params::{DebugBit, Params};
 use shm::vsl::TxnLog;
 use tables::tags::Tag;
@@ -142,6 +142,11 @@ impl HeadTags {
             log.put(self.unset, field.line());
         }
         head.unset(name);
+    }
+
+    /// Removes the fields that Connection nominates, as [`hop::remove_nominated`] does.
+    pub fn unset_nominated(&self, head: &mut Head, log: &mut TxnLog) {
+        hop::remove_nominated(head, |field| log.put(self.unset, field.line()));
     }
 
     /// Makes the field have just this value; nothing is logged when it has it already.

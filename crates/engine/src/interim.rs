@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Interim responses (RFC 9110 15.2) on their way from a fetch to the client that waits for it; both are on one thread.
 //!
-//! They are for who asked, at the moment of asking: never stored, and not for those who wait for the same object.
+//! They are for who asked, at the moment of asking: never stored, and not for those who wait for the same object. No VCL sees
+//! them, so only what can't do what a response does goes on: 102, which says nothing, and from 103 what RFC 8297 has it for.
 
 use message::hop::{self, Filter};
 use message::{Head, names};
@@ -11,6 +12,9 @@ use std::rc::Rc;
 
 /// A client gets at most so many of them for one request.
 const MAX: usize = 16;
+
+/// Fields of a 103 that go on: what the client may load meanwhile, and what the page lets it.
+const EARLY_HINTS: [&str; 2] = [message::links::LINK, "Content-Security-Policy"];
 
 /// The way; its clones are the same one.
 #[derive(Clone, Default)]
@@ -23,10 +27,18 @@ struct Inner {
 }
 
 impl Interims {
-    /// A backend sent one; whether it goes on. Who waits for the object has to be woken then.
-    pub fn put(&self, interim: &Head) -> bool {
+    /// A backend sent one; whether it goes on. Who waits for the object has to be woken then. `lenient`: of any status, and with
+    /// all its end-to-end fields.
+    pub fn put(&self, interim: &Head, lenient: bool) -> bool {
         // Whoever expected a 100 got one from us when somebody began to read the request's body.
-        if interim.status() <= 101 || self.0.borrow().passed == MAX {
+        let kept: &[&str] = match interim.status() {
+            ..=101 => return false,
+            _ if lenient => &[],
+            102 => &[],
+            103 => &EARLY_HINTS,
+            _ => return false,
+        };
+        if self.0.borrow().passed == MAX {
             return false;
         }
         let mut head = Head::with_limits(interim.limits());
@@ -34,7 +46,10 @@ impl Interims {
         if hop::connection(&mut head).is_err() || head.set_proto("HTTP/1.1").is_err() {
             return false;
         }
-        head.retain(|field| Filter::PassResponse.keeps(field) && !field.is(names::CONTENT_LENGTH));
+        head.retain(|field| {
+            let goes_on = lenient || kept.iter().any(|name| field.is(name));
+            goes_on && Filter::PassResponse.keeps(field) && !field.is(names::CONTENT_LENGTH)
+        });
         let mut inner = self.0.borrow_mut();
         inner.passed += 1;
         inner.waiting.push_back(head);

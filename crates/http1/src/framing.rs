@@ -115,12 +115,19 @@ pub fn response_framing(head: &Head, to_head: bool) -> Result<Framing, FramingEr
         FieldFraming::Chunked => Ok(Framing::Chunked),
         FieldFraming::Length(0) => Ok(Framing::None),
         FieldFraming::Length(n) => Ok(Framing::Length(n)),
-        // Neither length nor coding, yet the connection is to be kept: varnishd takes it for an empty body.
+        // Neither length nor coding, yet the connection is to be kept: varnishd takes it for an empty body, and so do origins
+        // that mean one, for which we would wait until a timeout. See `is_guess`.
         FieldFraming::Nothing if head.get(names::CONNECTION).is_some_and(|v| list::is(v, b"keep-alive")) => {
             Ok(Framing::None)
         }
         FieldFraming::Nothing => Ok(Framing::Eof),
     }
+}
+
+/// Whether [`Framing::None`] of a final response is a guess: by RFC 9112 6.3 its body goes up to the connection's end, so what
+/// comes next on the connection may be a body. No other response may be read from there.
+pub fn is_guess(head: &Head, to_head: bool) -> bool {
+    !to_head && !matches!(head.status() % 1000, 204 | 304) && !head.has(names::CONTENT_LENGTH)
 }
 
 /// What an Expect field asks for (RFC 9110 10.1.1).
@@ -199,6 +206,18 @@ mod tests {
         response(204, false, &["Content-Length: 5"], Err(FramingError::BodyForbidden));
         response(204, false, &["Transfer-Encoding: chunked"], Err(FramingError::BodyForbidden));
         response(103, false, &[], Ok(Framing::None));
+        let guess = |status, to_head, lines: &[&str]| {
+            let mut head = head("HTTP/1.1", lines);
+            head.set_status(status).unwrap();
+            is_guess(&head, to_head)
+        };
+        assert!(guess(200, false, &["Connection: keep-alive"]));
+        assert!(!guess(200, false, &["Connection: keep-alive", "Content-Length: 0"]));
+        assert!(![(204, false), (304, false), (200, true)].iter().any(|&(status, to_head)| guess(
+            status,
+            to_head,
+            &[]
+        )));
     }
 
     #[test]

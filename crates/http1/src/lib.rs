@@ -41,7 +41,7 @@ pub struct Limits {
 impl Default for Limits {
     /// The defaults of `http_req_size` and `http_req_hdr_len`; those of responses are the same.
     fn default() -> Self {
-        Limits { head_bytes: 32 * 1024, line_bytes: 8 * 1024, lenient: false, https_scheme: false, lone_lf: true }
+        Limits { head_bytes: 32 * 1024, line_bytes: 8 * 1024, lenient: false, https_scheme: true, lone_lf: true }
     }
 }
 

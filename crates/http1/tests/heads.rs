@@ -36,10 +36,12 @@ fn good_requests() {
     request("FROB / HTTP/1.1\r\nHost: h\r\n\r\n", Ok(("/", "h")));
     request("GET http://x/a HTTP/1.1\r\nHost: h\r\n\r\n", Ok(("/a", "x")));
     request("GET http://x HTTP/1.1\r\nHost: h\r\n\r\n", Ok(("/", "x")));
-    request("GET https://x/a HTTP/1.1\r\nHost: h\r\n\r\n", Ok(("https://x/a", "h")));
+    request("GET https://x/a HTTP/1.1\r\nHost: h\r\n\r\n", Ok(("/a", "x")));
+    request("GET HTTPS://x?a HTTP/1.1\r\nHost: h\r\n\r\n", Ok(("/?a", "x")));
+    request("OPTIONS https://x HTTP/1.1\r\nHost: h\r\n\r\n", Ok(("*", "x")));
     request("GET /\u{e4} HTTP/1.1\r\nHost: h\r\n\r\n", Ok(("/\u{e4}", "h")));
-    let https = Limits { https_scheme: true, ..Limits::default() };
-    request_with(&https, "GET https://x?a HTTP/1.1\r\nHost: h\r\n\r\n", Ok(("/?a", "x")));
+    let no_https = Limits { https_scheme: false, ..Limits::default() };
+    request_with(&no_https, "GET https://x/a HTTP/1.1\r\nHost: h\r\n\r\n", Ok(("https://x/a", "h")));
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub enum Filter {
     Insert,
     /// Response of a pass.
     PassResponse,
-    /// Request to the backend of a pipe: everything but what Connection nominates.
+    /// Request to the backend of a pipe: everything but what Connection nominates, which may not take the framing away.
     Pipe,
 }
 
@@ -86,7 +86,9 @@ impl Filter {
             Filter::PassResponse => PASS_RESPONSE,
             Filter::Pipe => 0,
         };
-        !field.is_nominated() && held_back(field.name()) & direction == 0
+        // The bytes of a pipe's body go out as they came: without its coding they would be read as requests.
+        let is_framing = self == Filter::Pipe && field.is(names::TRANSFER_ENCODING);
+        (!field.is_nominated() || is_framing) && held_back(field.name()) & direction == 0
     }
 }
 
@@ -134,7 +136,7 @@ pub enum Persistence {
     Http10,
 }
 
-/// Connection nominates a field that must go on: Host, Content-Length, or one that steers caching. Close reason `RX_BAD`.
+/// Connection nominates a field that must go on: a known one that isn't hop-by-hop. Close reason `RX_BAD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadConnection;
 
@@ -142,8 +144,8 @@ pub struct BadConnection;
 /// connection persists.
 ///
 /// # Errors
-/// [`BadConnection`]: it names fields whose loss would change what the message means (VSV00010). Those stay; refuse a
-/// request, and don't use the connection of a response again.
+/// [`BadConnection`]: it names fields whose loss would change what the message means (VSV00010): VCL could choose by a
+/// Cookie that the origin never gets. Those stay; refuse a request, and don't use the connection of a response again.
 pub fn connection(head: &mut Head) -> Result<Persistence, BadConnection> {
     let mut persistence = if head.version() == Version::HTTP10 { Persistence::Http10 } else { Persistence::Keep };
     if !head.has(names::CONNECTION) {
@@ -159,7 +161,7 @@ pub fn connection(head: &mut Head) -> Result<Persistence, BadConnection> {
     for (count, member) in list::members(&arena[range]).enumerate() {
         if member.eq_ignore_ascii_case(b"close") {
             persistence = Persistence::Close;
-        } else if member.eq_ignore_ascii_case(b"keep-alive") {
+        } else if member.eq_ignore_ascii_case(b"keep-alive") && persistence == Persistence::Http10 {
             persistence = Persistence::Keep;
         }
         if must_go_on(member) {
@@ -198,14 +200,27 @@ fn by_name(a: &[u8], b: &[u8]) -> Ordering {
     a.len().cmp(&b.len()).then_with(|| a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase)))
 }
 
-/// Fields that a Connection field may not take away: those that the table holds back for some other reason than being
-/// hop-by-hop, and those without which the message means something else.
+/// Whether a Connection field may not take this one away: every known field that a pass would send on.
 fn must_go_on(name: &[u8]) -> bool {
-    let held = held_back(name);
-    (held != 0 && held & PASS == 0)
-        || [names::HOST, names::CONTENT_LENGTH, names::VARY, names::SET_COOKIE]
-            .iter()
-            .any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+    match held_back(name) {
+        0 => names::is_known(name),
+        held => held & PASS == 0,
+    }
+}
+
+/// Removes the fields that Connection nominates, but for those that are hop-by-hop anyway: nobody behind us gets them, so
+/// nothing may be decided by them. Calls `removed` for each.
+pub fn remove_nominated(head: &mut Head, mut removed: impl FnMut(&Field<'_>)) {
+    if !head.has(names::CONNECTION) {
+        return;
+    }
+    head.retain(|field| {
+        let stays = !field.is_nominated() || held_back(field.name()) & PASS != 0;
+        if !stays {
+            removed(field);
+        }
+        stays
+    });
 }
 
 #[cfg(test)]
@@ -233,6 +248,14 @@ mod tests {
         assert_eq!(left(&h, Filter::Pass), ["Host", "range", "If-None-Match", "Age", "Cache-Control", "Cookie"]);
         assert_eq!(left(&h, Filter::Insert), ["Host", "If-None-Match", "Cache-Control", "Cookie"]);
         assert_eq!(left(&h, Filter::PassResponse), ["Host", "range", "If-None-Match", "Cache-Control", "Cookie"]);
+    }
+
+    #[test]
+    fn a_pipe_keeps_its_framing() {
+        let mut h = head(&["Host: a", "Transfer-Encoding: chunked", "X-A: b", "Connection: transfer-encoding, x-a"]);
+        connection(&mut h).unwrap();
+        assert_eq!(left(&h, Filter::Pipe), ["Host", "Transfer-Encoding", "Connection"]);
+        assert_eq!(left(&h, Filter::Pass), ["Host"]);
     }
 
     #[test]
@@ -277,14 +300,39 @@ mod tests {
 
     #[test]
     fn what_may_not_be_nominated() {
-        for name in ["Host", "content-length", "Age", "Cache-Control", "Range", "If-Match", "Vary"] {
-            let mut h = head(&["Host: a", &format!("Connection: close, {name}")]);
-            assert_eq!(connection(&mut h), Err(BadConnection), "{name}");
+        let hop_by_hop = [
+            "Accept-Ranges",
+            "Connection",
+            "HTTP2-Settings",
+            "Keep-Alive",
+            "TE",
+            "Trailer",
+            "Transfer-Encoding",
+            "Upgrade",
+        ];
+        for name in names::ALL {
+            for name in [(*name).to_owned(), name.to_lowercase(), name.to_uppercase()] {
+                let mut h = head(&["Host: a", &format!("Connection: close, {name}"), &format!("{name}: 1")]);
+                let is_hop_by_hop = hop_by_hop.iter().any(|known| known.eq_ignore_ascii_case(&name));
+                let want = if is_hop_by_hop { Ok(Persistence::Close) } else { Err(BadConnection) };
+                assert_eq!(connection(&mut h), want, "{name}");
+            }
         }
-        for name in ["TE", "Upgrade", "Keep-Alive", "Transfer-Encoding", "Cookie", "Trailer"] {
+        for name in ["X-Hop", "Proxy-Connection", "Cooki", "Cookie2"] {
             let mut h = head(&["Host: a", &format!("Connection: {name}")]);
             assert_eq!(connection(&mut h), Ok(Persistence::Keep), "{name}");
         }
+    }
+
+    #[test]
+    fn nominated_fields_are_removed_but_for_those_of_the_hop() {
+        let mut h = head(&["Host: a", "X-A: b", "Upgrade: c", "x-a: d", "TE: e", "Connection: x-a, upgrade, te, x-b"]);
+        connection(&mut h).unwrap();
+        let mut gone = Vec::new();
+        remove_nominated(&mut h, |field| gone.push(String::from_utf8_lossy(field.value()).into_owned()));
+        assert_eq!(gone, ["b", "d"]);
+        let names: Vec<_> = h.iter().map(|field| String::from_utf8_lossy(field.name()).into_owned()).collect();
+        assert_eq!(names, ["Host", "Upgrade", "TE", "Connection"]);
     }
 
     #[test]
@@ -299,5 +347,8 @@ mod tests {
         check("HTTP/1.0", "", Persistence::Http10);
         check("HTTP/1.0", "Keep-Alive", Persistence::Keep);
         check("HTTP/1.0", "close", Persistence::Close);
+        // RFC 9112 9.3: wherever it stands.
+        check("HTTP/1.1", "close, keep-alive", Persistence::Close);
+        check("HTTP/1.0", "keep-alive, close", Persistence::Close);
     }
 }

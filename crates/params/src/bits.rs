@@ -84,7 +84,7 @@ bits! {
         Http2 "http2" "HTTP/2 in clear text; -http2 takes it from TLS, too, which offers it otherwise";
         ShortPanic "short_panic" "No effect here: a report of a panic has no dump of memory to leave out";
         NoCoredump "no_coredump" "No core file; set before the worker starts";
-        HttpsScheme "https_scheme" "Take the host out of https URLs in the request line";
+        HttpsScheme "https_scheme" "Take the host out of https URLs in the request line, as out of http URLs";
         HttpDatePostel "http_date_postel" "Take days of one digit in Date, Last-Modified, Expires";
         EsiIgnoreHttps "esi_ignore_https" "Include https:// URLs as if they were http://";
         EsiDisableXmlCheck "esi_disable_xml_check" "ESI in bodies that do not look like XML";

@@ -187,7 +187,7 @@ params! {
         "How many includes of one page, nested ones counted, may be under way at the same time; they are delivered in the page's order. What comes before its turn is kept, at most 256 KB of each. 1 begins each when the one before it is done, as Varnish does.";
     experimental: Experimental = "none" [""] {}
         "Switches of features not yet settled.";
-    feature: Feature = "+validate_headers" [""] {}
+    feature: Feature = "+https_scheme,+validate_headers" [""] {}
         "Switches of optional features.";
     fetch_chunksize: Bytes = "16k" ["bytes" min "4k"] { Experimental NoEffect }
         "Size of the pieces in which a body of unknown length is stored.";
@@ -302,9 +302,9 @@ params! {
     http_gzip_support: Switch = "on" ["bool"] {}
         "Ask backends for gzip, store it, and uncompress for clients that cannot take it.\nAccept-Encoding of requests becomes \"gzip\" or is removed. Off, beresp.do_gzip and beresp.do_gunzip do nothing.";
     http_interim: Switch = "on" ["bool"] { Own }
-        "Pass interim responses of a backend, as 103 Early Hints, on to the client that waits for the answer. Off drops them.";
+        "Pass interim responses of a backend on to the client that waits for the answer: 103 Early Hints with its fields Link and Content-Security-Policy, 102 without any. With http_lenient all of them, with all fields, which no VCL sees. Off drops them.";
     http_lenient: Switch = "off" ["bool"] { Own }
-        "Let pass what no cache should forward and is otherwise refused before VCL: CONNECT, an invalid Host, a fragment in the URL, a chunked body that is seen to be broken.";
+        "Let pass what no cache should forward and is otherwise refused before VCL: CONNECT, an invalid Host, a target that is neither a path nor an http URL, a fragment in the URL, a chunked body that is seen to be broken. The built-in VCL then pipes unknown methods, which otherwise get 501, and takes any target, and a pipe of a request with Upgrade carries what the client sends before the backend has switched protocols, as in Varnish 7.";
     http_lone_lf: Switch = "on" ["bool"] { Own }
         "Take requests without a body whose lines end with a lone LF instead of CRLF, as old programs that purge send them. Off, they are refused with 400. With a body they are refused in any case, unless http_lenient is on: another server might read two requests there. MAIN.req_lone_lf counts both.";
     http_max_hdr: Count = "64" ["header lines" min "32" max "65535"] {}

@@ -41,11 +41,11 @@ fn values() {
     assert_eq!(shown("cli_limit", "1.5k"), "1.50k");
     assert_eq!(shown("workspace_client", "9k"), "9k");
     assert_eq!(shown("acceptor_sleep_decay", "0.12345"), "0.123");
-    assert_eq!(shown("feature", "+http2,-validate_headers"), "+http2");
+    assert_eq!(shown("feature", "+http2,-validate_headers"), "+http2,+https_scheme");
     assert_eq!(shown("feature", "none"), "none");
-    assert_eq!(shown("feature", "-http2"), "+validate_headers,-http2");
-    assert_eq!(shown("feature", "-http2,+http2"), "+http2,+validate_headers");
-    assert_eq!(shown("feature", "-validate_headers,-http2"), "-http2");
+    assert_eq!(shown("feature", "-http2"), "+https_scheme,+validate_headers,-http2");
+    assert_eq!(shown("feature", "-http2,+http2"), "+http2,+https_scheme,+validate_headers");
+    assert_eq!(shown("feature", "-validate_headers,-http2"), "+https_scheme,-http2");
     assert_eq!(shown("debug", "+syncvsl +lurker"), "+syncvsl,+lurker");
     assert_eq!(shown("auto_restart", "NO"), "off");
     assert_eq!(shown("pool_req", "1,2,3.5"), "1,2,3.5");

@@ -48,7 +48,7 @@ reasons! {
     Purge purge "purge" "" "VCL purged: return (purge)";
     Restart restart "restart" "" "VCL restarted before a lookup";
     Pipe pipe "pipe" "bypass" "VCL piped it: return (pipe)";
-    PipeMethod pipe_method "pipe-method" "method" "The built-in VCL pipes methods that it doesn't know";
+    PipeMethod pipe_method "pipe-method" "method" "The built-in VCL pipes methods that it doesn't know where http_lenient is on";
     Pass pass "pass" "bypass" "VCL passed it: return (pass)";
     PassMethod pass_method "pass-method" "method" "The built-in VCL passes all but GET and HEAD";
     PassAuthorization pass_authorization "pass-authorization" "request" "The built-in VCL passes requests with Authorization";

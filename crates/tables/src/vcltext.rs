@@ -273,6 +273,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("param.default_keep", "What the parameter default_keep is now."),
     ("param.default_ttl", "What the parameter default_ttl is now."),
     ("param.first_byte_timeout", "What the parameter first_byte_timeout is now."),
+    ("param.http_lenient", "What the parameter http_lenient is now."),
     ("param.idle_send_timeout", "What the parameter idle_send_timeout is now."),
     ("param.max_esi_depth", "What the parameter max_esi_depth is now."),
     ("param.max_restarts", "What the parameter max_restarts is now."),

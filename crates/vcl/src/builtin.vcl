@@ -9,8 +9,8 @@ sub vcl_recv {
 }
 
 sub vcl_builtin_recv {
-    call vcl_req_host;
     call vcl_req_url;
+    call vcl_req_host;
     call vcl_req_method;
     call vcl_req_authorization;
     call vcl_req_cookie;
@@ -27,8 +27,11 @@ sub vcl_req_host {
     }
 }
 
-# For VCL of later releases: what a URL may be is decided before.
 sub vcl_req_url {
+    # What isn't a path means one thing to VCL and may mean another one to the origin.
+    if (req.url !~ "^/" && (req.url != "*" || req.method != "OPTIONS") && !param.http_lenient) {
+        return (synth(400));
+    }
 }
 
 sub vcl_req_method {
@@ -36,11 +39,14 @@ sub vcl_req_method {
     if (req.method == "PRI") {
         return (synth(405));
     }
-    # What we don't know may be anything: leave it to the two ends.
+    # What a method means that we don't know is for a site's own VCL to say. A pipe would let what follows it pass unseen.
     if (req.method != "GET" && req.method != "HEAD" && req.method != "PUT" && req.method != "POST" &&
         req.method != "TRACE" && req.method != "OPTIONS" && req.method != "DELETE" && req.method != "PATCH" &&
         !req.rfc9111) {
-        return (pipe);
+        if (param.http_lenient) {
+            return (pipe);
+        }
+        return (synth(501));
     }
     # Only these are answered from the cache.
     if (req.method != "GET" && req.method != "HEAD") {

@@ -181,7 +181,7 @@ impl Diagnostics {
 /// What to do about a name that nothing uses.
 pub const UNUSED: &str = "Use it or delete it; with the parameter vcc_err_unref=off this is a warning.";
 
-/// Our built-in VCL, same behaviour as 7.1's.
+/// Our built-in VCL. It behaves as 7.1's, but for targets and methods, which it judges as 9.0's does.
 pub fn builtin() -> &'static str {
     include_str!("builtin.vcl")
 }

@@ -269,7 +269,7 @@ mod tests {
         for want in [
             "x.vcl: VCL 4.1\nbackend web: web.example port 80 (what isn't sent elsewhere comes here)\nacl p: not 10.0.0.0/8\n",
             "vcl_recv:\n        line 5  Piped: bytes go to and fro unread until the connection ends, if the client is in acl p.\n",
-            "Then the built-in one: An unknown method is piped.",
+            "Then the built-in one: An unknown method is answered 501.",
             "\nvcl_backend_response (built in)\n                An answer that sets a cookie",
         ] {
             assert!(shown.contains(want), "{want}\n---\n{shown}");

@@ -93,7 +93,7 @@ fn gather(texts: &Texts<'_>, root: &str, path: &str, depth: usize, all: &mut Vec
 fn builtin(method: Method) -> &'static str {
     match method {
         Method::Recv => {
-            "An unknown method is piped. Methods other than GET and HEAD, and requests with Authorization or Cookie, are passed. \
+            "An unknown method is answered 501. Methods other than GET and HEAD, and requests with Authorization or Cookie, are passed. \
              The rest is looked up in the cache."
         }
         Method::Hash => "The URL and Host (without one the server's address) tell objects apart.",

@@ -180,8 +180,8 @@ impl PipeBereq {
         };
         match conn.tunnel() {
             _ if transport.asks_tunnel() => self.stream(&mut conn, req, transport, last_moment, acct).await,
-            Some(stream) => self.tunnel(stream, req, transport, last_moment, acct).await,
-            None => self.relay(&mut conn, req, transport, last_moment, acct).await,
+            Some(stream) if !self.may_switch(req) => self.tunnel(stream, req, transport, last_moment, acct).await,
+            Some(_) | None => self.relay(&mut conn, req, transport, last_moment, acct).await,
         }
         req.log.timestamp("PipeSess", self.engine.clock.real());
         let vbe = conn.backend().vbe();
@@ -255,7 +255,13 @@ impl PipeBereq {
         }
     }
 
-    /// As [`PipeBereq::tunnel`], where the backend has no connection.
+    /// Whether the backend has to switch protocols before more than the request may pass: a backend that says no goes on with
+    /// HTTP, and would take what follows for requests.
+    fn may_switch(&self, req: &Req) -> bool {
+        !req.params.http_lenient && (self.head.has(names::UPGRADE) || req.head.has(names::UPGRADE))
+    }
+
+    /// As [`PipeBereq::tunnel`], where the backend has no connection, or answers before the connections are joined.
     async fn relay(
         &mut self,
         conn: &mut Conn,
@@ -266,12 +272,18 @@ impl PipeBereq {
     ) {
         self.mark_sent(req);
         let limits = response_limits(&req.params);
+        if conn.tunnel().is_some() && self.head.has(names::UPGRADE) {
+            conn.ask_tunnel();
+        }
         let relayed = relay(conn, &self.head, &limits, req, transport, acct);
-        match last_moment {
+        let switched = match last_moment {
             None => relayed.await,
             Some(moment) => rt::timeout_at(moment, relayed).await.unwrap_or_default(),
-        }
+        };
         acct.bereq = conn.acct().bereq_head;
+        if let (Some(tunnel), Some(stream)) = (switched, conn.tunnel()) {
+            join(&tunnel, stream, req, last_moment, acct).await;
+        }
     }
 
     /// As [`PipeBereq::tunnel`], where the client has a stream: its bytes travel as bodies do.

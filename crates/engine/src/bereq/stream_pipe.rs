@@ -23,13 +23,12 @@ use tables::close::SessClose;
 use tables::tags::Tag;
 
 use super::pipe::PipeAcct;
+use super::relay::HELD_BYTES;
 use super::wire::response_limits;
 use crate::httplog::BEREQ;
 use crate::req::Req;
 use crate::transport::Transport;
 
-/// While more than this waits for the client nothing is taken of the backend.
-const HELD_BYTES: usize = 64 * 1024;
 /// So often bytes are moved before others have their turn.
 const ROUNDS: usize = 16;
 

@@ -342,7 +342,8 @@ impl Bereq {
         if self.is_sign_of_life() {
             return;
         }
-        let goes_on = self.interims.as_ref().is_some_and(|interims| interims.put(&self.beresp));
+        let goes_on =
+            self.interims.as_ref().is_some_and(|interims| interims.put(&self.beresp, self.params.http_lenient));
         if goes_on {
             self.busy().wake_readers();
         }

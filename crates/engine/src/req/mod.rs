@@ -50,7 +50,7 @@ use std::sync::Arc;
 use ::backend::Director;
 use ::cache::{Busy, Digest, DigestBuilder, Form, ObjRef, Reader};
 use base::{Real, Vxid};
-use message::{Head, HeadLimits, Version};
+use message::{Head, HeadLimits};
 use params::Params;
 use shm::vsl::{Marker, TxnLog, num};
 use tables::close::SessClose;
@@ -310,9 +310,11 @@ impl Req {
         if !self.esi.is_fragment() && (self.take_slot(transport).await.is_err() || self.start_vcl(transport).is_err()) {
             return;
         }
-        let mut step = match self.accept(transport) {
-            Ok(()) => Step::Recv,
-            Err(()) => Step::Done,
+        // Boxed: it is rare.
+        let is_refused = self.has_doubtful_body(transport) && Box::pin(self.refuse_body_of_head(transport)).await;
+        let mut step = match is_refused {
+            false if self.accept(transport).is_ok() => Step::Recv,
+            _ => Step::Done,
         };
         crate::current::work_for(self.sess.client.get(), self.vxid, self.head.url());
         loop {
@@ -377,8 +379,8 @@ impl Req {
         self.body.give_up();
         self.tell_verdict();
         let main = self.engine().main;
-        if self.is_piped && self.original.version() > Version::HTTP11 {
-            // What a pipe carried has counters of its own; over a stream it looked like bodies.
+        if self.is_piped {
+            // What a pipe carried has counters of its own, also where it looked like bodies.
             acct = Acct { req_head: acct.req_head, ..Acct::default() };
         }
         if let Some(fragment) = self.esi.as_fragment() {

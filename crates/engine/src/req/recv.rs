@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The request comes in: what the engine decides before VCL, `vcl_recv`, `vcl_hash`.
 
+use std::future::poll_fn;
+
 use http1::Expect;
-use message::{Version, names};
+use message::{Version, hop, names};
 use params::FeatureBit;
 use tables::close::SessClose;
 use tables::tags::Tag;
@@ -13,7 +15,7 @@ use super::{Req, Step};
 use crate::httplog::REQ;
 use crate::reqbody::ReqBody;
 use crate::trace;
-use crate::transport::Transport;
+use crate::transport::{BodyState, Transport};
 
 impl Req {
     /// Expect, Connection and the body, before the first step. An error is answered already.
@@ -36,7 +38,9 @@ impl Req {
         if self.head.has(questions::DEPTH) && questions::depth_of(&self.head).is_none() {
             REQ.unset(&mut self.head, &mut self.log, questions::DEPTH);
         }
-        self.body.begin(ReqBody::for_request(transport));
+        // A HEAD that gets here has none.
+        let body = if self.head.method() == b"HEAD" { ReqBody::none() } else { ReqBody::for_request(transport) };
+        self.body.begin(body);
         self.close = match transport.connection(&mut self.head) {
             Ok(close) => close,
             Err(close) => {
@@ -48,6 +52,32 @@ impl Req {
         };
         self.original.copy_from(&self.head);
         Ok(())
+    }
+
+    /// Whether it is a HEAD that may have a body. HTTP/1 refuses those with the head; over a stream the end may come later.
+    pub(super) fn has_doubtful_body(&self, transport: &dyn Transport) -> bool {
+        self.head.method() == b"HEAD" && transport.body_state() == BodyState::Unread
+    }
+
+    /// Answers 400, before VCL, to a HEAD with a body (RFC 9110 9.3.2: an origin might take that for another request). Whether it was.
+    pub(super) async fn refuse_body_of_head(&mut self, transport: &mut dyn Transport) -> bool {
+        let is_empty = match transport.body_len() {
+            Some(len) => len == 0,
+            // The client would wait for us to ask for it.
+            None if self.head.has(names::EXPECT) => false,
+            None => loop {
+                match poll_fn(|cx| transport.poll_body(cx)).await {
+                    Ok(Some(piece)) if piece.is_empty() => {}
+                    Ok(piece) => break piece.is_none(),
+                    Err(_) => break false,
+                }
+            },
+        };
+        if !is_empty {
+            self.close = Some(SessClose::RxJunk);
+            self.refuse_head(transport, 400, "HEAD with a body");
+        }
+        !is_empty
     }
 
     /// Answers 400, before VCL, to a request whose body is broken already.
@@ -79,6 +109,7 @@ impl Req {
 
     pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> Step {
         self.log_arrival();
+        self.remove_nominated();
         if let Some(body) = self.challenge_answer() {
             return self.answer_challenge(body, transport).await;
         }
@@ -163,6 +194,12 @@ impl Req {
         let rfc9111 = self.params.feature.has(FeatureBit::Rfc9111);
         let is_special = rfc9111 | self.engine().peers.get().is_some();
         self.settings = Settings { rfc9111, is_special, ..Settings::default() };
+    }
+
+    /// What Connection nominates ends here: VCL mustn't decide by a field that the origin doesn't get.
+    fn remove_nominated(&mut self) {
+        REQ.unset_nominated(&mut self.head, &mut self.log);
+        hop::remove_nominated(&mut self.original, |_| {});
     }
 
     /// Adds the client to X-Forwarded-For.

@@ -69,7 +69,7 @@ impl Response {
         mut close: Option<SessClose>,
         log: &mut TxnLog,
     ) -> Option<SessClose> {
-        let says_close = resp.get(names::CONNECTION).is_some_and(|value| list::is(value, b"close"));
+        let says_close = resp.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"));
         if says_close {
             close.get_or_insert(SessClose::RespClose);
         } else if close.is_some() {

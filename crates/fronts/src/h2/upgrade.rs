@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `Upgrade: h2c` (RFC 7540 3.2): a request of HTTP/1.1 whose answer is the first stream. As varnishd takes it: without a body, and
-//! whatever Connection says.
+//! `Upgrade: h2c` (RFC 7540 3.2): a request of HTTP/1.1 whose answer is the first stream. As varnishd takes it, without a body; otherwise
+//! than there only if it was meant for us: a front proxy that passes Upgrade on alone would hand its client a tunnel.
 
 use engine::Req;
 use engine::httplog::REQ;
 use http2::Settings;
-use message::names;
+use message::{Head, Version, list, names};
 use params::{DebugBit, FeatureBit};
 use tables::tags::Tag;
 
@@ -30,11 +30,21 @@ pub(crate) fn is_wanted(req: &mut Req, has_body: bool) -> bool {
         req.log.put(Tag::Debug, b"H2 upgrade attempt");
         return false;
     }
+    if !req.params().http_lenient && !is_for_us(&req.head) {
+        req.log.put(Tag::Debug, b"H2 upgrade attempt without Connection");
+        return false;
+    }
     if has_body {
         req.log.put(Tag::Debug, b"H2 upgrade attempt has body");
         return false;
     }
     true
+}
+
+/// Whether the Upgrade is one of this connection (RFC 9110 7.8), which goes on, and there is one HTTP2-Settings (RFC 7540 3.2.1).
+fn is_for_us(head: &Head) -> bool {
+    let says = |option| head.get_all(names::CONNECTION.as_bytes()).any(|value| list::has(value, option));
+    head.version() == Version::HTTP11 && says(b"upgrade") && !says(b"close") && head.count(names::HTTP2_SETTINGS) == 1
 }
 
 /// Makes the request a stream's. `Err`: its settings are none.
