@@ -27,8 +27,6 @@ pub(crate) struct Conn {
     pub(crate) input: Vec<u8>,
     /// A request has come on it.
     pub(crate) has_asked: bool,
-    /// What it waited for before its request was read.
-    pub(crate) slot: Option<engine::admission::Slot>,
     /// Since when it waits for a request.
     pub(crate) idle_since: Instant,
 }
@@ -47,7 +45,7 @@ pub(crate) struct CloseState {
 impl Conn {
     pub(crate) fn new(stream: Stream, sess: Rc<Sess>) -> Self {
         let (stream, input, idle_since) = (Some(stream), Vec::new(), Instant::now());
-        Conn { stream, sess, h2: None, input, has_asked: false, slot: None, idle_since }
+        Conn { stream, sess, h2: None, input, has_asked: false, idle_since }
     }
 
     pub(crate) fn stream(&self) -> &Stream {

@@ -86,16 +86,15 @@ async fn live(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, CloseState) {
             let close = conn.h2.as_ref().map_or(close, |mux| h2::say_goodbye(&conn, mux, close));
             return (conn, close, CloseState::default());
         }
-        if conn.sess.engine.admission.is_saturated() {
+        if conn.sess.engine.admission.refuses_all() {
             // Boxed: see `serve`.
-            conn.slot = Box::pin(engine::conn_queue::pass(&conn.sess)).await;
+            Box::pin(engine::conn_queue::pass(&conn.sess)).await;
         }
         let (back, outcome) = match conn.h2 {
             None => h1::run(conn).await,
             Some(_) => h2::run(conn).await,
         };
         conn = back;
-        conn.slot = None;
         match outcome {
             Outcome::Idle => {}
             Outcome::Http2(upgraded) => h2::begin(&mut conn, upgraded),

@@ -296,9 +296,11 @@ impl ConnectionSlot {
             return None;
         }
         let network = match peer {
-            Address::Inet(addr) if params.max_sessions_per_ip > 0 && !info.is_unix => {
-                Some(network_of(addr.ip(), params.max_sessions_ipv4_prefix, params.max_sessions_ipv6_prefix))
-            }
+            Address::Inet(addr) if params.max_sessions_per_ip > 0 && !info.is_unix => Some(net::address::network_of(
+                addr.ip(),
+                params.max_sessions_ipv4_prefix,
+                params.max_sessions_ipv6_prefix,
+            )),
             Address::Inet(_) | Address::Unix => None,
         };
         if let Some(network) = network {
@@ -328,20 +330,6 @@ impl Drop for ConnectionSlot {
             if *count == 0 {
                 crowd.remove(&network);
             }
-        }
-    }
-}
-
-/// The address with only its first bits.
-fn network_of(ip: IpAddr, v4_bits: u32, v6_bits: u32) -> IpAddr {
-    match ip {
-        IpAddr::V4(v4) => {
-            let mask = u32::MAX.checked_shl(32 - v4_bits.min(32)).unwrap_or(0);
-            IpAddr::V4((v4.to_bits() & mask).into())
-        }
-        IpAddr::V6(v6) => {
-            let mask = u128::MAX.checked_shl(128 - v6_bits.min(128)).unwrap_or(0);
-            IpAddr::V6((v6.to_bits() & mask).into())
         }
     }
 }
@@ -390,16 +378,5 @@ mod tests {
             listener("q", "10.0.0.1 443", true, false),
         ];
         assert_eq!(Beside { listener: &all[2], all: &all }.https().map(|other| &*other.name), Some("own"));
-    }
-
-    #[test]
-    fn networks_keep_their_first_bits() {
-        let check = |ip: &str, v4, v6, want: &str| {
-            assert_eq!(network_of(ip.parse().unwrap(), v4, v6), want.parse::<IpAddr>().unwrap());
-        };
-        check("10.1.2.3", 24, 64, "10.1.2.0");
-        check("10.1.2.3", 32, 64, "10.1.2.3");
-        check("2001:db8:1:2:3::4", 32, 64, "2001:db8:1:2::");
-        check("2001:db8:1:2:3::4", 32, 128, "2001:db8:1:2:3::4");
     }
 }

@@ -81,8 +81,6 @@ pub(super) async fn next_head(h1: &mut H1) -> Result<Option<NextRequest>, SessCl
 
 /// Waits for more of a head that has begun to come, and must be whole by then.
 async fn more(h1: &mut H1, head_limit: Duration, whole_by: &mut Option<Instant>) -> Result<usize, SessClose> {
-    // Who sends it slowly keeps nobody else out.
-    h1.conn.slot = None;
     let mut deadline = h1.conn.idle_deadline();
     if !head_limit.is_zero() {
         deadline = deadline.min(*whole_by.get_or_insert_with(|| Instant::now() + head_limit));
