@@ -203,6 +203,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         cli_sockets: Vec::new(),
         masters: None,
         sessions: Vec::new(),
+        most_sessions: crate::core::most_sessions(),
         timers: Timers::new(now),
         restarts: 0,
         quic,
