@@ -136,6 +136,8 @@ async fn idle(conn: &Conn) -> Result<(), SessClose> {
         // The client knows that it ends, and has so long to agree.
         deadline = Deadline::until(until);
     }
+    // Only once it has been idle for a while: a busy connection isn't to pay for it.
+    let mut place = (!lingers).then(|| conn.seat.take());
     poll_fn(|cx| {
         if has_to_say(conn, cx) {
             return Poll::Ready(Ok(()));
@@ -151,9 +153,12 @@ async fn idle(conn: &Conn) -> Result<(), SessClose> {
                 return Poll::Ready(Err(SessClose::RxCloseIdle));
             }
             conn.sess.engine.main.sess_herd.inc();
+            place = Some(conn.seat.take());
             deadline = Deadline::until(conn.idle_deadline());
         }
-        Poll::Pending
+        // Others need its descriptor.
+        let called = place.as_ref().is_some_and(|place| place.poll(cx.waker()).is_ready());
+        if called { Poll::Ready(Err(SessClose::RxCloseIdle)) } else { Poll::Pending }
     })
     .await
 }

@@ -238,7 +238,17 @@ async fn accept(worker: Arc<Worker>, listener: net::Listener, info: Arc<Listener
         }
         for _ in 0..ACCEPT_BATCH {
             match first.take().unwrap_or_else(|| listener.try_accept()) {
-                Accept::Connection(accepted) => welcome(&worker, &info, accepted),
+                Accept::Connection(accepted) => {
+                    let number = accepted.stream.descriptor().unwrap_or(0);
+                    if net::scarce::is_kept(number) {
+                        drop(accepted);
+                    } else {
+                        welcome(&worker, &info, accepted);
+                    }
+                    if net::scarce::are_few_left(Some(number)) && !make_room(&worker).await {
+                        break;
+                    }
+                }
                 Accept::Nothing => break,
                 Accept::Aborted => {
                     main.sess_fail.inc();
@@ -247,8 +257,8 @@ async fn accept(worker: Arc<Worker>, listener: net::Listener, info: Arc<Listener
                 Accept::OutOfDescriptors(_) => {
                     main.sess_fail.inc();
                     main.sess_fail_emfile.inc();
-                    main.accept_paused.inc();
-                    rt::sleep(OUT_OF_FDS_PAUSE).await;
+                    net::scarce::are_few_left(None);
+                    make_room(&worker).await;
                     break;
                 }
                 Accept::Failed(_) => {
@@ -261,6 +271,21 @@ async fn accept(worker: Arc<Worker>, listener: net::Listener, info: Arc<Listener
         }
         rt::yield_now().await;
     }
+}
+
+/// Ends an idle connection for the next one that comes, as few descriptors are left; where there is none waits for a while. `false`:
+/// it has waited.
+async fn make_room(worker: &Arc<Worker>) -> bool {
+    let main = worker.engine.main;
+    if net::scarce::end_longest_idle() {
+        main.sess_idle_ended.inc();
+        // It has to end before another one comes.
+        rt::yield_now().await;
+        return true;
+    }
+    main.accept_paused.inc();
+    rt::sleep(OUT_OF_FDS_PAUSE).await;
+    false
 }
 
 fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accepted) {

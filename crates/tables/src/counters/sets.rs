@@ -226,6 +226,7 @@ set! {
     sess_limited_ip: Counter Info Integer "" "Connections refused: max_sessions_per_ip";
     req_held: Counter Info Integer "" "Requests held for a time, the queue being full" => "No room was left for the fetch of a request, not even to wait, and many had been refused just before: it was held until there was room, or it could be refused (see thread_queue_limit). Where memory_limit refuses all requests, they are held unread.";
     fetch_limited_ip: Counter Info Integer "" "Fetches refused: max_fetches_per_ip";
+    sess_idle_ended: Counter Info Integer "" "Idle connections ended for lack of descriptors" => "Nearly as many descriptors as the worker may have were open, and another client came.";
     accept_paused: Counter Info Integer "" "Times accepting paused for lack of descriptors";
     req_lone_lf: Counter Info Integer "" "Requests with lines that end with a lone LF";
     head_timeout: Counter Info Integer "" "Connections closed: head slower than timeout_head";
@@ -279,7 +280,7 @@ set! {
     txn_busy: Gauge Info Integer "" "Transactions in progress" => "Requests and fetches, also requests that wait for their fetch or for another one's. Idle connections don't count.";
     stalls: Counter Info Integer "" "Times a runtime made no turn for a second";
     open_files: Gauge Info Integer "" "Descriptors that the worker has open" => "Connections, files, and what the worker itself needs; looked at once a second.";
-    open_files_limit: Gauge Info Integer "" "Descriptors that the worker may have open" => "Its limit RLIMIT_NOFILE. At it accepting pauses (accept_paused, sess_fail_emfile).";
+    open_files_limit: Gauge Info Integer "" "Descriptors that the worker may have open" => "Its limit RLIMIT_NOFILE. Near it idle clients make room for others (sess_idle_ended); where there are none accepting pauses (accept_paused, sess_fail_emfile).";
     tls_handshakes: Counter Info Integer "" "TLS handshakes with clients";
     tls_resumed: Counter Info Integer "" "... of which took up an earlier session" => "That spares a signature, and in TLS 1.2 the key exchange, too.";
     tls_client_certs: Counter Info Integer "" "... of which with a certificate of the client's";
