@@ -354,7 +354,7 @@ params! {
     memory_limit: BytesOrAuto = "0b" ["bytes" min "0b"] { Own }
         "The most memory that both processes together shall take: stores in memory (-s, Transient too), index, what is in progress, buffers, log, connections, modules, program. auto is nine tenths of the cgroup's limit, or, where there is none, of the machine's memory; 0 is no limit. Less than 32M is refused.\nBelow the limit a sixteenth of it (4M at least, 512M at most) is a reserve. Its quarters are steps: once the reserve is touched, threads give up buffers they keep, the allocator what nobody uses, and stores stop to grow (MAIN.mem_trim); then objects are evicted, from the store that holds most (mem_evict); then no background fetch begins, and stale objects are delivered all the same (mem_bgfetch); then requests that need a fetch are answered 503 with Retry-After, and at the limit all requests (mem_shed). A step ends when there is room again. Each is told in the log as a Notice. lacquer memory shows who holds what.\nThe log alone takes vsl_space. A store in a file doesn't count: the system takes its pages back when it needs them.";
     min_recv_rate: Bytes = "0b" ["bytes per second" min "0b"] { Own }
-        "A client whose request body comes slower than this for a while is disconnected; 0 is off.";
+        "A client whose request body comes slower than this over 5 seconds of waiting for it is disconnected; 0 is off. It ends uploads that hold a connection to an origin by an octet every few seconds; streams of gRPC may rightly be as slow.";
     min_send_rate: Bytes = "0b" ["bytes per second" min "0b"] { Own }
         "A client that takes a response slower than this for a while is disconnected; 0 is off.";
     negative_ttl: Text = "" [""] { Own }
