@@ -95,7 +95,7 @@ impl IdleSeat {
         IDLE.with_borrow_mut(|idle| {
             // Those that have left are dropped when they are first, or when there is no room for another one.
             if idle.len() == idle.capacity() {
-                idle.retain(|(entry, turn)| entry.is_in(*turn));
+                idle.retain(|(other, turn)| other.is_in(*turn));
             }
             idle.push_back((entry.clone(), entry.turn.get()));
         });

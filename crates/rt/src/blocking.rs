@@ -135,6 +135,15 @@ struct PoolState {
     looking_up: usize,
 }
 
+impl PoolState {
+    fn queue(&mut self, kind: CallKind) -> &mut VecDeque<Job> {
+        match kind {
+            CallKind::Own => &mut self.own,
+            CallKind::Lookup => &mut self.lookups,
+        }
+    }
+}
+
 impl Pool {
     fn new(most_threads: usize) -> Pool {
         Pool { most_threads, state: Mutex::default(), more: Condvar::new() }
@@ -147,10 +156,7 @@ impl Pool {
 
     fn submit(&'static self, kind: CallKind, job: Job) -> Result<(), NoThread> {
         let mut state = self.lock();
-        let queue = match kind {
-            CallKind::Own => &mut state.own,
-            CallKind::Lookup => &mut state.lookups,
-        };
+        let queue = state.queue(kind);
         if queue.len() >= QUEUE {
             return Err(NoThread::QueueFull);
         }
@@ -159,11 +165,7 @@ impl Pool {
         if runnable > state.idle && state.threads < self.most_threads && self.add_thread(&mut state).is_err() {
             // Another thread of the pool will have time for it.
             if state.threads == 0 {
-                let queue = match kind {
-                    CallKind::Own => &mut state.own,
-                    CallKind::Lookup => &mut state.lookups,
-                };
-                queue.pop_back();
+                state.queue(kind).pop_back();
                 return Err(NoThread::Refused);
             }
         }

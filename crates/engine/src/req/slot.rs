@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A request's slot among the fetches in progress, and the answer to one that there is no room for.
 
+use std::task::{Context, Waker};
+
 use message::names;
 use tables::close::SessClose;
 use tables::no_hit::NoHit;
@@ -16,6 +18,11 @@ use crate::transport::{BodyLen, BodyState, Transport};
 
 /// Seconds after which a client may try again that was refused for lack of memory: the same that the built-in VCL says.
 pub(super) const RETRY_AFTER: &[u8] = b"5";
+
+/// Whether the client has closed its end.
+fn is_gone(transport: &mut dyn Transport) -> bool {
+    transport.poll_peer_closed(&mut Context::from_waker(Waker::noop())).is_ready()
+}
 
 impl Req {
     /// Before its fetch or pipe: its slot, which goes to that. `Err` is the step to go to instead.
@@ -48,8 +55,9 @@ impl Req {
         match entry {
             Ok(Entry::Now(slot)) => Ok(slot),
             Ok(Entry::Later(wait)) => match self.drive_while_there(transport, is_asked, wait).await {
-                Some(slot) => Ok(slot),
-                None => Err(self.leave_queue()),
+                // It may have gone at the same moment.
+                Some(slot) if !is_asked || !is_gone(transport) => Ok(slot),
+                Some(_) | None => Err(self.leave_queue()),
             },
             Err(refusal) => Err(self.refuse_slot(refusal)),
         }
