@@ -150,7 +150,8 @@ impl Name {
 
     async fn look_up(self: Arc<Self>, env: &Env) {
         let (services, host, port) = (env.services.clone(), self.host.clone(), self.port);
-        let answer = rt::blocking(move || services.lookup(&host, port)).await;
+        let answer = rt::blocking_lookup(move || services.lookup(&host, port)).await;
+        let answer = answer.unwrap_or_else(|refused| Err(std::io::Error::other(refused.text())));
         let main = env.services.main();
         main.backend_dns_lookup.inc();
         let ttl = env.services.params().dns_ttl;

@@ -221,7 +221,7 @@ fn a_connection_travels_between_threads() {
         });
         let mut got = [0; 5];
         peer.read_exact(&mut got).await.unwrap();
-        rt::blocking(move || thread.join().unwrap()).await;
+        rt::blocking(move || thread.join().unwrap()).await.unwrap();
         assert!(backend.connect(&ConnectOpts::default()).await.unwrap().is_reused());
     });
 }
@@ -242,7 +242,7 @@ fn a_thread_takes_its_own_connection_before_a_newer_one() {
             });
         });
         let _peers = (accept(&listener).await, accept(&listener).await);
-        rt::blocking(move || thread.join().unwrap()).await;
+        rt::blocking(move || thread.join().unwrap()).await.unwrap();
         let first = backend.connect(&ConnectOpts::default()).await.unwrap();
         assert!(first.is_reused() && first.tunnel().unwrap().local() == local);
         assert!(backend.connect(&ConnectOpts::default()).await.unwrap().is_reused(), "the other's is better than none");

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! How many transactions may be in progress: `thread_pools` times `thread_pool_max`, as if each took a thread. A request
-//! beyond that waits, in the order in which they came, while `thread_queue_limit` allows; else it is refused. Usually
-//! a request waits, or is refused, before its head is read: see `conn_queue`. A fetch counts and never waits, and neither
-//! does a request that goes on after it was parked: others wait for them.
+//! How many fetches and pipes may be in progress: `thread_pools` times `thread_pool_max`. A request takes a slot when it needs an
+//! origin and hands it to its fetch. A hit needs none, so that no origin, however slow, takes hits away. A request beyond the limit
+//! waits, in the order in which they came, while `thread_queue_limit` allows; else it is refused.
+//!
+//! One client may hold a part of the slots ([`ClientShares`]), so that others have theirs. A fetch that goes on when its client is gone still
+//! counts for that client.
 
 use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use base::lock::Mutex;
+use net::Address;
 use params::Params;
 use sync::Limit;
 use sync::limit::Place;
-pub use sync::limit::QueueFull;
 
 use crate::sess::Sess;
 
@@ -36,8 +39,9 @@ pub enum Pressure {
 /// The count and the queue. Shared by all threads.
 #[derive(Debug, Default)]
 pub struct Admission {
-    /// The transactions that parameters allow at once; none under [`Pressure::Requests`].
+    /// The fetches that parameters allow at once; none under [`Pressure::Requests`].
     limit: Limit,
+    clients: ClientShares,
     configured: Mutex<Configured>,
     pressure: AtomicU8,
 }
@@ -49,13 +53,32 @@ struct Configured {
     most_waiting: u64,
 }
 
-/// Whether a request may begin.
+/// Whether a fetch may begin.
 #[derive(Debug)]
 pub enum Entry {
     /// At once.
     Now(Slot),
     /// Later: await it.
     Later(SlotWait),
+}
+
+/// Why a fetch may not begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// Too many wait already.
+    QueueFull,
+    /// Its client has as many as one may have.
+    ClientShare,
+}
+
+impl Refusal {
+    /// The parameter that refuses it.
+    pub fn limit(self) -> &'static str {
+        match self {
+            Self::QueueFull => "thread_queue_limit",
+            Self::ClientShare => "max_fetches_per_ip",
+        }
+    }
 }
 
 impl Admission {
@@ -71,6 +94,7 @@ impl Admission {
         let pools = u64::from(params.thread_pools);
         let most = pools * u64::from(params.thread_pool_max);
         let most_waiting = pools * u64::from(params.thread_queue_limit);
+        self.clients.set(most, params.max_fetches_per_ip);
         self.allow(|configured| *configured = Configured { most, most_waiting });
     }
 
@@ -79,7 +103,8 @@ impl Admission {
         self.allow(|_| self.pressure.store(pressure as u8, Relaxed));
     }
 
-    /// What is refused because memory is short. Asked where something begins that needs much of it, never on a hit's way.
+    /// What is refused because memory is short.
+    #[inline]
     pub fn pressure(&self) -> Pressure {
         match self.pressure.load(Relaxed) {
             0 => Pressure::None,
@@ -87,6 +112,12 @@ impl Admission {
             2 => Pressure::Fetches,
             _ => Pressure::Requests,
         }
+    }
+
+    /// Whether every request is refused, also one that would be a hit.
+    #[inline]
+    pub fn refuses_all(&self) -> bool {
+        self.pressure() == Pressure::Requests
     }
 
     /// Changes what the limits hang on, and puts them into force.
@@ -104,23 +135,18 @@ impl Admission {
         self.limit.call_next();
     }
 
-    /// Transactions in progress.
+    /// Fetches and pipes in progress.
     pub fn busy(&self) -> u64 {
         self.limit.busy()
     }
 
-    /// Requests that wait.
+    /// Requests that wait for a slot.
     pub fn waiting(&self) -> u64 {
         self.limit.waiting()
     }
 
-    /// Whether a request that came now would have to wait or be refused.
-    pub fn is_saturated(&self) -> bool {
-        self.limit.is_saturated()
-    }
-
-    /// Whether it would be refused.
-    pub fn is_full(&self) -> bool {
+    /// Whether a fetch that came now would be refused.
+    pub(crate) fn is_full(&self) -> bool {
         self.limit.is_full()
     }
 
@@ -138,36 +164,53 @@ impl Admission {
     }
 }
 
-/// A slot for a request of this session, or its place in the queue. `main` counts what happens.
+/// A slot for a fetch of this session, or its place in the queue.
 ///
 /// # Errors
-/// [`QueueFull`].
-pub fn enter(sess: &Rc<Sess>) -> Result<Entry, QueueFull> {
+/// It is refused.
+pub fn enter(sess: &Rc<Sess>) -> Result<Entry, Refusal> {
     let (admission, main) = (&sess.engine.admission, sess.engine.main);
+    let charge = Charge::take(sess)?;
     if admission.try_enter() {
-        return Ok(Entry::Now(Slot(sess.clone())));
+        return Ok(Entry::Now(Slot(charge)));
     }
     main.threads_limited.inc();
-    let place = admission.limit.queue_up()?;
+    let place = admission.limit.queue_up().map_err(|sync::limit::QueueFull| Refusal::QueueFull)?;
     main.sess_queued.inc();
-    Ok(Entry::Later(SlotWait { sess: sess.clone(), place }))
+    Ok(Entry::Later(SlotWait { charge: Some(charge), sess: sess.clone(), place }))
 }
 
-/// A slot whatever the limit: for what others wait for.
+/// A slot for what never waits, whatever the limit of all: a page that has begun gets its fragments.
+///
+/// # Errors
+/// [`Refusal::ClientShare`].
+pub fn enter_unqueued(sess: &Rc<Sess>) -> Result<Slot, Refusal> {
+    let charge = Charge::take(sess)?;
+    sess.engine.admission.limit.enter_anyway();
+    Ok(Slot(charge))
+}
+
+/// A slot for a fetch that nobody waits for, if there is one.
+pub fn enter_if_free(sess: &Rc<Sess>) -> Option<Slot> {
+    let charge = Charge::take(sess).ok()?;
+    sess.engine.admission.try_enter().then_some(Slot(charge))
+}
+
+/// A slot whatever the limits: for the next piece of a response that has begun.
 pub fn enter_anyway(sess: &Rc<Sess>) -> Slot {
     sess.engine.admission.limit.enter_anyway();
-    Slot(sess.clone())
+    Slot(Charge::take_anyway(sess))
 }
 
-/// One of the transactions in progress.
-pub struct Slot(Rc<Sess>);
+/// One of the fetches in progress.
+pub struct Slot(Charge);
 
 impl Drop for Slot {
     fn drop(&mut self) {
         if base::failpoint::fault("a slot that isn't given back") {
             return;
         }
-        self.0.engine.admission.leave();
+        self.0.sess.engine.admission.leave();
     }
 }
 
@@ -179,6 +222,7 @@ impl std::fmt::Debug for Slot {
 
 /// A place in the queue.
 pub struct SlotWait {
+    charge: Option<Charge>,
     sess: Rc<Sess>,
     place: Place,
 }
@@ -186,9 +230,9 @@ pub struct SlotWait {
 impl Future for SlotWait {
     type Output = Slot;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Slot> {
-        let limit = &self.sess.engine.admission.limit;
-        limit.poll(&self.place, cx).map(|()| Slot(self.sess.clone()))
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Slot> {
+        let called = self.sess.engine.admission.limit.poll(&self.place, cx);
+        called.map(|()| Slot(self.charge.take().expect("a wait isn't polled after its end")))
     }
 }
 
@@ -206,6 +250,101 @@ impl std::fmt::Debug for SlotWait {
     }
 }
 
+/// A fetch that counts for its client.
+struct Charge {
+    sess: Rc<Sess>,
+    at: ClientCells,
+}
+
+impl Charge {
+    fn take(sess: &Rc<Sess>) -> Result<Charge, Refusal> {
+        let charge = Charge::take_anyway(sess);
+        let engine = &sess.engine;
+        if engine.admission.clients.is_exceeded(charge.at) {
+            engine.main.fetch_limited_ip.inc();
+            return Err(Refusal::ClientShare);
+        }
+        Ok(charge)
+    }
+
+    fn take_anyway(sess: &Rc<Sess>) -> Charge {
+        let clients = &sess.engine.admission.clients;
+        let at = match sess.client.get() {
+            Address::Inet(addr) => {
+                let params = sess.engine.params.load();
+                let (v4_bits, v6_bits) = (params.max_sessions_ipv4_prefix, params.max_sessions_ipv6_prefix);
+                clients.cells(net::address::network_of(addr.ip(), v4_bits, v6_bits))
+            }
+            // Nothing is known of the client but its connection.
+            Address::Unix => clients.cells(sess.vxid),
+        };
+        clients.add(at);
+        Charge { sess: sess.clone(), at }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.sess.engine.admission.clients.remove(self.at);
+    }
+}
+
+/// Cells of a row.
+const CELLS: usize = 1024;
+/// A client may always have this many fetches in progress, also on a server that allows few in all.
+const LEAST_SHARE: u64 = 100;
+
+/// How many fetches each client has in progress: two rows of counts, in each of which a client has one cell by a keyed hash of its
+/// network. It takes no lock and no memory that grows. A client may share a cell; it is refused when both of its cells are above the
+/// limit, and all slots together suffice for few such cells.
+#[derive(Debug)]
+struct ClientShares {
+    rows: [Vec<AtomicU32>; 2],
+    keys: RandomState,
+    most: AtomicU32,
+}
+
+/// A client's cell in each row.
+#[derive(Clone, Copy)]
+struct ClientCells([u16; 2]);
+
+impl Default for ClientShares {
+    fn default() -> Self {
+        let row = || (0..CELLS).map(|_| AtomicU32::new(0)).collect();
+        ClientShares { rows: [row(), row()], keys: RandomState::new(), most: AtomicU32::new(u32::MAX) }
+    }
+}
+
+impl ClientShares {
+    /// One client may have `percent` of `all`.
+    fn set(&self, all: u64, percent: u32) {
+        let share = if percent >= 100 { u64::MAX } else { (all * u64::from(percent) / 100).max(LEAST_SHARE) };
+        self.most.store(share.try_into().unwrap_or(u32::MAX), Relaxed);
+    }
+
+    fn cells(&self, client: impl std::hash::Hash) -> ClientCells {
+        let hash = self.keys.hash_one(client);
+        ClientCells([(hash % CELLS as u64) as u16, (hash / CELLS as u64 % CELLS as u64) as u16])
+    }
+
+    fn of(&self, at: ClientCells) -> [&AtomicU32; 2] {
+        [&self.rows[0][usize::from(at.0[0])], &self.rows[1][usize::from(at.0[1])]]
+    }
+
+    fn add(&self, at: ClientCells) {
+        self.of(at).iter().for_each(|count| _ = count.fetch_add(1, Relaxed));
+    }
+
+    fn remove(&self, at: ClientCells) {
+        self.of(at).iter().for_each(|count| _ = count.fetch_sub(1, Relaxed));
+    }
+
+    fn is_exceeded(&self, at: ClientCells) -> bool {
+        let most = self.most.load(Relaxed);
+        self.of(at).iter().all(|count| count.load(Relaxed) > most)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,7 +353,7 @@ mod tests {
     fn under_the_last_pressure_nothing_is_admitted_whatever_parameters_say() {
         let mut params = Params::default();
         let admission = Admission::new(&params);
-        let state = || (admission.is_saturated(), admission.is_full());
+        let state = || (admission.refuses_all(), admission.is_full());
         assert_eq!((state(), admission.pressure()), ((false, false), Pressure::None));
         admission.set_pressure(Pressure::Fetches);
         assert_eq!(state(), (false, false), "a request may be a hit");
@@ -225,5 +364,31 @@ mod tests {
         assert_eq!((state(), admission.pressure()), ((true, true), Pressure::Requests));
         admission.set_pressure(Pressure::None);
         assert_eq!((state(), admission.limit.most()), ((false, false), u64::from(params.thread_pools) * 10));
+    }
+
+    #[test]
+    fn a_client_has_its_share_and_others_have_theirs() {
+        let shares = ClientShares::default();
+        shares.set(10_000, 25);
+        let greedy = shares.cells("greedy");
+        for _ in 0..2_500 {
+            shares.add(greedy);
+            assert!(!shares.is_exceeded(greedy));
+        }
+        shares.add(greedy);
+        assert!(shares.is_exceeded(greedy));
+        let of_honest = (0..1_000).map(|n| shares.cells(n));
+        assert!(of_honest.filter(|at| shares.is_exceeded(*at)).count() <= 1, "one of a million shares both cells");
+        shares.remove(greedy);
+        assert!(!shares.is_exceeded(greedy));
+    }
+
+    #[test]
+    fn a_share_is_never_too_small_to_work_with_and_100_percent_is_no_limit() {
+        let shares = ClientShares::default();
+        for (all, percent, most) in [(10_000, 10, 1_000), (200, 25, 100), (10_000, 100, u32::MAX)] {
+            shares.set(all, percent);
+            assert_eq!(shares.most.load(Relaxed), most);
+        }
     }
 }

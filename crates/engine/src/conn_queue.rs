@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Where a connection waits with its next request while all slots are taken (see `admission`). The request isn't read yet: the
-//! kernel has it, and who waits costs no more memory than who is idle. What is in progress keeps the processor's caches.
+//! The pace of refusals. To refuse a request costs a tenth of what it costs to serve one that is fetched, or more, and under
+//! overload many times as many may come: so a thread refuses at a bounded pace. Beyond it they wait here and slow down who
+//! sent them. The first in line comes in when there is room, or is refused when the pace allows.
 //!
-//! When there isn't even room to wait, a request is refused. That costs a tenth of what it costs to serve one that is
-//! fetched, or more, and under overload many times as many may come: so a thread refuses at a bounded pace. Beyond it they
-//! wait here, too, and slow down who sent them. The first in line comes in when there is room, or is refused when the
-//! pace allows.
+//! A request that finds no slot for its fetch ([`crate::admission`]) waits here itself. Where memory suffices for no request its
+//! connection waits, and the request isn't read: the kernel has it, and it costs no more memory than an idle connection.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,15 +15,18 @@ use std::time::Duration;
 
 use rt::{Deadline, Instant};
 
-use crate::admission::{self, Entry, Slot};
+use crate::admission::Admission;
 use crate::sess::Sess;
 
 /// The pace: a thread refuses so often, which takes it about two hundredths of its time.
 const EACH: Duration = Duration::from_micros(500);
 /// So many may be refused at once before the pace counts.
 const BURST: u32 = 200;
-/// So many wait in line, which takes five seconds if all of them are refused; who comes then is refused at once.
-const MAX: usize = 10_000;
+/// This many connections wait in line with a request that isn't read, which takes five seconds if all of them are refused; one that comes
+/// then is refused at once.
+const MAX_UNREAD: usize = 10_000;
+/// As many requests that were read, each of which holds some 12 KB.
+const MAX_READ: usize = 1_000;
 
 /// The line of one thread.
 #[derive(Default)]
@@ -78,28 +80,24 @@ impl ConnQueue {
     }
 }
 
-/// Returns at once while slots are free. Else waits for one and gives it; `None`: ask again once the request is read.
-pub async fn pass(sess: &Rc<Sess>) -> Option<Slot> {
-    let admission = &sess.engine.admission;
-    if admission.is_full() {
-        stand_in_line(sess).await;
-    }
-    if admission.is_full() || !admission.is_saturated() {
-        return None;
-    }
-    match admission::enter(sess) {
-        Ok(Entry::Now(slot)) => Some(slot),
-        Ok(Entry::Later(wait)) => Some(wait.await),
-        Err(admission::QueueFull) => None,
+/// Before a request is read: returns at once unless all requests are refused, and then when this one may be.
+pub async fn pass(sess: &Rc<Sess>) {
+    if sess.engine.admission.refuses_all() {
+        stand_in_line(sess, MAX_UNREAD, Admission::refuses_all).await;
     }
 }
 
-/// Until there is room to wait for a slot, or the request may be refused.
-async fn stand_in_line(sess: &Rc<Sess>) {
+/// For a request whose fetch there is no room for: returns when there is, or it may be refused.
+pub(crate) async fn hold(sess: &Rc<Sess>) {
+    stand_in_line(sess, MAX_READ, Admission::is_full).await;
+}
+
+/// Until `refuses` is over, or the request may be refused.
+async fn stand_in_line(sess: &Rc<Sess>, most: usize, refuses: fn(&Admission) -> bool) {
     let place = Rc::<QueueSlot>::default();
     let may_refuse = QUEUE.with_borrow_mut(|queue| {
         // Nobody is overtaken, and nobody waits for ever.
-        let is_done = queue.waiting.len() >= MAX || (queue.waiting.is_empty() && queue.refuses(Instant::now()));
+        let is_done = queue.waiting.len() >= most || (queue.waiting.is_empty() && queue.refuses(Instant::now()));
         if !is_done {
             queue.waiting.push_back(place.clone());
         }
@@ -115,7 +113,7 @@ async fn stand_in_line(sess: &Rc<Sess>) {
         place.waker.set(Some(cx.waker().clone()));
         let first = QUEUE.with_borrow_mut(|queue| queue.is_first(&place).then(|| queue.due(Instant::now())));
         let Some(due) = first else { return Poll::Pending };
-        if !sess.engine.admission.is_full() {
+        if !refuses(&sess.engine.admission) {
             return Poll::Ready(());
         }
         deadline.get_or_insert_with(|| Deadline::until(due)).poll(cx).map(|()| {
@@ -135,7 +133,7 @@ impl Drop for QueuePlace<'_> {
     }
 }
 
-/// A slot has ended: there may be room for the first in line.
+/// A fetch has ended: there may be room for the first in line.
 pub(crate) fn call_first() {
     let waker = QUEUE.with_borrow(ConnQueue::first);
     waker.into_iter().for_each(Waker::wake);

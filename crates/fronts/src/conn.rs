@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use engine::Sess;
 use net::Stream;
+use net::scarce::IdleSeat;
 use rt::Instant;
 
 use crate::h2::Mux;
@@ -27,8 +28,8 @@ pub(crate) struct Conn {
     pub(crate) input: Vec<u8>,
     /// A request has come on it.
     pub(crate) has_asked: bool,
-    /// What it waited for before its request was read.
-    pub(crate) slot: Option<engine::admission::Slot>,
+    /// For when it waits while descriptors get few.
+    pub(crate) seat: IdleSeat,
     /// Since when it waits for a request.
     pub(crate) idle_since: Instant,
 }
@@ -47,7 +48,7 @@ pub(crate) struct CloseState {
 impl Conn {
     pub(crate) fn new(stream: Stream, sess: Rc<Sess>) -> Self {
         let (stream, input, idle_since) = (Some(stream), Vec::new(), Instant::now());
-        Conn { stream, sess, h2: None, input, has_asked: false, slot: None, idle_since }
+        Conn { stream, sess, h2: None, input, has_asked: false, seat: IdleSeat::default(), idle_since }
     }
 
     pub(crate) fn stream(&self) -> &Stream {
@@ -103,12 +104,13 @@ impl Conn {
     }
 
     /// Reads on while the client sends what nobody wants, and tells it the end where that was more than its socket took: until it ends or
-    /// pauses, and not for ever.
+    /// pauses, and not for ever, nor while others need its descriptor.
     pub(crate) async fn linger(&self) {
         const PAUSE: Duration = Duration::from_secs(5);
         const MAX: Duration = Duration::from_secs(30);
         let Some(stream) = &self.stream else { return };
         let until = Instant::now() + MAX;
+        let place = self.seat.take();
         loop {
             let now = Instant::now();
             match drain(stream) {
@@ -116,10 +118,13 @@ impl Conn {
                     let _ = rt::timeout_at(until.min(now + PAUSE), poll_fn(|cx| stream.poll_ended(cx))).await;
                     return;
                 }
-                _ if now >= until => return,
+                _ if now >= until || net::scarce::is_near() => return,
                 DrainOutcome::Goes => rt::yield_now().await,
                 DrainOutcome::Waits { .. } => {
                     let more = poll_fn(|cx| {
+                        if place.poll(cx.waker()).is_ready() {
+                            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+                        }
                         let _ = stream.poll_ended(cx);
                         unread(stream).poll_readable(cx)
                     });

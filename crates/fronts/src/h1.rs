@@ -147,7 +147,6 @@ async fn request(h1: &mut H1, arrived: NextRequest) -> Next {
     let NextRequest { head_bytes, scan, t_first, t_req, params, is_http2_preface: _ } = arrived;
     let mut req = Req::with_new_id(&h1.conn.sess, params, t_req);
     req.begin(t_first);
-    req.slot = h1.conn.slot.take();
     let ran = match answer(h1, &mut req, &scan, head_bytes).await {
         Ok(Answered::Http2) => match begin_upgrade(h1, req) {
             Ok(upgraded) => return Next::Upgrade(upgraded),

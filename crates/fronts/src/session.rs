@@ -86,16 +86,15 @@ async fn live(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, CloseState) {
             let close = conn.h2.as_ref().map_or(close, |mux| h2::say_goodbye(&conn, mux, close));
             return (conn, close, CloseState::default());
         }
-        if conn.sess.engine.admission.is_saturated() {
+        if conn.sess.engine.admission.refuses_all() {
             // Boxed: see `serve`.
-            conn.slot = Box::pin(engine::conn_queue::pass(&conn.sess)).await;
+            Box::pin(engine::conn_queue::pass(&conn.sess)).await;
         }
         let (back, outcome) = match conn.h2 {
             None => h1::run(conn).await,
             Some(_) => h2::run(conn).await,
         };
         conn = back;
-        conn.slot = None;
         match outcome {
             Outcome::Idle => {}
             Outcome::Http2(upgraded) => h2::begin(&mut conn, upgraded),
@@ -137,6 +136,8 @@ async fn idle(conn: &Conn) -> Result<(), SessClose> {
         // The client knows that it ends, and has so long to agree.
         deadline = Deadline::until(until);
     }
+    // Only once it has been idle for a while: a busy connection isn't to pay for it.
+    let mut place = (!lingers).then(|| conn.seat.take());
     poll_fn(|cx| {
         if has_to_say(conn, cx) {
             return Poll::Ready(Ok(()));
@@ -152,9 +153,12 @@ async fn idle(conn: &Conn) -> Result<(), SessClose> {
                 return Poll::Ready(Err(SessClose::RxCloseIdle));
             }
             conn.sess.engine.main.sess_herd.inc();
+            place = Some(conn.seat.take());
             deadline = Deadline::until(conn.idle_deadline());
         }
-        Poll::Pending
+        // Others need its descriptor.
+        let called = place.as_ref().is_some_and(|place| place.poll(cx.waker()).is_ready());
+        if called { Poll::Ready(Err(SessClose::RxCloseIdle)) } else { Poll::Pending }
     })
     .await
 }

@@ -11,7 +11,7 @@ use crate::Txn;
 use crate::record::{self, Rec, make, value_of, word};
 
 /// Fields whose values are hidden.
-const HIDDEN: [&str; 14] = [
+const HIDDEN: [&str; 26] = [
     "authorization",
     "proxy-authorization",
     "authentication-info",
@@ -26,6 +26,18 @@ const HIDDEN: [&str; 14] = [
     "x-csrf-token",
     "x-amz-security-token",
     "x-vault-token",
+    "x-access-token",
+    "x-id-token",
+    "x-refresh-token",
+    "x-session-token",
+    "x-xsrf-token",
+    "private-token",
+    "job-token",
+    "deploy-token",
+    "x-gitlab-token",
+    "x-token",
+    "x-auth-key",
+    "x-goog-iap-jwt-assertion",
 ];
 /// Stands for what is hidden.
 pub const MARK: &[u8] = b"(hidden)";

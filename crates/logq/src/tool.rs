@@ -287,7 +287,7 @@ impl Tool {
     fn background(&self) -> Result<Option<PidFile>, Failure> {
         let mut pid_file = None;
         if let Some(path) = &self.pid_file {
-            pid_file = Some(PidFile::open(Path::new(path), 0o644).map_err(|error| {
+            pid_file = Some(PidFile::open(Path::new(path), 0o644, 0).map_err(|error| {
                 let text = match error {
                     PidFileError::Running(_) => "File exists".to_owned(),
                     PidFileError::Io(error) => strerror(&error),

@@ -18,7 +18,7 @@ use crate::report::{Severity, print};
 pub const DEFAULT_CLI: &str = "localhost:0";
 
 /// Connections that wait to be taken.
-const BACKLOG: i32 = 10;
+const BACKLOG: i32 = 128;
 
 /// Listens on every address that the argument names; adds a line `addr port` for each to `lines`.
 pub fn listen(arg: &str, jail: &Jail, lines: &mut String) -> Result<Vec<OwnedFd>, Fatal> {

@@ -43,8 +43,10 @@ const FIRST_COOLING: Duration = Duration::from_secs(3);
 /// Between updates of the uptime.
 const UPTIME_STEP: Duration = Duration::from_secs(1);
 
-/// CLI sessions at a time; further connections wait.
+/// CLI sessions at a time; further connections wait until one of them ends, or hasn't shown the secret yet.
 const MAX_SESSIONS: usize = 256;
+/// Of the descriptors that the manager may have, sessions take one in this many at most: sockets, stores and a new worker need theirs.
+const SESSION_SHARE: u64 = 4;
 /// Without accepting after a failure to.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// The longest wait for events.
@@ -96,6 +98,7 @@ pub struct Manager {
     pub(crate) cli_sockets: Vec<OwnedFd>,
     pub(crate) masters: Option<Masters>,
     pub(crate) sessions: Vec<Session>,
+    pub(crate) most_sessions: usize,
     pub(crate) timers: Timers,
     pub(crate) restarts: u32,
     /// What the present worker is to clients of QUIC, if there is a listener for it.
@@ -139,6 +142,12 @@ pub struct Timers {
     pub(crate) cli_pause: Mono,
     /// Until when the first worker waits for what its group runs.
     pub(crate) rollout: Option<Mono>,
+}
+
+/// How many CLI sessions there may be.
+pub(crate) fn most_sessions() -> usize {
+    let share = sys::limits::open_files_limit().map_or(u64::MAX, |limit| limit / SESSION_SHARE);
+    MAX_SESSIONS.min(usize::try_from(share).unwrap_or(MAX_SESSIONS))
 }
 
 impl Timers {
@@ -255,6 +264,7 @@ impl Manager {
                 Event::Master => {}
             }
         }
+        self.expire_sessions(self.now());
         stop |= self.sweep_sessions();
         self.on_timers();
         stop
@@ -312,7 +322,7 @@ impl Manager {
             wants.push((fd, Interest::Read));
             events.push(Event::Certificates);
         }
-        let takes_more = self.sessions.len() < MAX_SESSIONS && self.timers.cli_pause <= self.now();
+        let takes_more = self.has_room_for_session(self.most_sessions) && self.timers.cli_pause <= self.now();
         for (at, socket) in self.cli_sockets.iter().enumerate().filter(|_| takes_more) {
             wants.push((socket.as_fd(), Interest::Read));
             events.push(Event::CliSocket(at));
@@ -344,7 +354,8 @@ impl Manager {
         let (keys, acme, signer) = (self.ticket_keys.due(), self.acme_due(), self.signers.due());
         let (watch, agent, certs) = (self.watcher.due(), self.agent.due(), self.certs.work_due(self.now()));
         let due = [t.ping, Some(t.cooling), t.restart, t.dying, t.rollout, master, leaving, naming, keys, acme, signer];
-        let others = [watch, agent, certs].into_iter().chain(due).flatten();
+        let sessions = self.sessions.iter().filter_map(Session::due);
+        let others = [watch, agent, certs].into_iter().chain(due).flatten().chain(sessions);
         others.fold(t.uptime, |first, due| if due < first { due } else { first })
     }
 
@@ -440,6 +451,7 @@ impl Manager {
     fn on_connection(&mut self, at: usize) {
         match sock::accept(&self.cli_sockets[at]) {
             Ok(Some((socket, _))) => {
+                self.make_room_for_session(self.most_sessions);
                 let identity = clitcp::identity("telnet", &socket);
                 self.open_session(Kind::Telnet, identity, socket, None);
             }

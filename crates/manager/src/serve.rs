@@ -203,6 +203,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         cli_sockets: Vec::new(),
         masters: None,
         sessions: Vec::new(),
+        most_sessions: crate::core::most_sessions(),
         timers: Timers::new(now),
         restarts: 0,
         quic,
@@ -387,9 +388,10 @@ fn print_vcls(manager: &mut Manager, vcls: &mut VecDeque<(String, Vec<u8>)>) -> 
 fn open(manager: &mut Manager, options: &Options, todo: &mut DeferredArgs) -> Result<Signals, Fatal> {
     boot_vcls(manager, &mut todo.vcls)?;
     for path in &options.pid_files {
-        open_pid_file(manager, PathBuf::from(path))?;
+        open_pid_file(manager, PathBuf::from(path), 0)?;
     }
-    open_pid_file(manager, manager.workdir.join("_.pid"))?;
+    // In a directory of another user's it may be a link to a file of root's.
+    open_pid_file(manager, manager.workdir.join("_.pid"), sys::fd::NO_LINK)?;
     if manager.listeners.is_empty() {
         let arg = listen::parse(DEFAULT_LISTEN, &mut 0)?;
         listen::bind(&arg, sys::cpu::usable(), &manager.jail, &mut manager.listeners)?;
@@ -426,8 +428,8 @@ fn boot_vcls(manager: &mut Manager, vcls: &mut VecDeque<(String, Vec<u8>)>) -> R
     Ok(())
 }
 
-fn open_pid_file(manager: &mut Manager, path: PathBuf) -> Result<(), Fatal> {
-    match manager.jail.privileged(|| PidFile::open(&path, 0o644)) {
+fn open_pid_file(manager: &mut Manager, path: PathBuf, flags: i32) -> Result<(), Fatal> {
+    match manager.jail.privileged(|| PidFile::open(&path, 0o644, flags)) {
         Ok(file) => {
             manager.pid_files.push(file);
             Ok(())

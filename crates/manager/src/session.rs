@@ -7,7 +7,9 @@ mod carry;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
+use base::clock::Mono;
 use cli::auth::Challenge;
 use cli::decode::DecodeError;
 use cli::{Decoder, Request};
@@ -23,6 +25,9 @@ use crate::report::{self, Severity, print};
 
 /// Commands that answer what is of no use in part.
 const WHOLE: [&str; 3] = ["fleet.bundle", "fleet.document", "fleet.kept"];
+
+/// How long a connection may take to show the secret: anybody who reaches -T can open one.
+const AUTHENTICATION: Duration = Duration::from_secs(10);
 
 /// So much of a roll-out's commands and of what they answer is logged, in bytes.
 const LOGGED: usize = 200;
@@ -60,6 +65,7 @@ pub struct Session {
     decoder: Decoder,
     /// Until it's answered.
     challenge: Option<Challenge>,
+    opened: Mono,
     unsent: Vec<u8>,
     /// A command that isn't answered yet: no other is read before.
     awaits: Option<Awaits>,
@@ -85,6 +91,11 @@ impl Session {
             (true, None) => Some((self.input.as_fd(), Interest::Read)),
             (false, _) => Some((self.output.as_ref().unwrap_or(&self.input).as_fd(), Interest::Write)),
         }
+    }
+
+    /// Until when it has to show the secret. The connection of -M is our own: whoever sits there may take time.
+    pub fn due(&self) -> Option<Mono> {
+        (self.challenge.is_some() && self.kind == Kind::Telnet && !self.ended).then(|| self.opened + AUTHENTICATION)
     }
 
     fn send(&mut self, bytes: &[u8]) {
@@ -141,6 +152,7 @@ impl Manager {
             output,
             decoder,
             challenge,
+            opened: self.now(),
             unsent: Vec::new(),
             awaits: None,
             closing: false,
@@ -148,6 +160,29 @@ impl Manager {
         };
         session.send(&hello.encode());
         self.sessions.push(session);
+    }
+
+    /// Whether one more connection may be taken: one that hasn't shown the secret gives up its place.
+    pub(crate) fn has_room_for_session(&self, most: usize) -> bool {
+        self.sessions.len() < most || self.sessions.iter().any(|session| session.due().is_some())
+    }
+
+    /// Ends the session that has been without the secret for longest, if all places are taken.
+    pub(crate) fn make_room_for_session(&mut self, most: usize) {
+        if self.sessions.len() < most {
+            return;
+        }
+        // They are in the order in which they came.
+        if let Some(oldest) = self.sessions.iter_mut().find(|session| session.due().is_some()) {
+            oldest.ended = true;
+        }
+    }
+
+    /// Ends the sessions that haven't shown the secret in time.
+    pub(crate) fn expire_sessions(&mut self, now: Mono) {
+        for session in &mut self.sessions {
+            session.ended |= session.due().is_some_and(|due| due <= now);
+        }
     }
 
     /// Something happened to a session.

@@ -6,7 +6,7 @@
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use sys::user;
@@ -51,12 +51,13 @@ pub fn enter(path: &Path, jail: &Jail) -> Result<(), Fatal> {
         make_dir(path, 0o755).or_else(|e| {
             argument(format!("Cannot create working directory '{}': {}", path.display(), errno_text(&e)))
         })?;
-        if let Some((_, gid)) = jail.manager_ids() {
-            let _ = user::chown(path, None, Some(gid)).and_then(|()| let_group_enter(path));
-        }
         std::env::set_current_dir(path).or_else(|e| {
             argument(format!("Cannot change to working directory '{}': {}", path.display(), errno_text(&e)))
         })?;
+        if let Some((_, gid)) = jail.manager_ids() {
+            let here = Path::new(HERE);
+            let _ = user::chown(here, None, Some(gid)).and_then(|()| let_group_enter(here));
+        }
         let test = Path::new("_.testfile");
         let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(test);
         if let Err(e) = made {
@@ -103,10 +104,12 @@ fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
 pub fn make_subdir(path: &Path, jail: &Jail) -> io::Result<()> {
     jail.privileged(|| {
         make_dir(path, 0o755)?;
+        // By its descriptor: in a directory of another user's its name may be a link to somewhere else.
+        let dir = OpenOptions::new().read(true).custom_flags(sys::fd::NO_LINK | sys::fd::DIRECTORY).open(path)?;
         // Whatever the umask: the worker is another user.
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+        dir.set_permissions(fs::Permissions::from_mode(0o755))?;
         match jail.manager_ids() {
-            Some((uid, gid)) => user::chown(path, Some(uid), Some(gid)),
+            Some((uid, gid)) => fchown(&dir, Some(uid), Some(gid)),
             None => Ok(()),
         }
     })
@@ -143,8 +146,12 @@ pub fn make_secret(dir: &Path, jail: &Jail) -> Result<PathBuf, Fatal> {
     let write = || -> io::Result<()> {
         let mut secret = [0; 256];
         io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut secret)?;
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(&path)?;
-        file.write_all(&secret)
+        // What stands there may be another user's link to a file of root's.
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        OpenOptions::new().write(true).create_new(true).mode(0o640).open(&path)?.write_all(&secret)
     };
     match jail.privileged(write) {
         Ok(()) => Ok(path),
@@ -155,6 +162,25 @@ pub fn make_secret(dir: &Path, jail: &Jail) -> Result<PathBuf, Fatal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_that_were_there_before_are_not_followed() {
+        let dir = std::env::temp_dir().join(format!("workdir-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        let (victim, closed) = (dir.join("victim"), dir.join("closed"));
+        fs::write(&victim, "of somebody else's").unwrap();
+        DirBuilder::new().mode(0o700).create(&closed).unwrap();
+        let jail = Jail::enter(Some("none")).unwrap_or_else(|_| panic!("no jail at all is always there"));
+        std::os::unix::fs::symlink(&victim, dir.join(SECRET)).unwrap();
+        let secret = make_secret(&dir, &jail).unwrap_or_else(|_| panic!("a secret"));
+        assert_eq!(fs::read(&victim).unwrap(), b"of somebody else's");
+        assert_eq!(fs::symlink_metadata(&secret).unwrap().len(), 256);
+        let link = dir.join("vmod_cache");
+        std::os::unix::fs::symlink(&closed, &link).unwrap();
+        assert!(make_subdir(&link, &jail).is_err());
+        assert_eq!(fs::metadata(&closed).unwrap().permissions().mode() & 0o777, 0o700);
+        fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn names_live_below_the_state_directory() {

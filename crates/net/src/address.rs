@@ -124,9 +124,34 @@ pub fn in_network(ip: IpAddr, net: IpAddr, prefix_bits: u8) -> bool {
     }
 }
 
+/// The address with only its first bits: what counts as one client.
+pub fn network_of(ip: IpAddr, v4_bits: u32, v6_bits: u32) -> IpAddr {
+    match ip {
+        IpAddr::V4(v4) => {
+            let mask = u32::MAX.checked_shl(32 - v4_bits.min(32)).unwrap_or(0);
+            IpAddr::V4((v4.to_bits() & mask).into())
+        }
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX.checked_shl(128 - v6_bits.min(128)).unwrap_or(0);
+            IpAddr::V6((v6.to_bits() & mask).into())
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn networks_keep_their_first_bits() {
+        let check = |ip: &str, v4, v6, want: &str| {
+            assert_eq!(network_of(ip.parse().unwrap(), v4, v6), want.parse::<IpAddr>().unwrap());
+        };
+        check("10.1.2.3", 24, 64, "10.1.2.0");
+        check("10.1.2.3", 32, 64, "10.1.2.3");
+        check("2001:db8:1:2:3::4", 32, 64, "2001:db8:1:2::");
+        check("2001:db8:1:2:3::4", 32, 128, "2001:db8:1:2:3::4");
+    }
 
     #[test]
     fn both_texts_agree() {

@@ -3,12 +3,16 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::Stream;
+use crate::{Stream, scarce};
+
+/// "Too many open files", as the kernel says it.
+const EMFILE: i32 = 24;
 
 /// Where to connect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,13 +44,29 @@ pub async fn connect(target: &Target, limit: Duration) -> Result<Stream, Connect
         match target {
             Target::Inet(addr) => {
                 let stream = TcpStream::connect(addr).await?;
+                look_for_scarcity(stream.as_raw_fd())?;
                 stream.set_nodelay(true)?;
                 Ok(Stream::Tcp(stream))
             }
-            Target::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
+            Target::Unix(path) => {
+                let stream = UnixStream::connect(path).await?;
+                look_for_scarcity(stream.as_raw_fd())?;
+                Ok(Stream::Unix(stream))
+            }
         }
     });
     connected.await.map_err(|rt::Elapsed| ConnectError::Timeout)?.map_err(ConnectError::Os)
+}
+
+/// A fetch may have one of the last descriptors, in the place of an idle client, but none of those that are the CLI's.
+fn look_for_scarcity(number: RawFd) -> io::Result<()> {
+    if scarce::are_few_left(Some(number)) {
+        scarce::end_longest_idle();
+        if scarce::is_kept(number) {
+            return Err(io::Error::from_raw_os_error(EMFILE));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ pub mod network;
 pub mod proxy;
 pub mod quic;
 pub mod resolve;
+pub mod scarce;
 mod sealed;
 pub mod stream;
 

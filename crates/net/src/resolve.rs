@@ -77,7 +77,8 @@ impl Endpoint {
 /// [`ResolveError::Lookup`].
 pub async fn resolve(host: Option<&str>, port: &str, passive: bool) -> Result<Vec<SocketAddr>, ResolveError> {
     let (host, port) = (host.map(str::to_owned), port.to_owned());
-    rt::blocking(move || resolve_now(host.as_deref(), &port, passive)).await
+    let found = rt::blocking_lookup(move || resolve_now(host.as_deref(), &port, passive)).await;
+    found.unwrap_or_else(|refused| Err(ResolveError::Lookup(refused.text().to_owned())))
 }
 
 /// As [`resolve`], blocking the caller.

@@ -233,6 +233,11 @@ impl Stream {
         }
     }
 
+    /// Its descriptor's number, which says how many are open ([`crate::scarce`]); `None` where no socket is.
+    pub fn descriptor(&self) -> Option<i32> {
+        self.fd()
+    }
+
     /// Its socket, to ask the kernel about the connection; `None` where no socket is.
     pub fn socket_number(&self) -> Option<SocketNumber> {
         self.fd().map(SocketNumber::new)

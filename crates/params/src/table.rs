@@ -333,6 +333,8 @@ params! {
         "A hit moves an object in the order of eviction at most this often.";
     max_esi_depth: Count = "5" ["levels" min "0"] {}
         "How deep includes may nest.";
+    max_fetches_per_ip: Count = "25" ["percent" min "1" max "100"] { Own }
+        "How many of the fetches and pipes that thread_pools and thread_pool_max allow one client address may have in progress, and at least 100. A request beyond that is answered 503 with Retry-After (fetch_limited_ip); hits need no fetch. Clients are told apart as for max_sessions_per_ip. A fetch counts until it ends, also when its client is gone. 100 is no limit: set it where all clients come from a few addresses, as behind a proxy that doesn't send the PROXY protocol.";
     max_restarts: Count = "4" ["restarts" min "0"] {}
         "How often a request may be restarted.";
     max_retries: Count = "4" ["retries" min "0"] {}
@@ -340,9 +342,9 @@ params! {
     max_sessions: Count = "0" ["connections" min "0"] { Own }
         "The most client connections at once; 0 leaves it to the limit of descriptors.";
     max_sessions_ipv4_prefix: Count = "32" ["bits" min "1" max "32"] { Own }
-        "Clients whose IPv4 addresses agree in this many bits count as one for max_sessions_per_ip.";
+        "Clients whose IPv4 addresses agree in this many bits count as one for max_sessions_per_ip and max_fetches_per_ip.";
     max_sessions_ipv6_prefix: Count = "64" ["bits" min "1" max "128"] { Own }
-        "Clients whose IPv6 addresses agree in this many bits count as one for max_sessions_per_ip.";
+        "Clients whose IPv6 addresses agree in this many bits count as one for max_sessions_per_ip and max_fetches_per_ip.";
     max_sessions_per_ip: Count = "0" ["connections" min "0"] { Own }
         "The most connections at once from one client address; 0 is no limit.";
     max_vcl: Count = "100" ["" min "0"] {}
@@ -352,7 +354,7 @@ params! {
     memory_limit: BytesOrAuto = "0b" ["bytes" min "0b"] { Own }
         "The most memory that both processes together shall take: stores in memory (-s, Transient too), index, what is in progress, buffers, log, connections, modules, program. auto is nine tenths of the cgroup's limit, or, where there is none, of the machine's memory; 0 is no limit. Less than 32M is refused.\nBelow the limit a sixteenth of it (4M at least, 512M at most) is a reserve. Its quarters are steps: once the reserve is touched, threads give up buffers they keep, the allocator what nobody uses, and stores stop to grow (MAIN.mem_trim); then objects are evicted, from the store that holds most (mem_evict); then no background fetch begins, and stale objects are delivered all the same (mem_bgfetch); then requests that need a fetch are answered 503 with Retry-After, and at the limit all requests (mem_shed). A step ends when there is room again. Each is told in the log as a Notice. lacquer memory shows who holds what.\nThe log alone takes vsl_space. A store in a file doesn't count: the system takes its pages back when it needs them.";
     min_recv_rate: Bytes = "0b" ["bytes per second" min "0b"] { Own }
-        "A client whose request body comes slower than this for a while is disconnected; 0 is off.";
+        "A client whose request body comes slower than this over 5 seconds of waiting for it is disconnected; 0 is off. It ends uploads that hold a connection to an origin by an octet every few seconds; streams of gRPC may rightly be as slow.";
     min_send_rate: Bytes = "0b" ["bytes per second" min "0b"] { Own }
         "A client that takes a response slower than this for a while is disconnected; 0 is off.";
     negative_ttl: Text = "" [""] { Own }
@@ -446,7 +448,7 @@ params! {
     thread_pool_fail_delay: Seconds = "0.200" ["seconds" min "0.010"] { Experimental NoEffect }
         "No effect here: transactions are tasks, no thread is started for one.";
     thread_pool_max: Count = "5000" ["threads" min "100"] { DelayedEffect }
-        "thread_pools times this bounds the transactions in progress: requests and fetches, each counted as the thread it would take in Varnish. A request beyond that waits; see thread_queue_limit.\nRequests parked on a busy object don't count. Fetches count and never wait.";
+        "thread_pools times this bounds the fetches and pipes in progress. A request that needs one beyond that waits; see thread_queue_limit, and max_fetches_per_ip for the part of one client. A background fetch isn't begun then.\nHits need no fetch and never wait. In Varnish requests count, too.";
     thread_pool_min: Count = "100" ["threads" min "5" max "5000"] { DelayedEffect NoEffect }
         "No effect here but as the lower limit of thread_pool_max: transactions are tasks.";
     thread_pool_reserve: Count = "0" ["threads" max "95"] { DelayedEffect NoEffect }
@@ -458,9 +460,9 @@ params! {
     thread_pool_watchdog: Seconds = "60.000" ["seconds" min "0.100"] { Experimental NoEffect }
         "The worker is ended with a report when a queue has not moved for this long.";
     thread_pools: Count = "2" ["pools" min "1" max "32"] { DelayedEffect Experimental }
-        "With thread_pool_max, bounds the transactions in progress. The number of threads follows the CPUs.";
+        "With thread_pool_max, bounds the fetches in progress. The number of threads follows the CPUs.";
     thread_queue_limit: Count = "20" ["requests" min "0"] { Experimental }
-        "thread_pools times this many requests may wait for their turn when thread_pool_max is reached; more are answered 503 (sess_dropped). The connection stays, unless a body follows the request.\nA CPU refuses 2000 a second, and a burst of 200. Beyond that requests stand in line unread (req_held), 10000 at most, until there is room or they can be refused.";
+        "thread_pools times this many requests may wait for their fetch when thread_pool_max is reached; more are answered 503 (sess_dropped). The connection stays.\nA CPU refuses 2000 a second, and a burst of 200. Beyond that requests stand in line (req_held), 1000 at most, until there is room or they can be refused.";
     thread_stats_rate: Count = "10" ["requests" min "0"] { Experimental NoEffect }
         "No effect here: counters are exact at all times.";
     timeout_head: Seconds = "30.000" ["seconds" min "0.000"] { Own }

@@ -5,6 +5,7 @@
 
 #![cfg_attr(not(test), warn(clippy::shadow_unrelated, clippy::wildcard_enum_match_arm))]
 
+mod blocking;
 mod deadline;
 mod notify;
 mod progress;
@@ -23,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+pub use blocking::{NoThread, blocking, blocking_lookup, hand_off, prepare_blocking};
 pub use deadline::Deadline;
 pub use notify::Notify;
 pub use progress::{Progress, Watch};
@@ -86,10 +88,10 @@ pub fn run_watched<F: Future>(progress: Arc<Progress>, settle: fn(), main: F) ->
     Ok(output)
 }
 
-/// A runtime of one thread. Those of its blocking pool report faults, too.
+/// A runtime of one thread.
 fn builder() -> tokio::runtime::Builder {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().on_thread_start(sys::fault::protect_this_thread);
+    builder.enable_all();
     builder
 }
 
@@ -144,24 +146,6 @@ impl<F: Future> Future for Turns<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         stint::turn(|| self.project().task.poll(cx))
-    }
-}
-
-/// Runs a blocking call on the runtime's bounded pool.
-pub async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
-    #[cfg(debug_assertions)]
-    if sim::is_on() {
-        sim::yield_now().await;
-        return call();
-    }
-    // A panic goes to whoever awaits.
-    let call = move || {
-        let _contained = base::critical::contain();
-        call()
-    };
-    match tokio::task::spawn_blocking(call).await {
-        Ok(value) => value,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
 

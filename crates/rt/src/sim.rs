@@ -496,7 +496,7 @@ mod tests {
             let bell = Arc::new(Notify::default());
             let waker = bell.waker();
             crate::spawn(async move {
-                crate::blocking(|| ()).await;
+                crate::blocking(|| ()).await.unwrap();
                 waker.wake();
             });
             bell.notified().await;
@@ -527,7 +527,7 @@ mod tests {
         let output = crate::run(async {
             crate::spawn(async {});
             crate::yield_now().await;
-            (is_on(), crate::blocking(|| 3).await)
+            (is_on(), crate::blocking(|| 3).await.unwrap())
         });
         assert_eq!(output.unwrap(), (false, 3));
     }

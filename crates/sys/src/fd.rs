@@ -26,6 +26,11 @@ pub fn inherit(raw: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
+/// A flag of open(2): fails where the name is a link.
+pub const NO_LINK: i32 = libc::O_NOFOLLOW;
+/// A flag of open(2): fails where the name is no directory.
+pub const DIRECTORY: i32 = libc::O_DIRECTORY;
+
 /// A duplicate of a descriptor that this process inherited at exec, by its number; the original stays as it is.
 pub fn duplicate_inherited(raw: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: fcntl on any number is defined; a number that isn't open gives EBADF.

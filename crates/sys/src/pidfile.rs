@@ -27,10 +27,10 @@ pub enum PidFileError {
 }
 
 impl PidFile {
-    /// Opens (creates) and locks the file; nothing is written yet.
-    pub fn open(path: &Path, mode: u32) -> Result<PidFile, PidFileError> {
+    /// Opens (creates) and locks the file; nothing is written yet. `flags` are further ones of open(2).
+    pub fn open(path: &Path, mode: u32, flags: i32) -> Result<PidFile, PidFileError> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(mode);
+        options.read(true).write(true).create(true).truncate(false).mode(mode).custom_flags(flags);
         let file = options.open(path).map_err(PidFileError::Io)?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) => Ok(PidFile { file, path: path.to_path_buf() }),
@@ -86,9 +86,9 @@ mod tests {
     #[test]
     fn a_second_owner_is_told_the_first_ones_pid() {
         let path = std::env::temp_dir().join(format!("lacquer-pidfile-{}", std::process::id()));
-        let mut first = PidFile::open(&path, 0o644).unwrap();
+        let mut first = PidFile::open(&path, 0o644, 0).unwrap();
         first.write().unwrap();
-        match PidFile::open(&path, 0o644) {
+        match PidFile::open(&path, 0o644, 0) {
             Err(PidFileError::Running(Some(pid))) => assert_eq!(pid as u32, std::process::id()),
             other => panic!("{other:?}"),
         }

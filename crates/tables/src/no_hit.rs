@@ -42,7 +42,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    Refused refused "refused" "" "Refused before VCL ran, refused a fetch for lack of memory, or given up before VCL decided";
+    Refused refused "refused" "" "Refused before VCL ran, refused a fetch for lack of memory or of a slot, or given up before VCL decided";
     Synth synth "synth" "" "VCL answered by itself: return (synth)";
     VclFailed vcl_failed "vcl-failed" "" "VCL failed";
     Purge purge "purge" "" "VCL purged: return (purge)";

@@ -34,7 +34,7 @@ fn matches(call: &mut Call<'_>, file: Option<&Text>, authorization: Option<&Text
     if may_block(call.method) {
         return give(known()?);
     }
-    wait(async { rt::blocking(known).await })
+    wait(async { rt::blocking(known).await.map_err(rt::NoThread::text)? })
 }
 
 fn judge(file: &str, user: &[u8], password: &[u8]) -> Result<bool, Failure> {

@@ -462,8 +462,7 @@ impl Domain {
     }
 
     async fn look_up(self: Arc<Self>) {
-        let (host, port) = (self.host.clone(), self.port.clone());
-        let found = rt::blocking(move || net::resolve::resolve_now(Some(&host), &port, false)).await;
+        let found = net::resolve::resolve(Some(&self.host), &self.port, false).await;
         let Some(owner) = self.owner.upgrade() else { return };
         match found {
             Ok(addrs) => self.take(&owner, addrs),

@@ -166,6 +166,7 @@ fn with<K, T: Send + 'static, V: Plain<K> + 'static>(
     wait(async move {
         let shown = path.escape_ascii().to_string();
         let done = rt::blocking(move || work(&made.tree, &names(&path))).await;
+        let done = done.unwrap_or_else(|refused| Err(std::io::Error::other(refused.text())));
         if let Err(reason) = &done {
             let text = format_args!("file.{who}(): {shown}: {reason}");
             ring.write_onef(Tag::Error, base::Vxid::NONE, shm::vsl::Marker::None, text);

@@ -215,7 +215,8 @@ impl Server {
         let end = memchr::memchr(b'?', &responder.target).unwrap_or(responder.target.len());
         let path: Arc<[u8]> = responder.target[..end].into();
         let (me, wanted) = (self.clone(), path.clone());
-        let found = match rt::blocking(move || me.find(&wanted, is_get)).await {
+        let found = rt::blocking(move || me.find(&wanted, is_get)).await.map_err(rt::NoThread::text)?;
+        let found = match found {
             Ok(found) => found,
             Err(Ok(status)) => return responder.refuse(status).await,
             Err(Err(reason)) => return Err(reason),
@@ -284,7 +285,8 @@ async fn send_file(responder: &mut Responder, found: OpenFile) -> Result<(), Fai
             let read = read_some(&mut file, &mut piece, len);
             (file, piece, read)
         })
-        .await;
+        .await
+        .map_err(rt::NoThread::text)?;
         if read.map_err(|reason| reason.to_string())? == 0 {
             return Err("a file became shorter while it was sent".to_owned());
         }

@@ -208,7 +208,7 @@ fn init_file(this: &Arc<Store>, _: &mut Call<'_>, path: &[u8], separator: &[u8])
             let path = String::from_utf8_lossy(&path).into_owned();
             load(&path, &separator).map_err(|reason| format!("{path}: {reason}"))
         });
-        match read.await {
+        match read.await.map_err(|refused| refused.text().to_owned()).flatten() {
             Ok((table, count)) => {
                 *store.table.write() = Arc::new(table);
                 Ok(count as i64)

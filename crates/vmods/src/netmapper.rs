@@ -80,7 +80,7 @@ fn init(call: &mut Call<'_>, label: Option<&Text>, file: Option<&Text>, interval
     let log = call.ctx.log().ring().clone();
     wait(async move {
         let read = path.clone();
-        let database = rt::blocking(move || FILES.share(&read)).await;
+        let database = rt::blocking(move || FILES.share(&read)).await.map_err(rt::NoThread::text)?;
         let database =
             database.map_err(|reason| Failure::new(format!("netmapper.init(): {}: {reason}", path.display())))?;
         for note in &database.notes {
@@ -118,7 +118,8 @@ impl Map {
         let (map, log) = (self.clone(), call.ctx.log().ring().clone());
         drop(rt::spawn(async move {
             let path = map.path.clone();
-            match rt::blocking(move || FILES.share(&path)).await {
+            let read = rt::blocking(move || FILES.share(&path)).await;
+            match read.unwrap_or_else(|refused| Err(refused.text().to_owned())) {
                 Ok(database) => {
                     let old = std::mem::replace(&mut *map.database.write(), database);
                     drop(old);

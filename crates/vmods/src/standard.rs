@@ -163,7 +163,11 @@ pub(crate) fn off_thread<K, T: Plain<K> + Send + 'static>(
     method: Method,
     call: impl FnOnce() -> T + Send + 'static,
 ) -> CallResult<K> {
-    if may_block(method) { give(call()) } else { wait(async { Ok(rt::blocking(call).await) }) }
+    if may_block(method) {
+        give(call())
+    } else {
+        wait(async { Ok(rt::blocking(call).await.map_err(rt::NoThread::text)?) })
+    }
 }
 
 fn random(call: &mut Call<'_>, low: f64, high: f64) -> CallResult<REAL> {
@@ -270,7 +274,10 @@ fn ip(
         Quick::Known(addr) => give(finish(Some(addr))?),
         Quick::Ask(host, port) if resolve && may_block(call.method) => give(finish(address::look_up(&host, &port))?),
         Quick::Ask(host, port) if resolve => {
-            wait(async move { finish(rt::blocking(move || address::look_up(&host, &port)).await) })
+            wait(async move {
+                // A name that can't be looked up now is one without an address.
+                finish(rt::blocking_lookup(move || address::look_up(&host, &port)).await.unwrap_or_default())
+            })
         }
         Quick::Ask(..) | Quick::Wrong => give(finish(None)?),
     }

@@ -150,10 +150,11 @@ impl Line {
             settings.target.clone()
         };
         let asked = target.clone();
-        let client = rt::blocking(move || Client::connect(&asked)).await;
+        let client = rt::blocking_lookup(move || Client::connect(&asked)).await;
         let mut settings = self.settings.write();
         if settings.target == target {
-            settings.link = client.map_or(Link::Failed(now), |client| Link::Open(Arc::new(client)));
+            settings.link =
+                client.ok().and_then(Result::ok).map_or(Link::Failed(now), |client| Link::Open(Arc::new(client)));
         }
     }
 

@@ -53,7 +53,8 @@ fn name(call: &mut Call<'_>, pick: fn((u32, u32)) -> u32, table: &'static str) -
     let Some(ids) = peer(call)? else { return give(None::<Text>) };
     let id = pick(ids);
     wait(async move {
-        let text = rt::blocking(move || std::fs::read_to_string(table)).await.unwrap_or_default();
+        let text =
+            rt::blocking(move || std::fs::read_to_string(table)).await.map_err(rt::NoThread::text)?.unwrap_or_default();
         Ok(look_up(&text, id).map(Text::from))
     })
 }

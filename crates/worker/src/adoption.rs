@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Takes over what a worker that died left in its stores' arenas: a thread of its own walks over it while requests are
+//! Takes over what a worker that died left in its stores' arenas: a thread of the pool for blocking calls walks over it while requests are
 //! served, which take over what they ask for themselves. It ends when all is taken over.
 
 use std::sync::Arc;
@@ -16,15 +16,14 @@ const BATCH: usize = 256;
 /// The first requests come first: they take over what they ask for, and would share processors and locks with the walk.
 const HEAD_START: Duration = Duration::from_millis(100);
 
-/// Starts the thread, if there is anything to be taken over.
+/// Begins it, if there is anything to be taken over.
 pub fn start(worker: &Arc<Worker>) {
     if !worker.engine.cache.is_adopting() {
         return;
     }
     let worker = worker.clone();
-    let thread = std::thread::Builder::new().name("lacquer-adopt".to_owned());
-    if let Err(error) = thread.spawn(move || adopt(&worker)) {
-        crate::panic::die(&format!("Panic: no thread to take over objects: {error}\n"));
+    if let Err(refused) = rt::hand_off(move || adopt(&worker)) {
+        crate::panic::die(&format!("Panic: objects can't be taken over: {}\n", refused.text()));
     }
 }
 

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::current::{ThreadWork, TransactionKind};
 use shm::vsl::Marker;
 use tables::tags::Tag;
 
@@ -82,7 +83,9 @@ async fn tend(worker: Arc<Worker>) {
         let params = engine.params.load();
         // As many threads as Varnish would have.
         let least = u64::from(params.thread_pools) * u64::from(params.thread_pool_min);
-        engine.main.txn_busy.set(engine.admission.busy());
+        let in_progress =
+            |work: &ThreadWork| work.tally(TransactionKind::Request).0 + work.tally(TransactionKind::Fetch).0;
+        engine.main.txn_busy.set(worker.seats.lock().iter().map(|seat| in_progress(&seat.work)).sum());
         engine.main.threads.set(engine.admission.busy().max(least));
         worker.pools.show(&worker.seats.lock());
         engine.main.thread_queue_len.set(engine.admission.waiting());

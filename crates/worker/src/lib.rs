@@ -78,6 +78,13 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
             return 1;
         }
     };
+    if let Ok(limit) = sys::limits::open_files_limit() {
+        net::scarce::set_limit(limit);
+    }
+    if let Err(error) = rt::prepare_blocking() {
+        eprintln!("no thread for calls that block: {error}; raise the limit of processes (lacquer doctor names it)");
+        return 1;
+    }
     eprintln!("Child starts");
     // The greeting answers nothing, so it isn't logged as an answer.
     if sys::fd::write_all(&socket, &Reply::ok("").encode()).is_err() {

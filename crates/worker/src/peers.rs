@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::backend::{BackendSpec, Backends, Director, Endpoint, Event};
+use base::lock::Mutex;
 use cli::handoff::FleetStart;
 use engine::Engine;
 use engine::peers::{ListedPeer, PeerBackendMaker, Peers};
@@ -97,21 +98,22 @@ pub async fn follow(worker: Arc<Worker>) {
         sources.push(Box::new(OfFleet::new(node.clone(), &settings.secret)));
     }
     let mut known: Vec<Vec<Member>> = vec![Vec::new(); sources.len()];
+    let sources = Arc::new(Mutex::new(sources));
     loop {
         // Looking up a name may take long.
-        let looked = rt::blocking(move || {
-            let found: Vec<_> = sources.iter_mut().map(|source| source.members()).collect();
-            (sources, found)
+        let looked = rt::blocking_lookup({
+            let sources = sources.clone();
+            move || sources.lock().iter_mut().map(|source| source.members()).collect::<Vec<_>>()
         });
-        let (back, found) = looked.await;
-        sources = back;
+        // Without a thread for it the members stay as they are until the next look.
+        let found = looked.await.unwrap_or_default();
         for (known, found) in known.iter_mut().zip(found) {
             if let Ok(found) = found {
                 *known = found;
             }
         }
         let is_named = !settings.node.is_empty() || known.iter().flatten().any(|member| member.name == *own);
-        let own_of_source = || sources.iter().find_map(|source| source.own_name());
+        let own_of_source = || sources.lock().iter().find_map(|source| source.own_name());
         let own = if is_named { own.to_string() } else { own_of_source().unwrap_or_else(|| own.to_string()) };
         let members: Vec<Member> = known.iter().flatten().cloned().collect();
         if peers.set_members(members, &own) {

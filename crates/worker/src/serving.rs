@@ -238,7 +238,17 @@ async fn accept(worker: Arc<Worker>, listener: net::Listener, info: Arc<Listener
         }
         for _ in 0..ACCEPT_BATCH {
             match first.take().unwrap_or_else(|| listener.try_accept()) {
-                Accept::Connection(accepted) => welcome(&worker, &info, accepted),
+                Accept::Connection(accepted) => {
+                    let number = accepted.stream.descriptor().unwrap_or(0);
+                    if net::scarce::is_kept(number) {
+                        drop(accepted);
+                    } else {
+                        welcome(&worker, &info, accepted);
+                    }
+                    if net::scarce::are_few_left(Some(number)) && !make_room(&worker).await {
+                        break;
+                    }
+                }
                 Accept::Nothing => break,
                 Accept::Aborted => {
                     main.sess_fail.inc();
@@ -247,8 +257,8 @@ async fn accept(worker: Arc<Worker>, listener: net::Listener, info: Arc<Listener
                 Accept::OutOfDescriptors(_) => {
                     main.sess_fail.inc();
                     main.sess_fail_emfile.inc();
-                    main.accept_paused.inc();
-                    rt::sleep(OUT_OF_FDS_PAUSE).await;
+                    net::scarce::are_few_left(None);
+                    make_room(&worker).await;
                     break;
                 }
                 Accept::Failed(_) => {
@@ -261,6 +271,21 @@ async fn accept(worker: Arc<Worker>, listener: net::Listener, info: Arc<Listener
         }
         rt::yield_now().await;
     }
+}
+
+/// Ends an idle connection for the next one that comes, as few descriptors are left; where there is none waits for a while. `false`:
+/// it has waited.
+async fn make_room(worker: &Arc<Worker>) -> bool {
+    let main = worker.engine.main;
+    if net::scarce::end_longest_idle() {
+        main.sess_idle_ended.inc();
+        // It has to end before another one comes.
+        rt::yield_now().await;
+        return true;
+    }
+    main.accept_paused.inc();
+    rt::sleep(OUT_OF_FDS_PAUSE).await;
+    false
 }
 
 fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accepted) {
@@ -296,9 +321,11 @@ impl ConnectionSlot {
             return None;
         }
         let network = match peer {
-            Address::Inet(addr) if params.max_sessions_per_ip > 0 && !info.is_unix => {
-                Some(network_of(addr.ip(), params.max_sessions_ipv4_prefix, params.max_sessions_ipv6_prefix))
-            }
+            Address::Inet(addr) if params.max_sessions_per_ip > 0 && !info.is_unix => Some(net::address::network_of(
+                addr.ip(),
+                params.max_sessions_ipv4_prefix,
+                params.max_sessions_ipv6_prefix,
+            )),
             Address::Inet(_) | Address::Unix => None,
         };
         if let Some(network) = network {
@@ -328,20 +355,6 @@ impl Drop for ConnectionSlot {
             if *count == 0 {
                 crowd.remove(&network);
             }
-        }
-    }
-}
-
-/// The address with only its first bits.
-fn network_of(ip: IpAddr, v4_bits: u32, v6_bits: u32) -> IpAddr {
-    match ip {
-        IpAddr::V4(v4) => {
-            let mask = u32::MAX.checked_shl(32 - v4_bits.min(32)).unwrap_or(0);
-            IpAddr::V4((v4.to_bits() & mask).into())
-        }
-        IpAddr::V6(v6) => {
-            let mask = u128::MAX.checked_shl(128 - v6_bits.min(128)).unwrap_or(0);
-            IpAddr::V6((v6.to_bits() & mask).into())
         }
     }
 }
@@ -390,16 +403,5 @@ mod tests {
             listener("q", "10.0.0.1 443", true, false),
         ];
         assert_eq!(Beside { listener: &all[2], all: &all }.https().map(|other| &*other.name), Some("own"));
-    }
-
-    #[test]
-    fn networks_keep_their_first_bits() {
-        let check = |ip: &str, v4, v6, want: &str| {
-            assert_eq!(network_of(ip.parse().unwrap(), v4, v6), want.parse::<IpAddr>().unwrap());
-        };
-        check("10.1.2.3", 24, 64, "10.1.2.0");
-        check("10.1.2.3", 32, 64, "10.1.2.3");
-        check("2001:db8:1:2:3::4", 32, 64, "2001:db8:1:2::");
-        check("2001:db8:1:2:3::4", 32, 128, "2001:db8:1:2:3::4");
     }
 }

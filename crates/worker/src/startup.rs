@@ -221,16 +221,15 @@ pub fn adopt(journal: Option<Former>, engine: &Engine) {
     }
 }
 
-/// Reserves what room the log lacks, on a thread of its own. Without it a write to the log could end the process at any time.
+/// Reserves what room the log lacks, beside what comes next. Without it a write to the log could end the process at any time.
 pub fn reserve_log(worker: &Worker) -> Result<(), String> {
     let Some(room) = worker.log_room.lock().take() else { return Ok(()) };
-    let thread = std::thread::Builder::new().name("lacquer-log".to_owned());
-    let spawned = thread.spawn(move || {
+    let reserved = rt::hand_off(move || {
         if let Err(error) = room.complete() {
             crate::panic::die(&format!("Panic: no room for the log: {error}\n"));
         }
     });
-    spawned.map(drop).map_err(|error| format!("thread for the log: {error}"))
+    reserved.map_err(|refused| refused.text().to_owned())
 }
 
 /// What is in the store of short-lived objects isn't worth a place on a disk.

@@ -60,7 +60,7 @@ def objects(report, made):
     def named(kind):
         return [o for o in made if o["kind"] == kind]
     kinds = sorted(o["kind"] for o in made)
-    report.check(kinds == ["ConfigMap", "Deployment", "PodDisruptionBudget", "Secret", "Service", "Service"], f"kubernetes: {kinds}")
+    report.check(kinds == ["ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Secret", "Service", "Service"], f"kubernetes: {kinds}")
     deployment = named("Deployment")[0]
     pod = deployment["spec"]["template"]
     labels = pod["metadata"]["labels"]

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::budget::{Budget, NAME_BYTES};
+use crate::budget::{AtFlush, Budget, NAME_BYTES};
 use crate::line::{Parser, Sample, Sink};
 use crate::sample::{Members, Timer};
 use crate::table::{Name, Table};
@@ -61,7 +61,7 @@ impl<T> Default for ActiveNames<T> {
     }
 }
 
-impl<T> ActiveNames<T> {
+impl<T: AtFlush> ActiveNames<T> {
     /// The value of `name`, made by `fresh` if this is its first in the interval; None when no name more fits.
     #[inline]
     fn touch(
@@ -84,7 +84,7 @@ impl<T> ActiveNames<T> {
 
     #[cold]
     fn add(&mut self, name: &[u8], budget: &Budget, new_names: &mut usize) -> Option<u32> {
-        let cost = name.len() as u64 + NAME_BYTES;
+        let cost = name.len() as u64 + NAME_BYTES + T::BYTES;
         if self.table.len() >= budget.max_names() || !budget.has_names(*new_names + 1) || !budget.take(cost) {
             return None;
         }

@@ -14,18 +14,18 @@ use rt::Instant;
 use tls::Single;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Semaphore, broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc};
 
+use crate::places::{Place, Places};
 use crate::routes::{self, Answer, Context};
 use crate::sealing::Sealing;
 
-/// Connections at a time; the next ones wait in the kernel's queue.
-const MAX_CONNECTIONS: usize = 4000;
 /// The longest head of a request, and body.
 const HEAD_BYTES: usize = 16 << 10;
 const BODY_BYTES: u64 = 64 << 10;
-/// How long a request may take to come in, or an idle connection lasts; and a write until the other side takes it.
-const READ_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a request may take to come in; how long an idle connection lasts that has asked before; and a write until the other side takes it.
+const HEAD_PATIENCE: Duration = Duration::from_secs(5);
+const IDLE_PATIENCE: Duration = Duration::from_secs(30);
 const WRITE_PATIENCE: Duration = Duration::from_secs(20);
 /// How long a TLS handshake may take.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
@@ -93,42 +93,49 @@ const SAFETY: &str = "Content-Security-Policy: default-src 'none'; script-src 's
 
 /// Accepts for ever, over TLS where there is to be any.
 pub async fn serve(listener: TcpListener, sealing: Option<Sealing>, context: Rc<Context>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let places = Places::default();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, client)) => {
+                let Some(place) = places.enter(client.ip()) else { continue };
                 let (context, single) = (Rc::clone(&context), sealing.as_ref().map(Sealing::single));
                 rt::spawn(async move {
-                    // The other side went away, or was too slow.
-                    let _ = begin(stream, single, &context).await;
-                    drop(place);
+                    tokio::select! {
+                        // The other side went away, or was too slow.
+                        _ = begin(stream, single, &place, &context) => {}
+                        // Another one has its place.
+                        () = place.called() => {}
+                    }
                 });
             }
-            Err(_) => rt::sleep(PAUSE).await,
+            Err(_) => {
+                places.end_oldest();
+                rt::sleep(PAUSE).await;
+            }
         }
     }
 }
 
-async fn begin(stream: TcpStream, single: Option<Single>, context: &Rc<Context>) -> io::Result<()> {
+async fn begin(stream: TcpStream, single: Option<Single>, place: &Place, context: &Rc<Context>) -> io::Result<()> {
     let _ = stream.set_nodelay(true);
     // What the kernel holds for those who don't read.
     let _ = socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
     let stream = Stream::Tcp(stream);
-    let Some(single) = single else { return connection(stream, false, context).await };
+    let Some(single) = single else { return connection(stream, false, place, context).await };
     let handshake = single.handshake().map_err(io::Error::other)?;
     let deadline = Some(Instant::now() + HANDSHAKE_PATIENCE);
     match net::handshake::handshake(stream, handshake, Vec::new(), deadline).await {
-        Ok((stream, info)) => connection(stream, info.peer_leaf().is_some(), context).await,
+        Ok((stream, info)) => connection(stream, info.peer_leaf().is_some(), place, context).await,
         Err(failed) => Err(io::Error::other(failed.error.to_string())),
     }
 }
 
 /// Serves a client; `is_known`: it has shown a certificate, which was judged.
-async fn connection(stream: Stream, is_known: bool, context: &Rc<Context>) -> io::Result<()> {
+async fn connection(stream: Stream, is_known: bool, place: &Place, context: &Rc<Context>) -> io::Result<()> {
     let mut input = Vec::new();
+    let mut patience = HEAD_PATIENCE;
     loop {
-        let request = match request(&stream, &mut input, is_known).await {
+        let request = match request(&stream, &mut input, is_known, patience).await {
             Ok(None) => return Ok(()),
             Err(BadRequest::Io(error)) => return Err(error),
             Err(BadRequest::Status(status, text)) => {
@@ -136,6 +143,7 @@ async fn connection(stream: Stream, is_known: bool, context: &Rc<Context>) -> io
             }
             Ok(Some(request)) => request,
         };
+        patience = IDLE_PATIENCE;
         let is_head = request.head.method() == b"HEAD";
         let goes_on = !request.head.get("connection").is_some_and(|value| value.eq_ignore_ascii_case(b"close"))
             && request.head.version() == message::Version::HTTP11;
@@ -146,6 +154,10 @@ async fn connection(stream: Stream, is_known: bool, context: &Rc<Context>) -> io
                     stream.shutdown_write();
                     return Ok(());
                 }
+            }
+            Answer::Seconds(_) | Answer::Lines(_) if !place.stay() => {
+                let text = "too many watch; close another window";
+                return write(&stream, &head(&Response::text(503, text), false, !is_head)).await;
             }
             Answer::Seconds(seconds) => return events(&stream, context, seconds).await,
             Answer::Lines(lines) => return follow(&stream, lines).await,
@@ -159,9 +171,14 @@ enum BadRequest {
     Io(io::Error),
 }
 
-/// The next request; None: the connection has ended.
-async fn request(stream: &Stream, input: &mut Vec<u8>, is_known: bool) -> Result<Option<Request>, BadRequest> {
-    let deadline = Instant::now() + READ_PATIENCE;
+/// The next request, which begins within `patience`; None: the connection has ended.
+async fn request(
+    stream: &Stream,
+    input: &mut Vec<u8>,
+    is_known: bool,
+    patience: Duration,
+) -> Result<Option<Request>, BadRequest> {
+    let mut deadline = Instant::now() + patience;
     let limits = Limits { head_bytes: HEAD_BYTES, ..Limits::default() };
     let mut head = Head::with_limits(HeadLimits::default());
     let parsed = loop {
@@ -172,8 +189,12 @@ async fn request(stream: &Stream, input: &mut Vec<u8>, is_known: bool) -> Result
             Ok(Progress::Http2Preface) => return Err(BadRequest::Status(505, "HTTP/1.1 is spoken here")),
             Err(_) => return Err(BadRequest::Status(400, "that is no request")),
         }
+        let is_first = input.is_empty();
         if !more(stream, input, deadline).await? {
             return Ok(None);
+        }
+        if is_first {
+            deadline = Instant::now() + HEAD_PATIENCE;
         }
     };
     let length = match parsed.framing {

@@ -18,6 +18,7 @@ mod latency;
 mod live;
 mod metrics;
 mod options;
+mod places;
 mod routes;
 mod sealing;
 mod state;

@@ -65,11 +65,18 @@ const ICON: &str = include_str!("page/icon.svg");
 pub async fn answer(context: &Context, request: &Request) -> Answer {
     let url = String::from_utf8_lossy(request.head.url()).into_owned();
     let (path, query) = url.split_once('?').unwrap_or((&url, ""));
-    match request.head.method() {
+    let answer = match request.head.method() {
         b"GET" | b"HEAD" => get(context, request, path, query).await,
         b"POST" => post(context, request, path).await.into(),
         _ => Response::text(405, "GET, HEAD and POST are spoken here").with("Allow", "GET, HEAD, POST").into(),
+    };
+    // Whoever tries out tokens waits, and nobody else.
+    if matches!(&answer, Answer::Whole(response) if response.status == 401)
+        && request.head.get("authorization").is_some()
+    {
+        rt::sleep(WRONG_TOKEN).await;
     }
+    answer
 }
 
 async fn get(context: &Context, request: &Request, path: &str, query: &str) -> Answer {

@@ -67,8 +67,11 @@ pub(crate) struct Connection {
     window: usize,
     /// It was idle, and the system hasn't been asked yet what the origin did meanwhile.
     pub(super) is_doubtful: bool,
-    /// Counts what was received: an exchange that fails without a word of the origin's finds it as it was.
+    /// Counts the frames that came whole: an exchange that fails while not one has finds it as it was. Octets of a frame that trickles don't count:
+    /// nothing else can come before its end.
     heard: u64,
+    /// Octets that are still to come of the present frame.
+    frame_left: usize,
 }
 
 impl Connection {
@@ -103,6 +106,7 @@ impl Connection {
             most_streams: params.http2_streams.max(1) as usize,
             is_doubtful: false,
             heard: 0,
+            frame_left: 0,
         }
     }
 
@@ -260,11 +264,11 @@ impl Connection {
 
     /// Takes what has come.
     pub(super) fn receive(&mut self, input: &[u8], scratch: &mut Scratch) {
-        self.heard += 1;
         let (now, mut at) = (self.now(), 0);
         self.head.set_limits(self.head_limits);
         loop {
             let step = self.codec.receive(&input[at..], now, &mut self.head, scratch);
+            self.hear(step.frame, step.payload.len());
             if let Some(frame) = step.frame.filter(|frame| matches!(frame.kind, Kind::Headers | Kind::Continuation))
                 && let Some(stream) = self.stream(frame.stream)
             {
@@ -277,6 +281,16 @@ impl Connection {
                 break;
             }
         }
+    }
+
+    /// A frame has begun, if one has, and so many octets of the present one have come.
+    fn hear(&mut self, begun: Option<http2::FrameHeader>, payload: usize) {
+        let was_within = self.frame_left > 0 || begun.is_some();
+        if let Some(frame) = begun {
+            self.frame_left = frame.len as usize;
+        }
+        self.frame_left = self.frame_left.saturating_sub(payload);
+        self.heard += u64::from(was_within && self.frame_left == 0);
     }
 
     fn take_event(&mut self, event: Event, input: &[u8]) {

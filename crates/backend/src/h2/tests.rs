@@ -177,6 +177,34 @@ fn a_silent_origin_gets_no_further_request() {
     });
 }
 
+/// What a connection takes after a request was given up while `came` came for another one.
+async fn slots_after(came: &[u8]) -> usize {
+    let bed = Bed::new();
+    let mut first = bed.ask();
+    bed.reads().await;
+    bed.says(&[SETTINGS, &frame(1, 4, 1, OK)].concat()).await;
+    assert_eq!(head(&mut first).await, "200 Final { body: Chunked, close: None }");
+    let given_up = bed.ask();
+    bed.reads().await;
+    bed.says(came).await;
+    // All that came before the last octets of the first one's body was received when these are.
+    if came.len() > 9 {
+        assert!(matches!(poll_fn(|cx| first.poll_data(cx)).await, Ok(Data::Piece)));
+    }
+    drop(given_up);
+    bed.shared.borrow().slots()
+}
+
+#[test]
+fn an_origin_whose_frame_trickles_gets_no_further_request() {
+    run(async {
+        let whole = frame(0, 0, 1, b"some body");
+        // Half of another one's DATA, however often octets of it come, is no word of the origin's.
+        assert_eq!(slots_after(&whole[..12]).await, 0);
+        assert_ne!(slots_after(&whole).await, 0);
+    });
+}
+
 #[test]
 fn an_idle_connection_holds_no_buffer() {
     run(async {

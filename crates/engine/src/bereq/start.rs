@@ -16,7 +16,7 @@ use super::peer::PeerState;
 use super::slice::{SliceOf, SliceSettings, Slicing};
 use super::state::{Cacheability, NewObject, Settings, TimeLimits};
 use super::{Bereq, BereqBody, task};
-use crate::admission;
+use crate::admission::{self, Slot};
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::peers::hop::LACQUER_PEER;
@@ -50,9 +50,9 @@ impl Mode {
 
 /// Starts a fetch into `busy` as a task of this thread. `stale` is an object that it may revalidate and will replace.
 /// Answers the object that grows.
-pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> ObjRef {
+pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode, slot: Slot) -> ObjRef {
     let object = busy.object();
-    let bereq = make(req, busy, stale, mode);
+    let bereq = make(req, busy, stale, mode, slot);
     if mode == Mode::Background {
         req.engine().main.n_bgfetch.inc();
     }
@@ -63,7 +63,8 @@ pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Ob
 /// As [`start`], for one slice of an object, into `busy`.
 pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf) -> ObjRef {
     let object = busy.object();
-    let mut bereq = make(req, busy, None, Mode::Normal);
+    let slot = admission::enter_anyway(&req.sess);
+    let mut bereq = make(req, busy, None, Mode::Normal, slot);
     // They are of the head, and it has none by now.
     (req.interims, req.trailers) = (None, None);
     (bereq.interims, bereq.trailers) = (None, None);
@@ -72,7 +73,7 @@ pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf) -> ObjRef {
     object
 }
 
-fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Box<Bereq> {
+fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode, slot: Slot) -> Box<Bereq> {
     let engine = req.engine().clone();
     let vxid = engine.vxids.take();
     let vcl = req.vcl.clone().expect("a request that fetches has run VCL");
@@ -119,7 +120,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Box<Ber
         found: req.verdict.found(),
         _open: crate::current::open(crate::current::TransactionKind::Fetch),
         place: req.place.take(),
-        _slot: admission::enter_anyway(&req.sess),
+        _slot: slot,
         director: req.director(),
         backend: None,
         link: None,

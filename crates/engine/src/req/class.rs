@@ -13,7 +13,6 @@ use tables::tags::Tag;
 use super::reason::Reason;
 use super::verdict::Verdict;
 use super::{Req, Step};
-use crate::admission;
 use crate::classes::{self, Choice, CostKey, Entry, Place, PlaceWait, Refusal, Visitor};
 use crate::httplog::RESP;
 use crate::transport::Transport;
@@ -105,10 +104,9 @@ impl Req {
         self.place = Some(Box::new(place));
     }
 
-    /// Waits in a chair. It holds no slot meanwhile, so that others go on; a client that goes leaves the chair at once.
+    /// Waits in a chair, before it takes a slot, so that others go on; a client that goes leaves the chair at once.
     async fn sit(&mut self, wait: PlaceWait, takes_page: bool, transport: &mut dyn Transport) -> Result<(), Step> {
         self.log.flush();
-        let had_slot = self.slot.take().is_some();
         let patience = Duration::from_secs_f64(wait.patience);
         let mut wait = wait;
         let mut deadline = rt::Deadline::until(rt::Instant::now() + patience);
@@ -117,7 +115,6 @@ impl Req {
             Poll::Pending => deadline.poll(cx).map(|()| None),
         });
         let ended = self.drive_while_there(transport, true, arrives).await;
-        self.slot = had_slot.then(|| admission::enter_anyway(&self.sess));
         match ended {
             Some(Some(place)) => {
                 self.waited.class += place.waited() as f32;

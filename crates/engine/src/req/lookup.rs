@@ -16,7 +16,7 @@ use super::ctx::Lent;
 use super::reason::Reason;
 use super::verdict::Verdict;
 use super::{Req, Step};
-use crate::admission::{self, Pressure};
+use crate::admission::{self, Pressure, Slot};
 use crate::bereq::{self, Mode};
 use crate::refreshes::Refresh;
 use crate::serving::Noted;
@@ -153,12 +153,9 @@ impl Req {
                 );
             }
             self.log.flush();
-            // Who is parked takes nobody's place.
-            let had_turn = self.slot.take().is_some();
             let began = engine.clock.mono();
             let came = self.wait_for(&mut ticket, &mut deadline, transport).await;
             self.waited.busy += engine.clock.mono().since(began) as f32;
-            self.slot = had_turn.then(|| admission::enter_anyway(&sess));
             if tells {
                 self.log.put(Tag::Debug, b"off waiting list");
             }
@@ -288,10 +285,12 @@ impl Req {
         }
         match action {
             Action::Deliver => {
-                if let Some(busy) = busy.filter(|_| self.may_refresh() && self.may_take_place()) {
+                if let Some(busy) = busy.filter(|_| self.may_refresh() && self.may_take_place())
+                    && let Some(slot) = self.slot_for_refresh()
+                {
                     main.s_fetch.inc();
                     main.s_bgfetch.inc();
-                    let fresh = bereq::start(self, busy, Some(obj.clone()), Mode::Background);
+                    let fresh = bereq::start(self, busy, Some(obj.clone()), Mode::Background, slot);
                     self.send_body_to(&fresh, transport).await;
                     self.mark("Fetch");
                 }
@@ -341,6 +340,22 @@ impl Req {
         false
     }
 
+    /// What the fetch that comes next needs: a worker of its class, then a slot. `Err` is the step to go to instead.
+    async fn take_place_and_slot(&mut self, transport: &mut dyn Transport) -> Result<Slot, Step> {
+        self.take_place(transport).await?;
+        self.take_slot(transport).await
+    }
+
+    /// A slot for a fetch that no client waits for. Where there is none the stale object is delivered all the same.
+    fn slot_for_refresh(&mut self) -> Option<Slot> {
+        let slot = admission::enter_if_free(&self.sess);
+        if slot.is_none() {
+            self.place = None;
+            self.engine().main.bgfetch_limited.inc();
+        }
+        slot
+    }
+
     /// Whether there is no memory for the fetch that comes next. A page that is being made gets its fragments.
     fn lacks_memory(&self) -> bool {
         self.engine().admission.pressure() >= Pressure::Fetches && !self.esi.is_fragment()
@@ -366,12 +381,13 @@ impl Req {
         match action {
             Action::Fetch => {
                 self.gives_up = false;
-                if let Err(step) = self.take_place(transport).await {
-                    return step;
-                }
+                let slot = match self.take_place_and_slot(transport).await {
+                    Ok(slot) => slot,
+                    Err(step) => return step,
+                };
                 self.engine().main.cache_miss.tally();
                 self.send_hints(stale.as_ref(), transport);
-                Step::Fetch(bereq::start(self, busy, stale, Mode::Normal))
+                Step::Fetch(bereq::start(self, busy, stale, Mode::Normal, slot))
             }
             other => Self::common_step(other),
         }
@@ -384,13 +400,14 @@ impl Req {
         match self.vcl(Method::Pass, transport).await {
             Action::Fetch => {
                 self.gives_up = matches!(self.head.method(), b"GET" | b"HEAD");
-                if let Err(step) = self.take_place(transport).await {
-                    return step;
-                }
+                let slot = match self.take_place_and_slot(transport).await {
+                    Ok(slot) => slot,
+                    Err(step) => return step,
+                };
                 self.engine().main.s_pass.tally();
                 let busy = self.engine().cache.private();
                 self.send_hints(None, transport);
-                Step::Fetch(bereq::start(self, busy, None, Mode::Pass))
+                Step::Fetch(bereq::start(self, busy, None, Mode::Pass, slot))
             }
             other => Self::common_step(other),
         }

@@ -57,7 +57,6 @@ use tables::close::SessClose;
 use tables::tags::Tag;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
-use crate::admission::Slot;
 use crate::classes::Place;
 use crate::current::StepName;
 use crate::early::Handshaking;
@@ -181,8 +180,6 @@ pub struct Req {
     pub(crate) esi: EsiContext,
     /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
     pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
-    /// Its place among those in progress; a fragment has none of its own.
-    pub slot: Option<Slot>,
     /// It came by early data, in a handshake that may still go on.
     pub(crate) early: Option<Rc<Handshaking>>,
     /// Nobody's request: nothing is to be done for it.
@@ -281,7 +278,6 @@ impl Req {
             form: None,
             task: Privates::default(),
             esi: EsiContext::Client,
-            slot: None,
             early: None,
             trial: None,
             has_invalidated: false,
@@ -307,8 +303,13 @@ impl Req {
     /// Runs the request to its end; the response is queued at `transport` and mostly written.
     /// [`Req::finish`] is still to be called.
     pub async fn run(&mut self, transport: &mut dyn Transport) {
-        if !self.esi.is_fragment() && (self.take_slot(transport).await.is_err() || self.start_vcl(transport).is_err()) {
-            return;
+        if !self.esi.is_fragment() {
+            if self.engine().admission.refuses_all() {
+                return self.refuse(transport);
+            }
+            if self.start_vcl(transport).is_err() {
+                return;
+            }
         }
         // Boxed: it is rare.
         let is_refused = self.has_doubtful_body(transport) && Box::pin(self.refuse_body_of_head(transport)).await;

@@ -23,6 +23,13 @@ impl Req {
                 return Self::common_step(other);
             }
         }
+        let _slot = match self.take_slot(transport).await {
+            Ok(slot) => slot,
+            Err(step) => {
+                bereq.end();
+                return step;
+            }
+        };
         self.mark("Process");
         bereq.log.timestamp("Process", self.log.last());
         // Answers to requests before this one; a client that is gone is found out below.

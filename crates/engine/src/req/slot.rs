@@ -1,74 +1,97 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A request's slot among the transactions in progress, and the answer to one that there is no room for.
+//! A request's slot among the fetches in progress, and the answer to one that there is no room for.
 
 use std::task::{Context, Waker};
 
 use message::names;
 use tables::close::SessClose;
 use tables::no_hit::NoHit;
+use tables::tags::Tag;
 
-use super::Req;
 use super::reason::Reason;
 use super::verdict::Verdict;
-use crate::admission::{self, Entry, Pressure};
+use super::{Req, Step};
+use crate::admission::{self, Entry, Refusal, Slot};
+use crate::conn_queue;
 use crate::httplog::RESP;
 use crate::transport::{BodyLen, BodyState, Transport};
 
 /// Seconds after which a client may try again that was refused for lack of memory: the same that the built-in VCL says.
 pub(super) const RETRY_AFTER: &[u8] = b"5";
 
-/// It was refused, or nobody wants it any more.
-pub(super) struct Refused;
+/// Whether the client has closed its end.
+fn is_gone(transport: &mut dyn Transport) -> bool {
+    transport.poll_peer_closed(&mut Context::from_waker(Waker::noop())).is_ready()
+}
 
 impl Req {
-    /// Waits until there is room for one more transaction.
-    pub(super) async fn take_slot(&mut self, transport: &mut dyn Transport) -> Result<(), Refused> {
-        if self.slot.is_some() {
-            // It waited before it was read.
-            return if self.has_lost_client(transport) { Err(Refused) } else { Ok(()) };
+    /// Before its fetch or pipe: its slot, which goes to that. `Err` is the step to go to instead.
+    pub(super) async fn take_slot(&mut self, transport: &mut dyn Transport) -> Result<Slot, Step> {
+        if self.esi.is_fragment() {
+            return admission::enter_unqueued(&self.sess).map_err(|refusal| self.refuse_slot(refusal));
         }
-        let slot = match admission::enter(&self.sess) {
-            Ok(Entry::Now(slot)) => slot,
-            Ok(Entry::Later(wait)) => {
-                self.log.flush();
-                let slot = self.drive(transport, wait).await;
-                if self.has_lost_client(transport) {
-                    return Err(Refused);
-                }
-                slot
-            }
-            Err(admission::QueueFull) => {
-                self.refuse(transport);
-                return Err(Refused);
-            }
-        };
-        self.slot = Some(slot);
-        Ok(())
+        match admission::enter(&self.sess) {
+            Ok(Entry::Now(slot)) => Ok(slot),
+            // Boxed: they are rare.
+            other => Box::pin(self.wait_for_slot(other, transport)).await,
+        }
     }
 
-    /// Whether the client went away while its request waited: nothing is begun for it then. As with a pass, that is asked
-    /// only where `pass_abort` says that a client which has closed its end wants no answer.
-    fn has_lost_client(&mut self, transport: &mut dyn Transport) -> bool {
-        let is_gone = self.params.pass_abort
-            && transport.body_state() == BodyState::None
-            && transport.poll_peer_closed(&mut Context::from_waker(Waker::noop())).is_ready();
-        if is_gone {
-            self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "the client is gone"));
-            self.close = Some(SessClose::RemClose);
+    async fn wait_for_slot(
+        &mut self,
+        mut entry: Result<Entry, Refusal>,
+        transport: &mut dyn Transport,
+    ) -> Result<Slot, Step> {
+        self.log.flush();
+        // As with a pass, a client that has closed its end wants no answer only where `pass_abort` says so.
+        let is_asked = self.params.pass_abort && transport.body_state() == BodyState::None;
+        if let Err(Refusal::QueueFull) = entry {
+            let sess = self.sess.clone();
+            if self.drive_while_there(transport, is_asked, conn_queue::hold(&sess)).await.is_none() {
+                return Err(self.leave_queue());
+            }
+            entry = admission::enter(&sess);
         }
-        is_gone
+        match entry {
+            Ok(Entry::Now(slot)) => Ok(slot),
+            Ok(Entry::Later(wait)) => match self.drive_while_there(transport, is_asked, wait).await {
+                // It may have gone at the same moment.
+                Some(slot) if !is_asked || !is_gone(transport) => Ok(slot),
+                Some(_) | None => Err(self.leave_queue()),
+            },
+            Err(refusal) => Err(self.refuse_slot(refusal)),
+        }
     }
 
-    /// 503, with as little work as can be. The connection stays where it can: to close it and to accept its successor costs
-    /// many times what this answer does, and that is taken from the requests in progress.
-    fn refuse(&mut self, transport: &mut dyn Transport) {
+    /// Nothing is begun for a client that is gone.
+    fn leave_queue(&mut self) -> Step {
+        self.place = None;
+        self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "the client is gone"));
+        self.end_reset()
+    }
+
+    /// 503, and come again.
+    fn refuse_slot(&mut self, refusal: Refusal) -> Step {
+        self.place = None;
         let main = self.engine().main;
-        let lacks_memory = self.engine().admission.pressure() == Pressure::Requests;
+        if refusal == Refusal::QueueFull {
+            main.sess_dropped.inc();
+            main.req_dropped.inc();
+        }
+        self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, refusal.limit()));
+        self.log.putf(Tag::Error, format_args!("{}: no fetch begins", refusal.limit()));
+        self.synthetic.ask_for_later(503);
+        Step::Synth
+    }
+
+    /// 503 where memory suffices for no request, with as little work as can be. The connection stays where it can: to close it and to
+    /// accept its successor costs many times what this answer does, and that is taken from the requests in progress.
+    pub(super) fn refuse(&mut self, transport: &mut dyn Transport) {
+        let main = self.engine().main;
         main.sess_dropped.inc();
         main.req_dropped.inc();
-        main.mem_shed.add(u64::from(lacks_memory));
-        let limit = if lacks_memory { "memory_limit" } else { "thread_queue_limit" };
-        self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, limit));
+        main.mem_shed.inc();
+        self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "memory_limit"));
         let stays = transport.body_state() == BodyState::None
             && transport.connection(&mut self.head) == Ok(None)
             && self.resp.start_response(b"HTTP/1.1", 503).is_ok();
@@ -79,9 +102,7 @@ impl Req {
         }
         RESP.log_status(&self.resp, &mut self.log);
         self.set_resp(names::CONTENT_LENGTH, &[b"0"]);
-        if lacks_memory {
-            self.set_resp(names::RETRY_AFTER, &[RETRY_AFTER]);
-        }
+        self.set_resp(names::RETRY_AFTER, &[RETRY_AFTER]);
         self.engine().main.client_5xx.tally();
         self.close = transport.send_head(&mut self.resp, BodyLen::None, None, &mut self.log);
         transport.send_end(None);

@@ -81,14 +81,22 @@ pub(super) async fn next_head(h1: &mut H1) -> Result<Option<NextRequest>, SessCl
 
 /// Waits for more of a head that has begun to come, and must be whole by then.
 async fn more(h1: &mut H1, head_limit: Duration, whole_by: &mut Option<Instant>) -> Result<usize, SessClose> {
-    // Who sends it slowly keeps nobody else out.
-    h1.conn.slot = None;
     let mut deadline = h1.conn.idle_deadline();
     if !head_limit.is_zero() {
         deadline = deadline.min(*whole_by.get_or_insert_with(|| Instant::now() + head_limit));
     }
-    match rt::timeout_at(deadline, poll_fn(|cx| h1.poll_read(cx))).await {
-        Ok(read) => read.map_err(|_| SessClose::RemClose),
+    // While descriptors are few, who is slow to ask goes as who doesn't ask.
+    let seat = std::mem::take(&mut h1.conn.seat);
+    let place = seat.take();
+    let comes = poll_fn(|cx| match h1.poll_read(cx) {
+        Poll::Ready(read) => Poll::Ready(read.map_err(|_| SessClose::RemClose)),
+        Poll::Pending => place.poll(cx.waker()).map(|()| Err(SessClose::RxTimeout)),
+    });
+    let came = rt::timeout_at(deadline, comes).await;
+    drop(place);
+    h1.conn.seat = seat;
+    match came {
+        Ok(read) => read,
         Err(rt::Elapsed) => {
             h1.conn.sess.engine.main.head_timeout.inc();
             Err(SessClose::RxTimeout)

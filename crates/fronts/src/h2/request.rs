@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::task::Context;
 
 use base::Real;
-use engine::admission::Slot;
 use engine::transport::{Acct, Transport};
 use engine::{Req, Sess, contain};
 use http2::fields::{FieldFault, Malformed, Refusal};
@@ -36,7 +35,7 @@ pub(super) struct Job {
 
 pub(super) enum JobKind {
     /// Its head has come.
-    New { head: Head, refusal: Option<Refusal>, is_tunnel: bool, t_req: Real, params: Arc<Params>, slot: Option<Slot> },
+    New { head: Head, refusal: Option<Refusal>, is_tunnel: bool, t_req: Real, params: Arc<Params> },
     /// It came as HTTP/1.1.
     Upgraded(Box<Upgraded>),
 }
@@ -90,11 +89,10 @@ pub(super) fn start(job: Job, cx: &mut Context<'_>) {
 async fn busy(job: Job, (): ()) -> ((), ()) {
     let Job { mux, place, kind } = job;
     match kind {
-        JobKind::New { mut head, refusal, is_tunnel, t_req, params, slot } => {
+        JobKind::New { mut head, refusal, is_tunnel, t_req, params } => {
             let mut req = Req::with_new_id(&mux.sess, params, t_req);
             std::mem::swap(&mut req.head, &mut head);
             leave_head(head);
-            req.slot = slot;
             req.begin_stream(t_req, PROTOCOL);
             serve(H2::new(mux, place, is_tunnel), &mut req, refusal).await;
         }

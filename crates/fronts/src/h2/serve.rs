@@ -285,9 +285,9 @@ impl Serving {
                 let head_bytes = state.wire.section_bytes();
                 let place = state.open(stream, phase, section.content_length, head_bytes);
                 let head = std::mem::replace(&mut self.head, request::spare_head(&self.params));
-                let (t_req, slot) = (self.conn.sess.engine.clock.real(), self.conn.slot.take());
+                let t_req = self.conn.sess.engine.clock.real();
                 let (refusal, params) = (section.refusal, self.params.clone());
-                let kind = JobKind::New { head, refusal, is_tunnel: section.extended, t_req, params, slot };
+                let kind = JobKind::New { head, refusal, is_tunnel: section.extended, t_req, params };
                 jobs.push_back(Job { mux: self.mux.clone(), place, kind });
             }
             Event::Trailers { stream } => {

@@ -63,7 +63,5 @@ pub(crate) fn upgrade(mut req: Req, head_bytes: u64) -> Result<Box<Upgraded>, Bo
         return Err(Box::new(req));
     }
     req.log.put(Tag::ReqProtocol, PROTOCOL.as_bytes());
-    // It waits for the client's preface, and keeps nobody out.
-    req.slot = None;
     Ok(Box::new(Upgraded { req, head_bytes, settings }))
 }

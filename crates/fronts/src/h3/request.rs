@@ -86,13 +86,9 @@ async fn serve(h3: &mut H3) -> Result<(), NoRequest> {
     let t_first = sess.engine.clock.real();
     let section = section(h3, &params).await?;
     let t_req = sess.engine.clock.real();
-    let slot = match sess.engine.admission.is_saturated() {
-        true => engine::conn_queue::pass(&sess).await,
-        false => None,
-    };
+    engine::conn_queue::pass(&sess).await;
     let mut req = Req::with_new_id(&sess, params, t_req);
     req.begin(t_first);
-    req.slot = slot;
     match parse(h3, &mut req, section) {
         Ok(None) if admit(h3, &mut req).await => run(h3, &mut req).await,
         Ok(None) => {

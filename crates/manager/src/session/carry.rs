@@ -3,6 +3,7 @@
 
 use std::os::fd::AsRawFd;
 
+use base::clock::Mono;
 use cli::Decoder;
 use cli::auth::{CHALLENGE_LEN, Challenge};
 
@@ -37,7 +38,7 @@ impl Session {
     ///
     /// # Errors
     /// What is wrong.
-    pub fn from_parts(parts: &OpenSession) -> Result<Session, String> {
+    pub fn from_parts(parts: &OpenSession, now: Mono) -> Result<Session, String> {
         let copy = |fd| sys::fd::duplicate_inherited(fd).map_err(|e| format!("CLI session {}: {e}", parts.identity));
         let kind = KINDS.iter().find(|(_, word)| *word == parts.kind);
         let (kind, _) = kind.ok_or_else(|| format!("no kind of CLI session: {}", parts.kind))?;
@@ -54,6 +55,7 @@ impl Session {
             output: parts.output.map(copy).transpose()?,
             decoder,
             challenge,
+            opened: now,
             unsent: parts.unsent.clone(),
             awaits: None,
             closing: parts.is_closing,

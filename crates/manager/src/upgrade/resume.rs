@@ -181,7 +181,8 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
     let pid_files = state.pid_files.iter().map(|(path, fd)| {
         PidFile::resume(copy(*fd)?, path).map_err(|e| format!("{}: {}", path.display(), errno_text(&e)))
     });
-    let sessions = state.sessions.iter().map(Session::from_parts).collect::<Result<Vec<_>, _>>()?;
+    let sessions =
+        state.sessions.iter().map(|session| Session::from_parts(session, now)).collect::<Result<Vec<_>, _>>()?;
     let masters: Vec<SocketAddr> = state.masters.iter().filter_map(|address| address.parse().ok()).collect();
     let deaths = state.deaths.iter().map(|d| Death {
         at: Real(d.at),
@@ -223,6 +224,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         cli_sockets: copy_all(&state.cli_sockets)?,
         masters: Masters::resume(masters, sessions.iter().any(Session::is_master), now),
         sessions,
+        most_sessions: crate::core::most_sessions(),
         timers: Timers { started: now.plus(-state.uptime), ..Timers::new(now) },
         restarts: state.restarts,
         quic: state.quic,

@@ -117,8 +117,8 @@ set! {
     fetch_failed: Counter Info Integer "wrk" "Fetches that failed";
     fetch_no_thread: Counter Info Integer "wrk" "Fetches not started: no room for another transaction";
     pools: Gauge Info Integer "" "Thread pools";
-    threads: Gauge Info Integer "" "Threads that Varnish would have" => "One for each transaction in progress (txn_busy), and never fewer than thread_pools times thread_pool_min.";
-    threads_limited: Counter Info Integer "" "Requests that found thread_pools times thread_pool_max in progress" => "Each of them waited (sess_queued) or was refused (sess_dropped).";
+    threads: Gauge Info Integer "" "Threads that Varnish would have" => "One for each fetch and pipe in progress, which thread_pools times thread_pool_max bounds, and never fewer than thread_pools times thread_pool_min. Requests that need no fetch don't count.";
+    threads_limited: Counter Info Integer "" "Requests that found thread_pools times thread_pool_max fetches in progress" => "Each of them waited (sess_queued) or was refused (sess_dropped).";
     threads_created: Counter Info Integer "" "Threads started" => "One for each CPU that may be used, when the worker starts: threads of the system, not those that MAIN.threads counts.";
     threads_destroyed: Counter Info Integer "" "Threads ended";
     threads_failed: Counter Info Integer "" "Threads that could not be started";
@@ -126,7 +126,7 @@ set! {
     busy_sleep: Counter Info Integer "wrk" "Requests parked on a busy object";
     busy_wakeup: Counter Info Integer "wrk" "Parked requests that went on";
     busy_killed: Counter Info Integer "" "Parked requests that were given up";
-    sess_queued: Counter Info Integer "" "Requests that waited for their turn" => "thread_pools times thread_pool_max were in progress.";
+    sess_queued: Counter Info Integer "" "Requests that waited for their turn" => "thread_pools times thread_pool_max fetches were in progress.";
     sess_dropped: Counter Info Integer "" "Sessions dropped, the queue being full" => "A request found thread_queue_limit others waiting and was answered 503 (req_dropped; its connection may stay), or a connection came beyond max_sessions or max_sessions_per_ip.";
     req_dropped: Counter Info Integer "" "Requests refused, the queue being full";
     n_object: Gauge Info Integer "wrk" "Objects in the cache";
@@ -224,7 +224,9 @@ set! {
     // From here on our own: 7.1 has none of these.
     sess_limited: Counter Info Integer "" "Connections refused: max_sessions";
     sess_limited_ip: Counter Info Integer "" "Connections refused: max_sessions_per_ip";
-    req_held: Counter Info Integer "" "Requests left unread for a time, the queue being full" => "No room was left for a request, not even to wait, and many had been refused just before: it was not read until there was room, or it could be refused (see thread_queue_limit).";
+    req_held: Counter Info Integer "" "Requests held for a time, the queue being full" => "No room was left for the fetch of a request, not even to wait, and many had been refused just before: it was held until there was room, or it could be refused (see thread_queue_limit). Where memory_limit refuses all requests, they are held unread.";
+    fetch_limited_ip: Counter Info Integer "" "Fetches refused: max_fetches_per_ip";
+    sess_idle_ended: Counter Info Integer "" "Idle connections ended for lack of descriptors" => "Nearly as many descriptors as the worker may have were open, and another client came.";
     accept_paused: Counter Info Integer "" "Times accepting paused for lack of descriptors";
     req_lone_lf: Counter Info Integer "" "Requests with lines that end with a lone LF";
     head_timeout: Counter Info Integer "" "Connections closed: head slower than timeout_head";
@@ -239,7 +241,7 @@ set! {
     vary_max: Gauge Info Integer "" "Most variants that an objhead has had";
     waitinglist_len: Gauge Info Integer "" "Requests parked on busy objects now";
     n_bgfetch: Gauge Info Integer "" "Background fetches running now";
-    bgfetch_limited: Counter Info Integer "" "Background fetches not started: bgfetch_limit";
+    bgfetch_limited: Counter Info Integer "" "Background fetches not started: bgfetch_limit, thread_pool_max or max_fetches_per_ip";
     bgfetch_deferred: Counter Info Integer "" "Background fetches not started: hotter objects wait" => "There was room under bgfetch_limit again, but objects that are asked for more had found none.";
     client_5xx: Counter Info Integer "" "Requests answered with a status of 500 or more" => "Whoever made the answer: the backend, VCL, or this server.";
     early_hints: Counter Info Integer "" "Clients told early what a page will need (103)" => "By the parameter early_hints, while the page was fetched.";
@@ -275,10 +277,10 @@ set! {
     home_late: Counter Info Integer "" "Lookups that gave up waiting for the disk";
     adopt_suspect: Counter Diag Integer "" "Objects dropped because two workers died while delivering them";
     journal_fail: Counter Info Integer "" "Times bans and purges couldn't be written down" => "Those that were made hold. But what outlives the worker isn't served again, as nobody would know what of it they hit.";
-    txn_busy: Gauge Info Integer "" "Transactions in progress" => "Requests and fetches, each of which would take a thread in Varnish. Idle connections and requests parked on a busy object don't count.";
+    txn_busy: Gauge Info Integer "" "Transactions in progress" => "Requests and fetches, also requests that wait for their fetch or for another one's. Idle connections don't count.";
     stalls: Counter Info Integer "" "Times a runtime made no turn for a second";
     open_files: Gauge Info Integer "" "Descriptors that the worker has open" => "Connections, files, and what the worker itself needs; looked at once a second.";
-    open_files_limit: Gauge Info Integer "" "Descriptors that the worker may have open" => "Its limit RLIMIT_NOFILE. At it accepting pauses (accept_paused, sess_fail_emfile).";
+    open_files_limit: Gauge Info Integer "" "Descriptors that the worker may have open" => "Its limit RLIMIT_NOFILE. Near it idle clients make room for others (sess_idle_ended); where there are none accepting pauses (accept_paused, sess_fail_emfile).";
     tls_handshakes: Counter Info Integer "" "TLS handshakes with clients";
     tls_resumed: Counter Info Integer "" "... of which took up an earlier session" => "That spares a signature, and in TLS 1.2 the key exchange, too.";
     tls_client_certs: Counter Info Integer "" "... of which with a certificate of the client's";

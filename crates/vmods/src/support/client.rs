@@ -309,8 +309,7 @@ pub(crate) async fn connect(host: &str, port: &str, limit: Duration, verify: Opt
 
 /// A new connection as it is.
 pub(crate) async fn open(host: &str, port: &str, limit: Duration) -> Result<Stream, String> {
-    let (host, port) = (host.to_owned(), port.to_owned());
-    let found = rt::blocking(move || net::resolve::resolve_now(Some(&host), &port, false)).await;
+    let found = net::resolve::resolve(Some(host), port, false).await;
     let addresses: Vec<SocketAddr> = found.map_err(|reason| reason.to_string())?;
     let mut last = "no address".to_owned();
     for address in addresses {

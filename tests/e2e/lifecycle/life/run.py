@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed import clocks
-from bed.daemon import Varnishd, die_with_parent, of_threads
+from bed.daemon import Varnishd, cli_of, die_with_parent, of_threads
 from bed.http import Client, Garbled, get
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
@@ -413,6 +413,30 @@ def sleeps_when_idle(report, program):
         report.check(each <= 25, f"an idle worker wakes {each:.0f} times a second")
 
 
+def cli_is_not_held(report, program):
+    """Silent connections to -T, more than there are places, keep nobody out; who has shown the secret stays."""
+    with Varnishd(program, ["-b", "none"]) as v:
+        kept = cli_of(v.n)
+        report.check(kept.ask("ping").startswith("PONG"), "a session is there")
+        crowd = []
+        for _ in range(300):
+            crowd.append(socket.create_connection(kept.sock.getpeername(), LIMIT))
+            crowd[-1].settimeout(LIMIT)
+            report.check(crowd[-1].recv(4) == b"107 ", "each is challenged")
+        for n, connection in enumerate(crowd[:40]):
+            data = b"".join(iter(lambda: connection.recv(4096), b""))
+            report.check(len(data) > 40, f"the oldest go: {n}")
+        adm = subprocess.run([pathlib.Path(program).parent / "varnishadm", "-n", v.n, "ping"], capture_output=True, text=True, timeout=LIMIT)
+        report.check(adm.stdout.startswith("PONG"), f"varnishadm gets in: {adm}")
+        report.check(kept.ask("ping").startswith("PONG"), "and the first session stays")
+        # Nobody has to push the last ones out.
+        for connection in crowd[40:]:
+            while connection.recv(4096):
+                pass
+        for connection in crowd:
+            connection.close()
+
+
 def drains(report, program):
     for how in ("stop", "SIGTERM to the worker", "SIGTERM to the manager"):
         drained(report, program, how)
@@ -429,7 +453,7 @@ def main():
     def busy(report, program):
         busy_is_not_dead(report, program, 20 if o.full else 4)
 
-    for case in (drains, deaths_under_load, busy, no_grace, manager_gone, worker_gone, deaths_in_a_row, a_burst_is_answered, signals_are_reported,
+    for case in (drains, cli_is_not_held, deaths_under_load, busy, no_grace, manager_gone, worker_gone, deaths_in_a_row, a_burst_is_answered, signals_are_reported,
                  shows_what_it_is, leaves_core, control_c, planted_panic, *([sleeps_when_idle] if o.clocks else [])):
         if o.words in case.__name__:
             case(report, o.varnishd)

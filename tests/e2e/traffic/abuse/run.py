@@ -26,6 +26,7 @@ HONEST_LIMIT = 30.0  # seconds an honest client waits; on a quiet machine less t
 TRIES = 3
 LEAST = 3  # requests of an honest client: one of each kind
 FEW = "few descriptors"
+FEW_IDLE = "few descriptors, idle clients"
 LIMIT = 60  # seconds; ends a wait for what never comes
 BIG = b"z" * (10 << 20)
 MIDDLE = b"m" * (1 << 20)
@@ -217,6 +218,26 @@ def few_descriptors(report, program, origin):
         report.check(back and v.worker() == pid, f"{name}: no service afterwards, worker {pid} -> {v.worker()}")
 
 
+def idle_ones_give_way(report, program, origin, limit=256):
+    """With few descriptors clients that ask no more, or are slow to ask, make room for those that ask, and the operator can load VCL."""
+    name = FEW_IDLE
+    for said in (b"GET /page HTTP/1.1\r\nHost: bed.test\r\n\r\n", b"GET /page HTTP/1.1\r\nX-A: "):
+        args = ["-p", "timeout_idle=3600", "-p", "timeout_head=3600"]
+        with Varnishd(program, args, backend=origin.address, descriptors=limit) as v:
+            socks = connect(v.address, 2 * limit)
+            for s in socks:
+                s.sendall(said)
+            for n in range(20):
+                r = get(v.address, f"/page?{n}", timeout=LIMIT)
+                report.check(r.whole(), f"{name}: {said} an honest client waits: {n} {r}")
+            (v.dir / "more.vcl").write_text('vcl 4.1; backend b { .host = "127.0.0.1"; .port = "%d"; }' % origin.address[1])
+            status, text = v.cli.ask_raw(f"vcl.load more {v.dir}/more.vcl")
+            report.check(status == 200, f"{name}: {said} vcl.load: {status} {text}")
+            report.check(v.counter("MAIN.sess_idle_ended") > 0, f"{name}: they are counted")
+            for s in socks:
+                s.close()
+
+
 def run(report, o, names, at_once):
     """The attacks of these names, so many of them at a time."""
     count, seconds = (o.attackers or (400 if o.full else 200)), (14 if o.full else 6)
@@ -232,6 +253,9 @@ def run(report, o, names, at_once):
         if name == FEW:
             few_descriptors(report, o.varnishd, origin)
             return
+        if name == FEW_IDLE:
+            idle_ones_give_way(report, o.varnishd, origin)
+            return
         # A fresh server, so that its memory figures are its own.
         with Varnishd(o.varnishd, ["-p", "timeout_idle=30"], backend=origin.address) as v:
             pid = v.worker()
@@ -246,7 +270,7 @@ def run(report, o, names, at_once):
 
 
 def main():
-    o = options(__doc__, [*ATTACKS, *IDLE, FEW], attackers=dict(type=int))
+    o = options(__doc__, [*ATTACKS, *IDLE, FEW, FEW_IDLE], attackers=dict(type=int))
     report = Report("abuse")
     # They mostly wait. In the full form the figures are of interest, so one after the other.
     run(report, o, o.cases, 1 if o.full else 2)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""thread_pools, thread_pool_max, thread_queue_limit: how many transactions may be in progress, who waits, who is refused, and
-what the counters say. Needs Debian's varnishstat.
+"""thread_pools, thread_pool_max, thread_queue_limit, max_fetches_per_ip: how many fetches may be in progress, which requests wait, which
+are refused, that hits never are, and what the counters say. Needs Debian's varnishstat.
 """
 import pathlib
 import shutil
@@ -17,7 +17,7 @@ from bed.report import Report, options, until
 
 LIMIT = 60  # seconds; ends a wait for what never comes
 VARNISHSTAT = shutil.which("varnishstat", path="/usr/bin:/usr/sbin")
-# The least that thread_pool_max may be: three requests with a fetch each.
+# Six fetches: as many as one client may have in any case.
 SMALL = ["-p", "thread_pools=1", "-p", "thread_pool_min=5", "-p", "thread_pool_max=6", "-p", "thread_queue_limit=2",
          "-p", "log_no_hit=on", "-p", "pass_abort=on"]
 VCL = """vcl 4.1;
@@ -54,26 +54,26 @@ def begin(v, path):
 
 
 def full(report, program):
-    """Three slow passes fill it; two wait, one is refused; then all that were taken are answered."""
+    """Six slow passes fill it; two requests wait, one is refused; hits go on; then all that were taken are answered."""
     gate = Gate()
     with Origin(simple(gate.answer)) as origin, Varnishd(program, SMALL, vcl=VCL % origin.address) as v:
         report.check(get(v.address, "/page").whole(), "one request is no crowd")
-        inside = [begin(v, f"/pass/slow/{n}") for n in range(3)]
-        report.check(until(LIMIT, lambda: gate.asked == 3), "three are in progress")
-        report.check(until(LIMIT, lambda: counters(v, "threads", "txn_busy") == (6, 6)), f"{counters(v, 'threads', 'txn_busy')}")
+        inside = [begin(v, f"/pass/slow/{n}") for n in range(6)]
+        report.check(until(LIMIT, lambda: gate.asked == 6), "six are in progress")
+        report.check(until(LIMIT, lambda: counters(v, "threads", "txn_busy") == (6, 12)), f"each counts once: {counters(v, 'threads', 'txn_busy')}")
         waiting = [begin(v, "/pass/given-up"), begin(v, "/pass/slow/late")]
         queued = until(LIMIT, lambda: counters(v, "thread_queue_len", "sess_queued") == (2, 2))
         report.check(queued, f"two wait: {counters(v, 'thread_queue_len', 'sess_queued')}")
         refused = begin(v, "/pass/refused")
         r = refused.response()
-        report.check(r.whole(503) and r.get("Content-Length") == "0", f"the next is refused: {r}")
-        r = refused.request("/page")
-        report.check(r.whole(503), f"and again, on the same connection: {r}")
-        r = refused.request("/page", [("Connection", "close")])
-        report.check(r.whole(503) and refused.closed(LIMIT), f"which ends when the client says so: {r}")
-        posting = Client(v.address, timeout=LIMIT)
-        r = posting.request("/pass/slow", method="POST", body=b"x" * 100)
-        report.check(r.whole(503) and posting.closed(LIMIT), f"or when a body follows: {r}")
+        report.check(r.whole(503) and r.get("Retry-After"), f"the next is refused: {r}")
+        r = refused.request("/miss")
+        report.check(r.whole(503), f"so is a miss, on the same connection: {r}")
+        r = refused.request("/pass/slow", method="POST", body=b"x" * 100)
+        report.check(r.whole(503), f"and what has a body: {r}")
+        for n in range(20):
+            r = refused.request("/page")
+            report.check(r.whole() and r.body == b"hello", f"a hit waits for nobody: {r}")
         # One that waits goes away: its place is free.
         waiting.pop(0).close()
         gate.go.set()
@@ -82,36 +82,53 @@ def full(report, program):
             report.check(r.whole(), f"who was taken is answered: {n} {r}")
         names = ("req_dropped", "sess_dropped", "sess_queued", "thread_queue_len", "threads", "threads_limited", "txn_busy")
         # Varnish would keep thread_pool_min.
-        report.check(until(LIMIT, lambda: counters(v, *names) == (4, 4, 2, 0, 5, 6, 0)), f"{names}: {counters(v, *names)}")
-        report.check(get(v.address, "/page").whole(), "and it serves on")
-        wanted = {"/page"} | {f"/pass/slow/{n}" for n in (0, 1, 2, "late")}
+        report.check(until(LIMIT, lambda: counters(v, *names) == (3, 3, 2, 0, 5, 8, 0)), f"{names}: {counters(v, *names)}")
+        report.check(get(v.address, "/miss").whole(), "and it serves on")
+        wanted = {"/page", "/miss"} | {f"/pass/slow/{n}" for n in (0, 1, 2, 3, 4, 5, "late")}
         report.check(gate.paths == wanted, f"nothing was fetched that nobody was to have: {gate.paths}")
 
 
-def unread(report, program):
-    """Who waits isn't read: it holds no request, and one whose head never comes whole keeps nobody else out."""
+def stale(report, program):
+    """Where no fetch may begin a stale object is delivered, and not refreshed."""
     gate = Gate()
-    wide = [*SMALL, "-p", "thread_queue_limit=100"]
-    with Origin(simple(gate.answer)) as origin, Varnishd(program, wide, vcl=VCL % origin.address) as v:
-        inside = [begin(v, f"/pass/slow/{n}") for n in range(3)]
-        report.check(until(LIMIT, lambda: gate.asked == 3), "three are in progress")
-        halves = [Client(v.address, timeout=LIMIT) for _ in range(20)]
-        for client in halves:
-            client.send(b"GET /half HTTP/1.1\r\n")
-        waiting = [begin(v, f"/pass/late/{n}") for n in range(20)]
-        queued = until(LIMIT, lambda: counters(v, "thread_queue_len") == (40,))
-        report.check(queued, f"forty wait: {counters(v, 'thread_queue_len')}")
-        words = [VARNISHSTAT, "-n", str(v.n), "-1", "-f", "MEMPOOL.req*.live"]
-        shown = subprocess.run(words, capture_output=True, text=True).stdout
-        live = sum(int(line.split()[1]) for line in shown.splitlines())
-        report.check(live == 3, f"three requests are held: {live}")
+    vcl = VCL + "sub vcl_backend_response { if (bereq.url == \"/old\") { set beresp.ttl = 1ms; set beresp.grace = 1h; return (deliver); } }"
+    with Origin(simple(gate.answer)) as origin, Varnishd(program, SMALL, vcl=vcl % origin.address) as v:
+        report.check(get(v.address, "/old").whole(), "it is there")
+        inside = [begin(v, f"/pass/slow/{n}") for n in range(6)]
+        report.check(until(LIMIT, lambda: gate.asked == 6), "six are in progress")
+        report.check(get(v.address, "/old").whole(), "and delivered")
+        report.check(counters(v, "bgfetch_limited", "s_bgfetch") == (1, 0), f"no refresh began: {counters(v, 'bgfetch_limited', 's_bgfetch')}")
         gate.go.set()
-        answers = [client.response() for client in inside + waiting]
-        report.check(all(r.whole() for r in answers), f"all are answered: {[str(r) for r in answers if not r.whole()]}")
-        report.check(until(LIMIT, lambda: counters(v, "txn_busy") == (0,)), "no turn is kept by half a head")
-        for client in halves:
-            client.send(b"Host: bed.test\r\n\r\n")
-        report.check(all(client.response().whole() for client in halves), "halves are served once they are whole")
+        report.check(all(client.response().whole() for client in inside), "all are answered")
+
+
+SHARE = ["-p", "thread_pools=1", "-p", "thread_pool_max=500", "-p", "max_fetches_per_ip=20", "-p", "log_no_hit=on"]
+
+
+def share(report, program):
+    """One client has a part of the fetches, also while it is gone; others, and its hits, don't notice."""
+    gate = Gate()
+    with Origin(simple(gate.answer)) as origin, Varnishd(program, SHARE, vcl=VCL % origin.address) as v:
+        report.check(get(v.address, "/page").whole(), "a page is cached")
+        inside = [begin(v, f"/slow/{n}") for n in range(100)]
+        report.check(until(LIMIT, lambda: gate.asked == 100), f"a hundred are in progress: {gate.asked}")
+        for path in ("/more", "/pass/more"):
+            r = get(v.address, path)
+            report.check(r.whole(503) and r.get("Retry-After"), f"not one more: {r}")
+        report.check(get(v.address, "/page").whole(), "a hit needs none")
+        with Client(v.address, timeout=LIMIT, source="127.0.0.2") as other:
+            report.check(other.request("/other").whole(), "another client has its own")
+        report.check(counters(v, "fetch_limited_ip", "req_dropped") == (2, 0), f"{counters(v, 'fetch_limited_ip', 'req_dropped')}")
+        for client in inside:
+            client.close()
+        r = get(v.address, "/again")
+        report.check(r.whole(503), f"fetches whose client is gone count: {r}")
+        v.cli.ask("param.set max_fetches_per_ip 100")
+        report.check(get(v.address, "/again").whole(), "100 % is no limit")
+        v.cli.ask("param.set max_fetches_per_ip 20")
+        gate.go.set()
+        report.check(until(LIMIT, lambda: counters(v, "txn_busy") == (0,)), "they end")
+        report.check(get(v.address, "/more").whole(), "and it has its share again")
 
 
 def parked(report, program):
@@ -120,11 +137,8 @@ def parked(report, program):
     with Origin(simple(gate.answer)) as origin, Varnishd(program, SMALL, vcl=VCL % origin.address) as v:
         crowd = [begin(v, "/slow")]
         report.check(until(LIMIT, lambda: gate.asked == 1), "one fetches")
-        for parked_so_far in range(1, 31):
-            # One after the other: more than three at a time would have to wait for their turn.
-            crowd.append(begin(v, "/slow"))
-            until(LIMIT, lambda: counters(v, "busy_sleep") == (parked_so_far,))
-        report.check(counters(v, "busy_sleep", "sess_dropped", "sess_queued") == (30, 0, 0), "thirty are parked")
+        crowd += [begin(v, "/slow") for _ in range(30)]
+        report.check(until(LIMIT, lambda: counters(v, "busy_sleep", "sess_dropped", "sess_queued") == (30, 0, 0)), "thirty are parked")
         report.check(get(v.address, "/page").whole(), "others are served meanwhile")
         gate.go.set()
         answers = [client.response() for client in crowd]
@@ -135,12 +149,12 @@ def raised(report, program):
     """A higher limit lets those in who wait."""
     gate = Gate()
     with Origin(simple(gate.answer)) as origin, Varnishd(program, SMALL, vcl=VCL % origin.address) as v:
-        inside = [begin(v, f"/pass/slow/{n}") for n in range(3)]
-        report.check(until(LIMIT, lambda: gate.asked == 3), "three are in progress")
-        inside.append(begin(v, "/pass/slow/3"))
-        report.check(until(LIMIT, lambda: counters(v, "thread_queue_len") == (1,)), "the fourth waits")
+        inside = [begin(v, f"/pass/slow/{n}") for n in range(6)]
+        report.check(until(LIMIT, lambda: gate.asked == 6), "six are in progress")
+        inside.append(begin(v, "/pass/slow/6"))
+        report.check(until(LIMIT, lambda: counters(v, "thread_queue_len") == (1,)), "the seventh waits")
         v.cli.ask("param.set thread_pool_max 100")
-        report.check(until(LIMIT, lambda: gate.asked == 4), "until there may be more")
+        report.check(until(LIMIT, lambda: gate.asked == 7), "until there may be more")
         gate.go.set()
         report.check(all(client.response().whole() for client in inside), "all are answered")
 
@@ -157,7 +171,7 @@ def by_default(report, program):
 
 
 def main():
-    o = options(__doc__, (full, unread, parked, raised, by_default))
+    o = options(__doc__, (full, stale, share, parked, raised, by_default))
     if not VARNISHSTAT:
         sys.exit("Debian's varnishstat is needed (package varnish)")
     report = Report("turns")

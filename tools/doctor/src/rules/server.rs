@@ -115,7 +115,7 @@ pub const RULES: &[Rule] = &[
         what: "The server couldn't make threads that it needed",
         why: "The kernel refused: a limit of processes, of a control group's tasks, or of memory. Requests wait or are dropped.",
         remedy: &[
-            "lacquer doctor --only threads-allowed,cgroup-pids,overcommit",
+            "lacquer doctor --only threads-allowed,user-threads,cgroup-pids,overcommit",
             "varnishadm param.show thread_pool_stack",
         ],
         evidence: "MAIN.threads_failed, 1 or more",

@@ -150,6 +150,30 @@ pub const RULES: &[Rule] = &[
         },
     },
     Rule {
+        id: "user-threads",
+        area: Area::Host,
+        severity: Severity::Warning,
+        what: "The server's user may hardly have a further thread",
+        why: "Lookups of names and reads of files have a small pool of threads, and a new worker needs some eight and one for each CPU. Without \
+              them lookups wait for each other, and a worker that ended can't be replaced.",
+        remedy: &[
+            "systemctl edit varnish    # [Service] LimitNPROC=infinity",
+            "ps -L -u vcache | wc -l    # what else runs as this user",
+        ],
+        evidence: "/proc/*/status: Threads of all processes of the worker's user, 80 % or more of Max processes in /proc/PID/limits; root has no limit",
+        look: |facts| {
+            let host = &facts.host;
+            let user = user_and_threads(&host.needs(&host.of_process("status")?)?).map(|(user, _)| user);
+            let Some(most) = limit(host, "Max processes")? else { return SOUND };
+            let Some(user) = user.filter(|user| *user != 0) else { return SOUND };
+            let processes =
+                host.names("proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+            let of_all = processes.filter_map(|pid| user_and_threads(&host.text(&format!("proc/{pid}/status"))?));
+            let now = of_all.filter(|(owner, _)| *owner == user).map(|(_, threads)| threads).sum::<u64>();
+            when(now * 5 >= most * 4, || format!("user {user} has {} threads of {}", count(now), count(most)))
+        },
+    },
+    Rule {
         id: "32-bit",
         area: Area::Host,
         severity: Severity::Warning,
@@ -348,6 +372,13 @@ fn limit(host: &Host, name: &str) -> Result<Option<u64>, String> {
     let text = host.needs(&host.of_process("limits")?)?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)).ok_or_else(|| format!("no limit {name}"))?;
     Ok(line.split_ascii_whitespace().next().and_then(|word| word.parse().ok()))
+}
+
+/// The user and the threads of /proc/PID/status.
+fn user_and_threads(status: &str) -> Option<(u64, u64)> {
+    let number =
+        |name| status.lines().find_map(|line| line.strip_prefix(name)?.split_ascii_whitespace().next()?.parse().ok());
+    Some((number("Uid:")?, number("Threads:")?))
 }
 
 /// Whether we see a part of the machine alone.

@@ -25,7 +25,7 @@ const FILES: &[(&str, &str)] = &[
     ("proc/1/comm", "systemd\n"),
     ("proc/7/comm", "chronyd\n"),
     ("proc/99/cmdline", "varnishd\0-a\0:80\0-s\0malloc,4G\0"),
-    ("proc/100/status", "Name:\tcache-main\nVmSwap:\t     0 kB\n"),
+    ("proc/100/status", "Name:\tcache-main\nUid:\t104\t104\t104\t104\nVmSwap:\t     0 kB\nThreads:\t9\n"),
     ("proc/100/exe", "\x7fELF\x02"),
     ("proc/100/cgroup", "0::/system.slice/varnish.service\n"),
     (
@@ -315,6 +315,10 @@ const PLANTS: &[(&str, Plant)] = &[
     ("descriptor-limit", |b| b.edit("proc/100/limits", "131072  131072", "1024  4096")),
     ("file-table", |b| b.write("proc/sys/fs/file-nr", "900000\t0\t1000000\n")),
     ("threads-allowed", |b| b.edit("proc/100/limits", "120000  120000", "4096  4096")),
+    ("user-threads", |b| {
+        b.edit("proc/100/status", "Threads:\t9", "Threads:\t99000");
+        b.write("proc/7/status", "Uid:\t104\t104\nThreads:\t3000\n");
+    }),
     ("32-bit", |b| b.write("proc/100/exe", "\x7fELF\x01")),
     ("uptime-208", |b| {
         b.write("proc/version", "Linux version 2.6.32-5-amd64 (x)\n");

@@ -782,7 +782,7 @@ fn who_takes_a_dead_ones_place_tells_its_clients() {
             let client = Endpoint::new(quinn::EndpointConfig::default(), None, local, Arc::new(quinn::TokioRuntime));
             let conn = client.unwrap().connect_with(quinn::ClientConfig::new(crypto), to, NAME).unwrap().await.unwrap();
             connected.send(()).unwrap();
-            rt::blocking(move || is_dead.recv().unwrap()).await;
+            rt::blocking(move || is_dead.recv().unwrap()).await.unwrap();
             // Its transport may have said something by itself, and be told already.
             if let Ok((mut send, _)) = conn.open_bi().await {
                 let _ = send.write_all(&get("/1")).await;
@@ -795,14 +795,14 @@ fn who_takes_a_dead_ones_place_tells_its_clients() {
     rt::run(async {
         let endpoint = serve(1);
         let conn = endpoint.accept().await.unwrap().await.unwrap();
-        rt::blocking(move || is_connected.recv().unwrap()).await;
+        rt::blocking(move || is_connected.recv().unwrap()).await.unwrap();
         std::mem::forget(conn);
     })
     .unwrap();
     let ended = rt::run(async {
         let _endpoint = serve(2);
         died.send(()).unwrap();
-        rt::blocking(move || client.join().unwrap()).await
+        rt::blocking(move || client.join().unwrap()).await.unwrap()
     })
     .unwrap();
     assert_eq!(ended, ConnectionError::Reset);
