@@ -271,6 +271,13 @@ def run(report, o, label, vcl, ours, theirs):
         del bad[n]
     if expected:
         report.note(f"{label}: {len(expected)} requests differ as expected: an answer with a star among other names in Vary is never cached here, and the log says so")
+    # Differs on purpose: after a restart varnishd announces a body again that it has sent already, and the origin waits for it in vain.
+    promised = lambda fields, data: not data and any(re.fullmatch(r"content-length: [1-9]\d*", f) for f in fields)
+    waiting = [n for n in bad if any(promised(f, d) for _, _, f, d in theirs.recorder.asked.get(n, []))]
+    for n in waiting:
+        del bad[n]
+    if waiting:
+        report.note(f"{label}: {len(waiting)} requests differ as expected: varnishd announces a body to the origin that it hasn't any more")
     shown = "".join(f"\n  #{n} {asked[n]}\n" + "".join(f"    {what}:\n" + "".join(f"      {d}\n" for d in diff[:o.lines]) for what, diff in bad[n])
                     for n in sorted(bad)[:o.show])
     report.check(not bad, f"{label}: {len(bad)} of {number} requests differ{shown}")
