@@ -10,7 +10,7 @@ use crate::shard::GaugeOp;
 pub const NAME_BYTES: u64 = 96;
 
 /// What one name of a kind of metric takes at a flush, beside its name in two tables: what is worked out for backends, and room that tables and lists
-/// have grown by. Measured with a million names.
+/// have grown by. Estimates: with a limit of 100 MB a flush of timers was seen at 157 MB in all, of counters, sets and gauges at 89 to 116.
 pub trait AtFlush {
     /// Bytes.
     const BYTES: u64;
