@@ -59,7 +59,7 @@ fn the_built_in_vcl_passes_what_it_must() {
     };
     assert_eq!(run("GET", None), "Hash");
     assert_eq!(run("POST", None), "Pass");
-    assert_eq!(run("BREW", None), "Pipe");
+    assert_eq!(run("BREW", None), "Synth { status: 501, reason: None }");
     assert_eq!(run("PRI", None), "Synth { status: 405, reason: None }");
     assert_eq!(run("GET", Some(("Cookie", "a=b"))), "Pass");
     assert_eq!(run("HEAD", Some(("Authorization", "x"))), "Pass");

@@ -236,12 +236,12 @@ mod tests {
     #[test]
     fn ops_stand_below_their_lines() {
         let vcl =
-            b"vcl 4.1;\nbackend b none;\nsub vcl_recv {\n  if (req.url ~ \"^/a\") {\n    return (pass);\n  }\n}\n";
+            b"vcl 4.1;\nbackend b none;\nsub vcl_recv {\n  if (server.hostname ~ \"^a\") {\n    return (pass);\n  }\n}\n";
         let program = vcl::compile("x.vcl", vcl, &vcl::NoSources, &vcl::Options::default()).unwrap().program;
         let shown = code(&program, Some("vcl_recv"), false);
         assert!(shown.starts_with("\nsub vcl_recv:\n"), "{shown}");
-        assert!(shown.contains("  x.vcl:4: if (req.url ~ \"^/a\") {\n"), "{shown}");
-        assert!(shown.contains("req.url ~ \"^/a\"\n") && shown.contains("return pass\n"), "{shown}");
+        assert!(shown.contains("  x.vcl:4: if (server.hostname ~ \"^a\") {\n"), "{shown}");
+        assert!(shown.contains("server.hostname ~ \"^a\"\n") && shown.contains("return pass\n"), "{shown}");
         let whole = code(&program, None, false);
         assert!(whole.contains("sub vcl_recv:") && !whole.contains("sub vcl_builtin_synth"), "{whole}");
         assert!(code(&program, None, true).contains("sub vcl_synth:"));
