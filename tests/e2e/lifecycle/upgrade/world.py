@@ -27,6 +27,10 @@ sub vcl_recv {
     if (req.url == "/pipe") { return (pipe); }
     if (req.method == "POST" || req.url ~ "^/pass") { return (pass); }
 }
+sub vcl_pipe {
+    set bereq.http.Connection = req.http.Connection;
+    set bereq.http.Upgrade = req.http.Upgrade;
+}
 """
 
 
