@@ -286,7 +286,8 @@ impl Serving {
                 let place = state.open(stream, phase, section.content_length, head_bytes);
                 let head = std::mem::replace(&mut self.head, request::spare_head(&self.params));
                 let t_req = self.conn.sess.engine.clock.real();
-                let (refusal, params) = (section.refusal, self.params.clone());
+                // Those in force now, which may be newer than the connection's.
+                let (refusal, params) = (section.refusal, self.conn.sess.engine.params.load_full());
                 let kind = JobKind::New { head, refusal, is_tunnel: section.extended, t_req, params };
                 jobs.push_back(Job { mux: self.mux.clone(), place, kind });
             }
