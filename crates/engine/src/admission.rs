@@ -21,7 +21,7 @@ use sync::limit::Place;
 
 use crate::sess::Sess;
 
-/// What is refused because memory is short.
+/// The work that is refused because memory is short.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 #[repr(u8)]
 pub enum Pressure {
@@ -67,7 +67,7 @@ pub enum Entry {
 pub enum Refusal {
     /// Too many wait already.
     QueueFull,
-    /// Its client has as many as one may have.
+    /// The client has as many slots as one may have.
     ClientShare,
 }
 
@@ -103,7 +103,7 @@ impl Admission {
         self.allow(|_| self.pressure.store(pressure as u8, Relaxed));
     }
 
-    /// What is refused because memory is short.
+    /// The work that is refused because memory is short.
     #[inline]
     pub fn pressure(&self) -> Pressure {
         match self.pressure.load(Relaxed) {
@@ -167,7 +167,7 @@ impl Admission {
 /// A slot for a fetch of this session, or its place in the queue.
 ///
 /// # Errors
-/// It is refused.
+/// The fetch is refused: see [`Refusal`].
 pub fn enter(sess: &Rc<Sess>) -> Result<Entry, Refusal> {
     let (admission, main) = (&sess.engine.admission, sess.engine.main);
     let charge = Charge::take(sess)?;
@@ -299,7 +299,7 @@ const LEAST_SHARE: u64 = 100;
 /// limit, and all slots together suffice for few such cells.
 #[derive(Debug)]
 struct ClientShares {
-    rows: [Vec<AtomicU32>; 2],
+    rows: [Box<[AtomicU32]>; 2],
     keys: RandomState,
     most: AtomicU32,
 }
@@ -310,7 +310,7 @@ struct ClientCells([u16; 2]);
 
 impl Default for ClientShares {
     fn default() -> Self {
-        let row = || (0..CELLS).map(|_| AtomicU32::new(0)).collect();
+        let row = || sys::zeroed::table(CELLS);
         ClientShares { rows: [row(), row()], keys: RandomState::new(), most: AtomicU32::new(u32::MAX) }
     }
 }

@@ -45,7 +45,7 @@ const UPTIME_STEP: Duration = Duration::from_secs(1);
 
 /// CLI sessions at a time; further connections wait until one of them ends, or hasn't shown the secret yet.
 const MAX_SESSIONS: usize = 256;
-/// Of the descriptors that the manager may have, sessions take one in this many at most: sockets, stores and a new worker need theirs.
+/// Sessions take at most one in this many of the manager's descriptors: sockets, stores and a new worker need the others.
 const SESSION_SHARE: u64 = 4;
 /// Without accepting after a failure to.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);

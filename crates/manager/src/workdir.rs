@@ -146,7 +146,7 @@ pub fn make_secret(dir: &Path, jail: &Jail) -> Result<PathBuf, Fatal> {
     let write = || -> io::Result<()> {
         let mut secret = [0; 256];
         io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut secret)?;
-        // What stands there may be another user's link to a file of root's.
+        // The name may be another user's link to a file of root's.
         match fs::remove_file(&path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}

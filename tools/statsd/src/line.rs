@@ -84,7 +84,7 @@ impl Parser {
         sink.line(name, line);
         // A name alone counts as the sample "1", which has no type.
         let Some(mut samples) = samples else { return sink.bad(b"1", line) };
-        // The type, and what follows it, of values that share one.
+        // The type, and the fields behind it, of values that share one; looked for once for all of them.
         let mut shared = None;
         loop {
             let (text, rest) = split_sample(samples);
@@ -94,8 +94,8 @@ impl Parser {
                     sample(&text[..bar], &text[bar + 1..], after)
                 }
                 None => {
-                    shared = shared.or_else(|| rest.and_then(next_type));
-                    shared.and_then(|fields| sample(text, fields, after))
+                    let fields = *shared.get_or_insert_with(|| rest.and_then(next_type));
+                    fields.and_then(|fields| sample(text, fields, after))
                 }
             };
             match read {

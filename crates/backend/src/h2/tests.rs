@@ -177,7 +177,7 @@ fn a_silent_origin_gets_no_further_request() {
     });
 }
 
-/// What a connection takes after a request was given up while `came` came for another one.
+/// The number of requests that a connection takes after one was given up while `came` came for another one.
 async fn slots_after(came: &[u8]) -> usize {
     let bed = Bed::new();
     let mut first = bed.ask();

@@ -107,7 +107,7 @@ async fn upload(
                         SendProgress::Answered => return Poll::Ready(Ok(None)),
                         SendProgress::Interim => {
                             transport.send_interim(beresp);
-                            // Who can't be told is found out later.
+                            // A client that is gone is noticed later.
                             let _ = transport.poll_flush(cx, 0);
                         }
                         SendProgress::All | SendProgress::Part | SendProgress::Begun => {}

@@ -29,7 +29,7 @@ use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport
 /// So many slices of an object are looked for.
 const SLICES_COUNTED: u64 = 4096;
 
-/// What becomes of a request that is answered before VCL.
+/// The verdict on a request that is answered before VCL.
 const CHALLENGE: &str =
     "It would be answered before VCL: the URL is that of an open challenge of the certificate authority (ACME).\n";
 
@@ -51,7 +51,7 @@ pub struct Question {
 pub(crate) struct Trial {
     /// The parts of the hash.
     pub hashed: Vec<String>,
-    /// What VCL would have done outside of the request.
+    /// Effects outside of the request that VCL would have had.
     pub would: Vec<String>,
 }
 

@@ -381,7 +381,7 @@ impl Req {
         self.tell_verdict();
         let main = self.engine().main;
         if self.is_piped {
-            // What a pipe carried has counters of its own, also where it looked like bodies.
+            // A pipe has byte counters of its own, also where its bytes looked like bodies.
             acct = Acct { req_head: acct.req_head, ..Acct::default() };
         }
         if let Some(fragment) = self.esi.as_fragment() {

@@ -196,7 +196,7 @@ impl Req {
         self.settings = Settings { rfc9111, is_special, ..Settings::default() };
     }
 
-    /// What Connection nominates ends here: VCL mustn't decide by a field that the origin doesn't get.
+    /// Removes the fields that Connection nominates: VCL mustn't decide by a field that the origin doesn't get.
     fn remove_nominated(&mut self) {
         REQ.unset_nominated(&mut self.head, &mut self.log);
         hop::remove_nominated(&mut self.original, |_| {});

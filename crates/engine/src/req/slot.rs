@@ -55,7 +55,7 @@ impl Req {
         match entry {
             Ok(Entry::Now(slot)) => Ok(slot),
             Ok(Entry::Later(wait)) => match self.drive_while_there(transport, is_asked, wait).await {
-                // It may have gone at the same moment.
+                // The client may have gone at the same moment.
                 Some(slot) if !is_asked || !is_gone(transport) => Ok(slot),
                 Some(_) | None => Err(self.leave_queue()),
             },

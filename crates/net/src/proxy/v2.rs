@@ -102,6 +102,7 @@ impl<'a> Iterator for Tlvs<'a> {
 
 fn check_tlvs(header: &[u8], tlvs: &[u8]) -> Result<(), ProxyError> {
     let bad = |text: &str| ProxyError::Garbage(format!("PROXY2: TLV {text}"));
+    let mut has_sum = false;
     for tlv in (Tlvs { all: tlvs, at: 0 }) {
         let (kind, value, at) = tlv.map_err(bad)?;
         match kind {
@@ -109,7 +110,10 @@ fn check_tlvs(header: &[u8], tlvs: &[u8]) -> Result<(), ProxyError> {
                 let inner = value.get(SSL_FIXED..).ok_or_else(|| bad("Length Error"))?;
                 (Tlvs { all: inner, at: 0 }).try_for_each(|within| within.map(|_| ())).map_err(bad)?;
             }
+            // One sum is for the whole header. A header of nothing but sums would cost as many passes over it.
+            TLV_CRC32C if has_sum => return Err(bad("Second CRC")),
             TLV_CRC32C => {
+                has_sum = true;
                 let want = <[u8; 4]>::try_from(value).map_err(|_| bad("Length Error"))?;
                 let begin = header.len() - tlvs.len() + at;
                 let mut blanked = header.to_vec();
@@ -213,6 +217,12 @@ mod tests {
         let at = header.len() - 4;
         header[at..].copy_from_slice(&crc);
         assert!(parse(&header).is_ok());
+        // A second sum is refused before it is worked out.
+        let mut twice = with_tlvs(b"\x03\x00\x04\0\0\0\0\x03\x00\x04\0\0\0\0");
+        let crc = crc32c(&twice).to_be_bytes();
+        let at = twice.len() - 11;
+        twice[at..at + 4].copy_from_slice(&crc);
+        assert_eq!(parse(&twice), Err(ProxyError::Garbage("PROXY2: TLV Second CRC".to_owned())));
     }
 
     #[test]

@@ -111,6 +111,8 @@ fn fields_of_dogstatsd() {
     check("a:+1:-2|g", "[a] Change(1.0) Change(-2.0)");
     check("a:1|c|Tx", "[a] bad 1|c|Tx");
     check("a:1|c|e", "[a] bad 1|c|e");
+    check("a:1:2", "[a] bad 1 bad 2");
+    check("a:1|c:2:3", "[a] Count(1.0) bad 2 bad 3");
 }
 
 #[test]
