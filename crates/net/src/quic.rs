@@ -257,7 +257,7 @@ impl AsyncTimer for Timer {
     }
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.project().sleep.poll(cx)
+        Future::poll(self.project().sleep, cx)
     }
 }
 
