@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Checks of the code base that are not tests of a crate: layers, features, licences and sources of dependencies, file heads, unfinished code,
-//! files that the glossary names, links and paths in documents, rows of tests/README.md, syntax of shell scripts and Python.
+//! one program in all profiles, files that the glossary names, links and paths in documents, rows of tests/README.md, syntax of shell scripts and Python.
 //!
 //! `cargo run -p xtask -- check` prints one line per finding and one closing line; it exits non-zero when there is a finding.
 //! `cargo run -p xtask -- sbom DIR` writes what the program is built from, and the licences' texts.
@@ -88,13 +88,14 @@ fn told(what: &str, out: &str, findings: Findings) -> ExitCode {
 
 fn check() -> ExitCode {
     let root = root();
-    let checks: [(&str, Findings); 12] = [
+    let checks: [(&str, Findings); 13] = [
         ("layers", layers::check(&root)),
         ("one feature set", features::check(&root)),
         ("licences of dependencies", licences::check(&root)),
         ("sources of dependencies", origins::check(&root)),
         ("file heads", sources::heads(&root)),
         ("unfinished code", sources::unfinished(&root)),
+        ("one program", sources::profiles(&root)),
         ("glossary", glossary::check(&root)),
         ("links of the book", book::check(&root)),
         ("documents", documents::check(&root)),

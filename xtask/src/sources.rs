@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Checks of the text of our source files: licence line, opening comment, nothing left unfinished.
+//! Checks of the text of our source files: licence line, opening comment, nothing left unfinished, one program in all profiles.
 
 use std::path::Path;
 
@@ -43,6 +43,29 @@ pub fn unfinished(root: &Path) -> crate::Findings {
         for (at, line) in read(&file)?.lines().enumerate() {
             if STUBS.iter().any(|s| line.contains(s)) {
                 found.push(format!("{}:{}: {}", name(root, &file), at + 1, line.trim()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// One line per item that only builds with debug assertions have, or only those without: tests would compile another program than
+/// a release. `cfg!(debug_assertions)` decides between two ways that both compile.
+pub fn profiles(root: &Path) -> crate::Findings {
+    let mut found = Vec::new();
+    for file in tree::files(root)?.into_iter().filter(|f| is(f, "rs")) {
+        let text = read(&file)?;
+        let mut lines = text.lines().enumerate().peekable();
+        while let Some((at, line)) = lines.next() {
+            let is_conditional = line.trim_start().starts_with("#[cfg") && line.contains("debug_assertions");
+            let is_refusal = lines.peek().is_some_and(|(_, next)| next.starts_with("compile_error!"));
+            if is_conditional && !is_refusal {
+                found.push(format!(
+                    "{}:{}: use `cfg!(debug_assertions)` in place of {}",
+                    name(root, &file),
+                    at + 1,
+                    line.trim()
+                ));
             }
         }
     }

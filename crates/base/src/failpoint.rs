@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Faults that tests plant: [`index_error`] shows what an error of our own costs, [`fault`] whether tests find a wrong
-//! step. Both exist in builds with debug assertions only. While nothing is planted each is one relaxed load.
+//! step. Both act in builds with debug assertions only. While nothing is planted each is one relaxed load.
 
 /// Indexes out of bounds at the turn that the environment variable `LACQUER_FAILPOINTS` names: `filter=3` is the third
 /// time that the place called `filter` is reached, `filter=3:stack` overflows the stack there. Commas separate several.
 #[inline(always)]
 pub fn index_error(place: &str) {
-    #[cfg(debug_assertions)]
-    active::reach(place);
-    #[cfg(not(debug_assertions))]
-    let _ = place;
+    if cfg!(debug_assertions) {
+        active::reach(place);
+    }
 }
 
 /// Whether the caller has to do the wrong thing: `name` is the fault that the simulator has planted on this thread.
 #[inline(always)]
 pub fn fault(name: &str) -> bool {
-    #[cfg(debug_assertions)]
-    return active::is_wrong(name);
-    #[cfg(not(debug_assertions))]
-    {
-        let _ = name;
-        false
-    }
+    cfg!(debug_assertions) && active::is_wrong(name)
 }
 
 /// Plants a fault on this thread, or takes it away.
@@ -29,13 +22,10 @@ pub fn fault(name: &str) -> bool {
 /// # Panics
 /// This build has no faults: whoever plants one would take their absence for a success.
 pub fn plant(name: Option<&'static str>) {
-    #[cfg(debug_assertions)]
+    assert!(cfg!(debug_assertions) || name.is_none(), "builds without debug assertions have no faults to plant");
     active::plant(name);
-    #[cfg(not(debug_assertions))]
-    assert!(name.is_none(), "builds without debug assertions have no faults to plant");
 }
 
-#[cfg(debug_assertions)]
 mod active {
     use std::cell::Cell;
     use std::sync::OnceLock;

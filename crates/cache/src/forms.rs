@@ -113,7 +113,6 @@ impl Forms {
     }
 
     /// What their store is charged with.
-    #[cfg(any(test, debug_assertions))]
     pub fn charged_bytes(&self) -> u64 {
         self.kept.iter().flat_map(|form| form.pieces()).map(Buf::charged_bytes).sum()
     }

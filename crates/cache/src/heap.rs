@@ -33,7 +33,6 @@ impl Heap {
     }
 
     /// Whether it is the one at this place.
-    #[cfg(any(test, debug_assertions))]
     pub fn is_at(&self, slot: u32, oc: &Objcore) -> bool {
         (slot as usize) < self.items.len() && std::ptr::eq(Arc::as_ptr(&self.items[slot as usize].1), oc)
     }

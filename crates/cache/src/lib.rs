@@ -24,7 +24,6 @@
 mod admit;
 mod adopt;
 mod attrs;
-#[cfg(any(test, debug_assertions))]
 mod audit;
 mod ban;
 mod boc;
@@ -54,7 +53,6 @@ mod trace;
 mod waiting;
 
 pub use attrs::{Attrs, Flags, Reuse, Times, Vary};
-#[cfg(any(test, debug_assertions))]
 pub use audit::Audit;
 pub use ban::{BanError, BanSpec};
 pub use boc::{BocState, FetchFailed};

@@ -278,7 +278,6 @@ impl Heads {
     }
 
     /// Parked requests, and whether every objhead is whole: see `audit`.
-    #[cfg(any(test, debug_assertions))]
     pub fn audit(&self) -> Result<usize, String> {
         let heads = self.full.iter();
         heads

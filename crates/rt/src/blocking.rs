@@ -95,7 +95,6 @@ async fn run<T: Send + 'static>(
     kind: CallKind,
     call: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, NoThread> {
-    #[cfg(debug_assertions)]
     if crate::sim::is_on() {
         crate::sim::yield_now().await;
         return Ok(call());

@@ -10,7 +10,6 @@ mod deadline;
 mod notify;
 mod progress;
 mod readable;
-#[cfg(debug_assertions)]
 pub mod sim;
 mod stint;
 mod task_pool;
@@ -29,7 +28,6 @@ pub use deadline::Deadline;
 pub use notify::Notify;
 pub use progress::{Progress, Watch};
 pub use readable::Readable;
-#[cfg(debug_assertions)]
 pub use sim::JoinHandle;
 pub use stint::{
     GiveWay, Observer, give_way, observe_steps, spend, spend_bytes, spend_guess, spend_piece, spent, spent_guess,
@@ -37,8 +35,6 @@ pub use stint::{
 };
 pub use task_pool::TaskPool;
 pub use time::{Instant, Sleep, sleep, sleep_until};
-#[cfg(not(debug_assertions))]
-pub use tokio::task::JoinHandle;
 
 /// Runs `main` on this thread's runtime until it ends. Local tasks it spawned are dropped then.
 ///
@@ -121,14 +117,7 @@ pub fn home() -> u64 {
     HOME.with(|home| *home)
 }
 
-/// Spawns a task on this thread's runtime.
-#[cfg(not(debug_assertions))]
-pub fn spawn<F: Future<Output = ()> + 'static>(task: F) -> JoinHandle<()> {
-    tokio::task::spawn_local(Turns { task })
-}
-
 /// Spawns a task on this thread's runtime, or in its simulation.
-#[cfg(debug_assertions)]
 pub fn spawn<F: Future<Output = ()> + 'static>(task: F) -> JoinHandle<()> {
     sim::spawn(task).unwrap_or_else(|task| JoinHandle::Real(tokio::task::spawn_local(Turns { task })))
 }
@@ -192,7 +181,6 @@ pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Ou
 
 /// Lets other tasks of this thread run once.
 pub async fn yield_now() {
-    #[cfg(debug_assertions)]
     if sim::is_on() {
         return sim::yield_now().await;
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! One thread's tasks in an order that a seed draws, on a clock that jumps: what [`crate::run`] is to the product, [`run`]
-//! is to the simulator. It exists in builds with debug assertions, so that tests, simulator and program share one build of
-//! this crate; threads that simulate nothing notice a look at a thread-local variable.
+//! is to the simulator. Only builds with debug assertions simulate, so that tests, simulator and program share one build of
+//! this crate; threads that simulate nothing notice a look at a thread-local variable. Other builds have the same types, and
+//! never look.
 //!
 //! Time stands still while a task is ready, and jumps to the next timer when none is. Timers fire at whole milliseconds, as
 //! tokio's do; deadlines and patience ([`crate::Deadline`]) run the code that they always run. What is drawn is which of the
@@ -45,7 +46,7 @@ pub enum Endless {
 /// The simulation came to no end within `limits`, or `watch` ended it.
 ///
 /// # Panics
-/// Within another simulation.
+/// Within another simulation, or in a build without debug assertions.
 pub fn run<F: Future, E: From<Endless>>(
     seed: u64,
     limits: Limits,
@@ -405,6 +406,9 @@ thread_local! {
 }
 
 fn current() -> Option<Rc<Tasks>> {
+    if !cfg!(debug_assertions) {
+        return None;
+    }
     CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
 }
 
@@ -413,6 +417,9 @@ struct Simulating;
 
 impl Simulating {
     fn begin(tasks: Rc<Tasks>) -> Self {
+        if !cfg!(debug_assertions) {
+            panic!("builds without debug assertions don't simulate");
+        }
         let before = CURRENT.replace(Some(tasks));
         assert!(before.is_none(), "a simulation within a simulation");
         Simulating

@@ -101,7 +101,7 @@ pub fn spend_bytes(bytes: usize) -> bool {
 pub fn spend_guess(micros: u32) -> bool {
     LINE.with(|line| {
         let guessed = line.spent.get().saturating_add(micros.saturating_mul(1000));
-        let spent = if is_simulated() { guessed } else { line.by_the_clock(guessed) };
+        let spent = if crate::sim::is_on() { guessed } else { line.by_the_clock(guessed) };
         line.spent.set(spent);
         spent >= STINT
     })
@@ -146,7 +146,6 @@ pub fn observe_steps(observer: Observer) {
 }
 
 /// A turn of a simulation's begins: nothing is spent of its stint.
-#[cfg(debug_assertions)]
 pub(crate) fn begin() {
     LINE.with(Line::begin_stint);
 }
@@ -229,7 +228,7 @@ impl Line {
 
     /// The running task goes to the line's end.
     fn enter(&self, cx: &Context<'_>) -> Way {
-        if !self.is_turn.get() || is_simulated() {
+        if !self.is_turn.get() || crate::sim::is_on() {
             cx.waker().wake_by_ref();
             return Way::Alone;
         }
@@ -261,13 +260,6 @@ impl Line {
             waker.wake();
         }
     }
-}
-
-fn is_simulated() -> bool {
-    #[cfg(debug_assertions)]
-    return crate::sim::is_on();
-    #[cfg(not(debug_assertions))]
-    return false;
 }
 
 /// See [`give_way`].

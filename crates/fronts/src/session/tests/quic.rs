@@ -24,7 +24,6 @@ use crate::h3;
 use crate::handshake::InProgress;
 
 mod early;
-#[cfg(debug_assertions)]
 mod idle;
 
 /// One that is served, on a socket of its own.
