@@ -57,6 +57,34 @@ fn bodies_and_trailers_both_ways() {
     assert_eq!(got[got.len() - 3..], ["head 1 103: link: x", "head 1 200: ", "trailers 1: grpc-status: 0"]);
 }
 
+/// Each end of a response frees its stream's place among those that a client may have open.
+#[test]
+fn a_response_that_ended_gives_its_place_back() {
+    let ends: [fn(&mut Peer, u32); 3] = [
+        |server, stream| assert!(server.conn.send_head(stream, &response(204, &[]), true) > 0),
+        |server, stream| {
+            server.conn.send_head(stream, &response(200, &[]), false);
+            server.body(stream, b"body", true);
+        },
+        |server, stream| {
+            server.conn.send_head(stream, &response(200, &[]), false);
+            server.conn.send_trailers(stream, &response(0, &[("grpc-status", "0")]));
+        },
+    ];
+    for end in ends {
+        let mut peers = Ends::new();
+        let places = peers.client.conn.slots();
+        let stream = peers.client.conn.open(&request("GET", "/", &[]), "http", true, peers.now).unwrap();
+        peers.exchange();
+        end(&mut peers.server, stream);
+        peers.exchange();
+        peers.client.conn.release(stream);
+        peers.server.conn.release(stream);
+        assert!(peers.server.conn.is_idle(), "the server still counts the stream");
+        assert_eq!(peers.client.conn.slots(), places, "the client still counts the stream");
+    }
+}
+
 #[test]
 fn cut_at_every_byte() {
     let mut whole = Vec::new();
