@@ -168,7 +168,7 @@ impl Bereq {
     }
 
     fn beresp_coding(&self) -> Option<Coding> {
-        Coding::of_content(self.beresp.get(names::CONTENT_ENCODING))
+        Coding::of_content(self.beresp.joined(names::CONTENT_ENCODING).as_deref())
     }
 
     /// The default of `beresp.filters`.
