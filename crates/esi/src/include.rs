@@ -17,13 +17,16 @@ pub struct Include {
 }
 
 impl Include {
-    /// Takes src apart. A warning may come with a good include.
+    /// Takes src apart, as HTML and RFC 3986 have it: character references are decoded, then the fragment is dropped. A warning may come
+    /// with a good include.
     pub(crate) fn from_src(
         src: &[u8],
         continue_on_error: bool,
         features: Features,
     ) -> (Result<Self, Complaint>, Option<Complaint>) {
-        let (rest, warning) = if let Some(rest) = src.strip_prefix(b"http://") {
+        let decoded = decode(src);
+        let src = decoded.split(|&c| c == b'#').next().unwrap_or_default();
+        let (rest, warning) = if let Some(rest) = src.strip_prefix(b"http://").or_else(|| src.strip_prefix(b"//")) {
             (Some(rest), None)
         } else if let Some(rest) = src.strip_prefix(b"https://") {
             if !features.ignore_https {
@@ -33,8 +36,8 @@ impl Include {
         } else {
             (None, None)
         };
-        // Control characters have no place in a request line; entities can't make any.
-        if src.iter().any(|&c| c < 0x20 || c == 0x7f) {
+        // Blanks and control characters have no place in a request line.
+        if src.iter().any(|&c| c <= b' ' || c == 0x7f) {
             return (Err(Complaint::InvalidUrl), warning);
         }
         let (host, path) = match rest {
@@ -44,7 +47,9 @@ impl Include {
                 Some(slash) => (Some(rest[..slash].to_vec()), &rest[slash..]),
             },
         };
-        (Ok(Self { host, url: decode(path), continue_on_error }), warning)
+        let is_absolute = path.first() == Some(&b'/');
+        let url = if is_absolute { without_dot_segments(path) } else { path.to_vec() };
+        (Ok(Self { host, url, continue_on_error }), warning)
     }
 
     /// Whether the URL is to be put under the parent's directory.
@@ -60,12 +65,59 @@ const ENTITIES: [(&[u8], u8); 5] =
 fn decode(mut text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     while let Some((&first, rest)) = text.split_first() {
+        if let Some((character, after)) = numeric_reference(text) {
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            text = after;
+            continue;
+        }
         let entity = ENTITIES.iter().find(|(name, _)| text.starts_with(name));
         let (byte, after) = entity.map_or((first, rest), |(name, byte)| (*byte, &text[name.len()..]));
         out.push(byte);
         text = after;
     }
     out
+}
+
+/// The character of `&#38;` or `&#x26;`, and what is behind it.
+fn numeric_reference(text: &[u8]) -> Option<(char, &[u8])> {
+    /// Digits of the highest character, and some zeros.
+    const MOST_DIGITS: usize = 10;
+    let rest = text.strip_prefix(b"&#")?;
+    let (digits, radix) = match rest.strip_prefix(b"x").or_else(|| rest.strip_prefix(b"X")) {
+        Some(digits) => (digits, 16),
+        None => (rest, 10),
+    };
+    let end = digits.iter().take(MOST_DIGITS + 1).position(|&c| c == b';')?;
+    let is_number = end > 0 && digits[..end].iter().all(|c| char::from(*c).is_digit(radix));
+    let number = std::str::from_utf8(&digits[..end]).ok().filter(|_| is_number)?;
+    Some((char::from_u32(u32::from_str_radix(number, radix).ok()?)?, &digits[end + 1..]))
+}
+
+/// A URL whose path goes on where `.` and `..` lead (RFC 3986 5.2.4), at most up to the root.
+pub(crate) fn without_dot_segments(url: &[u8]) -> Vec<u8> {
+    let len = url.iter().position(|&c| c == b'?').unwrap_or(url.len());
+    let (path, query) = url.split_at(len);
+    if !path.windows(2).any(|pair| pair == b"/.") {
+        return url.to_vec();
+    }
+    let (mut kept, mut segments) = (Vec::new(), path.split(|&c| c == b'/').peekable());
+    // In front of the first slash there is nothing.
+    kept.extend(segments.next());
+    while let Some(segment) = segments.next() {
+        match segment {
+            b"." => {}
+            b".." if kept.len() > 1 => drop(kept.pop()),
+            b".." => {}
+            _ => {
+                kept.push(segment);
+                continue;
+            }
+        }
+        if segments.peek().is_none() {
+            kept.push(b"");
+        }
+    }
+    [&kept.join(&b'/')[..], query].concat()
 }
 
 /// The directory that relative URLs of a page are under: its URL up to the last `/` before the query, without it. A URL
@@ -95,6 +147,33 @@ mod tests {
         check("a/b&nope;&am", Ok((None, "a/b&nope;&am")));
         check("/\u{1}", Err(Complaint::InvalidUrl));
         check("", Ok((None, "")));
+        check("/f#x", Ok((None, "/f")));
+        check("/f?a#x?y", Ok((None, "/f?a")));
+        check("http://h/f#/g", Ok((Some("h"), "/f")));
+        check("//h:80/p?q", Ok((Some("h:80"), "/p?q")));
+        check("//h", Err(Complaint::InvalidUrl));
+        check("/a?b=1&#38;c=2&#x26;d=&#X0026;", Ok((None, "/a?b=1&c=2&d=&")));
+        check("/&#228;&#x20ac;", Ok((None, "/\u{e4}\u{20ac}")));
+        check("/a&#35;b", Ok((None, "/a")));
+        check("/&#;&#x;&#38&#xg;&#+1;&#1114112;", Ok((None, "/&")));
+        for made in ["/a&#10;b", "/a&#32;b", "/a&#x7f;b", "/&#0;"] {
+            check(made, Err(Complaint::InvalidUrl));
+        }
+        check("../b", Ok((None, "../b")));
+    }
+
+    #[test]
+    fn dot_segments() {
+        let check = |url: &str, want: &str| {
+            assert_eq!(without_dot_segments(url.as_bytes()), want.as_bytes(), "{url}");
+        };
+        check("/a/b/c/./../../g", "/a/g");
+        check("/a/../../../g?x=/../y", "/g?x=/../y");
+        check("/a/..", "/");
+        check("/a/b/.", "/a/b/");
+        check("/..", "/");
+        check("/a/..b/.c/...", "/a/..b/.c/...");
+        check("/a//../b", "/a/b");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! are stored without the parent's directory, which many includes share.
 
 use crate::Include;
-use crate::include::directory;
+use crate::include::{directory, without_dot_segments};
 
 const PLAIN: u8 = 1;
 const GZIP: u8 = 2;
@@ -243,7 +243,10 @@ impl<'a> Program<'a> {
         self.rest = rest;
         let host = if flags & HAS_HOST != 0 { Some(text(&mut self.rest)?.to_vec()) } else { None };
         let path = text(&mut self.rest)?;
-        let url = if flags & RELATIVE != 0 { [self.dir, b"/", path].concat() } else { path.to_vec() };
+        let url = match flags & RELATIVE {
+            0 => path.to_vec(),
+            _ => without_dot_segments(&[self.dir, b"/", path].concat()),
+        };
         Ok(Include { host, url, continue_on_error: flags & CONTINUE != 0 })
     }
 }

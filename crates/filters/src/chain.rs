@@ -129,6 +129,11 @@ impl Chain {
         Ok(step)
     }
 
+    /// No more input is at hand, and readers wait: the next steps, without input until [`State::Hungry`], give what filters hold back.
+    pub fn flush(&mut self) {
+        self.links.iter_mut().for_each(|link| link.filter.flush());
+    }
+
     /// About how long its steps took since this was last asked, in microseconds: to be charged to who had them done.
     pub fn take_micros(&mut self) -> u32 {
         std::mem::take(&mut self.micros)

@@ -52,6 +52,10 @@ pub struct Gzip {
     crc: u32,
     plain: u64,
     packed: u64,
+    /// Bytes of `plain` that readers can unpack.
+    flushed: u64,
+    /// What isn't flushed is to be.
+    is_flush_due: bool,
     phase: Phase,
 }
 
@@ -68,7 +72,16 @@ enum Phase {
 impl Gzip {
     /// Nothing packed yet.
     pub fn new(params: GzipParams) -> Self {
-        Self { deflate: Packer::new(params), pace: params.pace(), crc: 0, plain: 0, packed: 0, phase: Phase::Head }
+        Self {
+            deflate: Packer::new(params),
+            pace: params.pace(),
+            crc: 0,
+            plain: 0,
+            packed: 0,
+            flushed: 0,
+            is_flush_due: false,
+            phase: Phase::Head,
+        }
     }
 
     fn bits(&self) -> GzipBits {
@@ -98,6 +111,13 @@ impl Filter for Gzip {
                 step.produced = n;
                 if at + n == head.len() {
                     self.phase = Phase::Body;
+                }
+            }
+            Phase::Body if input.is_empty() && !is_last && self.is_flush_due => {
+                step.produced = self.deflate.pack(&[], out, DeflateFlush::SyncFlush)?.made;
+                if step.produced < out.len() {
+                    (self.flushed, self.is_flush_due) = (self.plain, false);
+                    step.state = State::Hungry;
                 }
             }
             Phase::Body => {
@@ -138,6 +158,10 @@ impl Filter for Gzip {
 
     fn micros(&self, step: &Step) -> u32 {
         step.micros_at(self.pace.bytes_a_micro)
+    }
+
+    fn flush(&mut self) {
+        self.is_flush_due = self.plain > self.flushed;
     }
 
     fn closing_note(&self) -> Option<String> {

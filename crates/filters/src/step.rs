@@ -68,6 +68,9 @@ pub trait Filter: Any {
         false
     }
 
+    /// No more input is at hand: what the filter holds back of what it has is to come out with the next steps.
+    fn flush(&mut self) {}
+
     /// What it wants to have logged when it is closed, be it early: the Gzip record.
     fn closing_note(&self) -> Option<String> {
         None

@@ -577,3 +577,52 @@ fn a_stream_let_go_inside_a_frame_leaves_nothing() {
     }
     assert!(!server.take().iter().any(|event| event.starts_with("Fault")));
 }
+
+#[test]
+fn a_request_that_goes_on_behind_its_response_gets_no_window_and_holds_up_no_drain() {
+    let mut server = Peer::server();
+    server.greet();
+    // POST with a Content-Length of 9, of which nothing will be held against it any more.
+    server.read(&frame::whole(1, 4, 1, &hex("838684 0f0d 01 39")));
+    server.read(&frame::whole(0, 0, 1, &[0; 5]));
+    assert!(!server.conn.linger(1), "there is no response yet");
+    server.conn.send_head(1, &response(413, &[]), true);
+    assert!(server.conn.linger(1));
+    let mut out = Vec::new();
+    server.write(&mut out);
+    for _ in 0..3 {
+        server.read(&frame::whole(0, 0, 1, &[0; 16_000]));
+        server.conn.consumed(1, 16_000);
+    }
+    let mut out = Vec::new();
+    server.write(&mut out);
+    let said = frame::list(&out);
+    assert!(!said.is_empty() && said.iter().all(|line| line.starts_with("WINDOW_UPDATE 0 ")), "{said:?}");
+    server.conn.begin_drain();
+    server.conn.end_drain();
+    assert!(server.conn.is_drained());
+    let mut out = Vec::new();
+    server.write(&mut out);
+    server.conn.release(1);
+    let mut out = Vec::new();
+    server.write(&mut out);
+    assert_eq!(frame::list(&out), ["RST_STREAM 1 NO_ERROR"]);
+    assert!(!server.take().iter().any(|event| event.starts_with("Fault") || event.starts_with("Broken")));
+}
+
+#[test]
+fn a_client_that_has_its_response_may_take_back_the_rest() {
+    let mut server = Peer::server();
+    server.greet();
+    for n in 0..500 {
+        let stream = 2 * n + 1;
+        server.read(&frame::whole(1, 4, stream, &hex("838684")));
+        server.conn.send_head(stream, &response(413, &[]), true);
+        assert!(server.conn.linger(stream));
+        server.read(&frame::whole(3, 0, stream, &[0, 0, 0, 8]));
+        server.conn.release(stream);
+        server.write(&mut Vec::new());
+    }
+    assert_eq!(server.conn.stream_count(), 0);
+    assert!(!server.take().iter().any(|event| event.starts_with("Fault")));
+}

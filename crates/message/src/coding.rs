@@ -34,7 +34,7 @@ impl Coding {
         }
     }
 
-    /// The coding of a body whose Content-Encoding has this value; `None` when it is any other one, or several.
+    /// The coding of a body whose Content-Encoding has this value, all lines of it; `None` when it is any other one, or several.
     ///
     /// Only a body without the field is in [`Coding::Identity`]. Neither `identity` as a value nor `x-gzip`, though RFC 9110
     /// takes that for `gzip`, is known to varnishd, which leaves such bodies alone.
@@ -43,14 +43,14 @@ impl Coding {
         Self::ALL.into_iter().skip(1).find(|coding| list::is(value, coding.token().as_bytes()))
     }
 
-    /// Whether the client takes it: Accept-Encoding has it with a weight above 0 (RFC 9110 12.5.3). Only the first line of the
-    /// field counts, a star doesn't, and nobody refuses [`Coding::Identity`], as in varnishd.
+    /// Whether the client takes it: Accept-Encoding has it with a weight above 0 (RFC 9110 12.5.3). A star doesn't count, and
+    /// nobody refuses [`Coding::Identity`], as in varnishd.
     pub fn is_accepted_by(self, request: &Head) -> bool {
-        let Some(value) = request.get(names::ACCEPT_ENCODING) else { return self == Coding::Identity };
+        let Some(value) = request.joined(names::ACCEPT_ENCODING) else { return self == Coding::Identity };
         match self {
             Coding::Identity => true,
-            Coding::Gzip => list::has(value, b"x-gzip") || list::quality(value, b"gzip") > 0.0,
-            Coding::Brotli | Coding::Zstd => list::quality(value, self.token().as_bytes()) > 0.0,
+            Coding::Gzip => list::has(&value, b"x-gzip") || list::quality(&value, b"gzip") > 0.0,
+            Coding::Brotli | Coding::Zstd => list::quality(&value, self.token().as_bytes()) > 0.0,
         }
     }
 }
@@ -132,6 +132,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn codings_are_read_from_all_lines() {
+        let mut head = Head::new();
+        head.append(names::ACCEPT_ENCODING, "br").unwrap();
+        head.append(names::ACCEPT_ENCODING, "gzip").unwrap();
+        assert!(Coding::Gzip.is_accepted_by(&head) && Coding::Brotli.is_accepted_by(&head));
+        assert!(!Coding::Zstd.is_accepted_by(&head));
+        head.append(names::CONTENT_ENCODING, "gzip").unwrap();
+        head.append(names::CONTENT_ENCODING, "gzip").unwrap();
+        assert_eq!(Coding::of_content(head.joined(names::CONTENT_ENCODING).as_deref()), None, "compressed twice");
+    }
 
     fn request(accept_encoding: &str) -> Head {
         let mut head = Head::new();

@@ -17,7 +17,10 @@ pub use line::{Field, Fields};
 pub use start::Version;
 pub use stored::{BadStored, StoredHead};
 
+use std::borrow::Cow;
+
 use crate::chars::{is_token, trim_start};
+use crate::names;
 
 pub(crate) use line::{Line, NOMINATED, key};
 
@@ -200,6 +203,18 @@ impl Head {
         let key = line::key(name);
         let lines = if self.may_have(key) { &self.lines[..] } else { &[] };
         lines.iter().filter(move |l| l.is(key, name, &self.arena)).map(|l| l.value(&self.arena))
+    }
+
+    /// The value of a field whose lines are one value (RFC 9110 5.2): joined by `, `, those of Cookie by `; ` (RFC 9113 8.2.3).
+    pub fn joined<'a>(&'a self, name: &'a (impl AsRef<[u8]> + ?Sized)) -> Option<Cow<'a, [u8]>> {
+        let name = name.as_ref();
+        let first = self.find(name, 0)?;
+        let value = self.lines[first].value(&self.arena);
+        if self.find(name, first + 1).is_none() {
+            return Some(value.into());
+        }
+        let separator: &[u8] = if name.eq_ignore_ascii_case(names::COOKIE.as_bytes()) { b"; " } else { b", " };
+        Some(self.get_all(name).collect::<Vec<_>>().join(separator).into())
     }
 
     #[inline]

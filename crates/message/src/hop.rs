@@ -116,7 +116,7 @@ const NO_TRAILERS: [&str; 8] = [
 
 /// Whether the sender of a request reads what is behind a response's body (RFC 9110 10.1.4).
 pub fn takes_trailers(head: &Head) -> bool {
-    head.get(names::TE).is_some_and(|value| list::has(value, b"trailers"))
+    head.get_all(names::TE.as_bytes()).any(|value| list::has(value, b"trailers"))
 }
 
 /// Whether a field behind a body may go on.

@@ -3,7 +3,7 @@
 //!
 //! A key is a sequence of `u8 name length, name, u16 LE value length (0xffff: the field was absent), value`. An object keeps
 //! its key; a later request matches when each field is the same again. Values are compared as bytes, blanks around them
-//! taken off, first line of a name only, as in varnishd. With codings that we undo ourselves Accept-Encoding always matches:
+//! taken off. Several lines of a field are one value (RFC 9110 5.2; varnishd compares the first line only). With codings that we undo ourselves Accept-Encoding always matches:
 //! everybody gets the packed object, unpacked where needed. That is decided when matching, so that a stored key serves all
 //! settings.
 
@@ -50,7 +50,7 @@ pub fn write_key(vary: &[u8], request: &Head, out: &mut Vec<u8>) -> Result<bool,
         let written = if name.iter().any(|&c| is_blank(c)) {
             Err(VaryError::Malformed)
         } else {
-            write_entry(name, request.get(name), out)
+            write_entry(name, request.joined(name).as_deref(), out)
         };
         if let Err(error) = written {
             out.truncate(before);
@@ -75,9 +75,9 @@ pub fn key(response: &Head, request: &Head) -> Result<Option<Vec<u8>>, VaryError
 /// and [`matches`] decides anyway.
 pub fn rekey(key: &[u8], request: &Head, supported: Codings, out: &mut Vec<u8>) {
     for entry in Entries(key) {
-        let value = if is_ignored(entry.name, supported) { None } else { request.get(entry.name) };
+        let value = if is_ignored(entry.name, supported) { None } else { request.joined(entry.name) };
         let value = value.filter(|v| v.len() < usize::from(ABSENT));
-        write_entry(entry.name, value, out).expect("the name comes from a key and the value was checked");
+        write_entry(entry.name, value.as_deref(), out).expect("the name comes from a key and the value was checked");
     }
 }
 
@@ -105,7 +105,9 @@ pub(crate) fn is_ignored(name: &[u8], supported: Codings) -> bool {
 /// nothing.
 pub fn matches(key: &[u8], request: &Head, supported: Codings) -> bool {
     let mut entries = Entries(key);
-    let all = entries.by_ref().all(|entry| is_ignored(entry.name, supported) || request.get(entry.name) == entry.value);
+    let is_same =
+        |entry: Entry<'_>| is_ignored(entry.name, supported) || request.joined(entry.name).as_deref() == entry.value;
+    let all = entries.by_ref().all(is_same);
     all && entries.0.is_empty()
 }
 
@@ -161,6 +163,17 @@ mod tests {
         assert!(!matches(&key, &request(&[("Cookie", "A"), ("X", "")]), Codings::GZIP));
         assert!(!matches(&key, &request(&[("Cookie", "a")]), Codings::GZIP));
         assert!(!matches(&key, &request(&[("Cookie", "a"), ("X", ""), ("Y", "")]), Codings::GZIP));
+    }
+
+    #[test]
+    fn lines_of_a_field_are_one_value() {
+        let both = request(&[("X", "en"), ("Y", "1"), ("x", "de"), ("Cookie", "a=1"), ("Cookie", "b=2")]);
+        let key = key_of("X, Cookie", &both).unwrap();
+        assert!(matches(&key, &both, Codings::GZIP));
+        assert!(matches(&key, &request(&[("X", "en, de"), ("Cookie", "a=1; b=2")]), Codings::GZIP));
+        assert!(!matches(&key, &request(&[("X", "en"), ("Cookie", "a=1; b=2")]), Codings::GZIP));
+        assert!(!matches(&key, &request(&[("X", "de"), ("X", "en"), ("Cookie", "a=1; b=2")]), Codings::GZIP));
+        assert!(!matches(&key, &request(&[("X", "en, de"), ("Cookie", "a=1")]), Codings::GZIP));
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Worker {
         let no_hit: &'static NoHitCounts =
             Box::leak(Box::new(stats.add::<NoHitCounts>(NoHitCounts::NAME).map_err(text)?));
         let ring = LogRing::create_growing(&set, params.log_settings(), main_set);
-        let (ring, log_room) = ring.map_err(|error| format!("the log: {error}"))?;
+        let (ring, log_room) = ring.map_err(|error| log_fault(&error, params.vsl_space, &start.workdir))?;
         let log = Arc::new(ring);
         let pools = crate::pools::Pools::new(&stats, params.thread_pools).map_err(text)?;
         // Beside another worker: when that has handed over (`crate::succession`).
@@ -226,10 +226,24 @@ pub fn reserve_log(worker: &Worker) -> Result<(), String> {
     let Some(room) = worker.log_room.lock().take() else { return Ok(()) };
     let reserved = rt::hand_off(move || {
         if let Err(error) = room.complete() {
-            crate::panic::die(&format!("Panic: no room for the log: {error}\n"));
+            crate::panic::die(&format!("Panic: no room for the log: {error}; {LESS_LOG}\n"));
         }
     });
     reserved.map_err(|refused| refused.text().to_owned())
+}
+
+/// Helps where the file system is too small: Docker's /dev/shm has 64 MB.
+const LESS_LOG: &str = "give the working directory's file system more room, or the log less by -p vsl_space=20M";
+
+/// Why the log can't be made.
+fn log_fault(error: &std::io::Error, bytes: u64, workdir: &Path) -> String {
+    let what = format!("the log ({} MB in {}): {error}", bytes >> 20, workdir.display());
+    match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            format!("{what}; {LESS_LOG}")
+        }
+        _ => what,
+    }
 }
 
 /// What is in the store of short-lived objects isn't worth a place on a disk.

@@ -47,6 +47,12 @@ impl OriginExchange {
 /// Bytes that are copied in about a microsecond to where nothing has been yet.
 const NEW_BYTES_A_MICRO: usize = 3000;
 
+/// Whether each event of the body is for its reader as soon as it comes: a packer mustn't hold any back.
+fn is_event_stream(beresp: &Head) -> bool {
+    let kind = beresp.get(names::CONTENT_TYPE).unwrap_or_default().split(|c| *c == b';').next();
+    kind.is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream"))
+}
+
 /// Why a body can't go on.
 pub(super) enum BodyFailure {
     /// Already logged.
@@ -168,7 +174,7 @@ impl Bereq {
     }
 
     fn beresp_coding(&self) -> Option<Coding> {
-        Coding::of_content(self.beresp.get(names::CONTENT_ENCODING))
+        Coding::of_content(self.beresp.joined(names::CONTENT_ENCODING).as_deref())
     }
 
     /// The default of `beresp.filters`.
@@ -328,8 +334,10 @@ impl Bereq {
 
     async fn pump(&mut self, link: &mut OriginExchange, chain: &mut Chain) -> Result<(), BodyFailure> {
         let of_whole = matches!(link.body, BodyStatus::Length(len) if self.slice_left.is_some_and(|left| left < len));
+        let flushes = !chain.is_empty() && is_event_stream(&self.beresp);
+        let mut is_unflushed = false;
         loop {
-            match self.next_data(link).await? {
+            match self.next_data(link, is_unflushed).await? {
                 Data::Piece => {
                     let received = link.conn.data().len();
                     // It was read from the origin, and is copied. Not after that: readers who have the last piece, and ask for
@@ -339,10 +347,16 @@ impl Bereq {
                     }
                     let (taken, is_over) = self.take_of_slice(received, of_whole)?;
                     self.keep(chain, &link.conn.data()[..taken], false).await?;
+                    is_unflushed = flushes;
                     if is_over {
                         link.close.get_or_insert(SessClose::RespClose);
                         return Ok(());
                     }
+                }
+                Data::Part if is_unflushed => {
+                    chain.flush();
+                    self.keep(chain, &[], false).await?;
+                    is_unflushed = false;
                 }
                 Data::Part => {}
                 Data::End { close } => {
@@ -368,8 +382,8 @@ impl Bereq {
         }
     }
 
-    /// What comes next of the body. Its origin is asked for more when there is room for that.
-    async fn next_data(&mut self, link: &mut OriginExchange) -> Result<Data, BodyFailure> {
+    /// What comes next of the body. Its origin is asked for more when there is room for that. `says_dry`: it is a part where nothing is at hand.
+    async fn next_data(&mut self, link: &mut OriginExchange, says_dry: bool) -> Result<Data, BodyFailure> {
         if link.conn.is_drained() && !self.has_room(link).await {
             return Err(BodyFailure::Unwanted);
         }
@@ -377,7 +391,7 @@ impl Bereq {
         let waited = self.wait_for(Limit::BetweenBytes, |cx, beresp| {
             let has_moved = link.poll_upload(beresp, cx)?.is_ready();
             match link.conn.poll_data(cx) {
-                Poll::Pending if has_moved => Poll::Ready(Ok(Data::Part)),
+                Poll::Pending if has_moved || says_dry => Poll::Ready(Ok(Data::Part)),
                 polled => polled,
             }
         });

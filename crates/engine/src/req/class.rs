@@ -146,7 +146,7 @@ impl Req {
 
     /// Whether its client would show a page: a browser that was told to go there.
     fn takes_page(&self) -> bool {
-        let accepts = self.original.get(names::ACCEPT).is_some_and(|accept| list::has(accept, b"text/html"));
+        let accepts = self.original.get_all(names::ACCEPT.as_bytes()).any(|accept| list::has(accept, b"text/html"));
         accepts && matches!(self.original.method(), b"GET" | b"HEAD") && !self.esi.is_fragment()
     }
 

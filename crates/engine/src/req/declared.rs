@@ -39,9 +39,6 @@ impl Req {
     }
 
     fn take_out_cookies(&mut self, keep: &str, drop: &str) {
-        if self.head.count(names::COOKIE) > 1 && self.head.collect_with(names::COOKIE, b"; ").is_err() {
-            self.engine().main.losthdr.inc();
-        }
         let Some(value) = self.head.get(names::COOKIE) else { return };
         let Some(value) = cookies::filtered(value, keep, drop) else { return };
         REQ.unset(&mut self.head, &mut self.log, names::COOKIE);

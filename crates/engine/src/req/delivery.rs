@@ -12,7 +12,7 @@ impl Req {
     pub(super) fn filter_list(&self, obj: Option<&ObjRef>) -> FilterList {
         let made = self.params.supported_codings();
         let coding = || {
-            let says = Coding::of_content(self.resp.get(names::CONTENT_ENCODING));
+            let says = Coding::of_content(self.resp.joined(names::CONTENT_ENCODING).as_deref());
             says.filter(|&coding| made.can_undo(coding))
         };
         self.filters.complete_list(Side::Deliver, || self.default_list(obj), coding)

@@ -50,6 +50,10 @@ impl Req {
                 return Err(());
             }
         };
+        // VCL sees one view of cookies, whatever the client speaks: streams have theirs joined already (RFC 9113 8.2.3).
+        if self.head.collect_with(names::COOKIE, b"; ").is_err() {
+            self.engine().main.losthdr.inc();
+        }
         self.original.copy_from(&self.head);
         Ok(())
     }

@@ -197,7 +197,7 @@ impl Req {
         if list.is_empty() {
             return Ok(Plan { chain: Chain::new(), do_esi: false, len: stored, window: Window::All });
         }
-        let coding = Coding::of_content(self.resp.get(names::CONTENT_ENCODING));
+        let coding = Coding::of_content(self.resp.joined(names::CONTENT_ENCODING).as_deref());
         // Before a range is judged, as each filter changes the head when its turn comes.
         if list.undoes_coding() {
             RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_ENCODING);

@@ -6,6 +6,7 @@
 //! connection's task writes that.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,6 +35,10 @@ const ROOM: usize = 128 * 1024;
 /// So many streams of a connection may wait for a window as long as clients of HTTP/1 may: a page with videos that are paused.
 const PAUSED: usize = 4;
 
+/// How long a client that has its whole response may go on sending the request's body, within its window, before the stream is reset. Some
+/// clients (curl before 8.1) lose the response if a reset comes together with it.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// Why a request's body broke off, in records of its transaction.
 pub(super) const RESET_TEXT: &str = "stream was reset";
 pub(super) const CLOSED_TEXT: &str = "connection was closed";
@@ -54,6 +59,9 @@ pub(super) struct State {
     pub(super) output: Output,
     pub(super) wire: Wire,
     streams: Places,
+    /// Streams whose response is complete and whose request isn't, and when each is reset, the first one first. The codec counts them among those
+    /// that a client may have open.
+    lingering: VecDeque<(Instant, u32)>,
     /// Bytes of the client's preface that haven't come: until then nothing is sent.
     pub(super) preface_left: usize,
     /// Why the connection ends, once that is known.
@@ -80,6 +88,7 @@ impl Mux {
             output: Output::default(),
             wire: Wire::new(sess),
             streams: Places::default(),
+            lingering: VecDeque::new(),
             preface_left: http2::PREFACE.len(),
             close: None,
             is_ended: false,
@@ -197,9 +206,39 @@ impl State {
 
     /// The request on it is over.
     pub(super) fn release(&mut self, place: usize) {
-        self.codec.release(self.streams[place].id);
+        let id = self.streams[place].id;
+        if self.codec.linger(id) {
+            self.lingering.push_back((Instant::now() + LINGER, id));
+        } else {
+            self.codec.release(id);
+        }
         self.streams.leave(place);
         self.notify();
+    }
+
+    /// The client has ended a stream, too, or has reset it: if it was lingering, it is over.
+    pub(super) fn end_lingering(&mut self, id: u32) {
+        if let Some(at) = self.lingering.iter().position(|&(_, lingering)| lingering == id) {
+            self.lingering.remove(at);
+            self.codec.release(id);
+        }
+    }
+
+    /// Resets streams that have lingered long enough. When the next one is to be reset.
+    pub(super) fn reset_lingering(&mut self) -> Option<Instant> {
+        loop {
+            let &(until, id) = self.lingering.front()?;
+            if until > Instant::now() {
+                return Some(until);
+            }
+            self.lingering.pop_front();
+            self.codec.release(id);
+        }
+    }
+
+    /// Whether streams linger.
+    pub(super) fn lingers(&self) -> bool {
+        !self.lingering.is_empty()
     }
 
     /// It is busy from now on, in memory that another connection has left.

@@ -71,6 +71,8 @@ pub(super) struct Serving {
     send: SendWait,
     /// A drain's, while the client's answer is waited for.
     drain: Option<Deadline>,
+    /// Until the next lingering stream is reset.
+    linger: Option<(Instant, Deadline)>,
     /// Nothing can be written any more.
     is_lost: bool,
     /// Nothing is listened to, and nothing but what is in the output is said.
@@ -108,6 +110,7 @@ impl Serving {
             params,
             send: SendWait::new(),
             drain: None,
+            linger: None,
             is_lost: false,
             is_shut: false,
             is_told: false,
@@ -148,6 +151,7 @@ impl Serving {
             let is_held = self.is_held();
             let has_read = has_turn && !is_held && self.poll_read(cx).is_ready();
             self.drain_if_due(cx);
+            self.reset_lingering(cx);
             self.is_shut |= self.mux.with(|state| state.is_ended);
             self.write(cx);
             if let Some(outcome) = self.outcome(has_read) {
@@ -297,20 +301,30 @@ impl Serving {
                     state.stream(place).upload.end_with(trailers);
                     state.stream(place).wake();
                 }
+                state.end_lingering(stream);
             }
             Event::Data { stream, body, end } => match state.find(stream) {
                 Some(place) => {
                     state.stream(place).upload.push(&input[body], end);
                     state.stream(place).wake();
                 }
-                None => state.codec.consumed(stream, body.len()),
+                None => {
+                    state.codec.consumed(stream, body.len());
+                    if end {
+                        state.end_lingering(stream);
+                    }
+                }
             },
-            Event::Reset { stream, .. } => state.lost(stream, Gone::ByClient, BodyError::Closed(RESET_TEXT)),
+            Event::Reset { stream, .. } => {
+                state.lost(stream, Gone::ByClient, BodyError::Closed(RESET_TEXT));
+                state.end_lingering(stream);
+            }
             Event::Broken { stream, fault } => {
                 state.wire.debug(format_args!("H2: stream {stream}: {}", fault.text));
                 state.wire.debug(format_args!("H2: stream {stream}: {}", codes::meaning(fault.code)));
                 self.conn.sess.engine.main.h2_streams_broken.inc();
                 state.lost(stream, Gone::ByUs, BodyError::Malformed(fault.text));
+                state.end_lingering(stream);
             }
             Event::BadHead { stream, malformed } => {
                 request::refuse(&self.conn.sess, self.params.clone(), &malformed, state.wire.section_bytes());
@@ -361,6 +375,20 @@ impl Serving {
             // To who doesn't speak HTTP/2 nothing is said in it.
             self.is_lost = true;
         }
+    }
+
+    /// Resets streams that have lingered long enough.
+    fn reset_lingering(&mut self, cx: &mut Context<'_>) {
+        while let Some(until) = self.mux.with(State::reset_lingering) {
+            let timer = match &mut self.linger {
+                Some((at, timer)) if *at == until => timer,
+                other => &mut other.insert((until, Deadline::until(until))).1,
+            };
+            if timer.poll(cx).is_pending() {
+                return;
+            }
+        }
+        self.linger = None;
     }
 
     /// Tells the client of a drain that has begun, and ends the connection once no stream is under way.
@@ -415,7 +443,8 @@ impl Serving {
 
     /// What comes next, if nothing is to be done here.
     fn outcome(&mut self, has_read: bool) -> Option<Outcome> {
-        let (live, unsent, close) = self.mux.with(|state| (state.live(), state.output.len(), state.close));
+        let (live, lingers, unsent, close) =
+            self.mux.with(|state| (state.live(), state.lingers(), state.output.len(), state.close));
         if !self.is_lost && unsent > 0 {
             return None;
         }
@@ -430,7 +459,7 @@ impl Serving {
             let state = CloseState { is_sending: !self.is_lost, ..CloseState::default() };
             return Some(Outcome::End(close.unwrap_or(SessClose::RemClose), state));
         }
-        if has_read {
+        if has_read || lingers {
             return None;
         }
         match close {

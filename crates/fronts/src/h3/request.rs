@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::transport::BodyState;
 use engine::{Req, Transport, contain, early};
@@ -12,13 +13,18 @@ use http2::fields::Refusal;
 use http3::head::{self, BadHead};
 use http3::{Code, Error, Limits, Scope};
 use message::Version;
-use net::quic::{RecvStream, SendStream};
+use net::quic::{RecvStream, SendStream, VarInt};
 use params::Params;
 use rt::{Instant, TaskPool};
 use tables::tags::Tag;
 
 use super::link::Link;
 use super::transport::H3;
+
+/// How long, and for how many bytes, a client that was sent its whole response may go on with its request's body. With the usual
+/// window of a stream so many bytes take it several round trips.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 512 * 1024;
 
 /// Why no request came of a stream.
 enum NoRequest {
@@ -53,10 +59,34 @@ async fn run_stream(mut h3: Box<H3>) {
     if h3.came_to_nothing() && h3.link.conn.close_reason().is_none() {
         h3.link.note_reset();
     }
-    h3.end_input();
-    if let Some(sent) = h3.into_sent() {
+    if !h3.lingers() {
+        h3.end_input();
+    }
+    let (sent, lingering) = h3.into_ends();
+    if let Some(sent) = sent {
         open.0.await_delivery(sent);
     }
+    drop(open);
+    if let Some(recv) = lingering {
+        linger(recv).await;
+    }
+}
+
+/// Discards the rest of a request's body before the client is told to stop, so that STOP_SENDING doesn't overtake the response and cost it. QUIC
+/// counts the stream among those that a client may have open; the connection's end doesn't wait for it.
+async fn linger(mut recv: RecvStream) {
+    let until = Instant::now() + LINGER;
+    let rest = async {
+        let mut left = LINGER_BYTES;
+        while left > 0
+            && let Ok(Some(piece)) = recv.read_chunk(left, true).await
+        {
+            left -= piece.bytes.len();
+        }
+    };
+    let _ = rt::timeout_at(until, rest).await;
+    // A stream that has ended can't be stopped and needn't be.
+    let _ = recv.stop(VarInt::from_u32(Code::NoError.number()));
 }
 
 /// In the connection's count of requests.

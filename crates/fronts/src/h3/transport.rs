@@ -156,9 +156,16 @@ impl H3 {
         matches!(self.body, Body::Failed(_))
     }
 
-    /// The stream of a response that was sent whole: it may not be with the client yet.
-    pub(super) fn into_sent(self) -> Option<SendStream> {
-        (self.response.state == State::Whole && self.is_finished).then_some(self.send)
+    /// Whether the response was sent whole while the client still sends a body that nobody reads.
+    pub(super) fn lingers(&self) -> bool {
+        let is_whole = self.response.state == State::Whole && self.is_finished;
+        is_whole && !self.is_ended && self.stops == Some(Code::NoError)
+    }
+
+    /// The stream of a response that was sent whole: it may not be with the client yet. And that of a request that lingers.
+    pub(super) fn into_ends(self) -> (Option<SendStream>, Option<RecvStream>) {
+        let (is_whole, lingers) = (self.response.state == State::Whole && self.is_finished, self.lingers());
+        (is_whole.then_some(self.send), lingers.then_some(self.recv))
     }
 
     /// Nothing is served on this stream.

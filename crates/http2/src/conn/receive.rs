@@ -447,7 +447,8 @@ impl Connection {
             self.ignored()?;
             return Ok(Event::None);
         };
-        if self.role == Role::Server && self.now - stream.began < soon {
+        // A client that has its response may take back the rest of its request.
+        if self.role == Role::Server && !stream.lingers && self.now - stream.began < soon {
             self.count(|m| &mut m.rapid_resets, |l| l.rapid_resets, Abuse::RapidReset)?;
         }
         self.streams.close(id, Closed::ByPeer);

@@ -52,7 +52,7 @@ impl Connection {
             stream.is_due = false;
             let credit = stream.consumed + stream.padding;
             let is_shut = stream.receive_window <= 0;
-            if !stream.receives() || credit == 0 {
+            if !stream.receives() || stream.lingers || credit == 0 {
                 continue;
             }
             // Once a frame, as varnishd does it, and not for each piece of one.
@@ -343,6 +343,21 @@ impl Connection {
         self.streams.close(id, Closed::ByUs);
     }
 
+    /// Whether the response is complete and the client still sends its request. The stream then gets no more window, and the rest of the
+    /// body may have any length. Some clients discard the response if a reset follows it at once (RFC 9113 8.1 forbids that): the owner
+    /// releases the stream later.
+    pub fn linger(&mut self, id: u32) -> bool {
+        let is_server = self.role == Role::Server;
+        let Some(stream) = self.streams.get_mut(id).filter(|stream| is_server && !stream.sends() && stream.receives())
+        else {
+            return false;
+        };
+        (stream.lingers, stream.length_left) = (true, None);
+        self.unread -= u64::from(std::mem::take(&mut stream.unread));
+        self.top_up(0);
+        true
+    }
+
     /// The owner is done with a stream that it was told of; once for each. One that isn't over is reset.
     pub fn release(&mut self, id: u32) {
         let Some(stream) = self.streams.get_mut(id) else { return };
@@ -379,9 +394,9 @@ impl Connection {
         }
     }
 
-    /// A drain has come to its end: no stream is left.
+    /// A drain has come to its end: no response is under way.
     pub fn is_drained(&self) -> bool {
-        matches!(self.ending, Ending::Final(_)) && self.streams.is_empty()
+        matches!(self.ending, Ending::Final(_)) && self.streams.iter().all(|stream| stream.lingers)
     }
 
     /// Ends the connection: GOAWAY is in the output, and what comes is thrown away.

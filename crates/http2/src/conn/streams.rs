@@ -34,6 +34,8 @@ pub(super) struct Stream {
     reset: Option<Closed>,
     /// The owner was told of it and hasn't released it.
     pub(super) is_held: bool,
+    /// The response is complete and the client still sends a body that nobody reads: it gets no more window.
+    pub(super) lingers: bool,
     /// A client's HEAD: its response has no body, whatever it says of its length.
     pub(super) is_head_request: bool,
     /// A client's extended CONNECT: what follows a success has no length, whatever that says.
@@ -66,6 +68,7 @@ impl Stream {
             sent: Side::Head,
             reset: None,
             is_held: true,
+            lingers: false,
             is_head_request: false,
             is_tunnel: false,
             is_offered: false,

@@ -73,7 +73,7 @@ impl ResponseDirectives {
     /// The first of the `targeted` fields that is there and is a dictionary with anything in it, else Cache-Control.
     pub fn from_head(response: &Head, targeted: &str) -> Self {
         for name in targeted.split([' ', ',', '\t']).filter(|name| !name.is_empty()) {
-            if let Some(dictionary) = joined(response, name).and_then(|text| Dictionary::parse(&text))
+            if let Some(dictionary) = response.joined(name).and_then(|text| Dictionary::parse(&text))
                 && !dictionary.is_empty()
             {
                 return Self::of_targeted(&dictionary);
@@ -195,12 +195,6 @@ pub(super) fn seconds(text: &[u8]) -> Option<u32> {
 
 fn seconds_or_stale(text: &[u8]) -> u32 {
     seconds(text).unwrap_or(0)
-}
-
-/// All lines of a field as one.
-pub(super) fn joined(head: &Head, name: &str) -> Option<Vec<u8>> {
-    let lines: Vec<&[u8]> = head.get_all(name.as_bytes()).collect();
-    (!lines.is_empty()).then(|| lines.join(&b", "[..]))
 }
 
 /// Calls `found` with the name, in lower case, and the argument of each directive of a line. An argument in quotes loses them.

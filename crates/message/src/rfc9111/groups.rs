@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Cache groups (RFC 9875): responses of an origin that name a group are invalidated together by an answer to an unsafe request.
 
-use super::directives::joined;
 use super::fields::strings;
 use crate::Head;
 
@@ -23,7 +22,7 @@ pub fn invalidated_group_tags(response: &Head, host: &[u8]) -> Vec<Box<[u8]>> {
 }
 
 fn tags(response: &Head, field: &str, host: &[u8]) -> Vec<Box<[u8]>> {
-    let Some(names) = joined(response, field).and_then(|text| strings(&text)) else { return Vec::new() };
+    let Some(names) = response.joined(field).and_then(|text| strings(&text)) else { return Vec::new() };
     let host = super::location::normal_host(host);
     let names = names.into_iter().filter(|name| name.len() <= MAX_NAME).take(MAX_GROUPS);
     names.map(|name| [GROUP, &host, b" ", &name].concat().into()).collect()

@@ -6,7 +6,6 @@
 //! matter then, and all parameters do.
 
 use super::Dictionary;
-use super::directives::joined;
 use super::fields::Item;
 use crate::Head;
 
@@ -33,7 +32,7 @@ enum Names {
 impl QueryVariance {
     /// Reads the field; `None`: URLs are compared as they are, because nothing is said or nothing that can be read.
     pub fn from_head(response: &Head) -> Option<Self> {
-        let dictionary = Dictionary::parse(&joined(response, "No-Vary-Search")?)?;
+        let dictionary = Dictionary::parse(&response.joined("No-Vary-Search")?)?;
         let member = |key: &[u8]| dictionary.members().find(|(name, _)| *name == key).map(|(_, item)| item);
         let has_order = match member(b"key-order") {
             Some(Item::Boolean(is_free)) => !is_free,

@@ -249,6 +249,13 @@ fn frontend(statement: Statement, ignored: &mut Vec<(String, usize)>) -> Result<
     }
     out.endpoint = match (host.as_deref(), port) {
         (Some(path), _) if path.starts_with('/') => path.to_owned(),
+        (Some(host), _) if host.starts_with('[') => {
+            let bare = host.trim_matches(['[', ']']);
+            return error(
+                line,
+                format!("host = \"{host}\": in a block the host has no brackets; write host = \"{bare}\""),
+            );
+        }
         (host, Some(port)) => join(host.unwrap_or_default(), &port),
         (_, None) => return error(line, "a frontend needs a port"),
     };

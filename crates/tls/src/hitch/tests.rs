@@ -88,6 +88,7 @@ fn what_makes_no_sense_is_refused_with_its_line() {
     refused("# only\n# comments\n", 2, "says nothing");
     refused("frontend = {\n host = \"a\"\n", 1, "without its end");
     refused("frontend = { host = \"a\" }", 1, "needs a port");
+    refused("frontend = { host = \"[::1]\" port = \"443\" }", 1, "no brackets; write host = \"::1\"");
     refused("\npem-fiel = \"a\"", 2, "no 'pem-fiel'");
     refused("frontend = {\n\n workers = 3 port = \"1\" }", 3, "no 'workers'");
     refused("ciphers = \"a", 1, "without its end");

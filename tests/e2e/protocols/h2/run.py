@@ -17,6 +17,7 @@ import abuse
 import answers
 import crowd
 import cuts
+import early
 import frames
 import malformed
 import mutated
@@ -34,10 +35,10 @@ from bed.witness import Witness
 from sources import Source
 
 # Group: the module, and whether it wants the origin that remembers octets, or the one that does what a path says.
-GROUPS = {"malformed": (malformed, True), "frames": (frames, True), "cuts": (cuts, True), "mutated": (mutated, True), "answers": (answers, False), "slow": (slow, False), "abuse": (abuse, False), "crowd": (crowd, False), "websocket": (websocket, False)}
+GROUPS = {"malformed": (malformed, True), "frames": (frames, True), "cuts": (cuts, True), "mutated": (mutated, True), "answers": (answers, False), "slow": (slow, False), "abuse": (abuse, False), "crowd": (crowd, False), "websocket": (websocket, False), "early": (early, False)}
 LAX_ALLOWED = 0
 OF_TLS = ("malformed", "frames", "answers")  # what is asked over TLS, too
-OF_TLS_ALONE = ("websocket",)  # in clear it isn't announced
+OF_TLS_ALONE = ("websocket", "early")  # in clear it isn't announced, nor do curl and nghttp ask for it
 
 
 class Bed:

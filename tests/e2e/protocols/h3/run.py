@@ -216,6 +216,23 @@ async def requests(report, bed):
         report.check(all(r.status == 200 for r in many), "many at once")
 
 
+async def answered_early(report, bed):
+    """A response that is complete before the request's body: STOP_SENDING comes a second later, and not if the body ends before."""
+    with h3.Connection(bed.quic) as c:
+        for ends in (True, False):
+            at = c.stream()
+            c.send(at, h3.headers(h3.request("/own", "POST")) + h3.frame(h3.DATA, bytes(1000)))
+            own = c.streams[at]
+            c.wait(lambda: own.end)
+            begin = time.monotonic()
+            report.check(own.whole() and own.stopped is None, f"an early response: {own}, stopped by {own.stopped}")
+            c.send(at, h3.frame(h3.DATA, bytes(1000)), ends)
+            c.wait(lambda: own.stopped is not None, 1.5 if ends else client.LIMIT)
+            took = time.monotonic() - begin
+            want = own.stopped is None if ends else own.stopped == 0x100 and took > 0.9
+            report.check(want, f"its body {'ends' if ends else 'goes on'}: stopped by {own.stopped} after {took:.2f} s")
+
+
 async def lossy(report, bed, seed):
     """A way that loses, doubles, turns round, forges and delays by 100 ms, and a client that comes from elsewhere."""
     async with client.Path.open(bed.quic, seed, lost=5, delay=0.1, forged=5) as path, client.client(path.address) as one:
@@ -437,7 +454,7 @@ def chosen(report, o, authority, leaf):
         for case in (announced, crowded):
             if is_due(case.__name__):
                 case(report, bed)
-        cases = {"requests": (report, bed), "validated": (report, bed), "written": (report, bed), "limited": (report, bed), "lossy": (report, bed, o.seed),
+        cases = {"requests": (report, bed), "validated": (report, bed), "written": (report, bed), "limited": (report, bed), "answered_early": (report, bed), "lossy": (report, bed, o.seed),
                  "websocket": (report, o, leaf), "replaced": (report, bed, authority), "upgraded": (report, bed), "upgraded_twice": (report, bed),
                  "died": (report, bed, 4 if o.clocks else None), "stopped": (report, bed)}
         if NO_CLIENT:
