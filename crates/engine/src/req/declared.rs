@@ -33,14 +33,14 @@ impl Req {
     fn take_out_arguments(&mut self, keep: &str, drop: &str) {
         let Some(url) = query::filtered(self.head.url(), keep, drop) else { return };
         if self.head.set_url(&url).is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         self.log.put(REQ.url, self.head.url());
     }
 
     fn take_out_cookies(&mut self, keep: &str, drop: &str) {
         if self.head.count(names::COOKIE) > 1 && self.head.collect_with(names::COOKIE, b"; ").is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         let Some(value) = self.head.get(names::COOKIE) else { return };
         let Some(value) = cookies::filtered(value, keep, drop) else { return };

@@ -175,7 +175,7 @@ impl Req {
         if self.params.traceparent {
             let ratio = Some(self.params.traceparent_ratio);
             if !trace::put(&mut self.head, &mut self.log, &REQ, self.vxid, ratio) {
-                self.engine().main.losthdr.inc();
+                self.log.count_lost();
             }
         }
         if self.restarts > 0 {
@@ -188,7 +188,7 @@ impl Req {
             self.set_req(names::X_FORWARDED_PROTO, &[scheme]);
         }
         if self.head.collect(names::CACHE_CONTROL).is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         self.take_out_declared();
         let rfc9111 = self.params.feature.has(FeatureBit::Rfc9111);
@@ -206,7 +206,7 @@ impl Req {
     fn forwarded_for(&mut self) {
         let client = self.sess.client_text.get();
         if self.head.collect(names::X_FORWARDED_FOR).is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         match self.head.get(names::X_FORWARDED_FOR).map(<[u8]>::to_vec) {
             Some(old) => {
@@ -243,7 +243,7 @@ impl Req {
             Ok(())
         };
         if kept.is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
     }
 
