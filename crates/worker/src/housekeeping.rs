@@ -76,6 +76,9 @@ async fn tend(worker: Arc<Worker>) {
             engine.count_coders();
             engine.main.mem_used.set(worker.memory.meter.read(&engine.stores).bytes());
             worker.quic.count_drops(engine.main);
+            for vcl in worker.vcls.warm() {
+                vcl.directors().iter().for_each(|director| director.look_again());
+            }
         }
         let (vcls, discarded) = (worker.vcls.count() as u64, worker.vcls.discarded() as u64);
         engine.main.n_vcl.set(vcls + discarded);

@@ -127,6 +127,16 @@ impl Vcls {
         vcls.collect()
     }
 
+    /// All that are warm.
+    pub fn warm(&self) -> Vec<Arc<LoadedVcl>> {
+        let entries = self.entries.lock();
+        let vcls = entries.iter().filter(|entry| entry.warm).filter_map(|entry| match &entry.what {
+            What::Vcl(vcl) => Some(vcl.clone()),
+            What::Label(_) => None,
+        });
+        vcls.collect()
+    }
+
     /// Writes each VCL and the files it was made of, a line each; nothing when somebody changes the list just now. It neither
     /// allocates nor waits: a signal handler calls it.
     pub fn write_files(&self, out: &mut dyn fmt::Write) -> fmt::Result {
