@@ -18,11 +18,14 @@ STORAGE ?= malloc,256m
 # Where the page of `lacquer watch` is.
 WATCH ?= 127.0.0.1:6085
 OPTIONS ?=
+# Where `make install` puts the programs; packagers set DESTDIR, too.
+PREFIX ?= /usr/local
+DESTDIR ?=
 # What keeps the log of `make fleet`: nats or redis.
 ENGINE ?= nats
 
 .DEFAULT_GOAL := help
-.PHONY: help run fleet quick build dist book sbom deb rpm image-root test check soak bench profile clean cargo packages
+.PHONY: help run fleet quick build dist install book sbom deb rpm image-root test check soak bench profile clean cargo packages
 
 help:
 	@echo 'make run BACKEND=host:port   build if need be, and cache what that server has (or http[s]://host:port)'
@@ -32,6 +35,7 @@ help:
 	@echo 'make quick                   $(TARGET)/debug/ with the same programs, not optimised: what tests use'
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
 	@echo 'make dist                    the same as packages have it: a few per cent faster, twice the time to build'
+	@echo 'make install PREFIX=/usr/local  programs, links, manual pages and default.vcl of $(BIN), below PREFIX (and DESTDIR)'
 	@echo 'make book                    dist/book, the book as a site: open dist/book/index.html'
 	@echo 'make sbom                    dist/sbom, what the program is built from (CycloneDX), and the licences'
 	@echo 'make deb                     dist/lacquer_*.deb, which takes the place of the package varnish'
@@ -65,6 +69,10 @@ build: cargo
 dist: cargo
 	$(call optimised,dist)
 	@objcopy --only-keep-debug $(BIN)/lacquer $(BIN)/lacquer.debug
+
+# Of a build that is there: nothing is compiled as root.
+install:
+	@scripts/install '$(BIN)' '$(PREFIX)' '$(DESTDIR)'
 
 # With the full build if there is one, else a quick one: it writes the reference.
 book: cargo

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Checks of the code base that are not tests of a crate: layers, features, licences and sources of dependencies, file heads, unfinished code,
-//! one program in all profiles, files that the glossary names, links and paths in documents, rows of tests/README.md, syntax of shell scripts and Python.
+//! one program in all profiles, counters that nobody counts, files that the glossary names, links and paths in documents, rows of tests/README.md, syntax of shell scripts and Python.
 //!
 //! `cargo run -p xtask -- check` prints one line per finding and one closing line; it exits non-zero when there is a finding.
 //! `cargo run -p xtask -- sbom DIR` writes what the program is built from, and the licences' texts.
@@ -8,6 +8,7 @@
 //! `cargo run -p xtask -- rebuilds [CRATE...]` prints how many crates and lines are compiled again after a change in a crate.
 
 mod book;
+mod counters;
 mod documents;
 mod features;
 mod glossary;
@@ -88,7 +89,7 @@ fn told(what: &str, out: &str, findings: Findings) -> ExitCode {
 
 fn check() -> ExitCode {
     let root = root();
-    let checks: [(&str, Findings); 13] = [
+    let checks: [(&str, Findings); 14] = [
         ("layers", layers::check(&root)),
         ("one feature set", features::check(&root)),
         ("licences of dependencies", licences::check(&root)),
@@ -96,6 +97,7 @@ fn check() -> ExitCode {
         ("file heads", sources::heads(&root)),
         ("unfinished code", sources::unfinished(&root)),
         ("one program", sources::profiles(&root)),
+        ("counters", counters::check(&root)),
         ("glossary", glossary::check(&root)),
         ("links of the book", book::check(&root)),
         ("documents", documents::check(&root)),

@@ -231,6 +231,9 @@ pub trait Director: Send + Sync {
         let _ = event;
     }
 
+    /// Once a second while its VCL is warm, by the thread that keeps house: what it knows of elsewhere is asked for again when that is due.
+    fn look_again(&self) {}
+
     /// The name without the VCL's.
     fn name(&self) -> &str {
         self.base().name()

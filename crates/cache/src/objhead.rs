@@ -116,6 +116,7 @@ impl Heads {
         let digest = oc.digest();
         if !self.is_here(&digest) {
             self.main.n_objecthead.inc();
+            self.main.hcb_insert.inc();
             return self.insert_one(&digest, oc);
         }
         let head = self.head_mut(&digest);
@@ -301,6 +302,7 @@ impl Heads {
         let head = entry.or_insert_with(|| {
             if one.is_none() {
                 main.n_objecthead.inc();
+                main.hcb_insert.inc();
             }
             Box::new(Objhead::new(*digest, one))
         });

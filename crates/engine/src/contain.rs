@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
+use tables::counters::Main;
 use tables::tags::Tag;
 
 use crate::bereq::Bereq;
@@ -36,6 +37,17 @@ pub async fn contained<F: Future + ?Sized>(mut work: Pin<&mut F>) -> Result<F::O
         }
     })
     .await
+}
+
+/// Counts a panic while it lives: VCL runs.
+pub(crate) struct RunningVcl(pub &'static Main);
+
+impl Drop for RunningVcl {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.vcl_panic.inc();
+        }
+    }
 }
 
 /// A whole fetch.

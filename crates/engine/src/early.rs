@@ -67,7 +67,7 @@ impl Req {
             return;
         }
         if self.head.append(names::EARLY_DATA, b"1").is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         self.early = Some(handshaking.clone());
     }
@@ -83,7 +83,7 @@ impl Bereq {
             self.early = None;
             BEREQ.unset(head, log, names::EARLY_DATA);
         } else if BEREQ.force(head, log, names::EARLY_DATA, b"1").is_err() {
-            self.engine.main.losthdr.inc();
+            self.log.count_lost();
         }
     }
 

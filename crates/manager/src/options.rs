@@ -7,6 +7,9 @@ use crate::fatal::{Fatal, argument};
 /// getopt(3)'s description of the options, as `-x optstring` prints it.
 pub const OPTSTRING: &str = "?a:A:b:Cdf:Fh:i:I:j:l:M:n:P:p:r:S:s:T:t:VW:x:";
 
+/// Options of releases before 5 that 7.1 no longer has.
+const OLD_OPTSTRING: &str = "g:u:w:";
+
 /// How the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Mode {
@@ -93,6 +96,8 @@ pub struct Options {
     pub fleet: Option<String>,
     /// --peers
     pub peers: Option<String>,
+    /// What there is to say of options of old releases.
+    pub notices: Vec<String>,
 }
 
 /// The outcome of reading a command line.
@@ -162,8 +167,9 @@ fn kind_of(letter: char) -> Option<bool> {
     if letter == ':' {
         return None;
     }
-    let at = OPTSTRING.find(letter)?;
-    Some(OPTSTRING[at + 1..].starts_with(':'))
+    let letters = if OLD_OPTSTRING.contains(letter) { OLD_OPTSTRING } else { OPTSTRING };
+    let at = letters.find(letter)?;
+    Some(letters[at + 1..].starts_with(':'))
 }
 
 #[derive(Default)]
@@ -172,6 +178,8 @@ struct Flags {
     foreground: bool,
     print_vcl: bool,
     backend: Option<String>,
+    user: Option<String>,
+    group: Option<String>,
 }
 
 /// Reads the arguments (without the program's name, which `program` gives for messages).
@@ -194,6 +202,7 @@ pub fn parse(program: &str, args: &[String]) -> Result<Request, Fatal> {
             Item::Flag('V') => return version(first, args.len()),
             Item::Value('x', kind) => return print(first, args.len(), kind),
             Item::Flag(letter) => flag(letter, &mut flags)?,
+            Item::Value('w', threads) => pool_of(&threads, &mut options)?,
             Item::Value(letter, value) => store(letter, value, &mut options, &mut flags),
         }
         first = false;
@@ -283,7 +292,16 @@ fn store(letter: char, value: String, options: &mut Options, flags: &mut Flags) 
         'f' if value.is_empty() => OrderedArg::Vcl(VclArg::Nothing),
         'f' => OrderedArg::Vcl(VclArg::File(value)),
         'I' => OrderedArg::CliFile(value),
-        'l' => OrderedArg::Param(ParamArg::Set("vsl_space".into(), value)),
+        // Release 3 had more words for the log, and 4 the space for counters.
+        'l' => {
+            let space = value.split(',').next().unwrap_or_default().to_owned();
+            if let Some(rest) = value.strip_prefix(&space).filter(|rest| !rest.is_empty()) {
+                options
+                    .notices
+                    .push(format!("-l: \"{rest}\" has no effect here: only the size of the log is to be chosen"));
+            }
+            OrderedArg::Param(ParamArg::Set("vsl_space".into(), space))
+        }
         't' => OrderedArg::Param(ParamArg::Set("default_ttl".into(), value)),
         'p' => OrderedArg::Param(match value.split_once('=') {
             Some((name, value)) => ParamArg::Set(name.into(), value.into()),
@@ -293,6 +311,8 @@ fn store(letter: char, value: String, options: &mut Options, flags: &mut Flags) 
         's' => OrderedArg::Store(value),
         'b' => return flags.backend = Some(value),
         'h' => return options.hash = Some(value),
+        'u' => return flags.user = Some(value),
+        'g' => return flags.group = Some(value),
         'i' => return options.identity = Some(value),
         'j' => return options.jail = Some(value),
         'M' => return options.masters.push(value),
@@ -306,7 +326,51 @@ fn store(letter: char, value: String, options: &mut Options, flags: &mut Flags) 
     options.ordered.push(ordered);
 }
 
+/// `-w MIN[,MAX[,TIMEOUT]]` of releases before 5: threads of a pool, and the seconds after which one without work ends. With one number
+/// there are always as many. Numbers that the parameters don't take any more are raised to the least that they do.
+fn pool_of(value: &str, options: &mut Options) -> Result<(), Fatal> {
+    let numbers: Option<Vec<u32>> = value.split(',').map(|word| word.trim().parse().ok()).collect();
+    let (min, max, timeout) = match numbers.as_deref() {
+        Some(&[min]) if min > 0 => (min, min, None),
+        Some(&[min, max]) if 0 < min && min <= max => (min, max, None),
+        Some(&[min, max, timeout]) if 0 < min && min <= max => (min, max, Some(timeout)),
+        _ => {
+            return argument(format!(
+                "-w \"{value}\": it is MIN[,MAX[,TIMEOUT]], as 50,1000,120; today -p thread_pool_min=50 -p thread_pool_max=1000"
+            ));
+        }
+    };
+    let (least, most) = (min.max(LEAST_POOL_MIN), max.max(LEAST_POOL_MAX));
+    let timeout = timeout.map(|timeout| ("thread_pool_timeout", timeout.max(LEAST_POOL_TIMEOUT)));
+    // The greater one first, as each is compared with the other.
+    for (name, number) in
+        [Some(("thread_pool_max", most.max(least))), Some(("thread_pool_min", least)), timeout].into_iter().flatten()
+    {
+        options.ordered.push(OrderedArg::Param(ParamArg::Set(name.into(), number.to_string())));
+    }
+    Ok(())
+}
+
+const LEAST_POOL_MIN: u32 = 5;
+const LEAST_POOL_MAX: u32 = 100;
+const LEAST_POOL_TIMEOUT: u32 = 10;
+
+/// `-u USER` and `-g GROUP` of releases before 5, as the jail that they were.
+fn take_user(options: &mut Options, flags: &Flags, is_root: bool) {
+    if let Some(user) = &flags.user {
+        match &options.jail {
+            Some(_) => options.notices.push(format!("-u {user} has no effect here: -j says who serves")),
+            None if is_root => options.jail = Some(format!("unix,user={user},workuser={user}")),
+            None => options.notices.push(format!("-u {user} has no effect here: only root can become another user")),
+        }
+    }
+    if let Some(group) = &flags.group {
+        options.notices.push(format!("-g {group} has no effect here: the group is the login group of the user"));
+    }
+}
+
 fn check(mut options: Options, flags: Flags) -> Result<Request, Fatal> {
+    take_user(&mut options, &flags, sys::user::is_root());
     let files = options.ordered.iter().filter(|o| matches!(o, OrderedArg::Vcl(_))).count();
     let cli_files = options.ordered.iter().filter(|o| matches!(o, OrderedArg::CliFile(_))).count();
     let has_vcl = flags.backend.is_some() || files > 0;

@@ -459,6 +459,9 @@ fn check_hash_and_waiter(manager: &mut Manager, options: &Options) -> Result<(),
     if options.hash.is_some() {
         print(Severity::Info, &format!("-h {hash} has no effect here: the index of objects has one kind"));
     }
+    for notice in &options.notices {
+        print(Severity::Info, notice);
+    }
     if let Some(waiter) = &options.waiter {
         if !WAITERS.contains(&waiter.as_str()) {
             return argument(format!("Unknown waiter method \"{waiter}\""));

@@ -2,7 +2,7 @@
 //! -s: which stores there are, read by the table of kinds (`tables::stores`). Checked here, made by the worker.
 
 use std::io::ErrorKind;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use base::text::{bytes_error, parse_bytes};
@@ -156,11 +156,25 @@ impl StoreArg {
         argument(format!("(-s{}) invalid {}: \"{word}\"\n\tIt is {}", def.word, option.name, option.example))
     }
 
+    /// A size in percent, as releases before 4 took it: of what is free on the file's file system.
+    fn share_of_disk(&self, def: &KindDef, word: &str) -> Option<Result<u64, Fatal>> {
+        let percent: u64 = word.strip_suffix('%')?.parse().ok().filter(|percent| (1..=100).contains(percent))?;
+        let path = self.path.as_ref()?;
+        let dir = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
+        let dir = dir.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // What the file has is free for it.
+        let own = path.metadata().map_or(0, |file| if file.is_file() { file.blocks() * 512 } else { 0 });
+        Some(match sys::disk::room_bytes(dir) {
+            Ok(free) => Ok((free + own) / 100 * percent / PAGE * PAGE),
+            Err(error) => argument(format!("(-s{}) \"{word}\" of {}: {error}", def.word, dir.display())),
+        })
+    }
+
     fn take_option(&mut self, def: &KindDef, option: &OptionDef, word: &str) -> Result<(), Fatal> {
         let (kind, name) = (def.word, option.name);
         match option.takes {
             Takes::Path => self.path = Some(PathBuf::from(word)),
-            Takes::Size => self.bytes = Some(size(def, name, word)?),
+            Takes::Size => self.bytes = Some(self.share_of_disk(def, word).unwrap_or_else(|| size(def, name, word))?),
             Takes::Bytes if parse_bytes(word).is_none() => {
                 return argument(format!("(-s{kind}) {name} \"{word}\": {}", bytes_error(word)));
             }
@@ -179,6 +193,9 @@ fn named_option<'a>(def: &'static KindDef, word: &'a str) -> Option<(&'static Na
         word.split_once('=').map_or((word, None), |(name, value)| (name.trim_end(), Some(value.trim())));
     def.named.iter().find(|option| option.name == name).map(|option| (option, value))
 }
+
+/// A share of a disk is whole pages.
+const PAGE: u64 = 4096;
 
 /// Whether there is something that a store may take its size from.
 fn has_size(path: &Path) -> bool {

@@ -28,7 +28,7 @@ pub use address::{Address, AddressText};
 pub use connect::{ConnectError, Target, connect};
 pub use handshake::{HandshakeError, handshake};
 pub use kernel::{KernelTls, KernelUse};
-pub use listener::{Accept, Accepted, Listener};
+pub use listener::{Accept, AcceptFailure, Accepted, Listener};
 pub use resolve::{Endpoint, ResolveError, resolve};
 pub use sealed::WriteFault;
 pub use stream::{IdleState, IoError, Keepalive, ParkedStream, Socketless, Stream, ZeroCopy};

@@ -46,12 +46,25 @@ pub enum Accept {
     Connection(Accepted),
     /// No connection waits.
     Nothing,
-    /// The client went away while it waited (counted as MAIN.sess_fail_econnaborted).
+    /// No connection could be had.
+    Failed(AcceptFailure),
+}
+
+/// Why no connection could be accepted. Each is counted as one of `MAIN.sess_fail_*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AcceptFailure {
+    /// The client went away while it waited.
     Aborted,
-    /// Out of descriptors or memory (EMFILE, ENFILE, ENOBUFS, ENOMEM): pause before trying again, nothing else helps.
-    OutOfDescriptors(io::Error),
-    /// Anything else.
-    Failed(io::Error),
+    /// A signal came.
+    Interrupted,
+    /// EMFILE, ENFILE: pause before trying again, nothing else helps.
+    OutOfDescriptors,
+    /// ENOMEM, ENOBUFS: likewise.
+    OutOfMemory,
+    /// EBADF.
+    BadDescriptor,
+    /// Any other reason.
+    Other,
 }
 
 impl Listener {
@@ -110,9 +123,7 @@ impl Listener {
     pub async fn accept(&self) -> Accept {
         poll_fn(|cx| match self.poll(cx) {
             Accept::Nothing => Poll::Pending,
-            accept @ (Accept::Connection(_) | Accept::Aborted | Accept::OutOfDescriptors(_) | Accept::Failed(_)) => {
-                Poll::Ready(accept)
-            }
+            accept @ (Accept::Connection(_) | Accept::Failed(_)) => Poll::Ready(accept),
         })
         .await
     }
@@ -134,7 +145,7 @@ impl Listener {
                 let local = self.address.unwrap_or_else(|| stream.local());
                 Accept::Connection(Accepted { stream, peer, local })
             }
-            Poll::Ready(Err(error)) => classify(error),
+            Poll::Ready(Err(error)) => Accept::Failed(classify(&error)),
         }
     }
 
@@ -150,16 +161,22 @@ impl Listener {
     }
 }
 
-fn classify(error: io::Error) -> Accept {
+fn classify(error: &io::Error) -> AcceptFailure {
     // Linux's numbers, the same on all its architectures that we build for.
+    const EINTR: i32 = 4;
+    const EBADF: i32 = 9;
     const ENOMEM: i32 = 12;
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
+    const ECONNABORTED: i32 = 103;
     const ENOBUFS: i32 = 105;
     match error.raw_os_error() {
-        Some(ENOMEM | ENFILE | EMFILE | ENOBUFS) => Accept::OutOfDescriptors(error),
-        _ if error.kind() == ErrorKind::ConnectionAborted => Accept::Aborted,
-        _ => Accept::Failed(error),
+        Some(ENFILE | EMFILE) => AcceptFailure::OutOfDescriptors,
+        Some(ENOMEM | ENOBUFS) => AcceptFailure::OutOfMemory,
+        Some(EBADF) => AcceptFailure::BadDescriptor,
+        Some(ECONNABORTED) => AcceptFailure::Aborted,
+        Some(EINTR) => AcceptFailure::Interrupted,
+        _ => AcceptFailure::Other,
     }
 }
 
@@ -224,8 +241,11 @@ mod tests {
 
     #[test]
     fn errors_are_told_apart() {
-        assert!(matches!(classify(io::Error::from_raw_os_error(24)), Accept::OutOfDescriptors(_)));
-        assert!(matches!(classify(ErrorKind::ConnectionAborted.into()), Accept::Aborted));
-        assert!(matches!(classify(ErrorKind::InvalidInput.into()), Accept::Failed(_)));
+        let of_number = |number| classify(&io::Error::from_raw_os_error(number));
+        assert_eq!([24, 23].map(of_number), [AcceptFailure::OutOfDescriptors; 2]);
+        assert_eq!([12, 105].map(of_number), [AcceptFailure::OutOfMemory; 2]);
+        let others =
+            [AcceptFailure::Interrupted, AcceptFailure::BadDescriptor, AcceptFailure::Aborted, AcceptFailure::Other];
+        assert_eq!([4, 9, 103, 22].map(of_number), others);
     }
 }

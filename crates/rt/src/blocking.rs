@@ -10,6 +10,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -84,6 +85,13 @@ pub async fn blocking_lookup<T: Send + 'static>(call: impl FnOnce() -> T + Send 
 pub fn hand_off(call: impl FnOnce() + Send + 'static) -> Result<(), NoThread> {
     pool().submit(CallKind::Own, Box::new(call))
 }
+
+/// Number of times that a thread for such calls couldn't be started.
+pub fn threads_failed() -> u64 {
+    THREADS_FAILED.load(Relaxed)
+}
+
+static THREADS_FAILED: AtomicU64 = AtomicU64::new(0);
 
 fn pool() -> &'static Pool {
     static POOL: OnceLock<Pool> = OnceLock::new();
@@ -179,12 +187,15 @@ impl Pool {
     }
 
     fn add_thread(&'static self, state: &mut PoolState) -> std::io::Result<()> {
-        if base::failpoint::fault("no more threads") {
-            return Err(std::io::ErrorKind::WouldBlock.into());
+        let started = match base::failpoint::fault("no more threads") {
+            true => Err(std::io::ErrorKind::WouldBlock.into()),
+            false => std::thread::Builder::new().name("lacquer-blocking".to_owned()).spawn(|| self.work()).map(drop),
+        };
+        match started {
+            Ok(()) => state.threads += 1,
+            Err(_) => drop(THREADS_FAILED.fetch_add(1, Relaxed)),
         }
-        std::thread::Builder::new().name("lacquer-blocking".to_owned()).spawn(|| self.work())?;
-        state.threads += 1;
-        Ok(())
+        started
     }
 
     fn work(&self) {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-pub use blocking::{NoThread, blocking, blocking_lookup, hand_off, prepare_blocking};
+pub use blocking::{NoThread, blocking, blocking_lookup, hand_off, prepare_blocking, threads_failed};
 pub use deadline::Deadline;
 pub use notify::Notify;
 pub use progress::{Progress, Watch};

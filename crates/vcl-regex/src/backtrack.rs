@@ -3,7 +3,7 @@
 //! steps back as the param `pcre2_match_limit` allows.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use fancy_regex::{BytesMode, Regex, RegexBuilder};
@@ -51,22 +51,31 @@ impl Backtrack {
     }
 
     pub(super) fn is_match(&self, subject: &[u8]) -> Result<bool, MatchError> {
-        self.regex().is_match(subject).map_err(|_| MatchError::Limit)
+        self.regex().is_match(subject).map_err(|_| given_up())
     }
 
     pub(super) fn find(&self, subject: &[u8], from: usize) -> Result<Option<Range<usize>>, MatchError> {
-        let found = self.regex().find_from_pos(subject, from).map_err(|_| MatchError::Limit)?;
+        let found = self.regex().find_from_pos(subject, from).map_err(|_| given_up())?;
         Ok(found.map(|m| m.start()..m.end()))
     }
 
     pub(super) fn captures(&self, subject: &[u8], from: usize, groups: &mut Groups) -> Result<bool, MatchError> {
         let regex = self.regex();
-        let found = regex.captures_from_pos(subject, from).map_err(|_| MatchError::Limit)?;
+        let found = regex.captures_from_pos(subject, from).map_err(|_| given_up())?;
         groups.clear();
         let Some(found) = found else { return Ok(false) };
         groups.extend(found.iter().map(|group| group.map(|m| m.start()..m.end())));
         Ok(true)
     }
+}
+
+/// Matches that reached the limit.
+pub(super) static GIVEN_UP: AtomicU64 = AtomicU64::new(0);
+
+#[cold]
+fn given_up() -> MatchError {
+    GIVEN_UP.fetch_add(1, Ordering::Relaxed);
+    MatchError::Limit
 }
 
 fn build(text: &str, not_empty: bool, limit: u32) -> Option<Regex> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_dynamic(3) of libvmod-dynamic: a name is a director over a backend for each of its addresses. Names are looked up by
-//! the system's resolver, off the runtimes' threads: the first time while the request waits, later when somebody asks for a name
-//! whose addresses are older than `ttl`.
+//! the system's resolver, off the runtimes' threads: the first time while the request waits, later every `ttl`, also when nobody asks,
+//! while the VCL is warm and the name was used within `domain_usage_timeout`.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -27,6 +27,29 @@ use vmod_support::args::fail;
 const MAX: usize = 1000;
 /// Addresses of one name.
 const ADDRESSES: usize = 64;
+/// Lookups under way at once of names that nobody asks for now: the others begin a second later.
+const AT_ONCE: usize = 64;
+/// After a lookup that failed the next one comes after a second, then after twice the time, up to so many doublings, unless `ttl` is shorter.
+const MOST_DOUBLINGS: u32 = 5;
+
+/// Those under way.
+pub(crate) static LOOKING: AtomicUsize = AtomicUsize::new(0);
+
+/// One of them.
+struct Looking;
+
+impl Looking {
+    fn begin() -> Looking {
+        LOOKING.fetch_add(1, Relaxed);
+        Looking
+    }
+}
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        LOOKING.fetch_sub(1, Relaxed);
+    }
+}
 
 vrt::words! {
     enum Share { Director = "DIRECTOR", Host = "HOST" }
@@ -67,8 +90,8 @@ vrt::vmod! {
 
     needs { Authorities }
 
-    /// Makes backends for the addresses of names, which it looks up again every ttl, and takes them in turn. A lookup that
-    /// fails changes nothing; only what whitelist has counts. With ssl backends are spoken to by TLS, on port 443 unless port
+    /// Makes backends for the addresses of names, which it looks up again every ttl, while the VCL is warm and the name was asked for
+    /// within domain_usage_timeout, and takes them in turn. A lookup that fails changes nothing and is made again after 1 to 32 seconds; only what whitelist has counts. With ssl backends are spoken to by TLS, on port 443 unless port
     /// is told; their certificates must come from an authority that the system trusts, unless ssl_verify_peer is false, and
     /// be for host_header or the name, unless ssl_verify_host is
     object director(..DirectorArgs<'_>) -> Arc<Dynamic> = new, methods {
@@ -169,6 +192,8 @@ struct Times {
     /// When the next lookup is due; `None` before the first has ended.
     due: Option<Mono>,
     is_looking: bool,
+    /// Lookups that failed since the last one that didn't.
+    failures: u32,
 }
 
 fn new(call: &mut Call<'_>, name: &str, args: DirectorArgs<'_>) -> Result<Arc<Dynamic>, Failure> {
@@ -335,7 +360,7 @@ impl Dynamic {
             port: port.clone(),
             backends: RwLock::default(),
             turn: AtomicUsize::new(0),
-            times: Mutex::new(Times { used: now, due: None, is_looking: false }),
+            times: Mutex::new(Times { used: now, due: None, is_looking: false, failures: 0 }),
         });
         match self.domains.lock().used.entry(key) {
             // Another was first.
@@ -450,27 +475,25 @@ impl Domain {
     fn refresh(&self) {
         let (Some(me), Some(owner)) = (self.me.upgrade(), self.owner.upgrade()) else { return };
         let now = owner.clock.mono();
-        {
+        let is_due = {
             let mut times = self.times.lock();
             times.used = now;
-            if times.is_looking || times.due.is_some_and(|due| now.since(due) < 0.0) {
-                return;
-            }
-            times.is_looking = true;
+            times.begin_if_due(now)
+        };
+        if is_due {
+            drop(rt::spawn(me.look_up()));
         }
-        drop(rt::spawn(me.look_up()));
     }
 
     async fn look_up(self: Arc<Self>) {
         let found = net::resolve::resolve(Some(&self.host), &self.port, false).await;
         let Some(owner) = self.owner.upgrade() else { return };
+        let is_found = found.is_ok();
         match found {
             Ok(addrs) => self.take(&owner, addrs),
             Err(error) => owner.log(Tag::Error, &self, format_args!("getaddrinfo ({error})")),
         }
-        let mut times = self.times.lock();
-        times.due = Some(owner.clock.mono().plus(owner.ttl));
-        times.is_looking = false;
+        self.times.lock().end(owner.clock.mono(), owner.ttl, is_found);
     }
 
     /// These are the addresses from now on. Fetches under way keep the backends that they have.
@@ -504,6 +527,22 @@ impl Domain {
     }
 }
 
+impl Times {
+    /// Whether a lookup is due, which then begins. The first is its request's.
+    fn begin_if_due(&mut self, now: Mono) -> bool {
+        let is_due = !self.is_looking && self.due.is_none_or(|due| now.since(due) >= 0.0);
+        self.is_looking |= is_due;
+        is_due
+    }
+
+    fn end(&mut self, now: Mono, ttl: f64, is_found: bool) {
+        let retry = f64::from(1_u32 << self.failures.min(MOST_DOUBLINGS));
+        self.failures = if is_found { 0 } else { self.failures.saturating_add(1) };
+        self.due = Some(now.plus(if is_found { ttl } else { ttl.min(retry) }));
+        self.is_looking = false;
+    }
+}
+
 impl Director for Domain {
     fn base(&self) -> &DirectorBase {
         &self.base
@@ -523,6 +562,26 @@ impl Director for Domain {
         };
         let at = self.turn.fetch_add(1, Relaxed).checked_rem(of.len())?;
         of[at].resolve(ctx)
+    }
+
+    fn look_again(&self) {
+        let (Some(me), Some(owner)) = (self.me.upgrade(), self.owner.upgrade()) else { return };
+        let now = owner.clock.mono();
+        if LOOKING.load(Relaxed) >= AT_ONCE {
+            return;
+        }
+        {
+            let mut times = self.times.lock();
+            let is_used = owner.unused_for <= 0.0 || now.since(times.used) <= owner.unused_for;
+            if times.due.is_none() || !is_used || !times.begin_if_due(now) {
+                return;
+            }
+        }
+        let looking = Looking::begin();
+        drop(rt::spawn(async move {
+            me.look_up().await;
+            drop(looking);
+        }));
     }
 
     fn own_health(&self, now: Real) -> Option<Health> {

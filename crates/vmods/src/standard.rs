@@ -181,7 +181,7 @@ fn collect(call: &mut Call<'_>, hdr: (HeadId, &Text), sep: Option<&Text>) -> Cal
     match call.ctx.edit(head) {
         Some((head, log)) => {
             if head.collect_with(name, separator).is_err() {
-                log.put(Tag::LostHeader, name);
+                log.lost_header(&[name]);
             }
             give(())
         }

@@ -92,13 +92,13 @@ impl Machine {
                 if let Some(value) = ctx.head(head).and_then(|h| h.get_as_set(name(field))) {
                     self.text.extend_from_slice(value);
                 }
-                self.check_text()?;
+                self.check_text(ctx)?;
             }
             Op::TextVar { var } => self.text_var(var, ctx)?,
             Op::TextPop => {
                 let value = self.pop();
                 convert::append(&mut self.text, &value)?;
-                self.check_text()?;
+                self.check_text(ctx)?;
             }
             Op::TextMark => {
                 let from = self.marks.last().copied().unwrap_or(0);
@@ -314,7 +314,7 @@ impl Machine {
             let value = self.variable(var, ctx)?;
             convert::append(&mut self.text, &value)?;
         }
-        self.check_text()
+        self.check_text(ctx)
     }
 
     fn test_acl(&mut self, ctx: &mut dyn Ctx) -> Result<(), Failure> {

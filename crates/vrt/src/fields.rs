@@ -113,7 +113,10 @@ pub(crate) fn set_text(ctx: &mut dyn Ctx, var: Var, id: HeadId, part: Part, text
         Part::Protocol => head.set_proto(text),
         Part::Reason | Part::Status | Part::Header | Part::Unset | Part::Lost => head.set_reason(text),
     };
-    done.map_err(|lost| full(&format!("Workspace overflow ({})", var.name()), id, head.limits(), lost))?;
+    if let Err(lost) = done {
+        log.count_overflow();
+        return Err(full(&format!("Workspace overflow ({})", var.name()), id, head.limits(), lost));
+    }
     log.put(tag(id, part), text);
     Ok(())
 }
@@ -145,7 +148,10 @@ pub(crate) fn set_status(ctx: &mut dyn Ctx, var: Var, id: HeadId, status: i64) -
     // The upper digits of VWXYZ are for VCL alone.
     let plain = status % 1000;
     let done = head.set_status(status).and_then(|()| head.set_reason(message::status::reason(plain)));
-    done.map_err(|lost| full(OVERFLOW, id, head.limits(), lost))?;
+    if let Err(lost) = done {
+        log.count_overflow();
+        return Err(full(OVERFLOW, id, head.limits(), lost));
+    }
     log.put(tag(id, Part::Status), &message::status::digits(plain));
     log.put(tag(id, Part::Reason), head.reason());
     Ok(())
@@ -202,7 +208,7 @@ pub fn set_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) -> Re
     match head.set(name, value) {
         Ok(()) => log.put_parts(tag(id, Part::Header), &[name, b": ", value]),
         Err(lost) => {
-            log.put_parts(Tag::LostHeader, &[name, b": ", value]);
+            log.lost_header(&[name, b": ", value]);
             return Err(full(OVERFLOW, id, head.limits(), lost));
         }
     }
@@ -222,7 +228,7 @@ pub fn append_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) ->
             return Err(format!("Bad header name \"{}\"", name.escape_ascii()).into());
         }
         Err(lost @ (LostHeader::NoSpace | LostHeader::TooManyFields)) => {
-            log.put_parts(Tag::LostHeader, &[name, b": ", value]);
+            log.lost_header(&[name, b": ", value]);
             return Err(full(NO_ROOM, id, head.limits(), lost));
         }
     }
@@ -244,7 +250,7 @@ pub fn replace_line(ctx: &mut dyn Ctx, id: HeadId, i: usize, line: &[u8]) -> Res
         }
         Err(LostHeader::BadField) => return Err(format!("Bad header line \"{}\"", line.escape_ascii()).into()),
         Err(lost @ (LostHeader::NoSpace | LostHeader::TooManyFields)) => {
-            log.put(Tag::LostHeader, line);
+            log.lost_header(&[line]);
             return Err(full(NO_ROOM, id, head.limits(), lost));
         }
     }

@@ -497,8 +497,9 @@ impl Machine {
         text
     }
 
-    pub(crate) fn check_text(&self) -> Result<(), Failure> {
+    pub(crate) fn check_text(&self, ctx: &mut dyn Ctx) -> Result<(), Failure> {
         if self.text.len() > MAX_TEXT {
+            ctx.log().count_overflow();
             Err(Failure::new("Workspace overflow: a text longer than 16 MB"))
         } else {
             Ok(())

@@ -306,6 +306,7 @@ fn vcl_load(worker: &Arc<Worker>, name: &str, file: &str, state: &str) -> Reply 
             worker.vcls.add(name, state, warm, vcl.clone());
             let main = worker.engine.main;
             main.n_vcl_avail.inc();
+            main.vmods.set(worker.vcls.modules() as u64);
             if warm {
                 tell(&vcl, Event::Warm);
             }
@@ -467,6 +468,7 @@ fn vcl_discard(worker: &Arc<Worker>, name: &str) -> Reply {
     if let Some(vcl) = worker.vcls.remove(name) {
         let main = worker.engine.main;
         main.n_vcl_avail.dec();
+        main.vmods.set(worker.vcls.modules() as u64);
         tell(&vcl, Event::Discard);
         vrt::loaded::finish(&vcl, &LoadEnv { engine: &worker.engine, backends: &worker.backends, vmods: worker.vmods });
         worker.services.forget(name);

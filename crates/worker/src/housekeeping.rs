@@ -76,9 +76,15 @@ async fn tend(worker: Arc<Worker>) {
             engine.count_coders();
             engine.main.mem_used.set(worker.memory.meter.read(&engine.stores).bytes());
             worker.quic.count_drops(engine.main);
+            for vcl in worker.vcls.warm() {
+                vcl.directors().iter().for_each(|director| director.look_again());
+            }
         }
-        let vcls = worker.vcls.count() as u64;
-        engine.main.n_vcl.set(vcls);
+        let (vcls, discarded) = (worker.vcls.count() as u64, worker.vcls.discarded() as u64);
+        engine.main.n_vcl.set(vcls + discarded);
+        engine.main.n_vcl_discard.set(discarded);
+        engine.main.regex_limit.set(vcl_regex::matches_given_up());
+        engine.main.threads_failed.set(rt::threads_failed());
         engine.main.pools.set(u64::from(engine.params.load().thread_pools));
         let params = engine.params.load();
         // As many threads as Varnish would have.

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use cli::handoff::{Listener, Transport, WorkerStart};
 use engine::ListenerInfo;
-use net::{Accept, Address};
+use net::{Accept, AcceptFailure, Address};
 use parking_lot::Mutex;
+use tables::counters::Main;
 
 use crate::startup::Worker;
 use crate::watchdog::ThreadHandle;
@@ -250,26 +251,33 @@ async fn accept(worker: Arc<Worker>, listener: net::Listener, info: Arc<Listener
                     }
                 }
                 Accept::Nothing => break,
-                Accept::Aborted => {
-                    main.sess_fail.inc();
-                    main.sess_fail_econnaborted.inc();
-                }
-                Accept::OutOfDescriptors(_) => {
-                    main.sess_fail.inc();
-                    main.sess_fail_emfile.inc();
-                    net::scarce::are_few_left(None);
-                    make_room(&worker).await;
-                    break;
-                }
-                Accept::Failed(_) => {
-                    main.sess_fail.inc();
-                    main.sess_fail_other.inc();
-                    rt::sleep(OUT_OF_FDS_PAUSE).await;
+                Accept::Failed(failure) => {
+                    count_failure(main, failure);
+                    match failure {
+                        AcceptFailure::Aborted | AcceptFailure::Interrupted => continue,
+                        AcceptFailure::OutOfDescriptors | AcceptFailure::OutOfMemory => {
+                            net::scarce::are_few_left(None);
+                            make_room(&worker).await;
+                        }
+                        AcceptFailure::BadDescriptor | AcceptFailure::Other => rt::sleep(OUT_OF_FDS_PAUSE).await,
+                    }
                     break;
                 }
             }
         }
         rt::yield_now().await;
+    }
+}
+
+fn count_failure(main: &Main, failure: AcceptFailure) {
+    main.sess_fail.inc();
+    match failure {
+        AcceptFailure::Aborted => main.sess_fail_econnaborted.inc(),
+        AcceptFailure::Interrupted => main.sess_fail_eintr.inc(),
+        AcceptFailure::OutOfDescriptors => main.sess_fail_emfile.inc(),
+        AcceptFailure::OutOfMemory => main.sess_fail_enomem.inc(),
+        AcceptFailure::BadDescriptor => main.sess_fail_ebadf.inc(),
+        AcceptFailure::Other => main.sess_fail_other.inc(),
     }
 }
 

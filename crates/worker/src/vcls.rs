@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The VCLs of this worker: loaded ones, labels, temperatures.
 
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use base::Real;
 use engine::Labels;
@@ -27,6 +28,8 @@ enum What {
 #[derive(Default)]
 pub struct Vcls {
     entries: Mutex<Vec<Entry>>,
+    /// Those that were discarded while requests used them.
+    discarded: Mutex<Vec<Weak<LoadedVcl>>>,
     active: Mutex<Option<String>>,
     /// When that was last made so.
     active_since: Mutex<Real>,
@@ -90,7 +93,10 @@ impl Vcls {
         let mut entries = self.entries.lock();
         let at = entries.iter().position(|entry| entry.name == name)?;
         match entries.remove(at).what {
-            What::Vcl(vcl) => Some(vcl),
+            What::Vcl(vcl) => {
+                self.discarded.lock().push(Arc::downgrade(&vcl));
+                Some(vcl)
+            }
             What::Label(_) => None,
         }
     }
@@ -121,6 +127,16 @@ impl Vcls {
         vcls.collect()
     }
 
+    /// All that are warm.
+    pub fn warm(&self) -> Vec<Arc<LoadedVcl>> {
+        let entries = self.entries.lock();
+        let vcls = entries.iter().filter(|entry| entry.warm).filter_map(|entry| match &entry.what {
+            What::Vcl(vcl) => Some(vcl.clone()),
+            What::Label(_) => None,
+        });
+        vcls.collect()
+    }
+
     /// Writes each VCL and the files it was made of, a line each; nothing when somebody changes the list just now. It neither
     /// allocates nor waits: a signal handler calls it.
     pub fn write_files(&self, out: &mut dyn fmt::Write) -> fmt::Result {
@@ -140,6 +156,21 @@ impl Vcls {
     /// How many VCLs there are.
     pub fn count(&self) -> usize {
         self.all().len()
+    }
+
+    /// How many were discarded and are still in use.
+    pub fn discarded(&self) -> usize {
+        let mut discarded = self.discarded.lock();
+        discarded.retain(|vcl| vcl.strong_count() > 0);
+        discarded.len()
+    }
+
+    /// How many modules they import.
+    pub fn modules(&self) -> usize {
+        let vcls = self.all();
+        let names: HashSet<&str> =
+            vcls.iter().flat_map(|vcl| &vcl.program.imports).map(|import| import.module.as_ref()).collect();
+        names.len()
     }
 
     /// `vcl.list`.

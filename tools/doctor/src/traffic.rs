@@ -35,6 +35,8 @@ pub struct Traffic {
     pub fetches: u64,
     /// Answers of 500 and above.
     pub errors: u64,
+    /// Requests and fetches whose VCL failed, with the text of one as an example.
+    pub vcl_errors: (u64, String),
     /// Passed requests by reason, each with one as an example.
     pub passes: BTreeMap<&'static str, (u64, String)>,
     /// By host and path, without the query.
@@ -130,6 +132,7 @@ impl Traffic {
         self.at(request.time);
         let is_error = request.status >= 500;
         self.errors += u64::from(is_error);
+        self.add_vcl_error(request.vcl_error);
         if let Some(reason) = request.passed {
             let passes = self.passes.entry(reason).or_default();
             passes.0 += 1;
@@ -151,6 +154,7 @@ impl Traffic {
         let fetch = Fetch::of(txn);
         self.fetches += 1;
         self.at(fetch.time);
+        self.add_vcl_error(fetch.vcl_error);
         if !is_pass && is_tracked(fetch.url) {
             self.tracked.0 += 1;
             if self.tracked.1.is_empty() {
@@ -187,6 +191,14 @@ impl Traffic {
         }
         url.variants.insert(variant);
         self.variants += 1;
+    }
+
+    fn add_vcl_error(&mut self, text: Option<&[u8]>) {
+        let Some(text) = text else { return };
+        self.vcl_errors.0 += 1;
+        if self.vcl_errors.1.is_empty() {
+            self.vcl_errors.1 = shown(text);
+        }
     }
 
     fn add_to_backend(&mut self, fetch: &Fetch<'_>) {
@@ -229,6 +241,8 @@ struct Request<'a> {
     passed: Option<&'static str>,
     /// Seconds on a waiting list.
     waited: Option<f64>,
+    /// Why VCL failed.
+    vcl_error: Option<&'a [u8]>,
 }
 
 impl<'a> Request<'a> {
@@ -252,6 +266,7 @@ impl<'a> Request<'a> {
                     }
                 }
                 Tag::HitPass => request.passed = Some(MARKED),
+                Tag::VclError => request.vcl_error = request.vcl_error.or(Some(text)),
                 Tag::VclReturn if text == b"pass" && request.passed.is_none() => {
                     request.passed = Some(match () {
                         () if ![&b"GET"[..], b"HEAD"].contains(&request.method) => METHOD,
@@ -292,6 +307,8 @@ struct Fetch<'a> {
     answer: Vec<(&'a [u8], &'a [u8])>,
     /// The origin's own Cache-Control: VCL may have taken it away.
     control: Option<&'a [u8]>,
+    /// Why VCL failed.
+    vcl_error: Option<&'a [u8]>,
 }
 
 impl<'a> Fetch<'a> {
@@ -301,6 +318,7 @@ impl<'a> Fetch<'a> {
             let text = rec.text();
             match rec.tag {
                 Tag::BereqUrl => fetch.url = text,
+                Tag::VclError => fetch.vcl_error = fetch.vcl_error.or(Some(text)),
                 Tag::BereqHeader => set(&mut fetch.asked, text),
                 Tag::BereqUnset => unset(&mut fetch.asked, text),
                 Tag::BerespHeader => {

@@ -378,7 +378,7 @@ impl Bereq {
             && let Some(client) = &self.trailers
             && client.put(self.vxid, trailers).is_err()
         {
-            self.engine.main.losthdr.inc();
+            self.log.count_lost();
         }
     }
 

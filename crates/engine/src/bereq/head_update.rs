@@ -90,7 +90,7 @@ impl Bereq {
         let old = self.comparable(stored).filter(|old| old.is_status(200))?;
         let updated = rfc9111::updated(&old, &self.beresp);
         if updated.is_err() {
-            self.engine.main.losthdr.inc();
+            self.log.count_lost();
         }
         updated.ok()
     }

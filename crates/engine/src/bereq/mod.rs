@@ -46,6 +46,7 @@ use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
 use crate::admission::Slot;
 use crate::classes::Place;
+use crate::contain::RunningVcl;
 use crate::current::StepName;
 use crate::early::Handshaking;
 use crate::httplog::BEREQ;
@@ -248,7 +249,9 @@ impl Bereq {
         let mut machine = self.machine.take().unwrap_or_else(pool::machine);
         machine.start(&self.vcl, method);
         let action = loop {
+            let running = RunningVcl(self.engine.main);
             let outcome = machine.run(self);
+            drop(running);
             match outcome {
                 Outcome::Done(action) => break action,
                 Outcome::Wait(wait) => {
@@ -301,7 +304,7 @@ impl Bereq {
     /// Counts a field that found no room.
     pub(crate) fn count_lost(&mut self, change: impl FnOnce(&mut Self) -> Result<(), LostHeader>) {
         if change(self).is_err() {
-            self.engine.main.losthdr.inc();
+            self.log.count_lost();
         }
     }
 

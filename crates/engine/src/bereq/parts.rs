@@ -151,7 +151,7 @@ impl Bereq {
             lost |= BEREQ.force(&mut self.original, &mut self.log, names::ACCEPT_ENCODING, b"identity").is_err();
         }
         if lost {
-            self.engine.main.losthdr.inc();
+            self.log.count_lost();
         }
         true
     }

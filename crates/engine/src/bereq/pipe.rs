@@ -87,7 +87,7 @@ impl PipeBereq {
             lost |= BEREQ.append(&mut head, &mut log, names::EXPECT, &[b"100-continue"]).is_err();
         }
         if lost {
-            engine.main.losthdr.inc();
+            log.count_lost();
         }
         let director = req.director();
         PipeBereq { engine, head, log, vxid, director, connect_timeout: None, task_deadline: 0.0 }
@@ -172,7 +172,7 @@ impl PipeBereq {
             return SessClose::TxError;
         };
         if reach::give_host(&backend, &mut self.head, &mut self.log).is_err() {
-            self.engine.main.losthdr.inc();
+            self.log.count_lost();
         }
         let Some(mut conn) = self.connect(&backend, req, transport).await else {
             stream_pipe::refuse(503, req, transport);

@@ -254,7 +254,7 @@ impl Bereq {
     /// Makes the head of a part that of the whole.
     pub(super) fn show_whole(&mut self, total: u64) {
         if self.beresp.set_status(200).is_err() || self.beresp.set_reason(b"OK").is_err() {
-            self.engine.main.losthdr.inc();
+            self.log.count_lost();
         }
         BERESP.log_status(&self.beresp, &mut self.log);
         BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_RANGE);
@@ -390,7 +390,7 @@ impl Bereq {
         self.cacheability = Cacheability::cacheable();
         self.engine.main.slice_fetch.inc();
         if self.beresp.set_status(206).is_err() {
-            self.engine.main.losthdr.inc();
+            self.log.count_lost();
         }
         let range = place.content_range(Some(total));
         self.count_lost(|this| {

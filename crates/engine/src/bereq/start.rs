@@ -218,7 +218,7 @@ impl Bereq {
         }
         self.say_early();
         if lost {
-            self.engine.main.losthdr.inc();
+            self.log.count_lost();
         }
         self.head.copy_from(&self.original);
     }

@@ -328,12 +328,23 @@ impl Bereq {
                 self.log.put(Tag::BerespReason, b"Service Unavailable");
                 self.fetch_error("http format error");
             }
-            HeadError::TooManyInterim => self.fetch_error("too many interim responses"),
+            HeadError::TooManyInterim => {
+                self.engine.main.fetch_1xx.inc();
+                self.fetch_error("too many interim responses");
+            }
             HeadError::Framing(text) => {
+                // As varnishd counts: a 204 is one, whatever else it says.
+                match self.beresp.is_status(204) {
+                    true => self.engine.main.fetch_204.tally(),
+                    false => self.engine.main.fetch_bad.inc(),
+                }
                 self.log.put(Tag::Error, b"Body cannot be fetched");
                 self.fetch_error(text);
             }
-            HeadError::NotFinal => self.fetch_error("1xx response"),
+            HeadError::NotFinal => {
+                self.engine.main.fetch_1xx.inc();
+                self.fetch_error("1xx response");
+            }
         }
     }
 

@@ -180,7 +180,7 @@ impl Req {
         }
         let seconds = refusal.retry_after.to_string();
         if RESP.force(&mut self.resp, &mut self.log, names::RETRY_AFTER, seconds.as_bytes()).is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         if refusal.token.is_some() {
             self.synthetic.write(waiting_page(refusal.retry_after).as_bytes(), false);

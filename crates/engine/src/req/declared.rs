@@ -33,7 +33,7 @@ impl Req {
     fn take_out_arguments(&mut self, keep: &str, drop: &str) {
         let Some(url) = query::filtered(self.head.url(), keep, drop) else { return };
         if self.head.set_url(&url).is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         self.log.put(REQ.url, self.head.url());
     }

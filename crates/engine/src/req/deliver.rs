@@ -51,7 +51,7 @@ impl Req {
         }
         if !self.esi.is_fragment() && conditional::is_not_modified(&self.head, &self.resp, self.t_req, Some(t_origin)) {
             if self.resp.set_status(304).is_err() {
-                self.engine().main.losthdr.inc();
+                self.log.count_lost();
             }
             RESP.log_status(&self.resp, &mut self.log);
             if self.settings.rfc9111 {
@@ -70,7 +70,7 @@ impl Req {
         RESP.log_response(&self.resp, &mut self.log);
         if self.resp.proto() != b"HTTP/1.1" {
             if self.resp.set_proto("HTTP/1.1").is_err() {
-                self.engine().main.losthdr.inc();
+                self.log.count_lost();
             }
             self.log.put(Tag::RespProtocol, self.resp.proto());
         }
@@ -100,7 +100,7 @@ impl Req {
             && !obj.flags().is_private
             && RESP.force(&mut self.resp, &mut self.log, names::ACCEPT_RANGES, b"bytes").is_err()
         {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         Ok(())
     }

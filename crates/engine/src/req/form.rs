@@ -131,7 +131,7 @@ impl Req {
             Coding::Gzip | Coding::Brotli | Coding::Zstd => {
                 let token = coding.token().as_bytes();
                 if RESP.force(&mut self.resp, &mut self.log, names::CONTENT_ENCODING, token).is_err() {
-                    self.engine().main.losthdr.inc();
+                    self.log.count_lost();
                 }
             }
         }

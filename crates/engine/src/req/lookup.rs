@@ -352,6 +352,7 @@ impl Req {
         if slot.is_none() {
             self.place = None;
             self.engine().main.bgfetch_limited.inc();
+            self.engine().main.fetch_no_thread.inc();
         }
         slot
     }

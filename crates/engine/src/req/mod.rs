@@ -58,6 +58,7 @@ use tables::tags::Tag;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
 use crate::classes::Place;
+use crate::contain::RunningVcl;
 use crate::current::StepName;
 use crate::early::Handshaking;
 use crate::httplog::{REQ, RESP};
@@ -442,7 +443,10 @@ impl Req {
         let mut machine = self.machine.take().unwrap_or_else(pool::machine);
         machine.start(self.vcl.as_ref().expect(HAS_VCL), method);
         let action = loop {
-            match machine.run(&mut ReqCtx { req: self, method, lent: lent.again() }) {
+            let running = RunningVcl(self.engine().main);
+            let outcome = machine.run(&mut ReqCtx { req: self, method, lent: lent.again() });
+            drop(running);
+            match outcome {
                 Outcome::Done(action) => break action,
                 Outcome::Wait(wait) => {
                     let value = self.drive(transport, wait).await;
@@ -579,14 +583,14 @@ impl Req {
     /// Sets a field of the response, logged. Lost fields are logged and counted; the response goes on without.
     pub(crate) fn set_resp(&mut self, name: &str, value: &[&[u8]]) {
         if RESP.append(&mut self.resp, &mut self.log, name, value).is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
     }
 
     /// Sets a field of the request, logged.
     pub(crate) fn set_req(&mut self, name: &str, value: &[&[u8]]) {
         if REQ.append(&mut self.head, &mut self.log, name, value).is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
     }
 }

@@ -182,7 +182,7 @@ impl Req {
         let t_origin = engine.real_of(times.t_origin);
         if conditional::is_not_modified(&self.head, &self.resp, self.t_req, Some(t_origin)) {
             if self.resp.set_status(304).is_err() {
-                engine.main.losthdr.inc();
+                self.log.count_lost();
             }
             RESP.log_status(&self.resp, &mut self.log);
         }
@@ -196,7 +196,7 @@ impl Req {
             && takes
             && REQ.force(&mut self.head, &mut self.log, names::ACCEPT_ENCODING, stored.token().as_bytes()).is_err()
         {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
     }
 

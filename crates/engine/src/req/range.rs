@@ -58,7 +58,7 @@ impl Req {
         }
         let multipart_kind = format!("multipart/byteranges; boundary={boundary}");
         if RESP.force(&mut self.resp, &mut self.log, names::CONTENT_TYPE, multipart_kind.as_bytes()).is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         self.put_status(206);
         RangeVerdict::Parts(multipart)

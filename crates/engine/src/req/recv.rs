@@ -52,7 +52,7 @@ impl Req {
         };
         // VCL sees one view of cookies, whatever the client speaks: streams have theirs joined already (RFC 9113 8.2.3).
         if self.head.collect_with(names::COOKIE, b"; ").is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         self.original.copy_from(&self.head);
         Ok(())
@@ -179,7 +179,7 @@ impl Req {
         if self.params.traceparent {
             let ratio = Some(self.params.traceparent_ratio);
             if !trace::put(&mut self.head, &mut self.log, &REQ, self.vxid, ratio) {
-                self.engine().main.losthdr.inc();
+                self.log.count_lost();
             }
         }
         if self.restarts > 0 {
@@ -192,7 +192,7 @@ impl Req {
             self.set_req(names::X_FORWARDED_PROTO, &[scheme]);
         }
         if self.head.collect(names::CACHE_CONTROL).is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         self.take_out_declared();
         let rfc9111 = self.params.feature.has(FeatureBit::Rfc9111);
@@ -210,7 +210,7 @@ impl Req {
     fn forwarded_for(&mut self) {
         let client = self.sess.client_text.get();
         if self.head.collect(names::X_FORWARDED_FOR).is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         match self.head.get(names::X_FORWARDED_FOR).map(<[u8]>::to_vec) {
             Some(old) => {
@@ -247,7 +247,7 @@ impl Req {
             Ok(())
         };
         if kept.is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
     }
 

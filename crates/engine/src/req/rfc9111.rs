@@ -134,13 +134,13 @@ impl Req {
     async fn hash_of(&mut self, url: &[u8], transport: &mut dyn Transport) -> Option<Digest> {
         let own = self.head.url().to_vec();
         if self.head.set_url(url).is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
             return None;
         }
         let action = self.vcl(Method::Hash, transport).await;
         let digest = self.hasher.finish();
         if self.head.set_url(&own).is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         (action != Action::Fail).then_some(digest)
     }

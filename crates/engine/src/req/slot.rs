@@ -78,6 +78,7 @@ impl Req {
             main.sess_dropped.inc();
             main.req_dropped.inc();
         }
+        main.fetch_no_thread.inc();
         self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, refusal.limit()));
         self.log.putf(Tag::Error, format_args!("{}: no fetch begins", refusal.limit()));
         self.synthetic.ask_for_later(503);

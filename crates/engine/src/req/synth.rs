@@ -56,7 +56,7 @@ impl Req {
         let fits = self.resp.start_response(b"HTTP/1.1", status).is_ok();
         let named = reason.is_none_or(|reason| self.resp.set_reason(reason).is_ok());
         if !(fits && named) {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         RESP.log_status(&self.resp, &mut self.log);
         let now = self.engine().clock.real();

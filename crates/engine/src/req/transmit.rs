@@ -243,7 +243,7 @@ impl Req {
 
     pub(super) fn put_status(&mut self, status: u16) {
         if self.resp.set_status(status).is_err() {
-            self.engine().main.losthdr.inc();
+            self.log.count_lost();
         }
         RESP.log_status(&self.resp, &mut self.log);
     }

@@ -144,8 +144,10 @@ pub(super) fn refuse(sess: &Rc<Sess>, params: Arc<Params>, malformed: &Malformed
     let t_req = sess.engine.clock.real();
     let mut req = Req::with_new_id(sess, params, t_req);
     req.begin_stream(t_req, PROTOCOL);
-    let tag = if malformed.fault == FieldFault::TooManyFields { Tag::LostHeader } else { Tag::BogoHeader };
-    req.log.put(tag, &malformed.record());
+    match malformed.fault == FieldFault::TooManyFields {
+        true => req.log.lost_header(&[&malformed.record()]),
+        false => req.log.put(Tag::BogoHeader, &malformed.record()),
+    }
     req.finish_with(Acct { req_head: head_bytes, ..Acct::default() });
     engine::current::end();
 }

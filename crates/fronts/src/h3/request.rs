@@ -179,8 +179,10 @@ fn parse(h3: &mut H3, req: &mut Req, section: std::ops::Range<usize>) -> Result<
         }
         Err(bad) => {
             if let BadHead::Malformed(what) = &bad {
-                let tag = if what.is_lost_header() { Tag::LostHeader } else { Tag::BogoHeader };
-                req.log.put(tag, &what.record());
+                match what.is_lost_header() {
+                    true => req.log.lost_header(&[&what.record()]),
+                    false => req.log.put(Tag::BogoHeader, &what.record()),
+                }
             }
             if bad.error().scope == Scope::Stream {
                 req.engine().main.client_req_400.inc();

@@ -44,6 +44,45 @@ fn values_may_be_glued_and_letters_bundled() {
 }
 
 #[test]
+fn lines_of_old_releases() {
+    let set = |n: &str, v: &str| OrderedArg::Param(ParamArg::Set(n.into(), v.into()));
+    let pool = |min: &str, max: &str| vec![set("thread_pool_max", max), set("thread_pool_min", min)];
+    let timed =
+        |min: &str, max: &str, timeout: &str| [pool(min, max), vec![set("thread_pool_timeout", timeout)]].concat();
+    for (line, wanted) in [
+        ("-w 50,1000,120", timed("50", "1000", "120")),
+        // The defaults of 2.1's RPM.
+        ("-w1,1000,5", timed("5", "1000", "10")),
+        ("-w 200,400", pool("200", "400")),
+        ("-w 20", pool("20", "100")),
+        ("-t 120", vec![set("default_ttl", "120")]),
+        ("-l 80m,free,fill", vec![set("vsl_space", "80m")]),
+        ("-l 80m,1m", vec![set("vsl_space", "80m")]),
+        ("-s file,/var/lib/varnish/s.bin,50%", vec![OrderedArg::Store("file,/var/lib/varnish/s.bin,50%".into())]),
+        ("-h classic,500009 -p sess_workspace=16384", vec![set("sess_workspace", "16384")]),
+    ] {
+        assert_eq!(serve(&format!("-d {line}")).ordered, wanted, "{line}");
+    }
+    for wrong in ["0", "10,5", "a", "1,2,3,4", "5,"] {
+        assert!(read(&format!("-d -w {wrong}")).is_err(), "{wrong}");
+    }
+    assert_eq!(serve("-d -l 80m,1m").notices.len(), 1);
+}
+
+#[test]
+fn an_old_release_s_user_is_a_jail() {
+    let taken = |jail: Option<&str>, is_root| {
+        let mut options = Options { jail: jail.map(str::to_owned), ..Options::default() };
+        let flags = Flags { user: Some("varnish".into()), group: Some("varnish".into()), ..Flags::default() };
+        take_user(&mut options, &flags, is_root);
+        (options.jail, options.notices.len())
+    };
+    assert_eq!(taken(None, true), (Some("unix,user=varnish,workuser=varnish".into()), 1));
+    assert_eq!(taken(Some("none"), true), (Some("none".into()), 2));
+    assert_eq!(taken(None, false), (None, 2));
+}
+
+#[test]
 fn a_dialect_is_a_parameter() {
     let set = |v: &str| [OrderedArg::Param(ParamArg::Set("vcl_dialect".into(), v.into()))];
     assert_eq!(serve("-d --vcl-dialect=2.1").ordered, set("2.1"));

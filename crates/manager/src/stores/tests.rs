@@ -220,6 +220,22 @@ const TABLE: &[(&[&str], &str)] = &[
 ];
 
 #[test]
+fn a_share_of_the_disk() {
+    let path = std::env::temp_dir().join("lacquer-no-such-store.bin").display().to_string();
+    let bytes = |size: &str| {
+        let told = told(&[&format!("file,{path},{size}")]);
+        told.split(' ').nth(2).and_then(|word| word.parse::<u64>().ok()).ok_or(told)
+    };
+    let (all, half) = (bytes("100%").unwrap(), bytes("50%").unwrap());
+    // Others write meanwhile.
+    assert!(half.abs_diff(all / 2) < all / 50 && half % 4096 == 0, "{half} of {all}");
+    for wrong in ["0%", "101%", "%", "-1%"] {
+        assert!(bytes(wrong).is_err_and(|told| told.contains("A size is a number")), "{wrong}");
+    }
+    assert!(told(&["malloc,50%"]).contains("A size is a number"));
+}
+
+#[test]
 fn every_option_means_what_it_says() {
     for (specs, want) in TABLE {
         assert_eq!(told(specs), *want, "{specs:?}");

@@ -69,7 +69,7 @@ struct Settings {
 }
 
 impl LogRing {
-    /// Makes and publishes the `Log` segment of `settings.space` bytes. `main` gets the `shm_*` counters.
+    /// Makes and publishes the `Log` segment of `settings.space` bytes. `main` gets the `shm_*` counters, and those of what found no room.
     pub fn create(set: &SegmentSet, settings: LogSettings, main: CounterSet<Main>) -> io::Result<Self> {
         let (ring, reservation) = Self::create_growing(set, settings, main)?;
         reservation.complete()?;
@@ -123,6 +123,11 @@ impl LogRing {
     pub fn is_masked(&self, tag: Tag) -> bool {
         let n = tag as usize;
         self.settings.mask[n / 64].load(Ordering::Relaxed) & (1 << (n % 64)) != 0
+    }
+
+    /// The worker's counters.
+    pub(super) fn main(&self) -> &Main {
+        &self.main
     }
 
     /// The mask now.

@@ -92,6 +92,29 @@ fn a_transaction_is_one_batch() {
 }
 
 #[test]
+fn what_finds_no_room_is_counted() {
+    let f = Fixture::new();
+    let counts =
+        || [&f.main.losthdr, &f.main.ws_client_overflow, &f.main.ws_backend_overflow].map(|counter| counter.get());
+    let mut log = f.log(1001);
+    log.lost_header(&[b"Age: ", b"0"]);
+    log.count_overflow();
+    assert_eq!(counts(), [1, 1, 0]);
+    // The next transaction is another overflow, of the other side.
+    log.reset(Vxid(1002), Marker::Backend);
+    log.count_lost();
+    log.lost_header(&[b"Via: a"]);
+    assert_eq!(counts(), [3, 1, 1]);
+    log.reset(Vxid(1003), Marker::Client);
+    log.count_overflow();
+    assert_eq!(counts(), [3, 2, 1]);
+    drop(log);
+    assert_eq!(f.texts(), ["1001 LostHeader Age: 0", "1002 LostHeader Via: a"]);
+    TxnLog::silent(Arc::clone(&f.ring)).lost_header(&[b"Age: 0"]);
+    assert_eq!(counts(), [3, 2, 1]);
+}
+
+#[test]
 fn single_records() {
     let f = Fixture::new();
     f.ring.write_one(Tag::Cli, Vxid::NONE, Marker::None, b"Rd ping");

@@ -34,6 +34,8 @@ pub struct TxnLog {
     announced: Option<Announcement>,
     /// Nothing of it is written.
     is_silent: bool,
+    /// A head or a text of it had no room for something.
+    has_overflowed: bool,
 }
 
 /// See [`TxnLog::announce`].
@@ -68,7 +70,20 @@ impl TxnLog {
     pub fn new(ring: Arc<LogRing>, vxid: Vxid, marker: Marker) -> Self {
         let buffer = take_buffer(buffer_words(&ring));
         let (id, start, last) = (layout::id_word(vxid, marker), Real(0.0), Real(0.0));
-        Self { ring, vxid, marker, id, buffer, used: 0, records: 0, start, last, announced: None, is_silent: false }
+        Self {
+            ring,
+            vxid,
+            marker,
+            id,
+            buffer,
+            used: 0,
+            records: 0,
+            start,
+            last,
+            announced: None,
+            is_silent: false,
+            has_overflowed: false,
+        }
     }
 
     /// A log whose records nobody will see: for what only looks as if it happened.
@@ -98,6 +113,7 @@ impl TxnLog {
         }
         (self.vxid, self.marker, self.id) = (vxid, marker, layout::id_word(vxid, marker));
         (self.start, self.last) = (Real(0.0), Real(0.0));
+        self.has_overflowed = false;
     }
 
     /// Whose log it is.
@@ -161,6 +177,34 @@ impl TxnLog {
                 self.added();
             }
             None => self.put_cut(tag, parts),
+        }
+    }
+
+    /// Logs a header field that found no room in its head, and counts it.
+    pub fn lost_header(&mut self, parts: &[&[u8]]) {
+        self.put_parts(Tag::LostHeader, parts);
+        self.count_lost();
+    }
+
+    /// Counts a header field, or a part of a start line, that found no room in its head (`MAIN.losthdr`), and the overflow that this is.
+    pub fn count_lost(&mut self) {
+        if !self.is_silent {
+            self.ring.main().losthdr.inc();
+        }
+        self.count_overflow();
+    }
+
+    /// Counts that something found no room: once a transaction, as an overflow of its side's workspace (`MAIN.ws_client_overflow`,
+    /// `MAIN.ws_backend_overflow`).
+    pub fn count_overflow(&mut self) {
+        if self.is_silent || std::mem::replace(&mut self.has_overflowed, true) {
+            return;
+        }
+        let main = self.ring.main();
+        match self.marker {
+            Marker::Client => main.ws_client_overflow.inc(),
+            Marker::Backend => main.ws_backend_overflow.inc(),
+            Marker::None => {}
         }
     }
 

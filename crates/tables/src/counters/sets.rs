@@ -77,7 +77,7 @@ pub(crate) use no_hit_set;
 set! {
     /// The worker as a whole.
     Main "MAIN" 10 "Main counters";
-    summs: Counter Debug Integer "wrk" "Times a thread's counts were added to these";
+    summs: Counter Debug Integer "wrk" "Times a thread's counts were added to these" => "Always 0: threads add to these counters directly.";
     uptime: Counter Info Duration "" "How long the worker has been running";
     sess_conn: Counter Info Integer "wrk" "Client connections accepted";
     sess_fail: Counter Info Integer "wrk" "Client connections that could not be accepted";
@@ -109,19 +109,19 @@ set! {
     fetch_length: Counter Info Integer "wrk" "Fetches with Content-Length";
     fetch_chunked: Counter Info Integer "wrk" "Fetches with chunked framing";
     fetch_eof: Counter Info Integer "wrk" "Fetches that end with the connection";
-    fetch_bad: Counter Info Integer "wrk" "Fetches whose framing is unknown";
+    fetch_bad: Counter Info Integer "wrk" "Fetches whose framing is unknown" => "A response with a length that is none, two lengths, a length and a coding, or an unknown Transfer-Encoding.";
     fetch_none: Counter Info Integer "wrk" "Fetches without a body";
-    fetch_1xx: Counter Info Integer "wrk" "Fetches without a body: status 1xx";
+    fetch_1xx: Counter Info Integer "wrk" "Fetches without a body: status 1xx" => "A response with status 101, or more interim responses than a fetch takes. Other interim responses are no fetch of their own.";
     fetch_204: Counter Info Integer "wrk" "Fetches without a body: status 204";
     fetch_304: Counter Info Integer "wrk" "Fetches answered by 304";
     fetch_failed: Counter Info Integer "wrk" "Fetches that failed";
-    fetch_no_thread: Counter Info Integer "wrk" "Fetches not started: no room for another transaction";
+    fetch_no_thread: Counter Info Integer "wrk" "Fetches not started: no room for another transaction" => "thread_pools times thread_pool_max fetches were in progress, with a full queue or for a background fetch, or max_fetches_per_ip was reached.";
     pools: Gauge Info Integer "" "Thread pools";
     threads: Gauge Info Integer "" "Threads that Varnish would have" => "One for each fetch and pipe in progress, which thread_pools times thread_pool_max bounds, and never fewer than thread_pools times thread_pool_min. Requests that need no fetch don't count.";
     threads_limited: Counter Info Integer "" "Requests that found thread_pools times thread_pool_max fetches in progress" => "Each of them waited (sess_queued) or was refused (sess_dropped).";
     threads_created: Counter Info Integer "" "Threads started" => "One for each CPU that may be used, when the worker starts: threads of the system, not those that MAIN.threads counts.";
-    threads_destroyed: Counter Info Integer "" "Threads ended";
-    threads_failed: Counter Info Integer "" "Threads that could not be started";
+    threads_destroyed: Counter Info Integer "" "Threads ended" => "Always 0: threads that serve end with the worker.";
+    threads_failed: Counter Info Integer "" "Threads that could not be started" => "Threads for calls that block, as reading files and looking up names. Those that there are make the calls.";
     thread_queue_len: Gauge Info Integer "" "Requests waiting for their turn";
     busy_sleep: Counter Info Integer "wrk" "Requests parked on a busy object";
     busy_wakeup: Counter Info Integer "wrk" "Parked requests that went on";
@@ -130,7 +130,7 @@ set! {
     sess_dropped: Counter Info Integer "" "Sessions dropped, the queue being full" => "A request found thread_queue_limit others waiting and was answered 503 (req_dropped; its connection may stay), or a connection came beyond max_sessions or max_sessions_per_ip.";
     req_dropped: Counter Info Integer "" "Requests refused, the queue being full";
     n_object: Gauge Info Integer "wrk" "Objects in the cache";
-    n_vampireobject: Gauge Diag Integer "wrk" "Objects known but not yet raised";
+    n_vampireobject: Gauge Diag Integer "wrk" "Objects known but not yet raised" => "Always 0: there is no persistent store. DISK.objects counts the objects of a disk.";
     n_objectcore: Gauge Info Integer "wrk" "Objcores";
     n_objecthead: Gauge Info Integer "wrk" "Objheads";
     n_backend: Gauge Info Integer "" "Backends";
@@ -138,7 +138,7 @@ set! {
     n_lru_nuked: Counter Info Integer "" "Objects evicted for room";
     n_lru_moved: Counter Diag Integer "" "Objects moved in the order of eviction";
     n_lru_limited: Counter Info Integer "" "Times nuke_limit was reached";
-    losthdr: Counter Info Integer "" "Heads with more lines than http_max_hdr";
+    losthdr: Counter Info Integer "" "Header fields lost: their head had no room" => "Each is logged as LostHeader.";
     s_sess: Counter Info Integer "wrk" "Sessions seen";
     n_pipe: Gauge Info Integer "" "Pipes in progress";
     pipe_limited: Counter Info Integer "wrk" "Times pipe_sess_max was reached";
@@ -176,11 +176,11 @@ set! {
     sc_range_short: Counter Diag Integer "" "Connections closed: range cut short";
     sc_req_http20: Counter Diag Integer "" "Connections closed: HTTP/2 not accepted";
     sc_vcl_failure: Counter Diag Integer "" "Connections closed: VCL failed";
-    client_resp_500: Counter Diag Integer "wrk" "Requests answered 500 for lack of room";
-    ws_backend_overflow: Counter Diag Integer "wrk" "Backend workspaces that ran full";
-    ws_client_overflow: Counter Diag Integer "wrk" "Client workspaces that ran full";
-    ws_thread_overflow: Counter Diag Integer "wrk" "Thread workspaces that ran full";
-    ws_session_overflow: Counter Diag Integer "" "Session workspaces that ran full";
+    client_resp_500: Counter Diag Integer "wrk" "Requests answered 500 for lack of room" => "Always 0: where a head has no room for what VCL sets VCL fails (vcl_fail), and for other fields the response goes out without (losthdr).";
+    ws_backend_overflow: Counter Diag Integer "wrk" "Backend workspaces that ran full" => "Transactions, each counted once, whose bereq or beresp had no room for what VCL or this server set: it would have been larger than workspace_backend or have had more fields than http_max_hdr. The log names the header (LostHeader, VCL_Error).";
+    ws_client_overflow: Counter Diag Integer "wrk" "Client workspaces that ran full" => "Transactions, each counted once, whose req or resp had no room for what VCL or this server set: it would have been larger than workspace_client or have had more fields than http_max_hdr. The log names the header (LostHeader, VCL_Error).";
+    ws_thread_overflow: Counter Diag Integer "wrk" "Thread workspaces that ran full" => "Always 0: there is no such workspace.";
+    ws_session_overflow: Counter Diag Integer "" "Session workspaces that ran full" => "Always 0: there is no such workspace.";
     shm_records: Counter Diag Integer "" "Log records";
     shm_writes: Counter Diag Integer "" "Writes to the log";
     shm_flushes: Counter Diag Integer "" "Writes because a transaction's buffer was full";
@@ -205,15 +205,15 @@ set! {
     bans_lurker_obj_killed: Counter Diag Integer "ban_mtx" "Objects killed by the lurker";
     bans_lurker_obj_killed_cutoff: Counter Diag Integer "ban_mtx" "Objects killed by the lurker beyond ban_cutoff";
     bans_dups: Counter Diag Integer "ban_mtx" "Bans made superfluous by a later equal one";
-    bans_lurker_contention: Counter Diag Integer "ban_mtx" "Times the lurker gave way to lookup";
+    bans_lurker_contention: Counter Diag Integer "ban_mtx" "Times the lurker gave way to lookup" => "Always 0: lookups never wait for the lurker.";
     bans_persisted_bytes: Gauge Diag Bytes "ban_mtx" "Bytes of bans that outlive the worker";
     bans_persisted_fragmentation: Gauge Diag Bytes "ban_mtx" "Bytes of those that are dead";
     n_purges: Counter Info Integer "" "Purges executed";
     n_obj_purged: Counter Info Integer "" "Objects purged";
-    exp_mailed: Counter Diag Integer "" "Objects handed to expiry";
-    exp_received: Counter Diag Integer "" "Objects expiry took up";
-    hcb_nolock: Counter Debug Integer "wrk" "Lookups without a lock";
-    hcb_lock: Counter Debug Integer "" "Lookups with a lock";
+    exp_mailed: Counter Diag Integer "" "Objects handed to expiry" => "Always 0: an object is known to expiry from when it is stored.";
+    exp_received: Counter Diag Integer "" "Objects expiry took up" => "Always 0: see exp_mailed.";
+    hcb_nolock: Counter Debug Integer "wrk" "Lookups without a lock" => "Always 0: a lookup locks a part of the index.";
+    hcb_lock: Counter Debug Integer "" "Lookups with a lock" => "Always 0: cache_hit and cache_miss count the lookups.";
     hcb_insert: Counter Debug Integer "" "Objheads inserted";
     esi_errors: Counter Diag Integer "" "ESI markup that was wrong";
     esi_warnings: Counter Diag Integer "" "ESI markup that was doubtful";
@@ -463,18 +463,6 @@ set! {
 }
 
 set! {
-    /// One store of kind umem; none here.
-    Smu "SMU" 40 "Storage in umem";
-    c_req: Counter Info Integer "" "Allocations asked for";
-    c_fail: Counter Info Integer "" "Allocations that failed";
-    c_bytes: Counter Info Bytes "" "Bytes ever allocated";
-    c_freed: Counter Info Bytes "" "Bytes ever freed";
-    g_alloc: Gauge Info Integer "" "Allocations outstanding";
-    g_bytes: Gauge Info Bytes "" "Bytes outstanding";
-    g_space: Gauge Info Bytes "" "Bytes free";
-}
-
-set! {
     /// One backend of one VCL.
     Vbe "VBE" 60 "Backend";
     happy: Bitmap Info Bitmap "" "Probe results, newest in bit 0" => "Bit 0 is the newest probe; a set bit is a good one.";
@@ -572,16 +560,16 @@ set! {
     /// A pool of reusable structures.
     Mempool "MEMPOOL" 30 "Memory pool";
     live: Gauge Debug Integer "" "In use" => "Requests (reqN), connections (sessN) or fetches (busyobj) in progress; N is one of thread_pools shares of the threads.";
-    pool: Gauge Debug Integer "" "In reserve";
+    pool: Gauge Debug Integer "" "In reserve" => "Always 0: nothing is kept in reserve here.";
     sz_wanted: Gauge Debug Bytes "" "Bytes asked for" => "Bytes of one, without heads and buffers, which are pooled by themselves.";
     sz_actual: Gauge Debug Bytes "" "Bytes given";
     allocs: Counter Debug Integer "" "Taken";
     frees: Counter Debug Integer "" "Given back";
-    recycle: Counter Debug Integer "" "Taken from the reserve";
-    timeout: Counter Debug Integer "" "Reserve dropped for age";
-    toosmall: Counter Debug Integer "" "Reserve dropped for size";
-    surplus: Counter Debug Integer "" "Reserve dropped for number";
-    randry: Counter Debug Integer "" "Times the reserve was empty";
+    recycle: Counter Debug Integer "" "Taken from the reserve" => "Always 0: nothing is kept in reserve here.";
+    timeout: Counter Debug Integer "" "Reserve dropped for age" => "Always 0: nothing is kept in reserve here.";
+    toosmall: Counter Debug Integer "" "Reserve dropped for size" => "Always 0: nothing is kept in reserve here.";
+    surplus: Counter Debug Integer "" "Reserve dropped for number" => "Always 0: nothing is kept in reserve here.";
+    randry: Counter Debug Integer "" "Times the reserve was empty" => "Always 0: nothing is kept in reserve here.";
 }
 
 set! {
@@ -590,8 +578,8 @@ set! {
     creat: Counter Debug Integer "" "Locks made";
     destroy: Counter Debug Integer "" "Locks destroyed";
     locks: Counter Debug Integer "" "Times the lock was taken";
-    dbg_busy: Counter Debug Integer "" "Times it was found taken (debug=+lck)";
-    dbg_try_fail: Counter Debug Integer "" "Attempts given up (debug=+lck)";
+    dbg_busy: Counter Debug Integer "" "Times it was found taken (debug=+lck)" => "Always 0: locks are counted as taken alone.";
+    dbg_try_fail: Counter Debug Integer "" "Attempts given up (debug=+lck)" => "Always 0: locks are counted as taken alone.";
 }
 
 set! {

@@ -22,7 +22,6 @@ fn sets_are_nothing_but_their_counters() {
     check::<Mgt>(16);
     check::<Sma>(7);
     check::<Smf>(10);
-    check::<Smu>(7);
     check::<Vbe>(20);
     check::<Mempool>(11);
     check::<Lck>(5);

@@ -66,6 +66,34 @@ fn names_that_nobody_asks_for_go_and_leave_others_what_they_share() {
 }
 
 #[test]
+fn names_are_looked_up_while_nobody_asks() {
+    // A service that nobody knows: each lookup fails at once and is logged.
+    let mut world = World::with(
+        "import dynamic; backend none none; \
+         sub vcl_init { new d = dynamic.director(port = \"no-such-service\", ttl = 3s, domain_usage_timeout = 60s); }",
+        "set req.http.out = d.backend(\"127.0.0.1\");",
+    );
+    let lookups_after = |world: &mut World, seconds: f64| {
+        world.ctx.clock_mut().advance(std::time::Duration::from_secs_f64(seconds));
+        let ran = rt::run(async {
+            world.vcl.directors().iter().for_each(|director| director.look_again());
+            while crate::dynamic::LOOKING.load(std::sync::atomic::Ordering::Relaxed) > 0 {
+                rt::yield_now().await;
+            }
+        });
+        ran.expect("a runtime");
+        world.log_texts().iter().filter(|line| line.contains("127.0.0.1:no-such-service getaddrinfo")).count()
+    };
+    assert_eq!(lookups_after(&mut world, 5.0), 0, "nobody has asked yet");
+    world.recv("out");
+    assert_eq!(lookups_after(&mut world, 0.5), 1, "the first was the request's");
+    // After 1 and 2 seconds, then each ttl.
+    let seen = [0.5, 1.0, 1.0, 2.9, 0.1, 3.0].map(|seconds| lookups_after(&mut world, seconds));
+    assert_eq!(seen, [2, 2, 3, 3, 4, 5]);
+    assert_eq!(lookups_after(&mut world, 60.0), 5, "a name that nobody used for domain_usage_timeout rests");
+}
+
+#[test]
 fn what_dynamic_refuses() {
     for (args, reason) in [
         ("port = \"\"", "port may not be empty"),

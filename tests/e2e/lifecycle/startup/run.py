@@ -70,6 +70,10 @@ OLD_LINES = {
                                    [("param", "timeout_linger", "0.120"), ("param", "timeout_idle", "4.000")]),
     "where 2.0.4 listened": ("-f {f} -p listen_address=127.0.0.1:0 -P {d}/varnish.pid -s malloc,64m -p client_http11=on -p user=nobody",
                              [("listen", ["a0"])]),
+    "the RPM of 3.0": ("-f {f} -a :0 -P {d}/varnish.pid -t 120 -w 50,1000,120 -u vcache -g varnish -S {d}/secret -s malloc,64m",
+                       [("param", "default_ttl", "120.000"), ("param", "thread_pool_min", "50"), ("param", "thread_pool_timeout", "120.000")]),
+    "the RPM of 2.1": ("-f {f} -a :0 -P {d}/varnish.pid -t 120 -w 1,1000,120 -u vcache -g varnish -s file,{d}/storage.bin,1%",
+                       [("param", "thread_pool_min", "5"), ("param", "thread_pool_max", "1000")]),
     "old workspace name": ("-f {f} -a :0 -P {d}/varnish.pid -h classic,500009 -p sess_workspace=262144 -s malloc,64m", []),
 }
 

@@ -166,13 +166,51 @@ sub vcl_recv {
             self.r.check(not until(1, lambda: self.who(v) != "127.0.0.2", 0.1), "a lookup that fails changes nothing")
 
 
+    def quiet(self):
+        """Names of `import dynamic` and `import goto` that nobody asks for meanwhile."""
+        vcl = """vcl 4.1;
+import dynamic;
+import goto;
+backend none none;
+sub vcl_init {
+    new d = dynamic.director(port = "PORT", ttl = 0.2s);
+    new g = goto.dns_director("www.bed.test:PORT", ttl = 0.2s);
+}
+sub vcl_recv { return (pass); }
+sub vcl_backend_fetch {
+    if (bereq.url == "/goto") { set bereq.backend = g.backend(); } else { set bereq.backend = d.backend("www.bed.test"); }
+}
+""".replace("PORT", str(self.port))
+        both = ("/", "/goto")
+        self.hosts.say()
+        with Varnishd(str(self.hosts.program), vcl=vcl) as v:
+            def known(address):
+                names = [line.split()[0] for line in v.cli.ask("backend.list *.*").splitlines() if f"({address}:" in line]
+                return len(names) == 2
+            self.r.check([self.who(v, p) for p in both] == [503] * 2, "nobody knows the name")
+            self.hosts.say("127.0.0.1")
+            self.r.check(until(LIMIT, lambda: known("127.0.0.1")), "it appears without a request")
+            self.r.check([self.who(v, p) for p in both] == ["127.0.0.1"] * 2, "the first request is answered")
+            self.hosts.say("127.0.0.2")
+            self.r.check(until(LIMIT, lambda: known("127.0.0.2")), "it moves without a request")
+            self.r.check([self.who(v, p) for p in both] == ["127.0.0.2"] * 2, "the first request goes to the new address")
+            v.cli.ask("vcl.inline other << END\nvcl 4.1; backend none none;\nEND")
+            v.cli.ask("vcl.use other")
+            v.cli.ask("vcl.state boot cold")
+            self.hosts.say("127.0.0.1")
+            # Lookups aren't counted: ten times the TTL, and two looks of the housekeeping.
+            self.r.check(not until(2, lambda: known("127.0.0.1"), 0.2), "a cold VCL's names rest")
+            v.cli.ask("vcl.state boot warm")
+            self.r.check(until(LIMIT, lambda: known("127.0.0.1")), "a warm one's don't")
+
+
 def counter(v, name):
     out = subprocess.run(["varnishstat", "-n", str(v.n), "-1", "-f", f"MAIN.{name}"], capture_output=True, text=True)
     return int(out.stdout.split()[1]) if out.returncode == 0 and out.stdout.strip() else -1
 
 
 def main():
-    o = options(__doc__, (Cases.moves, Cases.several, Cases.late, Cases.once, Cases.many_addresses_refused, Cases.groups))
+    o = options(__doc__, (Cases.moves, Cases.several, Cases.late, Cases.once, Cases.many_addresses_refused, Cases.groups, Cases.quiet))
     report, hosts = Report("dns"), Hosts(o.varnishd)
     one, other = origins("127.0.0.1", "127.0.0.2")
     with one, other:

@@ -254,19 +254,27 @@ pub const RULES: &[Rule] = &[
         severity: Severity::Warning,
         what: "Many answers are errors of 500 and above",
         why: "Readers see them; and they cost a fetch each, as they aren't cached.",
-        remedy: &["varnishlog -q 'RespStatus >= 500'", "varnishlog -b -q FetchError"],
-        evidence: "RespStatus of 500 or more: 2 % of the requests or more, 5 at least",
+        remedy: &[
+            "varnishlog -q VCL_Error    # VCL that fails answers 503, also where a header is too large",
+            "varnishlog -b -q FetchError",
+            "varnishlog -q 'RespStatus >= 500'",
+        ],
+        evidence: "RespStatus of 500 or more: 2 % of the requests or more, 5 at least; VCL_Error",
         look: |facts| {
             let traffic = facts.traffic()?;
             if traffic.errors < 5 || traffic.errors * 50 < traffic.requests {
                 return SOUND;
             }
-            let first = format!("{} of {} answers", count(traffic.errors), count(traffic.requests));
+            let mut first = vec![format!("{} of {} answers", count(traffic.errors), count(traffic.requests))];
+            let (failed, text) = &traffic.vcl_errors;
+            if *failed > 0 {
+                first.push(format!("VCL failed {} times, as by: {text}", count(*failed)));
+            }
             let found = urls(traffic, "answers", |_, url| url.errors, 1)?;
             Ok(found
                 .into_iter()
                 .map(|mut finding| {
-                    finding.evidence.insert(0, first.clone());
+                    finding.evidence.splice(0..0, first.clone());
                     finding
                 })
                 .collect())

@@ -209,12 +209,13 @@ pub const RULES: &[Rule] = &[
         area: Area::Server,
         severity: Severity::Fault,
         what: "A workspace was too small: requests failed",
-        why: "Long headers, or VCL that sets many, need more than workspace_client or workspace_backend has. Those requests are answered with \
-              500 or 503.",
+        why: "Long headers, or VCL that sets many, need more than workspace_client or workspace_backend has, or more fields than http_max_hdr \
+              allows. Those requests are answered with 500 or 503.",
         remedy: &[
+            "varnishlog -q 'VCL_Error or LostHeader or Error ~ workspace'    # names the header and the limit",
             "varnishadm param.set workspace_client 128k",
             "varnishadm param.set workspace_backend 128k",
-            "varnishlog -q 'VCL_Error or Error ~ workspace'",
+            "varnishadm param.set http_max_hdr 128",
         ],
         evidence: "MAIN.ws_client_overflow, ws_backend_overflow, ws_session_overflow, ws_thread_overflow: 1 or more",
         look: |facts| {
@@ -230,9 +231,14 @@ pub const RULES: &[Rule] = &[
         id: "headers-lost",
         area: Area::Server,
         severity: Severity::Warning,
-        what: "Messages had more header fields than the server takes",
-        why: "Behind another cache, or with a VCL that adds fields at each restart, their number grows beyond http_max_hdr.",
-        remedy: &["varnishadm param.set http_max_hdr 128", "varnishlog -q LostHeader"],
+        what: "Header fields were lost: the message had no room for them",
+        why: "Behind another cache, or with a VCL that adds fields at each restart, their number grows beyond http_max_hdr, or their length \
+              beyond workspace_client or workspace_backend.",
+        remedy: &[
+            "varnishlog -q LostHeader",
+            "varnishadm param.set http_max_hdr 128",
+            "lacquer doctor --explain workspace",
+        ],
         evidence: "MAIN.losthdr, 1 or more",
         look: |facts| counted(facts.server()?, "MAIN.losthdr", "times there was no room for a field", 1),
     },

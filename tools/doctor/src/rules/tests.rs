@@ -394,6 +394,7 @@ const PLANTS: &[(&str, Plant)] = &[
     }),
     ("errors", |b| {
         b.traffic().errors = 100;
+        b.traffic().vcl_errors = (90, "Workspace overflow".to_owned());
         b.url("example.org/").errors = 100;
     }),
     ("backend-clock", |b| {

@@ -81,6 +81,14 @@ fn requests_are_added_up() {
 }
 
 #[test]
+fn why_vcl_failed() {
+    let failed = |text| [PASSED, &[(Tag::VclError, text), (Tag::VclError, "another")]].concat();
+    let (request, fetch) = (failed("Workspace overflow: req"), [FETCHED, &[(Tag::VclError, "third")]].concat());
+    let traffic = read(&log(&[(3, "req 2 rxreq", PASSED), (5, "req 4 rxreq", &request), (7, "bereq 6 fetch", &fetch)]));
+    assert_eq!(traffic.vcl_errors, (2, "Workspace overflow: req".to_owned()));
+}
+
+#[test]
 fn fetches_are_added_up() {
     let traffic = read(&log(&[(3, "bereq 2 fetch", FETCHED), (5, "bereq 4 pass", FETCHED)]));
     let (url, backend) = (&traffic.urls["a.nz/p"], &traffic.backends["boot.a"]);

@@ -256,7 +256,7 @@ impl Req {
         child.vcl_first = self.vcl_first.clone();
         child.vcl = self.vcl_first.clone().or_else(|| self.vcl.clone());
         if child.ask_for(include, is_gzip, &self.original).is_err() {
-            engine.main.losthdr.inc();
+            child.log.count_lost();
         }
         child
     }
