@@ -195,7 +195,7 @@ fn time(text: &[u8]) -> Option<Stamp> {
     let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
     let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
     let ns = whole.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(digits.parse().ok()?)?;
-    Some(Stamp { ns, is_whole_second: false })
+    Some(Stamp { ns, is_whole_second: false, zone: None })
 }
 
 /// Reads the records of a file; an error at its end means that it was cut.
