@@ -55,6 +55,8 @@ pub struct Stamp {
     pub ns: i64,
     /// The source knows whole seconds only.
     pub is_whole_second: bool,
+    /// Seconds by which the source's clock is ahead of UTC; `None`: it doesn't say.
+    pub zone: Option<i32>,
 }
 
 impl Stamp {

@@ -251,7 +251,7 @@ fn epoch(text: &[u8], unit: i64) -> Option<Stamp> {
     let ns = whole.parse::<i64>().ok().filter(|n| *n >= 0)?.checked_mul(unit)?;
     let is_whole = unit == 1_000_000_000 && fraction.is_empty();
     let more = fraction.parse::<f64>().map_or(0.0, |n| n / 10f64.powi(fraction.len() as i32) * unit as f64);
-    Some(Stamp { ns: ns.checked_add(more as i64)?, is_whole_second: is_whole })
+    Some(Stamp { ns: ns.checked_add(more as i64)?, is_whole_second: is_whole, zone: None })
 }
 
 #[cfg(test)]

@@ -186,9 +186,15 @@ pub fn parse_time(text: &[u8]) -> Option<Stamp> {
     if h > 23 || m > 59 || s > 60 || parts.next().is_some() {
         return None;
     }
-    let seconds = days(year, month, day) * 86_400 + h * 3600 + m * 60 + s - zone_seconds(zone.trim())?;
+    let zone = zone.trim();
+    let ahead = zone_seconds(zone)?;
+    let seconds = days(year, month, day) * 86_400 + h * 3600 + m * 60 + s - ahead;
     let digits: String = fraction.chars().take_while(char::is_ascii_digit).chain("000000000".chars()).take(9).collect();
-    Some(Stamp { ns: seconds * 1_000_000_000 + digits.parse::<i64>().ok()?, is_whole_second: fraction.is_empty() })
+    Some(Stamp {
+        ns: seconds * 1_000_000_000 + digits.parse::<i64>().ok()?,
+        is_whole_second: fraction.is_empty(),
+        zone: i32::try_from(ahead).ok().filter(|_| !zone.is_empty()),
+    })
 }
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -195,7 +195,7 @@ fn time(text: &[u8]) -> Option<Stamp> {
     let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
     let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
     let ns = whole.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(digits.parse().ok()?)?;
-    Some(Stamp { ns, is_whole_second: false })
+    Some(Stamp { ns, is_whole_second: false, zone: None })
 }
 
 /// Reads the records of a file; an error at its end means that it was cut.
@@ -346,6 +346,29 @@ mod tests {
         (Tag::RespStatus, "200"),
         (Tag::ReqAcct, "30 0 30 100 2000 2100"),
     ];
+
+    /// Records that a server wrote.
+    fn real(records: &[testkit::recorded::Record]) -> Vec<u8> {
+        let marker = |letter| if letter == 'b' { Marker::Backend } else { Marker::Client };
+        let tag = |name| Tag::from_name(name).expect("a tag");
+        records.iter().flat_map(|r| record::make(tag(r.tag), r.vxid, marker(r.marker), r.text.as_bytes())).collect()
+    }
+
+    #[test]
+    fn records_of_both_servers_are_the_requests_that_were_sent() {
+        for records in [testkit::recorded::lacquer(), testkit::recorded::varnish()] {
+            let (got, is_whole) = shown(&real(&records));
+            let targets: Vec<&str> = got.iter().filter_map(|line| line.split(' ').nth(2)).collect();
+            let want = "/a /a /pass /synth /old /page /dead /error /private /private /cookie /pipe /vary /vary /short /short \
+                        /graced /graced /post /a /withcookie";
+            assert_eq!((targets.join(" ").as_str(), got.last().map(String::as_str)), (want, Some("NoRequest")));
+            assert!(is_whole && got[0].starts_with("GET site.test /a User-Agent=recorder/1"), "{got:?}");
+            assert!(
+                got.iter().any(|line| line.contains("/withcookie") && line.contains("Cookie=sid=0123456789")),
+                "{got:?}"
+            );
+        }
+    }
 
     #[test]
     fn what_clients_sent() {

@@ -7,7 +7,9 @@
 //! | `1.0.0.0 <TAB> 24 <TAB> 13335` | CAIDA's pfx2as; of `13335_4826` and `13335,4826` the first counts |
 //! | `1.0.0.0 <TAB> 1.0.0.255 <TAB> 13335 <TAB> US <TAB> CLOUDFLARENET` | iptoasn |
 //! | `1.0.0.0/24,13335,"CLOUDFLARENET"` | GeoLite2's tables |
-//! | a MaxMind database | GeoLite2-ASN, GeoLite2-Country and the like |
+//! | `1.0.0.0,1.0.0.255,13335,"Cloudflare, Inc."` | ip-location-db, DB-IP Lite; `1.0.0.0,1.0.0.255,AU` for countries |
+//! | `13335 \| 1.0.0.1 \| CLOUDFLARENET, US` | Team Cymru's bulk answer; `verbose`, with the prefix and the country |
+//! | a MaxMind database | GeoLite2-ASN, GeoLite2-Country; flat ones of ip-location-db and IPinfo |
 //!
 //! Each may be packed with gzip. Of several files the first that knows an answer gives it.
 
@@ -15,6 +17,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use flate2::bufread::MultiGzDecoder;
@@ -48,10 +51,18 @@ pub struct Origin {
 /// All files together.
 #[derive(Default)]
 pub struct Database {
-    files: Vec<Known>,
+    files: Vec<Source>,
     names: HashMap<u32, String>,
     /// Those that MaxMind's databases have told on the way.
     told: Mutex<HashMap<u32, String>>,
+}
+
+/// A file.
+struct Source {
+    name: String,
+    known: Known,
+    was_asked: AtomicBool,
+    has_answered: AtomicBool,
 }
 
 enum Known {
@@ -71,14 +82,14 @@ impl Database {
         if tail.windows(MMDB_MARK.len()).any(|window| window == MMDB_MARK) {
             let reader = Reader::from_source(bytes).map_err(|error| wrong(error.to_string()))?;
             let what = reader.metadata().database_type.clone();
-            self.files.push(Known::MaxMind(Box::new(reader)));
+            self.files.push(Source::new(file, Known::MaxMind(Box::new(reader))));
             return Ok(format!("{file}: MaxMind's {what}"));
         }
         let lines = Lines::of(&bytes, &mut self.names).map_err(wrong)?;
         let ranges = Ranges::of(lines.ranges);
         let what =
             format!("{file}: {} prefixes of {} networks, {} ranges", lines.prefixes, lines.owners.len(), ranges.len());
-        self.files.push(Known::Ranges { ranges, owners: lines.owners });
+        self.files.push(Source::new(file, Known::Ranges { ranges, owners: lines.owners }));
         Ok(what)
     }
 
@@ -111,12 +122,16 @@ impl Database {
     pub fn origin(&self, address: IpAddr) -> Origin {
         let mut origin = Origin::default();
         for file in &self.files {
-            let found = match file {
+            let found = match &file.known {
                 Known::Ranges { ranges, owners } => {
                     ranges.owner(number_of(address)).map_or_else(Origin::default, |owner| owners[owner as usize])
                 }
                 Known::MaxMind(reader) => self.of_maxmind(reader, address),
             };
+            file.was_asked.store(true, Relaxed);
+            if found != Origin::default() {
+                file.has_answered.store(true, Relaxed);
+            }
             if origin.asn == 0 {
                 origin.asn = found.asn;
             }
@@ -125,27 +140,58 @@ impl Database {
         origin
     }
 
+    /// A remark on each file that had an answer for none of the addresses it was asked for.
+    pub fn silent(&self) -> Vec<String> {
+        let is_silent = |file: &&Source| file.was_asked.load(Relaxed) && !file.has_answered.load(Relaxed);
+        let remark = |file: &Source| match &file.known {
+            Known::Ranges { .. } => {
+                format!("{}: knows none of the addresses (is it of IPv4 or of IPv6 alone?)", file.name)
+            }
+            Known::MaxMind(reader) => format!(
+                "{}: knows network and country of none of the addresses; it is a database of the kind {}",
+                file.name,
+                reader.metadata().database_type
+            ),
+        };
+        self.files.iter().filter(is_silent).map(remark).collect()
+    }
+
     fn of_maxmind(&self, reader: &Reader<Vec<u8>>, address: IpAddr) -> Origin {
         let Ok(found) = reader.lookup(address) else { return Origin::default() };
         let key = |name| PathElement::Key(name);
         // A field of another type is as good as none.
-        let asn: u32 = found.decode_path(&[key("autonomous_system_number")]).ok().flatten().unwrap_or(0);
+        let text = |path: &[&'static str]| {
+            let path: Vec<PathElement<'_>> = path.iter().map(|name| key(name)).collect();
+            found.decode_path::<String>(&path).ok().flatten()
+        };
+        let number_of = |name| {
+            let plain: Option<u32> = found.decode_path(&[key(name)]).ok().flatten();
+            plain.or_else(|| number(&text(&[name])?))
+        };
+        let asn = ["autonomous_system_number", "asn"].into_iter().find_map(number_of).unwrap_or(0);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if asn != 0
             && !told.contains_key(&asn)
-            && let Ok(Some(name)) = found.decode_path::<String>(&[key("autonomous_system_organization")])
+            && let Some(name) = ["autonomous_system_organization", "as_name"].into_iter().find_map(|name| text(&[name]))
         {
             told.insert(asn, name);
         }
-        let code = |of: &'static str| found.decode_path::<String>(&[key(of), key("iso_code")]).ok().flatten();
-        let country = code("country").or_else(|| code("registered_country"));
-        Origin { asn, country: country.as_deref().and_then(country_of) }
+        let places: [&[&'static str]; 4] =
+            [&["country", "iso_code"], &["registered_country", "iso_code"], &["country_code"], &["country"]];
+        let country = places.into_iter().find_map(|place| country_of(&text(place)?));
+        Origin { asn, country }
     }
 
     /// A network's name, if a file has one.
     pub fn name(&self, asn: u32) -> Option<String> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         self.names.get(&asn).or_else(|| told.get(&asn)).cloned()
+    }
+}
+
+impl Source {
+    fn new(name: &str, known: Known) -> Source {
+        Source { name: name.to_owned(), known, was_asked: AtomicBool::new(false), has_answered: AtomicBool::new(false) }
     }
 }
 
@@ -186,8 +232,7 @@ impl Lines {
         let (mut lines, mut unknown) = (Lines::default(), 0);
         for (at, line) in bytes.split(|b| *b == b'\n').enumerate() {
             let text = std::str::from_utf8(line).unwrap_or("?").trim();
-            let is_heading = text.starts_with("network,");
-            if text.is_empty() || text.starts_with([';', '#']) || is_heading {
+            if text.is_empty() || text.starts_with([';', '#']) || is_heading(text) {
                 continue;
             }
             if line.len() as u64 > MOST_LINE || lines.add(text, names).is_none() {
@@ -195,7 +240,7 @@ impl Lines {
                 if unknown > MOST_UNKNOWN || lines.prefixes == 0 {
                     let shown: String = text.chars().take(60).collect();
                     return Err(format!(
-                        "line {}: {shown:?} is neither `PREFIX/LENGTH AS`, `PREFIX LENGTH AS` nor `FIRST LAST AS COUNTRY NAME`",
+                        "line {}: {shown:?} is neither `PREFIX/LENGTH AS`, `PREFIX LENGTH AS`, `FIRST LAST AS COUNTRY NAME`, `FIRST,LAST,AS,NAME` nor `AS | ADDRESS | NAME`",
                         at + 1
                     ));
                 }
@@ -205,23 +250,47 @@ impl Lines {
     }
 
     fn add(&mut self, line: &str, names: &mut HashMap<u32, String>) -> Option<()> {
+        let is_address =
+            |word: &str| word.trim().trim_matches('"').split('/').next().is_some_and(|a| a.parse::<IpAddr>().is_ok());
         // Blanks will do, as long as no name has any.
         match line.contains('\t') {
             true => self.add_words(&mut line.split('\t'), names),
-            false if line.split_once(',').is_some_and(|(first, _)| first.contains('/')) => self.add_row(line, names),
+            false if line.split_once(',').is_some_and(|(first, _)| is_address(first)) => {
+                self.add_row(&cells(line), names)
+            }
+            false if line.split('|').nth(1).is_some_and(is_address) => self.add_cymru(line, names),
             false => self.add_words(&mut line.split_ascii_whitespace(), names),
         }
     }
 
-    /// `PREFIX,AS,"NAME"`: the name may have commas.
-    fn add_row(&mut self, line: &str, names: &mut HashMap<u32, String>) -> Option<()> {
-        let mut words = line.splitn(3, ',').map(|word| word.trim().trim_matches('"'));
-        let (prefix, asn) = (words.next()?, words.next()?);
-        self.add_words(&mut [prefix, asn].into_iter(), names)?;
-        if let (Some(asn), Some(name)) = (number(asn), words.next().filter(|name| !name.is_empty())) {
-            names.entry(asn).or_insert_with(|| name.to_owned());
+    /// `PREFIX,AS,NAME`, `FIRST,LAST,AS,NAME` or `FIRST,LAST,COUNTRY`.
+    fn add_row(&mut self, cells: &[String], names: &mut HashMap<u32, String>) -> Option<()> {
+        let cell = |at: usize| cells.get(at).map(String::as_str);
+        if cell(0)?.contains('/') {
+            return self.add_words(&mut [cell(0)?, cell(1)?, "", cell(2).unwrap_or("")].into_iter(), names);
         }
-        Some(())
+        let (asn, country) = match country_of(cell(2)?) {
+            Some(_) => ("0", cell(2)?),
+            None => (cell(2)?, ""),
+        };
+        self.add_words(&mut [cell(0)?, cell(1)?, asn, country, cell(3).unwrap_or("")].into_iter(), names)
+    }
+
+    /// `AS | ADDRESS | NAME, COUNTRY` or, asked for verbose ones, `AS | ADDRESS | PREFIX | COUNTRY | REGISTRY | DATE | NAME`.
+    fn add_cymru(&mut self, line: &str, names: &mut HashMap<u32, String>) -> Option<()> {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        // Several origins stand side by side; NA: nobody announces it.
+        let asn = cells.first()?.split(' ').next().map(|asn| if asn == "NA" { "0" } else { asn })?;
+        let (prefix, country, name) = match cells[..] {
+            [_, address, name] => (address, name.rsplit_once(", ").map_or("", |(_, country)| country), name),
+            [_, address, prefix, country, _, _, name] => (if prefix == "NA" { address } else { prefix }, country, name),
+            _ => return None,
+        };
+        let whole = match prefix.parse::<IpAddr>() {
+            Ok(address) => format!("{prefix}/{}", if address.is_ipv4() { 32 } else { 128 }),
+            Err(_) => prefix.to_owned(),
+        };
+        self.add_words(&mut [whole.as_str(), asn, country, if asn == "0" { "" } else { name }].into_iter(), names)
     }
 
     fn add_words(&mut self, words: &mut dyn Iterator<Item = &str>, names: &mut HashMap<u32, String>) -> Option<()> {
@@ -265,6 +334,28 @@ impl Lines {
     }
 }
 
+/// The first line of GeoLite2's tables, and of Team Cymru's answers.
+fn is_heading(line: &str) -> bool {
+    let is_columns = line.split_once('|').is_some_and(|(first, _)| first.trim_end() == "AS");
+    is_columns || ["network,", "Bulk mode;", "Error: no ASN or IP match"].iter().any(|start| line.starts_with(start))
+}
+
+/// The cells of a line of CSV (RFC 4180).
+fn cells(line: &str) -> Vec<String> {
+    let (mut cells, mut cell, mut is_quoted) = (Vec::new(), String::new(), false);
+    let mut rest = line.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '"' if is_quoted && rest.next_if_eq(&'"').is_some() => cell.push('"'),
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => cells.push(std::mem::take(&mut cell).trim().to_owned()),
+            c => cell.push(c),
+        }
+    }
+    cells.push(cell.trim().to_owned());
+    cells
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,7 +365,8 @@ mod tests {
         let mut names = HashMap::new();
         let lines = Lines::of(text.as_bytes(), &mut names)?;
         let ranges = Ranges::of(lines.ranges);
-        Ok(Database { files: vec![Known::Ranges { ranges, owners: lines.owners }], names, ..Database::default() })
+        let known = Known::Ranges { ranges, owners: lines.owners };
+        Ok(Database { files: vec![Source::new("x", known)], names, ..Database::default() })
     }
 
     fn asn(database: &Database, address: &str) -> u32 {
@@ -305,6 +397,54 @@ mod tests {
         );
     }
 
+    /// A line as each publisher's file has it.
+    #[test]
+    fn tables_with_quotes_and_of_countries() {
+        let origin = |database: &Database, address: &str| database.origin(address.parse().unwrap());
+        let table =
+            of("1.0.0.0,1.0.0.255,13335,\"Cloudflare, Inc.\"\n1.0.4.0,1.0.7.255,38803,Wirefreebroadband Pty Ltd\n\
+                        2001:200::,2001:200:5ff:ffff:ffff:ffff:ffff:ffff,2500,\"The \"\"WIDE\"\" Project\"\n")
+            .unwrap();
+        assert_eq!((asn(&table, "1.0.0.7"), table.name(13335).as_deref()), (13335, Some("Cloudflare, Inc.")));
+        assert_eq!((asn(&table, "1.0.5.1"), asn(&table, "2001:200::1"), asn(&table, "1.0.1.0")), (38803, 2500, 0));
+        assert_eq!(table.name(2500).as_deref(), Some("The \"WIDE\" Project"));
+        let countries = of("1.0.0.0,1.0.0.255,AU\n1.0.1.0,1.0.3.255,cn\n").unwrap();
+        assert_eq!(origin(&countries, "1.0.2.9"), Origin { asn: 0, country: Some(*b"CN") });
+        let rows =
+            of("network,autonomous_system_number,autonomous_system_organization\n1.0.0.0/24,13335,CLOUDFLARENET\n");
+        assert_eq!(rows.unwrap().name(13335).as_deref(), Some("CLOUDFLARENET"));
+    }
+
+    /// Answers as Team Cymru's page on its service shows them.
+    #[test]
+    fn bulk_answers_of_team_cymru() {
+        let short = "Bulk mode; whois.cymru.com [2005-06-09 14:01:31 +0000]\n\
+                     23028   | 216.90.108.31    | TEAM-CYMRU - Team Cymru Inc., US\n\
+                     NA      | 10.0.0.1         | NA\n13335   | 2606:4700::1     | CLOUDFLARENET, US\n";
+        let verbose = "Bulk mode; whois.cymru.com [2005-06-09 14:01:31 +0000]\nError: no ASN or IP match on line 2.\n\
+                       AS      | IP               | BGP Prefix          | CC | Registry | Allocated  | AS Name\n\
+                       23028   | 216.90.108.31    | 216.90.108.0/24     | US | arin     | 1998-09-25 | TEAM-CYMRU - Team Cymru Inc., US\n\
+                       NA      | 10.0.0.1         | NA                  |    | other    |            | NA\n";
+        for (text, neighbour) in [(short, 0), (verbose, 23028)] {
+            let database = of(text).unwrap();
+            let origin = database.origin("216.90.108.31".parse().unwrap());
+            assert_eq!(origin, Origin { asn: 23028, country: Some(*b"US") }, "{text}");
+            assert_eq!(asn(&database, "216.90.108.32"), neighbour, "{text}");
+            assert_eq!(asn(&database, "10.0.0.1"), 0, "{text}");
+            assert_eq!(database.name(23028).as_deref(), Some("TEAM-CYMRU - Team Cymru Inc., US"));
+        }
+    }
+
+    #[test]
+    fn a_file_that_answers_nothing_is_named() {
+        let database = of("10.0.0.0/8\t1\n").unwrap();
+        assert!(database.silent().is_empty(), "it wasn't asked");
+        asn(&database, "2001:db8::1");
+        assert!(database.silent()[0].starts_with("x: knows none of the addresses"));
+        asn(&database, "10.0.0.1");
+        assert!(database.silent().is_empty());
+    }
+
     #[test]
     fn other_files_are_refused() {
         for text in [
@@ -322,7 +462,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_line_can_hurt(text in "[0-9a-fA-F.:/\t ,_{}-]{0,60}") {
+        fn no_line_can_hurt(text in "[0-9a-fA-F.:/\t ,_{}|\"-]{0,60}") {
             let _ = of(&format!("10.0.0.0/8\t1\n{text}\n")).map(|database| asn(&database, "10.0.0.1"));
         }
     }

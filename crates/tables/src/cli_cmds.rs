@@ -138,7 +138,7 @@ commands! {
     VclLabel "vcl.label" "vcl.label <label> <configname>" "Give a VCL a label." "" 2 Some(2), Manager [];
     VclList "vcl.list" "vcl.list [-j]" "List VCLs." "" 0 Some(0), Manager [json];
     VclLoad "vcl.load" "vcl.load <configname> <filename> [auto|cold|warm]" "Compile and load a VCL file." "" 2 Some(3), Manager [];
-    VclProfile "vcl.profile" "vcl.profile [-j] on|off|show [<configname>]" "Count what each line of a VCL costs." "on begins anew; show tells for each line how often it ran, how often its condition held and what it took, and which order would be faster. A VCL that is loaded later isn't counted." 1 Some(2), Worker [json];
+    VclProfile "vcl.profile" "vcl.profile [-j] on|off|show [<configname>]" "Count what each line of a VCL costs." "on begins anew. show prints the share of VCL in a request's CPU time, the time of each subroutine, and for each line, the most expensive first, how often it ran, how often its condition held and its CPU time; then what is worth a change. A VCL that is loaded later isn't counted." 1 Some(2), Worker [json];
     VclShow "vcl.show" "vcl.show [-v] [<configname>]" "Show the source of a VCL; -v also what it includes." "" 0 Some(2), Worker [];
     VclState "vcl.state" "vcl.state <configname> [auto|cold|warm]" "Set the state of a VCL." "" 2 Some(2), Manager [];
     VclSymtab "vcl.symtab" "vcl.symtab" "Show the symbols of VCL." "" 0 Some(0), Manager [debug];

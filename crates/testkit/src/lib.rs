@@ -3,6 +3,8 @@
 //! it rebuilds nothing. Doubles of our own types are in `testkit-storage`, `testkit-tls`, `testkit-net`, `testkit-vcl` and
 //! `testkit-engine`, each just above the crate whose type it stands for.
 
+pub mod recorded;
+
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use crate::ctx::{Ctx, Failure, Wait};
 use crate::exec::plain_action;
 use crate::known::SubjectFacts;
 use crate::loaded::LoadedVcl;
-use crate::profile::{NoWatch, Watch};
+use crate::profile::{Look, Looking, NoWatch, Watch};
 use crate::value::{Text, Value};
 
 /// What a subroutine ended with. [`Action::name`] is the word in VCL.
@@ -131,6 +131,8 @@ pub struct Machine {
     pub(crate) traces: bool,
     /// Whether each op is to be run by itself: for `VCL_trace`, or for a profile.
     pub(crate) stepwise: bool,
+    /// How a profile looks at this run.
+    look: Option<Look>,
     /// What is known of each subject of the program.
     pub(crate) known: Vec<SubjectFacts>,
     /// The `regsub` that isn't through: what is done of it is the innermost text.
@@ -320,10 +322,10 @@ impl Machine {
     fn run_in(&mut self, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
         let method = self.method.expect("a machine is started before it runs");
         self.traces = !ctx.log().ring().is_masked(Tag::VclTrace);
-        let watch = vcl.profile.watch(vcl.program.code.len());
         if matches!(self.state, State::Started) {
+            self.look = vcl.profile.draw(method, vcl.program.code.len());
             // For the whole run: `Program::lean` has no returns from calls that it left out.
-            self.stepwise = self.traces || watch.is_some();
+            self.stepwise = self.traces || matches!(self.look, Some(Look::Ops(_)));
         }
         match std::mem::replace(&mut self.state, State::Running) {
             State::Idle | State::Waiting { .. } => panic!("the machine has nothing to run"),
@@ -336,8 +338,9 @@ impl Machine {
                 }
             }
         }
-        match watch {
-            Some(mut watch) => self.run_ops(&mut watch, vcl, ctx),
+        match self.look.map(|look| vcl.profile.watch(look, method, vcl.program.code.len())) {
+            Some(Looking::Ops(mut watch)) => self.run_ops(&mut watch, vcl, ctx),
+            Some(Looking::Whole(_timed)) => self.run_ops(&mut NoWatch, vcl, ctx),
             None => self.run_ops(&mut NoWatch, vcl, ctx),
         }
     }

@@ -432,8 +432,8 @@ fn vcl_profile(worker: &Worker, request: &Request) -> Reply {
     }
     let sources: Vec<_> =
         vcl.program.sources.iter().map(|source| Source { name: &source.name, text: &source.text }).collect();
-    let lines = vcl.profile.lines(&vcl.program);
-    let profiled = Profiled { vcl: &vcl.name, on: vcl.profile.is_on(), sources: &sources, lines: &lines };
+    let counted = vcl.profile.counted(&vcl.program);
+    let profiled = Profiled { vcl: &vcl.name, on: vcl.profile.is_on(), sources: &sources, counted: &counted };
     match what {
         _ if request.wants_json() => with_json(worker, request, &format!(",\n{}", profile::report_json(&profiled))),
         "show" => Reply::ok(profile::report(&profiled)),

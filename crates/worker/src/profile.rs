@@ -4,9 +4,10 @@
 use std::fmt::Write;
 
 use tables::json::quote;
-use vrt::profile::Line;
+use tables::vclvars::Method;
+use vrt::profile::{Counted, Line};
 
-/// A line that takes less than this part of the time isn't worth a word.
+/// What takes less than this part of a request's CPU time isn't worth a word.
 const WORTH: f64 = 0.01;
 /// After fewer runs nothing is advised.
 const ENOUGH: u64 = 1000;
@@ -23,23 +24,38 @@ pub(crate) struct Profiled<'a> {
     /// Whether it is counting.
     pub on: bool,
     pub sources: &'a [Source<'a>],
-    pub lines: &'a [Line],
+    pub counted: &'a Counted,
 }
 
 impl Profiled<'_> {
+    /// CPU time of all VCL, in nanoseconds.
     fn total(&self) -> u64 {
-        self.lines.iter().map(|line| line.nanos).sum()
+        self.counted.subroutines.iter().map(|sub| sub.nanos).sum()
     }
 
-    fn shown(&self) -> impl Iterator<Item = &Line> {
-        self.lines.iter().filter(|line| line.runs > 0)
+    /// Client requests, each of which passed vcl_recv.
+    fn requests(&self) -> u64 {
+        self.counted.subroutines.iter().find(|sub| sub.method == Method::Recv).map_or(0, |sub| sub.runs)
+    }
+
+    /// The whole of which a line's cost is judged as a part: the worker's CPU time.
+    fn worker(&self) -> u64 {
+        self.counted.process_nanos.max(self.total())
+    }
+
+    /// The lines that ran, the most expensive first.
+    fn shown(&self) -> Vec<&Line> {
+        let mut lines: Vec<&Line> = self.counted.lines.iter().filter(|line| line.runs > 0).collect();
+        lines.sort_by_key(|line| (!line.is_measurable, std::cmp::Reverse(line.nanos), line.source, line.line));
+        lines
     }
 }
 
-/// The table, and the advice below it.
+/// The tables, and the advice below them.
 pub(crate) fn report(profiled: &Profiled<'_>) -> String {
-    let Profiled { vcl, on, sources, .. } = *profiled;
-    if profiled.shown().next().is_none() {
+    let Profiled { vcl, on, sources, counted } = *profiled;
+    let (lines, total) = (profiled.shown(), profiled.total());
+    if lines.is_empty() {
         let reason = if on {
             "no request has come to it since counting began"
         } else {
@@ -47,22 +63,28 @@ pub(crate) fn report(profiled: &Profiled<'_>) -> String {
         };
         return format!("VCL {vcl}: nothing was counted: {reason}.\n");
     }
-    let total = profiled.total();
-    let mut out = format!("VCL {vcl}: {:.3} ms in all lines\n\n", total as f64 / 1e6);
-    out.push_str("      runs    held   us/run    time  line\n");
-    for line in profiled.shown() {
-        let held = line.held.map_or(String::new(), |held| percent(ratio(held, line.runs)));
-        let _ = writeln!(
-            out,
-            "{:10} {held:>7} {:8.3} {:>7}  {}: {}",
-            line.runs,
-            line.nanos as f64 / 1e3 / line.runs as f64,
-            percent(ratio(line.nanos, total)),
-            place(sources, line),
-            cut(text(sources, line).trim()),
-        );
+    let mut out = format!("VCL {vcl}: {}\n\n", summary(profiled));
+    out.push_str("      runs   us/run    time  subroutine, with all that it calls\n");
+    for sub in &counted.subroutines {
+        let each = sub.nanos as f64 / 1e3 / sub.runs as f64;
+        let share = percent(ratio(sub.nanos, total));
+        let _ = writeln!(out, "{:10} {each:8.3} {share:>7}  {}", sub.runs, sub.method.sub_name());
     }
-    let advice = advice(sources, profiled.lines, total);
+    out.push_str("\n      runs    held   us/run    time  line\n");
+    let least = format!("<{:.3}", counted.look_nanos / 1e3);
+    for line in &lines {
+        let held = line.held.map_or(String::new(), |held| percent(ratio(held, line.runs)));
+        let (each, share) = match line.is_measurable {
+            true => (format!("{:.3}", line.nanos as f64 / 1e3 / line.runs as f64), percent(ratio(line.nanos, total))),
+            false => (least.clone(), "0.0 %".to_owned()),
+        };
+        let (place, text) = (place(sources, line), text(sources, line));
+        let _ = writeln!(out, "{:10} {held:>7} {each:>8} {share:>7}  {place}: {}", line.runs, cut(text.trim()));
+    }
+    if lines.iter().any(|line| !line.is_measurable) {
+        let _ = writeln!(out, "\n{least}: under what can be measured: a look at the clock takes longer.");
+    }
+    let advice = advice(profiled);
     if !advice.is_empty() {
         out.push('\n');
         advice.iter().for_each(|line| out.push_str(&format!("{line}\n")));
@@ -70,27 +92,47 @@ pub(crate) fn report(profiled: &Profiled<'_>) -> String {
     out
 }
 
+/// VCL's share of what a request costs.
+fn summary(profiled: &Profiled<'_>) -> String {
+    let (total, requests, all) = (profiled.total(), profiled.requests(), profiled.worker());
+    if requests == 0 {
+        return format!("{:.3} ms of CPU time", total as f64 / 1e6);
+    }
+    let each = |nanos: u64| nanos as f64 / 1e3 / requests as f64;
+    let share = percent(ratio(total, all));
+    format!("{:.3} us of a request's {:.1} us of CPU time ({share}), over {requests} requests", each(total), each(all))
+}
+
 /// The same as one JSON object.
 pub(crate) fn report_json(profiled: &Profiled<'_>) -> String {
-    let Profiled { vcl, on, sources, lines } = *profiled;
+    let Profiled { vcl, on, sources, counted } = *profiled;
     let name = |line: &Line| quote(sources.get(line.source as usize).map_or("", |source| source.name));
-    let one = |line: &Line| {
+    let one = |line: &&Line| {
         let held = line.held.map_or("null".to_owned(), |held| held.to_string());
         format!(
-            "  {{ \"source\": {}, \"line\": {}, \"runs\": {}, \"held\": {held}, \"nanoseconds\": {}, \"text\": {} }}",
+            "  {{ \"source\": {}, \"line\": {}, \"runs\": {}, \"held\": {held}, \"nanoseconds\": {}, \"measurable\": {}, \"text\": {} }}",
             name(line),
             line.line,
             line.runs,
             line.nanos,
+            line.is_measurable,
             quote(text(sources, line).trim())
         )
     };
-    let shown: Vec<String> = profiled.shown().map(one).collect();
-    let advice: Vec<String> = advice(sources, lines, profiled.total()).iter().map(|line| quote(line)).collect();
+    let shown: Vec<String> = profiled.shown().iter().map(one).collect();
+    let sub = |sub: &vrt::profile::Subroutine| {
+        let name = quote(sub.method.sub_name());
+        format!("  {{ \"name\": {name}, \"runs\": {}, \"nanoseconds\": {} }}", sub.runs, sub.nanos)
+    };
+    let subroutines: Vec<String> = counted.subroutines.iter().map(sub).collect();
+    let advice: Vec<String> = advice(profiled).iter().map(|line| quote(line)).collect();
     format!(
-        "{{ \"vcl\": {}, \"on\": {on}, \"nanoseconds\": {}, \"lines\": [\n{}\n], \"advice\": [{}] }}",
+        "{{ \"vcl\": {}, \"on\": {on}, \"nanoseconds\": {}, \"requests\": {}, \"worker_nanoseconds\": {}, \"subroutines\": [\n{}\n], \"lines\": [\n{}\n], \"advice\": [{}] }}",
         quote(vcl),
         profiled.total(),
+        profiled.requests(),
+        counted.process_nanos,
+        subroutines.join(",\n"),
         shown.join(",\n"),
         advice.join(", ")
     )
@@ -124,28 +166,53 @@ fn text(sources: &[Source<'_>], line: &Line) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// What could be had by another order; of lines that the VCL's author wrote.
-fn advice(sources: &[Source<'_>], lines: &[Line], total: u64) -> Vec<String> {
+/// How a request could be made cheaper, as far as that is worth it; about lines that the VCL's author wrote.
+fn advice(profiled: &Profiled<'_>) -> Vec<String> {
+    let Profiled { sources, counted, .. } = *profiled;
+    let (total, whole) = (profiled.total(), profiled.worker());
+    let runs = counted.subroutines.iter().map(|sub| sub.runs).max().unwrap_or(0);
+    if runs < ENOUGH {
+        return Vec::new();
+    }
+    if ratio(total, whole) < WORTH {
+        let share = percent(ratio(total, whole));
+        return vec![format!("All VCL takes {share} of the CPU time: no change of it would be noticed.")];
+    }
     let mut out = Vec::new();
     let written = |line: &&Line| sources.get(line.source as usize).is_none_or(|source| source.name != "<builtin>");
-    let lines: Vec<Line> = lines.iter().filter(written).copied().collect();
-    for line in &lines {
-        let share = ratio(line.nanos, total);
+    let lines: Vec<Line> = counted.lines.iter().filter(written).copied().collect();
+    for line in lines.iter().filter(|line| line.is_measurable) {
+        let share = ratio(line.nanos, whole);
         if line.held == Some(0) && line.runs >= ENOUGH && share >= WORTH {
             let place = place(sources, line);
-            out.push(format!("{place} never held in {} runs and takes {} of the time.", line.runs, percent(share)));
+            out.push(format!(
+                "{place} never held in {} runs and takes {} of a request's CPU time.",
+                line.runs,
+                percent(share)
+            ));
         }
     }
     for chain in chains(sources, &lines) {
-        let Some((at, saved)) = best_move(&chain) else { continue };
-        if ratio(saved, total) >= WORTH {
+        let grouped: Vec<&Line> = chain.iter().copied().filter(|line| line.is_grouped).collect();
+        if let [first, .., last] = grouped[..] {
             out.push(format!(
-                "{} holds {} of the time: tested before {} it would save about {} of the time. The same happens only if \
-                 none of the conditions from there on holds for the same request.",
+                "{} to {}: {} of {} tests are answered by one look-up: neither their number nor their order matters.",
+                place(sources, first),
+                place(sources, last),
+                grouped.len(),
+                chain.len()
+            ));
+            continue;
+        }
+        let Some((at, saved)) = best_move(&chain) else { continue };
+        if ratio(saved, whole) >= WORTH {
+            out.push(format!(
+                "{} holds {} of the time: tested before {} it would save about {} of a request's CPU time. The same \
+                 happens only if none of the conditions from there on holds for the same request.",
                 place(sources, chain[at]),
                 percent(ratio(chain[at].held.unwrap_or(0), chain[0].runs)),
                 place(sources, chain[0]),
-                percent(ratio(saved, total)),
+                percent(ratio(saved, whole)),
             ));
         }
     }
@@ -216,37 +283,67 @@ mod tests {
     set req.http.y = \"1\";
 }";
 
-    fn of<'a>(name: &'static str, lines: &'a [Line]) -> Profiled<'a> {
+    /// Lines of vcl_recv in a worker that uses twice their time.
+    fn of(name: &'static str, lines: &[Line]) -> Profiled<'static> {
         let sources: &'static [Source<'static>] = Box::leak(Box::new([Source { name, text: TEXT }]));
-        Profiled { vcl: "boot", on: true, sources, lines }
+        let (nanos, runs) = (lines.iter().map(|l| l.nanos).sum(), lines.iter().map(|l| l.runs).max().unwrap_or(0));
+        let recv = vrt::profile::Subroutine { method: Method::Recv, runs, nanos };
+        let subroutines = if runs > 0 { vec![recv] } else { Vec::new() };
+        let counted = Counted { subroutines, lines: lines.to_vec(), process_nanos: nanos * 2, look_nanos: 45.0 };
+        Profiled { vcl: "boot", on: true, sources, counted: Box::leak(Box::new(counted)) }
     }
 
     fn line(line: u32, runs: u64, held: Option<u64>, nanos: u64) -> Line {
-        Line { source: 0, line, runs, held, nanos, acts: false }
+        Line { source: 0, line, runs, held, nanos, is_measurable: nanos > 0, acts: false, is_grouped: false }
     }
 
     #[test]
-    fn lines_come_with_their_text_and_advice() {
+    fn the_share_comes_first_then_lines_by_cost_then_advice() {
         let lines = [
             line(2, 1000, Some(0), 400_000),
             line(3, 0, Some(0), 0),
-            line(5, 1000, Some(10), 300_000),
-            line(6, 990, Some(900), 250_000),
+            line(5, 1000, Some(10), 250_000),
+            line(6, 990, Some(900), 300_000),
+            line(7, 900, Some(0), 0),
             line(8, 1000, None, 50_000),
         ];
-        let told = report(&of("/x.vcl", &lines));
-        assert!(told.starts_with("VCL boot: 1.000 ms in all lines\n"), "{told}");
+        let printed = report(&of("/x.vcl", &lines));
         assert!(
-            told.contains("       990  90.9 %    0.253  25.0 %  /x.vcl:6: } else if (req.url ~ \"c\") {\n"),
-            "{told}"
+            printed.starts_with("VCL boot: 1.000 us of a request's 2.0 us of CPU time (50.0 %), over 1000 requests\n"),
+            "{printed}"
         );
-        assert!(told.contains("      1000            0.050   5.0 %  /x.vcl:8: set req.http.y"), "{told}");
-        assert!(!told.contains("x.vcl:3"), "{told}");
-        assert!(told.contains("/x.vcl:2 never held in 1000 runs and takes 40.0 % of the time.\n"), "{told}");
+        assert!(printed.contains("      1000    1.000 100.0 %  vcl_recv\n"), "{printed}");
         assert!(
-            told.contains("/x.vcl:6 holds 90.0 % of the time: tested before /x.vcl:2 it would save about 62."),
-            "{told}"
+            printed.contains("       990  90.9 %    0.303  30.0 %  /x.vcl:6: } else if (req.url ~ \"c\") {\n"),
+            "{printed}"
         );
+        assert!(printed.contains("      1000            0.050   5.0 %  /x.vcl:8: set req.http.y"), "{printed}");
+        assert!(printed.contains("       900   0.0 %   <0.045   0.0 %  /x.vcl:7:"), "{printed}");
+        assert!(printed.contains("<0.045: under what can be measured"), "{printed}");
+        assert!(!printed.contains("x.vcl:3"), "{printed}");
+        let at = |number: u32| printed.find(&format!("%  /x.vcl:{number}: ")).unwrap();
+        assert!(at(2) < at(6) && at(6) < at(5) && at(5) < at(8) && at(8) < at(7), "{printed}");
+        assert!(
+            printed.contains("/x.vcl:2 never held in 1000 runs and takes 20.0 % of a request's CPU time.\n"),
+            "{printed}"
+        );
+        assert!(
+            printed.contains("/x.vcl:6 holds 90.0 % of the time: tested before /x.vcl:2 it would save about 29."),
+            "{printed}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_advised_that_nobody_would_notice() {
+        let mut lines = [line(2, 1000, Some(0), 400), line(5, 1000, Some(10), 300), line(6, 990, Some(900), 250)];
+        let mut profiled = of("/x.vcl", &lines);
+        let counted = Counted { process_nanos: 1_000_000, ..profiled.counted.clone() };
+        profiled.counted = &counted;
+        assert_eq!(advice(&profiled), ["All VCL takes 0.1 % of the CPU time: no change of it would be noticed."]);
+        lines.iter_mut().for_each(|line| line.is_grouped = true);
+        let advised = advice(&of("/x.vcl", &lines)).join("\n");
+        assert!(advised.contains("/x.vcl:2 to /x.vcl:6: 3 of 3 tests are answered by one look-up"), "{advised}");
+        assert!(!advised.contains("tested before"), "{advised}");
     }
 
     #[test]
@@ -277,12 +374,13 @@ mod tests {
 
     #[test]
     fn as_json() {
-        let told = report_json(&of("/x.vcl", &[line(2, 2, Some(1), 40), line(8, 2, None, 2), line(9, 0, None, 0)]));
+        let printed = report_json(&of("/x.vcl", &[line(2, 2, Some(1), 40), line(8, 2, None, 2), line(9, 0, None, 0)]));
         assert_eq!(
-            told,
-            "{ \"vcl\": \"boot\", \"on\": true, \"nanoseconds\": 42, \"lines\": [\n  \
-             { \"source\": \"/x.vcl\", \"line\": 2, \"runs\": 2, \"held\": 1, \"nanoseconds\": 40, \"text\": \"if (req.url ~ \\\"a\\\") {\" },\n  \
-             { \"source\": \"/x.vcl\", \"line\": 8, \"runs\": 2, \"held\": null, \"nanoseconds\": 2, \"text\": \"set req.http.y = \\\"1\\\";\" }\n], \
+            printed,
+            "{ \"vcl\": \"boot\", \"on\": true, \"nanoseconds\": 42, \"requests\": 2, \"worker_nanoseconds\": 84, \"subroutines\": [\n  \
+             { \"name\": \"vcl_recv\", \"runs\": 2, \"nanoseconds\": 42 }\n], \"lines\": [\n  \
+             { \"source\": \"/x.vcl\", \"line\": 2, \"runs\": 2, \"held\": 1, \"nanoseconds\": 40, \"measurable\": true, \"text\": \"if (req.url ~ \\\"a\\\") {\" },\n  \
+             { \"source\": \"/x.vcl\", \"line\": 8, \"runs\": 2, \"held\": null, \"nanoseconds\": 2, \"measurable\": true, \"text\": \"set req.http.y = \\\"1\\\";\" }\n], \
              \"advice\": [] }"
         );
         let long = format!("{}ä", "x".repeat(99));

@@ -16,14 +16,15 @@ use crate::{Config, is_good};
 const USAGE: &str = "\
 Usage: lacquer vcl profile [options] [VCL]
 
-Counts on a running server what each line of a VCL costs (the one in use, unless named): how often it runs, how often its
-condition holds, what it takes. Then says which order would be faster. Ends after some time, or with Ctrl-C.
+Counts on a running server what a VCL costs (the one in use, unless named). Prints its share of a request's CPU time, the time
+of each subroutine, and for each line, the most expensive first, how often it ran, how often its condition held and its CPU
+time. Then advises what is worth a change. Ends after some time, or with Ctrl-C.
 
  -n <dir>         The working directory of the server
  -T <host:port>   Where its manager listens
  -S <file>        The secret file
  -t <seconds>     How long to count (default: 10)
- -j               As JSON: for each line source, line, runs, held, nanoseconds, text; and the advice
+ -j               As JSON: the same numbers, in nanoseconds, and the advice
  -h               This text
 
 Examples:

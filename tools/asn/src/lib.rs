@@ -3,6 +3,7 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod addresses;
 mod options;
 mod report;
 mod tally;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use networks::Database;
 use toolkit::print;
 
+use addresses::Addresses;
 pub use options::usage;
 use options::{Format, Options, TOOL};
 use report::Report;
@@ -25,6 +27,9 @@ pub fn main(args: &[String]) -> i32 {
 }
 
 fn run(options: &Options) -> Result<i32, String> {
+    if options.lists_addresses {
+        return list(options);
+    }
     let mut database = Database::default();
     for file in &options.databases {
         database.add(file)?;
@@ -47,4 +52,11 @@ fn run(options: &Options) -> Result<i32, String> {
         report.remarks().iter().for_each(|remark| TOOL.remark(remark));
     }
     Ok(i32::from(report.is_empty()))
+}
+
+fn list(options: &Options) -> Result<i32, String> {
+    let gathered = options.gathering.clone().run::<Addresses>(Addresses::add)?;
+    print::out(gathered.result.text());
+    gathered.result.remarks().into_iter().chain(gathered.remarks()).for_each(|remark| TOOL.remark(&remark));
+    Ok(i32::from(gathered.result.is_empty()))
 }

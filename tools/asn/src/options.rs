@@ -9,34 +9,39 @@ use networks::{Country, country_of};
 use toolkit::args::{Arg, Args};
 use toolkit::tool::{Invocation, Tool};
 
-use crate::tally::Window;
+use crate::tally::{Moment, Window};
 
 const SYNOPSIS: &str = "\
 Usage: lacquer asn --db FILE... [options] LOG...
        lacquer asn --db FILE... [options] -n DIR
+       lacquer asn --addresses LOG...
 ";
 
 const DETAILS: &str = "
 Whose readers are they? The share of bytes and requests by the network (autonomous system) that each client's address
 belongs to, from web servers' logs, varnishncsa's, varnishlog's, or a running server's log. Nothing is asked of the net.
+A file that knows whose address is whose: curl -LO https://iptoasn.com/data/ip2asn-combined.tsv.gz
 
 LOG may be packed with gzip; - is standard input. A running log is read until Ctrl-C or -d.
 
 Whose address is whose
- --db FILE            Prefixes: `1.0.0.0/24 AS` (pyasn, RouteViews), `1.0.0.0 24 AS` (CAIDA), iptoasn's TSV, MaxMind's
-                      .mmdb (ASN, Country); may be packed with gzip, may be repeated: the first that knows counts
+ --db FILE            Prefixes: `1.0.0.0/24 AS` (pyasn, RouteViews), `1.0.0.0 24 AS` (CAIDA), iptoasn's TSV,
+                      `FIRST,LAST,AS,NAME` (CSV of ip-location-db and DB-IP), MaxMind's CSV (GeoLite2-ASN-Blocks),
+                      .mmdb files (MaxMind's, ip-location-db's, IPinfo's), an answer of Team Cymru's; may be packed with
+                      gzip, may be repeated: the first that knows counts
  --names FILE         Names of networks: JSON or `AS NAME` a line (may be repeated)
 What is counted
  --log-format FORMAT  How lines look, as Apache's LogFormat; else they tell themselves
  --country CC         Clients from that country alone (may be repeated)
- --from, --to TIME    From that time on, before that time (2026-10-10T13:55:36+13:00; UTC without a zone)
- --window TIME        A table for each hour (1h), day (1d) and so on
+ --from, --to TIME    From that time on, before that time: 2026-10-10T13:55:36+13:00; without a zone by the log's own clock
+ --window TIME        A table for each hour (1h), day (1d) and so on, of the log's own clock
 How it is shown
  --group asn|country  By network (default) or by country
  --sort bytes|requests  What the percentages are of (default bytes)
  --top N              So many lines, the others as one (default 40; 0: all)
  --format text|json|svg
 Further
+ --addresses          Instead of tables: the networks of the clients (/24, /48), as whois.cymru.com takes them
  -n DIR               The log of the server with that working directory (--live: of the usual one)
  -d TIME              End after that time
  -q                   No progress on the terminal
@@ -82,6 +87,8 @@ pub struct Options {
     /// 0: all.
     pub top: usize,
     pub format: Format,
+    /// Print the list to ask Team Cymru for.
+    pub lists_addresses: bool,
 }
 
 /// The command.
@@ -110,8 +117,9 @@ pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
             "--db" => options.databases.push(args.value()?.to_owned()),
             "--names" => options.names.push(args.value()?.to_owned()),
             "--country" => options.countries.push(args.parsed("two letters, as NZ", country_of)?),
-            "--from" => options.window.from = Some(args.parsed(STAMP, stamp)?),
-            "--to" => options.window.to = Some(args.parsed(STAMP, stamp)?),
+            "--from" => options.window.from = Some(args.parsed(STAMP, moment)?),
+            "--to" => options.window.to = Some(args.parsed(STAMP, moment)?),
+            "--addresses" => options.lists_addresses = true,
             "--window" => options.window.length = Some(args.time(TIMES)?),
             "--top" => options.top = args.number(0..=u64::MAX)?,
             "--group" => options.group = args.one_of(&[("asn", Group::Network), ("country", Group::Country)])?,
@@ -123,8 +131,8 @@ pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
             _ => return Err(args.unknown()),
         }
     }
-    if options.databases.is_empty() {
-        return Err("--db is missing: a file that says which addresses belong to which network".into());
+    if options.databases.is_empty() && !options.lists_addresses {
+        return Err("--db is missing: a file that says which addresses belong to which network; docs/asn.md names three sources".into());
     }
     options.gathering.check()?;
     Ok(Invocation::Run(options))
@@ -133,12 +141,12 @@ pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
 const TIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(1_000_000_000);
 const STAMP: &str = "a time as 2026-10-10T13:55:36+13:00";
 
-/// Nanoseconds since 1970. Seconds may be left out.
-fn stamp(value: &str) -> Option<i64> {
+/// Seconds may be left out.
+fn moment(value: &str) -> Option<Moment> {
     let zone = value.char_indices().skip("2026-10-10T".len()).find(|(_, c)| "+-Z ".contains(*c));
     let (clock, zone) = value.split_at(zone.map_or(value.len(), |(at, _)| at));
     let stamp = Stamp::parse(value).or_else(|| Stamp::parse(&format!("{clock}:00{zone}")));
-    stamp.map(|stamp| stamp.ns)
+    stamp.map(|stamp| Moment { ns: stamp.ns, has_zone: stamp.zone.is_some() })
 }
 
 #[cfg(test)]
@@ -162,11 +170,16 @@ mod tests {
         );
         assert_eq!(o.gathering.sources.files, ["x.log", "-"]);
         let Ok(Invocation::Run(o)) = words("--db a --from 2012-09-06T12:00 x") else { panic!() };
-        assert_eq!(o.window.from, Some(1_346_932_800_000_000_000));
-        for text in ["2012-09-07T00:00+12:00", "2012-09-06T12:00:00", "2012-09-06 12:00Z", "06/Sep/2012:12:00:00 +0000"]
-        {
-            assert_eq!(stamp(text), Some(1_346_932_800_000_000_000), "{text}");
+        assert_eq!(o.window.from, Some(Moment { ns: 1_346_932_800_000_000_000, has_zone: false }));
+        for (text, has_zone) in [
+            ("2012-09-07T00:00+12:00", true),
+            ("2012-09-06T12:00:00", false),
+            ("2012-09-06 12:00Z", true),
+            ("06/Sep/2012:12:00:00 +0000", true),
+        ] {
+            assert_eq!(moment(text), Some(Moment { ns: 1_346_932_800_000_000_000, has_zone }), "{text}");
         }
+        assert!(matches!(words("--addresses x.log"), Ok(Invocation::Run(o)) if o.lists_addresses));
     }
 
     #[test]

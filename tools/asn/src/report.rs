@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
-use accesslog::Gathered;
+use accesslog::{Gathered, Stamp};
 use networks::Database;
 use serde_json::{Value, json};
 
 use crate::options::{Group, Measure, Options};
-use crate::tally::{Part, Sum, Tally};
+use crate::tally::{Part, Sum, Tally, ahead};
 
 /// A line of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,8 +24,8 @@ struct Row {
 /// A table.
 #[derive(Debug)]
 struct Table {
-    /// Nanoseconds since 1970; `None`: no entry had a time.
-    times: Option<(i64, i64)>,
+    /// `None`: no entry had a time.
+    times: Option<(Stamp, Stamp)>,
     rows: Vec<Row>,
     total: Sum,
     /// Those that are not in `rows`: how many, and what they are together.
@@ -37,13 +37,15 @@ pub struct Report<'a> {
     options: &'a Options,
     gathered: &'a Gathered<Tally>,
     tables: Vec<Table>,
+    /// Files that had no answer for any address.
+    silent: Vec<String>,
 }
 
 impl<'a> Report<'a> {
     /// Of what was gathered.
     pub fn new(options: &'a Options, gathered: &'a Gathered<Tally>, database: &Database) -> Report<'a> {
         let tables = gathered.result.parts.values().map(|part| Table::new(part, options, database)).collect();
-        Report { options, gathered, tables }
+        Report { options, gathered, tables, silent: database.silent() }
     }
 
     /// Whether there is anything in it.
@@ -62,7 +64,21 @@ impl<'a> Report<'a> {
             (tally.too_many, "requests of too many windows of time"),
         ];
         let counts = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what} left out"));
-        counts.chain(self.gathered.remarks()).collect()
+        counts.chain(self.gathered.remarks()).chain(self.silent.iter().cloned()).chain(self.mismatch()).collect()
+    }
+
+    /// The files know something about the addresses, but not what was asked for.
+    fn mismatch(&self) -> Option<String> {
+        let rows = || self.tables.iter().flat_map(|table| &table.rows);
+        let has_nothing = match self.options.group {
+            Group::Network => rows().all(|row| row.asn == 0),
+            Group::Country => rows().all(|row| row.country.is_empty()),
+        };
+        let is_mismatch = has_nothing && rows().next().is_some() && self.silent.len() < self.options.databases.len();
+        is_mismatch.then(|| match self.options.group {
+            Group::Network => "no file knows networks; --group country shows the countries".to_owned(),
+            Group::Country => "no file knows countries; --group asn shows the networks".to_owned(),
+        })
     }
 
     pub fn text(&self) -> String {
@@ -74,27 +90,33 @@ impl<'a> Report<'a> {
             if let Some(times) = table.times {
                 text += &format!("{}, ", between(times));
             }
-            text += &format!("{} requests, {} bytes\n\n", table.total.requests, table.total.bytes);
+            let rate = table.megabits(table.total).map_or(String::new(), |rate| format!(", {rate:.2} Mb/s"));
+            text += &format!("{} requests, {} bytes{rate}\n\n", table.total.requests, table.total.bytes);
             text += match self.options.group {
-                Group::Network => "Percent  ASN     ASN Description\n",
-                Group::Country => "Percent  Country\n",
+                Group::Network => "Percent  Mb/s      ASN     ASN Description\n",
+                Group::Country => "Percent  Mb/s      Country\n",
+            };
+            let shares = |sum: Sum| {
+                let rate = table.megabits(sum).map_or("-".to_owned(), |rate| format!("{rate:.2}"));
+                let percent = format!("{:.2}", percent(sum, table.total, self.options.measure));
+                format!("{percent:<9}{rate:<10}")
             };
             for row in &table.rows {
-                let percent = format!("{:.2}", percent(row.sum, table.total, self.options.measure));
+                let shares = shares(row.sum);
                 let line = match self.options.group {
-                    Group::Network if row.asn == 0 => format!("{percent:<9}{:<8}{}", "-", row.name),
-                    Group::Network => format!("{percent:<9}{:<8}{}", row.asn, row.name),
-                    Group::Country => format!("{percent:<9}{}", row.name),
+                    Group::Network if row.asn == 0 => format!("{shares}{:<8}{}", "-", row.name),
+                    Group::Network => format!("{shares}{:<8}{}", row.asn, row.name),
+                    Group::Country => format!("{shares}{}", row.name),
                 };
                 text += line.trim_end();
                 text.push('\n');
             }
             let (count, sum) = table.others;
             if count > 0 {
-                let percent = format!("{:.2}", percent(sum, table.total, self.options.measure));
+                let shares = shares(sum);
                 text += &match self.options.group {
-                    Group::Network => format!("{percent:<9}{:<8}{count} others\n", "-"),
-                    Group::Country => format!("{percent:<9}{count} others\n"),
+                    Group::Network => format!("{shares}{:<8}{count} others\n", "-"),
+                    Group::Country => format!("{shares}{count} others\n"),
                 };
             }
         }
@@ -102,8 +124,10 @@ impl<'a> Report<'a> {
     }
 
     pub fn json(&self) -> Value {
-        let group = |row: &Row, total: Sum| {
+        let group = |row: &Row, table: &Table| {
+            let total = table.total;
             let mut group = json!({
+                "megabits_per_second": table.megabits(row.sum).map(rounded),
                 "requests": row.sum.requests, "bytes": row.sum.bytes,
                 "percent_requests": rounded(percent(row.sum, total, Measure::Requests)),
                 "percent_bytes": rounded(percent(row.sum, total, Measure::Bytes)),
@@ -120,9 +144,10 @@ impl<'a> Report<'a> {
             .iter()
             .map(|table| {
                 json!({
-                    "from": table.times.map(|times| times.0 as f64 / 1e9), "to": table.times.map(|times| times.1 as f64 / 1e9),
+                    "from": table.times.map(|times| times.0.ns as f64 / 1e9), "to": table.times.map(|times| times.1.ns as f64 / 1e9),
+                    "megabits_per_second": table.megabits(table.total).map(rounded),
                     "requests": table.total.requests, "bytes": table.total.bytes,
-                    "groups": table.rows.iter().map(|row| group(row, table.total)).collect::<Vec<_>>(),
+                    "groups": table.rows.iter().map(|row| group(row, table)).collect::<Vec<_>>(),
                     "others": { "groups": table.others.0, "requests": table.others.1.requests, "bytes": table.others.1.bytes },
                 })
             })
@@ -176,6 +201,12 @@ impl<'a> Report<'a> {
 }
 
 impl Table {
+    /// The rate of so many bytes from the first to the last request, which came in some part of its second.
+    fn megabits(&self, sum: Sum) -> Option<f64> {
+        let (first, last) = self.times?;
+        Some(sum.bytes as f64 * 8.0 / 1e6 / ((last.ns - first.ns) as f64 / 1e9 + 1.0))
+    }
+
     fn new(part: &Part, options: &Options, database: &Database) -> Table {
         let mut total = Sum::default();
         let mut groups: HashMap<(u32, Option<[u8; 2]>), Sum> = HashMap::new();
@@ -231,17 +262,39 @@ fn rounded(percent: f64) -> f64 {
     (percent * 1e4).round() / 1e4
 }
 
-/// `2012-09-06 12:00:00 to 12:59:59 +1200`
-fn between((first, last): (i64, i64)) -> String {
-    let show = |format: &str, time: i64| {
-        sys::localtime::format(format, time.div_euclid(1_000_000_000)).unwrap_or_else(|| time.to_string())
+/// `2012-09-06 12:00:00 to 12:59:59 +1200`, by the log's own clock.
+fn between((first, last): (Stamp, Stamp)) -> String {
+    let seconds = |time: Stamp| (time.ns + ahead(time)).div_euclid(1_000_000_000);
+    let day = |time| {
+        let (year, month, day) = message::date::civil(seconds(time).div_euclid(86_400));
+        format!("{year}-{month:02}-{day:02}")
     };
-    let day = |time| show("%Y-%m-%d", time);
-    let end = if day(first) == day(last) { "%H:%M:%S %z" } else { "%Y-%m-%d %H:%M:%S %z" };
-    format!("{} to {}", show("%Y-%m-%d %H:%M:%S", first), show(end, last))
+    let clock = |time| {
+        let s = seconds(time).rem_euclid(86_400);
+        format!("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+    };
+    let minutes = ahead(last) / 60_000_000_000;
+    let zone = format!("{}{:02}{:02}", if minutes < 0 { '-' } else { '+' }, minutes.abs() / 60, minutes.abs() % 60);
+    let until = if day(first) == day(last) { clock(last) } else { format!("{} {}", day(last), clock(last)) };
+    format!("{} {} to {until} {zone}", day(first), clock(first))
 }
 
 fn escaped(text: &str) -> String {
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_log() {
+        let stamp = |text: &str| Stamp::parse(text).unwrap();
+        let shown = |first, last| between((stamp(first), stamp(last)));
+        let noon = shown("06/Sep/2012:12:00:00 +1200", "06/Sep/2012:12:59:59 +1200");
+        assert_eq!(noon, "2012-09-06 12:00:00 to 12:59:59 +1200");
+        let night = shown("31/Dec/2012:23:00:00 -0330", "01/Jan/2013:01:00:00 -0330");
+        assert_eq!(night, "2012-12-31 23:00:00 to 2013-01-01 01:00:00 -0330");
+    }
 }

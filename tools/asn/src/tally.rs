@@ -4,17 +4,25 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use accesslog::Entry;
+use accesslog::{Entry, Stamp};
 use networks::{Country, Database, Origin, address};
 
 /// Windows at most: a clock that jumps makes no more.
 const MOST_WINDOWS: usize = 10_000;
 
-/// What is counted, and in which pieces of time. Times are nanoseconds since 1970.
+/// A time that somebody named.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moment {
+    /// Nanoseconds since 1970; without a zone, by the clock of the log.
+    pub ns: i64,
+    pub has_zone: bool,
+}
+
+/// What is counted, and in which pieces of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Window {
-    pub from: Option<i64>,
-    pub to: Option<i64>,
+    pub from: Option<Moment>,
+    pub to: Option<Moment>,
     pub length: Option<Duration>,
 }
 
@@ -36,7 +44,7 @@ impl Sum {
 #[derive(Debug, Default)]
 pub struct Part {
     /// First and last time of a request in it.
-    pub times: Option<(i64, i64)>,
+    pub times: Option<(Stamp, Stamp)>,
     pub sums: HashMap<Origin, Sum>,
 }
 
@@ -61,7 +69,7 @@ impl Tally {
             self.no_address += 1;
             return;
         };
-        let time = entry.time.map(|time| time.ns);
+        let time = entry.time;
         let at = match (time, window) {
             (_, Window { from: None, to: None, length: None }) => 0,
             (None, _) => {
@@ -86,24 +94,36 @@ impl Tally {
         let part = self.parts.entry(at).or_default();
         if let Some(time) = time {
             let (first, last) = part.times.get_or_insert((time, time));
-            (*first, *last) = (time.min(*first), time.max(*last));
+            if time.ns < first.ns {
+                *first = time;
+            }
+            if time.ns > last.ns {
+                *last = time;
+            }
         }
         part.sums.entry(origin).or_default().add(Sum { requests: 1, bytes: entry.bytes.unwrap_or(0) });
     }
 }
 
 impl Window {
-    fn has(&self, time: i64) -> bool {
-        self.from.is_none_or(|from| time >= from) && self.to.is_none_or(|to| time < to)
+    fn has(&self, time: Stamp) -> bool {
+        let at = |moment: Moment| if moment.has_zone { moment.ns } else { moment.ns - ahead(time) };
+        self.from.is_none_or(|from| time.ns >= at(from)) && self.to.is_none_or(|to| time.ns < at(to))
     }
 
-    /// When the window of that time begins: hours and days are those of the local zone.
-    fn begin(&self, time: i64) -> i64 {
+    /// When the window of that time begins: hours and days are those of the log's clock.
+    fn begin(&self, time: Stamp) -> i64 {
         let Some(length) = self.length else { return 0 };
         let length = i64::try_from(length.as_nanos()).unwrap_or(i64::MAX).max(1);
-        let zone = zone_seconds(time.div_euclid(1_000_000_000)) * 1_000_000_000;
-        (time + zone).div_euclid(length) * length - zone
+        let ahead = ahead(time);
+        (time.ns + ahead).div_euclid(length) * length - ahead
     }
+}
+
+/// Nanoseconds by which the clock that people read is ahead of UTC: the log's own, else this machine's.
+pub fn ahead(time: Stamp) -> i64 {
+    let seconds = time.zone.map_or_else(|| zone_seconds(time.ns.div_euclid(1_000_000_000)), i64::from);
+    seconds * 1_000_000_000
 }
 
 /// How much later than in UTC it is here.
@@ -118,11 +138,38 @@ fn zone_seconds(seconds: i64) -> i64 {
 mod tests {
     use super::*;
 
+    fn stamp(text: &str) -> Stamp {
+        Stamp::parse(text).unwrap()
+    }
+
     #[test]
-    fn windows_follow_the_local_clock() {
-        let window = Window { length: Some(Duration::from_secs(3600)), ..Window::default() };
-        let at = window.begin(1_346_932_800_000_000_000 + 1_234_000_000_000);
-        assert_eq!((1_346_932_800_000_000_000 - at).rem_euclid(60_000_000_000), 0);
-        assert!((0..3_600_000_000_000).contains(&(1_346_934_034_000_000_000 - at)));
+    fn windows_follow_the_clock_of_the_log() {
+        let window = Window { length: Some(Duration::from_secs(86_400)), ..Window::default() };
+        for (time, day) in [
+            ("06/Sep/2012:00:30:00 +1200", "06/Sep/2012:00:00:00 +1200"),
+            ("06/Sep/2012:23:59:59 +1200", "06/Sep/2012:00:00:00 +1200"),
+            ("06/Sep/2012:00:30:00 -0330", "06/Sep/2012:00:00:00 -0330"),
+            ("06/Sep/2012:00:30:00 +0000", "06/Sep/2012:00:00:00 +0000"),
+        ] {
+            assert_eq!(window.begin(stamp(time)), stamp(day).ns, "{time}");
+        }
+    }
+
+    #[test]
+    fn noon_is_noon_where_the_log_was_written() {
+        let moment = |text: &str| Moment { ns: stamp(text).ns, has_zone: stamp(text).zone.is_some() };
+        let noon = |from, to| Window { from: Some(moment(from)), to: Some(moment(to)), length: None };
+        let (plain, zoned) = (
+            noon("2012-09-06T12:00:00", "2012-09-06T13:00:00"),
+            noon("2012-09-06T12:00:00+12:00", "2012-09-06T13:00:00+12:00"),
+        );
+        for (time, by_plain, by_zoned) in [
+            ("06/Sep/2012:12:00:00 +1200", true, true),
+            ("06/Sep/2012:13:00:00 +1200", false, false),
+            ("06/Sep/2012:12:30:00 +0000", true, false),
+            ("06/Sep/2012:00:30:00 +0000", false, true),
+        ] {
+            assert_eq!((plain.has(stamp(time)), zoned.has(stamp(time))), (by_plain, by_zoned), "{time}");
+        }
     }
 }

@@ -158,6 +158,10 @@ fn known(name: &str, line: &Line, migrated: &mut Migrated) {
             "VCL decides in vcl_backend_response: `set beresp.uncacheable = false` doesn't bring back what was forbidden, a ttl does"
         }
         "cachelock" | "cachelockmaxage" | "cachelockpath" => "",
+        "rewritecond" | "setenvif" | "setenvifnocase" | "browsermatch" | "browsermatchnocase" if names_client(line) => {
+            "hits don't reach Apache, so this rule holds for misses only: say it in vcl_recv, as `if (req.url ~ \"URLS\" && \
+             req.http.Referer && req.http.Referer !~ \"OWN HOSTS\") { return (synth(403)); }` (recipes/images.md)"
+        }
         "rewritecond" | "rewriterule" if line.words.iter().any(|word| word.contains("HTTPS")) => {
             "Apache no longer sees TLS: ask for the field X-Forwarded-Proto (%{HTTP:X-Forwarded-Proto})"
         }
@@ -168,7 +172,11 @@ fn known(name: &str, line: &Line, migrated: &mut Migrated) {
     };
     match name {
         _ if text.is_empty() => {}
-        "cachestorenostore"
+        "setenvif"
+        | "setenvifnocase"
+        | "browsermatch"
+        | "browsermatchnocase"
+        | "cachestorenostore"
         | "cachestoreprivate"
         | "cachemaxexpire"
         | "cacheminexpire"
@@ -177,8 +185,32 @@ fn known(name: &str, line: &Line, migrated: &mut Migrated) {
         | "cachekeybaseurl" => {
             migrated.refuse(&line.place, &line.words[0], text);
         }
+        "rewritecond" if names_client(line) => migrated.refuse(&line.place, &line.words[0], text),
         _ => migrated.note(&line.place, &line.words[0], text),
     }
+}
+
+/// Whether a rule depends on what a client's request says beside its URL: an object in the cache is the same for all of them.
+fn names_client(line: &Line) -> bool {
+    const OF_CLIENTS: [&str; 6] =
+        ["HTTP_REFERER", "HTTP_USER_AGENT", "HTTP_COOKIE", "REMOTE_ADDR", "HTTP:REFERER", "HTTP:USER-AGENT"];
+    let first = line.words.get(1).map_or(String::new(), |word| word.to_ascii_uppercase());
+    match line.words[0].to_ascii_lowercase().as_str() {
+        "rewritecond" => OF_CLIENTS.iter().any(|name| first.contains(name)),
+        // Stock configurations work around old browsers with these two; nothing is denied by that.
+        "browsermatch" | "browsermatchnocase" => is_denied(line),
+        _ => ["REFERER", "USER-AGENT", "COOKIE", "REMOTE_ADDR"].contains(&first.as_str()),
+    }
+}
+
+/// Whether the variable that a line sets has the name of something that is kept out.
+fn is_denied(line: &Line) -> bool {
+    const OWN: [&str; 6] =
+        ["nokeepalive", "downgrade-1.0", "force-response-1.0", "redirect-carefully", "gzip-only-text/html", "no-gzip"];
+    line.words.iter().skip(2).any(|word| {
+        let name = word.trim_start_matches('!').split('=').next().unwrap_or_default();
+        !OWN.contains(&name) && !name.starts_with("ssl-")
+    })
 }
 
 struct Reader<'a> {
@@ -390,6 +422,32 @@ mod tests {
                 .iter()
                 .any(|note| note.to_string().starts_with("/a/apache2.conf:4: refused: CacheMaxExpire"))
         );
+    }
+
+    #[test]
+    fn rules_that_hits_would_pass_by_are_refused() {
+        let refused = |text: &str| {
+            let text: &'static str = Box::leak(text.to_owned().into_boxed_str());
+            let notes = of(text).notes;
+            notes.iter().filter(|note| note.to_string().contains(": refused: ")).count()
+        };
+        let rule = "RewriteRule \\.(jpg|gif|png)$ - [F]\n";
+        for (cond, is_refused) in [
+            ("RewriteCond %{HTTP_REFERER} !^http://(www\\.)?domain\\.com [NC]\n", true),
+            ("RewriteCond %{HTTP:Referer} !^$\n", true),
+            ("RewriteCond %{HTTP_USER_AGENT} Wget\n", true),
+            ("RewriteCond %{REMOTE_ADDR} ^10\\.\n", true),
+            ("RewriteCond %{REQUEST_FILENAME} !-f\n", false),
+        ] {
+            assert_eq!(refused(&format!("RewriteEngine On\n{cond}{rule}")), usize::from(is_refused), "{cond}");
+        }
+        assert_eq!(refused("SetEnvIfNoCase Referer \"^https?://domain\\.com\" local_ref=1\n"), 1);
+        assert_eq!(refused("BrowserMatch \"^Wget\" bad_bot\n"), 1);
+        // Debian's mods-enabled/setenvif.conf and ssl.conf: they deny nobody.
+        let stock = "BrowserMatch \"Mozilla/2\" nokeepalive\nBrowserMatch \"MSIE 4\\.0b2;\" nokeepalive downgrade-1.0 force-response-1.0\n\
+                     BrowserMatch \"Microsoft Data Access Internet Publishing Provider\" redirect-carefully\n\
+                     BrowserMatch \"MSIE [2-6]\" nokeepalive ssl-unclean-shutdown downgrade-1.0 force-response-1.0\n";
+        assert_eq!(refused(stock), 0);
     }
 
     #[test]

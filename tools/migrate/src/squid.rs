@@ -63,7 +63,9 @@ fn read(path: &str, files: &dyn Files, lines: &mut Vec<Line>, depth: usize) -> R
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
-        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        // A word that begins so is a comment to the end of the line; `a#b` is a word.
+        let words: Vec<String> =
+            text.split_whitespace().take_while(|word| !word.starts_with('#')).map(str::to_owned).collect();
         let place = Place { file: Rc::clone(&name), line: at + 1 };
         match words[0] == "include" {
             false => lines.push(Line { words, place }),
@@ -315,8 +317,8 @@ impl Squid {
         let texts: Vec<String> = values.iter().map(|v| (*v).to_owned()).collect();
         let condition = match kind {
             "src" if values == ["all"] => "true".to_owned(),
-            "src" if values.iter().all(|v| network(v).is_some()) => {
-                let networks = values.iter().filter_map(|v| network(v));
+            "src" if values.iter().all(|v| networks(v).is_some()) => {
+                let networks = values.iter().filter_map(|v| networks(v)).flatten();
                 self.networks.entry(vcl::name(&name)).or_default().extend(networks);
                 format!("client.ip ~ {}", vcl::name(&name))
             }
@@ -502,7 +504,18 @@ impl Squid {
         if self.backends.is_empty() {
             text.push_str("\nbackend default none;\n");
         }
-        for (name, networks) in &self.networks {
+        let response = vcl::sub("vcl_backend_response", &self.response);
+        // An acl that no rule names is an error in VCL.
+        let is_named = |name: &str| {
+            let test = format!("client.ip ~ {name}");
+            let names = |text: &str| {
+                text.match_indices(&test).any(|(at, _)| {
+                    !text[at + test.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+                })
+            };
+            recv.iter().any(|line| names(line)) || names(&response)
+        };
+        for (name, networks) in self.networks.iter().filter(|(name, _)| is_named(name)) {
             let lines: Vec<String> = networks.iter().map(|network| format!("{network};")).collect();
             text.push_str(&format!("\nacl {name} {{\n{}}}\n", vcl::indented(&lines, 1)));
         }
@@ -535,18 +548,38 @@ fn domain(host: &str) -> String {
     }
 }
 
-/// An address or network as VCL's acls have it; None of a range, which they don't.
-fn network(text: &str) -> Option<String> {
-    let (address, bits) = text.split_once('/').unwrap_or((text, ""));
-    if address.contains('-') {
-        return None;
+/// An address, network or range as entries of VCL's acls; None of a range that has a mask or is none.
+fn networks(text: &str) -> Option<Vec<String>> {
+    match text.split_once('-').map(|(first, last)| (first.parse(), last.parse())) {
+        Some((Ok(std::net::IpAddr::V4(first)), Ok(std::net::IpAddr::V4(last)))) => {
+            range(u32::from(first).into(), u32::from(last).into())
+        }
+        Some((Ok(_), _) | (_, Ok(_))) => None,
+        _ => Some(vec![network(text)]),
     }
+}
+
+/// The networks that a range of IPv4 addresses is made of.
+fn range(mut first: u64, last: u64) -> Option<Vec<String>> {
+    let mut all = Vec::new();
+    while first <= last {
+        // The largest that begins here and doesn't go beyond the end: 62 networks at most.
+        let bits = (0..=32).rev().find(|bits| first.is_multiple_of(1 << bits) && first + (1 << bits) - 1 <= last)?;
+        let address = std::net::Ipv4Addr::from(u32::try_from(first).ok()?);
+        all.push(if bits == 0 { format!("\"{address}\"") } else { format!("\"{address}\"/{}", 32 - bits) });
+        first += 1 << bits;
+    }
+    (!all.is_empty()).then_some(all)
+}
+
+fn network(text: &str) -> String {
+    let (address, bits) = text.split_once('/').unwrap_or((text, ""));
     // 255.255.255.0 is 24 bits.
     let bits = match bits.parse::<std::net::Ipv4Addr>() {
         Ok(mask) => u32::from(mask).leading_ones().to_string(),
         Err(_) => bits.to_owned(),
     };
-    Some(if bits.is_empty() { format!("\"{address}\"") } else { format!("\"{address}\"/{bits}") })
+    if bits.is_empty() { format!("\"{address}\"") } else { format!("\"{address}\"/{bits}") }
 }
 
 /// `256 MB` as `-s` has it.
@@ -623,9 +656,28 @@ mod tests {
     }
 
     #[test]
-    fn networks() {
-        assert_eq!(network("10.0.0.0/255.255.255.0").as_deref(), Some("\"10.0.0.0\"/24"));
-        assert_eq!(network("10.0.0.1-10.0.0.9"), None);
-        assert_eq!(network("::1").as_deref(), Some("\"::1\""));
+    fn networks_and_ranges() {
+        let of = |text| networks(text).map(|all| all.join(" "));
+        assert_eq!(of("10.0.0.0/255.255.255.0").as_deref(), Some("\"10.0.0.0\"/24"));
+        assert_eq!(
+            of("10.0.0.1-10.0.0.9").as_deref(),
+            Some("\"10.0.0.1\" \"10.0.0.2\"/31 \"10.0.0.4\"/30 \"10.0.0.8\"/31")
+        );
+        assert_eq!(of("0.0.0.0-255.255.255.255").as_deref(), Some("\"0.0.0.0\"/0"));
+        assert_eq!(of("::1").as_deref(), Some("\"::1\""));
+        for text in ["10.0.0.9-10.0.0.1", "10.0.0.1-10.0.0.9/24", "::1-::9"] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
+
+    /// Lines as in the squid.conf that squid comes with: `squid -k parse` takes what follows a blank and `#` as a comment.
+    #[test]
+    fn comments_and_ranges_of_squids_own_file() {
+        let migrated = of("acl localnet src 0.0.0.1-0.255.255.255\t# RFC 1122 \"this\" network (LAN)\n\
+             acl localnet src 169.254.0.0/16 \t# RFC 3927 link-local (directly plugged) machines\nacl nobody src 10.0.0.0/8 #x\n\
+             http_port 80 accel vhost # not 3128\ncache_peer 10.0.0.1 parent 8080 0 originserver\nhttp_access allow localnet\nhttp_access deny all\n");
+        assert_eq!(migrated.notes, []);
+        assert!(migrated.vcl.contains("\t\"0.128.0.0\"/9;\n\t\"169.254.0.0\"/16;\n}"), "{}", migrated.vcl);
+        assert!(!migrated.vcl.contains('#') && !migrated.vcl.contains("nobody"), "{}", migrated.vcl);
     }
 }

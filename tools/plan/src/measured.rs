@@ -185,7 +185,8 @@ mod tests {
         let mut tally = Tally::default();
         for second in 0..10 {
             let wrong = if second == 5 { 1_000_000 } else { 0 };
-            let time = Some(Stamp { ns: (1_700_000_000 + second + wrong) * 1_000_000_000, is_whole_second: true });
+            let time =
+                Some(Stamp { ns: (1_700_000_000 + second + wrong) * 1_000_000_000, is_whole_second: true, zone: None });
             let duration = Some(Duration::from_millis(1));
             tally.add(&Entry { time, duration, ..Entry::default() }, Of::Requests, None, None);
         }
@@ -196,7 +197,7 @@ mod tests {
     fn classes_of_a_server_are_told_apart() {
         let mut tally = Tally::default();
         let entry = |second: i64, text: &'static str| {
-            let time = Some(Stamp { ns: (1_700_000_000 + second) * 1_000_000_000, is_whole_second: true });
+            let time = Some(Stamp { ns: (1_700_000_000 + second) * 1_000_000_000, is_whole_second: true, zone: None });
             Entry { time, classes: vec![ClassUse::read(text.as_bytes()).unwrap()], ..Entry::default() }
         };
         for second in 0..11 {

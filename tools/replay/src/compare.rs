@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Two runs side by side, and whether what differs is more than noise.
+//! Runs side by side: whether what differs from the first is more than noise.
 //!
 //! The seconds of a run are its samples (Welch's test, 95 %). Seconds follow each other and resemble each other, so they count
 //! for fewer by what the correlation of neighbours says.
@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 256 << 20;
 /// What is compared: its name, whether more is better, the samples of a report.
 type Measure = (&'static str, bool, fn(&Value) -> Vec<f64>);
 
-const MEASURES: [Measure; 5] = [
+const MEASURES: [Measure; 6] = [
     ("rate", true, |r| samples(r, "answers")),
     ("mean ms", false, |r| samples(r, "mean_ms")),
     ("p50 ms", false, |r| samples(r, "p50_ms")),
@@ -33,7 +33,13 @@ const MEASURES: [Measure; 5] = [
         }
         hits.iter().zip(answers).filter(|(_, n)| *n > 0.0).map(|(hits, n)| 100.0 * hits / n).collect()
     }),
+    // The server's CPU time for an answer.
+    (CPU, false, |r| {
+        let (cpu, answers) = (samples(r, "server_cpu_ms"), samples(r, "answers"));
+        cpu.iter().zip(answers).filter(|(_, n)| *n > 0.0).map(|(ms, n)| 1e3 * ms / n).collect()
+    }),
 ];
+const CPU: &str = "CPU us";
 
 fn samples(report: &Value, name: &str) -> Vec<f64> {
     report["series"][name].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
@@ -143,50 +149,79 @@ fn student(freedom: f64) -> f64 {
         + (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / (384.0 * v.powi(3))
 }
 
-/// The comparison as JSON.
-pub fn json(a: &Value, b: &Value) -> Value {
-    let rows = MEASURES.iter().filter_map(|measure| row(measure, a, b));
-    let of = |r: Row| {
-        json!({"measure": r.name, "a": round(r.a, 3), "b": round(r.b, 3), "change_percent": round(r.change, 2),
-            "noise_percent": round(r.noise, 2), "verdict": r.verdict.word()})
-    };
-    json!({"rows": rows.map(of).collect::<Vec<_>>(), "notes": notes(a, b)})
+/// A report and the name of its file.
+pub type Named = (Value, String);
+
+/// Letters of the reports, in their order.
+fn letters(reports: &[Named]) -> impl Iterator<Item = (char, &Named)> {
+    ('A'..='Z').zip(reports)
 }
 
-fn notes(a: &Value, b: &Value) -> Vec<String> {
+/// The later reports beside the first.
+fn beside(reports: &[Named]) -> impl Iterator<Item = (char, &Value, &Value)> {
+    letters(reports).skip(1).map(|(letter, (report, _))| (letter, &reports[0].0, report))
+}
+
+/// The comparison as JSON.
+pub fn json(reports: &[Named]) -> Value {
+    let of = |letter: char, r: Row| {
+        json!({"measure": r.name, "report": letter.to_string(), "a": round(r.a, 3), "b": round(r.b, 3),
+            "change_percent": round(r.change, 2), "noise_percent": round(r.noise, 2), "verdict": r.verdict.word()})
+    };
+    let rows = MEASURES
+        .iter()
+        .flat_map(|measure| beside(reports).filter_map(move |(letter, a, b)| Some(of(letter, row(measure, a, b)?))));
+    let files: Value = letters(reports).map(|(letter, (_, name))| (letter.to_string(), json!(name))).collect();
+    json!({"reports": files, "rows": rows.collect::<Vec<_>>(), "notes": notes(reports)})
+}
+
+fn notes(reports: &[Named]) -> Vec<String> {
     let mut notes = Vec::new();
-    for (name, report) in [("A", a), ("B", b)] {
+    for (name, (report, _)) in letters(reports) {
         let (failed, sent) = (report["failed"].as_u64().unwrap_or(0), report["sent"].as_u64().unwrap_or(0));
         if failed > 0 {
             notes.push(format!("{name}: {failed} of {sent} requests failed"));
         }
         let noted = report["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
         notes.extend(noted.map(|note| format!("{name}: {note}")));
-    }
-    let cost = |r: &Value| r["server"]["us_per_answer"].as_f64();
-    if let (Some(x), Some(y)) = (cost(a), cost(b)) {
-        notes.push(format!("the server's CPU time: {x} us an answer in A, {y} in B (one value each: no verdict)"));
+        let is_sampled = report["series"]["server_cpu_ms"].is_array();
+        if let Some(cost) = report["server"]["us_per_answer"].as_f64().filter(|_| !is_sampled) {
+            notes.push(format!(
+                "{name}: the server's CPU time, {cost} us an answer, is one value of an older report: no verdict"
+            ));
+        }
     }
     notes
 }
 
-/// The comparison as text.
-pub fn text(a: &Value, b: &Value) -> String {
-    let mut out = format!("{:<10} {:>12} {:>12} {:>10} {:>10}  {}\n", "", "A", "B", "change", "noise", "B is");
-    for r in MEASURES.iter().filter_map(|measure| row(measure, a, b)) {
-        let _ = writeln!(
-            out,
-            "{:<10} {:>12} {:>12} {:>8} % {:>8} %  {}",
-            r.name,
-            round(r.a, 3),
-            round(r.b, 3),
-            format!("{:+.1}", r.change),
-            format!("+-{:.1}", r.noise),
-            r.verdict.word()
-        );
+/// Width of a report's column.
+const COLUMN: usize = 18;
+
+/// The comparison as text: a column for each report, below each value its change and the verdict.
+pub fn text(reports: &[Named]) -> String {
+    let mut out = String::new();
+    for (letter, (_, name)) in letters(reports) {
+        let _ = writeln!(out, "{letter}: {name}");
     }
-    notes(a, b).iter().for_each(|note| {
-        let _ = writeln!(out, "note       {note}");
+    let cells = |name: &str, cells: &mut dyn Iterator<Item = String>| {
+        let all: String = cells.map(|cell| format!(" {cell:>COLUMN$}")).collect();
+        format!("{name:<8}{}\n", all.trim_end())
+    };
+    out.push_str(&cells("", &mut letters(reports).map(|(letter, _)| letter.to_string())));
+    for measure in &MEASURES {
+        let rows: Vec<Option<Row>> = beside(reports).map(|(_, a, b)| row(measure, a, b)).collect();
+        let Some(first) = rows.iter().flatten().next() else { continue };
+        let later = |of: &dyn Fn(&Row) -> String| {
+            rows.iter().map(|row| row.as_ref().map_or_else(String::new, of)).collect::<Vec<_>>()
+        };
+        let below = |line: Vec<String>| cells("", &mut std::iter::once(String::new()).chain(line));
+        let values = later(&|r| round(r.b, 3).to_string());
+        out.push_str(&cells(first.name, &mut std::iter::once(round(first.a, 3).to_string()).chain(values)));
+        out.push_str(&below(later(&|r| format!("{:+.1} % +-{:.1}", r.change, r.noise))));
+        out.push_str(&below(later(&|r| r.verdict.word().to_owned())));
+    }
+    notes(reports).iter().for_each(|note| {
+        let _ = writeln!(out, "note     {note}");
     });
     out
 }
@@ -218,6 +253,34 @@ mod tests {
     }
 
     #[test]
+    fn many_reports_stand_beside_the_first_with_a_verdict_on_cpu() {
+        let run = |rate: f64, ms: f64| {
+            let jitter = |n: f64| (0..10).map(|i| n * (1.0 + 0.002 * f64::from(i % 3))).collect::<Vec<_>>();
+            json!({"series": {"answers": jitter(rate), "server_cpu_ms": jitter(ms)}, "server": {"us_per_answer": 1.0}})
+        };
+        let names = ["original.json", "default.json", "cheap.json"];
+        let reports: Vec<Named> = [run(1000.0, 60.0), run(1000.0, 41.0), run(1000.0, 60.1)]
+            .into_iter()
+            .zip(names.map(str::to_owned))
+            .collect();
+        let told = json(&reports);
+        let of = |letter: &str| {
+            let rows = told["rows"].as_array().unwrap();
+            rows.iter().find(|r| r["report"] == letter && r["measure"] == CPU).unwrap()["verdict"].clone()
+        };
+        assert_eq!((of("B"), of("C")), (json!("better"), json!("within noise")));
+        assert_eq!(told["notes"], json!([]));
+        let text = text(&reports);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[3], ["A", "B", "C"], "{text}");
+        assert!(lines.iter().any(|line| line[..] == ["CPU", "us", "60", "41", "60.1"]), "{text}");
+        // A report from before there were samples of the CPU.
+        let old = json!({"series": {"answers": vec![1000.0; 10]}, "server": {"us_per_answer": 60.5}});
+        let reports = [(old, "old.json".to_owned()), reports[1].clone()];
+        assert!(json(&reports)["notes"][0].as_str().unwrap().starts_with("A: the server's CPU time, 60.5 us"));
+    }
+
+    #[test]
     fn equal_servers_are_rarely_told_apart() {
         let mut rng = Rng::new(3);
         let mut run = || -> Vec<f64> { (0..10).map(|_| 1000.0 + 100.0 * (rng.unit() + rng.unit() - 1.0)).collect() };
@@ -235,8 +298,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_report_can_hurt(a in proptest::collection::vec(any::<f64>(), 0..8), b in proptest::collection::vec(0.0..1e9, 0..8)) {
-            let _ = text(&report(&a), &report(&b));
-            let _ = json(&json!({"series": {"answers": a, "hits": b, "p99_ms": {}}}), &json!([1]));
+            let named = |all: [Value; 3]| all.map(|report| (report, String::new()));
+            let _ = text(&named([report(&a), report(&b), json!(3)]));
+            let _ = json(&named([json!({"series": {"answers": a, "hits": b, "p99_ms": {}}}), json!([1]), report(&a)]));
         }
     }
 }

@@ -54,9 +54,17 @@ pub enum End {
     Interrupted,
     /// No answer for too long.
     GaveUp,
+    /// Ctrl-C came in the warm-up: nothing was measured.
+    InterruptedInWarmup,
+    /// The last request was sent in the warm-up: nothing was measured.
+    DoneInWarmup,
 }
 
 impl End {
+    /// All, from the one that says most about a run of several workers that ended differently.
+    pub const ALL: [End; 6] =
+        [End::Interrupted, End::GaveUp, End::Time, End::Done, End::InterruptedInWarmup, End::DoneInWarmup];
+
     /// Its name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
@@ -64,12 +72,28 @@ impl End {
             End::Time => "time",
             End::Interrupted => "interrupted",
             End::GaveUp => "gave_up",
+            End::InterruptedInWarmup => "interrupted_in_warmup",
+            End::DoneInWarmup => "done_in_warmup",
         }
+    }
+
+    /// The same end of a run whose warm-up wasn't over.
+    const fn in_warmup(self) -> End {
+        match self {
+            End::Interrupted => End::InterruptedInWarmup,
+            End::Done => End::DoneInWarmup,
+            other => other,
+        }
+    }
+
+    /// Whether there is nothing to report of the run.
+    pub const fn is_unmeasured(self) -> bool {
+        matches!(self, End::InterruptedInWarmup | End::DoneInWarmup)
     }
 
     /// From that.
     pub fn parse(word: &str) -> Option<End> {
-        [End::Done, End::Time, End::Interrupted, End::GaveUp].into_iter().find(|end| end.word() == word)
+        End::ALL.into_iter().find(|end| end.word() == word)
     }
 }
 
@@ -92,7 +116,7 @@ pub struct Limits {
     pub spoken: Spoken,
 }
 
-/// What is told once a second: nanoseconds since the start, and the streams.
+/// Called once a second, and when the warm-up is over: nanoseconds since the start, and the streams.
 pub type Tick<'a> = dyn FnMut(u64, &[Stream]) + 'a;
 
 /// The machine. Connections stay open from one run to the next.
@@ -258,8 +282,13 @@ impl Engine {
             streams.iter_mut().for_each(|s| s.count_unsent(end, now));
         }
         streams.iter_mut().for_each(|s| s.stats.settle());
+        let end = run.over.unwrap_or(End::Done);
+        let end = if run.is_warm { end } else { end.in_warmup() };
+        if end.is_unmeasured() {
+            streams.iter_mut().for_each(Stream::forget);
+        }
         let until = run.end.filter(|_| run.over == Some(End::Time)).map_or(now, |end| end.max(run.last_answer));
-        Ok((until.saturating_sub(run.counted_from).max(1), run.over.unwrap_or(End::Done)))
+        Ok((until.saturating_sub(run.counted_from).max(1), end))
     }
 
     fn signal(&mut self, run: &mut Run) {
@@ -280,8 +309,9 @@ impl Engine {
             self.thinking.pop();
             streams[s].ready += 1;
         }
-        if !run.is_warm && now >= run.start + limits.warmup {
+        if !run.is_warm && run.over.is_none() && now >= run.start + limits.warmup {
             run.is_warm = true;
+            tick(now - run.start, streams);
             run.counted_from = now;
             run.next_second = now + SECOND;
             streams.iter_mut().for_each(Stream::forget);

@@ -46,7 +46,7 @@ pub fn main(args: &[String]) -> i32 {
             print::out(options::usage());
             return 0;
         }
-        Ok(Invocation::Compare(a, b, format)) => compared(&a, &b, format),
+        Ok(Invocation::Compare(names, format)) => compared(names, format),
         Ok(Invocation::Serve(serve)) => fleet::worker::serve(&serve),
         Ok(Invocation::Run(options)) => run::run(&options),
         Err(error) => {
@@ -60,9 +60,10 @@ pub fn main(args: &[String]) -> i32 {
     })
 }
 
-fn compared(a: &str, b: &str, format: Format) -> Result<i32, String> {
-    let (a, b) = (compare::read(a)?, compare::read(b)?);
-    print(format, &compare::json(&a, &b), || compare::text(&a, &b));
+fn compared(names: Vec<String>, format: Format) -> Result<i32, String> {
+    let reports =
+        names.into_iter().map(|name| Ok((compare::read(&name)?, name))).collect::<Result<Vec<_>, String>>()?;
+    print(format, &compare::json(&reports), || compare::text(&reports));
     Ok(0)
 }
 

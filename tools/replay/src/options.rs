@@ -24,7 +24,7 @@ use crate::target::{Address, Rules};
 const SYNOPSIS: &str = "\
 Usage: lacquer replay --to ADDRESS [OPTION...] SOURCE...
        lacquer replay --serve [HOST:]PORT [--secret FILE] [--bind ADDRESS[-LAST]]
-       lacquer replay --compare A.json B.json
+       lacquer replay --compare A.json B.json...
 
 Sends the requests of a log to a server and measures how it answers. Load only servers that you may load.
 
@@ -33,8 +33,8 @@ varnishlog -w wrote; each may be packed with gzip; `-` is standard input. Severa
 ";
 
 const EPILOGUE: &str = "
-Ctrl-C ends a run early and reports what there is. The exit status is 0, or 1 when nothing was answered or the run was
-given up or a worker was lost.
+Ctrl-C ends a run early and reports what there is. The exit status is 0, or 1 when nothing was answered, the run ended in
+its warm-up or was given up, or a worker was lost.
 TIME is 500ms, 10s, 5m, 1h, or a number of seconds.
 
 Examples:
@@ -132,7 +132,10 @@ pub const OPTIONS: &[(&str, &[Opt])] = &[
             ("--cgroup DIR", "The same, of a cgroup"),
             ("--top N", "So many of the slowest URLs (default 10)"),
             ("-q, --quiet", "No progress, even on a terminal"),
-            ("--compare", "No run: two reports side by side, and whether they differ by more than noise"),
+            (
+                "--compare",
+                "No run: reports side by side, and whether the later ones differ from the first by more than noise",
+            ),
         ],
     ),
 ];
@@ -198,14 +201,16 @@ pub struct Options {
 pub enum Invocation {
     /// A run.
     Run(Box<Options>),
-    /// Two reports are to be compared.
-    Compare(String, String, Format),
+    /// Two reports or more are to be compared.
+    Compare(Vec<String>, Format),
     /// To be a worker of others' runs.
     Serve(Serve),
     /// To print the usage.
     Help,
 }
 
+/// Reports that are compared at once: each has a letter.
+const MAX_REPORTS: usize = 26;
 const DEFAULT_WINDOW: usize = 100_000;
 /// Most connections of one process.
 pub const MAX_CONNECTIONS: usize = 100_000;
@@ -402,9 +407,10 @@ impl Words {
 
     fn finish(self) -> Result<Invocation, String> {
         if self.compare {
-            return match <[String; 2]>::try_from(self.sources) {
-                Ok([a, b]) => Ok(Invocation::Compare(a, b, self.format)),
-                Err(_) => Err("--compare needs two reports".into()),
+            return match self.sources.len() {
+                0 | 1 => Err("--compare needs two reports or more".into()),
+                2..=MAX_REPORTS => Ok(Invocation::Compare(self.sources, self.format)),
+                n => Err(format!("--compare: {n} reports; at most {MAX_REPORTS}")),
             };
         }
         if let Some(address) = &self.serve {
@@ -696,7 +702,7 @@ mod tests {
             Err(error) => error,
             Ok(Invocation::Help) => "help".into(),
             Ok(Invocation::Serve(serve)) => format!("serve {}", serve.address),
-            Ok(Invocation::Compare(a, b, format)) => format!("compare {a} {b} {format:?}"),
+            Ok(Invocation::Compare(names, format)) => format!("compare {} {format:?}", names.join(" ")),
             Ok(Invocation::Run(o)) => format!("{:?} {} {:?}", o.pace, o.connections, o.plan.sources.files),
         };
         assert_eq!(got, want, "{line}");
@@ -711,7 +717,9 @@ mod tests {
         check(&format!("{to}|--speed|2x|--|-a"), r#"Log { speed: 2.0 } 1000 ["-a"]"#);
         check("--help", "help");
         check("--compare|a|b|--format=json", "compare a b Json");
-        check("--compare|a", "--compare needs two reports");
+        check("--compare|a|b|c", "compare a b c Text");
+        check("--compare|a", "--compare needs two reports or more");
+        check(&format!("--compare{}", "|a".repeat(27)), "--compare: 27 reports; at most 26");
         check("", "no source (--help shows the usage)");
         check("a", "where to? --to, --map or --each-host");
         check(&format!("{to}|a|--rate|5|--speed|2"), "--rate or --speed, not both");

@@ -157,6 +157,7 @@ pub fn run(streams: &[Counted<'_>], ns: u64, end: End, client: Client, server: O
     });
     if let Some(meter) = server {
         out["server"] = meter.json(seconds, answers);
+        out["series"]["server_cpu_ms"] = meter.series();
     }
     for beside in streams.iter().skip(1) {
         out[beside.name] = stream(*beside, seconds);
@@ -190,15 +191,26 @@ fn notes(streams: &[Counted<'_>], report: &Value, busy: f64) -> Value {
     if report["end"] == json!("gave_up") {
         notes.push("given up: requests failed and none was answered for too long".into());
     }
-    if report["end"] == json!("interrupted") {
-        notes.push("interrupted: this is what there was up to then".into());
-    }
+    let end = report["end"].as_str().and_then(End::parse);
+    notes.extend(match end {
+        Some(End::Interrupted) => Some("interrupted: this is what there was up to then".to_owned()),
+        Some(End::InterruptedInWarmup) => Some("interrupted in the warm-up: nothing was measured".to_owned()),
+        Some(End::DoneInWarmup) => Some(
+            "the last request was sent in the warm-up: nothing was measured; shorten --warmup, or give --loop"
+                .to_owned(),
+        ),
+        _ => None,
+    });
     json!(notes)
 }
 
 /// The report as text.
 pub fn text(report: &Value) -> String {
     let mut out = String::new();
+    if report["end"].as_str().and_then(End::parse).is_some_and(End::is_unmeasured) {
+        note_lines(&mut out, report);
+        return out;
+    }
     block(&mut out, report);
     if let Some(server) = report.get("server") {
         let each = server["us_per_answer"].as_f64().map_or(String::new(), |us| format!(", {us} us an answer"));
@@ -226,10 +238,14 @@ pub fn text(report: &Value) -> String {
             block(&mut out, stream);
         }
     }
-    for note in report["notes"].as_array().into_iter().flatten() {
-        line(&mut out, "note", note.as_str().unwrap_or_default());
-    }
+    note_lines(&mut out, report);
     out
+}
+
+fn note_lines(out: &mut String, report: &Value) {
+    for note in report["notes"].as_array().into_iter().flatten() {
+        line(out, "note", note.as_str().unwrap_or_default());
+    }
 }
 
 fn line(out: &mut String, name: &str, text: &str) {

@@ -59,12 +59,13 @@ impl Watch {
 
     /// So many nanoseconds have passed; true when what is counted has just begun.
     pub fn tick(&mut self, passed: u64, standing: &Standing<'_>) -> bool {
-        let begins = !self.is_warm && passed > self.warmup;
+        let begins = !self.is_warm && passed >= self.warmup;
         if begins {
             self.is_warm = true;
             self.meter.iter_mut().for_each(Meter::restart);
+        } else {
+            self.meter.iter_mut().for_each(Meter::end_second);
         }
-        self.meter.iter_mut().for_each(Meter::look);
         self.progress.show(passed, standing);
         begins
     }
@@ -117,8 +118,9 @@ fn parts(o: &Options, mut meter: Option<Meter>, sender: &mut dyn Sender) -> Resu
         passed = o.scenario.passed(sender.stats());
         let failed = end == End::GaveUp || (sender.is_unanswered() && end != End::Interrupted) || sender.is_damaged();
         worst = worst.max(i32::from(failed));
-        let is_step_over = matches!(o.scenario, Scenario::Ramp { .. }) && end == End::Done;
-        if passed.is_some() || is_step_over || matches!(end, End::Interrupted | End::GaveUp) {
+        let is_step_over = matches!(o.scenario, Scenario::Ramp { .. }) && matches!(end, End::Done | End::DoneInWarmup);
+        let is_ended = matches!(end, End::Interrupted | End::InterruptedInWarmup | End::GaveUp);
+        if passed.is_some() || is_step_over || is_ended {
             break;
         }
     }

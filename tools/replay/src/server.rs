@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use crate::stats::MAX_SECONDS;
+
 /// Processes of one tree that are looked at.
 const MAX_PROCESSES: usize = 10_000;
 
@@ -24,6 +26,10 @@ pub struct Meter {
     watched: WatchedServer,
     first: f64,
     last: f64,
+    /// CPU seconds of each second, in step with the series of the answers.
+    seconds: Vec<f64>,
+    /// At the end of the last of them.
+    last_second: f64,
     is_gone: bool,
 }
 
@@ -37,7 +43,7 @@ impl Meter {
             WatchedServer::Pids(pids) => format!("--pid: no process {}", list(pids)),
             WatchedServer::Cgroup(path) => format!("--cgroup: {}/cpu.stat can't be read", path.display()),
         })?;
-        Ok(Meter { watched, first, last: first, is_gone: false })
+        Ok(Meter { watched, first, last: first, seconds: Vec::new(), last_second: first, is_gone: false })
     }
 
     /// Looks again.
@@ -53,7 +59,23 @@ impl Meter {
     /// Begins to count anew.
     pub fn restart(&mut self) {
         self.look();
-        self.first = self.last;
+        (self.first, self.last_second) = (self.last, self.last);
+        self.seconds.clear();
+    }
+
+    /// A second is over.
+    pub fn end_second(&mut self) {
+        self.look();
+        if self.seconds.len() >= MAX_SECONDS {
+            self.seconds.remove(0);
+        }
+        self.seconds.push(self.last - self.last_second);
+        self.last_second = self.last;
+    }
+
+    /// CPU milliseconds of each second.
+    pub fn series(&self) -> Value {
+        self.seconds.iter().map(|cpu| json!(round(cpu * 1e3, 3))).collect()
     }
 
     /// CPU seconds since the start.
@@ -143,7 +165,10 @@ mod tests {
         while own_cpu_seconds() - begun < 0.1 {
             std::hint::black_box((0..1000).sum::<u64>());
         }
-        meter.look();
+        meter.end_second();
+        meter.end_second();
+        let series: Vec<f64> = serde_json::from_value(meter.series()).unwrap();
+        assert!(series.len() == 2 && series[0] >= 80.0 && series[1] < series[0], "{series:?}");
         assert!(meter.used() >= 0.08 && !meter.is_gone, "{}", meter.used());
         assert!(Meter::new(WatchedServer::Pids(vec![u32::MAX])).is_err());
         assert!(Meter::new(WatchedServer::Cgroup("/nowhere".into())).is_err());

@@ -10,7 +10,7 @@ use crate::faults::Fault;
 /// The longest time that is told apart, in nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
 /// Seconds that are kept; of a longer run the last ones.
-const MAX_SECONDS: usize = 100_000;
+pub const MAX_SECONDS: usize = 100_000;
 /// Percentiles of the report.
 pub const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 

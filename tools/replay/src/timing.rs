@@ -88,7 +88,7 @@ mod tests {
         let mut dues = Vec::new();
         for (ms, is_whole_second) in times {
             let ask = PlannedRequest { begin: 0, end: 0, address: 0, due: 0, is_head: false, is_safe: true };
-            timing.add(b"x", ask, Stamp { ns: ms * 1_000_000, is_whole_second: *is_whole_second });
+            timing.add(b"x", ask, Stamp { ns: ms * 1_000_000, is_whole_second: *is_whole_second, zone: None });
             dues.extend(timing.take(false).asks.iter().map(|a| a.due / 1_000_000));
         }
         dues.extend(timing.take(true).asks.iter().map(|a| a.due / 1_000_000));
@@ -113,7 +113,7 @@ mod tests {
             let mut dues = Vec::new();
             for (ns, is_whole_second) in &times {
                 let ask = PlannedRequest { begin: 0, end: 0, address: 0, due: 0, is_head: false, is_safe: true };
-                timing.add(b"x", ask, Stamp { ns: *ns, is_whole_second: *is_whole_second });
+                timing.add(b"x", ask, Stamp { ns: *ns, is_whole_second: *is_whole_second, zone: None });
                 dues.extend(timing.take(false).asks.iter().map(|a| a.due));
             }
             dues.extend(timing.take(true).asks.iter().map(|a| a.due));

@@ -242,6 +242,60 @@ mod tests {
         records.iter().flat_map(|(tag, text)| make(*tag, 7, Marker::Client, text.as_bytes())).collect()
     }
 
+    /// Records that a server wrote.
+    fn real(records: &[testkit::recorded::Record]) -> Vec<u8> {
+        let marker = |letter| if letter == 'b' { Marker::Backend } else { Marker::Client };
+        let tag = |name| Tag::from_name(name).expect("a tag");
+        records.iter().flat_map(|r| make(tag(r.tag), r.vxid, marker(r.marker), r.text.as_bytes())).collect()
+    }
+
+    /// URL, handling and status of each request of a client.
+    fn requests(records: &[testkit::recorded::Record]) -> Vec<String> {
+        let bytes = real(records);
+        let mut transactions: Vec<Vec<u8>> = Vec::new();
+        for rec in record::records(&bytes) {
+            if rec.tag == Tag::Begin {
+                transactions.push(Vec::new());
+            }
+            let whole = make(rec.tag, 7, Marker::Client, rec.text());
+            transactions.last_mut().expect("a transaction begins").extend(whole);
+        }
+        let one = |bytes: &Vec<u8>| match read(bytes) {
+            Some(Transaction::Request(r)) if !r.is_fragment => {
+                assert!(r.start > 1.7e9 && r.host == b"site.test" && (r.vcl == b"boot" || !r.is_first), "{r:?}");
+                assert!(r.is_restarted || r.duration.is_some_and(|seconds| seconds < 60.0), "{r:?}");
+                Some(format!("{} {:?} {}", String::from_utf8_lossy(r.url), r.handling, r.status))
+            }
+            Some(Transaction::Fetch(f)) if f.error.is_none() => {
+                assert!(f.backend == b"default" && !f.url.is_empty(), "{f:?}");
+                None
+            }
+            _ => None,
+        };
+        transactions.iter().filter_map(one).collect()
+    }
+
+    #[test]
+    fn records_of_both_servers_say_what_became_of_each_request() {
+        let (ours, theirs) = (requests(&testkit::recorded::lacquer()), requests(&testkit::recorded::varnish()));
+        let want = [
+            "/a Miss 200",
+            "/a Hit 200",
+            "/pass Pass 200",
+            "/synth Synth 403",
+            "/page Miss 200",
+            "/dead Miss 503",
+            "/private Pass 200",
+            "/pipe Pipe 0",
+            "/post Pass 200",
+            "/withcookie Pass 200",
+        ];
+        for all in [&ours, &theirs] {
+            want.iter().for_each(|line| assert!(all.iter().any(|got| got == line), "{line}: {all:?}"));
+        }
+        assert_eq!(ours, theirs);
+    }
+
     #[test]
     fn a_request_is_what_the_client_sent_and_what_became_of_it() {
         let bytes = transaction(&[

@@ -325,11 +325,42 @@ impl Walker<'_> {
     }
 }
 
+/// C without its comments: a blank stands for each. What a text in quotes holds is no comment.
+fn without_comments(code: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(code.len()), code);
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '/' if rest.starts_with("/*") => rest[2..].find("*/").map_or(rest.len(), |end| end + 4),
+            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            '"' | '\'' => quoted(rest, c),
+            c => c.len_utf8(),
+        };
+        let (piece, after) = rest.split_at(length);
+        out.push_str(if c == '/' && length > 1 { " " } else { piece });
+        rest = after;
+    }
+    out
+}
+
+/// Length of the text in quotes that C code begins with.
+fn quoted(code: &str, quote: char) -> usize {
+    let mut is_escaped = false;
+    let end = code.char_indices().skip(1).find(|(_, c)| {
+        let ends = *c == quote && !is_escaped;
+        is_escaped = *c == '\\' && !is_escaped;
+        ends
+    });
+    end.map_or(code.len(), |(at, _)| at + 1)
+}
+
 /// What to write in the place of a piece of C, by what it calls.
 fn instead_of_c(code: &str) -> Option<&'static str> {
+    let code = without_comments(code);
     let calls = |names: &[&str]| names.iter().any(|name| code.contains(name));
     match () {
-        () if calls(&["vcl_rewrite_accept_language", "accept_language"]) => known_file("accept-language.vcl"),
+        () if calls(&["vcl_rewrite_accept_language", "accept_language", "Accept-Language:"]) => {
+            known_file("accept-language.vcl")
+        }
         () if calls(&["uuid"]) => Some("vmod uuid makes them: uuid.uuid_v4()."),
         () if calls(&["syslog("]) => Some("Write std.syslog(PRIORITY, text) instead."),
         () if calls(&["VRT_purge"]) => Some("Write purge.hard() of vmod purge (in 3.0: `purge;`) instead."),
@@ -357,4 +388,24 @@ fn says_nothing(code: &str) -> bool {
         rest = after.trim_start();
     }
     rest.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_in_c_say_nothing_about_it() {
+        let hint = |code: &str| instead_of_c(code).unwrap_or("none");
+        assert!(hint("syslog(LOG_INFO, \"x\");").contains("std.syslog"));
+        for comment in ["/* syslog(LOG_INFO, uuid); */", "// syslog(x)\n", "/* \" */ // uuid"] {
+            assert_eq!(hint(comment), "none", "{comment}");
+            assert!(hint(&format!("{comment}\nVRT_purge(sp);")).contains("purge.hard()"), "{comment}");
+        }
+        let language = "/* no syslog() here */ p = VRT_GetHdr(sp, HDR_REQ, \"\\020Accept-Language:\");";
+        assert_eq!(hint(language), known_file("accept-language.vcl").unwrap());
+        // What looks like a comment within quotes is none.
+        assert!(hint("strcpy(s, \"http://\\\"//\"); VRT_purge(sp);").contains("purge.hard()"));
+        assert_eq!(without_comments("a/**/b//c\nd '\\'' \"/*\" /*"), "a b \nd '\\'' \"/*\"  ");
+    }
 }

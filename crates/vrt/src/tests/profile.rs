@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a profile says of lines.
+//! Counts and times of a profile.
 
 use tables::vclvars::Method;
 
@@ -35,7 +35,7 @@ fn profile(urls: &[&str], y: bool) -> impl Fn(u32) -> (u64, Option<u64>) {
         }
         world.run(Method::Recv);
     }
-    let lines = world.vcl.profile.lines(&world.vcl.program);
+    let lines = world.vcl.profile.counted(&world.vcl.program).lines;
     move |number| {
         let line = lines.iter().find(|line| (line.source, line.line) == (0, number)).expect("the line has ops");
         (line.runs, line.held)
@@ -61,7 +61,7 @@ fn lines_are_counted_with_how_often_they_held() {
 #[test]
 fn off_nothing_is_counted_and_on_again_begins_anew() {
     let mut world = World::new(SITE);
-    let runs = |world: &World| world.vcl.profile.lines(&world.vcl.program).iter().map(|line| line.runs).max();
+    let runs = |world: &World| world.vcl.profile.counted(&world.vcl.program).lines.iter().map(|line| line.runs).max();
     world.run(Method::Recv);
     assert_eq!(runs(&world), Some(0));
     world.vcl.profile.switch(true);
@@ -81,7 +81,7 @@ fn lines(vcl: &str, urls: &[&str]) -> Vec<(u32, u64, Option<u64>, bool)> {
         world.ctx.req.set_url(url).unwrap();
         world.run(Method::Recv);
     }
-    let all = world.vcl.profile.lines(&world.vcl.program);
+    let all = world.vcl.profile.counted(&world.vcl.program).lines;
     all.iter().filter(|l| l.source == 0).map(|l| (l.line, l.runs, l.held, l.acts)).collect()
 }
 
@@ -106,4 +106,42 @@ fn several_conditions_of_a_line_have_no_one_number() {
 fn what_may_act_is_known() {
     let vcl = "sub vcl_recv {\nif (req.url == \"/a\") {\n}\nif (req.url == \"/b\") { vtc.sleep(1s); }\nif (vtc.typesize(\"i\") == 4) {\n}\n}";
     assert_eq!(lines(vcl, &["/a"]), [(3, 1, Some(1), false), (5, 1, Some(0), true), (6, 1, Some(0), false)]);
+}
+
+/// Lines as a site with many hosts has, of which each takes less than a look at the clock.
+fn cheap_lines() -> String {
+    let fields: String = (0..40).map(|n| format!("if (req.http.a{n}) {{\nset req.http.b = \"1\";\n}}\n")).collect();
+    let host = |n| format!("if (req.http.host == \"h{n}.test\") {{\nset req.http.c = \"1\";\n}}");
+    let hosts: Vec<String> = (0..40).map(host).collect();
+    let recv = format!("{fields}{}\nreturn (hash);", hosts.join(" els"));
+    format!("vcl 4.1; backend b none;\nsub vcl_recv {{\n{recv}\n}}\nsub vcl_deliver {{ return (deliver); }}")
+}
+
+#[test]
+fn the_sum_is_what_the_subroutine_costs_without_the_looks() {
+    let mut world = World::new(&cheap_lines());
+    world.ctx.req.set("host", "h39.test").unwrap();
+    let timed = |world: &mut World, runs: u32| {
+        let began = sys::cpu::thread_time();
+        (0..runs).for_each(|_| drop(world.run(Method::Recv)));
+        (sys::cpu::thread_time() - began).as_nanos() as f64 / f64::from(runs)
+    };
+    timed(&mut world, 1000);
+    let alone = timed(&mut world, 20_000);
+    world.vcl.profile.switch(true);
+    let mut looked_at = || timed(&mut world, 20_000);
+    looked_at();
+    (0..5).for_each(|_| drop(world.run(Method::Deliver)));
+    world.vcl.profile.switch(false);
+    let counted = world.vcl.profile.counted(&world.vcl.program);
+    let [recv, deliver] = counted.subroutines[..] else { panic!("{:?}", counted.subroutines) };
+    assert_eq!((recv.method, recv.runs, deliver.method, deliver.runs), (Method::Recv, 20_000, Method::Deliver, 5));
+    let a_run = recv.nanos as f64 / recv.runs as f64;
+    assert!((alone * 0.5..alone * 1.5).contains(&a_run), "{a_run} ns by the profile, {alone} ns without");
+    let of_lines: u64 = counted.lines.iter().map(|line| line.nanos).sum();
+    let all = (recv.nanos + deliver.nanos) as f64;
+    assert!((all * 0.9..all * 1.1).contains(&(of_lines as f64)), "{of_lines} ns in lines, {all} ns in subroutines");
+    assert!(counted.process_nanos > recv.nanos);
+    let grouped = counted.lines.iter().filter(|line| line.is_grouped).count();
+    assert!(grouped >= 39, "{grouped} lines are answered by a look-up");
 }

@@ -210,8 +210,39 @@ def compared(report, tool, d):
     report.check(verdict["rate"] == "worse" and verdict["p50 ms"] == "worse", f"a server that is slower: {verdict}")
     status, out, _ = tool.run("--compare", d / "fast.json", d / "fast.json", "--format", "json")
     report.check({row["verdict"] for row in json.loads(out)["rows"]} == {"within noise"}, "a run beside itself")
+    status, out, _ = tool.run("--compare", d / "fast.json", d / "fast.json", d / "slow.json", "--format", "json")
+    rates = {row["report"]: row["verdict"] for row in json.loads(out)["rows"] if row["measure"] == "rate"}
+    report.check(rates == {"B": "within noise", "C": "worse"}, f"three runs: {rates}")
+    status, out, _ = tool.run("--compare", d / "fast.json", d / "fast.json", d / "slow.json")
+    report.check(status == 0 and any(line.split() == ["A", "B", "C"] for line in out.splitlines()), f"a column for each: {out}")
     status, out, err = tool.run("--compare", d / "fast.json", d / "ten")
     report.check(status == 1 and "not a report" in err, f"what is no report: {status} {err!r}")
+
+
+def warmups(report, tool, d):
+    """A run that ends in its warm-up has measured nothing, and says so."""
+    (d / "ten").write_text("/x\n" * 10)
+    with Ear(lambda path: b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as ear:
+        for format in ("json", "text"):
+            p = tool.start("--to", ear.address, "--rate", "100", "--loop", "-d", "60", "--warmup", "60", "--format", format, d / "ten")
+            heard = len(ear.heard)
+            until(LIMIT, lambda: len(ear.heard) > heard + 10)
+            p.send_signal(signal.SIGINT)
+            out, err = p.communicate(timeout=LIMIT)
+            told = "interrupted in the warm-up: nothing was measured"
+            report.check(p.returncode == 1 and told in out.decode() and not err, f"Ctrl-C in the warm-up: {p.returncode} {out[-300:]} {err}")
+            if format == "json":
+                r = json.loads(out)
+                report.check((r["end"], r["answers"]) == ("interrupted_in_warmup", 0), f"nothing is counted: {r['end']} {r['answers']}")
+            else:
+                report.check(len(out.splitlines()) == 1, f"no figures: {out}")
+        status, out, err = tool.run("--to", ear.address, "-d", 60, "--warmup", 60, d / "ten")
+        report.check(status == 1 and "sent in the warm-up: nothing was measured" in out, f"too few requests: {status} {out} {err}")
+        # The meter and the series begin together.
+        r = tool.json("--to", ear.address, "--rate", 200, "--loop", "-d", 3, "--warmup", 1, "--pid", os.getpid(), d / "ten")
+        report.check(len(r["series"]["server_cpu_ms"]) == len(r["series"]["answers"]) >= 2, f"CPU in each second: {r['series']}")
+        share = sum(r["series"]["server_cpu_ms"]) / 1000 / r["server"]["cpu_seconds"]
+        report.check(0.5 < share <= 1.01, f"the seconds are the sum: {share}")
 
 
 def faults(report, tool, d):
@@ -419,7 +450,7 @@ def by_http3(report, tool, d):
     datagrams.group(report, tool, d)
 
 
-CASES = (sources, targets, pacing, stalled, faults, endless, scenarios, compared, terminal, over_tls, by_http2, by_http3, servers)
+CASES = (sources, targets, pacing, stalled, faults, endless, scenarios, compared, warmups, terminal, over_tls, by_http2, by_http3, servers)
 
 
 def main():

@@ -208,7 +208,7 @@ impl<'o> Coordinator<'o> {
                     let end = value["end"].as_str().and_then(End::parse).unwrap_or(End::Interrupted);
                     let taken = self.take(at, &value, Some(end));
                     // It leaves: the others' parts and passes go on without it.
-                    if end == End::Interrupted && !self.is_stopped {
+                    if matches!(end, End::Interrupted | End::InterruptedInWarmup) && !self.is_stopped {
                         self.lose(at, "it was interrupted there");
                     }
                     taken
@@ -311,8 +311,7 @@ impl<'o> Coordinator<'o> {
         let took_part = || self.members.iter().filter(|m| m.is_asked);
         let ns = took_part().map(|m| m.ns).max().unwrap_or(0).max(1);
         let ends: Vec<End> = took_part().filter(|m| m.lost.is_none()).filter_map(|m| m.end).collect();
-        let order = [End::Interrupted, End::GaveUp, End::Time, End::Done];
-        let end = order.into_iter().find(|end| ends.contains(end)).unwrap_or(End::GaveUp);
+        let end = End::ALL.into_iter().find(|end| ends.contains(end)).unwrap_or(End::GaveUp);
         let cpu = || took_part().map(|m| m.cpu);
         let client = Client { cpu_seconds: cpu().sum(), busiest: cpu().fold(0.0, f64::max) };
         let streams: Vec<Counted<'_>> = self.shared.iter().map(Shared::counted).collect();
@@ -376,7 +375,7 @@ impl Sender for Coordinator<'_> {
         self.close_seconds(true);
         self.sum();
         let (report, end) = self.report(watch);
-        Ok((report, if interrupts > 0 { End::Interrupted } else { end }))
+        Ok((report, if interrupts > 0 && !end.is_unmeasured() { End::Interrupted } else { end }))
     }
 
     fn stats(&self) -> &Stats {

@@ -293,7 +293,9 @@ impl Session<'_> {
                 Order::Part(value) => {
                     let mut part = Part::parse(&value, self.streams.len()).ok_or_else(wire::broken)?;
                     (part.limits.bind, part.limits.tls) = (self.bind.to_vec(), self.tls.clone());
-                    if self.part(engine, &part)? == End::Interrupted && engine.was_interrupted() {
+                    if matches!(self.part(engine, &part)?, End::Interrupted | End::InterruptedInWarmup)
+                        && engine.was_interrupted()
+                    {
                         return Ok(true);
                     }
                 }

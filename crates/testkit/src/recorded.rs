@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Log records that servers really wrote, for tests of those that read them: what a test's author thinks that a record says
+//! shows nothing. Both servers ran the same requests under the same VCL; `recorded/record.py` makes the files anew.
+
+use std::collections::HashMap;
+
+/// A record.
+#[derive(Debug, Clone, Copy)]
+pub struct Record {
+    /// The transaction.
+    pub vxid: u32,
+    /// The tag's name.
+    pub tag: &'static str,
+    /// `c`: of a client; `b`: of a backend; `-`: of neither.
+    pub marker: char,
+    /// All that follows.
+    pub text: &'static str,
+}
+
+/// By Lacquer, one transaction after the other.
+pub fn lacquer() -> Vec<Record> {
+    records(include_str!("recorded/lacquer.txt"))
+}
+
+/// By varnishd 7.1.1, one transaction after the other.
+pub fn varnish() -> Vec<Record> {
+    records(include_str!("recorded/varnish-7.1.txt"))
+}
+
+fn records(lines: &'static str) -> Vec<Record> {
+    let one = |line: &'static str| {
+        let mut cells = line.splitn(4, '\t');
+        let mut cell = || cells.next().expect("each line has four cells");
+        let (vxid, tag) = (cell().parse().expect("the first is a number"), cell());
+        Record { vxid, tag, marker: cell().chars().next().expect("the third is a letter"), text: cell() }
+    };
+    let mut records: Vec<Record> = lines.lines().map(one).collect();
+    // As the transactions ended: their numbers are dealt to threads in portions.
+    let ends: HashMap<u32, usize> = records.iter().enumerate().map(|(at, record)| (record.vxid, at)).collect();
+    records.sort_by_key(|record| ends[&record.vxid]);
+    records
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_recorded_the_same_requests() {
+        let count = |records: &[Record], tag| records.iter().filter(|record| record.tag == tag).count();
+        let (ours, theirs) = (lacquer(), varnish());
+        for (tag, least) in [("ReqURL", 20), ("Hit", 3), ("FetchError", 1), ("PipeAcct", 1), ("BackendOpen", 10)] {
+            assert_eq!(count(&ours, tag), count(&theirs, tag), "{tag}");
+            assert!(count(&ours, tag) >= least, "{tag}");
+        }
+    }
+}
