@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The declared counters: each is written somewhere in the program, or its text says that it is always 0.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::path::Path;
 
 use crate::tree::{self, is, name};
@@ -37,7 +37,7 @@ pub fn check(root: &Path) -> crate::Findings {
     let rows = rows(&declared);
     match rows.is_empty() {
         true => Err(format!("{DECLARED} has no row that this check can read")),
-        false => Ok(findings(&rows, &sources.iter().map(|text| code(text)).collect::<Vec<_>>())),
+        false => Ok(findings(&rows, &sources.iter().map(|text| Source::new(text)).collect::<Vec<_>>())),
     }
 }
 
@@ -65,11 +65,10 @@ fn rows(declared: &str) -> Vec<Row<'_>> {
     rows
 }
 
-fn findings(rows: &[Row<'_>], sources: &[Vec<Token<'_>>]) -> Vec<String> {
+fn findings(rows: &[Row<'_>], sources: &[Source<'_>]) -> Vec<String> {
     let mut found = Vec::new();
     for row in rows {
-        let writes = |source: &&Vec<Token<'_>>| writes(source, row);
-        match (sources.iter().any(|source| writes(&source)), row.is_unused) {
+        match (sources.iter().any(|source| writes(source, row)), row.is_unused) {
             (false, false) => found.push(format!(
                 "{DECLARED}: nobody writes {}.{}: count it, or let its text begin with \"{UNUSED}: \" and why",
                 row.set, row.name
@@ -86,13 +85,32 @@ fn findings(rows: &[Row<'_>], sources: &[Vec<Token<'_>>]) -> Vec<String> {
 /// A word of code, or one other character.
 type Token<'a> = &'a str;
 
+/// The code of a file.
+struct Source<'a> {
+    tokens: Vec<Token<'a>>,
+    /// Where each token stands.
+    places: HashMap<Token<'a>, Vec<usize>>,
+}
+
+impl<'a> Source<'a> {
+    fn new(text: &'a str) -> Self {
+        let tokens = code(text);
+        let mut places: HashMap<_, Vec<usize>> = HashMap::new();
+        for (at, token) in tokens.iter().enumerate() {
+            places.entry(*token).or_default().push(at);
+        }
+        Source { tokens, places }
+    }
+}
+
 /// Whether the source changes the counter: by a method, by handing out a reference, or as a word of a macro's list. Names without an
 /// underline are words of everyday use: a reference to one counts where the set's type is named, too.
-fn writes(source: &[Token<'_>], row: &Row<'_>) -> bool {
-    let named: BTreeSet<&str> = source.iter().copied().collect();
+fn writes(source: &Source<'_>, row: &Row<'_>) -> bool {
+    let Some(places) = source.places.get(row.name) else { return false };
     let is_plain = !row.name.contains('_');
-    let is_near = named.contains(row.set);
-    source.iter().enumerate().filter(|(_, token)| **token == row.name).any(|(at, _)| {
+    let is_near = source.places.contains_key(row.set);
+    let source = &source.tokens;
+    places.iter().any(|&at| {
         let (before, after) = (at.checked_sub(1).map(|at| source[at]), |n: usize| source.get(at + n).copied());
         if before == Some(".") {
             return match (after(1), after(2)) {
@@ -170,7 +188,7 @@ set! {
 "#;
 
     fn check(sources: &[&str], expect: &[&str]) {
-        let sources: Vec<_> = sources.iter().map(|text| code(text)).collect();
+        let sources: Vec<_> = sources.iter().map(|text| Source::new(text)).collect();
         let found = findings(&rows(DECLARATION), &sources);
         assert_eq!(found.len(), expect.len(), "{found:?}");
         assert!(found.iter().zip(expect).all(|(found, expect)| found.contains(expect)), "{found:?}");
