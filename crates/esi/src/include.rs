@@ -20,11 +20,11 @@ impl Include {
     /// Takes src apart, as HTML and RFC 3986 have it: character references are decoded, then the fragment is dropped. A warning may come
     /// with a good include.
     pub(crate) fn from_src(
-        src: &[u8],
+        text: &[u8],
         continue_on_error: bool,
         features: Features,
     ) -> (Result<Self, Complaint>, Option<Complaint>) {
-        let decoded = decode(src);
+        let decoded = decode(text);
         let src = decoded.split(|&c| c == b'#').next().unwrap_or_default();
         let (rest, warning) = if let Some(rest) = src.strip_prefix(b"http://").or_else(|| src.strip_prefix(b"//")) {
             (Some(rest), None)
