@@ -285,7 +285,7 @@ mod tests {
             "/synth Synth 403",
             "/page Miss 200",
             "/dead Miss 503",
-            "/private Pass 200",
+            "/private Miss 200",
             "/pipe Pipe 0",
             "/post Pass 200",
             "/withcookie Pass 200",
