@@ -33,7 +33,7 @@ Whose address is whose
 What is counted
  --log-format FORMAT  How lines look, as Apache's LogFormat; else they tell themselves
  --country CC         Clients from that country alone (may be repeated)
- --from, --to TIME    From that time on, before that time: 2026-10-10T13:55:36+13:00; without a zone by the log's own clock
+ --from, --to TIME    From that time on, before that time: 2026-10-10T13:55:36+13:00; without a zone the log's clock
  --window TIME        A table for each hour (1h), day (1d) and so on, of the log's own clock
 How it is shown
  --group asn|country  By network (default) or by country

@@ -132,10 +132,7 @@ pub const OPTIONS: &[(&str, &[Opt])] = &[
             ("--cgroup DIR", "The same, of a cgroup"),
             ("--top N", "So many of the slowest URLs (default 10)"),
             ("-q, --quiet", "No progress, even on a terminal"),
-            (
-                "--compare",
-                "No run: reports side by side, and whether the later ones differ from the first by more than noise",
-            ),
+            ("--compare", "No run: reports side by side, and which differ from the first by more than noise"),
         ],
     ),
 ];
