@@ -27,26 +27,27 @@ use vmod_support::args::fail;
 const MAX: usize = 1000;
 /// Addresses of one name.
 const ADDRESSES: usize = 64;
-/// Lookups under way at once of names that nobody asks for now: the others begin a second later.
+/// While so many lookups are under way, names that nobody asks for wait a second longer.
 const AT_ONCE: usize = 64;
 /// After a lookup that failed the next one comes after a second, then after twice the time, up to so many doublings, unless `ttl` is shorter.
 const MOST_DOUBLINGS: u32 = 5;
 
-/// Those under way.
+/// Lookups under way, but for first ones.
 pub(crate) static LOOKING: AtomicUsize = AtomicUsize::new(0);
 
-/// One of them.
-struct Looking;
+/// A lookup under way in a task. Another may begin when it ends, also if its thread ends before.
+struct Looking(Arc<Domain>);
 
 impl Looking {
-    fn begin() -> Looking {
+    fn begin(domain: Arc<Domain>) -> Looking {
         LOOKING.fetch_add(1, Relaxed);
-        Looking
+        Looking(domain)
     }
 }
 
 impl Drop for Looking {
     fn drop(&mut self) {
+        self.0.times.lock().is_looking = false;
         LOOKING.fetch_sub(1, Relaxed);
     }
 }
@@ -91,8 +92,8 @@ vrt::vmod! {
     needs { Authorities }
 
     /// Makes backends for the addresses of names, which it looks up again every ttl, while the VCL is warm and the name was asked for
-    /// within domain_usage_timeout, and takes them in turn. A lookup that fails changes nothing and is made again after 1 to 32 seconds; only what whitelist has counts. With ssl backends are spoken to by TLS, on port 443 unless port
-    /// is told; their certificates must come from an authority that the system trusts, unless ssl_verify_peer is false, and
+    /// within domain_usage_timeout, and takes them in turn. A lookup that fails changes nothing and is made again after
+    /// 1 to 32 seconds; only what whitelist has counts. With ssl backends are spoken to by TLS, on port 443 unless port is told; their certificates must come from an authority that the system trusts, unless ssl_verify_peer is false, and
     /// be for host_header or the name, unless ssl_verify_host is
     object director(..DirectorArgs<'_>) -> Arc<Dynamic> = new, methods {
         /// The director of a name: of the Host field when host is empty. The first time it waits for the lookup
@@ -481,8 +482,17 @@ impl Domain {
             times.begin_if_due(now)
         };
         if is_due {
-            drop(rt::spawn(me.look_up()));
+            me.start();
         }
+    }
+
+    /// Starts a lookup that [`Times::begin_if_due`] has begun.
+    fn start(self: Arc<Self>) {
+        let looking = Looking::begin(self);
+        drop(rt::spawn(async move {
+            looking.0.clone().look_up().await;
+            drop(looking);
+        }));
     }
 
     async fn look_up(self: Arc<Self>) {
@@ -539,7 +549,6 @@ impl Times {
         let retry = f64::from(1_u32 << self.failures.min(MOST_DOUBLINGS));
         self.failures = if is_found { 0 } else { self.failures.saturating_add(1) };
         self.due = Some(now.plus(if is_found { ttl } else { ttl.min(retry) }));
-        self.is_looking = false;
     }
 }
 
@@ -577,11 +586,7 @@ impl Director for Domain {
                 return;
             }
         }
-        let looking = Looking::begin();
-        drop(rt::spawn(async move {
-            me.look_up().await;
-            drop(looking);
-        }));
+        me.start();
     }
 
     fn own_health(&self, now: Real) -> Option<Health> {

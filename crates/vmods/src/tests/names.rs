@@ -91,6 +91,9 @@ fn names_are_looked_up_while_nobody_asks() {
     let seen = [0.5, 1.0, 1.0, 2.9, 0.1, 3.0].map(|seconds| lookups_after(&mut world, seconds));
     assert_eq!(seen, [2, 2, 3, 3, 4, 5]);
     assert_eq!(lookups_after(&mut world, 60.0), 5, "a name that nobody used for domain_usage_timeout rests");
+    // The request begins a lookup, in a runtime that may end before it does.
+    world.recv("out");
+    assert_eq!(lookups_after(&mut world, 0.0), 6, "a request wakes it");
 }
 
 #[test]
