@@ -13,6 +13,10 @@ use rt::{Instant, Sleep};
 use crate::pace::{Pace, PaceVerdict};
 use crate::send_limits::{SendLimits, Wait};
 
+/// How long a client that has its whole response may go on sending the request's body before its stream is stopped. Some clients (curl
+/// before 8.1) lose the response if a reset comes together with it.
+pub(crate) const LINGER: Duration = Duration::from_secs(1);
+
 /// Waits for the next piece of a request's body: `timeout_idle` each, and `min_recv_rate`.
 #[derive(Default)]
 pub(crate) struct RecvWait {

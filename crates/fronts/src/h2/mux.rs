@@ -28,16 +28,13 @@ use super::upgrade::Upgraded;
 use super::wire::Wire;
 use super::{codes, config, drain};
 use crate::output::Output;
+use crate::waits::LINGER;
 
 /// The output isn't filled beyond this: what is in it can't be overtaken any more.
 const ROOM: usize = 128 * 1024;
 
 /// So many streams of a connection may wait for a window as long as clients of HTTP/1 may: a page with videos that are paused.
 const PAUSED: usize = 4;
-
-/// How long a client that has its whole response may go on sending the request's body, within its window, before the stream is reset. Some
-/// clients (curl before 8.1) lose the response if a reset comes together with it.
-const LINGER: Duration = Duration::from_secs(1);
 
 /// Why a request's body broke off, in records of its transaction.
 pub(super) const RESET_TEXT: &str = "stream was reset";

@@ -5,7 +5,6 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use engine::transport::BodyState;
 use engine::{Req, Transport, contain, early};
@@ -20,10 +19,9 @@ use tables::tags::Tag;
 
 use super::link::Link;
 use super::transport::H3;
+use crate::waits::LINGER;
 
-/// How long, and for how many bytes, a client that was sent its whole response may go on with its request's body. With the usual
-/// window of a stream so many bytes take it several round trips.
-const LINGER: Duration = Duration::from_secs(1);
+/// Bytes of a request's body that are read at most behind its response. With the usual window of a stream they take several round trips.
 const LINGER_BYTES: usize = 512 * 1024;
 
 /// Why no request came of a stream.
