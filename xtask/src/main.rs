@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Checks of the code base that are not tests of a crate: layers, features, licences and sources of dependencies, file heads, unfinished code,
-//! one program in all profiles, counters that nobody counts, files that the glossary names, links and paths in documents, rows of tests/README.md, syntax of shell scripts and Python.
+//! one program in all profiles, counters that nobody counts, files that the glossary names, links and paths in documents, rows of
+//! tests/README.md, syntax of shell scripts and Python.
 //!
 //! `cargo run -p xtask -- check` prints one line per finding and one closing line; it exits non-zero when there is a finding.
 //! `cargo run -p xtask -- sbom DIR` writes what the program is built from, and the licences' texts.

@@ -54,7 +54,7 @@ pub struct Gzip {
     packed: u64,
     /// Bytes of `plain` that readers can unpack.
     flushed: u64,
-    /// What isn't flushed is to be.
+    /// A flush was asked for and hasn't been made.
     is_flush_due: bool,
     phase: Phase,
 }

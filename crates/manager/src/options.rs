@@ -96,7 +96,7 @@ pub struct Options {
     pub fleet: Option<String>,
     /// --peers
     pub peers: Option<String>,
-    /// What there is to say of options of old releases.
+    /// Remarks on options of old releases that have no effect.
     pub notices: Vec<String>,
 }
 
@@ -294,13 +294,14 @@ fn store(letter: char, value: String, options: &mut Options, flags: &mut Flags) 
         'I' => OrderedArg::CliFile(value),
         // Release 3 had more words for the log, and 4 the space for counters.
         'l' => {
-            let space = value.split(',').next().unwrap_or_default().to_owned();
-            if let Some(rest) = value.strip_prefix(&space).filter(|rest| !rest.is_empty()) {
+            let (space, rest) =
+                value.split_once(',').map_or((value.as_str(), None), |(space, rest)| (space, Some(rest)));
+            if let Some(rest) = rest {
                 options
                     .notices
-                    .push(format!("-l: \"{rest}\" has no effect here: only the size of the log is to be chosen"));
+                    .push(format!("-l: \"{rest}\" has no effect here: only the size of the log can be chosen"));
             }
-            OrderedArg::Param(ParamArg::Set("vsl_space".into(), space))
+            OrderedArg::Param(ParamArg::Set("vsl_space".into(), space.into()))
         }
         't' => OrderedArg::Param(ParamArg::Set("default_ttl".into(), value)),
         'p' => OrderedArg::Param(match value.split_once('=') {

@@ -162,7 +162,7 @@ impl StoreArg {
         let path = self.path.as_ref()?;
         let dir = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
         let dir = dir.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // What the file has is free for it.
+        // The blocks of the file itself are free for it.
         let own = path.metadata().map_or(0, |file| if file.is_file() { file.blocks() * 512 } else { 0 });
         Some(match sys::disk::room_bytes(dir) {
             Ok(free) => Ok((free + own) / 100 * percent / PAGE * PAGE),

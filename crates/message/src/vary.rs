@@ -3,9 +3,9 @@
 //!
 //! A key is a sequence of `u8 name length, name, u16 LE value length (0xffff: the field was absent), value`. An object keeps
 //! its key; a later request matches when each field is the same again. Values are compared as bytes, blanks around them
-//! taken off. Several lines of a field are one value (RFC 9110 5.2; varnishd compares the first line only). With codings that we undo ourselves Accept-Encoding always matches:
-//! everybody gets the packed object, unpacked where needed. That is decided when matching, so that a stored key serves all
-//! settings.
+//! taken off. Several lines of a field are one value (RFC 9110 5.2; varnishd compares the first line only). With codings that we
+//! undo ourselves Accept-Encoding always matches: everybody gets the packed object, unpacked where needed. That is decided when
+//! matching, so that a stored key serves all settings.
 
 use crate::chars::is_blank;
 use crate::{Codings, Head, names};

@@ -58,8 +58,8 @@ vrt::vmod! {
     /// Backends by names that are known at run time only: HOST, HOST:PORT or http[s]://HOST:PORT/; without a port it is port's,
     /// else 80, or 443 with https:// or ssl. By https the certificate must come from an authority that the system trusts,
     /// unless ssl_verify_peer is false, and be for host_header or the name, unless ssl_verify_host is; certificate is a file
-    /// with one of our own and its key. The system's resolver is asked, again every ttl for names used within two hours; it knows no SRV records. Not built: a
-    /// ttl out of the DNS
+    /// with one of our own and its key. The system's resolver is asked, again every ttl for names used within two hours; it knows no
+    /// SRV records. Not built: a ttl out of the DNS
     pub(crate) static VMOD = goto;
 
     needs { Authorities }

@@ -20,9 +20,9 @@ use vcl::program::{Op, Program};
 const SHARDS: usize = 16;
 /// The first so many runs of subroutines on each thread are all looked at.
 const ALL: u64 = 1000;
-/// Of so many later ones one is timed op by op, drawn by lot, and counts for all of them: to look costs as much as to run.
+/// One in so many later runs, drawn by lot, is timed op by op and counts for all of them: timing takes as long as running.
 const ONE_OF: u64 = 64;
-/// Of so many later ones one is timed as a whole.
+/// One in so many later runs is timed as a whole.
 const WHOLE_OF: u64 = 16;
 /// With fewer runs timed as a whole, the sums of the ops say what a subroutine costs.
 const FEWEST_WHOLE: u64 = 100;
@@ -67,7 +67,7 @@ struct MethodCounts {
     ops: AtomicU64,
 }
 
-/// Of one op.
+/// Counts of one op.
 #[derive(Default)]
 struct Counts {
     runs: AtomicU64,
@@ -85,7 +85,7 @@ struct Sum {
     nanos: u64,
 }
 
-/// What is known of one line.
+/// Counts and cost of one line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
     /// Index into [`Program::sources`].
@@ -106,7 +106,7 @@ pub struct Line {
     pub is_grouped: bool,
 }
 
-/// What is known of one of the built-in subroutines, with all that it calls.
+/// Count and cost of one of the built-in subroutines, with all that it calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Subroutine {
     /// The subroutine.
@@ -162,7 +162,7 @@ impl Profile {
         (cpu::process_time().as_nanos() as u64).saturating_sub(self.began_at.load(Relaxed))
     }
 
-    /// What was counted.
+    /// The counts and costs until now, or until counting ended.
     pub fn counted(&self, program: &Program) -> Counted {
         let shards: Vec<&Shard> = self.shards.iter().filter_map(OnceLock::get).collect();
         let look_nanos = self.look.load(Relaxed) as f64 / 1e3;
@@ -202,7 +202,7 @@ impl Profile {
         }
     }
 
-    /// What looks on while the ops of a run, or what is left of them after a wait, are run.
+    /// Begins to time the ops of a run, or the rest of them after a wait.
     pub(crate) fn watch(&self, look: Look, method: Method, ops: usize) -> Looking<'_> {
         let (shard, method) = (self.shard(ops), method as usize);
         match look {
@@ -288,7 +288,7 @@ fn lines(program: &Program, shards: &[&Shard], sums: &[MethodSum], look_nanos: f
         Sum { timed: 0, .. } => 0.0,
         sum => (sum.nanos as f64 / sum.timed as f64 - look_nanos).max(0.0) * sum.runs as f64,
     };
-    // What ends a subroutine by itself has the place of whatever stands last, run or not.
+    // The op that ends a subroutine by itself has the place of the last statement, whether that ran or not.
     let ends = program.subs.iter().skip(1).map(|sub| sub.entry as usize).chain([program.code.len()]);
     let ends: Vec<usize> = ends.filter_map(|end| end.checked_sub(1)).collect();
     let mut by_line: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
@@ -402,7 +402,7 @@ impl Watch for NoWatch {
     fn ran(&mut self, _: u32, _: u32) {}
 }
 
-/// What looks on while a run goes on.
+/// The timing of a run under way.
 pub(crate) enum Looking<'a> {
     Ops(Counting<'a>),
     Whole(Whole<'a>),

@@ -7,7 +7,7 @@ use tables::json::quote;
 use tables::vclvars::Method;
 use vrt::profile::{Counted, Line};
 
-/// What takes less than this part of a request's CPU time isn't worth a word.
+/// No advice is given on lines that take less than this part of a request's CPU time.
 const WORTH: f64 = 0.01;
 /// After fewer runs nothing is advised.
 const ENOUGH: u64 = 1000;

@@ -25,7 +25,7 @@ const LATE: f64 = 10.0;
 pub struct Counted<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What was counted.
+    /// Its requests, by result.
     pub stats: &'a Stats,
     /// What its reader told.
     pub told: &'a ReaderReport,

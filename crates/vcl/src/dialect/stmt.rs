@@ -404,7 +404,7 @@ mod tests {
         }
         let language = "/* no syslog() here */ p = VRT_GetHdr(sp, HDR_REQ, \"\\020Accept-Language:\");";
         assert_eq!(hint(language), known_file("accept-language.vcl").unwrap());
-        // What looks like a comment within quotes is none.
+        // Slashes within quotes don't begin a comment.
         assert!(hint("strcpy(s, \"http://\\\"//\"); VRT_purge(sp);").contains("purge.hard()"));
         assert_eq!(without_comments("a/**/b//c\nd '\\'' \"/*\" /*"), "a b \nd '\\'' \"/*\"  ");
     }
