@@ -38,8 +38,13 @@ class Process:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             until(END_LIMIT, lambda: not left())
-        if self.dir:
-            shutil.rmtree(self.dir, ignore_errors=True)
+        # A process that it started meanwhile is in no list and may write a last file while the directory is removed.
+        if self.dir and not until(END_LIMIT, self._is_removed):
+            raise SystemExit(f"{self.dir}: somebody still writes to it")
+
+    def _is_removed(self):
+        shutil.rmtree(self.dir, ignore_errors=True)
+        return not os.path.exists(self.dir)
 
     def __enter__(self):
         return self
