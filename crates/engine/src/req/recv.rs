@@ -136,12 +136,13 @@ impl Req {
         if action == Action::Fail {
             return Step::VclFail;
         }
-        if self.body.take_unless_late() {
-            transport.send_continue(&mut self.log);
-        }
         if self.body.failure().is_some() {
             self.close = Some(SessClose::RxBody);
-            return Step::Done;
+            if !goes_without_body(&action) {
+                return Step::Done;
+            }
+        } else if self.body.take_unless_late() {
+            transport.send_continue(&mut self.log);
         }
         self.normalise_encoding(&action);
         if let Err(step) = self.hash(&action, transport).await {
@@ -272,4 +273,10 @@ impl Req {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether VCL's verdict holds for a request whose body `std.cache_req_body` couldn't have: VCL may answer by itself or begin anew, but a lookup or a
+/// backend would be asked without what VCL hashes and judges by.
+fn goes_without_body(action: &Action) -> bool {
+    matches!(action, Action::Synth { .. } | Action::Restart | Action::Vcl(_))
 }
