@@ -8,10 +8,7 @@ use message::Head;
 use storage::Buf;
 
 use crate::buffers::Buffer;
-use crate::exchange::Acct;
-
-/// More interim responses than this before the final one are a fault of the origin.
-const MAX_INTERIM: u32 = 64;
+use crate::exchange::{Acct, MAX_INTERIM};
 
 /// How the response ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
