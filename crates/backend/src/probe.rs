@@ -145,12 +145,7 @@ impl Probe {
             Err(error) => {
                 backend.count_failure(&error);
                 result.poke.err_xmit = matches!(error, OpenError::Proxy(_));
-                result.message = match error {
-                    OpenError::Errno(errno) => format!("Open error {errno} ({})", errno_text(errno)),
-                    OpenError::NoAddress => "Open error: the host's name has no address".into(),
-                    OpenError::Proxy(errno) => format!("Write error {errno} ({})", errno_text(errno)),
-                    OpenError::Tls(errno, reason) => format!("Open error {errno} ({}): {reason}", errno_text(errno)),
-                };
+                result.message = error.text();
                 return result;
             }
         };
