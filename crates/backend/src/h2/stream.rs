@@ -103,6 +103,9 @@ impl Stream {
 
     /// A head has come.
     pub fn take_head(&mut self, head: Head, ends: bool, announced: Option<u64>) {
+        if matches!(self.end, End::Broken(_)) {
+            return;
+        }
         if head.status() < 200 {
             self.interim_count += 1;
             match self.interim_count {
