@@ -26,9 +26,9 @@ impl Include {
     ) -> (Result<Self, Complaint>, Option<Complaint>) {
         let decoded = decode(text);
         let src = decoded.split(|&c| c == b'#').next().unwrap_or_default();
-        let (rest, warning) = if let Some(rest) = src.strip_prefix(b"http://").or_else(|| src.strip_prefix(b"//")) {
+        let (rest, warning) = if let Some(rest) = behind(src, b"http://").or_else(|| behind(src, b"//")) {
             (Some(rest), None)
-        } else if let Some(rest) = src.strip_prefix(b"https://") {
+        } else if let Some(rest) = behind(src, b"https://") {
             if !features.ignore_https {
                 return (Err(Complaint::HttpsIgnored), None);
             }
@@ -72,6 +72,12 @@ impl Include {
             Some(_) => None,
         }
     }
+}
+
+/// The text behind a scheme and two slashes. A scheme has any case (RFC 3986 3.1).
+fn behind<'a>(src: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
+    let (start, rest) = src.split_at_checked(scheme.len())?;
+    start.eq_ignore_ascii_case(scheme).then_some(rest)
 }
 
 /// The five entities of XML.
@@ -164,6 +170,8 @@ mod tests {
         check("?q#f", Ok((None, "?q")));
         check("#f", Ok((None, "")));
         check("https://h/", Err(Complaint::HttpsIgnored));
+        check("HTTP://h/a", Ok((Some("h"), "/a")));
+        check("HttpS://h/", Err(Complaint::HttpsIgnored));
         check("a/b&nope;&am", Ok((None, "a/b&nope;&am")));
         check("/\u{1}", Err(Complaint::InvalidUrl));
         check("", Ok((None, "")));

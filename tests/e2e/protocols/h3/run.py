@@ -52,6 +52,7 @@ if not NO_CLIENT:
 
 # Clients that a worker leaves behind that dies.
 ORPHANS = 100
+SILENCE = 2.5  # seconds without a datagram: longer than the first two probes of a server wait for (RFC 9002 6.2)
 
 # Other people's clients.
 OTHERS = {"browser": browser, "ngtcp2": ngtcp2}
@@ -258,6 +259,23 @@ async def lossy(report, bed, seed):
             report.check((await one.get("/a")).status == 200, f"connection {n} stays on its thread")
 
 
+def unanswered(report, bed):
+    """An address that never answers is sent three times what came from it at most (RFC 9000 8.1), also when what was sent is repeated; the last
+    datagram may begin within that and end beyond (quinn issue 1082)."""
+    for copies in (1, 5):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.connect(bed.quic)
+            s.settimeout(SILENCE)
+            hello, came = floods.initial(bed.quic), 0
+            for octets in hello * copies:
+                s.send(octets)
+            with contextlib.suppress(TimeoutError):
+                while octets := s.recv(65536):
+                    came += len(octets)
+            sent = copies * sum(map(len, hello))
+            report.check(0 < came < 3 * sent + 1200, f"{sent} octets from an address that isn't validated: {came} came back")
+
+
 async def validated(report, bed):
     """Who has to show first that its address is its own does so; more clients than there may be are refused."""
     bed.cli.ask("param.set h3_retry_threshold 0")
@@ -266,6 +284,7 @@ async def validated(report, bed):
     retries = await asyncio.get_running_loop().run_in_executor(None, bed.counter, "MAIN.h3_retries")
     report.check(retries and retries > 0, f"retries are counted: {retries}")
     bed.cli.ask("param.reset h3_retry_threshold")
+    await asyncio.get_running_loop().run_in_executor(None, unanswered, report, bed)
     bed.cli.ask("param.set max_sessions_per_ip 1")
     async with client.client(bed.quic) as one:
         try:
