@@ -112,7 +112,7 @@ vrt::vmod! {
         fn getenv(name: STRING) -> STRING, local = getenv;
 
         /// Reads the request's body, up to size bytes, so that it can be sent more than once. False when it is larger, or broken:
-        /// VCL can return synth or restart then, and the client gets 400 where it returns anything else
+        /// VCL can return synth or restart then; where it returns anything else the connection is closed without a response
         fn cache_req_body(size: BYTES) -> BOOL, local, waits, only(Method::Recv.set()) = cache_req_body;
 
         /// Whether 100-continue waits until the body is needed

@@ -15,7 +15,7 @@ use super::{Req, Step};
 use crate::httplog::REQ;
 use crate::reqbody::ReqBody;
 use crate::trace;
-use crate::transport::{BodyError, BodyState, Transport};
+use crate::transport::{BodyState, Transport};
 
 impl Req {
     /// Expect, Connection and the body, before the first step. An error is answered already.
@@ -136,13 +136,9 @@ impl Req {
         if action == Action::Fail {
             return Step::VclFail;
         }
-        if let Some(error) = self.body.failure() {
+        if self.body.failure().is_some() {
             self.close = Some(SessClose::RxBody);
             if !goes_without_body(&action) {
-                // varnishd has it from release 8.0 on; 7.1 closes without a word.
-                if error != BodyError::GivenUp {
-                    self.minimal(transport, 400);
-                }
                 return Step::Done;
             }
         } else if self.body.take_unless_late() {
