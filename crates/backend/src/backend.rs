@@ -359,6 +359,8 @@ impl Backend {
         let backend = self.base.name().to_string();
         match error {
             OpenError::Errno(errno) => ConnectError::Failed { backend, errno },
+            // As varnishd has it in FetchError records.
+            OpenError::HeldDown(_) => ConnectError::Failed { backend, errno: 0 },
             OpenError::NoAddress => ConnectError::NoAddress { backend, host: self.host() },
             OpenError::Tls(errno, reason) => ConnectError::Tls { backend, errno, reason },
             OpenError::Proxy(errno) => ConnectError::ProxyWrite { backend, errno },
@@ -445,8 +447,8 @@ impl Backend {
 
     /// The first address that answers, and until when the rest may take.
     async fn reach(&self, limit: Duration, params: &Params) -> Result<(Stream, Option<Instant>), OpenError> {
-        if self.pool.held_down(self.env.clock.mono()).is_some() {
-            return Err(OpenError::Errno(0));
+        if let Some(errno) = self.pool.held_down(self.env.clock.mono()) {
+            return Err(OpenError::HeldDown(errno));
         }
         let targets = self.targets(params);
         if targets.is_empty() {
@@ -482,7 +484,7 @@ impl Backend {
     pub(crate) fn count_failure(&self, error: &OpenError) {
         let vbe = self.vbe();
         let errno = match error {
-            OpenError::Errno(0) => return vbe.helddown.inc(),
+            OpenError::HeldDown(_) => return vbe.helddown.inc(),
             OpenError::Proxy(_) => return,
             OpenError::Errno(errno) | OpenError::Tls(errno, _) => *errno,
             OpenError::NoAddress => {

@@ -79,14 +79,31 @@ pub(crate) const EPROTO: i32 = 71;
 /// Why no connection could be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OpenError {
-    /// The operating system's error number; 0 when held down.
+    /// The operating system's error number.
     Errno(i32),
+    /// An attempt shortly before failed with this error number, and no other one is made yet.
+    HeldDown(i32),
     /// The name has no address.
     NoAddress,
     /// The PROXY header could not be written.
     Proxy(i32),
     /// The TLS handshake failed; why.
     Tls(i32, String),
+}
+
+impl OpenError {
+    /// A probe's words for it: varnishd's, but for `Open error 0 (Success)` where an attempt is held down.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Errno(errno) => format!("Open error {errno} ({})", errno_text(*errno)),
+            Self::HeldDown(errno) => {
+                format!("Open error {errno} ({}) of an attempt shortly before", errno_text(*errno))
+            }
+            Self::NoAddress => "Open error: the host's name has no address".into(),
+            Self::Proxy(errno) => format!("Write error {errno} ({})", errno_text(*errno)),
+            Self::Tls(errno, reason) => format!("Open error {errno} ({}): {reason}", errno_text(*errno)),
+        }
+    }
 }
 
 /// How long nothing is tried after such a failure.

@@ -24,6 +24,9 @@ use net::Address;
 use storage::Buf;
 use tables::close::SessClose;
 
+/// More interim responses (RFC 9110 15.2) than this before the final one are a fault of the origin.
+pub(crate) const MAX_INTERIM: u32 = 64;
+
 /// How the body of a message that we send is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLen {

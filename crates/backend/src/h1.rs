@@ -18,7 +18,8 @@ use tables::close::SessClose;
 
 use crate::buffers::{self, Buffer};
 use crate::exchange::{
-    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, SendProgress,
+    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, MAX_INTERIM, Received, RespLimits, SendError,
+    SendProgress,
 };
 
 /// Bytes read at once while the head comes in; what follows of the body is taken along.
@@ -27,8 +28,6 @@ const HEAD_READ_BYTES: usize = 16 * 1024;
 const BODY_READ_BYTES: usize = 64 * 1024;
 /// An input buffer that grew beyond this is given back.
 const KEEP_BYTES: usize = 256 * 1024;
-/// More interim responses than this before the final one are a fault of the origin.
-const MAX_INTERIM: u32 = 64;
 
 /// One request and its response over a connection.
 #[derive(Debug)]

@@ -17,11 +17,14 @@ use rt::Instant;
 
 use crate::backend::{deadline, proxy_header};
 use crate::error::{ETIMEDOUT, OpenError, errno_text};
+use crate::exchange::MAX_INTERIM;
 use crate::health::{Poke, PokeResult, ProbeState};
 use crate::{Backend, Director, Event, Health, ProbeSpec, Summary};
 
 /// Bytes of a response that are kept: enough for the status line.
 const KEPT: usize = 127;
+/// Bytes of an interim response's head.
+const INTERIM_BYTES: usize = 8192;
 
 /// The probe of a backend.
 pub(crate) struct Probe {
@@ -142,12 +145,7 @@ impl Probe {
             Err(error) => {
                 backend.count_failure(&error);
                 result.poke.err_xmit = matches!(error, OpenError::Proxy(_));
-                result.message = match error {
-                    OpenError::Errno(errno) => format!("Open error {errno} ({})", errno_text(errno)),
-                    OpenError::NoAddress => "Open error: the host's name has no address".into(),
-                    OpenError::Proxy(errno) => format!("Write error {errno} ({})", errno_text(errno)),
-                    OpenError::Tls(errno, reason) => format!("Open error {errno} ({}): {reason}", errno_text(errno)),
-                };
+                result.message = error.text();
                 return result;
             }
         };
@@ -201,18 +199,60 @@ impl Probe {
         }
     }
 
-    /// Reads to the end and keeps the beginning.
+    /// Reads to the end and keeps the beginning of the final response.
     async fn answer(&self, stream: &Stream, until: Option<Instant>) -> Result<Vec<u8>, IoError> {
-        let (mut kept, mut buf) = (Vec::new(), vec![0; 8192]);
+        let (mut answer, mut buf) = (Answer::default(), vec![0; 8192]);
         loop {
             match stream.read(&mut buf, until).await {
-                Ok(0) => return Ok(kept),
-                Ok(n) => kept.extend_from_slice(&buf[..n.min(KEPT - kept.len())]),
-                Err(IoError::Timeout) if !self.spec.expect_close && !kept.is_empty() => return Ok(kept),
+                Ok(0) => return Ok(answer.kept),
+                Ok(n) => answer.take(&buf[..n]),
+                Err(IoError::Timeout) if !self.spec.expect_close && !answer.kept.is_empty() => return Ok(answer.kept),
                 Err(error) => return Err(error),
             }
         }
     }
+}
+
+/// The beginning of the response that is judged: interim responses before it say nothing of the backend's health (RFC 9110 15.2).
+#[derive(Default)]
+struct Answer {
+    kept: Vec<u8>,
+    interims: u32,
+}
+
+impl Answer {
+    /// Takes what came next.
+    fn take(&mut self, mut bytes: &[u8]) {
+        loop {
+            let most = if self.is_interim() { INTERIM_BYTES } else { KEPT };
+            let n = bytes.len().min(most.saturating_sub(self.kept.len()));
+            if n == 0 {
+                return;
+            }
+            self.kept.extend_from_slice(&bytes[..n]);
+            bytes = &bytes[n..];
+            while self.is_interim()
+                && let Some(end) = end_of_head(&self.kept)
+            {
+                self.kept.drain(..end);
+                self.interims += 1;
+            }
+        }
+    }
+
+    /// Whether another response follows what is kept. After 101 there is none, and too many are judged as what they are.
+    fn is_interim(&self) -> bool {
+        let status = status_of(&status_line(&self.kept));
+        self.interims < MAX_INTERIM && status.is_some_and(|status| (100..200).contains(&status) && status != 101)
+    }
+}
+
+/// Where the head ends that stands at the beginning: behind its empty line.
+fn end_of_head(bytes: &[u8]) -> Option<usize> {
+    let is_empty_line =
+        |at: usize| bytes[at..].starts_with(b"\r\n").then_some(2).or(bytes[at..].starts_with(b"\n").then_some(1));
+    let mut ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    ends.find_map(|at| is_empty_line(at).map(|len| at + len))
 }
 
 /// The PROXY header that a probe begins with.
@@ -261,6 +301,48 @@ mod tests {
         assert_eq!((status_of("HTTP/ 200"), status_of("HTTP/1.1"), status_of("FOO")), (None, None, None));
         assert_eq!(status_line(b"HTTP/1.1 200 OK\r\nFoo: bar"), "HTTP/1.1 200 OK");
         assert_eq!(status_line(b"\xff\xfe"), "\u{fffd}\u{fffd}");
+    }
+
+    /// The status line that is judged of an answer that comes whole, and in pieces of any size.
+    fn check(answer: &str, wanted: &str) {
+        for piece in 1..=answer.len() {
+            let mut taken = Answer::default();
+            answer.as_bytes().chunks(piece).for_each(|bytes| taken.take(bytes));
+            assert_eq!(status_line(&taken.kept), wanted, "pieces of {piece}");
+            assert!(taken.kept.len() <= INTERIM_BYTES);
+        }
+    }
+
+    #[test]
+    fn the_final_response_is_judged() {
+        let ok = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        check(ok, "HTTP/1.1 200 OK");
+        for interim in
+            ["100 Continue\r\n", "102 Processing\r\n", "103 Early Hints\r\nLink: </a>\r\n", "199\r\n", "100\n"]
+        {
+            let end = if interim.ends_with("\r\n") { "\r\n" } else { "\n" };
+            let interim = format!("HTTP/1.1 {interim}{end}");
+            check(&format!("{interim}{ok}"), "HTTP/1.1 200 OK");
+            check(&format!("{interim}{interim}HTTP/1.1 503 Down\r\n\r\n"), "HTTP/1.1 503 Down");
+            check(&interim, "");
+        }
+        let link = "x".repeat(3 * KEPT);
+        check(&format!("HTTP/1.1 103 {link}\r\nLink: {link}\r\n\r\n{ok}"), "HTTP/1.1 200 OK");
+        check("HTTP/1.1 101 Switching\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 101 Switching");
+        check("HTTP/1.1 103 Early Hints\r\nLink: </a>", "HTTP/1.1 103 Early Hints");
+        check("220 mail ready\r\n\r\n", "220 mail ready");
+    }
+
+    #[test]
+    fn interim_responses_have_a_bound() {
+        let mut taken = Answer::default();
+        (0..=MAX_INTERIM).for_each(|_| taken.take(b"HTTP/1.1 100 Continue\r\n\r\n"));
+        taken.take(b"HTTP/1.1 200 OK\r\n\r\n");
+        assert_eq!(status_line(&taken.kept), "HTTP/1.1 100 Continue");
+        let mut taken = Answer::default();
+        taken.take(b"HTTP/1.1 103 Early Hints\r\nLink: ");
+        (0..1000).for_each(|_| taken.take(&[b'x'; 100]));
+        assert_eq!(taken.kept.len(), INTERIM_BYTES);
     }
 
     proptest! {

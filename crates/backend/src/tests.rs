@@ -275,6 +275,9 @@ fn a_refused_connection_is_not_tried_again_at_once() {
         assert_eq!(error().await, "backend s1: fail errno 111 (Connection refused)");
         let vbe = backend.vbe();
         assert_eq!((vbe.fail_econnrefused.get(), vbe.helddown.get(), vbe.fail.get()), (2, 1, 2));
+        let params = bed.services.params();
+        let poked = backend.open_probe(Duration::from_secs(1), |_| Vec::new(), &params).await.err().unwrap();
+        assert_eq!(poked.text(), "Open error 111 (Connection refused) of an attempt shortly before");
         assert_eq!((bed.services.main.backend_fail.get(), vbe.conn.get(), vbe.req.get()), (3, 0, 0));
     });
 }

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use cache::ObjRef;
 use message::range::{self, Selection, Slice};
-use message::{Head, conditional, names};
+use message::{Head, conditional};
 use params::Params;
 
 use crate::aux_attrs::AuxAttrs;
@@ -58,7 +58,7 @@ pub(crate) struct Joined {
 impl Wanted {
     /// What `request` wants of an object with that head and that many bytes. What can't be told from one part is a wish for all.
     pub fn of(request: &Head, head: &Head, total: u64, params: &Params) -> Self {
-        let range = request.get(names::RANGE).filter(|_| params.http_range_support && request.method() == b"GET");
+        let range = range::asked(request).filter(|_| params.http_range_support && request.method() == b"GET");
         let Some(range) = range.filter(|_| conditional::if_range_holds(request, head)) else { return Wanted::All };
         match range::select(range, Some(total), params.http_range_parts as usize) {
             Ok(Selection::One(slice)) => Wanted::These(vec![slice]),

@@ -8,8 +8,8 @@ use crate::{Complaint, Features};
 pub struct Include {
     /// Host of an absolute URL, for the fragment's Host field; `None` keeps the parent's.
     pub host: Option<Vec<u8>>,
-    /// The URL's path and query. Relative ones are already put under the parent's directory when they come out of a
-    /// program; from the parser they come as they are, without a leading `/`.
+    /// The URL's path and query. Relative ones are already resolved against the parent's URL when they come out of a program; from the
+    /// parser they come as they are, without a leading `/`, and may be a query alone or nothing.
     pub url: Vec<u8>,
     /// `onerror="continue"`: a failed fragment is left out. Else it breaks the delivery, if the feature
     /// `esi_include_onerror` is on.
@@ -26,9 +26,9 @@ impl Include {
     ) -> (Result<Self, Complaint>, Option<Complaint>) {
         let decoded = decode(text);
         let src = decoded.split(|&c| c == b'#').next().unwrap_or_default();
-        let (rest, warning) = if let Some(rest) = src.strip_prefix(b"http://").or_else(|| src.strip_prefix(b"//")) {
+        let (rest, warning) = if let Some(rest) = behind(src, b"http://").or_else(|| behind(src, b"//")) {
             (Some(rest), None)
-        } else if let Some(rest) = src.strip_prefix(b"https://") {
+        } else if let Some(rest) = behind(src, b"https://") {
             if !features.ignore_https {
                 return (Err(Complaint::HttpsIgnored), None);
             }
@@ -41,14 +41,17 @@ impl Include {
             return (Err(Complaint::InvalidUrl), warning);
         }
         let (host, path) = match rest {
-            None => (None, src),
-            Some(rest) => match rest.iter().position(|&c| c == b'/') {
+            None => (None, src.to_vec()),
+            Some(rest) => match rest.iter().position(|&c| matches!(c, b'/' | b'?')) {
                 None => return (Err(Complaint::InvalidUrl), warning),
-                Some(slash) => (Some(rest[..slash].to_vec()), &rest[slash..]),
+                Some(end) => {
+                    let (host, path) = rest.split_at(end);
+                    let root: &[u8] = if path.starts_with(b"/") { b"" } else { b"/" };
+                    (Some(host.to_vec()), [root, path].concat())
+                }
             },
         };
-        let is_absolute = path.first() == Some(&b'/');
-        let url = if is_absolute { without_dot_segments(path) } else { path.to_vec() };
+        let url = if path.starts_with(b"/") { without_dot_segments(&path) } else { path };
         (Ok(Self { host, url, continue_on_error }), warning)
     }
 
@@ -56,6 +59,25 @@ impl Include {
     pub(crate) fn is_relative(&self) -> bool {
         self.host.is_none() && self.url.first() != Some(&b'/')
     }
+
+    /// The URL where it goes by the page's own path: a query alone takes the place of the page's, and nothing (or a fragment, which was
+    /// dropped) is the page (RFC 3986 5.2.2).
+    pub(crate) fn of_same_path(&self, page: &[u8]) -> Option<Vec<u8>> {
+        if self.host.is_some() {
+            return None;
+        }
+        match self.url.first() {
+            None => Some(page.to_vec()),
+            Some(b'?') => Some([page.split(|&c| c == b'?').next().unwrap_or(page), &self.url].concat()),
+            Some(_) => None,
+        }
+    }
+}
+
+/// The text behind a scheme and two slashes. A scheme has any case (RFC 3986 3.1).
+fn behind<'a>(src: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
+    let (start, rest) = src.split_at_checked(scheme.len())?;
+    start.eq_ignore_ascii_case(scheme).then_some(rest)
 }
 
 /// The five entities of XML.
@@ -143,7 +165,13 @@ mod tests {
         check("/a?b=c&amp;d=&quot;e&apos;", Ok((None, "/a?b=c&d=\"e'")));
         check("http://h:80/a&lt;&gt;", Ok((Some("h:80"), "/a<>")));
         check("http://h", Err(Complaint::InvalidUrl));
+        check("http://h?q=/a/../b", Ok((Some("h"), "/?q=/a/../b")));
+        check("//h:80?", Ok((Some("h:80"), "/?")));
+        check("?q#f", Ok((None, "?q")));
+        check("#f", Ok((None, "")));
         check("https://h/", Err(Complaint::HttpsIgnored));
+        check("HTTP://h/a", Ok((Some("h"), "/a")));
+        check("HttpS://h/", Err(Complaint::HttpsIgnored));
         check("a/b&nope;&am", Ok((None, "a/b&nope;&am")));
         check("/\u{1}", Err(Complaint::InvalidUrl));
         check("", Ok((None, "")));

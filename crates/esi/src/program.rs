@@ -57,6 +57,8 @@ pub struct Corrupt;
 #[derive(Debug)]
 pub struct ProgramBuilder {
     bytes: Vec<u8>,
+    /// The page's URL.
+    page: Box<[u8]>,
     is_gzip: bool,
     run: Run,
     steps: usize,
@@ -69,13 +71,13 @@ enum Run {
 }
 
 impl ProgramBuilder {
-    /// `url` is the page's: relative includes are under its directory.
+    /// `url` is the page's: relative includes are resolved against it.
     pub fn new(url: &[u8], is_gzip: bool) -> Self {
         let mut bytes = vec![if is_gzip { GZIP } else { PLAIN }];
         let dir = directory(url);
         put(&mut bytes, dir.len() as u64);
         bytes.extend_from_slice(dir);
-        Self { bytes, is_gzip, run: Run::Skip(0), steps: 0 }
+        Self { bytes, page: url.into(), is_gzip, run: Run::Skip(0), steps: 0 }
     }
 
     /// So many bytes are delivered; for plain programs.
@@ -119,7 +121,9 @@ impl ProgramBuilder {
         if let Run::Verbatim(_) = self.run {
             self.end_run();
         }
-        let relative = include.is_relative();
+        let same_path = include.of_same_path(&self.page);
+        let relative = same_path.is_none() && include.is_relative();
+        let url = same_path.as_deref().unwrap_or(&include.url);
         let flag = |is: bool, bit: u8| if is { bit } else { 0 };
         self.bytes.push(b'i');
         self.bytes.push(
@@ -127,7 +131,7 @@ impl ProgramBuilder {
                 | flag(include.host.is_some(), HAS_HOST)
                 | flag(relative, RELATIVE),
         );
-        for text in [include.host.as_deref(), Some(&include.url[..])].into_iter().flatten() {
+        for text in [include.host.as_deref(), Some(url)].into_iter().flatten() {
             put(&mut self.bytes, text.len() as u64);
             self.bytes.extend_from_slice(text);
         }

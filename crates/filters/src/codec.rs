@@ -35,11 +35,24 @@ pub(crate) trait Decoder {
     fn is_ended(&self) -> bool;
 }
 
+/// What an encoder is to do beside taking its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// More input follows: as much as that makes shorter may be held back.
+    Process,
+    /// Readers wait for all that was taken. There is no input, and it is to be called until [`Encoder::is_flushed`].
+    Flush,
+    /// Nothing follows the input: it is to be called until [`Encoder::is_ended`].
+    Finish,
+}
+
 /// Makes a coding.
 pub(crate) trait Encoder {
-    /// Takes from `input` and writes to `out`, which isn't empty. `is_last`: nothing follows `input`; then it is to be called until
-    /// the end.
-    fn run(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Progress, FilterError>;
+    /// Takes from `input` and writes to `out`, which isn't empty.
+    fn run(&mut self, input: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, FilterError>;
+
+    /// Whether the last call, a flush, has written all that it had to.
+    fn is_flushed(&self) -> bool;
 
     /// Whether all of it is written.
     fn is_ended(&self) -> bool;

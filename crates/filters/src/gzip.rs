@@ -8,6 +8,7 @@ use zlib_rs::{DeflateFlush, crc32};
 
 use crate::gunzip::record;
 use crate::packer::Packer;
+use crate::step::Flushed;
 use crate::{Filter, FilterError, GzipBits, SLICE, State, Step, UNPACKED_A_MICRO, stitch};
 
 /// The parameters of packing.
@@ -52,10 +53,7 @@ pub struct Gzip {
     crc: u32,
     plain: u64,
     packed: u64,
-    /// Bytes of `plain` that readers can unpack.
-    flushed: u64,
-    /// A flush was asked for and hasn't been made.
-    is_flush_due: bool,
+    flushed: Flushed,
     phase: Phase,
 }
 
@@ -78,8 +76,7 @@ impl Gzip {
             crc: 0,
             plain: 0,
             packed: 0,
-            flushed: 0,
-            is_flush_due: false,
+            flushed: Flushed::default(),
             phase: Phase::Head,
         }
     }
@@ -113,10 +110,10 @@ impl Filter for Gzip {
                     self.phase = Phase::Body;
                 }
             }
-            Phase::Body if input.is_empty() && !is_last && self.is_flush_due => {
+            Phase::Body if input.is_empty() && !is_last && self.flushed.is_due(self.plain) => {
                 step.produced = self.deflate.pack(&[], out, DeflateFlush::SyncFlush)?.made;
                 if step.produced < out.len() {
-                    (self.flushed, self.is_flush_due) = (self.plain, false);
+                    self.flushed.done(self.plain);
                     step.state = State::Hungry;
                 }
             }
@@ -128,7 +125,8 @@ impl Filter for Gzip {
                 self.crc = crc32::crc32(self.crc, used);
                 self.plain += used.len() as u64;
                 if step.consumed == input.len() && step.produced < out.len() {
-                    step.state = if is_last { State::More } else { State::Hungry };
+                    let is_done = !is_last && !self.flushed.is_due(self.plain);
+                    step.state = if is_done { State::Hungry } else { State::More };
                     if is_last {
                         self.phase = Phase::Flush;
                     }
@@ -161,7 +159,7 @@ impl Filter for Gzip {
     }
 
     fn flush(&mut self) {
-        self.is_flush_due = self.plain > self.flushed;
+        self.flushed.ask();
     }
 
     fn closing_note(&self) -> Option<String> {

@@ -3,7 +3,8 @@
 
 use message::Coding;
 
-use crate::codec::{Decoder, Encoder, PackParams, Packed};
+use crate::codec::{Decoder, Encoder, Operation, PackParams, Packed};
+use crate::step::Flushed;
 use crate::{Filter, FilterError, SLICE, State, Step, UNPACKED_A_MICRO};
 
 /// Packs into `br` or `zstd`.
@@ -12,12 +13,25 @@ pub struct Pack {
     encoder: Box<dyn Encoder>,
     bytes_a_micro: u32,
     plain_bytes: u64,
+    flushed: Flushed,
 }
 
 impl Pack {
     /// Nothing packed yet.
     pub fn new(packed: Packed, params: PackParams) -> Self {
-        Self { packed, encoder: packed.encoder(params), bytes_a_micro: packed.pace(params), plain_bytes: 0 }
+        let (encoder, bytes_a_micro) = (packed.encoder(params), packed.pace(params));
+        Self { packed, encoder, bytes_a_micro, plain_bytes: 0, flushed: Flushed::default() }
+    }
+
+    /// A step that gives out what was held back.
+    fn flush_into(&mut self, room: &mut [u8]) -> Result<Step, FilterError> {
+        let did = self.encoder.run(&[], Operation::Flush, room)?;
+        let mut state = State::More;
+        if self.encoder.is_flushed() {
+            self.flushed.done(self.plain_bytes);
+            state = State::Hungry;
+        }
+        Ok(Step { consumed: 0, produced: did.produced, state })
     }
 }
 
@@ -32,12 +46,16 @@ impl Filter for Pack {
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
         let slice = &input[..input.len().min(SLICE)];
         let room = out.len().min(SLICE);
+        if input.is_empty() && !is_last && self.flushed.is_due(self.plain_bytes) {
+            return self.flush_into(&mut out[..room]);
+        }
         let ends = is_last && slice.len() == input.len();
-        let did = self.encoder.run(slice, ends, &mut out[..room])?;
+        let operation = if ends { Operation::Finish } else { Operation::Process };
+        let did = self.encoder.run(slice, operation, &mut out[..room])?;
         self.plain_bytes += did.consumed as u64;
         let state = if ends && self.encoder.is_ended() {
             State::End
-        } else if ends || did.consumed < input.len() || did.produced == room {
+        } else if ends || did.consumed < input.len() || did.produced == room || self.flushed.is_due(self.plain_bytes) {
             State::More
         } else {
             State::Hungry
@@ -48,6 +66,10 @@ impl Filter for Pack {
     /// On the average: an encoder works on blocks, which are longer than a step.
     fn micros(&self, step: &Step) -> u32 {
         step.micros_at(self.bytes_a_micro)
+    }
+
+    fn flush(&mut self) {
+        self.flushed.ask();
     }
 
     fn plain_bytes(&self) -> Option<u64> {

@@ -117,6 +117,33 @@ pub trait Filter: Any {
     }
 }
 
+/// How much of what an encoder has taken its readers can decode.
+#[derive(Debug, Default)]
+pub(crate) struct Flushed {
+    /// Bytes before the coding.
+    plain: u64,
+    /// A flush was asked for and hasn't been made.
+    is_asked: bool,
+}
+
+impl Flushed {
+    /// Readers wait.
+    pub fn ask(&mut self) {
+        self.is_asked = true;
+    }
+
+    /// Whether a step without input is to flush what `plain` bytes have become. Where there is nothing yet, filters before this one may
+    /// be about to give it something.
+    pub fn is_due(&self, plain: u64) -> bool {
+        self.is_asked && plain > self.plain
+    }
+
+    /// That is done.
+    pub fn done(&mut self, plain: u64) {
+        *self = Self { plain, is_asked: false };
+    }
+}
+
 /// A response that a filter wants to have: as a fragment's, made by VCL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subrequest {

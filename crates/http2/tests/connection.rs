@@ -114,9 +114,7 @@ fn answers(frames: &[&str]) -> (Vec<String>, Vec<String>) {
     let mut server = Peer::server();
     server.greet();
     frames.iter().for_each(|frames| server.read(&hex(frames)));
-    let (events, mut out) = (server.take(), Vec::new());
-    server.write(&mut out);
-    (events, frame::list(&out))
+    (server.take(), server.written())
 }
 
 fn goaway(frames: &[&str], code: ErrorCode, last: u32) {
@@ -302,9 +300,7 @@ fn a_drain() {
     ends.server.take();
     ends.server.write(&mut Vec::new());
     ends.server.read(&hex("000003 01 04 00000005 828684 000001 00 01 00000005 00"));
-    let mut out = Vec::new();
-    ends.server.write(&mut out);
-    assert_eq!((ends.server.take(), frame::list(&out)), (vec![], vec!["WINDOW_UPDATE 0 40960".to_owned()]));
+    assert_eq!((ends.server.take(), ends.server.written()), (vec![], vec!["WINDOW_UPDATE 0 40960".to_owned()]));
 }
 
 /// Sends `step(n)` until the server has enough; how often that was.
@@ -397,9 +393,7 @@ fn each_side_begins_with_settings() {
         let mut server = Peer::new_server(Arc::new(config));
         server.read(PREFACE);
         server.read(&hex(first));
-        let mut out = Vec::new();
-        server.write(&mut out);
-        assert_eq!(frame::list(&out).last().map(String::as_str), Some(want), "{first}");
+        assert_eq!(server.written().last().map(String::as_str), Some(want), "{first}");
     };
     let lax = || Config { lax_start: true, ..Config::default() };
     check(Config::default(), "000000 04 00 00000000", "SETTINGS ACK");
@@ -516,10 +510,9 @@ fn what_was_on_its_way_for_a_reset_stream_is_dropped() {
     server.write(&mut Vec::new());
     (0..200).for_each(|_| server.read(&hex("000001 00 00 00000001 07")));
     server.read(&hex("000003 01 05 00000001 828684"));
-    let mut out = Vec::new();
-    server.write(&mut out);
+    let said = server.written();
     assert_eq!(server.take(), [""; 0]);
-    assert!(frame::list(&out).iter().all(|frame| frame.starts_with("WINDOW_UPDATE 0")), "{:?}", frame::list(&out));
+    assert!(said.iter().all(|frame| frame.starts_with("WINDOW_UPDATE 0")), "{said:?}");
 }
 
 #[test]
@@ -546,10 +539,8 @@ fn a_shut_window_is_opened_by_what_is_consumed() {
         while left > 0 && room > 0 {
             let len = left.min(room).min(16_384);
             server.read(&frame_of(stream, len));
-            let mut out = Vec::new();
-            server.write(&mut out);
             let credit = |frame: String| frame.strip_prefix("WINDOW_UPDATE 0 ").and_then(|by| by.parse::<usize>().ok());
-            room = room - len + frame::list(&out).into_iter().filter_map(credit).sum::<usize>();
+            room = room - len + server.written().into_iter().filter_map(credit).sum::<usize>();
             left -= len;
         }
         left
@@ -594,19 +585,14 @@ fn a_request_that_goes_on_behind_its_response_gets_no_window_and_holds_up_no_dra
         server.read(&frame::whole(0, 0, 1, &[0; 16_000]));
         server.conn.consumed(1, 16_000);
     }
-    let mut out = Vec::new();
-    server.write(&mut out);
-    let said = frame::list(&out);
+    let said = server.written();
     assert!(!said.is_empty() && said.iter().all(|line| line.starts_with("WINDOW_UPDATE 0 ")), "{said:?}");
     server.conn.begin_drain();
     server.conn.end_drain();
     assert!(server.conn.is_drained());
-    let mut out = Vec::new();
-    server.write(&mut out);
+    server.write(&mut Vec::new());
     server.conn.release(1);
-    let mut out = Vec::new();
-    server.write(&mut out);
-    assert_eq!(frame::list(&out), ["RST_STREAM 1 NO_ERROR"]);
+    assert_eq!(server.written(), ["RST_STREAM 1 NO_ERROR"]);
     assert!(!server.take().iter().any(|event| event.starts_with("Fault") || event.starts_with("Broken")));
 }
 

@@ -205,6 +205,13 @@ impl Head {
         lines.iter().filter(move |l| l.is(key, name, &self.arena)).map(|l| l.value(&self.arena))
     }
 
+    /// The value of a field that has one line. Several lines of a field that isn't a list are no valid value (RFC 9110 5.3, 5.5).
+    pub fn only<'a>(&'a self, name: &'a (impl AsRef<[u8]> + ?Sized)) -> Option<&'a [u8]> {
+        let name = name.as_ref();
+        let first = self.find(name, 0)?;
+        self.find(name, first + 1).is_none().then(|| self.lines[first].value(&self.arena))
+    }
+
     /// The value of a field whose lines are one value (RFC 9110 5.2): joined by `, `, those of Cookie by `; ` (RFC 9113 8.2.3).
     pub fn joined<'a>(&'a self, name: &'a (impl AsRef<[u8]> + ?Sized)) -> Option<Cow<'a, [u8]>> {
         let name = name.as_ref();

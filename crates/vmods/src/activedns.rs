@@ -40,7 +40,7 @@ vrt::words! {
 
 vrt::vmod! {
     /// Names whose addresses become the backends of directors that subscribe (udo). The system's resolver is asked, off the
-    /// threads that serve: once while the first request waits, later every ttl, also when nobody asks. It tells
+    /// threads that serve: while requests wait until there is an address, later every ttl, also when nobody asks. It tells
     /// no TTLs, which counts as a TTL of 0: for those the ttl that is set holds. It knows no SRV records
     pub(crate) static VMOD = activedns;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_dynamic(3) of libvmod-dynamic: a name is a director over a backend for each of its addresses. Names are looked up by
 //! the system's resolver, off the runtimes' threads: the first time while the request waits, later every `ttl`, also when nobody asks,
-//! while the VCL is warm and the name was used within `domain_usage_timeout`.
+//! while the VCL is warm and the name was used within `domain_usage_timeout`. A name that has had no address is looked up when a request
+//! asks for it, which waits.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -93,7 +94,7 @@ vrt::vmod! {
 
     /// Makes backends for the addresses of names, which it looks up again every ttl, while the VCL is warm and the name was asked for
     /// within domain_usage_timeout, and takes them in turn. A lookup that fails changes nothing and is made again after
-    /// 1 to 32 seconds; only what whitelist has counts. With ssl backends are spoken to by TLS, on port 443 unless port is told; their certificates must come from an authority that the system trusts, unless ssl_verify_peer is false, and
+    /// 1 to 32 seconds, for a name that has had no address by a request, which waits for it; only what whitelist has counts. With ssl backends are spoken to by TLS, on port 443 unless port is told; their certificates must come from an authority that the system trusts, unless ssl_verify_peer is false, and
     /// be for host_header or the name, unless ssl_verify_host is
     object director(..DirectorArgs<'_>) -> Arc<Dynamic> = new, methods {
         /// The director of a name: of the Host field when host is empty. The first time it waits for the lookup
@@ -425,7 +426,7 @@ impl Domains {
         if self.used.len() < MAX {
             return ByName::new();
         }
-        let rank = |domain: &Domain| (!domain.backends.read().is_empty(), domain.times.lock().used.0);
+        let rank = |domain: &Domain| (domain.has_address(), domain.times.lock().used.0);
         let least = self.used.iter().min_by(|(_, a), (_, b)| {
             let (a, b) = (rank(a), rank(b));
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
@@ -447,9 +448,15 @@ impl Domains {
 }
 
 impl Domain {
-    /// Whether a first lookup has ended.
+    /// Whether a request can go on without a lookup: one has ended, and has found an address or isn't to be made again yet.
     pub(crate) fn is_known(&self) -> bool {
-        self.times.lock().due.is_some()
+        let Some(due) = self.times.lock().due else { return false };
+        let is_due = self.owner.upgrade().is_some_and(|owner| owner.clock.mono().since(due) >= 0.0);
+        !is_due || self.has_address()
+    }
+
+    fn has_address(&self) -> bool {
+        !self.backends.read().is_empty()
     }
 
     /// The first lookup, as long as its director waits for it.
@@ -576,6 +583,10 @@ impl Director for Domain {
     fn look_again(&self) {
         let (Some(me), Some(owner)) = (self.me.upgrade(), self.owner.upgrade()) else { return };
         let now = owner.clock.mono();
+        // A client can make names up, a thousand in a second: one that has had no address waits for the next request.
+        if !self.has_address() {
+            return;
+        }
         if LOOKING.load(Relaxed) >= AT_ONCE {
             return;
         }

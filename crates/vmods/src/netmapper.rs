@@ -96,7 +96,9 @@ fn init(call: &mut Call<'_>, label: Option<&Text>, file: Option<&Text>, interval
 fn map(call: &mut Call<'_>, label: Option<&Text>, ip: Option<&Text>) -> CallResult<STRING> {
     let (Some(label), Some(ip)) = (label, ip) else { return give(None::<Text>) };
     let Some(map) = call.module.get_or(Maps::default).0.read().get(label).cloned() else { return give(None::<Text>) };
-    map.refresh(call);
+    if call.ctx.trial().is_none() {
+        map.refresh(call);
+    }
     let Some(ip) = std::str::from_utf8(ip).ok().and_then(|ip| ip.trim().parse().ok()) else {
         return give(None::<Text>);
     };

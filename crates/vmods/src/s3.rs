@@ -43,7 +43,7 @@ vrt::vmod! {
     /// requests are signed as vcl_backend_fetch leaves them
     object director(bucket: STRING, region: STRING, endpoint: STRING) -> Director = new_director, methods {
         /// The director. The first time it waits for the lookup
-        fn backend() -> BACKEND, local, waits = backend;
+        fn backend() -> BACKEND, waits = backend;
 
         /// The secret and its name, for requests from now on
         fn set_access_key(key: STRING, key_id: STRING) -> VOID

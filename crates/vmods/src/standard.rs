@@ -111,7 +111,8 @@ vrt::vmod! {
         /// A variable of the process' environment; unset when it has none
         fn getenv(name: STRING) -> STRING, local = getenv;
 
-        /// Reads the request's body, up to size bytes, so that it can be sent more than once
+        /// Reads the request's body, up to size bytes, so that it can be sent more than once. False when it is larger, or broken:
+        /// VCL can return synth or restart then, and the client gets 400 where it returns anything else
         fn cache_req_body(size: BYTES) -> BOOL, local, waits, only(Method::Recv.set()) = cache_req_body;
 
         /// Whether 100-continue waits until the body is needed
@@ -238,7 +239,8 @@ fn read<K, T: Plain<K> + Send + 'static>(
     show: fn(Option<Contents>) -> T,
 ) -> CallResult<K> {
     let Some(name) = name.cloned() else { return give(show(None)) };
-    let last: Arc<Last> = call.site.get_or(Last::default);
+    // A trial leaves this place in VCL the file that it has.
+    let last = if call.ctx.trial().is_some() { Arc::default() } else { call.site.get_or(Last::default) };
     match last.known(&name) {
         Some(contents) => give(show(Some(contents))),
         None => off_thread(call.method, move || show(last.read(&name))),
@@ -270,7 +272,16 @@ fn ip(
         None => fail("std.ip: conversion failed"),
     };
     let port = p.map_or(&b"80"[..], |text| text.as_bytes());
-    match s.map_or(Quick::Wrong, |text| address::read(text, port)) {
+    let read = s.map_or(Quick::Wrong, |text| address::read(text, port));
+    if let Quick::Ask(host, _) = &read
+        && resolve
+        && let Some(list) = call.ctx.trial()
+    {
+        let instead = if fallback.is_some() { "the fallback" } else { "no address" };
+        list.push(format!("look up {host} for std.ip(), and go on with {instead} here"));
+        return give(fallback);
+    }
+    match read {
         Quick::Known(addr) => give(finish(Some(addr))?),
         Quick::Ask(host, port) if resolve && may_block(call.method) => give(finish(address::look_up(&host, &port))?),
         Quick::Ask(host, port) if resolve => {

@@ -24,13 +24,13 @@ vrt::vmod! {
 
     functions {
         /// Answers with the request's body, 64 MB at most, and its fields that begin with Content-
-        fn mirror() -> BACKEND, local = |call: &mut Call<'_>| shared(call).map(|shared| shared.director.clone());
+        fn mirror() -> BACKEND = |call: &mut Call<'_>| shared(call).map(|shared| shared.director.clone());
 
         /// Answers with these bytes
-        fn from_blob(blob: BLOB) -> BACKEND, local = from_blob;
+        fn from_blob(blob: BLOB) -> BACKEND = from_blob;
 
         /// Answers with this text
-        fn from_string(string: STRING) -> BACKEND, local
+        fn from_string(string: STRING) -> BACKEND
             = |call: &mut Call<'_>, string: &[u8]| given(call, Blob::new(string.to_vec()));
     }
 }

@@ -232,6 +232,11 @@ fn subscribe(this: &Arc<Udo>, call: &mut Call<'_>, tag: &[u8]) -> CallResult<VOI
 /// In vcl_init the director itself, which another may have for good; elsewhere the task's turn.
 fn backend(udo: &Arc<Udo>, call: &mut Call<'_>) -> CallResult<BACKEND> {
     let given: Arc<dyn Director> = if is_housekeeping(call) { udo.clone() } else { task(call, udo) };
+    let has_groups = !udo.config.read().groups.is_empty();
+    if has_groups && let Some(list) = call.ctx.trial() {
+        list.push(format!("look up the names of {}'s groups", udo.base.name()));
+        return give(Some(given));
+    }
     let unknown = udo.prepare(call);
     if unknown.is_empty() {
         return give(Some(given));

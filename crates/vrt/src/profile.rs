@@ -474,3 +474,70 @@ impl Drop for Whole<'_> {
         self.counts.whole_nanos.fetch_add(nanos, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::world::World;
+
+    const RECV: usize = Method::Recv as usize;
+    /// Costs of the looks, in nanoseconds.
+    const LOOK: u64 = 20;
+    const WHOLE_LOOK: u64 = 300;
+
+    /// A VCL whose vcl_recv ran 16,000 times: 250 runs were timed by ops, of 50 ns each beside the look, and stand for all;
+    /// `whole` runs were timed as a whole, of 800 ns each beside theirs.
+    fn counted(whole: u64) -> Counted {
+        let world = World::new("vcl 4.1; backend b none;\nsub vcl_recv {\nset req.http.a = \"1\";\nunset req.http.b;\n}");
+        let program = &world.vcl.program;
+        let profile = Profile::default();
+        profile.look.store(LOOK * 1000, Relaxed);
+        profile.whole_look.store(WHOLE_LOOK * 1000, Relaxed);
+        let shard = profile.shard(program.code.len());
+        let entry = program.subs[program.methods[RECV] as usize].entry as usize;
+        let end = program.subs.iter().map(|sub| sub.entry as usize).filter(|at| *at > entry).min();
+        let ops = entry..end.unwrap_or(program.code.len());
+        let of_recv = &shard.methods[RECV];
+        for (counter, n) in [
+            (&of_recv.runs, 16_000),
+            (&of_recv.whole, whole),
+            (&of_recv.whole_nanos, whole * (800 + WHOLE_LOOK)),
+            (&of_recv.ops, 16_000 * ops.len() as u64),
+            (&of_recv.op_nanos, 16_000 * ops.len() as u64 * (50 + LOOK)),
+        ] {
+            counter.store(n, Relaxed);
+        }
+        for op in &shard.ops[ops] {
+            op.runs.store(16_000, Relaxed);
+            op.timed.store(16_000, Relaxed);
+            op.nanos.store(16_000 * (50 + LOOK), Relaxed);
+        }
+        profile.counted(program)
+    }
+
+    fn of_lines(counted: &Counted) -> u64 {
+        counted.lines.iter().map(|line| line.nanos).sum()
+    }
+
+    #[test]
+    fn runs_timed_as_a_whole_say_what_a_subroutine_costs_and_ops_divide_it() {
+        let counted = counted(FEWEST_WHOLE);
+        let [recv] = counted.subroutines[..] else { panic!("{:?}", counted.subroutines) };
+        assert_eq!((recv.runs, recv.nanos), (16_000, 16_000 * 800));
+        // The op that ends the subroutine is on no line.
+        let own: Vec<u64> = counted.lines.iter().filter(|line| line.source == 0).map(|line| line.nanos).collect();
+        assert!(own.len() == 2 && own[0] > own[1] && own[1] > 0, "a set takes more ops than an unset: {own:?}");
+        let sum = of_lines(&counted);
+        assert!((recv.nanos / 2..=recv.nanos).contains(&sum), "{sum} of {recv:?}");
+    }
+
+    #[test]
+    fn with_few_runs_timed_as_a_whole_the_ops_say_it() {
+        let counted = counted(FEWEST_WHOLE - 1);
+        let [recv] = counted.subroutines[..] else { panic!("{:?}", counted.subroutines) };
+        assert_eq!(recv.nanos % (16_000 * 50), 0, "{recv:?}");
+        assert!(counted.lines.iter().all(|line| line.nanos % (16_000 * 50) == 0), "{:?}", counted.lines);
+        let sum = of_lines(&counted);
+        assert!((recv.nanos / 2..=recv.nanos).contains(&sum), "{sum} of {recv:?}");
+    }
+}

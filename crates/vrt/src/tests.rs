@@ -5,7 +5,7 @@ mod optimised;
 mod profile;
 mod programs;
 mod speed;
-mod world;
+pub(crate) mod world;
 
 use tables::vclvars::{HeadId, Method};
 

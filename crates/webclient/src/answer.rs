@@ -10,6 +10,8 @@ use crate::junk;
 
 /// The longest answer.
 pub(crate) const LONGEST_BODY: usize = 1 << 20;
+/// Interim responses (RFC 9110 15.2) before the final one.
+const MAX_INTERIM: u32 = 64;
 
 /// A final answer.
 #[derive(Debug)]
@@ -30,13 +32,16 @@ pub fn talk(mut stream: impl Read + Write, request: &[u8], is_head: bool) -> io:
     let limits = Limits::default();
     let mut head = Head::with_limits(HeadLimits::default());
     let mut input = Vec::new();
+    let mut interims = 0;
     loop {
         match parse_response(&input, &limits, &mut head) {
             Ok(Progress::Complete(parsed)) => {
                 input.drain(..parsed.consumed);
-                // Interim responses (RFC 9110 15.2) go before.
-                if head.status() >= 200 {
-                    break;
+                match head.status() {
+                    101 => return Err(junk("a change of protocol that nobody asked for")),
+                    200.. => break,
+                    _ if interims == MAX_INTERIM => return Err(junk("interim responses without end")),
+                    _ => interims += 1,
                 }
             }
             Ok(Progress::Idle | Progress::Incomplete) => more(&mut stream, &mut input)?,
@@ -142,6 +147,15 @@ mod tests {
         );
         assert_eq!(answer(b"HTTP/1.1 200 OK\r\n", false), Err("closes before it has answered".into()));
         assert_eq!(answer(b"SSH-2.0-x\r\n\r\n", false), Err("an answer that is no HTTP/1".into()));
+        let many = |interims: u32| {
+            ["HTTP/1.1 100 Continue\r\n\r\n"; 65][..interims as usize].concat() + "HTTP/1.1 204 No\r\n\r\n"
+        };
+        assert_eq!(answer(many(MAX_INTERIM).as_bytes(), false), ok(204, ""));
+        assert_eq!(answer(many(MAX_INTERIM + 1).as_bytes(), false), Err("interim responses without end".into()));
+        assert_eq!(
+            answer(b"HTTP/1.1 101 Switching Protocols\r\n\r\n", false),
+            Err("a change of protocol that nobody asked for".into())
+        );
         let mut long = b"HTTP/1.0 200 OK\r\n\r\n".to_vec();
         long.resize(LONGEST_BODY + 100, b'x');
         assert_eq!(

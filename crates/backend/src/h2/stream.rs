@@ -8,10 +8,7 @@ use message::Head;
 use storage::Buf;
 
 use crate::buffers::Buffer;
-use crate::exchange::Acct;
-
-/// More interim responses than this before the final one are a fault of the origin.
-const MAX_INTERIM: u32 = 64;
+use crate::exchange::{Acct, MAX_INTERIM};
 
 /// How the response ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +103,9 @@ impl Stream {
 
     /// A head has come.
     pub fn take_head(&mut self, head: Head, ends: bool, announced: Option<u64>) {
+        if matches!(self.end, End::Broken(_)) {
+            return;
+        }
         if head.status() < 200 {
             self.interim_count += 1;
             match self.interim_count {

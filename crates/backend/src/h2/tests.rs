@@ -120,6 +120,26 @@ fn an_answer_is_the_same_however_it_is_cut() {
 }
 
 #[test]
+fn interim_responses_are_bounded() {
+    let early = frame(1, 4, 1, b"\x08\x03103");
+    run(async {
+        for (interims, last) in
+            [(64, "200 Final { body: None, close: None }"), (65, "Reset(\"too many interim responses\")")]
+        {
+            let bed = Bed::new();
+            let mut exchange = bed.ask();
+            bed.reads().await;
+            bed.says(&[SETTINGS, &early.repeat(interims), &frame(1, 5, 1, OK)].concat()).await;
+            let mut got = head(&mut exchange).await;
+            while got == "103 Interim" {
+                got = head(&mut exchange).await;
+            }
+            assert_eq!(got, last, "after {interims}");
+        }
+    });
+}
+
+#[test]
 fn what_the_origin_cannot_have_seen_is_refused_and_nothing_else() {
     run(async {
         // The end lies there before the request is written.

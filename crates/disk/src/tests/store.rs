@@ -180,6 +180,26 @@ fn removed_objects_are_gone_at_once_and_after_a_restart() {
     assert_eq!(bed.load_everything(), 1);
 }
 
+/// The record of a long object is behind its body: the segments with the body's beginning are reclaimed before its own.
+#[test]
+fn an_object_whose_body_is_reclaimed_in_part_leaves_the_index() {
+    let mut bed = Bed::ready(5, 16);
+    bed.put_slowly(1, 900_000);
+    let disk = bed.disk.clone();
+    bed.run(disk.sync()).unwrap().unwrap();
+    let [candidate] = bed.disk.find(&digest_of(1))[..] else { panic!("it is found") };
+    let mut others = 0_u8;
+    while bed.disk.counts().segments_reclaimed == 0 {
+        others += 1;
+        bed.put_slowly(1 + others, 100_000);
+        bed.disk.tick(NOW);
+        bed.settle();
+    }
+    assert_eq!(bed.disk.find(&digest_of(1)), [candidate], "its record is in a later segment");
+    assert_eq!(bed.load(1, candidate), Err("Gone".to_owned()));
+    assert!(bed.disk.find(&digest_of(1)).is_empty(), "the next lookup reads nothing");
+}
+
 #[test]
 fn the_oldest_make_room_and_what_was_used_stays() {
     let mut bed = Bed::ready(4, 8);

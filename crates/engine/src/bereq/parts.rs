@@ -215,7 +215,9 @@ impl Bereq {
     /// Whether the client has asked for a part, and of this version. What is asked behind its back has no client.
     fn client_takes_parts(&self) -> bool {
         let takes = |client: &Head| {
-            client.method() == b"GET" && client.has(names::RANGE) && conditional::if_range_holds(client, &self.beresp)
+            client.method() == b"GET"
+                && range::asked(client).is_some()
+                && conditional::if_range_holds(client, &self.beresp)
         };
         self.mode != Mode::Normal || self.client.as_deref().is_some_and(takes)
     }
@@ -255,7 +257,7 @@ impl Bereq {
         };
         range::check_response(&self.head, &self.beresp, self.announced())
             .map_err(|mismatch| NoPart::Wrong(mismatch.0))?;
-        if let Some(Ok(ByteRange::Suffix(n))) = self.head.get(names::RANGE).map(range::parse_one)
+        if let Some(Ok(ByteRange::Suffix(n))) = range::asked(&self.head).map(range::parse_one)
             && place != (Slice { low: total.saturating_sub(n), high: total - 1 })
         {
             return Err(wrong("Content-Range isn't the end that was asked for"));

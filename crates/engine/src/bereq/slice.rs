@@ -69,7 +69,7 @@ pub(crate) struct SliceSettings {
 impl SliceSettings {
     /// For a fetch on behalf of `req`.
     pub fn new(req: &Req, mode: Mode) -> Self {
-        let wanted = match req.head.get(names::RANGE).map(range::parse_one) {
+        let wanted = match range::asked(&req.head).map(range::parse_one) {
             Some(Ok(ByteRange::From { low, .. })) if mode == Mode::Normal => low,
             Some(_) | None => 0,
         };

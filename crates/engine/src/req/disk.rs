@@ -86,7 +86,7 @@ impl Req {
 
     /// Where the body is read first, as far as that can be said before VCL has had its say.
     fn first_wanted(&self, obj: &ObjRef) -> u64 {
-        let (Some(asked), Some(len)) = (self.head.get(names::RANGE), obj.body_len()) else { return 0 };
+        let (Some(asked), Some(len)) = (range::asked(&self.head), obj.body_len()) else { return 0 };
         if crate::parts::Parts::of(obj).is_some() {
             return 0;
         }

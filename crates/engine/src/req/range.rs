@@ -19,7 +19,7 @@ impl Req {
         if !conditional::if_range_holds(&self.head, &self.resp) {
             return RangeVerdict::Whole;
         }
-        let Some(asked) = self.head.get(names::RANGE) else { return RangeVerdict::Whole };
+        let Some(asked) = range::asked(&self.head) else { return RangeVerdict::Whole };
         match (range::select(asked, len, self.params.http_range_parts as usize), len) {
             (Ok(Selection::One(slice)), _) => {
                 self.set_resp(names::CONTENT_RANGE, &[slice.content_range(len).as_bytes()]);

@@ -15,7 +15,7 @@ use super::{Req, Step};
 use crate::httplog::REQ;
 use crate::reqbody::ReqBody;
 use crate::trace;
-use crate::transport::{BodyState, Transport};
+use crate::transport::{BodyError, BodyState, Transport};
 
 impl Req {
     /// Expect, Connection and the body, before the first step. An error is answered already.
@@ -136,12 +136,17 @@ impl Req {
         if action == Action::Fail {
             return Step::VclFail;
         }
-        if self.body.take_unless_late() {
-            transport.send_continue(&mut self.log);
-        }
-        if self.body.failure().is_some() {
+        if let Some(error) = self.body.failure() {
             self.close = Some(SessClose::RxBody);
-            return Step::Done;
+            if !goes_without_body(&action) {
+                // varnishd has it from release 8.0 on; 7.1 closes without a word.
+                if error != BodyError::GivenUp {
+                    self.minimal(transport, 400);
+                }
+                return Step::Done;
+            }
+        } else if self.body.take_unless_late() {
+            transport.send_continue(&mut self.log);
         }
         self.normalise_encoding(&action);
         if let Err(step) = self.hash(&action, transport).await {
@@ -272,4 +277,10 @@ impl Req {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether VCL's verdict holds for a request whose body `std.cache_req_body` couldn't have: VCL may answer by itself or begin anew, but a lookup or a
+/// backend would be asked without what VCL hashes and judges by.
+fn goes_without_body(action: &Action) -> bool {
+    matches!(action, Action::Synth { .. } | Action::Restart | Action::Vcl(_))
 }

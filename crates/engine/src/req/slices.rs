@@ -132,7 +132,7 @@ impl Req {
             let mut head = message::Head::with_limits(self.resp.limits());
             head.load_from(obj.head()).is_ok() && conditional::if_range_holds(&self.head, &head)
         };
-        let asked = self.head.get(names::RANGE).filter(|_| self.params.http_range_support && holds());
+        let asked = range::asked(&self.head).filter(|_| self.params.http_range_support && holds());
         let Some(asked) = asked else { return Some(0) };
         let byte = match range::select(asked, Some(sliced.total()), self.params.http_range_parts as usize) {
             Ok(Selection::One(slice)) => slice.low,

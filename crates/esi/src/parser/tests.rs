@@ -163,6 +163,55 @@ fn programs_put_relative_urls_under_the_page() {
     assert_eq!(Program::parse(&bytes).unwrap().steps().unwrap(), want);
 }
 
+/// The includes that a page's program asks for; each `src` stands in one.
+fn targets(page: &str, sources: &[&str]) -> Vec<String> {
+    let mut sink = Building(ProgramBuilder::new(page.as_bytes(), false));
+    let mut parser = Parser::new(Features::default());
+    sources.iter().for_each(|src| parser.feed(format!("<esi:include src='{src}'/>").as_bytes(), &mut sink));
+    assert!(parser.finish(&mut sink));
+    let bytes = sink.0.finish().unwrap();
+    let target = |step| match step {
+        Step::Include(Include { host, url, .. }) => {
+            let host = host.map_or(String::new(), |host| format!("//{}", String::from_utf8_lossy(&host)));
+            Some(host + &String::from_utf8_lossy(&url))
+        }
+        Step::Verbatim { .. } | Step::Skip { .. } => None,
+    };
+    Program::parse(&bytes).unwrap().steps().unwrap().into_iter().filter_map(target).collect()
+}
+
+/// RFC 3986 5.4, as far as there can be an include of it.
+#[test]
+fn references_are_resolved_against_the_page() {
+    let check = |page: &str, src: &str, want: &str| assert_eq!(targets(page, &[src]), [want], "{src} of {page}");
+    for (src, want) in [
+        ("g", "/b/c/g"),
+        ("./g", "/b/c/g"),
+        ("g/", "/b/c/g/"),
+        ("/g", "/g"),
+        ("//g/", "//g/"),
+        ("//g?y", "//g/?y"),
+        ("?y", "/b/c/d;p?y"),
+        ("g?y", "/b/c/g?y"),
+        ("#s", "/b/c/d;p?q"),
+        ("g#s", "/b/c/g"),
+        ("g?y#s", "/b/c/g?y"),
+        (";x", "/b/c/;x"),
+        ("", "/b/c/d;p?q"),
+        (".", "/b/c/"),
+        ("..", "/b/"),
+        ("../../../g", "/g"),
+        ("?", "/b/c/d;p?"),
+        ("?y=/../z", "/b/c/d;p?y=/../z"),
+    ] {
+        check("/b/c/d;p?q", src, want);
+    }
+    check("/", "?y", "/?y");
+    check("/", "", "/");
+    check("/a?x=/b?c", "?y", "/a?y");
+    assert_eq!(targets("/d/e?f", &["?g", "h", ""]), ["/d/e?g", "/d/h", "/d/e?f"]);
+}
+
 /// Text that is likely to be about ESI.
 fn page() -> impl Strategy<Value = Vec<u8>> {
     const WORDS: [&str; 30] = [

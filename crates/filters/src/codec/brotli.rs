@@ -7,15 +7,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use brotli::enc::StandardAlloc;
-use brotli::enc::encode::{
-    BrotliEncoderOperation as Operation, BrotliEncoderParameter as Parameter, BrotliEncoderStateStruct,
-};
+use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter as Parameter, BrotliEncoderStateStruct};
 use brotli::enc::interface::{InputPair, InputReferenceMut, PredictionModeContextMap, StaticCommand};
 use brotli::{Allocator, BrotliDecompressStream, BrotliResult, BrotliState, SliceWrapper};
 use message::Coding;
 
 use super::memory::Held;
-use super::{Decoder, Encoder, PackParams, Progress};
+use super::{Decoder, Encoder, Operation, PackParams, Progress};
 use crate::FilterError;
 
 /// What a decoder asks its memory of: it is counted.
@@ -125,12 +123,16 @@ impl Packer {
 }
 
 impl Encoder for Packer {
-    fn run(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Progress, FilterError> {
-        if input.is_empty() && !is_last {
+    fn run(&mut self, input: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, FilterError> {
+        if input.is_empty() && operation == Operation::Process {
             return Ok(Progress::default());
         }
         let mut state = self.state.take().unwrap_or_else(|| self.begin());
-        let operation = if is_last { Operation::BROTLI_OPERATION_FINISH } else { Operation::BROTLI_OPERATION_PROCESS };
+        let operation = match operation {
+            Operation::Process => BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
+            Operation::Flush => BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
+            Operation::Finish => BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
+        };
         let mut ignore = |_: &mut PredictionModeContextMap<InputReferenceMut<'_>>,
                           _: &mut [StaticCommand],
                           _: InputPair<'_>,
@@ -153,6 +155,10 @@ impl Encoder for Packer {
         } else {
             Err(FilterError::PackFailed(Coding::Brotli))
         }
+    }
+
+    fn is_flushed(&self) -> bool {
+        self.state.as_ref().is_none_or(|state| !state.has_more_output())
     }
 
     fn is_ended(&self) -> bool {

@@ -7,7 +7,7 @@ use message::Coding;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, get_error_name, zstd_sys::ZSTD_EndDirective};
 
 use super::memory::Held;
-use super::{Decoder, Encoder, PackParams, Progress};
+use super::{Decoder, Encoder, Operation, PackParams, Progress};
 use crate::FilterError;
 
 /// Bits of the largest window.
@@ -65,12 +65,14 @@ pub(super) struct Packer {
     /// From the first bytes on.
     state: Option<CCtx<'static>>,
     held: Held,
+    /// Nothing is held back, as far as the last call said.
+    is_flushed: bool,
     is_ended: bool,
 }
 
 impl Packer {
     pub fn new(params: PackParams) -> Self {
-        Self { params, state: None, held: Held::default(), is_ended: false }
+        Self { params, state: None, held: Held::default(), is_flushed: true, is_ended: false }
     }
 
     fn begin(&self) -> Result<CCtx<'static>, FilterError> {
@@ -89,22 +91,31 @@ impl Packer {
 }
 
 impl Encoder for Packer {
-    fn run(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Progress, FilterError> {
-        if input.is_empty() && !is_last {
+    fn run(&mut self, input: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, FilterError> {
+        if input.is_empty() && operation == Operation::Process {
             return Ok(Progress::default());
         }
         let mut state = match self.state.take() {
             Some(state) => state,
             None => self.begin()?,
         };
-        let operation = if is_last { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_continue };
+        let directive = match operation {
+            Operation::Process => ZSTD_EndDirective::ZSTD_e_continue,
+            Operation::Flush => ZSTD_EndDirective::ZSTD_e_flush,
+            Operation::Finish => ZSTD_EndDirective::ZSTD_e_end,
+        };
         let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(out));
         let left =
-            state.compress_stream2(&mut to, &mut from, operation).map_err(|_| FilterError::PackFailed(Coding::Zstd))?;
-        self.is_ended = is_last && left == 0;
+            state.compress_stream2(&mut to, &mut from, directive).map_err(|_| FilterError::PackFailed(Coding::Zstd))?;
+        self.is_flushed = left == 0;
+        self.is_ended = operation == Operation::Finish && left == 0;
         self.held.set_anyway(state.sizeof() as u64);
         self.state = Some(state);
         Ok(Progress { consumed: from.pos(), produced: to.pos() })
+    }
+
+    fn is_flushed(&self) -> bool {
+        self.is_flushed
     }
 
     fn is_ended(&self) -> bool {

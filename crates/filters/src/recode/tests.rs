@@ -80,6 +80,41 @@ proptest! {
         }
     }
 
+    /// Each piece is followed by a pause of its origin; a piece of nothing is a pause behind a pause.
+    #[test]
+    fn at_a_pause_readers_have_all_that_came(
+        pieces in prop::collection::vec(prop_oneof![Just(Vec::new()), bodies()], 1..6), room in 1usize..3000, quality in 0u8..10,
+    ) {
+        let params = PackParams { brotli_quality: quality, ..PackParams::default() };
+        let brotli = || -> [Box<dyn Filter>; 2] {
+            [Box::new(Pack::new(Packed::Brotli, params)), Box::new(Unpack::new(Packed::Brotli))]
+        };
+        let zstd: [Box<dyn Filter>; 2] = [Box::new(Pack::new(Packed::Zstd, params)), Box::new(Unpack::new(Packed::Zstd))];
+        let gzip = || -> [Box<dyn Filter>; 2] { [Box::new(Gzip::new(GzipParams::default())), Box::new(Gunzip::deliver())] };
+        for filters in [brotli().into(), zstd.into(), Vec::from(gzip()), gzip().into_iter().chain(brotli()).chain(gzip()).collect()] {
+            let mut chain = Chain::new();
+            filters.into_iter().for_each(|filter| chain.push_boxed(filter));
+            let (mut sent, mut got, mut space) = (Vec::new(), Vec::new(), vec![0; room]);
+            let mut run = |chain: &mut Chain, mut input: &[u8], is_last: bool| {
+                loop {
+                    let step = chain.step(input, is_last, &mut space).expect("sound");
+                    input = &input[step.consumed..];
+                    got.extend_from_slice(&space[..step.produced]);
+                    if step.state != State::More {
+                        break got.clone();
+                    }
+                }
+            };
+            for piece in &pieces {
+                sent.extend_from_slice(piece);
+                run(&mut chain, piece, false);
+                chain.flush();
+                prop_assert_eq!(&run(&mut chain, &[], false), &sent);
+            }
+            prop_assert_eq!(&run(&mut chain, &[], true), &sent);
+        }
+    }
+
     #[test]
     fn a_body_goes_from_coding_to_coding(body in bodies()) {
         let gzip = through(one(Gzip::new(GzipParams::default())), &body, 4000, 999).unwrap().0;

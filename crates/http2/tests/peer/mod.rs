@@ -145,6 +145,13 @@ impl Peer {
         self.bodies.get(&stream).map_or(0, |(body, _)| body.len())
     }
 
+    /// The frames of all that can be sent now, as [`frame::list`] has them.
+    pub fn written(&mut self) -> Vec<String> {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        frame::list(&out)
+    }
+
     /// All that can be sent now.
     pub fn write(&mut self, out: &mut Vec<u8>) {
         self.conn.flush();

@@ -65,35 +65,57 @@ fn names_that_nobody_asks_for_go_and_leave_others_what_they_share() {
     assert_eq!(told, ["localhost:81 timeout", "localhost:81 deleted", "localhost:81 timeout"]);
 }
 
+/// How many lookups of 127.0.0.1 have been logged after some seconds more in which only housekeeping asked.
+fn lookups_after(world: &mut World, seconds: f64, record: &str) -> usize {
+    world.ctx.clock_mut().advance(std::time::Duration::from_secs_f64(seconds));
+    let ran = rt::run(async {
+        world.vcl.directors().iter().for_each(|director| director.look_again());
+        while crate::dynamic::LOOKING.load(std::sync::atomic::Ordering::Relaxed) > 0 {
+            rt::yield_now().await;
+        }
+    });
+    ran.expect("a runtime");
+    world.log_texts().iter().filter(|line| line.contains(record)).count()
+}
+
 #[test]
 fn names_are_looked_up_while_nobody_asks() {
-    // A service that nobody knows: each lookup fails at once and is logged.
     let mut world = World::with(
         "import dynamic; backend none none; \
-         sub vcl_init { new d = dynamic.director(port = \"no-such-service\", ttl = 3s, domain_usage_timeout = 60s); }",
+         sub vcl_init { new d = dynamic.director(port = \"81\", ttl = 3s, domain_usage_timeout = 60s); d.debug(true); }",
         "set req.http.out = d.backend(\"127.0.0.1\");",
     );
-    let lookups_after = |world: &mut World, seconds: f64| {
-        world.ctx.clock_mut().advance(std::time::Duration::from_secs_f64(seconds));
-        let ran = rt::run(async {
-            world.vcl.directors().iter().for_each(|director| director.look_again());
-            while crate::dynamic::LOOKING.load(std::sync::atomic::Ordering::Relaxed) > 0 {
-                rt::yield_now().await;
-            }
-        });
-        ran.expect("a runtime");
-        world.log_texts().iter().filter(|line| line.contains("127.0.0.1:no-such-service getaddrinfo")).count()
-    };
-    assert_eq!(lookups_after(&mut world, 5.0), 0, "nobody has asked yet");
+    let after = |world: &mut World, seconds: f64| lookups_after(world, seconds, "127.0.0.1:81 address 127.0.0.1:81");
+    assert_eq!(after(&mut world, 5.0), 0, "nobody has asked yet");
     world.recv("out");
-    assert_eq!(lookups_after(&mut world, 0.5), 1, "the first was the request's");
-    // After 1 and 2 seconds, then each ttl.
-    let seen = [0.5, 1.0, 1.0, 2.9, 0.1, 3.0].map(|seconds| lookups_after(&mut world, seconds));
-    assert_eq!(seen, [2, 2, 3, 3, 4, 5]);
-    assert_eq!(lookups_after(&mut world, 60.0), 5, "a name that nobody used for domain_usage_timeout rests");
+    assert_eq!(after(&mut world, 0.5), 1, "the first was the request's");
+    let seen = [2.4, 0.1, 2.9, 0.1, 3.0].map(|seconds| after(&mut world, seconds));
+    assert_eq!(seen, [1, 2, 2, 3, 4], "each ttl");
+    assert_eq!(after(&mut world, 60.0), 4, "a name that nobody used for domain_usage_timeout rests");
     // The request begins a lookup, in a runtime that may end before it does.
     world.recv("out");
-    assert_eq!(lookups_after(&mut world, 0.0), 6, "a request wakes it");
+    assert_eq!(after(&mut world, 0.0), 5, "a request wakes it");
+}
+
+#[test]
+fn a_name_without_an_address_is_looked_up_by_requests_alone() {
+    // A service that nobody knows: each lookup fails at once and is logged.
+    let mut world = World::with(
+        "import dynamic; backend none none; sub vcl_init { new d = dynamic.director(port = \"no-such-service\"); }",
+        "set req.http.out = d.backend(\"127.0.0.1\");",
+    );
+    let after =
+        |world: &mut World, seconds: f64| lookups_after(world, seconds, "127.0.0.1:no-such-service getaddrinfo");
+    world.recv("out");
+    assert_eq!([0.5, 5.0, 100.0].map(|seconds| after(&mut world, seconds)), [1; 3], "nobody asks");
+    // Requests look again, and wait for that, after 1, 2, 4 seconds, and so on up to 32.
+    let mut asked = |seconds: f64| {
+        let before = after(&mut world, seconds);
+        world.recv("out");
+        after(&mut world, 0.0) - before
+    };
+    assert_eq!([0.0, 1.9, 0.1, 3.9, 0.1].map(&mut asked), [1, 0, 1, 0, 1]);
+    assert_eq!([8.0, 16.0, 32.0, 31.9, 0.1].map(&mut asked), [1, 1, 1, 0, 1]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed import clocks
-from bed.daemon import Varnishd, cli_of, die_with_parent, of_threads
+from bed.daemon import Varnishd, cli_of, die_with_parent, of_threads, workdir
 from bed.http import Client, Garbled, get
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
@@ -437,6 +437,37 @@ def cli_is_not_held(report, program):
             connection.close()
 
 
+def full_workdir(report, program):
+    """Without room for a file in the working directory clients are served, vcl.load says why it fails, and a worker that dies comes back."""
+    files = workdir()
+    try:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m,mode=755", "none", files], stderr=subprocess.DEVNULL).returncode:
+            return report.note("no tmpfs can be mounted here: no working directory was full")
+        with Origin(simple(Gate().answer)) as origin, Varnishd(program, ["-n", str(files / "n")], backend=origin.address) as v:
+            load = 'vcl.inline other "vcl 4.1; backend default none;"'
+            served = lambda path: get(v.address, path).status == 200
+            report.check(served("/hit"), "before")
+            filler = open(files / "filler", "wb", buffering=0)
+            try:
+                while filler.write(bytes(1 << 16)):
+                    pass
+            except OSError:
+                pass
+            report.check(all(map(served, ("/hit", "/miss"))), "a full working directory: hit and miss")
+            status, text = v.cli.ask_raw(load)
+            report.check(status == 106 and b"No space left on device" in text, f"a full working directory: vcl.load: {status} {text[:200]}")
+            report.check(v.worker_dies(LIMIT), f"a full working directory: no worker: {v.log()}")
+            report.check(served("/hit"), "a full working directory: a hit of the next worker")
+            filler.truncate(0)
+            filler.close()
+            status, text = v.cli.ask_raw(load)
+            report.check(status == 200, f"with room again: vcl.load: {status} {text[:200]}")
+    finally:
+        until(LIMIT, lambda: not os.path.ismount(files) or subprocess.run(["umount", files], stderr=subprocess.DEVNULL).returncode == 0)
+        shutil.rmtree(files, ignore_errors=True)
+    return None
+
+
 def drains(report, program):
     for how in ("stop", "SIGTERM to the worker", "SIGTERM to the manager"):
         drained(report, program, how)
@@ -453,7 +484,7 @@ def main():
     def busy(report, program):
         busy_is_not_dead(report, program, 20 if o.full else 4)
 
-    for case in (drains, cli_is_not_held, deaths_under_load, busy, no_grace, manager_gone, worker_gone, deaths_in_a_row, a_burst_is_answered, signals_are_reported,
+    for case in (drains, cli_is_not_held, full_workdir, deaths_under_load, busy, no_grace, manager_gone, worker_gone, deaths_in_a_row, a_burst_is_answered, signals_are_reported,
                  shows_what_it_is, leaves_core, control_c, planted_panic, *([sleeps_when_idle] if o.clocks else [])):
         if o.words in case.__name__:
             case(report, o.varnishd)

@@ -37,9 +37,13 @@ class Graphite:
             except OSError:
                 return
             data = b''
-            with connection:
-                while more := connection.recv(65536):
-                    data += more
+            try:
+                with connection:
+                    while more := connection.recv(65536):
+                        data += more
+            except ConnectionError:
+                # A connection that was reset is no flush, and the next one comes all the same.
+                continue
             self.payloads.put(data)
 
     def close(self):

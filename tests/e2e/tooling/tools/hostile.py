@@ -8,10 +8,12 @@ import pathlib
 import random
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 
 from bed.daemon import cpu
+from bed.report import until
 
 LIMIT = 120  # seconds; only ends a hang
 MEMORY = 600 << 20
@@ -22,6 +24,20 @@ FILES = [("varnishlog", ["-g", "session"]), ("varnishlog", ["-g", "request", "-q
          ("varnishtop", ["-1"]), ("varnishtop", ["-1", "--by", "url"]), ("varnishtop", ["-1", "--by", "client"])]
 WORKDIRS = [("varnishstat", ["-1"]), ("varnishstat", ["-j"]), ("varnishstat", ["-x"]), ("varnishstat", ["--xml3"]), ("varnishlog", ["-d", "-g", "session"]),
             ("varnishncsa", ["-d"]), ("varnishtop", ["-1"]), ("varnishadm", ["-t", "0.2", "ping"])]
+
+
+# Tools that SIGTERM ends as it ends any program.
+BY_SIGNAL = ("varnishstat", "varnishadm")
+
+
+def catches(pid, number):
+    """Whether a process has a handler for a signal; False for one that is gone."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    caught = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), "0")
+    return bool(int(caught, 16) >> (number - 1) & 1)
 
 
 def change(r, octets):
@@ -84,6 +100,8 @@ def run(report, ours, vsl, workdir, tags, rounds=40, depth=8_000, seed=1):
                     p.kill()
                     return (False, f"{what}: {tool} {args}: no end")
                 told, spent = True, cpu([p.pid])
+                # A machine that is busy may not have let it begin: what ends by itself when told has to be ready to be told.
+                until(LIMIT, lambda: tool in BY_SIGNAL or catches(p.pid, signal.SIGTERM) or p.poll() is not None)
                 p.terminate()
                 try:
                     err = p.communicate(timeout=LIMIT)[1]
@@ -93,7 +111,7 @@ def run(report, ours, vsl, workdir, tags, rounds=40, depth=8_000, seed=1):
                 if spent > 0.7:
                     return (False, f"{what}: {tool} {args}: spins for {spent} s")
             # It may have ended by itself just before it was told to.
-            fine = 0 <= p.returncode <= 2 or told and tool in ("varnishstat", "varnishadm") and p.returncode == -15
+            fine = 0 <= p.returncode <= 2 or told and tool in BY_SIGNAL and p.returncode == -signal.SIGTERM
             return (fine, f"{what}: {tool} {args}: status {p.returncode} {err[-300:]}")
     for n in range(rounds):
         path = folder / f"{n}.vsl"

@@ -76,6 +76,7 @@ def full(report, program):
             report.check(r.whole() and r.body == b"hello", f"a hit waits for nobody: {r}")
         # One that waits goes away: its place is free.
         waiting.pop(0).close()
+        report.check(until(LIMIT, lambda: counters(v, "thread_queue_len") == (1,)), f"one waits: {counters(v, 'thread_queue_len')}")
         gate.go.set()
         for n, client in enumerate(inside + waiting):
             r = client.response()

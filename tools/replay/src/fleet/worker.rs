@@ -6,9 +6,9 @@
 
 use std::io::BufReader;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use logq::source::strerror;
@@ -50,6 +50,31 @@ enum Order {
     Part(Value),
 }
 
+/// How long a coordinator waits for the end of a run whose coordinator has just gone.
+const ENDING: Duration = Duration::from_secs(2);
+
+/// The place of the one coordinator that a worker serves at a time.
+#[derive(Default)]
+struct Seat {
+    is_taken: Mutex<bool>,
+    was_left: Condvar,
+}
+
+impl Seat {
+    /// Takes the place, for which it waits up to [`ENDING`]; false if somebody else keeps it.
+    fn take(&self) -> bool {
+        let is_taken = self.is_taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.was_left.wait_timeout_while(is_taken, ENDING, |is_taken| *is_taken);
+        let (mut is_taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !std::mem::replace(&mut *is_taken, true)
+    }
+
+    fn leave(&self) {
+        *self.is_taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.was_left.notify_one();
+    }
+}
+
 /// Serves coordinators, one after the other, until Ctrl-C.
 ///
 /// # Errors
@@ -62,15 +87,15 @@ pub fn serve(o: &Serve) -> Result<i32, String> {
         "lacquer replay: waiting for a coordinator at {}\n",
         listener.local_addr().map_err(failed)?
     ));
-    let (is_busy, (to, sessions)) = (Arc::new(AtomicBool::new(false)), sync_channel(1));
-    let (busy, secret, wake) = (is_busy.clone(), o.secret.clone(), engine.waker());
+    let (seat, (to, sessions)) = (Arc::new(Seat::default()), sync_channel(1));
+    let (taking, secret, wake) = (seat.clone(), o.secret.clone(), engine.waker());
     std::thread::Builder::new()
         .name("replay-greeter".into())
         .spawn(move || {
             for stream in listener.incoming().flatten() {
                 let mut is_taken = false;
                 let take = || {
-                    is_taken = !busy.swap(true, Ordering::SeqCst);
+                    is_taken = taking.take();
                     (!is_taken).then(|| "it is busy with another run".to_owned())
                 };
                 let greeted = prepare(&stream).and_then(|()| handshake::by_worker(&stream, &secret, take));
@@ -84,7 +109,7 @@ pub fn serve(o: &Serve) -> Result<i32, String> {
                     }
                     Err(error) => {
                         if is_taken {
-                            busy.store(false, Ordering::SeqCst);
+                            taking.leave();
                         }
                         print::err(format_args!("lacquer replay: {peer}: refused: {error}\n"));
                     }
@@ -107,7 +132,7 @@ pub fn serve(o: &Serve) -> Result<i32, String> {
         let ended = session(&mut engine, o, stream);
         // Its connections end with it.
         engine.renew(Addresses::default());
-        is_busy.store(false, Ordering::SeqCst);
+        seat.leave();
         let text = ended.as_ref().err().map_or("the run is over".to_owned(), strerror);
         print::err(format_args!("lacquer replay: {peer}: {text}\n"));
         if matches!(ended, Ok(true)) {

@@ -87,8 +87,11 @@ fn log(ctx: &mut dyn Ctx, tag: Tag, name: &str, text: &str) {
     ctx.log().putf(tag, format_args!("vmod_directors: shard {name}: {text}"));
 }
 
-/// A Debug record of no transaction.
+/// A Debug record of no transaction. A trial isn't logged.
 fn log_debug(ctx: &mut dyn Ctx, text: &str) {
+    if ctx.trial().is_some() {
+        return;
+    }
     let text = format!("vmod_directors: shard: {text}");
     ctx.log().ring().write_one(Tag::Debug, Vxid::NONE, Marker::None, text.as_bytes());
 }
