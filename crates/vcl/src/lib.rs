@@ -18,6 +18,7 @@ mod ir;
 mod link;
 mod lint;
 pub mod listing;
+mod odd;
 mod optimise;
 pub mod outline;
 mod personal;
@@ -31,7 +32,8 @@ mod top;
 mod units;
 mod vcc;
 
-pub use dialect::{Migration, Note, migrate, told_dialect};
+pub use dialect::{Detection, Migration, Note, detect, migrate};
+pub use odd::{ascii_edits, to_ascii, to_ascii_in_place};
 pub use program::Program;
 pub use source::{Answer, MAIN, NoSources, Recorder, SourceBundle, Sources, TlsFileKind};
 pub use tables::dialects::Dialect;
