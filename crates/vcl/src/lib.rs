@@ -23,6 +23,7 @@ mod optimise;
 pub mod outline;
 mod personal;
 pub mod program;
+mod restarts;
 mod source;
 pub mod statements;
 mod stmt;
