@@ -125,7 +125,7 @@ impl Scan<'_> {
         if tok != Some(Tok::Id) || before == Some(Tok::C(b'.')) {
             return Nothing;
         }
-        let statement = matches!(before, Some(Tok::C(b'{' | b'}' | b';')));
+        let statement = matches!(before, Some(Tok::C(b'{' | b'}' | b';') | Tok::InlineC));
         if statement && next_tok == Some(Tok::C(b';')) && BARE.contains(&word) {
             return Says(D20);
         }
