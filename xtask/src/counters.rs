@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The declared counters: each is written somewhere in the program, or its text says that it is always 0.
+//! The declared counters: each is written somewhere in the program, or its text says that it is always 0; documents name no others.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,11 +14,16 @@ const UNUSED: &str = "Always 0";
 /// Methods of `Counter` that change it, and the one of `disk`'s own counters that are copied into a set.
 const WRITERS: [&str; 9] = ["inc", "add", "dec", "sub", "set", "tally", "tally_add", "untally", "count"];
 
+/// Sets of which a server has one.
+const SINGLE_SETS: [&str; 6] = ["MAIN", "MGT", "XKEY", "FLEET", "PEERS", "COSTS"];
+
 /// A row of the declaration.
 #[derive(Debug, PartialEq, Eq)]
 struct Row<'a> {
     /// Name of the set's type.
     set: &'a str,
+    /// Name of the set, in quotes.
+    prefix: &'a str,
     name: &'a str,
     is_unused: bool,
 }
@@ -35,10 +40,39 @@ pub fn check(root: &Path) -> crate::Findings {
         }
     }
     let rows = rows(&declared);
-    match rows.is_empty() {
-        true => Err(format!("{DECLARED} has no row that this check can read")),
-        false => Ok(findings(&rows, &sources.iter().map(|text| Source::new(text)).collect::<Vec<_>>())),
+    if rows.is_empty() {
+        return Err(format!("{DECLARED} has no row that this check can read"));
     }
+    let mut found = findings(&rows, &sources.iter().map(|text| Source::new(text)).collect::<Vec<_>>());
+    for top in ["docs", "packaging"] {
+        for file in tree::files(&root.join(top))?.iter().filter(|file| is(file, "md")) {
+            let text = tree::read(file)?;
+            let said = |(line, word)| format!("{}:{line}: no counter is called {word}", name(root, file));
+            found.extend(unknown(&rows, &text).into_iter().map(said));
+        }
+    }
+    Ok(found)
+}
+
+/// Line and word of each `SET.counter` in a document that isn't declared. `SET.begin*` stands for several. Names of sets of which there
+/// are several have three parts (`VBE.vcl1.b.happy`) and aren't judged.
+fn unknown<'a>(rows: &[Row<'_>], text: &'a str) -> Vec<(usize, &'a str)> {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '*');
+    let is_known = |word: &str| {
+        let Some((set, counter)) = word.split_once('.') else { return true };
+        let mut of_set =
+            rows.iter().filter(|row| SINGLE_SETS.contains(&set) && row.prefix.trim_matches('"') == set).peekable();
+        of_set.peek().is_none()
+            || of_set.any(|row| match counter.strip_suffix('*') {
+                Some(begin) => row.name.starts_with(begin),
+                None => row.name == counter,
+            })
+    };
+    let words = text
+        .lines()
+        .zip(1..)
+        .flat_map(|(line, n)| line.split(|c| !is_of_name(c)).map(move |word| (n, word.trim_end_matches('.'))));
+    words.filter(|(_, word)| !is_known(word)).collect()
 }
 
 fn is_for_tests(name: &str) -> bool {
@@ -50,15 +84,17 @@ fn is_for_tests(name: &str) -> bool {
 
 /// The rows of all sets: `name: Kind Level Format "group" "text" => "more";` below `Type "NAME" ORDER "text";`.
 fn rows(declared: &str) -> Vec<Row<'_>> {
-    let (mut set, mut rows) = ("", Vec::new());
+    let (mut set, mut prefix, mut rows) = ("", "", Vec::new());
     for line in declared.lines() {
         let words: Vec<&str> = line.split_ascii_whitespace().take(4).collect();
         match words[..] {
             [name, "Counter" | "Gauge" | "Bitmap", ..] if name.ends_with(':') => {
                 let is_unused = line.contains(&format!("=> \"{UNUSED}"));
-                rows.push(Row { set, name: name.trim_end_matches(':'), is_unused });
+                rows.push(Row { set, prefix, name: name.trim_end_matches(':'), is_unused });
             }
-            [name, quoted, order, ..] if quoted.starts_with('"') && order.parse::<u32>().is_ok() => set = name,
+            [name, quoted, order, ..] if quoted.starts_with('"') && order.parse::<u32>().is_ok() => {
+                (set, prefix) = (name, quoted);
+            }
             _ => {}
         }
     }
@@ -217,5 +253,12 @@ set! {
         check(&["use Main; bump(&self.main.losthdr, 1);", "Pool; f(&a.b().live, 1)"], &[]);
         check(&["list! { losthdr; live; }"], &[]);
         check(&["A \"losthdr\" losthdr true; set.live.dec()"], &["nobody writes Main.losthdr"]);
+    }
+
+    #[test]
+    fn documents_name_declared_counters() {
+        let rows = rows(DECLARATION);
+        let text = "`MAIN.losthdr`, MAIN.lost*.\n`MAIN.losthdrs` `POOL.live` POOL.a.nothing README.md MAIN.loss*";
+        assert_eq!(unknown(&rows, text), [(2, "MAIN.losthdrs"), (2, "MAIN.loss*")]);
     }
 }

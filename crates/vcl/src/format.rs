@@ -53,7 +53,11 @@ pub fn format(name: &str, text: &[u8], style: &Style) -> Result<Vec<u8>, Diagnos
 
 fn tokens(name: &str, text: &[u8]) -> Result<Vec<Token>, Diagnostics> {
     let mut out = Vec::new();
-    lex(text, 0, &mut Vec::new(), &mut out).map_err(|LexError(parts)| failed(name, text, &parts))?;
+    lex(text, 0, &mut Vec::new(), &mut out).map_err(|LexError { parts, hint }| {
+        let mut failed = failed(name, text, &parts);
+        failed.text.extend(hint.map(|hint| format!("Hint: {hint}\n")));
+        failed
+    })?;
     Ok(out)
 }
 

@@ -73,11 +73,12 @@ impl Vcc<'_> {
         let mut blobs = std::mem::take(&mut self.program.blobs);
         let lexed = lex(&self.sources[src as usize].text, src, &mut blobs, &mut tokens);
         self.program.blobs = blobs;
-        if let Err(LexError(places)) = lexed {
-            for (text, start, end) in places {
+        if let Err(LexError { parts, hint }) = lexed {
+            for (text, start, end) in parts {
                 self.write_message(&text);
                 self.show(&Token { tok: Tok::End, quote: 0, src, start, end, num: 0.0 });
             }
+            self.hint = hint;
             return Err(CompileStopped);
         }
         Ok(tokens)

@@ -115,6 +115,7 @@ impl Vcc<'_> {
         self.lint_pipe(&ways);
         self.lint_stored(&ways);
         self.lint_personal();
+        self.lint_restarts();
         let mut remarks = std::mem::take(&mut self.remarks);
         remarks.retain(|remark| self.is_written(remark.first));
         remarks.sort_by_key(|remark| remark.first);

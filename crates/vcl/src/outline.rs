@@ -3,14 +3,13 @@
 
 use std::ops::Range;
 
+use crate::odd::to_ascii_in_place;
 use crate::token::{LexError, Tok, Token, lex};
 
 /// Attributes of a backend, without their dot.
 pub use crate::backends::BACKEND_FIELDS;
 /// Attributes of a probe, without their dot.
 pub use crate::backends::PROBE_FIELDS;
-/// Characters that look like VCL's quote and aren't.
-pub use crate::token::QUOTES as ODD_QUOTES;
 
 /// What is declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -380,6 +379,12 @@ impl Outline {
         self.tokens[..self.tokens.partition_point(|t| (t.end as usize) <= at)].last().map(range)
     }
 
+    /// Whether more braces are closed than opened.
+    pub fn lacks_brace(&self) -> bool {
+        let count = |c: u8| self.tokens.iter().filter(|t| t.tok == Tok::C(c)).count();
+        count(b'}') > count(b'{')
+    }
+
     /// How to take what is wrong at byte `at` out of a text so that the rest can be read: a stretch, and what to put there.
     /// Only statements of subroutines that declare nothing, conditions, and the lines of an ACL, a backend or a probe.
     pub fn without(&self, text: &[u8], at: usize) -> Option<(Range<usize>, &'static str)> {
@@ -444,8 +449,10 @@ const MAX_PARTS: usize = 8;
 /// Lines that can't be read before the rest of a text is given up: each means reading all behind it anew.
 const MAX_UNREAD: usize = 1000;
 
-/// The tokens of `text`, and what was passed over: lines, from where they can't be read.
+/// The tokens of `text`, odd characters taken for the ASCII that stands for them, and what was passed over: lines, from where
+/// they can't be read.
 pub(crate) fn patient_tokens(text: &[u8]) -> (Vec<Token>, Vec<Range<usize>>) {
+    let text = &*to_ascii_in_place(text);
     let (mut out, mut unread, mut from) = (Vec::new(), Vec::new(), 0usize);
     while unread.len() < MAX_UNREAD {
         let first = out.len();
@@ -454,10 +461,11 @@ pub(crate) fn patient_tokens(text: &[u8]) -> (Vec<Token>, Vec<Range<usize>>) {
             token.start += from as u32;
             token.end += from as u32;
         }
-        let Err(LexError(parts)) = result else { break };
+        let Err(LexError { parts, .. }) = result else { break };
         let at = from + parts.first().map_or(0, |(_, start, _)| *start as usize);
         let end = text[at..].iter().position(|c| *c == b'\n').map_or(text.len(), |n| at + n);
         unread.push(at..end);
+        out.extend(structure(text, at, end));
         if end == text.len() {
             break;
         }
@@ -465,6 +473,33 @@ pub(crate) fn patient_tokens(text: &[u8]) -> (Vec<Token>, Vec<Range<usize>>) {
     }
     out.retain(|t| t.tok != Tok::End);
     (out, unread)
+}
+
+/// What of a line that can't be read from `at` on holds the rest together: braces whose partners stand elsewhere, a block, or the
+/// statement's end.
+fn structure(text: &[u8], at: usize, end: usize) -> Vec<Token> {
+    let line = &text[at..end];
+    let ends = |line: &[u8]| line.trim_ascii_end().last().copied().filter(|c| matches!(c, b'{' | b'}' | b';'));
+    let comment = (1..line.len()).rev().find(|n| line[*n] == b'#' || line[*n..].starts_with(b"//"));
+    let line = comment.map(|n| &line[..n]).filter(|code| ends(code).is_some()).unwrap_or(line);
+    let token = |n: usize| Token {
+        tok: Tok::C(line[n]),
+        quote: 0,
+        src: 0,
+        start: (at + n) as u32,
+        end: (at + n + 1) as u32,
+        num: 0.0,
+    };
+    let all = |c: u8| (0..line.len()).filter(move |n| line[*n] == c);
+    let (opened, closed) = (all(b'{').count(), all(b'}').count());
+    let places: Vec<usize> = match ends(line) {
+        _ if opened > closed => all(b'{').skip(closed).collect(),
+        _ if closed > opened => all(b'}').skip(opened).collect(),
+        Some(b'}') => all(b'{').next().into_iter().chain(all(b'}').next_back()).collect(),
+        Some(b';') => all(b';').next_back().into_iter().collect(),
+        _ => Vec::new(),
+    };
+    places.into_iter().map(token).collect()
 }
 
 #[cfg(test)]

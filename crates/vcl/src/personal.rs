@@ -102,8 +102,8 @@ impl Vcc<'_> {
                     }
                 }
                 Op::Return { action: Return::Hash } => {
-                    let lookups = self.procs[proc].lookups.iter();
-                    if let Some((_, token)) = lookups.into_iter().find(|(op, _)| *op as usize == at) {
+                    let mut leaves = self.procs[proc].leaves.iter();
+                    if let Some((_, token)) = leaves.find(|(op, _)| *op as usize == at) {
                         *found.lookups.entry(*token).or_default() |= ways;
                     }
                 }

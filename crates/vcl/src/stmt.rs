@@ -360,10 +360,8 @@ impl Vcc<'_> {
         } else if matches!(action, Return::Synth | Return::Vcl) {
             return self.fail("Missing argument.\n");
         } else {
-            if action == Return::Hash {
-                let op = self.procs[current].code.len() as u32;
-                self.procs[current].lookups.push((op, at));
-            }
+            let op = self.procs[current].code.len() as u32;
+            self.procs[current].leaves.push((op, at));
             self.emit(Op::Return { action })?;
         }
         self.skip_c(b')')?;

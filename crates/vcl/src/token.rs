@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Tokens, and the source texts they point into.
 
+use crate::odd::{self, OddCharacter, OddKind};
+
 /// What a token is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tok {
@@ -101,21 +103,23 @@ pub(crate) struct Source {
 const NO_ESCAPES: &str = "Texts have no escapes: one with quotes in it stands in {\"...\"} or \"\"\"...\"\"\".\n";
 const NO_BLOB: &str = "Illegal BLOB character:\nOutside of texts a ':' begins and ends a BLOB, :aGVsbG8=:; nothing else in VCL has one.\n";
 const NO_TABLE: &str = "Illegal BLOB character:\nTables of pairs \"...\": \"...\" are of Fastly's VCL. Here: if and elsif, or a module: kvstore, var.\n";
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Quotes that come from word processors, blogs and keyboards of other scripts.
-pub const QUOTES: [&str; 21] = [
-    "\u{201c}", "\u{201d}", "\u{201e}", "\u{201f}", "\u{2018}", "\u{2019}", "\u{201a}", "\u{201b}", "\u{2032}",
-    "\u{2033}", "\u{2035}", "\u{2036}", "\u{ab}", "\u{bb}", "\u{2039}", "\u{203a}", "\u{b4}", "\u{ff02}", "\u{301d}",
-    "\u{301e}", "\u{301f}",
-];
-
-/// What is wrong while reading tokens: the message, and the stretches to show (each after its message).
-pub(crate) struct LexError(pub Vec<(String, u32, u32)>);
+/// What is wrong while reading tokens.
+pub(crate) struct LexError {
+    /// The message, and the stretches to show (each after its message).
+    pub parts: Vec<(String, u32, u32)>,
+    /// What to do about it, if there is more to say than the message does.
+    pub hint: Option<String>,
+}
 
 /// Splits `text` into tokens. Decoded BLOBs go to `blobs`.
 pub(crate) fn lex(text: &[u8], src: u32, blobs: &mut Vec<Box<[u8]>>, out: &mut Vec<Token>) -> Result<(), LexError> {
-    Lexer { text, src, at: 0, blobs, out }.run()
+    Lexer { text, src, at: 0, blobs, out }.run().map_err(|error| {
+        // Characters that aren't VCL's may be why something else seems wrong before them.
+        let found = if text.contains(&0) { Vec::new() } else { odd::find(text) };
+        if found.is_empty() { error } else { odd_characters(text, &found) }
+    })
 }
 
 struct Lexer<'a> {
@@ -127,14 +131,14 @@ struct Lexer<'a> {
 }
 
 fn fail<T>(message: &str, start: usize, end: usize) -> Result<T, LexError> {
-    Err(LexError(vec![(message.to_owned(), start as u32, end as u32)]))
+    Err(LexError { parts: vec![(message.to_owned(), start as u32, end as u32)], hint: None })
 }
 
-fn is_id_start(c: u8) -> bool {
+pub(crate) fn is_id_start(c: u8) -> bool {
     c.is_ascii_alphabetic()
 }
 
-fn is_id(c: u8) -> bool {
+pub(crate) fn is_id(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_' || c == b'-'
 }
 
@@ -179,10 +183,10 @@ impl Lexer<'_> {
         while q < self.text.len() {
             match self.text[q..] {
                 [b'/', b'*', ..] => {
-                    return Err(LexError(vec![
-                        ("/* ... */ comment contains /*\n".into(), self.at as u32, self.at as u32 + 2),
-                        (String::new(), q as u32, q as u32 + 2),
-                    ]));
+                    let (first, second) = (self.at as u32, q as u32);
+                    let text = "/* ... */ comment contains /*\n".into();
+                    let parts = vec![(text, first, first + 2), (String::new(), second, second + 2)];
+                    return Err(LexError { parts, hint: None });
                 }
                 [b'*', b'/', ..] => {
                     self.at = q + 2;
@@ -255,12 +259,14 @@ impl Lexer<'_> {
             self.push(Tok::Id, self.at + n, 0.0);
         } else if rest[0].is_ascii_digit() {
             self.number()?;
-        } else if let Some(quote) = QUOTES.iter().find(|q| rest.starts_with(q.as_bytes())) {
-            let text = "Syntax error at\nThis quote is a typographic one; VCL's is the plain \".\n";
-            return fail(text, self.at, self.at + quote.len());
         } else {
-            let (reason, len) = odd_character(rest);
-            return fail(&format!("Syntax error at\n{reason}"), self.at, self.at + len);
+            let reason = match rest[0] {
+                b'\'' | b'`' => "Texts stand in double quotes: \"...\".\n",
+                b'\\' => NO_ESCAPES,
+                b'_' => "Names begin with a letter.\n",
+                _ => "",
+            };
+            return fail(&format!("Syntax error at\n{reason}"), self.at, self.at + 1);
         }
         Ok(())
     }
@@ -289,36 +295,29 @@ impl Lexer<'_> {
     }
 }
 
-/// What isn't VCL, and how many bytes it takes.
-fn odd_character(rest: &[u8]) -> (String, usize) {
-    let text = match rest[0] {
-        b'\'' | b'`' => "Texts stand in double quotes: \"...\".\n",
-        b'\\' => NO_ESCAPES,
-        b'_' => "Names begin with a letter.\n",
-        c if c.is_ascii() => "",
-        _ => {
-            let head = &rest[..rest.len().min(4)];
-            let valid = match std::str::from_utf8(head) {
-                Ok(text) => text,
-                Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
-            };
-            let (name, len) = match valid.chars().next() {
-                Some('\u{a0}') => ("a no-break space".to_owned(), 2),
-                Some(c @ ('\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}')) => {
-                    (format!("a space of another kind (U+{:04X})", u32::from(c)), c.len_utf8())
-                }
-                Some('\u{feff}') => ("a byte order mark (U+FEFF), which only begins a file".to_owned(), 3),
-                Some(c @ ('\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}')) => {
-                    (format!("U+{:04X}, a character without width", u32::from(c)), c.len_utf8())
-                }
-                Some(c @ '\u{2010}'..='\u{2015}') => (format!("a dash (U+{:04X}); VCL's is -", u32::from(c)), 3),
-                Some(c) => (format!("U+{:04X}", u32::from(c)), c.len_utf8()),
-                None => (format!("the byte 0x{:02x}", rest[0]), 1),
-            };
-            return (format!("This is {name}; outside of texts and comments VCL is ASCII.\n"), len);
-        }
+/// The first of a text's characters that aren't VCL's, and how many there are of each kind.
+fn odd_characters(text: &[u8], found: &[OddCharacter]) -> LexError {
+    let first = &found[0];
+    let c = odd::decode(&text[first.at.clone()]).0;
+    let number = c.map_or(0, u32::from);
+    let name = match first.kind {
+        OddKind::Quote(_) => String::new(),
+        OddKind::NoBreakSpace => "a no-break space".to_owned(),
+        OddKind::Space => format!("a space of another kind (U+{number:04X})"),
+        OddKind::ByteOrderMark => "a byte order mark (U+FEFF), which only begins a file".to_owned(),
+        OddKind::ZeroWidth => format!("U+{number:04X}, a character without width"),
+        OddKind::Dash => format!("a dash (U+{number:04X}); VCL's is -"),
+        OddKind::FullWidth => format!("a full-width character (U+{number:04X})"),
+        OddKind::Other if c.is_some() => format!("U+{number:04X}"),
+        OddKind::Other => format!("the byte 0x{:02x}", text[first.at.start]),
     };
-    (text.to_owned(), 1)
+    let reason = if name.is_empty() {
+        "This quote is a typographic one; VCL's is the plain \".".to_owned()
+    } else {
+        format!("This is {name}; outside of texts and comments VCL is ASCII.")
+    };
+    let (start, end) = (first.at.start as u32, first.at.end as u32);
+    LexError { parts: vec![(format!("Syntax error at\n{reason}\n"), start, end)], hint: odd::summary(found) }
 }
 
 fn has_unit(after: &[u8]) -> bool {
@@ -329,7 +328,7 @@ fn number(digits: &[u8]) -> f64 {
     std::str::from_utf8(digits).ok().and_then(|s| s.parse().ok()).unwrap_or(0.0)
 }
 
-fn line_end(text: &[u8]) -> usize {
+pub(crate) fn line_end(text: &[u8]) -> usize {
     text.iter().position(|c| *c == b'\n').unwrap_or(text.len())
 }
 

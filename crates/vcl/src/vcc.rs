@@ -53,8 +53,8 @@ pub(crate) struct SubState {
     pub uses: Vec<Use>,
     /// Functions and methods of modules that it calls, with the first token and the last.
     pub works: Vec<(u32, u32, &'static tables::vmods::Func)>,
-    /// Each `return (hash)`: its op, and the token of its action.
-    pub lookups: Vec<(u32, u32)>,
+    /// Each return of an action without argument: its op, and the token of the action.
+    pub leaves: Vec<(u32, u32)>,
     /// The definition that leaves it on every way.
     pub ended: Option<u32>,
     /// For each action, the first token that returns it.

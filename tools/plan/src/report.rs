@@ -10,12 +10,12 @@ use crate::queue::{Outcome, Queue};
 
 pub fn text(options: &Options, answers: &Answers) -> String {
     let queue = &answers.queue;
-    let mut text = String::from("What comes            a second    each takes   varies\n");
+    let mut text = String::from("What comes                    rate    each takes   varies\n");
     for class in &answers.classes {
         text += &format!(
-            "  {:<18} {:>10}  {:>12}  {:>7.2}\n",
+            "  {:<18} {:>13}  {:>12}  {:>7.2}\n",
             class.name,
-            number(class.rate),
+            rate(class.rate),
             time(class.service),
             class.cv2.sqrt()
         );
@@ -41,9 +41,9 @@ pub fn text(options: &Options, answers: &Answers) -> String {
     if let Some((now, twice)) = users_of(options, queue, queue.rate).zip(users_of(options, queue, queue.rate * 2.0)) {
         text += &format!("Users at the same time: {} now, {} at twice the load\n", people(now), people(twice));
     }
-    text += "\n  load    a second  busy %  waiting    mean wait   95 of 100  refused %\n";
+    text += "\n  load           rate  busy %  waiting    mean wait   95 of 100  refused %\n";
     for (load, outcome) in &answers.loads {
-        text += &format!("{load:>6.1}  {:>10}{}\n", number(queue.rate * load), outcome_line(outcome));
+        text += &format!("{load:>6.1}  {:>13}{}\n", rate(queue.rate * load), outcome_line(outcome));
     }
     text += "\n  load  workers needed  waiting places needed\n";
     for (load, workers, chairs) in &answers.needs {
@@ -70,13 +70,13 @@ fn own(answers: &Answers) -> String {
 }
 
 fn memory(options: &Options, answers: &Answers) -> String {
-    let mut text = String::from("\n  memory   hits %    a second  busy %    95 of 100  refused %  times the load\n");
+    let mut text = String::from("\n  memory   hits %           rate  busy %    95 of 100  refused %  times the load\n");
     let line = |size: &Size| {
         format!(
-            "{:>8} {:>8.2}  {:>10}  {:>6.1}  {:>11}  {:>9.2}  {:>14}{}\n",
+            "{:>8} {:>8.2}  {:>13}  {:>6.1}  {:>11}  {:>9.2}  {:>14}{}\n",
             memory_size(size.bytes),
             size.hit_percent,
-            number(size.rate),
+            rate(size.rate),
             size.outcome.utilisation * 100.0,
             time(size.outcome.wait_95),
             size.outcome.refused * 100.0,
@@ -128,6 +128,7 @@ fn people(users: f64) -> String {
 /// A rate in the unit in which it is more than one.
 fn rate(a_second: f64) -> String {
     match a_second {
+        0.0 => "none".to_owned(),
         1.0.. => format!("{} a second", number(a_second)),
         x if x * 60.0 >= 1.0 => format!("{} a minute", number(x * 60.0)),
         x => format!("{} an hour", number(x * 3600.0)),
@@ -223,7 +224,10 @@ mod tests {
 
     #[test]
     fn numbers_for_people() {
-        assert_eq!([12.0 / 3600.0, 0.5, 250.0].map(rate), ["12.0 an hour", "30.0 a minute", "250 a second"]);
+        assert_eq!(
+            [0.0, 12.0 / 3600.0, 0.5, 250.0].map(rate),
+            ["none", "12.0 an hour", "30.0 a minute", "250 a second"]
+        );
         assert_eq!(
             [0.0, 5e-6, 0.25, 90.0, 300.0, f64::INFINITY].map(time),
             ["0", "5 us", "250.0 ms", "90.0 s", "5.0 min", "for ever"]

@@ -37,12 +37,16 @@ pub(crate) struct Args {
     pub sub: Option<String>,
     pub labels: Vec<String>,
     pub stores: Vec<String>,
+    /// check: a file that isn't whole is a part of a VCL.
+    pub is_part: bool,
     /// check: host names of backends and ACLs are looked up.
     pub resolve: bool,
     /// fmt: only say which files would change.
     pub check: bool,
     /// fmt: only show what would change.
     pub diff: bool,
+    /// fmt: odd characters are replaced.
+    pub ascii: bool,
     /// fmt: what a level is indented by.
     pub indent: Option<String>,
     dirs: Vec<String>,
@@ -69,9 +73,11 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         sub: None,
         labels: Vec::new(),
         stores: vec!["Transient".to_owned()],
+        is_part: false,
         resolve: false,
         check: false,
         diff: false,
+        ascii: false,
         indent: None,
         dirs: Vec::new(),
     };
@@ -118,9 +124,11 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
             }
             "--label" => args.labels.push(words.value()?.to_owned()),
             "--store" => args.stores.push(words.value()?.to_owned()),
+            "--part" => args.is_part = true,
             "--resolve" => args.resolve = true,
             "--check" => args.check = true,
             "--diff" => args.diff = true,
+            "--ascii" => args.ascii = true,
             "--indent" => args.indent = Some(words.parsed("`tab` or a number of spaces from 1 to 8", indent)?),
             "--code" => args.code = true,
             "--plain" => args.plain = true,

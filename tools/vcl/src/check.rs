@@ -78,11 +78,14 @@ impl Verdict {
             verdict.add(own);
         }
         if is_alone {
-            let judged = judge::judge(texts, file, how);
-            if judged.is_fragment {
-                verdict.notes.push(part_of_a_vcl(texts, file));
+            let Judgement { findings, is_fragment } = judge::judge(texts, file, how);
+            if is_fragment && args.is_part {
+                verdict
+                    .notes
+                    .push("judged as a part of a VCL: what it doesn't declare may be declared elsewhere".to_owned());
+            } else if is_fragment {
+                verdict.findings.push(not_whole(texts, file));
             }
-            let Judgement { findings, .. } = judged;
             verdict.add(findings);
         }
         verdict
@@ -131,13 +134,20 @@ impl Verdict {
     }
 }
 
-/// Why a file was judged as a part.
-fn part_of_a_vcl(texts: &Texts<'_>, file: &str) -> String {
-    let lacks = if texts.is_versioned(file) { "declares no backend" } else { "doesn't say `vcl 4.1;`" };
-    format!(
-        "it {lacks}, so it is judged as a part of a VCL: what it doesn't declare may be declared elsewhere. \
-         By itself it can't be loaded"
-    )
+/// Why a file that nothing includes can't be loaded.
+fn not_whole(texts: &Texts<'_>, file: &str) -> Finding {
+    let is_told = texts.is_versioned(file) || texts.dialect(file).is_some();
+    let (lacks, needs) = match (is_told, texts.has_backend(file)) {
+        (true, _) => ("it declares no backend", "Declare one"),
+        (false, true) => ("it doesn't say `vcl 4.1;`", "Begin with that"),
+        (false, false) => ("it doesn't say `vcl 4.1;` and declares no backend", "Begin with both"),
+    };
+    let mut message = Message::parse(&format!("By itself it can't be loaded: {lacks}.\n"));
+    message.hint = Some(format!(
+        "{needs}. If it is a part of a VCL, name the file that includes it, too, or say --part: what it doesn't declare may be \
+         declared elsewhere."
+    ));
+    Finding::nowhere(message)
 }
 
 fn object_of(found: &Finding) -> Value {

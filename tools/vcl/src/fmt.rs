@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer vcl fmt`
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, fchown};
@@ -39,7 +40,8 @@ fn one(file: &str, args: &Args, style: &Style) -> Result<bool, String> {
     let read =
         if stdin { io::stdin().lock().read_to_end(&mut text).map(|_| ()) } else { fs::read(file).map(|t| text = t) };
     read.map_err(|e| format!("{file}: {e}"))?;
-    let out = format(file, &text, style).map_err(|reason| reason.text)?;
+    let ascii = if args.ascii { vcl::to_ascii(&text) } else { Cow::Borrowed(&*text) };
+    let out = format(file, &ascii, style).map_err(|reason| reason.text)?;
     let differs = out != text;
     let print = |bytes: &[u8]| io::stdout().lock().write_all(bytes).map_err(|e| format!("stdout: {e}"));
     if args.diff && differs {

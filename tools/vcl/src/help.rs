@@ -18,7 +18,8 @@ const TOPICS: &[Topic] = &[
         "check",
         "[options] FILE...",
         "says all that is wrong with VCL files",
-        "A part of a VCL is judged with the file that includes it, or by itself. In colour on a terminal, unless NO_COLOR is set. With \
+        "A file is good if varnishd would load it; a part of a VCL, if the file that includes it would be: that is looked for in its own \
+         folder and two above. In colour on a terminal, unless NO_COLOR is set. With \
          --format json it prints an object per file and line: file, ok, errors and warnings (message, hint, code, source, line, column, \
          text, related: message, source, line, column), notes.",
         "lacquer vcl check --format json /etc/varnish/default.vcl",
@@ -93,6 +94,12 @@ const OPTIONS: &[Opt] = &[
         "a store (`-s NAME=...`) that `storage.NAME` may name; may be given several times",
     ),
     Opt(
+        &["--part"],
+        "",
+        &[Check],
+        "a file that can't be loaded by itself is a part of a VCL: what it doesn't declare is declared elsewhere",
+    ),
+    Opt(
         &["--resolve"],
         "",
         &[Check],
@@ -101,6 +108,12 @@ const OPTIONS: &[Opt] = &[
     Opt(&["--format"], "text|json", &[Check, Explain, Migrate], "for people, or for programs"),
     Opt(&["--check"], "", &[Fmt], "change nothing; name the files that would be changed"),
     Opt(&["--diff"], "", &[Fmt], "change nothing; show what would be changed, as diff -u does"),
+    Opt(
+        &["--ascii"],
+        "",
+        &[Fmt],
+        "first replace what looks like VCL and isn't: no-break spaces, typographic quotes around texts, dashes",
+    ),
     Opt(&["--indent"], "N|tab", &[Fmt], "what a level is indented by (default: 4 spaces)"),
     Opt(&["--code"], "", &[Explain], "the bytecode of each subroutine, below the lines that it comes from"),
     Opt(&["--plain"], "", &[Explain], "of --code: without the optimiser"),

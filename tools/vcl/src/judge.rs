@@ -2,6 +2,7 @@
 //! What is wrong with a VCL, in all its files. The compiler stops at the first error; here what is wrong is taken out and the
 //! rest compiled again, so that all errors are told at once. `lacquer vcl check` and the language server show the same.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use tables::vclvars::VARS;
@@ -106,8 +107,10 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, how: How<'_>) -> Judgement {
     let mut judged = Judgement::default();
     let mut overlay = texts.overlay(root);
     overlay.asks = how.asks;
-    let Ok((_, main)) = overlay.read(root) else { return judged };
-    let compile = Compile::new(texts, root, &main, how);
+    if overlay.read(root).is_err() {
+        return judged;
+    }
+    let compile = Compile::new(texts, root, how);
     let mut halves: Vec<(String, Range<usize>)> = Vec::new();
     judged.is_fragment = compile.stand_in.is_some();
     for round in 0..MAX {
@@ -122,7 +125,7 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, how: How<'_>) -> Judgement {
             if failed && message.what.starts_with("Unused ") {
                 continue;
             }
-            error = if message.warning { error } else { message.place.clone() };
+            error = if message.warning { error } else { Some(message.clone()) };
             // With parts taken out, what is left may well be unused or unreached.
             if round > 0 && message.warning && !is_nowhere_else(texts, root, &message) {
                 continue;
@@ -160,8 +163,8 @@ fn is_meant(all: &[Finding], found: &Finding) -> bool {
 pub(crate) fn program(texts: &Texts<'_>, root: &str, how: How<'_>) -> Result<vcl::Compiled, String> {
     let mut overlay = texts.overlay(root);
     overlay.asks = how.asks;
-    let (_, main) = overlay.read(root).map_err(|reason| format!("{reason}\n"))?;
-    Compile::new(texts, root, &main, how).run(&overlay).map_err(|reason| reason.text)
+    overlay.read(root).map_err(|reason| format!("{reason}\n"))?;
+    Compile::new(texts, root, how).run(&overlay).map_err(|reason| reason.text)
 }
 
 /// One VCL, again and again.
@@ -173,7 +176,7 @@ struct Compile<'a> {
 }
 
 impl<'a> Compile<'a> {
-    fn new(texts: &Texts<'_>, root: &'a str, main: &[u8], how: How<'_>) -> Compile<'a> {
+    fn new(texts: &Texts<'_>, root: &'a str, how: How<'_>) -> Compile<'a> {
         let dialect = texts.dialect(root);
         let (labels, stores) = if how.trusting {
             assumed(how.args, texts, root)
@@ -181,7 +184,7 @@ impl<'a> Compile<'a> {
             (how.args.labels.clone(), how.args.stores.clone())
         };
         let options = Options {
-            dialect: if Outline::parse(main).versioned { None } else { dialect },
+            dialect,
             check_regex: Some(vcl_regex::check),
             modules: modules::all(),
             optimise: !how.args.plain,
@@ -213,16 +216,29 @@ impl<'a> Compile<'a> {
 
 /// Takes what is wrong out of the texts, so that compiling them again shows more. What is left of a declaration that a line was
 /// taken out of is noted in `halves`: what is missing there is no other error.
-fn take_out(overlay: &mut Overlay<'_>, error: Option<Position>, halves: &mut Vec<(String, Range<usize>)>) -> bool {
+fn take_out(overlay: &mut Overlay<'_>, error: Option<Message>, halves: &mut Vec<(String, Range<usize>)>) -> bool {
     let hosts = std::mem::take(overlay.unresolved.get_mut());
     if !hosts.is_empty() {
         overlay.told_hosts.extend(hosts);
         return true;
     }
-    let Some(place) = error else { return false };
+    let Some(Message { what, place: Some(place), .. }) = error else { return false };
     let Ok((path, text)) = overlay.read(&place.source) else { return false };
+    // Characters that aren't VCL's are told at once; nothing that stands around them is wrong by that.
+    if let Cow::Owned(ascii) = vcl::to_ascii_in_place(&text) {
+        overlay.instead.insert(path, ascii);
+        return true;
+    }
     let at = of_column(&text, place.line, place.column);
     let outline = Outline::parse(&text);
+    // The block's end is there, its beginning isn't.
+    let blank = at.checked_sub(1).filter(|before| matches!(text[*before], b' ' | b'\t'));
+    if let (true, Some(blank), true) = (what.starts_with("Expected '{' got"), blank, outline.lacks_brace()) {
+        let mut text = text;
+        text[blank] = b'{';
+        overlay.instead.insert(path, text);
+        return true;
+    }
     let mut all = outline.declarations.iter();
     // One that is declared again: the first stays.
     let again = all.clone().find(|d| d.at.start == at && all.clone().any(|o| o.name == d.name && o.at.start < at));
@@ -395,7 +411,8 @@ pub(crate) fn of_column(text: &[u8], line: u32, column: u32) -> usize {
 /// A word for what is wrong, how bad it is, and tags. What is unused keeps a VCL from being loaded.
 fn kind_of(message: &Message) -> (&'static str, Severity, bool) {
     use Severity::{Error, Warning};
-    const KINDS: [(&str, &str, Severity, bool); 18] = [
+    const KINDS: [(&str, &str, Severity, bool); 19] = [
+        ("By itself it can't be loaded", "not-whole", Error, false),
         ("Unused ", "unused", Error, true),
         ("This is never reached", "unreachable", Warning, true),
         ("This part of ", "unreachable", Warning, true),

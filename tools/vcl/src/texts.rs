@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use vcl::outline::{Include, Kind, Outline};
-use vcl::{Dialect, Options, Sources, TlsFileKind};
+use vcl::{Detection, Dialect, Options, Sources, TlsFileKind};
 
 use crate::modules;
 
@@ -46,8 +46,6 @@ pub(crate) struct Texts<'a> {
     pub folders: Vec<String>,
     /// By path.
     pub open: BTreeMap<String, Doc>,
-    /// What old texts were last told to be: while one is half-written its words can't be read.
-    told: RefCell<BTreeMap<String, Option<Dialect>>>,
 }
 
 /// What of the machine is looked at besides files. What isn't is taken for good.
@@ -134,7 +132,7 @@ impl Sources for Overlay<'_> {
 
 impl<'a> Texts<'a> {
     pub fn new(sources: &'a dyn Sources, dialect: Option<Dialect>) -> Texts<'a> {
-        Texts { sources, dialect, folders: Vec::new(), open: BTreeMap::new(), told: RefCell::default() }
+        Texts { sources, dialect, folders: Vec::new(), open: BTreeMap::new() }
     }
 
     /// Takes a text in, and looks on disk for the file that includes it.
@@ -190,20 +188,14 @@ impl<'a> Texts<'a> {
         parts
     }
 
-    /// The dialect of the VCL that begins with `root`; none is 4.x.
+    /// The dialect of the VCL that begins with `root`; none is 4.x. A part of a VCL in whose words no dialect shows is 4.x.
     pub fn dialect(&self, root: &str) -> Option<Dialect> {
         let overlay = self.overlay(root);
         let (name, text) = overlay.read(root).ok()?;
-        if Outline::parse(&text).versioned {
-            return None;
-        }
         let options = Options { dialect: self.dialect, modules: modules::all(), ..Options::default() };
-        match vcl::told_dialect(&name, &text, &overlay, &options) {
-            Ok(told) => {
-                self.told.borrow_mut().insert(root.to_owned(), told);
-                told
-            }
-            Err(_) => self.told.borrow().get(root).copied().flatten().or(self.dialect),
+        match vcl::detect(&name, &text, &overlay, &options) {
+            Detection::Any if !self.has_backend(root) => None,
+            found => found.dialect(),
         }
     }
 
@@ -243,7 +235,7 @@ impl<'a> Texts<'a> {
     }
 
     fn home_of(&self, path: &str) -> Option<String> {
-        if !path.starts_with('/') || self.is_whole(path) {
+        if !path.starts_with('/') || self.is_versioned(path) && self.has_backend(path) {
             return None;
         }
         let mut looked_at = 0;

@@ -26,7 +26,7 @@ impl Walker<'_> {
                 }
                 self.keep_c(b';').map(|()| None)
             }
-            (Tok::InlineC, _) => match self.accept_language_c() {
+            (Tok::InlineC, _) => match self.accept_language_c(false) {
                 Some(done) => done.map(|()| None),
                 None => self.inline_c(),
             },

@@ -7,13 +7,25 @@ use super::flat::{Item, Kind};
 use crate::token::{Source, Tok};
 
 /// What the words of a program say.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Detection {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detection {
     /// It says `vcl 4.x;`, or begins with no word that a program begins with, or only 4.x has such words.
     New,
+    /// Something in it is said as only old releases did.
     Old(Dialect),
     /// Nothing in it differs between the dialects.
     Any,
+}
+
+impl Detection {
+    /// The dialect that a whole program is translated from; `None` = none, it is VCL 4.x.
+    pub fn dialect(self) -> Option<Dialect> {
+        match self {
+            Detection::New => None,
+            Detection::Old(dialect) => Some(dialect),
+            Detection::Any => Some(Dialect::V30),
+        }
+    }
 }
 
 /// Sets of dialects, a bit for each.
@@ -32,9 +44,6 @@ pub(crate) fn detect(items: &[Item], sources: &[Source]) -> Detection {
     let first = items.first().map_or("", |i| scan.text(i));
     let begins = FIRST_WORDS.contains(&first)
         || items.first().is_some_and(|i| i.kind == Kind::Include || i.tok() == Some(Tok::InlineC));
-    if !begins {
-        return Detection::New;
-    }
     let (mut seen, mut new, mut count) = (Vec::new(), false, 0);
     let mut sub = "";
     for at in 0..scan.words.len() {
@@ -50,8 +59,9 @@ pub(crate) fn detect(items: &[Item], sources: &[Source]) -> Detection {
             Evidence::Nothing => {}
         }
     }
-    if count == 0 {
-        return if new { Detection::New } else { Detection::Any };
+    // One that begins with something else is damaged, or none at all: only what is old beyond doubt is said of it.
+    if count == 0 || !begins && new {
+        return if new || !begins { Detection::New } else { Detection::Any };
     }
     let all = seen.iter().fold(OLD, |all, set| all & set);
     // Words of several releases: the newest of them that nothing contradicts, or else the newest that something says.
@@ -115,7 +125,7 @@ impl Scan<'_> {
         if tok != Some(Tok::Id) || before == Some(Tok::C(b'.')) {
             return Nothing;
         }
-        let statement = matches!(before, Some(Tok::C(b'{' | b'}' | b';')));
+        let statement = matches!(before, Some(Tok::C(b'{' | b'}' | b';') | Tok::InlineC));
         if statement && next_tok == Some(Tok::C(b';')) && BARE.contains(&word) {
             return Says(D20);
         }

@@ -2,7 +2,9 @@
 //! An old program as one list of tokens, includes in their place, with the blanks and comments before each token.
 
 use super::{R, TranslateError};
-use crate::token::{LexError, Source, Tok, lex};
+use crate::odd::to_ascii_in_place;
+use crate::outline::patient_tokens;
+use crate::token::{LexError, Source, Tok, Token, lex};
 use crate::{Options, Sources};
 
 const MAX_INCLUDES: u32 = 64;
@@ -46,16 +48,34 @@ pub(crate) fn load(
     options: &Options,
     sources: &mut Vec<Source>,
 ) -> R<Vec<Item>> {
-    let mut loader = Loader { outside, options, sources, items: Vec::new(), bytes: 0 };
-    let kind = if name.starts_with('<') { "vcl.inline" } else { "file" };
-    loader.file(name, kind, text.to_vec(), None, 0)?;
+    let mut loader = Loader { outside, options, sources, is_patient: false, items: Vec::new(), bytes: 0 };
+    loader.file(name, kind(name), text.to_vec(), None, 0)?;
     Ok(loader.items)
+}
+
+/// The same of a text that may be damaged: what can't be read, and files that can't be found, are left out.
+pub(crate) fn load_patiently(
+    name: &str,
+    text: &[u8],
+    outside: &dyn Sources,
+    options: &Options,
+    sources: &mut Vec<Source>,
+) -> Vec<Item> {
+    let mut loader = Loader { outside, options, sources, is_patient: true, items: Vec::new(), bytes: 0 };
+    // What was read before it was too much tells the dialect, too.
+    let _ = loader.file(name, kind(name), text.to_vec(), None, 0);
+    loader.items
+}
+
+fn kind(name: &str) -> &'static str {
+    if name.starts_with('<') { "vcl.inline" } else { "file" }
 }
 
 struct Loader<'a> {
     outside: &'a dyn Sources,
     options: &'a Options,
     sources: &'a mut Vec<Source>,
+    is_patient: bool,
     items: Vec<Item>,
     bytes: usize,
 }
@@ -77,27 +97,28 @@ impl Loader<'_> {
             up = source.parent;
         }
         let src = self.sources.len() as u32;
-        let (mut tokens, mut blobs) = (Vec::new(), Vec::new());
-        let lexed = lex(&text, src, &mut blobs, &mut tokens);
-        self.sources.push(Source { name: name.to_owned(), kind, text, parent, map: None });
-        if let Err(LexError(places)) = lexed {
-            return Err(TranslateError(
-                places.into_iter().map(|(text, from, to)| (text, Some((src, from, to)))).collect(),
-            ));
-        }
+        let tokens = self.tokens(Source { name: name.to_owned(), kind, text, parent, map: None }, src)?;
         let mut gap = 0;
         let mut at = 0;
         while at < tokens.len() {
             let t = tokens[at];
             let word = &self.sources[src as usize].text[t.start as usize..t.end as usize];
             if t.tok == Tok::Id && word == b"include" {
+                // The list ends with an end token, so what follows any other exists.
                 let path = tokens[at + 1];
                 let end = tokens.get(at + 2).filter(|end| path.tok == Tok::Str && end.tok == Tok::C(b';'));
                 let Some(end) = end.map(|t| t.end) else {
+                    if self.is_patient {
+                        at += 1;
+                        continue;
+                    }
                     return Err(TranslateError::at("include wants a string and a semicolon.\n", (src, t.start, t.end)));
                 };
                 self.items.push(Item { kind: Kind::Include, src, gap, start: t.start, end, quote: path.quote });
-                self.include(src, (path.start, path.end, path.quote), depth)?;
+                let included = self.include(src, (path.start, path.end, path.quote), depth);
+                if !self.is_patient {
+                    included?;
+                }
                 gap = end;
                 at += 3;
                 continue;
@@ -112,6 +133,30 @@ impl Loader<'_> {
             at += 1;
         }
         Ok(())
+    }
+
+    /// Takes a source in, and gives its tokens.
+    fn tokens(&mut self, mut source: Source, src: u32) -> R<Vec<Token>> {
+        if self.is_patient {
+            source.text = to_ascii_in_place(&source.text).into_owned();
+            let (mut tokens, _) = patient_tokens(&source.text);
+            let end = source.text.len() as u32;
+            tokens.push(Token { tok: Tok::End, quote: 0, src, start: end, end, num: 0.0 });
+            self.sources.push(source);
+            return Ok(tokens);
+        }
+        let (mut tokens, mut blobs) = (Vec::new(), Vec::new());
+        let lexed = lex(&source.text, src, &mut blobs, &mut tokens);
+        self.sources.push(source);
+        match lexed {
+            Ok(()) => Ok(tokens),
+            Err(LexError { parts, hint }) => {
+                let mut said: Vec<_> =
+                    parts.into_iter().map(|(text, from, to)| (text, Some((src, from, to)))).collect();
+                said.extend(hint.map(|hint| (format!("Hint: {hint}\n"), None)));
+                Err(TranslateError(said))
+            }
+        }
     }
 
     fn include(&mut self, src: u32, (start, end, quote): (u32, u32, u8), depth: u32) -> R {

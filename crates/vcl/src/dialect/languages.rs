@@ -8,6 +8,8 @@ use crate::token::Tok;
 
 /// The function that the C defines, and VCL calls in C of its own.
 const FUNCTION: &str = "vcl_rewrite_accept_language";
+/// What the first version of the file does in vcl_recv, where it is included, without such a function.
+const SETS_IT: &str = "VRT_SetHdr(sp, HDR_REQ, \"\\032X-Varnish-Accept-Language:\", lang";
 
 /// The languages that the C file names, the default first; `None` = it is another file.
 fn languages(code: &str) -> Option<String> {
@@ -22,7 +24,7 @@ fn languages(code: &str) -> Option<String> {
     let tag = |t: &str| !t.is_empty() && t.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-');
     let mut list = vec![default];
     list.extend(all.split(':').filter(|language| !language.is_empty() && *language != default));
-    (code.contains(FUNCTION) && list.iter().all(|t| tag(t))).then(|| list.join(" "))
+    ((code.contains(FUNCTION) || code.contains(SETS_IT)) && list.iter().all(|t| tag(t))).then(|| list.join(" "))
 }
 
 /// Whether a piece of C only calls the function.
@@ -39,17 +41,18 @@ impl Walker<'_> {
         self.languages = code.filter_map(|n| languages(self.text_at(n))).next();
     }
 
-    /// The C here, if it is that file, or its call: `None` = it is something else.
-    pub fn accept_language_c(&mut self) -> Option<R> {
+    /// The C here, if it is that file, or its call: `None` = it is something else. `in_sub`: it stands in a subroutine.
+    pub fn accept_language_c(&mut self, in_sub: bool) -> Option<R> {
         let known = self.languages.clone()?;
         let at = self.at;
-        if languages(self.word()).is_some() {
+        let is_file = languages(self.word()).is_some();
+        if is_file && self.word().contains(FUNCTION) {
             let reason = "C that picks a language from Accept-Language: vmod accept_language does it (a module of this server's)";
             self.warn(at, at, "import accept_language;", reason);
             self.drop_until(at);
             return Some(Ok(()));
         }
-        if !only_calls(self.word()) || self.ctx.backend() {
+        if !(in_sub && is_file || only_calls(self.word())) || self.ctx.backend() {
             return None;
         }
         self.calls_languages = true;
@@ -71,6 +74,8 @@ mod tests {
         let code = "C{\n#include <ctype.h>\n#define DEFAULT_LANGUAGE \"en\"\n# define X\n#define SUPPORTED_LANGUAGES \":bg:en:zh-cn:\"\n\
                     void vcl_rewrite_accept_language(const struct sess *sp) {}\n}C";
         assert_eq!(languages(code).as_deref(), Some("en bg zh-cn"));
+        let first = code.replace("void vcl_rewrite_accept_language(const struct sess *sp) {}", SETS_IT);
+        assert_eq!(languages(&first).as_deref(), Some("en bg zh-cn"));
         assert_eq!(languages("C{ #define DEFAULT_LANGUAGE \"en\" }C"), None);
         assert_eq!(languages(&code.replace("zh-cn", "a\\b")), None);
     }

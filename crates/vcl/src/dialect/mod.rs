@@ -27,10 +27,10 @@ mod walk;
 
 use tables::dialects::Dialect;
 
-use crate::token::{Source, Tok, Token};
+use crate::token::{BYTE_ORDER_MARK, Source, Tok, Token};
 use crate::{Diagnostics, Options, Sources, diag};
 
-pub(crate) use detect::Detection;
+pub use detect::Detection;
 pub(crate) use out::SourceMap;
 
 /// A change that a migration made, or something it can't keep.
@@ -108,44 +108,32 @@ pub(crate) fn translate(
     options: &Options,
     sources: &mut Vec<Source>,
 ) -> R<Option<Translation>> {
-    if options.dialect.is_none() && begins_with_version(text) {
-        return Ok(None);
-    }
-    let items = flat::load(name, text, outside, options, sources)?;
-    let dialect = match (options.dialect, detect::detect(&items, sources)) {
-        (Some(dialect), _) => dialect,
-        (None, Detection::New) => return Ok(None),
-        (None, Detection::Old(dialect)) => dialect,
-        (None, Detection::Any) => Dialect::V30,
-    };
-    walk::translate(dialect, &items, sources).map(Some)
-}
-
-/// The dialect of a text in which something is said as only old releases did; none of others.
-///
-/// # Errors
-/// Where it, or what it includes, can't be read.
-pub fn told_dialect(
-    name: &str,
-    text: &[u8],
-    outside: &dyn Sources,
-    options: &Options,
-) -> Result<Option<Dialect>, Diagnostics> {
     if begins_with_version(text) {
         return Ok(None);
     }
-    let mut sources = Vec::new();
-    let items = flat::load(name, text, outside, options, &mut sources)
-        .map_err(|fail| Diagnostics { text: fail.text(&sources) })?;
-    Ok(match detect::detect(&items, &sources) {
-        Detection::Old(dialect) => Some(options.dialect.unwrap_or(dialect)),
-        Detection::New | Detection::Any => options.dialect,
-    })
+    let items = flat::load(name, text, outside, options, sources)?;
+    let found = options.dialect.map_or_else(|| detect::detect(&items, sources), Detection::Old);
+    found.dialect().map(|dialect| walk::translate(dialect, &items, sources)).transpose()
+}
+
+/// What the words of a text and of what it includes say of its dialect, however damaged it is.
+pub fn detect(name: &str, text: &[u8], outside: &dyn Sources, options: &Options) -> Detection {
+    if begins_with_version(text) {
+        return Detection::New;
+    }
+    options.dialect.map_or_else(
+        || {
+            let mut sources = Vec::new();
+            let items = flat::load_patiently(name, text, outside, options, &mut sources);
+            detect::detect(&items, &sources)
+        },
+        Detection::Old,
+    )
 }
 
 /// Whether the first thing a text says is its version.
 fn begins_with_version(text: &[u8]) -> bool {
-    let mut at = 0;
+    let mut at = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
     while at < text.len() {
         match &text[at..] {
             [c, ..] if c.is_ascii_whitespace() => at += 1,

@@ -27,7 +27,7 @@ impl Walker<'_> {
                     return Err(self.ended("End of input while in compound statement\n"));
                 }
                 Tok::InlineC if self.empty_c() => {}
-                Tok::InlineC => match self.accept_language_c() {
+                Tok::InlineC => match self.accept_language_c(true) {
                     Some(done) => {
                         done?;
                         kept = Outcome::Yes;
@@ -59,7 +59,7 @@ impl Walker<'_> {
 
     /// Leaves out C that has nothing but comments: what a template's hole leaves.
     pub fn empty_c(&mut self) -> bool {
-        if !says_nothing(self.word()) {
+        if !says_nothing(self.word(), self.languages.is_some()) {
             return false;
         }
         let at = self.at;
@@ -377,12 +377,15 @@ fn instead_of_c(code: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a piece of C has nothing but blanks and comments.
-fn says_nothing(code: &str) -> bool {
+/// Whether a piece of C has nothing but blanks and comments, or also `with_headers`, which serve C that is replaced.
+fn says_nothing(code: &str, with_headers: bool) -> bool {
     let mut rest = code.strip_prefix("C{").and_then(|c| c.strip_suffix("}C")).unwrap_or(code).trim_start();
     while let Some(after) = match rest.get(..2) {
         Some("//") => Some(rest.split_once('\n').map_or("", |(_, after)| after)),
         Some("/*") => rest[2..].split_once("*/").map(|(_, after)| after),
+        Some("#i") if with_headers && rest.starts_with("#include <") => {
+            Some(rest.split_once('\n').map_or("", |(_, after)| after))
+        }
         _ => None,
     } {
         rest = after.trim_start();

@@ -424,3 +424,15 @@ fn when_an_object_was_used_last() {
         becomes(dialect, "vcl_error", "set obj.http.a = obj.lastuse;", since_1970);
     }
 }
+
+#[test]
+fn the_first_accept_language_file_is_replaced_where_it_stands() {
+    let c = "C{\n#define DEFAULT_LANGUAGE \"en\"\n#define SUPPORTED_LANGUAGES \":en:ja:\"\n/* syslog(LOG_INFO, lang); */\n\
+             VRT_SetHdr(sp, HDR_REQ, \"\\032X-Varnish-Accept-Language:\", lang);\n}C";
+    let vcl = format!(
+        "C{{\n#include <string.h>\n#include <stdio.h>\n}}C\nbackend b {{ .host = \"127.0.0.1\"; }}\nsub vcl_recv {{\n{c}\n  pass;\n}}\n"
+    );
+    let text = String::from_utf8(made(&vcl, None).unwrap_or_else(|reason| panic!("{reason}")).text).unwrap();
+    let set = "set req.http.X-Varnish-Accept-Language = accept_language.lookup(req.http.Accept-Language, \"en ja\");";
+    assert!(text.contains(set) && text.contains("import accept_language;") && !text.contains("C{"), "{text}");
+}

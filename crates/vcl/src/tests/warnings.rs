@@ -214,3 +214,62 @@ fn the_cure_of_a_lookup_is_one() {
     let cure = said.split("write before it: ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
     silent(&format!("sub vcl_recv {{ {cure} return (hash); }}"));
 }
+
+#[test]
+fn a_restart_that_changes_nothing_comes_back() {
+    let says = "Nothing is changed before this restart: the request comes back here as it was,";
+    let loops = |text: &str| warned(text, says);
+    loops("sub vcl_hit { return (restart); }");
+    loops(
+        "sub vcl_hit { if (obj.ttl >= 0s) { return (deliver); } if (req.url) { set req.http.x = \"a\"; } else { return (restart); } }",
+    );
+    loops("import std; sub vcl_hit { if (std.port(client.ip) == 80) { std.log(\"x\"); return (restart); } }");
+    loops("sub vcl_miss { if (req.url ~ \"a\") { return (restart); } }");
+    loops("sub vcl_pass { call f; } sub f { call g; } sub g { return (restart); }");
+    loops("sub vcl_purge { return (restart); }");
+    loops("sub vcl_recv { if (req.http.a) { return (restart); } unset req.http.b; }");
+    loops(
+        "sub vcl_deliver { if (resp.status == 404) { set resp.http.a = req.restarts; } if (resp.http.b) { return (restart); } }",
+    );
+    loops("sub vcl_deliver { if (obj.hits > 0) { return (restart); } }");
+    loops("sub vcl_synth { if (resp.status == 750) { set resp.http.a = \"b\"; return (restart); } }");
+    // The client's address is noted but once: the rest is as it was.
+    loops(
+        "sub vcl_recv { if (req.restarts == 0) { if (req.http.X-Forwarded-For) { set req.http.X-Forwarded-For = \
+         req.http.X-Forwarded-For + client.ip; } else { set req.http.X-Forwarded-For = client.ip; } } } \
+         sub vcl_hit { return (restart); }",
+    );
+    loops("sub vcl_recv { set req.http.X-Device = \"pc\"; unset req.http.Cookie; } sub vcl_hit { return (restart); }");
+    // Each restart is named.
+    let all = check("sub vcl_hit { return (restart); } sub vcl_miss { return (restart); }").warnings;
+    assert_eq!(all.matches(says).count(), 2, "{all}");
+}
+
+#[test]
+fn restarts_that_lead_on_are_no_mistake() {
+    silent("sub vcl_hit { if (req.restarts == 0) { return (restart); } }");
+    silent("sub vcl_hit { if (req.restarts > 2) { return (deliver); } return (restart); }");
+    silent("sub vcl_hit { unset req.http.a; return (restart); }");
+    silent("sub vcl_hit { call f; return (restart); } sub f { set req.url = \"/a\"; }");
+    silent("import purge; sub vcl_hit { if (obj.ttl <= 0s) { purge.hard(); return (restart); } }");
+    silent("sub vcl_miss { set req.backend_hint = b; return (restart); }");
+    silent("sub vcl_miss { ban(\"obj.age > 1d\"); return (restart); }");
+    silent("sub vcl_purge { set req.method = \"GET\"; return (restart); }");
+    silent("sub vcl_recv { if (req.restarts > 0) { return (pass); } } sub vcl_hit { return (restart); }");
+    silent("sub vcl_recv { call f; } sub f { set req.http.n = req.restarts; } sub vcl_hit { return (restart); }");
+    silent("sub vcl_hash { hash_data(req.restarts); } sub vcl_hit { return (restart); }");
+    // What the round before has left.
+    silent(
+        "sub vcl_recv { if (req.http.X-Again) { return (pass); } set req.http.X-Again = \"1\"; } \
+         sub vcl_hit { return (restart); }",
+    );
+    silent(
+        "sub vcl_recv { if (req.http.stale) { return (pass); } } sub vcl_hit { set req.http.stale = \"1\"; } \
+         sub vcl_deliver { return (restart); }",
+    );
+    silent("sub vcl_hit { set req.http.stale = \"1\"; } sub vcl_deliver { if (req.http.stale) { return (restart); } }");
+    // Another fetch may end otherwise, by another backend of a director.
+    silent("sub vcl_deliver { if (resp.status == 503) { return (restart); } }");
+    silent("sub vcl_deliver { if (resp.status >= 500 && req.method == \"GET\") { return (restart); } }");
+    silent("sub vcl_deliver { if (obj.hits == 0) { return (restart); } }");
+}

@@ -16,7 +16,8 @@ from bed import clocks
 from bed.daemon import Varnishd, cli_of, die_with_parent, of_threads, workdir
 from bed.http import Client, Garbled, get
 from bed.origin import Origin, simple
-from bed.report import Report, options, until
+from bed.process import Handed
+from bed.report import ROOT, Report, options, until
 
 LIMIT = 60  # seconds; it only ends what hangs
 # Longer than anything that is waited for: what ends before it hasn't waited for it.
@@ -473,6 +474,105 @@ def drains(report, program):
         drained(report, program, how)
 
 
+class Balancer(Handed):
+    """haproxy before two caches, whose health it asks for; it tries nothing twice."""
+
+    def __init__(self, caches):
+        self.caches = caches
+        super().__init__()
+
+    def command(self, listener):
+        nodes = "".join(f" server n{n} {host}:{port} check inter 100ms fall 2 rise 1\n" for n, (host, port) in enumerate(self.caches))
+        (self.dir / "h.cfg").write_text(f"""global
+ stats socket {self.dir}/up
+ nbthread 1
+defaults
+ mode http
+ retries 0
+ timeout client 60s
+ timeout server 60s
+ timeout connect 5s
+frontend f
+ bind fd@{listener}
+ default_backend b
+backend b
+ balance roundrobin
+ http-reuse always
+ option httpchk GET /lb-health
+ http-check expect status 200
+{nodes}""")
+        return ["haproxy", "-db", "-f", str(self.dir / "h.cfg")], {}
+
+    def is_up(self, n):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(str(self.dir / "up"))
+            s.sendall(b"show stat\n")
+            rows = s.makefile().read().splitlines()
+        state = rows[0].split(",").index("status")
+        return next(row.split(",")[state] for row in rows if row.startswith(f"b,n{n},")).startswith("UP")
+
+
+def a_node_goes(report, program):
+    """The runbook's VCL and commands: a cache leaves a balancer under load, and no request fails."""
+    if not shutil.which("haproxy", path="/usr/bin:/usr/sbin"):
+        report.note("skipped: no haproxy here")
+        return
+    page = (ROOT / "docs/book/runbooks.md").read_text().split("## A node goes\n")[1].split("\n## ")[0]
+    vcl = page.split("```vcl\n")[1].split("```")[0]
+    turn, back = [part.split("```")[0].strip() for part in page.split("```sh elsewhere\n")[1:]]
+    with Origin(simple(lambda *_: ("Cache-Control: max-age=60\r\n", b"hello"))) as origin:
+        host, port = origin.address
+        vcl = vcl.replace('"127.0.0.1"', f'"{host}"', 1).replace('"8080"', f'"{port}"', 1)
+        with Varnishd(program, ["-p", f"shutdown_grace={GRACE}"], vcl=vcl) as stays, \
+                Varnishd(program, ["-p", f"shutdown_grace={GRACE}"], vcl=vcl) as goes, Balancer([stays.address, goes.address]) as balancer:
+            report.check(until(LIMIT, lambda: balancer.is_up(0) and balancer.is_up(1)), "both nodes are up")
+            done, counts, failed = threading.Event(), [0, 0, 0], []
+
+            def visitor(n):
+                client = None
+                while not done.is_set():
+                    client = client or Client(balancer.address)
+                    try:
+                        r = client.request(f"/{n}")
+                        if not (r.whole() and r.status == 200):
+                            failed.append(str(r))
+                        if r.get("Connection") == "close":
+                            client = None
+                    except (OSError, Garbled) as e:
+                        failed.append(repr(e))
+                        client = None
+                    counts[n] += 1
+
+            def ask_more():
+                before = sum(counts)
+                return until(LIMIT, lambda: sum(counts) > before + 100)
+
+            def command(line):
+                words = line.replace("varnishadm", f"{pathlib.Path(program).with_name('varnishadm')} -n {goes.n}", 1)
+                p = subprocess.run(["sh", "-c", words], capture_output=True, text=True, timeout=LIMIT, check=False)
+                report.check(p.returncode == 0, f"{line}: {p.stdout}{p.stderr}")
+
+            visitors = [threading.Thread(target=visitor, args=(n,)) for n in range(len(counts))]
+            for v in visitors:
+                v.start()
+            report.check(ask_more(), "visitors are served")
+            command(turn)
+            report.check(until(LIMIT, lambda: not balancer.is_up(1)), "the balancer takes the node out")
+            command(back)
+            report.check(until(LIMIT, lambda: balancer.is_up(1)), "the balancer takes the node in again")
+            report.check(ask_more(), "visitors are served by both again")
+            command(turn)
+            report.check(until(LIMIT, lambda: not balancer.is_up(1)) and ask_more(), "it is out")
+            worker = goes.worker()
+            goes.proc.send_signal(signal.SIGTERM)
+            report.check(until(LIMIT, lambda: gone(worker)), "the node ends: nothing is in progress")
+            report.check(ask_more(), "visitors are served by the other")
+            done.set()
+            for v in visitors:
+                v.join()
+            report.check(not failed, f"{len(failed)} of {sum(counts)} requests failed: {failed[:5]}")
+
+
 def main():
     o = options(__doc__, words=dict(default="", help="cases to run, by a part of their names"), **clocks.OPTION)
     report = Report("life")
@@ -484,7 +584,7 @@ def main():
     def busy(report, program):
         busy_is_not_dead(report, program, 20 if o.full else 4)
 
-    for case in (drains, cli_is_not_held, full_workdir, deaths_under_load, busy, no_grace, manager_gone, worker_gone, deaths_in_a_row, a_burst_is_answered, signals_are_reported,
+    for case in (drains, a_node_goes, cli_is_not_held, full_workdir, deaths_under_load, busy, no_grace, manager_gone, worker_gone, deaths_in_a_row, a_burst_is_answered, signals_are_reported,
                  shows_what_it_is, leaves_core, control_c, planted_panic, *([sleeps_when_idle] if o.clocks else [])):
         if o.words in case.__name__:
             case(report, o.varnishd)

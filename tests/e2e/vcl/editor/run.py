@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""An editor, played over stdin and stdout: `lacquer vcl lsp`; and `lacquer vcl fmt` on files."""
+"""An editor, played over stdin and stdout: `lacquer vcl lsp`; `lacquer vcl fmt` on files; `lacquer vcl check` beside varnishd."""
+import concurrent.futures
 import json
 import os
 import pathlib
 import queue
+import re
 import subprocess
 import sys
 import tempfile
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from bed.report import Report, options
+from bed.report import ROOT, Report, options
 
 LIMIT = 30
 
@@ -576,8 +578,14 @@ def programs(report, lacquer, folder):
     report.check("check tells all errors, with marks and without colours",
                  status == 2 and text.startswith(b"-: refused, 2 errors\n") and text.count(b"^") > 1 and b"\x1b" not in text, text)
     part = b"sub helper {\n    set req.backend_hint = elsewhere;\n}\n"
-    status, text, _ = run("check", "--format", "json", "-", stdin=part)
+    status, text, _ = run("check", "--part", "--format", "json", "-", stdin=part)
     report.check("a part of a VCL is judged alone", status == 0 and json.loads(text)["notes"], text)
+    status, text, _ = run("check", "-", stdin=part)
+    report.check("what can't be loaded isn't good", status == 2 and b"By itself it can't be loaded" in text and b"--part" in text, text)
+    status, text, _ = run("fmt", "--ascii", "-", stdin="sub\u00a0a {\nset req.http.b = \u201cit\u2019s\u201d; # \u201cc\u201d\n}\n".encode())
+    report.check("fmt --ascii replaces what looks like VCL", text.decode() == 'sub a {\n    set req.http.b = "it\u2019s"; # \u201cc\u201d\n}\n', text)
+    status, _, why = run("fmt", "-", stdin="sub\u00a0a { }\n".encode())
+    report.check("fmt names it", status == 2 and b"1 no-break space: `lacquer vcl fmt --ascii FILE`" in why, why)
     status, text, why = run("explain", "--sub", "nope", "-")
     report.check("a subroutine that isn't there", (status, text) == (2, b"") and b"vcl_recv" in why, why)
     status, text, _ = run("migrate", "-", stdin=old)
@@ -596,12 +604,49 @@ def programs(report, lacquer, folder):
     report.check("a hint in JSON", (status, error["hint"], error["line"]) == (2, "Is req.url meant?", 3), error)
 
 
+DAMAGE = (
+    lambda text: re.sub(r"(?m)^vcl 4\.\d;", "", text),
+    lambda text: re.sub(r"(?m)^backend \w+ (none;|\{[^{}]*(\{[^{}]*\})?[^{}]*\})", "", text),
+    lambda text: text.replace("}", "", 1),
+    lambda text: text.replace('"', "\u201c", 1),
+    lambda text: text.replace("req.", "rec.", 1),
+    lambda text: re.sub(r"(?m)^sub vcl_(recv|fetch|hash).*\n", "", text, count=1),
+)
+
+
+def verdicts(report, lacquer, folder):
+    """`check` ends with 0 exactly where `varnishd -C` does: files of all dialects, whole and damaged."""
+    sites = [p for top in ("tests/e2e/vcl", "packaging") for p in (ROOT / top).rglob("*.vcl")]
+    texts = [(p.name, p.read_text(encoding="utf-8").replace("@PORT@", "9080")) for p in sorted(sites)]
+    texts += [(f"{name}, damaged in way {n % len(DAMAGE)}", DAMAGE[n % len(DAMAGE)](text)) for n, (name, text) in enumerate(texts)]
+    texts += [("nothing", ""), ("a comment", "# vcl 4.1;\n"), ("a backend", 'backend a { .host = "127.0.0.1"; }\n'),
+              ("new words without a version", 'backend a { .host = "127.0.0.1"; }\nsub vcl_synth { }\n')]
+    varnishd = str(pathlib.Path(lacquer).with_name("varnishd"))
+    folder.chmod(0o755)  # varnishd reads with the rights of its jail
+
+    def judged(numbered):
+        n, (name, text) = numbered
+        place = folder / str(n)
+        place.mkdir()
+        (place / "a.vcl").write_text(text, encoding="utf-8")
+        ends = [subprocess.run([*words, place / "a.vcl"], stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT, check=False)
+                for words in ([varnishd, "-n", place / "n", "-C", "-f"], [lacquer, "vcl", "check", "--resolve"])]
+        return name, [end.returncode == 0 for end in ends], ends
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(judged, enumerate(texts)))
+    for name, (loads, good), ends in results:
+        report.check(f"{name}: varnishd -C and check agree", loads == good, [end.stdout[-600:] + end.stderr[-600:] for end in ends])
+    taken = sum(loads for _, (loads, _), _ in results)
+    report.check("some load and some don't", 10 < taken < len(results) - 10, taken)
+
+
 def main():
     lacquer = str(pathlib.Path(options(__doc__).varnishd).resolve())
     report = Report("editor")
     checks = Checks(report)
     protocol(checks, lacquer)
-    for part in (wide, old, programs):
+    for part in (wide, old, programs, verdicts):
         with tempfile.TemporaryDirectory() as folder:
             part(checks, lacquer, pathlib.Path(folder))
     with tempfile.TemporaryDirectory() as folder:

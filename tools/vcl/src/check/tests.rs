@@ -74,24 +74,82 @@ fn a_part_is_judged_with_what_includes_it_or_alone() {
     assert_eq!(lines(&both[1]["errors"]), [(3, "unknown-name")], "{both:?}");
     assert!(both[1]["notes"][0].as_str().unwrap().contains("/main.vcl"), "{both:?}");
     // Alone it may be right; what is the language's own can't be declared elsewhere.
-    let alone = &check("", &[("/part.vcl", part)])[0];
+    let alone = &check("--part", &[("/part.vcl", part)])[0];
     assert_eq!((&alone["ok"], alone["notes"].as_array().unwrap().len()), (&json!(true), 1), "{alone}");
-    let wrong = &check("", &[("/part.vcl", "sub hello {\n  set req.htp.x = req.urll;\n}\n")])[0];
+    let wrong = &check("--part", &[("/part.vcl", "sub hello {\n  set req.htp.x = req.urll;\n}\n")])[0];
     assert_eq!(lines(&wrong["errors"]), [(2, "unknown-name")], "{wrong}");
 }
 
 #[test]
-fn a_file_without_backends_is_a_part() {
-    let got = &check("", &[("/subs.vcl", "vcl 4.1;\nsub vcl_recv {\n  set req.backend_hint = web;\n}\n")])[0];
-    assert_eq!(got["ok"], true, "{got}");
-    assert!(got["notes"][0].as_str().unwrap().contains("no backend"), "{got}");
+fn a_file_that_cant_be_loaded_is_a_part_if_it_is_said_so() {
+    for (text, lacks) in [
+        ("vcl 4.1;\nsub vcl_recv {\n  set req.backend_hint = web;\n}\n", "it declares no backend."),
+        ("sub vcl_recv {\n  error 404;\n}\n", "it declares no backend."),
+        ("backend b { .host = \"192.0.2.1\"; }\nsub vcl_synth { }\n", "it doesn't say `vcl 4.1;`."),
+        ("", "it doesn't say `vcl 4.1;` and declares no backend."),
+    ] {
+        let got = &check("", &[("/subs.vcl", text)])[0];
+        assert_eq!(lines(&got["errors"]), [(0, "not-whole")], "{got}");
+        assert!(got["errors"][0]["message"].as_str().unwrap().ends_with(lacks), "{got}");
+        let part = &check("--part", &[("/subs.vcl", text)])[0];
+        assert_eq!((&part["ok"], part["notes"].as_array().unwrap().len()), (&json!(true), 1), "{part}");
+    }
+}
+
+#[test]
+fn a_file_with_a_backend_and_no_version_is_vcl_3() {
+    let whole = "backend b { .host = \"192.0.2.1\"; }\nsub vcl_recv {\n  set req.http.host = \"a\";\n}\n";
+    let got = &check("", &[("/a.vcl", whole)])[0];
+    assert_eq!((&got["ok"], &got["notes"]), (&json!(true), &json!([])), "{got}");
+    let language = "C{\n  /* nothing */\n}C\nbackend b { .host = \"192.0.2.1\"; }\n";
+    assert_eq!(check("", &[("/a.vcl", language)])[0]["ok"], true);
+    // What includes it decides.
+    let main = "vcl 4.1;\ninclude \"/b.vcl\";\nsub vcl_recv { set req.backend_hint = b; }\n";
+    let both = check(
+        "",
+        &[("/main.vcl", main), ("/b.vcl", "backend b none;\nimport std;\nsub vcl_init { std.log(\"a\"); }\n")],
+    );
+    assert_eq!((&both[0]["ok"], &both[1]["ok"]), (&json!(true), &json!(true)), "{both:?}");
+}
+
+#[test]
+fn damage_is_told_once_and_hides_nothing() {
+    let text = "backend b { .host = \"192.0.2.1\"; }\nsub vcl_recv {\n\u{a0}if\u{a0}(req.url ~ “^/a”) {\n    lookup;\n  }\n  \
+                set req.http.a = “b”;\n}\nsub vcl_fetch {\n  set obj.ttl = 3600s;\n  set obj.nothing = 1s;\n}\n";
+    let got = &check("", &[("/a.vcl", text)])[0];
+    assert_eq!(lines(&got["errors"]), [(3, "syntax"), (10, "error")], "{got}");
+    let hint = got["errors"][0]["hint"].as_str().unwrap();
+    assert!(hint.contains("2 no-break spaces and 4 typographic quotes"), "{hint}");
+}
+
+#[test]
+fn a_line_that_cant_be_read_keeps_its_braces() {
+    for (line, end) in [
+        ("if (req.url ~ \"^/a) {", "}"),
+        ("if (req.url ~ '^/a{2}') { # note", "}"),
+        ("if (req.url ~ \"^/a) { return (pass); }", ""),
+        ("set req.http.a = 'b';", ""),
+        ("if (req.url ~ \"a\")", "}"),
+    ] {
+        for version in ["vcl 4.1;", "# 3.0"] {
+            let text = format!(
+                "{version}\nbackend b {{ .host = \"192.0.2.1\"; }}\nsub vcl_recv {{\n  {line}\n    unset req.http.b;\n  {end}\n  \
+                 set req.nothing = \"1\";\n}}\nsub vcl_deliver {{ }}\n"
+            );
+            let text: &'static str = text.leak();
+            let got = &check("", &[("/a.vcl", text)])[0];
+            let at = if line.ends_with(')') { 5 } else { 4 };
+            let all: Vec<u64> = lines(&got["errors"]).iter().map(|l| l.0).collect();
+            assert_eq!(all, [at, 7], "{text}{got}");
+        }
+    }
 }
 
 #[test]
 fn a_part_is_read_in_the_syntax_that_is_asked_for() {
     let text = "sub vcl_recv {\n  set req.http.x = local.endpoint;\n}\n";
-    assert_eq!(check("", &[("/a.vcl", text)])[0]["ok"], true);
-    assert_eq!(check("--syntax 4.0", &[("/a.vcl", text)])[0]["ok"], false);
+    assert_eq!(check("--part", &[("/a.vcl", text)])[0]["ok"], true);
+    assert_eq!(check("--part --syntax 4.0", &[("/a.vcl", text)])[0]["ok"], false);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use vcl::outline::{ODD_QUOTES, Outline};
+use vcl::outline::Outline;
 
 use crate::messages::Message;
 
@@ -71,11 +71,9 @@ fn one(line: &str, text: &[u8], at: &Range<usize>, here: &str) -> Option<Fix> {
     if line.starts_with("A ';' is missing") {
         return insert(";");
     }
-    if let Some(mark) = line.strip_prefix("This is ") {
-        let new = [("space", " "), ("a dash", "-"), ("without width", ""), ("byte order mark", "")];
-        let new = new.iter().find(|(kind, _)| mark.contains(kind)).map(|(_, new)| new);
-        return new
-            .map(|new| Fix { title: "Mend this character".to_owned(), edits: vec![(at.clone(), (*new).to_owned())] });
+    if line.starts_with("Outside of texts and comments there ") {
+        let edits = vcl::ascii_edits(text);
+        return Some(Fix { title: "Replace all such characters by VCL's".to_owned(), edits });
     }
     match line {
         "\"and\" is written &&." => replace("&&"),
@@ -86,7 +84,6 @@ fn one(line: &str, text: &[u8], at: &Range<usize>, here: &str) -> Option<Fix> {
         "Texts are joined by +." => insert(" +"),
         "There is one ')' too many." if here == ")" => fix("Delete )".to_owned(), at.clone(), ""),
         "No ';' follows a '}'." if here == ";" => fix("Delete ;".to_owned(), at.clone(), ""),
-        "This quote is a typographic one; VCL's is the plain \"." => Some(quotes(text, at)),
         "Names have no quotes." => {
             let bare = here.strip_prefix('"')?.strip_suffix('"')?;
             is_name(bare)
@@ -117,19 +114,6 @@ fn one(line: &str, text: &[u8], at: &Range<usize>, here: &str) -> Option<Fix> {
         }
         _ => None,
     }
-}
-
-/// All odd quotes of the line: they come in pairs.
-fn quotes(text: &[u8], at: &Range<usize>) -> Fix {
-    let start = text[..at.start].iter().rposition(|c| *c == b'\n').map_or(0, |n| n + 1);
-    let end = text[at.start..].iter().position(|c| *c == b'\n').map_or(text.len(), |n| at.start + n);
-    let line = String::from_utf8_lossy(&text[start..end]);
-    let is_odd = |c: char| ODD_QUOTES.contains(&&*c.encode_utf8(&mut [0; 4]));
-    let odd = line.char_indices().filter(|(_, c)| is_odd(*c));
-    let edits: Vec<_> = odd.map(|(n, c)| (start + n..start + n + c.len_utf8(), "\"".to_owned())).collect();
-    let edits =
-        if line.len() == end - start && !edits.is_empty() { edits } else { vec![(at.clone(), "\"".to_owned())] };
-    Fix { title: "Use plain quotes".to_owned(), edits }
 }
 
 /// Where one more import stands: behind the others, else behind the version.
