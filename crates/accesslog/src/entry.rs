@@ -19,11 +19,44 @@ pub enum Skip {
     NoRequest,
     /// A target with bytes that no request line can carry.
     BadTarget,
+    /// Which word is the client and which the host can't be told for certain.
+    Ambiguous,
+}
+
+/// A reading of a line that fits best, though its words don't prove it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reading {
+    /// The first word is the host, the second the client.
+    HostFirst,
+    /// The first word is the client, the second the host.
+    HostSecond,
+    /// The first word, a name, is the client's.
+    NamedClient,
+    /// A time without a zone is UTC.
+    NoZone,
+}
+
+impl Reading {
+    /// All of them.
+    pub const ALL: [Reading; 4] = [Reading::HostFirst, Reading::HostSecond, Reading::NamedClient, Reading::NoZone];
+
+    /// What a report says of it, behind the place of a line.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Reading::HostFirst => "the first word is taken as the host, the second as the client",
+            Reading::HostSecond => "the first word is taken as the client, the second as the host",
+            Reading::NamedClient => {
+                r#"the first word, a name, is taken as the client; if it is the host: --log-format '%v %l %u %t "%r" %>s %b'"#
+            }
+            Reading::NoZone => "times have no zone and are taken as UTC",
+        }
+    }
 }
 
 impl Skip {
     /// All of them.
-    pub const ALL: [Skip; 5] = [Skip::TooLong, Skip::Cut, Skip::NotALine, Skip::NoRequest, Skip::BadTarget];
+    pub const ALL: [Skip; 6] =
+        [Skip::TooLong, Skip::Cut, Skip::NotALine, Skip::NoRequest, Skip::BadTarget, Skip::Ambiguous];
 
     /// Its name in JSON.
     pub const fn word(self) -> &'static str {
@@ -33,6 +66,7 @@ impl Skip {
             Skip::NotALine => "unknown_format",
             Skip::NoRequest => "no_request",
             Skip::BadTarget => "bad_target",
+            Skip::Ambiguous => "ambiguous",
         }
     }
 
@@ -44,6 +78,7 @@ impl Skip {
             Skip::NotALine => "lines in no known format",
             Skip::NoRequest => "lines without a request",
             Skip::BadTarget => "URLs that can't be sent",
+            Skip::Ambiguous => "lines that can be read in two ways",
         }
     }
 }
@@ -153,6 +188,8 @@ pub struct Entry<'a> {
     pub backend_time: Option<Duration>,
     /// The classes that it or its parts needed a worker of, where the server has some.
     pub classes: Vec<ClassUse<'a>>,
+    /// A bit for each of [`Reading::ALL`] that was taken; see [`Entry::readings`].
+    pub assumed: u8,
 }
 
 /// What became of a request, or a part of one, in its class.
@@ -181,6 +218,17 @@ impl<'a> ClassUse<'a> {
 }
 
 impl<'a> Entry<'a> {
+    /// Notes a reading that the line doesn't prove.
+    pub fn assume(&mut self, reading: Reading) {
+        self.assumed |= 1 << reading as u8;
+    }
+
+    /// The readings that were taken.
+    pub fn readings(&self) -> impl Iterator<Item = Reading> + use<> {
+        let assumed = self.assumed;
+        Reading::ALL.into_iter().filter(move |reading| assumed & 1 << *reading as u8 != 0)
+    }
+
     /// The value of a field, by its name in any case.
     pub fn field(&self, name: &str) -> Option<&[u8]> {
         let found = self.fields.iter().find(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes()));
@@ -210,10 +258,16 @@ impl<'a> Entry<'a> {
         let end = url[rest..].iter().position(|b| matches!(b, b'/' | b'?' | b'#')).map_or(url.len(), |n| rest + n);
         // A user and password before the host are for the client, not for the wire.
         let begin = url[rest..end].iter().rposition(|&b| b == b'@').map_or(rest, |n| rest + n + 1);
-        if begin == end {
+        if begin == end || url[begin] == b':' {
             return Err(Skip::BadTarget);
         }
-        self.host = Some(Cow::Owned(url[begin..end].to_vec()));
+        // varnishncsa puts the host before `*` as before any other target.
+        let authority = &url[begin..end];
+        if let (Some(host), true) = (authority.strip_suffix(b"*"), end == url.len()) {
+            (self.host, self.target) = (Some(Cow::Owned(host.to_vec())), Cow::Borrowed(&b"*"[..]));
+            return Ok(());
+        }
+        self.host = Some(Cow::Owned(authority.to_vec()));
         let path = &url[end..];
         let path = &path[..path.iter().position(|&b| b == b'#').unwrap_or(path.len())];
         self.target =
@@ -296,7 +350,8 @@ mod tests {
         assert_eq!(url("HTTP://u:p@a:81?q#f"), r#"Some("a:81") /?q false"#);
         assert_eq!(url("https://a"), r#"Some("a") / true"#);
         assert_eq!(url("*"), "None * false");
-        for bad in ["", "a", "/a b", "/\0", "http:///x", "ftp://a/"] {
+        assert_eq!(url("http://a*"), r#"Some("a") * false"#);
+        for bad in ["", "a", "/a b", "/\0", "http:///x", "http://:80*", "ftp://a/"] {
             assert_eq!(url(bad), "BadTarget", "{bad}");
         }
     }

@@ -54,6 +54,9 @@ impl Unit {
 /// Fields of answers in which caches say what they did.
 const CACHE_FIELDS: [&str; 5] = ["X-Cache", "X-Cache-Status", "Cache-Status", "CF-Cache-Status", "X-Proxy-Cache"];
 
+/// The header in which proxies name the client and those on the way, in a list.
+const FORWARDED: &str = "X-Forwarded-For";
+
 /// A directive and the text up to the next one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Piece {
@@ -116,7 +119,9 @@ impl LogFormat {
                 continue;
             }
             let stop = self.stop_after(piece);
-            let end = if piece.what == What::Time
+            let end = if let Some(end) = self.end_of(piece, stop, rest) {
+                end
+            } else if piece.what == What::Time
                 && rest.starts_with(b"[")
                 && let Some(bracket) = memchr::memchr(b']', rest)
             {
@@ -138,10 +143,15 @@ impl LogFormat {
                 What::Method => entry.method = value,
                 What::Url => url = Some(value),
                 What::Query => query = Some(value),
-                What::Time => entry.time = ncsa::parse_time(&rest[..end]).or_else(|| bracketed(&rest[..end])),
+                What::Time => ncsa::set_time(&mut entry, &rest[..end]),
                 What::Epoch(unit) => entry.time = epoch(&value, *unit),
                 What::Host if !value.is_empty() && *value != *b"-" => entry.host = entry.host.or(Some(value)),
-                What::Field(name) => entry.add_logged(name.as_bytes(), value),
+                What::Field(name) => {
+                    if name.eq_ignore_ascii_case(FORWARDED) && entry.client.is_none() {
+                        entry.client = first_of_list(&value);
+                    }
+                    entry.add_logged(name.as_bytes(), value);
+                }
                 What::Client if *value != *b"-" => entry.client = Some(value),
                 What::Status => entry.status = ncsa::digits(&value),
                 What::Bytes => entry.bytes = if *value == *b"-" { Some(0) } else { ncsa::digits(&value) },
@@ -175,6 +185,33 @@ impl LogFormat {
             return Err(Skip::NoRequest);
         }
         Ok(entry)
+    }
+
+    /// The end of a value that may have in it the text that ends it; `None`: it has not.
+    fn end_of(&self, piece: &Piece, stop: &[u8], rest: &[u8]) -> Option<usize> {
+        let ends = |from: usize| memchr::memmem::find(rest.get(from..)?, stop).map(|at| from + at);
+        match &piece.what {
+            // The port is behind the brackets of an address.
+            What::Host if rest.starts_with(b"[") => ends(memchr::memchr(b']', rest)?),
+            What::Field(name) if name.eq_ignore_ascii_case(FORWARDED) && !piece.is_quoted && !stop.is_empty() => {
+                let mut all = std::iter::successors(ends(0), |at| ends(at + stop.len()));
+                all.find(|at| !rest[..*at].ends_with(b","))
+            }
+            // A user's name may have blanks.
+            What::Other if self.is_before_time(piece) && rest.contains(&b'[') => {
+                let begin = [stop, b"["].concat();
+                let mut all = memchr::memmem::find_iter(rest, &begin);
+                let time =
+                    |at: &usize| rest[at + begin.len()..].split(|b| *b == b']').next().and_then(ncsa::parse_time);
+                all.clone().find(|at| time(at).is_some()).or_else(|| all.next())
+            }
+            _ => None,
+        }
+    }
+
+    fn is_before_time(&self, piece: &Piece) -> bool {
+        let mut from = self.pieces.iter().skip_while(|p| !std::ptr::eq(*p, piece)).skip(1);
+        !piece.after.is_empty() && from.next().is_some_and(|next| next.what == What::Time)
     }
 
     /// The text that ends a piece: its own, or that of the piece joined to it.
@@ -233,8 +270,13 @@ fn directive(text: &str) -> Option<(What, &str)> {
     Some((what, &text[letter.len_utf8()..]))
 }
 
-fn bracketed(text: &[u8]) -> Option<Stamp> {
-    ncsa::parse_time(text.strip_prefix(b"[")?.strip_suffix(b"]")?)
+fn first_of_list<'a>(list: &Cow<'a, [u8]>) -> Option<Cow<'a, [u8]>> {
+    let end = list.iter().position(|&b| b == b',').unwrap_or(list.len());
+    let first = match list {
+        Cow::Borrowed(list) => Cow::Borrowed(&list[..end]),
+        Cow::Owned(list) => Cow::Owned(list[..end].to_vec()),
+    };
+    (!first.is_empty() && *first != *b"-").then_some(first)
 }
 
 /// A number of units; nginx writes fractions.

@@ -10,6 +10,7 @@
 mod agents;
 mod by;
 mod clock;
+mod columns;
 mod distinct;
 mod entry;
 mod format;
@@ -18,13 +19,16 @@ mod hitters;
 mod input;
 mod ncsa;
 mod options;
+#[cfg(test)]
+mod recorded;
 mod sources;
+mod syslog;
 mod urls;
 mod vsl;
 
 pub use by::{Bits, By, Keys};
 pub use clock::Clock;
-pub use entry::{ClassUse, Entry, Field, Skip, Stamp, handling_from_cache_status, handling_from_text};
+pub use entry::{ClassUse, Entry, Field, Reading, Skip, Stamp, handling_from_cache_status, handling_from_text};
 pub use format::LogFormat;
 pub use gather::{Gathered, Gathering, Moment, progress};
 pub use hitters::{Hitter, Hitters, Measure, Ranking, Sums};

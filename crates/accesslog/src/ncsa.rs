@@ -1,21 +1,40 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Lines of web servers' logs: common, combined, with the virtual host in front, as varnishncsa writes them.
+//! Lines of web servers' logs: common, combined, with the virtual host in front, as varnishncsa, Squid and HAProxy write them.
 //!
 //! Nothing is declared: the line's own brackets and quotes say what is what, so files may mix formats. Other formats are
 //! told by `--log-format` (see `format`).
 
 use std::borrow::Cow;
+use std::time::Duration;
 
-use crate::entry::{Entry, Skip, Stamp};
+use crate::entry::{Entry, Reading, Skip, Stamp};
+use crate::{columns, syslog};
 
 /// Words of a line that are looked at.
 const MAX_WORDS: usize = 32;
 
-#[derive(Clone, Copy, Debug)]
+/// A word with its brackets or braces; what stands between quotes, without them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Word<'a> {
     Bare(&'a [u8]),
     Bracket(&'a [u8]),
     Quoted(&'a [u8]),
+}
+
+impl<'a> Word<'a> {
+    fn text(self) -> &'a [u8] {
+        match self {
+            Word::Bare(text) | Word::Bracket(text) | Word::Quoted(text) => text,
+        }
+    }
+
+    fn is_bracket(&self) -> bool {
+        matches!(self, Word::Bracket(_))
+    }
+
+    fn is_quoted(&self) -> bool {
+        matches!(self, Word::Quoted(_))
+    }
 }
 
 /// Reads a line.
@@ -24,40 +43,89 @@ enum Word<'a> {
 /// Why it gives no request.
 pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
     let mut words = [Word::Bare(b""); MAX_WORDS];
-    let n = split(line, &mut words)?;
+    let n = split(syslog::message(line), &mut words)?;
     let words = &words[..n];
-    let at = words.iter().position(|w| matches!(w, Word::Bracket(_))).ok_or(Skip::NotALine)?;
-    let Word::Bracket(time) = words[at] else { return Err(Skip::NotALine) };
-    let mut quoted = words[at + 1..].iter().filter_map(|w| if let Word::Quoted(text) = w { Some(*text) } else { None });
-    let request = quoted.next().ok_or(Skip::NotALine)?;
-    let (host, client) = names(&words[..at]);
-    let [host, client] = [host, client].map(|name| name.map(Cow::Borrowed));
-    let mut entry = Entry { time: parse_time(time), host, client, ..Entry::default() };
-    let after = words[at + 1..].iter().skip_while(|word| !matches!(word, Word::Quoted(_))).skip(1);
-    let mut numbers = after.map_while(|word| if let Word::Bare(text) = word { Some(*text) } else { None }).fuse();
-    entry.status = numbers.next().and_then(digits);
-    // A dash is no byte.
-    entry.bytes = numbers.next().and_then(|text| if text == b"-" { Some(0) } else { digits(text) });
-    set_request(&mut entry, unescape(request))?;
-    if let Some(referer) = quoted.next() {
-        entry.add_logged(b"Referer", unescape(referer));
+    let (time_at, request_at) = places(words).ok_or(Skip::NotALine)?;
+    let mut entry = Entry::default();
+    set_time(&mut entry, words[time_at].text());
+    let before = words[..time_at].iter().map(|word| word.text());
+    let mut columns = [&b""[..]; MAX_WORDS];
+    columns.iter_mut().zip(before).for_each(|(column, text)| *column = text);
+    columns::read(&columns[..time_at], &mut entry)?;
+    let after = &words[request_at + 1..];
+    let is_haproxy = by_haproxy(&mut entry, &words[time_at + 1..request_at], after);
+    if entry.status.is_none() {
+        let mut numbers = after.iter().take_while(|word| matches!(word, Word::Bare(_))).map(|word| word.text());
+        entry.status = numbers.next().and_then(digits);
+        // A dash is no byte.
+        entry.bytes = numbers.next().and_then(|text| if text == b"-" { Some(0) } else { digits(text) });
     }
-    if let Some(agent) = quoted.next() {
-        entry.add_logged(b"User-Agent", unescape(agent));
+    let request = words[request_at].text();
+    set_request(&mut entry, if is_haproxy { unhash(request) } else { unescape(request) })?;
+    // Squid doesn't escape quotes: where one is left over, nothing says where a header's value ends.
+    let is_torn = after.iter().any(|word| matches!(word, Word::Bare(text) if text.contains(&b'"')));
+    let mut quoted = after.iter().filter_map(|word| if let Word::Quoted(text) = word { Some(*text) } else { None });
+    for name in [&b"Referer"[..], b"User-Agent"] {
+        if let Some(value) = quoted.next().filter(|_| !is_torn && !is_haproxy) {
+            entry.add_logged(name, unescape(value));
+        }
     }
     Ok(entry)
 }
 
-/// Virtual host and client. A virtual host may stand before client, ident and user. A user's name may have blanks, but the
-/// ident before it is `-`.
-fn names<'a>(before: &[Word<'a>]) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
-    match before {
-        [Word::Bare(vhost), Word::Bare(client), _, _, ..] if *client != b"-" && *vhost != b"-" => {
-            let plain = vhost.strip_suffix(b":80").or_else(|| vhost.strip_suffix(b":443"));
-            (Some(plain.unwrap_or(vhost)), Some(client))
+/// Why a line can be read in two ways ([`Skip::Ambiguous`]).
+pub fn doubt(line: &[u8]) -> String {
+    let mut words = [Word::Bare(b""); MAX_WORDS];
+    let n = split(syslog::message(line), &mut words).unwrap_or(0);
+    let time_at = places(&words[..n]).map_or(0, |(time_at, _)| time_at);
+    columns::doubt(&words[..time_at].iter().map(|word| word.text()).collect::<Vec<_>>())
+}
+
+/// Where time and request stand. The time is the bracket right before the request: a host may be in brackets, too, and a user's
+/// name may have brackets or be empty quotes. HAProxy has words between the two.
+fn places(words: &[Word<'_>]) -> Option<(usize, usize)> {
+    let side_by_side = words.windows(2).position(|pair| pair[0].is_bracket() && pair[1].is_quoted());
+    if let Some(at) = side_by_side {
+        return Some((at, at + 1));
+    }
+    let first = words.iter().position(Word::is_bracket)?;
+    let request = first + words[first..].iter().position(Word::is_quoted)?;
+    Some((words[..request].iter().rposition(Word::is_bracket)?, request))
+}
+
+/// Takes what HAProxy says around the request, which it writes in its own way: `option httplog` has
+/// `CLIENT:PORT [TIME] FRONTEND BACKEND/SERVER TIMERS STATUS BYTES ... "REQUEST"`, `option httplog clf` has
+/// `... "REQUEST" STATUS BYTES "" "" PORT MILLISECONDS "FRONTEND" ...`. False: another program wrote the line.
+fn by_haproxy<'a>(entry: &mut Entry<'a>, between: &[Word<'a>], after: &[Word<'a>]) -> bool {
+    if let [Word::Bare(_), Word::Bare(server), Word::Bare(timers), Word::Bare(status), Word::Bare(bytes), ..] = between
+        && server.contains(&b'/')
+        && timers.iter().filter(|b| **b == b'/').count() >= 4
+    {
+        (entry.status, entry.bytes) = (digits(status), digits(bytes));
+        let total = timers.rsplit(|b| *b == b'/').next().and_then(digits);
+        entry.duration = total.map(Duration::from_millis);
+        if let Some(Cow::Borrowed(client)) = entry.client
+            && let Some(colon) = client.iter().rposition(|&b| b == b':')
+        {
+            entry.client = Some(Cow::Borrowed(&client[..colon]));
         }
-        [Word::Bare(client), ..] if *client != b"-" => (None, Some(client)),
-        _ => (None, None),
+        return true;
+    }
+    let is_number = |word: &Word<'_>| matches!(word, Word::Bare(text) if digits::<u64>(text).is_some());
+    matches!(after, [_, _, Word::Quoted(b""), Word::Quoted(b""), port, ms, Word::Quoted(_), ..] if is_number(port) && is_number(ms))
+}
+
+/// Takes a time; one without a zone is as the clock of the log's machine showed it.
+pub fn set_time(entry: &mut Entry<'_>, text: &[u8]) {
+    let inner = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]")).unwrap_or(text);
+    // A user's name may have begun a bracket.
+    let inner = inner.rsplit(|b| *b == b'[').next().unwrap_or(inner);
+    entry.time = parse_time(inner);
+    if let Some(time) = &mut entry.time
+        && time.zone.is_none()
+    {
+        time.zone = Some(0);
+        entry.assume(Reading::NoZone);
     }
 }
 
@@ -73,24 +141,55 @@ fn split<'a>(line: &'a [u8], words: &mut [Word<'a>]) -> Result<usize, Skip> {
         let Some(&first) = line.get(at) else { break };
         let rest = &line[at + 1..];
         let (word, next) = match first {
-            b'[' => {
-                let end = memchr::memchr(b']', rest).ok_or(Skip::Cut)?;
-                (Word::Bracket(&rest[..end]), at + end + 2)
-            }
-            b'"' => {
-                let end = closing_quote(rest).ok_or(Skip::Cut)?;
-                (Word::Quoted(&rest[..end]), at + end + 2)
-            }
-            _ => {
-                let end = line[at..].iter().position(|b| matches!(b, b' ' | b'\t')).map_or(line.len(), |n| at + n);
-                (Word::Bare(&line[at..end]), end)
-            }
+            b'[' => match memchr::memchr(b']', rest).map(|end| at + end + 2) {
+                Some(end) if is_time(line, at, end) => (Word::Bracket(&line[at..end]), end),
+                None if !words[..n].iter().any(Word::is_quoted) => return Err(Skip::Cut),
+                Some(_) | None => bare(line, at),
+            },
+            b'"' => match end_of_quoted(rest) {
+                Some(end) => (Word::Quoted(&rest[..end]), at + end + 2),
+                // Squid's: it ends a header that has quotes of its own.
+                None if at > 0 && !line[at - 1].is_ascii_whitespace() && words[..n].iter().any(Word::is_quoted) => {
+                    bare(line, at)
+                }
+                None => return Err(Skip::Cut),
+            },
+            // Headers that HAProxy captured, which have blanks and quotes, but no brace.
+            b'{' if let Some(end) = memchr::memchr(b'}', rest) => (Word::Bare(&line[at..at + end + 2]), at + end + 2),
+            _ => bare(line, at),
         };
         words[n] = word;
         n += 1;
         at = next;
     }
     Ok(n)
+}
+
+/// Whether what stands in brackets can be a time: an address, or the beginning of `[2001:db8::1]:80`, is a host.
+fn is_time(line: &[u8], at: usize, end: usize) -> bool {
+    let is_whole = matches!(line.get(end), None | Some(b' ' | b'\t' | b'\r' | b'"'));
+    is_whole && networks::address(&line[at + 1..end - 1]).is_none()
+}
+
+fn bare(line: &[u8], at: usize) -> (Word<'_>, usize) {
+    let end = line[at..].iter().position(|b| matches!(b, b' ' | b'\t')).map_or(line.len(), |n| at + n);
+    (Word::Bare(&line[at..end]), end)
+}
+
+/// Where a quoted word ends. Squid writes a request's and a header's own quotes as they are: the closing one is followed by a
+/// blank, and that of a request by no protocol.
+fn end_of_quoted(text: &[u8]) -> Option<usize> {
+    let first = closing_quote(text)?;
+    let is_last = |at: &usize| matches!(text.get(at + 1), None | Some(b' ' | b'\t' | b'\r'));
+    let mut quotes = std::iter::successors(Some(first), |at| Some(at + 1 + closing_quote(text.get(at + 1..)?)?));
+    let end = quotes.find(is_last).unwrap_or(first);
+    let protocol = text[end + 1..].strip_prefix(b" HTTP/").and_then(|rest| closing_quote(rest).map(|n| &rest[..n]));
+    match protocol {
+        Some(version) if version.iter().all(|b| b.is_ascii_digit() || *b == b'.') => {
+            Some(end + 1 + b" HTTP/".len() + version.len())
+        }
+        _ => Some(end),
+    }
 }
 
 /// Where the quote is that no backslash stands before.
@@ -136,6 +235,27 @@ fn nibble(digit: u8) -> u8 {
     (digit as char).to_digit(16).unwrap_or(0) as u8
 }
 
+/// Undoes HAProxy's escapes: `#22` is a quote.
+fn unhash(text: &[u8]) -> Cow<'_, [u8]> {
+    if !text.contains(&b'#') {
+        return Cow::Borrowed(text);
+    }
+    let (mut out, mut rest) = (Vec::new(), text);
+    while let Some((&b, after)) = rest.split_first() {
+        match after {
+            [high, low, behind @ ..] if b == b'#' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                out.push(nibble(*high) << 4 | nibble(*low));
+                rest = behind;
+            }
+            _ => {
+                out.push(b);
+                rest = after;
+            }
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// Takes a request line: method, target, protocol.
 ///
 /// # Errors
@@ -145,7 +265,11 @@ pub fn set_request<'a>(entry: &mut Entry<'a>, request: Cow<'a, [u8]>) -> Result<
     let last = request.iter().rposition(|&b| b == b' ').filter(|&at| request[at + 1..].starts_with(b"HTTP/"));
     let end = last.unwrap_or(request.len());
     // `GET HTTP/1.1` has no target.
-    if first == 0 || first >= end || !request[..first].iter().all(|b| b.is_ascii_alphabetic() || *b == b'-') {
+    if first == 0
+        || first >= end
+        || &request[..first] == b"-"
+        || !request[..first].iter().all(|b| b.is_ascii_alphabetic() || *b == b'-')
+    {
         return Err(Skip::NoRequest);
     }
     let (method, target) = match request {

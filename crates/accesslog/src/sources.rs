@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 
 use logq::source::strerror;
 
-use crate::entry::{Entry, Skip};
+use crate::entry::{Entry, Reading, Skip};
 use crate::format::LogFormat;
 use crate::input::{self, Input, Line};
 use crate::vsl::{self, Extent, Found};
@@ -41,6 +41,13 @@ pub enum Item<'a> {
     Note(String),
 }
 
+/// What has been said of lines, which is said once.
+#[derive(Default)]
+struct Told {
+    readings: [bool; Reading::ALL.len()],
+    is_ambiguous: bool,
+}
+
 /// Who takes what comes; false when it has had enough.
 type Take<'a> = dyn FnMut(Item<'_>) -> bool + 'a;
 
@@ -57,7 +64,10 @@ impl Sources {
     pub fn read(&self, read: &Arc<AtomicU64>, take: &mut Take<'_>) -> bool {
         match &self.live {
             Some(workdir) => follow(workdir, self.extent(), take),
-            None => self.files.iter().all(|name| self.file(name, read, take)),
+            None => {
+                let mut told = Told::default();
+                self.files.iter().all(|name| self.file(name, read, &mut told, take))
+            }
         }
     }
 
@@ -65,10 +75,10 @@ impl Sources {
         if self.with_caused { Extent::Caused } else { Extent::Client }
     }
 
-    fn file(&self, name: &str, read: &Arc<AtomicU64>, take: &mut Take<'_>) -> bool {
+    fn file(&self, name: &str, read: &Arc<AtomicU64>, told: &mut Told, take: &mut Take<'_>) -> bool {
         let mut is_on = true;
         let ended = match input::open(name, read) {
-            Ok(Input::Lines(mut from)) => self.lines(&mut from, &mut |item| {
+            Ok(Input::Lines(mut from)) => self.lines(name, &mut from, told, &mut |item| {
                 is_on = take(item);
                 is_on
             }),
@@ -86,18 +96,31 @@ impl Sources {
         is_on && take(Item::Note(format!("{name}: {what}; what came before that was used")))
     }
 
-    fn lines(&self, from: &mut BufReader<Box<dyn Read>>, take: &mut Take<'_>) -> io::Result<()> {
-        let mut line = Vec::new();
+    fn lines(
+        &self,
+        name: &str,
+        from: &mut BufReader<Box<dyn Read>>,
+        told: &mut Told,
+        take: &mut Take<'_>,
+    ) -> io::Result<()> {
+        let (mut line, mut number) = (Vec::new(), 0u64);
         loop {
             if memchr::memchr(b'\n', from.buffer()).is_none() && !take(Item::Idle) {
                 return Ok(());
             }
+            number += 1;
             let item = match input::next_line(from, &mut line)? {
                 Line::End => return Ok(()),
-                Line::TooLong => Some(Item::Skipped(Skip::TooLong)),
-                Line::Whole => self.line(&line).map(item_of),
+                Line::TooLong => Some(Err(Skip::TooLong)),
+                Line::Whole => self.line(&line),
             };
-            if item.is_some_and(|item| !take(item)) {
+            let Some(entry) = item else { continue };
+            for remark in told.remarks(&entry, &line) {
+                if !take(Item::Note(format!("{name} line {number}: {remark}"))) {
+                    return Ok(());
+                }
+            }
+            if !take(item_of(entry)) {
                 return Ok(());
             }
         }
@@ -116,6 +139,20 @@ impl Sources {
                 }
                 other => Some(other),
             },
+        }
+    }
+}
+
+impl Told {
+    /// What is new in how a line was read.
+    fn remarks(&mut self, entry: &Result<Entry<'_>, Skip>, line: &[u8]) -> Vec<String> {
+        match entry {
+            Ok(entry) => {
+                let is_new = |reading: &Reading| !std::mem::replace(&mut self.readings[*reading as usize], true);
+                entry.readings().filter(is_new).map(|reading| reading.text().to_owned()).collect()
+            }
+            Err(Skip::Ambiguous) if !std::mem::replace(&mut self.is_ambiguous, true) => vec![ncsa::doubt(line)],
+            Err(_) => Vec::new(),
         }
     }
 }
@@ -141,4 +178,32 @@ fn is_one_word(line: &[u8]) -> bool {
     line.first().is_some_and(u8::is_ascii_alphanumeric)
         && line.contains(&b'.')
         && !line.trim_ascii_end().contains(&b' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reading_is_named_once_and_a_doubt_too() {
+        let sources = Sources::default();
+        let mut told = Told::default();
+        let mut remarks = |line: &str| {
+            let entry = sources.line(line.as_bytes()).expect("a line");
+            let remarks = told.remarks(&entry, line.as_bytes());
+            (entry.err(), remarks.len(), remarks.concat())
+        };
+        const REST: &str = r#"[10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.1" 200 5"#;
+        let (skip, n, first) = remarks(&format!("site.example 192.0.2.1 - - {REST}"));
+        assert!(skip.is_none() && n == 1 && first.starts_with("the first word is taken as the host"), "{first}");
+        assert_eq!(remarks(&format!("other.example 192.0.2.1 - - {REST}")).1, 0);
+        let doubtful = format!("192.0.2.2 192.0.2.1 - - {REST}");
+        let (skip, n, doubt) = remarks(&doubtful);
+        assert!(
+            skip == Some(Skip::Ambiguous) && n == 1 && doubt.starts_with("\"192.0.2.2 192.0.2.1 - -\" can"),
+            "{doubt}"
+        );
+        assert_eq!(remarks(&doubtful).1, 0);
+        assert_eq!(remarks(&format!("192.0.2.1 - - {REST}")).1, 0);
+    }
 }

@@ -287,6 +287,41 @@ mod tests {
         record::records(&out).map(|rec| String::from_utf8_lossy(rec.text()).into_owned()).collect()
     }
 
+    /// Records of real servers: a cookie's values are gone wherever they stand, and all else is as it was.
+    #[test]
+    fn nothing_but_cookies_is_hidden_in_what_servers_wrote() {
+        for records in [testkit::recorded::lacquer(), testkit::recorded::varnish()] {
+            let bytes: Vec<u8> = records
+                .iter()
+                .flat_map(|rec| {
+                    let tag = Tag::from_name(rec.tag).expect("a tag");
+                    make(tag, rec.vxid, Marker::Client, rec.text.as_bytes())
+                })
+                .collect();
+            let (hidden, mut secrets) = (Redaction::new(&[]), Vec::new());
+            hidden.secrets(&bytes, &mut secrets);
+            let out = hidden.apply(&bytes, &secrets);
+            let text = |rec: &Rec<'_>| String::from_utf8_lossy(rec.text()).into_owned();
+            let (before, after): (Vec<_>, Vec<_>) =
+                (record::records(&bytes).collect(), record::records(&out).collect());
+            assert_eq!((before.len(), after.len()), (records.len(), records.len()));
+            let mut hidden_of_request = 0;
+            // Whatever isn't HTTP may be anything.
+            for (was, is) in before.iter().zip(&after).filter(|(was, _)| was.tag != Tag::HttpGarbage) {
+                let (was, is) = (text(was), text(is));
+                assert!(!is.contains("0123456789"), "{is}");
+                match was.split_once(": ") {
+                    Some((name @ ("Cookie" | "Set-Cookie" | "cookie" | "set-cookie"), _)) => {
+                        assert_eq!(is, format!("{name}: (hidden)"));
+                        hidden_of_request += usize::from(was.ends_with("0123456789"));
+                    }
+                    _ => assert_eq!(was, is),
+                }
+            }
+            assert!(hidden_of_request > 0);
+        }
+    }
+
     #[test]
     fn cookies_and_credentials_are_hidden_wherever_vcl_puts_them() {
         let hidden = Redaction::new(&[]);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Log records that servers really wrote, for tests of those that read them: what a test's author thinks that a record says
 //! shows nothing. Both servers ran the same requests under the same VCL; `recorded/record.py` makes the files anew.
+//!
+//! [`access`] has lines of access logs of other programs; `recorded/record_access.py` makes them anew.
 
 use std::collections::HashMap;
 
@@ -25,6 +27,31 @@ pub fn lacquer() -> Vec<Record> {
 /// By varnishd 7.1.1, one transaction after the other.
 pub fn varnish() -> Vec<Record> {
     records(include_str!("recorded/varnish-7.1.txt"))
+}
+
+/// Lines of one program's access log in one format.
+#[derive(Debug, Clone)]
+pub struct AccessLog {
+    /// Program, version and format: `nginx-1.22 combined`.
+    pub name: &'static str,
+    /// Without their ends; Squid's aren't all UTF-8.
+    pub lines: Vec<&'static [u8]>,
+}
+
+/// Lines that programs of Debian 12 wrote, all of them about the same requests.
+pub fn access() -> Vec<AccessLog> {
+    let mut logs: Vec<AccessLog> = Vec::new();
+    for line in include_bytes!("recorded/access.txt").split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
+        match (line.strip_prefix(b"# "), logs.last_mut()) {
+            (Some(name), _) => {
+                let name = std::str::from_utf8(name).expect("a name is UTF-8");
+                logs.push(AccessLog { name, lines: Vec::new() });
+            }
+            (None, Some(log)) => log.lines.push(line),
+            (None, None) => panic!("a line before the first name"),
+        }
+    }
+    logs
 }
 
 fn records(lines: &'static str) -> Vec<Record> {

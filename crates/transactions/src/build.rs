@@ -283,6 +283,31 @@ mod tests {
         assert!(request.has_failed() && fetch.reason == "fetch");
     }
 
+    /// What servers really wrote about the same requests becomes the same transactions.
+    #[test]
+    fn both_servers_records_are_the_requests_that_were_sent() {
+        let shapes = |records: Vec<testkit::recorded::Record>| {
+            let marker = |letter| if letter == 'b' { Marker::Backend } else { Marker::Client };
+            let mut by_vxid: std::collections::BTreeMap<u32, Vec<u8>> = std::collections::BTreeMap::new();
+            for rec in &records {
+                let tag = Tag::from_name(rec.tag).expect("a tag");
+                let bytes = make(tag, rec.vxid, marker(rec.marker), rec.text.as_bytes());
+                by_vxid.entry(rec.vxid).or_default().extend(bytes);
+            }
+            let requests = records.iter().filter(|rec| rec.tag == "Begin" && rec.text.starts_with("req "));
+            let mut shapes: Vec<_> = requests
+                .flat_map(|begin| trees(&[txn(begin.vxid, 1, TxnType::Req, Reason::Rxreq, &by_vxid[&begin.vxid])]))
+                .map(|t| (t.request.url.clone(), t.response.status, t.handling, t.duration_ns().is_some()))
+                .collect();
+            shapes.sort_by_key(|shape| format!("{shape:?}"));
+            shapes
+        };
+        let (ours, theirs) = (shapes(testkit::recorded::lacquer()), shapes(testkit::recorded::varnish()));
+        assert!(ours.len() > 20, "{ours:?}");
+        assert_eq!(ours, theirs);
+        assert!(ours.contains(&("/synth".to_owned(), 403, Some(Handling::Synth), true)), "{ours:?}");
+    }
+
     #[test]
     fn siblings_stay_side_by_side() {
         let empty = bytes(1, "Begin req 1 rxreq");

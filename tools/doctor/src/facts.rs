@@ -5,6 +5,9 @@ use crate::host::Host;
 use crate::server::Server;
 use crate::traffic::Traffic;
 
+/// Seconds from the machine's start to that of a server which starts with it.
+const MOST_BETWEEN: f64 = 60.0;
+
 #[derive(Debug)]
 pub struct Facts {
     pub host: Host,
@@ -19,6 +22,14 @@ impl Facts {
     /// Why it isn't known.
     pub fn server(&self) -> Result<&Server, String> {
         self.server.as_ref().map_err(Clone::clone)
+    }
+
+    /// Whether the machine has run for longer than the server: what it counts says little about the server.
+    pub fn is_server_younger(&self) -> bool {
+        let Ok(server) = self.server() else { return false };
+        let uptime = |name| server.counter(name).unwrap_or(0);
+        let of_server = uptime("MGT.uptime").max(uptime("MAIN.uptime")) as f64;
+        self.host.uptime().is_ok_and(|of_machine| of_machine > of_server + MOST_BETWEEN)
     }
 
     /// The requests.

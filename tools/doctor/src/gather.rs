@@ -11,14 +11,17 @@ use sys::signal::{SIGINT, SIGTERM, Signals};
 use toolkit::print;
 
 use crate::facts::Facts;
-use crate::host::Host;
+use crate::host::{Host, Span};
 use crate::log::Log;
 use crate::options::Options;
+use crate::rule::Area;
 use crate::rules;
 use crate::server::{self, Server, Told};
 
 /// A running log that is read back doesn't end while more comes than can be read: so long at most. A file has an end.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the machine is watched where it has counted since before the server began.
+const MOMENT: Duration = Duration::from_secs(1);
 /// How often signals and the clock are looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// How often the line of progress changes.
@@ -46,7 +49,7 @@ pub fn facts(options: &Options) -> Result<Seen, String> {
     }
     let mut host = Host::new(&options.root, pid);
     if options.watch.is_some() {
-        host.begin(rules::watched(&host));
+        host.begin(Span::Watched, rules::watched(&host));
     }
     let mut log = Log::begin(options, server.as_ref().ok().and_then(|server| server.workdir.as_deref()))?;
     let mut clock = Clock::new(options, log.bytes);
@@ -69,7 +72,32 @@ pub fn facts(options: &Options) -> Result<Seen, String> {
     {
         server.ask(options.address.as_deref(), options.secret.as_deref(), Some(options.timeout));
     }
-    Ok(Seen { facts: Facts { host, server, traffic }, is_early, is_gone })
+    let mut facts = Facts { host, server, traffic };
+    let is_here = options.root == Path::new("/");
+    let is_early = is_early || (options.watch.is_none() && is_here && look_twice(&mut facts, &mut signals));
+    Ok(Seen { facts, is_early, is_gone })
+}
+
+/// Watches what the machine counts for a moment, where rules have findings about it and most of it is from before the server began.
+/// Whether somebody has ended it.
+fn look_twice(facts: &mut Facts, signals: &mut Signals) -> bool {
+    if !facts.is_server_younger() {
+        return false;
+    }
+    rules::all().filter(|rule| rule.area == Area::Host).for_each(|rule| drop((rule.look)(facts)));
+    if !facts.host.has_told_span() {
+        return false;
+    }
+    let paths = rules::of_machine(&facts.host);
+    facts.host.begin(Span::Moment, paths);
+    let begin = Instant::now();
+    while begin.elapsed() < MOMENT {
+        std::thread::sleep(LOOK);
+        if signals.take().is_ok_and(|signal| signal.is_some()) {
+            return true;
+        }
+    }
+    false
 }
 
 /// The server, by its files or its directory. The inner error: there is none, which nobody has said there is.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A machine by its files: /proc, /sys and /etc below a root, read and never written. Another root shows another machine.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
@@ -22,25 +22,48 @@ pub struct Host {
     pub pid: Option<u64>,
     /// Files with counters, as they were at the first look. Empty: there is one look only.
     before: RefCell<HashMap<String, String>>,
-    is_watched: bool,
+    span: Span,
+    has_told_span: Cell<bool>,
+}
+
+/// The time that counters of the machine are of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Span {
+    /// Since the machine began.
+    Boot,
+    /// As long as somebody wanted it watched.
+    Watched,
+    /// A moment that was watched, as most of what the machine counted was before the server began.
+    Moment,
 }
 
 impl Host {
     pub fn new(root: &Path, pid: Option<u64>) -> Host {
-        Host { root: root.to_owned(), pid, before: RefCell::default(), is_watched: false }
+        Host {
+            root: root.to_owned(),
+            pid,
+            before: RefCell::default(),
+            span: Span::Boot,
+            has_told_span: Cell::new(false),
+        }
     }
 
     /// Keeps these files as they are now: what is counted in them counts from here on.
-    pub fn begin(&mut self, paths: impl IntoIterator<Item = String>) {
-        self.is_watched = true;
+    pub fn begin(&mut self, span: Span, paths: impl IntoIterator<Item = String>) {
+        self.span = span;
         let read = paths.into_iter().filter_map(|path| Some((path.clone(), self.text(&path)?)));
         let read: HashMap<_, _> = read.collect();
         self.before.replace(read);
     }
 
-    /// Whether counters are of a time that was watched, not of all time.
-    pub fn is_watched(&self) -> bool {
-        self.is_watched
+    /// The time that counters of the machine are of.
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
+    /// Whether a rule has spoken of that time: it has a finding about something counted.
+    pub fn has_told_span(&self) -> bool {
+        self.has_told_span.get()
     }
 
     fn place(&self, path: &str) -> PathBuf {
@@ -135,10 +158,12 @@ impl Host {
 
     /// `since the machine began, 12 d 3 h ago`, or `while it was watched`.
     pub fn since(&self) -> String {
-        match (self.is_watched, self.uptime()) {
-            (true, _) => "while it was watched".to_owned(),
-            (false, Ok(uptime)) => format!("since the machine began, {} ago", crate::rule::time(uptime)),
-            (false, Err(_)) => "since the machine began".to_owned(),
+        self.has_told_span.set(true);
+        match (self.span, self.uptime()) {
+            (Span::Watched, _) => "while it was watched".to_owned(),
+            (Span::Moment, _) => "within a second; the machine counts since before the server began".to_owned(),
+            (Span::Boot, Ok(uptime)) => format!("since the machine began, {} ago", crate::rule::time(uptime)),
+            (Span::Boot, Err(_)) => "since the machine began".to_owned(),
         }
     }
 

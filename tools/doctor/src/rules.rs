@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! All rules, in the order in which they are shown.
 
+mod boot;
 mod log;
 mod memory;
 mod network;
@@ -12,14 +13,20 @@ use crate::rule::Rule;
 
 /// All of them.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
-    [network::RULES, memory::RULES, system::RULES, server::RULES, tls::RULES, log::RULES].into_iter().flatten()
+    [network::RULES, memory::RULES, system::RULES, boot::RULES, server::RULES, tls::RULES, log::RULES]
+        .into_iter()
+        .flatten()
 }
 
-/// Files of the host with counters, which are kept at the first look.
-pub fn watched(host: &crate::host::Host) -> Vec<String> {
+/// Files with counters of the whole machine, which began with it.
+pub fn of_machine(host: &crate::host::Host) -> Vec<String> {
     let net = ["netstat", "snmp", "dev", "softnet_stat", "stat/nf_conntrack"].map(|name| host.net(name));
-    let mut paths = net.to_vec();
-    paths.push("proc/vmstat".to_owned());
+    net.into_iter().chain(["proc/vmstat".to_owned()]).collect()
+}
+
+/// Files of the host with counters, which are kept at the first look: also those of the server's control groups.
+pub fn watched(host: &crate::host::Host) -> Vec<String> {
+    let mut paths = of_machine(host);
     let groups = [("cpu", "cpu.stat", "cpu.stat"), ("memory", "memory.events", "memory.oom_control")];
     for (controller, v2, v1) in groups {
         let dirs = host.cgroups(controller, v2, v1).unwrap_or_default();

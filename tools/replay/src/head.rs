@@ -27,11 +27,12 @@ impl From<Skip> for Unsent {
 
 impl Unsent {
     /// All of them, in the order of the report.
-    pub const ALL: [Unsent; 8] = [
+    pub const ALL: [Unsent; 9] = [
         Unsent::Unread(Skip::TooLong),
         Unsent::Unread(Skip::Cut),
         Unsent::Unread(Skip::NotALine),
         Unsent::Unread(Skip::NoRequest),
+        Unsent::Unread(Skip::Ambiguous),
         Unsent::Method,
         Unsent::Unread(Skip::BadTarget),
         Unsent::NoAddress,

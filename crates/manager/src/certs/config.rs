@@ -35,8 +35,9 @@ impl Config {
     pub fn read(path: &str, jail: &Jail) -> Result<Config, Fatal> {
         let bytes = jail.privileged(|| files::bytes_of(path, LONGEST_CONFIG));
         let bytes = bytes.or_else(|reason| argument(format!("-A: Cannot open '{path}': {reason}")))?;
-        let text = std::str::from_utf8(&bytes).or_else(|_| argument(format!("-A: {path} isn't text")))?;
-        let mut file = hitch::read(text).or_else(|e| argument(format!("-A: {path}: {e}")))?;
+        // A comment may be in any encoding; a value that isn't UTF-8 is refused.
+        let text = String::from_utf8_lossy(&bytes);
+        let mut file = hitch::read(&text).or_else(|e| argument(format!("-A: {path}: {e}")))?;
         if let Ok(here) = std::env::current_dir() {
             anchor(&mut file, &here);
         }

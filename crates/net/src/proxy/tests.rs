@@ -99,6 +99,62 @@ fn headers_of_version_2_that_are_refused() {
     assert_eq!(ProxyError::Overflow.close(), SessClose::RxOverflow);
 }
 
+/// What HAProxy 2.6 sent, and the client and destination that it knew; `recorded/record.py` makes them anew.
+#[test]
+fn haproxys_headers_are_read() {
+    let lines: Vec<Vec<&str>> = include_str!("recorded/haproxy.txt").lines().map(|l| l.split('\t').collect()).collect();
+    for line in &lines {
+        let [name, words, ends, hex] = line[..] else { panic!("{line:?}") };
+        let digit = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+        let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(digit).collect();
+        for end in 0..bytes.len() {
+            assert_eq!(parse(&bytes[..end]), Ok(Progress::Incomplete), "{end} of {name}");
+        }
+        let read = header(&[&bytes[..], b"GET / HTTP/1.1\r\n"].concat());
+        assert_eq!(read.consumed, bytes.len(), "{name}");
+        let told = read.ends.map(|Ends { source, destination }| {
+            format!("{} {} {} {}", source.ip(), source.port(), destination.ip(), destination.port())
+        });
+        match told.as_deref() {
+            // Its own checks, and clients of UNIX sockets.
+            None => assert!(name.ends_with("unix") || name.contains("v2-check"), "{name}"),
+            Some(told) => assert!(ends == "-" || told == ends, "{name}: {told}"),
+        }
+        assert_eq!(read.ends.is_some(), read.log.as_deref().is_some_and(|log| !log.contains("local")), "{name}");
+        let value = |kind| tlv(&read.tlvs, kind).map(|value| String::from_utf8_lossy(value).into_owned());
+        let is_sent = |word: &str, how: bool| words.contains(word) && how && read.ends.is_some();
+        let (is_tls, is_all) = (words.contains("v2-ssl") && !name.ends_with("plain"), name.contains("all"));
+        for (kind, want, is_there) in [
+            (0x02, "site.example", is_sent("authority", true)),
+            (0x21, "TLSv1.3", is_sent("ssl", is_tls)),
+            (0x22, "client.example", is_sent("ssl-cn", true)),
+            (0x23, "TLS_AES_256_GCM_SHA384", is_sent("ssl-cipher", is_all)),
+            (0x24, "RSA-SHA256", is_sent("cert-sig", is_all)),
+            (0x25, "RSA2048", is_sent("cert-key", is_all)),
+        ] {
+            assert_eq!(value(kind).as_deref(), is_there.then_some(want), "{name}: {kind:#x}");
+        }
+        let id = value(0x05);
+        assert_eq!(id.is_some_and(|id| id.starts_with("id-")), is_sent("unique-id", true), "{name}");
+    }
+    let count = |word| lines.iter().filter(|line| line[1].contains(word)).count();
+    assert!(lines.len() >= 25 && count("crc32c") >= 5 && count("check-send-proxy") == 3, "{}", lines.len());
+}
+
+/// One bit changed is found, wherever it is but in the checksum's own type.
+#[test]
+fn a_damaged_header_is_refused_by_its_checksum() {
+    let line = include_str!("recorded/haproxy.txt").lines().find(|line| line.starts_with("v2-all\t")).unwrap();
+    let hex = line.rsplit('\t').next().unwrap();
+    let good: Vec<u8> = (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+    let sum_at = good.windows(3).position(|tlv| tlv == [3, 0, 4]).unwrap();
+    for at in (16..good.len()).filter(|at| *at != sum_at) {
+        let mut bad = good.clone();
+        bad[at] ^= 1;
+        assert!(parse(&bad).is_err(), "{at}");
+    }
+}
+
 fn any_ends() -> impl Strategy<Value = Ends> {
     let end = (any::<std::net::IpAddr>(), any::<u16>()).prop_map(|(ip, port)| SocketAddr::new(ip, port));
     (end.clone(), end).prop_map(|(source, destination)| Ends { source, destination })

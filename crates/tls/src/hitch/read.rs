@@ -1,54 +1,96 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! From tokens to what they say.
 
-use super::tokens::{Token, tokens};
+use super::tokens::{Lexeme, Token, tokens};
 use super::{Block, Error, File, Frontend, PemFile, Said};
 use crate::settings::{ClientVerify, protocol};
 
 /// Longer than any key is.
 const LONGEST_KEY: usize = 32;
 
+/// The kind of a value.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A string, or a word that is nothing else.
+    Text,
+    /// On or off.
+    Flag,
+    /// Digits alone; `auto` for the number of workers.
+    Number,
+}
+
 /// Keys of hitch that speak of its own process, or of what there isn't here.
-const OF_HITCH: [&str; 39] = [
-    "backend",
-    "backend-connect-timeout",
-    "backend-refresh",
-    "backlog",
-    "chroot",
-    "daemon",
-    "group",
-    "keepalive",
-    "log-filename",
-    "log-level",
-    "ocsp-connect-tmo",
-    "ocsp-refresh-interval",
-    "ocsp-resp-tmo",
-    "ocsp-verify-staple",
+const OF_HITCH: [(&str, Kind); 35] = [
+    ("backend", Kind::Text),
+    ("backend-connect-timeout", Kind::Number),
+    ("backend-refresh", Kind::Number),
+    ("backlog", Kind::Number),
+    ("chroot", Kind::Text),
+    ("daemon", Kind::Flag),
+    ("group", Kind::Text),
+    ("keepalive", Kind::Number),
+    ("log-filename", Kind::Text),
+    ("log-level", Kind::Number),
+    ("ocsp-connect-tmo", Kind::Number),
+    ("ocsp-refresh-interval", Kind::Number),
+    ("ocsp-resp-tmo", Kind::Number),
+    ("ocsp-verify-staple", Kind::Flag),
+    ("proxy-authority", Kind::Flag),
+    ("proxy-client-cert", Kind::Flag),
+    ("proxy-proxy", Kind::Flag),
+    ("proxy-tlv", Kind::Flag),
+    ("quiet", Kind::Flag),
+    ("recv-bufsize", Kind::Number),
+    ("send-bufsize", Kind::Number),
+    ("ssl", Kind::Flag),
+    ("ssl-engine", Kind::Text),
+    ("ssl-handshake-timeout", Kind::Number),
+    ("syslog", Kind::Flag),
+    ("syslog-facility", Kind::Text),
+    ("tcp-fastopen", Kind::Flag),
+    ("tls", Kind::Flag),
+    ("user", Kind::Text),
+    ("workers", Kind::Number),
+    ("write-ip", Kind::Flag),
+    ("write-proxy", Kind::Flag),
+    ("write-proxy-v1", Kind::Flag),
+    ("write-proxy-v2", Kind::Flag),
+    ("write-xff", Kind::Flag),
+];
+
+/// Further words of hitch's language, which are no text without quotes.
+const WORDS: [&str; 31] = [
+    "SSLv3",
+    "TLSv1.0",
+    "TLSv1.1",
+    "TLSv1.2",
+    "TLSv1.3",
+    "alpn-protos",
+    "auto",
+    "cert",
+    "ciphers",
+    "ciphersuites",
+    "client-verify",
+    "client-verify-ca",
+    "ecdh-curve",
+    "frontend",
+    "host",
+    "match-global-certs",
+    "none",
+    "ocsp-dir",
+    "ocsp-resp-file",
+    "optional",
+    "pem-dir",
+    "pem-dir-glob",
+    "pem-file",
+    "port",
+    "prefer-server-ciphers",
+    "private-key",
+    "required",
+    "session-cache",
+    "sni-nomatch-abort",
+    "tls-protos",
     "pidfile",
-    "proxy-authority",
-    "proxy-client-cert",
-    "proxy-proxy",
-    "proxy-tlv",
-    "quiet",
-    "recv-bufsize",
-    "ring-data-len",
-    "ring-slots",
-    "send-bufsize",
-    "shared-cache",
-    "ssl",
-    "ssl-engine",
-    "ssl-handshake-timeout",
-    "syslog",
-    "syslog-facility",
-    "tcp-fastopen",
-    "tls",
-    "user",
-    "workers",
-    "write-ip",
-    "write-proxy",
-    "write-proxy-v1",
-    "write-proxy-v2",
-    "write-xff",
 ];
 
 /// Whether a word may be a key, of a newer release or misspelt. Any other isn't repeated in a message: a file that was named by
@@ -59,8 +101,8 @@ pub(super) fn is_key(word: &str) -> bool {
 
 /// What stands behind a key.
 enum Value {
-    /// Words and strings.
-    Words(Vec<String>),
+    /// Words and strings, and a character between them that was ignored.
+    Words(Vec<Token>, Option<char>),
     /// A block.
     Block(Vec<Statement>),
 }
@@ -82,33 +124,50 @@ pub(super) fn file(text: &str) -> Result<File, Error> {
     }
     let mut rest = &tokens[..];
     let statements = statements(&mut rest, 0)?;
+    versions_once(&statements)?;
     let mut out = File::default();
     for statement in statements {
         top(&mut out, statement)?;
     }
+    differ(&out.frontends)?;
     Ok(out)
 }
 
 /// Statements up to the end of the block or the file.
-fn statements(rest: &mut &[(Token, usize)], depth: usize) -> Result<Vec<Statement>, Error> {
+fn statements(rest: &mut &[Lexeme], depth: usize) -> Result<Vec<Statement>, Error> {
     let mut out = Vec::new();
-    while let [(first, line), ..] = *rest {
-        let key = match first {
-            Token::Word(word) if is_key(word) => word.clone(),
+    while let [first, ..] = *rest {
+        let line = first.line;
+        let key = match &first.token {
+            Token::Close if depth > 0 && out.is_empty() => return error(line, "a block that says nothing"),
             Token::Close if depth > 0 => return Ok(out),
-            other => return error(*line, format!("{} where a key should stand", other.shown())),
+            token => match token.word().filter(|word| is_key(word)) {
+                Some(word) => word.to_owned(),
+                None => return error(line, format!("{} where a key should stand", token.shown())),
+            },
         };
         match rest.get(1) {
-            Some((Token::Equals, _)) => *rest = &rest[2..],
-            _ => return error(*line, format!("'{}' isn't followed by '='", key.escape_debug())),
+            Some(Lexeme { token: Token::Equals, .. }) => *rest = &rest[2..],
+            next => {
+                let hint = next.and_then(|next| next.ignored).map(ignored).unwrap_or_default();
+                return error(line, format!("{} isn't followed by '='{hint}", first.token.shown()));
+            }
         }
-        out.push(Statement { value: value(rest, &key, *line, depth)?, key, line: *line });
+        out.push(Statement { value: value(rest, &key, line, depth)?, key, line });
     }
     if depth > 0 { error(0, "a block without its end") } else { Ok(out) }
 }
 
-fn value(rest: &mut &[(Token, usize)], key: &str, line: usize, depth: usize) -> Result<Value, Error> {
-    if let [(Token::Open, _), ..] = *rest {
+/// What is said of a character that stands for nothing.
+fn ignored(sign: char) -> String {
+    match sign {
+        '"' => "; a quote without its end is ignored".to_owned(),
+        sign => format!("; outside of quotes '{}' only separates words", sign.escape_debug()),
+    }
+}
+
+fn value(rest: &mut &[Lexeme], key: &str, line: usize, depth: usize) -> Result<Value, Error> {
+    if let [Lexeme { token: Token::Open, .. }, ..] = *rest {
         // A block of a certificate in a block of a frontend is as deep as it goes.
         if depth >= 2 {
             return error(line, "blocks are nested too deep");
@@ -118,52 +177,104 @@ fn value(rest: &mut &[(Token, usize)], key: &str, line: usize, depth: usize) -> 
         *rest = &rest[1..];
         return Ok(Value::Block(inner));
     }
-    let mut words = Vec::new();
-    loop {
-        match *rest {
-            // The next key.
-            [(Token::Word(_), _), (Token::Equals, _), ..] => break,
-            [(Token::Word(word) | Token::Quoted(word), _), ..] => words.push(word.clone()),
-            _ => break,
+    let (mut words, mut ignored) = (Vec::new(), None);
+    while let [first, ..] = *rest {
+        let is_key = first.token.word().is_some() && rest.get(1).is_some_and(|next| next.token == Token::Equals);
+        if is_key || matches!(first.token, Token::Equals | Token::Open | Token::Close) {
+            break;
         }
+        ignored = ignored.or(first.ignored);
+        words.push(first.token.clone());
         *rest = &rest[1..];
     }
     if words.is_empty() {
         error(line, format!("'{}' has no value", key.escape_debug()))
     } else {
-        Ok(Value::Words(words))
+        Ok(Value::Words(words, ignored))
     }
+}
+
+/// On or off, which a word is in any case of its letters, and within quotes, too.
+fn switch(word: &str) -> Option<bool> {
+    match word.to_ascii_lowercase().as_str() {
+        "yes" | "y" | "on" | "true" | "t" => Some(true),
+        "no" | "n" | "off" | "false" | "f" => Some(false),
+        _ => None,
+    }
+}
+
+fn is_number(word: &str) -> bool {
+    let digits = word.strip_prefix('-').unwrap_or(word);
+    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
 impl Statement {
     fn block(self) -> Result<Vec<Statement>, Error> {
         match self.value {
             Value::Block(inner) => Ok(inner),
-            Value::Words(_) => error(self.line, format!("'{}' is a block in braces", self.key)),
+            Value::Words(..) => error(self.line, format!("'{}' is a block in braces", self.key)),
         }
     }
 
-    fn words(&self) -> Result<&[String], Error> {
+    fn words(&self) -> Result<&[Token], Error> {
         match &self.value {
-            Value::Words(words) => Ok(words),
+            Value::Words(words, _) => Ok(words),
             Value::Block(_) => error(self.line, format!("'{}' has a value, not a block", self.key)),
+        }
+    }
+
+    /// The only word or string.
+    fn one(&self) -> Result<&Token, Error> {
+        match (self.words()?, &self.value) {
+            ([one], _) => Ok(one),
+            (_, Value::Words(_, Some(sign))) => {
+                error(self.line, format!("'{}' has one value, in quotes{}", self.key, ignored(*sign)))
+            }
+            _ => error(self.line, format!("'{}' has one value", self.key)),
         }
     }
 
     /// One word or string; an empty one says nothing.
     fn text(&self) -> Result<Option<String>, Error> {
-        match self.words()? {
-            [one] => Ok(Some(one.clone()).filter(|text| !text.is_empty())),
-            _ => error(self.line, format!("'{}' has one value", self.key)),
+        match self.one()? {
+            Token::Quoted(text) if switch(text).is_some() => error(
+                self.line,
+                format!("'{}' is a text, which \"{text}\" isn't in this language: it is a switch", self.key),
+            ),
+            Token::Quoted(text) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
+            token => {
+                let word = token.word().unwrap_or_default();
+                let is_hitchs = OF_HITCH.iter().map(|(key, _)| key).chain(&WORDS).any(|known| *known == word);
+                if is_hitchs || switch(word).is_some() || is_number(word) {
+                    return error(self.line, format!("'{}' is a text: write {} = \"{}\"", self.key, self.key, word));
+                }
+                Ok(Some(word.to_owned()))
+            }
         }
     }
 
     fn flag(&self) -> Result<Option<bool>, Error> {
-        let text = self.text()?.unwrap_or_default();
-        match text.to_ascii_lowercase().as_str() {
-            "yes" | "y" | "on" | "true" | "t" => Ok(Some(true)),
-            "no" | "n" | "off" | "false" | "f" => Ok(Some(false)),
-            _ => error(self.line, format!("'{}' is on or off, not '{}'", self.key, text.escape_debug())),
+        let token = self.one()?;
+        let word = if let Token::Quoted(text) = token { text } else { token.word().unwrap_or_default() };
+        match switch(word) {
+            Some(is_on) => Ok(Some(is_on)),
+            None => error(self.line, format!("'{}' is on or off, not {}", self.key, token.shown())),
+        }
+    }
+
+    fn check(&self, kind: Kind) -> Result<(), Error> {
+        match kind {
+            Kind::Text => self.text().map(drop),
+            Kind::Flag => self.flag().map(drop),
+            Kind::Number => {
+                let word = self.one()?.word().unwrap_or_default();
+                let is_right = word.bytes().all(|b| b.is_ascii_digit()) || (word == "auto" && self.key == "workers");
+                if is_right && !word.is_empty() {
+                    Ok(())
+                } else {
+                    error(self.line, format!("'{}' is a number of digits alone, without quotes", self.key))
+                }
+            }
         }
     }
 
@@ -172,10 +283,42 @@ impl Statement {
     }
 }
 
+/// The versions of TLS are said once: a second time hitch refuses, and Varnish 9 adds them.
+fn versions_once(statements: &[Statement]) -> Result<(), Error> {
+    let mut before: Option<&Statement> = None;
+    for statement in statements {
+        let is_said = match statement.key.as_str() {
+            "tls-protos" => true,
+            "ssl" | "tls" => statement.flag()? == Some(true),
+            _ => continue,
+        };
+        if let Some(before) = before {
+            let (key, line) = (&before.key, before.line);
+            return error(
+                statement.line,
+                format!("'{}' after the '{key}' of line {line}: only one of them counts", statement.key),
+            );
+        }
+        before = before.or(is_said.then_some(statement));
+    }
+    Ok(())
+}
+
+/// Two frontends can't listen on the same address and port; port 0 is another one each time.
+fn differ(frontends: &[Frontend]) -> Result<(), Error> {
+    for (at, frontend) in frontends.iter().enumerate() {
+        let same = frontends[..at].iter().find(|before| before.endpoint == frontend.endpoint);
+        if let Some(before) = same.filter(|before| !before.endpoint.ends_with(":0")) {
+            return error(frontend.line, format!("{} is the frontend of line {}, too", frontend.endpoint, before.line));
+        }
+    }
+    Ok(())
+}
+
 fn top(out: &mut File, statement: Statement) -> Result<(), Error> {
     let line = statement.line;
     match statement.key.as_str() {
-        "frontend" => out.frontends.push(frontend(statement, &mut out.ignored)?),
+        "frontend" => out.frontends.extend(frontend(statement, &mut out.ignored)?),
         "pem-file" => out.certificates.extend(pem_file(statement)?),
         "sni-nomatch-abort" => out.aborts_unknown = statement.flag()?,
         "pem-dir" => out.pem_dir = statement.text()?,
@@ -183,7 +326,10 @@ fn top(out: &mut File, statement: Statement) -> Result<(), Error> {
         "ocsp-dir" => out.ocsp_dir = statement.text()?,
         "ticket-keys-file" => out.ticket_keys = statement.text()?,
         "acme" => out.acme.push(acme(statement)?),
-        key if OF_HITCH.contains(&key) => out.ignored.push((key.to_owned(), line)),
+        key if let Some((_, kind)) = OF_HITCH.iter().find(|(known, _)| *known == key) => {
+            statement.check(*kind)?;
+            out.ignored.push((key.to_owned(), line));
+        }
         _ if say(&mut out.said, &statement)? => {}
         _ => return statement.unknown(),
     }
@@ -194,46 +340,56 @@ fn top(out: &mut File, statement: Statement) -> Result<(), Error> {
 fn say(said: &mut Said, statement: &Statement) -> Result<bool, Error> {
     match statement.key.as_str() {
         "tls-protos" => {
-            let words = statement.words()?.iter().flat_map(|word| word.split_whitespace());
-            let protocols = words.map(|word| {
-                let unknown = || format!("'{}' is no version of TLS", word.escape_debug());
-                protocol(word).ok_or_else(|| Error { line: statement.line, reason: unknown() })
+            let protocols = statement.words()?.iter().map(|token| {
+                let unknown = || format!("{} is no version of TLS, which stand without quotes", token.shown());
+                token.word().and_then(protocol).ok_or_else(|| Error { line: statement.line, reason: unknown() })
             });
             said.protocols = Some(protocols.collect::<Result<_, _>>()?);
         }
-        "ciphers" => said.ciphers = statement.text()?,
-        "ciphersuites" => said.ciphersuites = statement.text()?,
-        "ecdh-curve" => said.groups = statement.text()?,
+        "ciphers" => set(&mut said.ciphers, statement)?,
+        "ciphersuites" => set(&mut said.ciphersuites, statement)?,
+        "ecdh-curve" => set(&mut said.groups, statement)?,
         "prefer-server-ciphers" => said.prefers_own_order = statement.flag()?,
-        "alpn-protos" => said.alpn = statement.text()?,
+        "alpn-protos" => set(&mut said.alpn, statement)?,
         "client-verify" => {
-            let word = statement.text()?.unwrap_or_default();
-            let verify = ClientVerify::named(&word);
-            let no = || format!("client-verify is none, optional or required, not '{}'", word.escape_debug());
+            let token = statement.one()?;
+            let verify = token.word().and_then(ClientVerify::named);
+            let no = || format!("client-verify is none, optional or required, without quotes, not {}", token.shown());
             said.client_verify = Some(verify.ok_or_else(|| Error { line: statement.line, reason: no() })?);
         }
-        "client-verify-ca" => said.client_ca = statement.text()?,
-        "client-verify-crl" => said.client_crl = statement.text()?,
+        "client-verify-ca" => set(&mut said.client_ca, statement)?,
+        "client-verify-crl" => set(&mut said.client_crl, statement)?,
         _ => return Ok(false),
     }
     Ok(true)
 }
 
-fn frontend(statement: Statement, ignored: &mut Vec<(String, usize)>) -> Result<Frontend, Error> {
+/// Takes a text; an empty one leaves what was said before.
+fn set(place: &mut Option<String>, statement: &Statement) -> Result<(), Error> {
+    if let Some(text) = statement.text()? {
+        *place = Some(text);
+    }
+    Ok(())
+}
+
+/// Where to listen; nowhere by an empty string.
+fn frontend(statement: Statement, ignored: &mut Vec<(String, usize)>) -> Result<Option<Frontend>, Error> {
     let line = statement.line;
     let mut out = Frontend { line, ..Frontend::default() };
-    if let Value::Words(_) = statement.value {
-        let text = statement.text()?.unwrap_or_default();
+    if let Value::Words(..) = statement.value {
+        let Some(text) = statement.text()? else { return Ok(None) };
         let (endpoint, certificate) = text.split_once('+').map_or((text.as_str(), None), |(e, c)| (e, Some(c)));
         out.endpoint = endpoint_of(endpoint);
         out.certificates.extend(certificate.map(|path| PemFile { path: path.into(), line, ..PemFile::default() }));
-        return Ok(out);
+        return Ok(Some(out));
     }
     let (mut host, mut port) = (None, None);
-    for inner in statement.block()? {
+    let statements = statement.block()?;
+    versions_once(&statements)?;
+    for inner in statements {
         match inner.key.as_str() {
-            "host" => host = inner.text()?,
-            "port" => port = inner.text()?,
+            "host" => set(&mut host, &inner)?,
+            "port" => set(&mut port, &inner)?,
             "name" => out.name = inner.text()?,
             "match-global-certs" => out.matches_global = inner.flag()?,
             "sni-nomatch-abort" => out.aborts_unknown = inner.flag()?,
@@ -259,7 +415,10 @@ fn frontend(statement: Statement, ignored: &mut Vec<(String, usize)>) -> Result<
         (host, Some(port)) => join(host.unwrap_or_default(), &port),
         (_, None) => return error(line, "a frontend needs a port"),
     };
-    Ok(out)
+    if out.matches_global == Some(false) && out.certificates.is_empty() {
+        return error(line, "a frontend without match-global-certs needs a pem-file");
+    }
+    Ok(Some(out))
 }
 
 /// `[HOST]:PORT` as `-a` takes it: brackets stay around IPv6 addresses only, `*` is every address.
@@ -281,7 +440,7 @@ fn join(host: &str, port: &str) -> String {
 fn pem_file(statement: Statement) -> Result<Option<PemFile>, Error> {
     let line = statement.line;
     let mut out = PemFile { line, ..PemFile::default() };
-    if let Value::Words(_) = statement.value {
+    if let Value::Words(..) = statement.value {
         let Some(path) = statement.text()? else { return Ok(None) };
         return Ok(Some(PemFile { path, ..out }));
     }
@@ -291,6 +450,7 @@ fn pem_file(statement: Statement) -> Result<Option<PemFile>, Error> {
             "private-key" => out.key = inner.text()?,
             "ocsp-resp-file" => out.ocsp = inner.text()?,
             "name" => out.id = inner.text()?,
+            "ocsp-verify-staple" => drop(inner.flag()?),
             // Groups of finite fields aren't offered: what is said of them does no harm.
             "dhparam" => drop(inner.text()?),
             _ if say(&mut out.said, &inner)? => {}
@@ -303,7 +463,16 @@ fn pem_file(statement: Statement) -> Result<Option<PemFile>, Error> {
 fn acme(statement: Statement) -> Result<Block, Error> {
     let line = statement.line;
     let pairs = statement.block()?.into_iter().map(|inner| {
-        let value = inner.words()?.join(" ");
+        if let Value::Words(_, Some(sign)) = inner.value
+            && sign != ','
+        {
+            return error(inner.line, format!("'{}' is in quotes{}", inner.key, ignored(sign)));
+        }
+        let texts = inner.words()?.iter().map(|token| match token {
+            Token::Quoted(text) => text.as_str(),
+            token => token.word().unwrap_or_default(),
+        });
+        let value = texts.collect::<Vec<_>>().join(" ");
         Ok((inner.key, value, inner.line))
     });
     Ok(Block { line, pairs: pairs.collect::<Result<_, Error>>()? })

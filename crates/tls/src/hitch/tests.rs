@@ -91,7 +91,6 @@ fn what_makes_no_sense_is_refused_with_its_line() {
     refused("frontend = { host = \"[::1]\" port = \"443\" }", 1, "no brackets; write host = \"::1\"");
     refused("\npem-fiel = \"a\"", 2, "no 'pem-fiel'");
     refused("frontend = {\n\n workers = 3 port = \"1\" }", 3, "no 'workers'");
-    refused("ciphers = \"a", 1, "without its end");
     refused("ciphers", 1, "isn't followed by '='");
     refused("ciphers =", 1, "no value");
     refused("ciphers = \"a\" \"b\"", 1, "one value");
@@ -124,8 +123,8 @@ fn a_file_that_is_none_is_not_repeated() {
 
 #[test]
 fn what_hitch_has_in_a_frontend_may_stand_there() {
-    let file = read("frontend = { host = \"*\" port = \"443\"\n tls = on\n ssl = off ciphers = \"HIGH\" }").unwrap();
-    assert_eq!(file.ignored, [("tls".to_owned(), 2), ("ssl".to_owned(), 3)]);
+    let file = read("frontend = { host = \"*\" port = \"443\"\n ssl = off\n tls = on ciphers = \"HIGH\" }").unwrap();
+    assert_eq!(file.ignored, [("ssl".to_owned(), 2), ("tls".to_owned(), 3)]);
     assert!(read("frontend = { port = \"443\" tls = perhaps }").is_err());
 }
 
@@ -145,6 +144,108 @@ fn lists_that_leave_nothing_are_refused() {
     assert!(said(Said { groups: Some("P-521".into()), ..Said::default() }).contains("Failed to set groups"));
 }
 
+/// A case of `recorded/verdicts.txt`: its name, whether hitch 1.7.2 takes the file, the file.
+fn verdicts() -> Vec<(&'static str, bool, String)> {
+    let lines = include_str!("recorded/verdicts.txt").lines();
+    lines
+        .map(|line| {
+            let [name, verdict, escaped] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let (mut bytes, mut rest) = (Vec::new(), escaped.as_bytes());
+            while let [first, behind @ ..] = rest {
+                let (byte, used) = match behind {
+                    [b'n', ..] if *first == b'\\' => (b'\n', 1),
+                    [b'r', ..] if *first == b'\\' => (b'\r', 1),
+                    [b't', ..] if *first == b'\\' => (b'\t', 1),
+                    [b'x', ..] if *first == b'\\' => {
+                        let digits = std::str::from_utf8(&behind[1..3]).unwrap();
+                        (u8::from_str_radix(digits, 16).unwrap(), 3)
+                    }
+                    [other, ..] if *first == b'\\' => (*other, 1),
+                    _ => (*first, 0),
+                };
+                bytes.push(byte);
+                rest = &behind[used..];
+            }
+            (name, verdict == "ok", String::from_utf8_lossy(&bytes).into_owned())
+        })
+        .collect()
+}
+
+/// What is judged otherwise on purpose, with the reason.
+const OTHERWISE: [(&str, bool, &str); 8] = [
+    ("auto", true, "newer hitches take it"),
+    ("frontend no brackets", true, "Varnish 9 takes a listener of -a"),
+    ("frontend port only", true, "Varnish 9 takes a listener of -a"),
+    ("ecdh in block", true, "ours"),
+    ("alpn in block", true, "ours"),
+    ("host with brackets", false, "hitch takes the file and can't listen"),
+    ("setting in a comment at the end", false, "hitch reads a comment as a setting"),
+    ("escaped quote", false, "hitch cuts the value"),
+];
+
+#[test]
+fn files_are_judged_as_hitch_judges_them() {
+    let all = verdicts();
+    assert!(all.len() > 100 && all.iter().filter(|case| case.1).count() > 45);
+    for (name, is_taken, text) in &all {
+        let want = OTHERWISE.iter().find(|case| case.0 == *name).map_or(*is_taken, |case| case.1);
+        let got = read(text);
+        assert_eq!(got.is_ok(), want, "{name}: {text:?}: {got:?}");
+        let Ok(file) = got else { continue };
+        let certificates = file.frontends.iter().flat_map(|f| &f.certificates).chain(&file.certificates);
+        assert!(certificates.into_iter().all(|pem| pem.path == "site.pem"), "{name}: {file:?}");
+        assert!(!file.frontends.is_empty(), "{name}: {file:?}");
+    }
+    assert!(OTHERWISE.iter().all(|(name, want, _)| all.iter().any(|case| case.0 == *name && case.1 != *want)));
+}
+
+#[test]
+fn files_mean_what_they_mean_to_hitch() {
+    let all = verdicts();
+    let file = |name: &str| read(&all.iter().find(|case| case.0 == name).expect(name).2).expect(name);
+    let ciphers = |name| file(name).said.ciphers.unwrap_or_default();
+    assert_eq!(ciphers("unquoted word"), "HIGH");
+    assert_eq!(ciphers("comment after a word"), "HIGH");
+    assert_eq!(ciphers("quote without end"), "HIGH");
+    assert_eq!(ciphers("escape at end"), "HIGH");
+    assert_eq!(ciphers("empty after"), "HIGH", "an empty string says nothing");
+    assert_eq!(ciphers("twice"), "ECDHE+AESGCM");
+    assert_eq!(ciphers("empty string"), "");
+    for name in ["commas", "protos glued", "protos plus"] {
+        assert_eq!(file(name).said.protocols, Some(vec![3, 4]), "{name}");
+    }
+    let words = file("bool words");
+    assert_eq!((words.said.prefers_own_order, words.aborts_unknown), (Some(true), Some(true)));
+    assert_eq!(file("same port two hosts").frontends.len(), 2);
+    assert_eq!(file("empty frontend string").frontends.len(), 1);
+    assert_eq!(file("comma block").frontends[0].endpoint, ":0");
+    assert_eq!(file("frontend with cert").frontends[0].certificates.len(), 1);
+    assert_eq!(file("no host").frontends[0].endpoint, ":8499");
+    // A backslash stands for itself.
+    assert_eq!(read(r#"ciphers = "a\\b" frontend = "[*]:1""#).unwrap().said.ciphers.as_deref(), Some(r"a\\b"));
+}
+
+#[test]
+fn what_separates_words_is_named_where_it_hurts() {
+    refused("pem-file = /etc/ssl/a.pem\n", 1, "in quotes; outside of quotes '/' only separates words");
+    refused("prefer_server_ciphers = on\n", 1, "isn't followed by '='; outside of quotes '_' only separates words");
+    refused("pem-file = \"/a.pem\nciphers = HIGH\n", 1, "'pem-file' has one value, in quotes; a quote without its end");
+    refused("frontend = { port = 443 }\n", 1, "write port = \"443\"");
+    refused("pem-file = \"on\"\n", 1, "it is a switch");
+    refused("tls-protos = \"TLSv1.2\"\n", 1, "without quotes");
+    refused("tls = on\ntls-protos = TLSv1.3\n", 2, "'tls-protos' after the 'tls' of line 1");
+    refused("frontend = \"[*]:1\"\nfrontend = { port = \"1\" }\n", 2, ":1 is the frontend of line 1, too");
+    refused("ciphers = HIGH\n# the end", 2, "a comment without a newline at its end");
+    refused("pem-file = \"caf\u{fffd}.pem\"\n", 1, "isn't UTF-8");
+    refused("acme = { name = a.example }\n", 1, "'name' is in quotes; outside of quotes '.' only separates words");
+}
+
+#[test]
+fn a_piece_of_a_key_is_not_repeated() {
+    let error = read("c2VjcmV0/LXNlY3JldC1z+ZWNyZXQ=\n").unwrap_err().to_string();
+    assert!(!error.contains("c2Vj") && !error.contains("LXNl"), "{error}");
+}
+
 proptest! {
     #[test]
     fn any_text_is_answered(text in "([a-z-]{1,8}|[={}\"#\\\\\n ,]|frontend|pem-file|port|cert){0,40}") {
@@ -152,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn any_string_comes_through(path in "[^\"\\\\\u{0}]{1,40}") {
+    fn any_string_comes_through(path in "[^\"\\\\\u{0}\u{fffd}]{3,40}#") {
         let text = format!("pem-file = \"{path}\"");
         prop_assert_eq!(&read(&text).unwrap().certificates[0].path, &path);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Words, strings and signs.
+//! Words, strings and signs, as hitch's own scanner (src/cfg_lex.l, which Varnish 9 has taken over) finds them: any other character
+//! separates words and is ignored, and so is a quote without a second one.
 
 use super::Error;
 use super::read::is_key;
@@ -10,9 +11,11 @@ pub(super) const LONGEST_TEXT: usize = 16 << 20;
 /// A piece of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    /// Letters, digits and what else stands in unquoted values.
+    /// Letters, digits and `-`, or a version of TLS.
     Word(String),
-    /// What stood between quotes.
+    /// A word with an ignored character next to it: it may be a part of something that isn't for messages, as a key in Base64.
+    Piece(String),
+    /// The text between quotes, in which a backslash stands for itself.
     Quoted(String),
     Equals,
     Open,
@@ -24,69 +27,111 @@ impl Token {
     pub fn shown(&self) -> String {
         match self {
             Token::Word(text) | Token::Quoted(text) if is_key(text) => format!("'{text}'"),
-            Token::Word(text) | Token::Quoted(text) => format!("a word of {} letters", text.chars().count()),
+            Token::Word(text) | Token::Piece(text) | Token::Quoted(text) => {
+                format!("a word of {} letters", text.chars().count())
+            }
             Token::Equals => "'='".into(),
             Token::Open => "'{'".into(),
             Token::Close => "'}'".into(),
         }
     }
+
+    /// The text of a word that isn't quoted.
+    pub fn word(&self) -> Option<&str> {
+        match self {
+            Token::Word(text) | Token::Piece(text) => Some(text),
+            Token::Quoted(_) | Token::Equals | Token::Open | Token::Close => None,
+        }
+    }
 }
 
-/// The text's tokens with their lines.
-pub(super) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, Error> {
+/// A token and its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lexeme {
+    pub token: Token,
+    pub line: usize,
+    /// The first character between the token before and this one that was ignored.
+    pub ignored: Option<char>,
+}
+
+/// The text's tokens.
+pub(super) fn tokens(text: &str) -> Result<Vec<Lexeme>, Error> {
     if text.len() > LONGEST_TEXT {
         return Err(Error { line: 0, reason: format!("the file is longer than {LONGEST_TEXT} bytes") });
     }
-    let mut out = Vec::new();
-    let (mut rest, mut line) = (text, 1);
+    let mut out: Vec<Lexeme> = Vec::new();
+    let (mut rest, mut line, mut ignored, mut is_comment) = (text, 1, None, false);
     while let Some(first) = rest.chars().next() {
-        let len = match first {
-            '\n' => {
-                line += 1;
-                1
-            }
-            '#' => rest.find('\n').unwrap_or(rest.len()),
-            '"' => {
-                let (token, len) =
-                    quoted(rest).ok_or_else(|| Error { line, reason: "a string without its end".into() })?;
-                out.push((token, line));
-                line += rest[..len].matches('\n').count();
-                len
-            }
-            '=' | '{' | '}' => {
-                let sign = if first == '=' {
-                    Token::Equals
-                } else if first == '{' {
-                    Token::Open
-                } else {
-                    Token::Close
-                };
-                out.push((sign, line));
-                1
-            }
-            c if c.is_whitespace() || c == ',' => c.len_utf8(),
-            _ => {
-                let ends = |c: char| c.is_whitespace() || "={}#\",".contains(c);
-                let len = rest.find(ends).unwrap_or(rest.len());
-                out.push((Token::Word(rest[..len].to_owned()), line));
-                len
-            }
+        let (token, len) = match first {
+            ' ' | '\t' | '\r' | '\n' => (None, 1),
+            '#' if let Some(end) = rest.find('\n') => (None, end),
+            '=' => (Some(Token::Equals), 1),
+            '{' => (Some(Token::Open), 1),
+            '}' => (Some(Token::Close), 1),
+            '"' if let Some(len) = quoted(rest) => (Some(value(&rest[1..len - 1], line)?), len),
+            _ => match word_len(rest) {
+                0 => {
+                    is_comment |= first == '#';
+                    ignored = ignored.or(Some(first));
+                    (None, first.len_utf8())
+                }
+                len => (Some(word(&text[..text.len() - rest.len()], &rest[..len], &rest[len..])), len),
+            },
         };
+        if let Some(token) = token {
+            if is_comment {
+                let reason =
+                    "a comment without a newline at its end: hitch reads its words as settings; end the line".into();
+                return Err(Error { line, reason });
+            }
+            out.push(Lexeme { token, line, ignored: ignored.take() });
+        }
+        line += rest[..len].matches('\n').count();
         rest = &rest[len..];
     }
     Ok(out)
 }
 
-/// A string and its length with the quotes; a backslash takes the next sign as it is.
-fn quoted(text: &str) -> Option<(Token, usize)> {
-    let mut out = String::new();
+fn is_letter(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-'
+}
+
+/// The length of the word that begins here. Of two readings the longer counts: `TLSv1.2` is one word.
+fn word_len(text: &str) -> usize {
+    let plain = text.find(|c| !is_letter(c)).unwrap_or(text.len());
+    let versions = ["TLSv1.0", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
+    let version = versions.iter().find(|version| text.starts_with(**version)).map_or(0, |version| version.len());
+    plain.max(version)
+}
+
+fn word(before: &str, text: &str, after: &str) -> Token {
+    let is_sign = |c: char| !is_letter(c) && !" \t\r\n={}#\"".contains(c);
+    if before.ends_with(is_sign) || after.starts_with(is_sign) {
+        Token::Piece(text.to_owned())
+    } else {
+        Token::Word(text.to_owned())
+    }
+}
+
+/// The length of a string with its quotes. A backslash takes the next character with it, unless that ends the line.
+fn quoted(text: &str) -> Option<usize> {
     let mut signs = text.char_indices().skip(1);
     while let Some((at, sign)) = signs.next() {
         match sign {
-            '"' => return Some((Token::Quoted(out), at + 1)),
-            '\\' => out.push(signs.next()?.1),
-            _ => out.push(sign),
+            '"' => return Some(at + 1),
+            '\\' if signs.next()?.1 == '\n' => return None,
+            _ => {}
         }
     }
     None
+}
+
+fn value(text: &str, line: usize) -> Result<Token, Error> {
+    if text.contains('"') {
+        return Err(Error { line, reason: "a value can't have a quote in it: hitch ends the value there".into() });
+    }
+    if text.contains(char::REPLACEMENT_CHARACTER) {
+        return Err(Error { line, reason: "a value isn't UTF-8".into() });
+    }
+    Ok(Token::Quoted(text.to_owned()))
 }

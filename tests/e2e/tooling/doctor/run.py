@@ -87,6 +87,12 @@ ROWS = [
     ("issue", {"proc/net/netstat": NETSTAT.format(400)}, "listen-overflow", "400 of them by full queues"),
     ("issue", {f"proc/{SELF}/status": "VmSwap:\t 900000 kB\n"}, "swapped", "878.9 MiB"),
     ("issue", {f"proc/{SELF}/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.events": "oom_kill 3\n"}, "cgroup-oom", "3 killed"),
+    ("S1", {"proc/sys/kernel/osrelease": "6.1.0-18-amd64\n", "boot/vmlinuz-6.1.0-21-amd64": ""}, "kernel-not-running", "6.1.0-21-amd64 is installed"),
+    ("S1", {"proc/sys/kernel/osrelease": "6.1.0-18-amd64\n", "sys/class/net/eth0/device/uevent": "DRIVER=tg3\n", "sys/module/tg3/srcversion": "AAA\n",
+            "lib/modules/6.1.0-18-amd64/modules.dep": "kernel/tg3.ko:\n", "lib/modules/6.1.0-18-amd64/kernel/tg3.ko": "x\0srcversion=BBB\0"},
+     "driver-not-running", "AAA runs"),
+    ("S1", {"etc/sysctl.d/9.conf": "net.core.somaxconn = 128\n"}, "sysctl-not-kept", "it is 4096 now"),
+    ("S1", {"proc/modules": "", "etc/modules-load.d/c.conf": "nf_conntrack\n"}, "module-not-kept", "has it loaded, and it isn't"),
     ("issue", {"proc/7/comm": "cron\n"}, "clock-alone", "no program"),
     ("issue", {"etc/resolv.conf": "search x.org\n"}, "dns-none", "names none"),
 ]

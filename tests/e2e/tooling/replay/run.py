@@ -51,6 +51,16 @@ def sources(report, tool, d):
         fields = [f for *_, f in ear.heard]
         report.check(fields[0].get("user-agent") == 'Agent "q"' and fields[0].get("referer") == "http://ref/", f"fields of the log: {fields[0]}")
         report.check(fields[2].get("cookie") == "k=v" and fields[1].get("user-agent") == "lacquer-replay", f"fields: {fields[1:3]}")
+    # A line in which host and client can't be told apart isn't sent, and both readings are named.
+    (d / "doubt").write_text(f'192.0.2.9 192.0.2.1 - - {STAMP % 1} "GET /doubt HTTP/1.1" 200 5\ne.test 192.0.2.1 - - {STAMP % 1} "GET /sure HTTP/1.1" 200 5\n')
+    with Ear() as ear:
+        r = tool.json("--to", ear.address, "--host", "d.test", d / "doubt")
+        report.check(ear.asked() == [("GET", "e.test", "/sure")] and r["source"]["skipped"]["ambiguous"] == 1, f"two readings: {ear.asked()}")
+        named = [note for note in r["notes"] if " line 1: " in note and "'%v %h %l %u" in note and "'%{X-Forwarded-For}i %h" in note]
+        report.check(len(named) == 1, f"both readings are named: {r['notes']}")
+        with Ear() as declared:
+            tool.json("--to", declared.address, "--log-format", '%v %h %l %u %t "%r" %>s %b', d / "doubt")
+            report.check(declared.asked() == [("GET", "192.0.2.9", "/doubt"), ("GET", "e.test", "/sure")], f"declared: {declared.asked()}")
     # Rotated: packed and not, one after the other, and standard input.
     (d / "old.gz").write_bytes(gzip.compress(b"/1\n/2\n"))
     (d / "new").write_bytes(b"/3\n")

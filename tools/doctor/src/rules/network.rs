@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use base::text::binary_bytes;
 
-use crate::host::{Host, paired};
+use crate::host::{Host, Span, paired};
 use crate::rule::{Area, Finding, Rule, SOUND, Severity, count, found_at, percent, when};
 
 pub const RULES: &[Rule] = &[
@@ -297,7 +297,7 @@ pub const RULES: &[Rule] = &[
             let host = &facts.host;
             let segments = |name| host.grown(&host.net("snmp"), |text| paired(text, "Tcp", name));
             let (sent, again) = (segments("OutSegs")?, segments("RetransSegs")?);
-            let enough = if host.is_watched() { 1000 } else { 100_000 };
+            let enough = if host.span() == Span::Boot { 100_000 } else { 1000 };
             when(sent >= enough && again * 100 >= sent * 3, || {
                 format!("{} of {} segments ({}) {}", count(again), count(sent), percent(again, sent), host.since())
             })
@@ -369,11 +369,15 @@ pub const RULES: &[Rule] = &[
         remedy: &["apt-get install irqbalance", "echo ffff > /sys/class/net/INTERFACE/queues/rx-0/rps_cpus"],
         evidence: "/proc/net/softnet_stat: one of four CPUs or more has 90 % of at least a million packets",
         look: |facts| {
-            let text = facts.host.needs(&facts.host.net("softnet_stat"))?;
-            let packets: Vec<u64> = softnet(&text).map(|(packets, _)| packets).collect();
+            let host = &facts.host;
+            let path = host.net("softnet_stat");
+            let cpus = softnet(&host.needs(&path)?).count();
+            let of_cpu = |cpu| host.grown(&path, |text| softnet(text).nth(cpu).map(|(packets, _)| packets));
+            let packets = (0..cpus).map(of_cpu).collect::<Result<Vec<u64>, String>>()?;
             let (sum, most) = (packets.iter().sum::<u64>(), packets.iter().copied().max().unwrap_or(0));
             when(packets.len() >= 4 && sum >= 1_000_000 && most * 10 >= sum * 9, || {
-                format!("{} of {} packets came to one of {} CPUs", percent(most, sum), count(sum), packets.len())
+                let (share, since) = (percent(most, sum), host.since());
+                format!("{share} of {} packets came to one of {} CPUs {since}", count(sum), packets.len())
             })
         },
     },
@@ -381,7 +385,7 @@ pub const RULES: &[Rule] = &[
 
 /// So many are a finding: one while watched.
 fn few(host: &Host, of_all_time: u64) -> u64 {
-    if host.is_watched() { 1 } else { of_all_time }
+    if host.span() == Span::Boot { of_all_time } else { 1 }
 }
 
 /// How many connections are tracked, and may be.
@@ -419,7 +423,7 @@ fn softnet(text: &str) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-fn driver(host: &Host, interface: &str) -> Option<String> {
+pub(super) fn driver(host: &Host, interface: &str) -> Option<String> {
     let text = host.text(&format!("sys/class/net/{interface}/device/uevent"))?;
     text.lines().find_map(|line| line.strip_prefix("DRIVER=")).map(str::to_owned)
 }

@@ -382,7 +382,7 @@ fn user_and_threads(status: &str) -> Option<(u64, u64)> {
 }
 
 /// Whether we see a part of the machine alone.
-fn is_container(host: &Host) -> bool {
+pub(super) fn is_container(host: &Host) -> bool {
     let first = host.text("proc/1/comm");
     first.is_some_and(|name| !["systemd", "init", "runit", "openrc-init", "s6-svscan"].contains(&name.trim()))
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::all;
 use crate::facts::Facts;
-use crate::host::Host;
+use crate::host::{Host, Span};
 use crate::rule::Finding;
 use crate::server::{Backend, Server, Told};
 use crate::traffic::{self, Traffic, Url};
@@ -69,6 +69,25 @@ const FILES: &[(&str, &str)] = &[
     ("proc/sys/vm/overcommit_memory", "0\n"),
     ("proc/sys/fs/file-nr", "2000\t0\t1000000\n"),
     ("proc/sys/kernel/threads-max", "120000\n"),
+    ("proc/sys/kernel/osrelease", "6.1.0-18-amd64\n"),
+    ("proc/modules", "nf_tables 1 0 - Live 0x0\nvirtio_net 1 0 - Live 0x0\n"),
+    ("boot/vmlinuz-6.1.0-18-amd64", ""),
+    ("boot/vmlinuz-6.1.0-17-amd64", ""),
+    ("boot/vmlinuz-6.1.0-21-cloud-amd64", ""),
+    ("sys/module/virtio_net/srcversion", "AAA\n"),
+    ("lib/modules/6.1.0-18-amd64/modules.dep", "kernel/net.ko:\nkernel/drivers/net/virtio-net.ko: kernel/net.ko\n"),
+    ("lib/modules/6.1.0-18-amd64/kernel/drivers/net/virtio-net.ko", "x\0license=GPL\0srcversion=AAA\0depends=\0"),
+    // A file hides those of its name in later directories.
+    ("etc/sysctl.d/50-a.conf", "net.ipv4.tcp_max_tw_buckets = 1\n"),
+    ("usr/lib/sysctl.d/50-a.conf", "net.core.somaxconn = 9\n"),
+    (
+        "usr/lib/sysctl.d/60-b.conf",
+        "-net/ipv4/tcp_max_tw_buckets=65536\nnet.ipv4.tcp_rmem = 4096 131072\t6291456\nnet.ipv4.conf.*.forwarding = 7\n",
+    ),
+    ("sys/module/bonding/version", "built in"),
+    ("etc/modules-load.d/a.conf", "# these\nvirtio-net\nbonding\n"),
+    ("etc/modprobe.d/a.conf", "blacklist floppy\ninstall nf_conntrack /bin/false\noptions virtio-net napi_tx=1\n"),
+    ("sys/module/virtio_net/parameters/napi_tx", "Y\n"),
     ("proc/sys/kernel/pid_max", "4194304\n"),
     ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
     ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
@@ -331,6 +350,12 @@ const PLANTS: &[(&str, Plant)] = &[
     ("dns-one", |b| b.write("etc/resolv.conf", "nameserver 192.0.2.1\n")),
     ("dns-ndots", |b| b.edit("etc/resolv.conf", "search", "options ndots:5 timeout:1\nsearch")),
     ("sysctl-unknown", |b| b.write("etc/sysctl.d/local.conf", "net.sys.ipv4.tcp_max_tw_buckets = 1000000\n")),
+    ("kernel-not-running", |b| b.write("boot/vmlinuz-6.1.0-21-amd64", "")),
+    ("driver-not-running", |b| {
+        b.edit("lib/modules/6.1.0-18-amd64/kernel/drivers/net/virtio-net.ko", "srcversion=AAA", "srcversion=BBB")
+    }),
+    ("sysctl-not-kept", |b| b.write("etc/sysctl.d/99-local.conf", "net.core.somaxconn = 8192\n")),
+    ("module-not-kept", |b| b.write("usr/lib/modules-load.d/b.conf", "ip_vs\n")),
     ("worker-stopped", |b| b.server().worker = None),
     ("worker-died", |b| b.count("MGT.child_died", 3)),
     ("nuked", |b| b.count("MAIN.n_lru_nuked", 5000)),
@@ -561,7 +586,7 @@ fn a_control_group_above_may_be_the_tightest() {
     assert!(many.contains("/sys/fs/cgroup/system.slice: 110 of 120"), "{many}");
     let mut bed = Bed::sound();
     bed.write(&format!("{ABOVE}/cpu.stat"), "nr_periods 1000\nnr_throttled 400\n");
-    bed.facts.host.begin(super::watched(&bed.facts.host));
+    bed.facts.host.begin(Span::Watched, super::watched(&bed.facts.host));
     assert_eq!(bed.findings(), [], "before it was watched");
 }
 
@@ -572,11 +597,95 @@ fn no_nameserver_is_the_one_of_this_machine() {
     assert!(rule.why.contains("127.0.0.1"));
 }
 
+/// What was seen, by a rule about the next boot.
+fn seen(id: &str, bed: &Bed) -> Vec<(String, String)> {
+    let found = bed.findings().into_iter().find(|(rule, _)| *rule == id).map(|(_, found)| found).unwrap_or_default();
+    found.into_iter().map(|finding| (finding.subject, finding.evidence.concat())).collect()
+}
+
+#[test]
+fn the_last_file_has_the_last_word_about_a_setting() {
+    let bed = Bed::sound();
+    let now = |value: &str, said: &str| {
+        vec![("net.ipv4.tcp_max_tw_buckets".to_owned(), format!("it is {value} now, /{said}"))]
+    };
+    // Set by hand: the file still says otherwise.
+    bed.write("proc/sys/net/ipv4/tcp_max_tw_buckets", "131072\n");
+    assert_eq!(seen("sysctl-not-kept", &bed), now("131072", "usr/lib/sysctl.d/60-b.conf says 65536"));
+    bed.write("run/sysctl.d/99-z.conf", "net.ipv4.tcp_max_tw_buckets=131072\n");
+    assert_eq!(seen("sysctl-not-kept", &bed), []);
+    // An empty file of the same name takes it back.
+    bed.write("etc/sysctl.d/99-z.conf", "");
+    assert_eq!(seen("sysctl-not-kept", &bed), now("131072", "usr/lib/sysctl.d/60-b.conf says 65536"));
+    // systemd doesn't read this one; others do, and last.
+    bed.write("etc/sysctl.conf", "net.ipv4.tcp_max_tw_buckets = 131072\n");
+    assert_eq!(seen("sysctl-not-kept", &bed).len(), 1);
+    bed.write("proc/1/comm", "init\n");
+    assert_eq!(seen("sysctl-not-kept", &bed), []);
+}
+
+#[test]
+fn modules_that_the_next_boot_changes_are_named() {
+    let bed = Bed::sound();
+    let names = || seen("module-not-kept", &bed).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    bed.write("proc/modules", "nf_conntrack 1 0 - Live 0x0\nvirtio_net 1 0 - Live 0x0\n");
+    assert_eq!(names(), ["nf_conntrack"], "kept out, and loaded");
+    bed.write("proc/modules", "virtio_net 1 0 - Live 0x0\n");
+    bed.write("sys/module/virtio_net/parameters/napi_tx", "N\n");
+    assert_eq!(names(), ["virtio_net"], "an option that isn't live");
+    bed.write("proc/modules", "");
+    assert_eq!(names(), Vec::<String>::new(), "it is built in");
+    bed.write("etc/modules", "tcp_bbr\n");
+    assert_eq!(
+        seen("module-not-kept", &bed),
+        [("tcp_bbr".to_owned(), "/etc/modules has it loaded, and it isn't".to_owned())]
+    );
+}
+
+#[test]
+fn a_container_says_nothing_of_the_next_boot() {
+    let bed = Bed::sound();
+    bed.write("proc/1/comm", "varnishd\n");
+    for id in ["kernel-not-running", "sysctl-not-kept", "module-not-kept"] {
+        let rule = all().find(|rule| rule.id == id).expect("a rule");
+        assert!((rule.look)(&bed.facts).is_err_and(|why| why.contains("container")), "{id}");
+    }
+}
+
+#[test]
+fn what_the_machine_counted_before_the_server_began_is_no_finding() {
+    let mut bed = Bed::sound();
+    assert!(bed.facts.is_server_younger());
+    assert!(bed.findings().is_empty() && !bed.facts.host.has_told_span());
+    for (path, from, to) in [
+        ("proc/net/netstat", "TcpExt: 0 0", "TcpExt: 40 45"),
+        ("proc/net/snmp", "1000 0", "1000 200"),
+        ("proc/net/dev", "eth0: 9 9000000 0", "eth0: 9 9000000 4000"),
+        ("proc/net/softnet_stat", "00100000 00000000 0\n00100000", "10000000 00000100 0\n00000010"),
+        ("proc/vmstat", "oom_kill 0", "oom_kill 2"),
+        ("sys/fs/cgroup/system.slice/varnish.service/memory.events", "oom_kill 0", "oom_kill 1"),
+    ] {
+        bed.edit(path, from, to);
+    }
+    assert!(bed.findings().len() >= 6 && bed.facts.host.has_told_span());
+    let paths = super::of_machine(&bed.facts.host);
+    bed.facts.host.begin(Span::Moment, paths);
+    let ids = |bed: &Bed| bed.findings().into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+    // The control group is the server's own.
+    assert_eq!(ids(&bed), ["cgroup-oom"]);
+    bed.edit("proc/net/netstat", "TcpExt: 40 45", "TcpExt: 41 46");
+    assert_eq!(ids(&bed), ["listen-overflow", "cgroup-oom"]);
+    let evidence = bed.findings()[0].1[0].evidence.concat();
+    assert!(evidence.ends_with("within a second; the machine counts since before the server began"), "{evidence}");
+    bed.count("MGT.uptime", 999_950);
+    assert!(!bed.facts.is_server_younger());
+}
+
 #[test]
 fn what_is_watched_counts_from_the_first_look_on() {
     let mut bed = Bed::sound();
     bed.edit("proc/net/netstat", "TcpExt: 0 0", "TcpExt: 40 45");
-    bed.facts.host.begin(super::watched(&bed.facts.host));
+    bed.facts.host.begin(Span::Watched, super::watched(&bed.facts.host));
     assert_eq!(bed.findings(), []);
     bed.edit("proc/net/netstat", "TcpExt: 40 45", "TcpExt: 41 46");
     let findings = bed.findings();
