@@ -488,7 +488,8 @@ mod tests {
     /// A VCL whose vcl_recv ran 16,000 times: 250 runs were timed by ops, of 50 ns each beside the look, and stand for all;
     /// `whole` runs were timed as a whole, of 800 ns each beside theirs.
     fn counted(whole: u64) -> Counted {
-        let world = World::new("vcl 4.1; backend b none;\nsub vcl_recv {\nset req.http.a = \"1\";\nunset req.http.b;\n}");
+        let world =
+            World::new("vcl 4.1; backend b none;\nsub vcl_recv {\nset req.http.a = \"1\";\nunset req.http.b;\n}");
         let program = &world.vcl.program;
         let profile = Profile::default();
         profile.look.store(LOOK * 1000, Relaxed);
