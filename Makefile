@@ -34,7 +34,7 @@ help:
 	@echo 'make fleet                   three caches that purge together, step by step; ENGINE=$(ENGINE) (or redis) keeps their log'
 	@echo 'make quick                   $(TARGET)/debug/ with the same programs, not optimised: what tests use'
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
-	@echo 'make dist                    the same as packages have it: a few per cent faster, twice the time to build'
+	@echo 'make dist                    the same as packages have it: one or two per cent faster; its link takes minutes on one core'
 	@echo 'make install PREFIX=/usr/local  programs, links, manual pages and default.vcl of $(BIN), below PREFIX (and DESTDIR)'
 	@echo 'make book                    dist/book, the book as a site: open dist/book/index.html'
 	@echo 'make sbom                    dist/sbom, what the program is built from (CycloneDX), and the licences'
@@ -65,7 +65,7 @@ endef
 build: cargo
 	$(call optimised,release)
 
-# What packages and figures are made of: twice the time for the last per cent. The symbols are a file of their own.
+# What packages and figures are made of. The symbols are a file of their own.
 dist: cargo
 	$(call optimised,dist)
 	@objcopy --only-keep-debug $(BIN)/lacquer $(BIN)/lacquer.debug
