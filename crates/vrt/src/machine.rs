@@ -322,7 +322,8 @@ impl Machine {
     fn run_in(&mut self, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
         let method = self.method.expect("a machine is started before it runs");
         self.traces = !ctx.log().ring().is_masked(Tag::VclTrace);
-        if matches!(self.state, State::Started) {
+        let is_first = matches!(self.state, State::Started);
+        if is_first {
             self.look = vcl.profile.draw(method, vcl.program.code.len());
             // For the whole run: `Program::lean` has no returns from calls that it left out.
             self.stepwise = self.traces || matches!(self.look, Some(Look::Ops(_)));
@@ -338,7 +339,7 @@ impl Machine {
                 }
             }
         }
-        match self.look.map(|look| vcl.profile.watch(look, method, vcl.program.code.len())) {
+        match self.look.map(|look| vcl.profile.watch(look, method, vcl.program.code.len(), is_first)) {
             Some(Looking::Ops(mut watch)) => self.run_ops(&mut watch, vcl, ctx),
             Some(Looking::Whole(_timed)) => self.run_ops(&mut NoWatch, vcl, ctx),
             None => self.run_ops(&mut NoWatch, vcl, ctx),

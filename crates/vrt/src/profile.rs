@@ -59,9 +59,10 @@ struct Shard {
 struct MethodCounts {
     /// All runs, looked at or not.
     runs: AtomicU64,
-    /// Those timed as a whole, and their CPU time.
+    /// Those timed as a whole, their CPU time, and the looks that took: a run that waits or has used its budget goes on in a further part.
     whole: AtomicU64,
     whole_nanos: AtomicU64,
+    whole_looks: AtomicU64,
     /// Time of the ops of those timed op by op, each as often as it counts, and how many ops that were.
     op_nanos: AtomicU64,
     ops: AtomicU64,
@@ -184,7 +185,8 @@ impl Profile {
         let (whole, runs) = (all(|m| &m.whole), all(|m| &m.runs));
         let look = |of: &AtomicU64| of.load(Relaxed) as f64 / 1e3;
         let op_nanos = (all(|m| &m.op_nanos) as f64 - all(|m| &m.ops) as f64 * look(&self.look)).max(0.0);
-        let whole_nanos = (all(|m| &m.whole_nanos) as f64 - whole as f64 * look(&self.whole_look)).max(0.0);
+        let looks = all(|m| &m.whole_looks) as f64 * look(&self.whole_look);
+        let whole_nanos = (all(|m| &m.whole_nanos) as f64 - looks).max(0.0);
         let by_whole = (whole >= FEWEST_WHOLE).then(|| whole_nanos / whole as f64 * runs as f64);
         MethodSum { runs, op_nanos, by_whole }
     }
@@ -202,8 +204,8 @@ impl Profile {
         }
     }
 
-    /// Begins to time the ops of a run, or the rest of them after a wait.
-    pub(crate) fn watch(&self, look: Look, method: Method, ops: usize) -> Looking<'_> {
+    /// Begins to time a run, or the rest of it (`is_first` is false) after a wait.
+    pub(crate) fn watch(&self, look: Look, method: Method, ops: usize, is_first: bool) -> Looking<'_> {
         let (shard, method) = (self.shard(ops), method as usize);
         match look {
             Look::Ops(weight) => Looking::Ops(Counting {
@@ -214,7 +216,11 @@ impl Profile {
                 ran: Vec::with_capacity(64),
                 since: clock::now(),
             }),
-            Look::Whole => Looking::Whole(Whole { counts: &shard.methods[method], began: cpu::thread_time() }),
+            Look::Whole => {
+                let counts = &shard.methods[method];
+                counts.whole.fetch_add(u64::from(is_first), Relaxed);
+                Looking::Whole(Whole { counts, began: cpu::thread_time() })
+            }
         }
     }
 
@@ -328,7 +334,8 @@ impl Shard {
 
     fn clear(&self) {
         self.runs.store(0, Relaxed);
-        let methods = self.methods.iter().flat_map(|m| [&m.runs, &m.whole, &m.whole_nanos, &m.op_nanos, &m.ops]);
+        let methods =
+            self.methods.iter().flat_map(|m| [&m.runs, &m.whole, &m.whole_nanos, &m.whole_looks, &m.op_nanos, &m.ops]);
         let ops = self.ops.iter().flat_map(|c| [&c.runs, &c.jumps, &c.timed, &c.nanos]);
         methods.chain(ops).for_each(|n| n.store(0, Relaxed));
     }
@@ -470,7 +477,7 @@ pub(crate) struct Whole<'a> {
 impl Drop for Whole<'_> {
     fn drop(&mut self) {
         let nanos = cpu::thread_time().saturating_sub(self.began).as_nanos() as u64;
-        self.counts.whole.fetch_add(1, Relaxed);
+        self.counts.whole_looks.fetch_add(1, Relaxed);
         self.counts.whole_nanos.fetch_add(nanos, Relaxed);
     }
 }
@@ -503,6 +510,7 @@ mod tests {
             (&of_recv.runs, 16_000),
             (&of_recv.whole, whole),
             (&of_recv.whole_nanos, whole * (800 + WHOLE_LOOK)),
+            (&of_recv.whole_looks, whole),
             (&of_recv.ops, 16_000 * ops.len() as u64),
             (&of_recv.op_nanos, 16_000 * ops.len() as u64 * (50 + LOOK)),
         ] {
@@ -530,6 +538,15 @@ mod tests {
         assert!(own.len() == 2 && own[0] > own[1] && own[1] > 0, "a set takes more ops than an unset: {own:?}");
         let sum = of_lines(&counted);
         assert!((recv.nanos / 2..=recv.nanos).contains(&sum), "{sum} of {recv:?}");
+    }
+
+    #[test]
+    fn a_run_in_parts_is_one_run() {
+        let profile = Profile::default();
+        let part = |is_first| drop(profile.watch(Look::Whole, Method::Recv, 1, is_first));
+        [true, false, false, true].into_iter().for_each(part);
+        let counts = &profile.shard(1).methods[RECV];
+        assert_eq!((counts.whole.load(Relaxed), counts.whole_looks.load(Relaxed)), (2, 4));
     }
 
     #[test]
