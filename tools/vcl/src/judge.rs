@@ -199,7 +199,8 @@ impl<'a> Compile<'a> {
             let syntax = how.args.syntax;
             format!("vcl {}.{}; backend {STAND_IN_BACKEND} none;", syntax / 10, syntax % 10)
         };
-        let is_part = !texts.is_whole(root) || !how.trusting && !texts.has_backend(root);
+        let is_said_to_be = how.args.is_part && !texts.is_versioned(root);
+        let is_part = !texts.is_whole(root) || !how.trusting && (is_said_to_be || !texts.has_backend(root));
         let is_fragment = is_part && !root.contains('"');
         let stand_in = is_fragment.then(|| format!("{backend} include \"{root}\";").into_bytes());
         Compile { root, options, stand_in }

@@ -61,6 +61,10 @@ class Bed:
         return peak([self.program, "talkers", *args])[2]
 
 
+# How lines with a name and an address in front are read: it fits, but nothing proves it.
+HOST_FIRST = "the first word is taken as the host"
+
+
 def rows(result, by):
     return next(table["rows"] for table in result["tables"] if table["by"] == by)
 
@@ -93,7 +97,7 @@ def zipf(report, bed):
         fits = all(row[field] == count and exact[what][row["key"]] == count for row, (_, count) in zip(got, want))
         report.check(len(got) == len(want) and fits, f"the first by {what}: {[(g['key'], g[field]) for g in got]} of {want}")
         report.check(all(row[field] <= exact[what][row["key"]] <= row[field] + row["error"] for row in got), f"{what}: counts and their errors")
-        report.check(r["total"]["requests"] == n and not r["remarks"], f"{what}: all were counted: {r['total']} {r['remarks']}")
+        report.check(r["total"]["requests"] == n and all(HOST_FIRST in remark for remark in r["remarks"]), f"{what}: all were counted: {r['total']} {r['remarks']}")
     small = bed.peak("--memory", "1m", bed.write("one.log", lines[:1]))
     large = bed.peak("--memory", "1m", log)
     report.check(large - small < 3 << 20, f"memory is bounded: {small} for a line, {large} for {n}")
@@ -103,7 +107,7 @@ def zipf(report, bed):
     packed = bed.dir / "zipf.log.gz"
     packed.write_bytes(gzip.compress(log.read_bytes(), 1))
     status, out, err = bed.run("--by", "url", "--top", 3, packed)
-    report.check(status == 0 and re.search(r"URLs by requests \((about )?\d+\)", out) and len(out.splitlines()) == 7 and not err, f"the table: {out} {err}")
+    report.check(status == 0 and re.search(r"URLs by requests \((about )?\d+\)", out) and len(out.splitlines()) == 7 and HOST_FIRST in err and err.count("\n") == 1, f"the table: {out} {err}")
 
 
 def flood(report, bed):

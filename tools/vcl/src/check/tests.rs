@@ -153,6 +153,13 @@ fn a_part_is_read_in_the_syntax_that_is_asked_for() {
 }
 
 #[test]
+fn backends_of_a_part_may_be_used_elsewhere() {
+    let two = "backend a { .host = \"192.0.2.1\"; }\nbackend b { .host = \"192.0.2.2\"; }\n";
+    assert_eq!(check("--part", &[("/a.vcl", two)])[0]["ok"], true);
+    assert_eq!(check("", &[("/a.vcl", two)])[0]["ok"], false);
+}
+
+#[test]
 fn other_places_are_told() {
     let text = "vcl 4.1;\nbackend b none;\nsub a { }\nsub a { }\nsub vcl_recv { call a; }\n";
     let got = &check("", &[("/a.vcl", text)])[0];
