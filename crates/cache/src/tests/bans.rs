@@ -337,11 +337,12 @@ fn who_was_woken_finds_what_it_waited_for() {
         let kit = Kit::new();
         let fetch = busy_of(kit.look("/"));
         let early = ticket_of(kit.look("/"));
-        kit.fill(fetch, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"old");
+        kit.fill(fetch, &Req::new("/"), None, kit.attrs(1000.0, 0.0, 0.0, Flags::NONE), b"old");
         // It was woken, and then this came before it looked again.
         invalidate(&kit);
         assert_ne!(kit.verdict("/"), "hit");
         assert_eq!(word(&kit.resume(early, &Req::new("/"))), "hit");
+        // Long before its own end nobody can have waited for it any more.
         kit.pass(100.0);
         kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
         assert_eq!(kit.cache.census(), (0, 0, 0));

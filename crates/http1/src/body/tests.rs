@@ -83,6 +83,7 @@ fn chunks() {
     request("5;a=b;c=\"d\\\"e\"\r\nhello\r\n0;x\r\n\r\n", Ok(Some(("hello", ""))));
     request("5 ;a\r\nhello\r\n0\r\nX-T: 1\r\nY:\r\n\r\nZ", Ok(Some(("hello", "Z"))));
     request("a\r\n0123456789\r\nA\r\n0123456789\r\n0\r\n\r", Ok(None));
+    request("7fffffffffffffff\r\nhello", Ok(None));
 }
 
 #[test]

@@ -406,20 +406,24 @@ def listed(report, o):
                 report.check(all(until(LIMIT, lambda n=name: t.status(n)["applied"] >= head) for name in there), f"{make.kind}: all have purged")
                 return {path: t.ask("a", path).get("x-owner") for path in paths}
 
-            first = owners()
+            def settled():
+                """The owners as soon as two rounds agree: on a busy machine one that answers late is passed by."""
+                return until(LIMIT, lambda: (one := owners()) == owners() and one)
+
+            first = settled()
             report.check(set(first.values()) == set(three), f"{make.kind}: all own some: {set(first.values())}")
             # Somebody without the secret says that he is a member.
             log.post("tier", "evil", json.dumps({"lacquer": 1, "group": "all", "address": "127.0.0.1:9", "peer": {"weight": 100, "code": "0" * 32}}).encode())
             t.kill("c")
             report.check(until(LIMIT, lambda: ring("a") == ring("b") == ["a", "b"]), f"{make.kind}: one that is killed is none any more: {ring('a')}")
             report.check("evil" in t["a"].cli.ask("fleet.nodes"), f"{make.kind}: one without the secret is none")
-            second = owners()
+            second = settled()
             moved = [path for path in paths if first[path] != second[path]]
             report.check(moved and {first[path] for path in moved} == {"c"} and "c" not in second.values(), f"{make.kind}: its keys are others' now, and no more: {moved}")
             shutil.rmtree(t["c"].dir, ignore_errors=True)
             t.start("c")
             report.check(until(LIMIT, lambda: all(ring(name) == three for name in three)), f"{make.kind}: it is back: {ring('a')}")
-            report.check(until(LIMIT, lambda: t.status("c")["serves"] == "all") and owners() == first, f"{make.kind}: with its keys")
+            report.check(until(LIMIT, lambda: t.status("c")["serves"] == "all") and settled() == first, f"{make.kind}: with its keys")
             log.end()
             known = lambda: json.loads(t["a"].cli.ask("fleet.nodes -j"))[-1]
             # A node that reports nothing is none any more after five seconds: this one isn't told so.
