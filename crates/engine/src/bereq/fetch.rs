@@ -133,14 +133,20 @@ impl Bereq {
                 self.end_link(Some(SessClose::RxJunk));
                 return Err(());
             }
-            let Err(failure) = self.exchange().await else { return Ok(()) };
+            let Err(failure) = self.exchange().await else {
+                backend.answers();
+                return Ok(());
+            };
             self.end_link(Some(SessClose::RxJunk));
             let is_worth_it = match failure {
                 Failure::Refused => true,
                 Failure::Early => reused,
-                Failure::Late => false,
+                Failure::Late(_) | Failure::Aborted => false,
             };
             if !is_worth_it || new_connection || self.no_retry.is_some() {
+                if let Some(fault) = failure.fault() {
+                    backend.fails(fault);
+                }
                 return Err(());
             }
             self.engine.main.backend_retry.inc();
