@@ -266,9 +266,10 @@ impl Backend {
 
     /// Takes in that a fetch from it failed, or its probe. The operator is told, once for each cause until it answers.
     pub fn fails(&self, fault: Fault<'_>) {
-        let effect = match self.spec.is_optional {
-            true => "the origin is asked instead",
-            false => "requests that need it are answered 503",
+        let effect = match (fault == Fault::Loop, self.spec.is_optional) {
+            (true, _) => "requests that need it are answered 508",
+            (false, true) => "the origin is asked instead",
+            (false, false) => "requests that need it are answered 503",
         };
         if let Some(text) = self.trouble.fails(fault, effect, self.env.clock.mono()) {
             self.tell(&text);

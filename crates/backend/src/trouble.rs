@@ -43,6 +43,8 @@ pub enum Fault<'a> {
     Closed,
     /// No response came in time.
     Late,
+    /// Its address is one of this server's own listeners, and the request came back.
+    Loop,
     /// The response isn't valid HTTP, or the backend reset the request: why.
     Invalid(&'a str),
 }
@@ -71,6 +73,7 @@ impl<'a> Fault<'a> {
             Self::Closed => 1 << 7,
             Self::Late => 1 << 8,
             Self::Invalid(_) => 1 << 9,
+            Self::Loop => 1 << 10,
         }
     }
 }
@@ -90,6 +93,7 @@ impl fmt::Display for Fault<'_> {
             Self::Sick(why) => write!(f, "the health probe says sick: {why}"),
             Self::Closed => f.write_str("connection closed before a response"),
             Self::Late => f.write_str("no response in time (first_byte_timeout, between_bytes_timeout)"),
+            Self::Loop => f.write_str("its address is this server's own, so that requests come back"),
             Self::Invalid(why) => write!(f, "no valid response: {why}"),
         }
     }

@@ -120,6 +120,9 @@ impl Req {
         if self.is_misdirected() {
             return self.refuse_misdirected(transport).await;
         }
+        if self.has_come_back() {
+            return self.refuse_loop(transport).await;
+        }
         self.prepare();
         let mut action = self.vcl(Method::Recv, transport).await;
         if let Action::Vcl(label) = &action

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Origins that can't be reached or send no response: the server's terminal names each once with the cause, and says when it answers
-again; `lacquer explain` and `lacquer doctor` name the cause, too.
+again; `lacquer explain` names the cause, too. A backend that is the server itself is one of them.
 """
 import contextlib
 import pathlib
@@ -111,6 +111,21 @@ def check_recovery(report, v, address):
     report.check(lines(v, "refused").count("answers again") == 1, f"{lines(v, 'refused')}")
 
 
+def check_loop(report, v):
+    """A backend that is the server itself: answered at once, and named."""
+    host, port = v.address
+    v.cli.ask(f'vcl.inline loop "vcl 4.1; backend itself {{ .host = \\"{host}\\"; .port = \\"{port}\\"; }}"')
+    v.cli.ask("vcl.use loop")
+    for _ in range(2):
+        r = get(v.address, "/loop", [], 30)
+        report.check(r.status == 508, f"a loop: {r}")
+    cause = "its address is this server's own, so that requests come back"
+    said = lines(v, "itself") if until(LIMIT, lambda: lines(v, "itself")) else []
+    report.check(said == [f"{cause}; requests that need it are answered 508"], f"the terminal says {said}")
+    text = lacquer(v, "explain", "http://bed.test/loop")
+    report.check(re.search(rf"backend itself \({host}:{port}\) failed \d+ s ago: {cause}", text), f"explain says {text}")
+
+
 def main():
     o = options(__doc__)
     report = Report("outages")
@@ -122,6 +137,7 @@ def main():
         v = stack.enter_context(Varnishd(o.varnishd, PARAMS, vcl=vcl(backends)))
         check_causes(report, v, backends)
         check_recovery(report, v, dead)
+        check_loop(report, v)
     return report.close()
 
 
