@@ -46,7 +46,7 @@ impl Req {
         self.refuse_empty(508, transport).await
     }
 
-    /// Answers without a body, before VCL.
+    /// Answers without a body and without VCL.
     async fn refuse_empty(&mut self, status: u16, transport: &mut dyn Transport) -> Step {
         self.start_synth(status, None);
         self.set_resp(names::CONTENT_LENGTH, &[b"0"]);
