@@ -20,6 +20,7 @@ use crate::h2::{self, Http2};
 use crate::pool::{Expected, PeerLabel, Pool};
 use crate::probe::Probe;
 use crate::registry::Prober;
+use crate::trouble::{Fault, LineBudget, Trouble};
 use crate::{
     AdminHealth, BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params, RequestSignerRef,
     ResolveCtx, ServiceRef, Summary,
@@ -39,6 +40,8 @@ pub struct Backend {
     waiting: AtomicU32,
     counters: CounterSet<Vbe>,
     prober: Arc<Prober>,
+    trouble: Arc<Trouble>,
+    lines: Arc<LineBudget>,
     pub(crate) probe: Option<Probe>,
 }
 
@@ -96,7 +99,14 @@ pub(crate) fn proxy_header(version: u8, ends: Option<&Ends>, authority: Option<&
 }
 
 impl Backend {
-    pub(crate) fn new(vcl: &str, spec: BackendSpec, env: Env, pool: Arc<Pool>, prober: Arc<Prober>) -> Arc<Self> {
+    pub(crate) fn new(
+        vcl: &str,
+        spec: BackendSpec,
+        env: Env,
+        pool: Arc<Pool>,
+        prober: Arc<Prober>,
+        lines: Arc<LineBudget>,
+    ) -> Arc<Self> {
         let params = env.services.params();
         let hosthdr = spec.hosthdr.clone().unwrap_or_else(|| spec.endpoint.default_host(params.prefer_ipv6));
         let slots = match spec.max_connections {
@@ -114,6 +124,8 @@ impl Backend {
             hosthdr: hosthdr.into(),
             pool,
             prober,
+            trouble: Arc::default(),
+            lines,
             slots,
             waiting: AtomicU32::new(0),
             env,
@@ -170,6 +182,8 @@ impl Backend {
             hosthdr: self.hosthdr.clone(),
             pool: self.pool.clone(),
             prober: self.prober.clone(),
+            trouble: self.trouble.clone(),
+            lines: self.lines.clone(),
             slots: self.slots.clone(),
             waiting: AtomicU32::new(0),
             env: self.env.clone(),
@@ -245,8 +259,56 @@ impl Backend {
         conn.map_err(|error| {
             self.count_failure(&error);
             main.backend_fail.inc();
+            self.fails(Fault::of(&error, &self.host()));
             self.connect_error(error)
         })
+    }
+
+    /// Takes in that a fetch from it failed, or its probe. The operator is told, once for each cause until it answers.
+    pub fn fails(&self, fault: Fault<'_>) {
+        let effect = match (fault == Fault::Loop, self.spec.is_optional) {
+            (true, _) => "requests that need it are answered 508",
+            (false, true) => "the origin is asked instead",
+            (false, false) => "requests that need it are answered 503",
+        };
+        if let Some(text) = self.trouble.fails(fault, effect, self.env.clock.mono()) {
+            self.tell(&text);
+        }
+    }
+
+    /// Takes in that it sent a response.
+    pub fn answers(&self) {
+        if self.trouble.answers() {
+            self.tell("answers again");
+        }
+    }
+
+    /// Takes in that its probe judges it healthy.
+    pub(crate) fn is_probed_healthy(&self) {
+        if self.trouble.is_healthy() {
+            self.tell("healthy again");
+        }
+    }
+
+    /// Why its last fetch failed, if it hasn't sent a response since, and how many seconds ago that was.
+    pub fn last_fault(&self) -> Option<(String, f64)> {
+        let (at, text) = self.trouble.last()?;
+        Some((text, self.env.clock.mono().since(at)))
+    }
+
+    /// The name and the address, for messages: `default (127.0.0.1:8080)`.
+    pub fn label(&self) -> String {
+        match &self.service {
+            Some(_) => self.base.name().to_owned(),
+            None => format!("{} ({})", self.base.name(), self.spec.endpoint),
+        }
+    }
+
+    fn tell(&self, text: &str) {
+        let line = format!("backend {}: {text}", self.label());
+        if let Some(line) = self.lines.spend(line, self.env.clock.mono()) {
+            self.env.services.tell_operator(&line);
+        }
     }
 
     /// A connection of HTTP/1.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A connection to a backend while a transaction has it, and its log records.
 
+use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -105,6 +106,11 @@ impl Conn {
     /// Whose connection it is.
     pub fn backend(&self) -> &Arc<Backend> {
         &self.user.0
+    }
+
+    /// The other end, if it is on this host.
+    pub fn peer_here(&self) -> Option<SocketAddr> {
+        self.label.here()
     }
 
     /// Whether it comes from the pool: when it fails before the first byte of a response, and the request can be sent

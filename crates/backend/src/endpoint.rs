@@ -108,6 +108,19 @@ impl Endpoint {
     }
 }
 
+/// Where it listens, for messages: `127.0.0.1:80`, `127.0.0.1:80, [::1]:80`, `host.example:80` or a socket's path.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.path, &self.name, self.ipv4, self.ipv6) {
+            (Some(path), ..) => write!(f, "{}", path.display()),
+            (_, Some((host, port)), ..) => write!(f, "{host}:{port}"),
+            (.., Some(ipv4), Some(ipv6)) => write!(f, "{ipv4}, {ipv6}"),
+            (.., Some(one), None) | (.., None, Some(one)) => write!(f, "{one}"),
+            (.., None, None) => f.write_str("no address"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

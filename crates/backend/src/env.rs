@@ -88,6 +88,8 @@ pub trait Services: Send + Sync {
     fn log_error(&self, text: &str);
     /// Writes a `Notice` record outside of any transaction.
     fn log_notice(&self, text: &str);
+    /// Prints a line for the operator where the worker's other messages go.
+    fn tell_operator(&self, line: &str);
     /// Looks a name up with the system's resolver. Blocks, perhaps for long.
     ///
     /// # Errors
@@ -119,6 +121,8 @@ pub struct HeapServices {
     pub error_log: Mutex<Vec<String>>,
     /// The `Notice` records written.
     pub notice_log: Mutex<Vec<String>>,
+    /// The lines for the operator.
+    pub operator_log: Mutex<Vec<String>>,
     /// What the resolver knows: the addresses of each name.
     pub hosts: Mutex<HashMap<String, Vec<SocketAddr>>>,
 }
@@ -146,6 +150,10 @@ impl Services for HeapServices {
 
     fn log_notice(&self, text: &str) {
         self.notice_log.lock().push(text.to_string());
+    }
+
+    fn tell_operator(&self, line: &str) {
+        self.operator_log.lock().push(line.to_string());
     }
 
     fn lookup(&self, host: &str, _port: u16) -> io::Result<Vec<SocketAddr>> {

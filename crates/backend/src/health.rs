@@ -158,6 +158,11 @@ impl ProbeState {
         self.sick
     }
 
+    /// The status line of the last poke's response, or why there was none. Empty before the first poke.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Good pokes in the window.
     pub fn good(&self) -> u32 {
         self.good

@@ -27,6 +27,7 @@ pub mod responder;
 mod sealing;
 mod service;
 mod spec;
+mod trouble;
 
 pub use backend::{Backend, ConnectOpts, Timeouts};
 pub use conn::Conn;
@@ -46,6 +47,7 @@ pub use request_signer::{Outgoing, OutgoingBody, RequestSigner, RequestSignerRef
 pub use responder::Responder;
 pub use service::{Service, ServiceRef};
 pub use spec::{BackendSpec, ProbeSpec};
+pub use trouble::Fault;
 
 #[cfg(test)]
 mod tests;

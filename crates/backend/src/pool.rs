@@ -7,6 +7,7 @@
 //! those that are too old.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -109,6 +110,8 @@ struct Idle {
 #[derive(Clone, Debug)]
 pub(crate) struct PeerLabel {
     pub peer: Address,
+    /// Whether the peer is on this host.
+    is_here: bool,
     /// Descriptor, remote and local address, as BackendOpen records have them.
     text: Box<[u8]>,
     fd_len: usize,
@@ -129,7 +132,19 @@ impl PeerLabel {
     fn between(fd: u32, peer: Address, local: Address, tls: Option<Box<tls::Info>>) -> Box<Self> {
         let fd = dec(u64::from(fd));
         let text = [fd.as_bytes(), b" ", peer.text().ip_port(), b" ", local.text().ip_port()].concat();
-        Box::new(Self { peer, text: text.into(), fd_len: fd.as_bytes().len(), tls })
+        let is_here = match (peer, local) {
+            (Address::Inet(peer), Address::Inet(local)) => peer.ip().is_loopback() || peer.ip() == local.ip(),
+            (Address::Unix, _) | (_, Address::Unix) => false,
+        };
+        Box::new(Self { peer, is_here, text: text.into(), fd_len: fd.as_bytes().len(), tls })
+    }
+
+    /// The peer's address, if it is on this host.
+    pub fn here(&self) -> Option<SocketAddr> {
+        match self.peer {
+            Address::Inet(peer) if self.is_here => Some(peer),
+            Address::Inet(_) | Address::Unix => None,
+        }
     }
 
     pub fn tls(&self) -> Option<&tls::Info> {

@@ -19,6 +19,7 @@ use crate::backend::{deadline, proxy_header};
 use crate::error::{ETIMEDOUT, OpenError, errno_text};
 use crate::exchange::MAX_INTERIM;
 use crate::health::{Poke, PokeResult, ProbeState};
+use crate::trouble::Fault;
 use crate::{Backend, Director, Event, Health, ProbeSpec, Summary};
 
 /// Bytes of a response that are kept: enough for the status line.
@@ -121,6 +122,14 @@ impl Probe {
     pub(crate) fn poked(&self, backend: &Backend, result: PokeResult) {
         self.state.lock().poked(result);
         self.update(backend);
+        let state = self.snapshot();
+        let was_good = state.happy() & 1 == 1;
+        match state.is_sick() {
+            // Good answers that aren't enough yet are no failure.
+            true if was_good => {}
+            true => backend.fails(Fault::Sick(state.message())),
+            false => backend.is_probed_healthy(),
+        }
     }
 
     pub(crate) fn snapshot(&self) -> ProbeState {

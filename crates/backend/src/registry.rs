@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use crate::health::ProbeState;
 use crate::names::Names;
 use crate::pool::{Pool, Pools};
+use crate::trouble::LineBudget;
 use crate::{Backend, BackendSpec, Env};
 
 /// How often idle connections are looked at.
@@ -22,13 +23,14 @@ pub struct Backends {
     pools: Pools,
     names: Names,
     prober: Arc<Prober>,
+    lines: Arc<LineBudget>,
 }
 
 impl Backends {
     /// None yet.
     pub fn new(env: Env) -> Arc<Self> {
         let (names, prober) = (Names::new(env.clone()), Arc::new(Prober::new(env.clone())));
-        Arc::new(Self { pools: Pools::default(), names, prober, env })
+        Arc::new(Self { pools: Pools::default(), names, prober, lines: Arc::default(), env })
     }
 
     /// A backend of the VCL loaded as `vcl`. It is cold (counters hidden, not probed) until it gets
@@ -43,7 +45,7 @@ impl Backends {
             Some(_) => Pool::alone(),
             None => self.pools.pool(&spec.endpoint, name),
         };
-        let backend = Backend::new(vcl, spec, self.env.clone(), pool, self.prober.clone());
+        let backend = Backend::new(vcl, spec, self.env.clone(), pool, self.prober.clone(), self.lines.clone());
         if let Some(probe) = &backend.probe {
             probe.update(&backend);
         }

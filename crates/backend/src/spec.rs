@@ -38,6 +38,8 @@ pub struct BackendSpec {
     pub service: Option<ServiceRef>,
     /// Adds to each request what the backend wants there: a signature.
     pub signer: Option<RequestSignerRef>,
+    /// Requests are sent to another backend while this one fails: it is a peer.
+    pub is_optional: bool,
 }
 
 impl BackendSpec {
@@ -63,6 +65,7 @@ impl BackendSpec {
             probe: None,
             service: None,
             signer: None,
+            is_optional: false,
         }
     }
 }

@@ -495,6 +495,9 @@ fn a_name_without_an_address_fails_fetches_until_it_has_one() {
             assert_eq!(error.to_string(), "backend s1: no address for www.test");
             let text = "Backend host www.test: Name or service not known; 0 addresses kept";
             assert_eq!(*named.bed.services.error_log.lock(), [text]);
+            let told = "no address found for www.test; requests that need it are answered 503";
+            let told = format!("backend {}: {told}", named.backend.label());
+            assert_eq!(*named.bed.services.operator_log.lock(), [told]);
             named.answers(&[&one]);
             named.looked_up(2).await;
             named.connect().await.unwrap();

@@ -332,6 +332,16 @@ impl Busy {
         Ok(fetched)
     }
 
+    /// Like [`Busy::finish`], for a response that was made because the fetch failed, and that no other request may have: it is gone from the
+    /// index at once, and the cause is remembered. Returns the body's length.
+    pub fn finish_failed(self) -> u64 {
+        let (oc, cache) = (self.oc.clone(), self.cache.clone());
+        let length = self.boc.fetched();
+        assert!(self.finish(None).is_ok(), "no length was declared");
+        cache.shared().kill(&oc, Cause::FetchFailed);
+        length
+    }
+
     /// The body broke off, and what there is of it is of use to others, as the auxiliary attributes say: they find the object with so much
     /// of a body. Who reads it by now gets `reason` behind that.
     pub fn finish_cut(mut self, reason: FetchFailed) {

@@ -20,6 +20,7 @@ pub mod forms;
 pub mod hints;
 pub mod httplog;
 mod interim;
+pub mod loops;
 mod packer;
 mod parts;
 pub mod peers;

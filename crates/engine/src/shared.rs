@@ -120,6 +120,8 @@ pub struct Engine {
     pub refreshes: Refreshes,
     /// A VCL imports xkey: fields give objects keys.
     pub keeps_key_fields: AtomicBool,
+    /// Recognises requests that this worker sent to itself.
+    pub loops: crate::loops::Loops,
     /// Set when the worker is to end: no new request on old connections.
     pub draining: AtomicBool,
     /// Who is woken then.
@@ -171,6 +173,7 @@ impl Engine {
             queries: Queries::default(),
             refreshes: Refreshes::default(),
             keeps_key_fields: AtomicBool::new(false),
+            loops: crate::loops::Loops::default(),
             draining: AtomicBool::new(false),
             drain_watch: DrainWatch::default(),
             has_successor: AtomicBool::new(false),

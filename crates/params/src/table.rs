@@ -329,6 +329,8 @@ params! {
         "Length of the kernel's queue of connections not yet accepted.";
     log_no_hit: Switch = "off" ["bool"] { Own }
         "Log why a request was no hit: a Notice record \"lacquer: no hit: REASON\" near the end of its transaction. The reasons are in lacquer-explain(1); the counters NOHIT.* have them always.";
+    loop_detection: Switch = "on" ["bool"] { Own }
+        "Answer 508 to a request that this server sent to one of its own listeners and that came back as it was: same listener, Host and URL. Such requests carry a mark in CDN-Loop (RFC 8586). Switch it off where VCL tells the passes of a request apart by something else.";
     lru_interval: Seconds = "2.000" ["seconds" min "0.000"] { Experimental NoEffect }
         "A hit moves an object in the order of eviction at most this often.";
     max_esi_depth: Count = "5" ["levels" min "0"] {}

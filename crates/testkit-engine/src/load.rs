@@ -75,6 +75,8 @@ impl backend::Services for Services {
         self.0.log.write_one(Tag::Notice, Vxid::NONE, Marker::None, text.as_bytes());
     }
 
+    fn tell_operator(&self, _: &str) {}
+
     fn log_health(&self, text: &str) {
         self.0.log.write_one(Tag::BackendHealth, Vxid::NONE, Marker::None, text.as_bytes());
     }

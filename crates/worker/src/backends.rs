@@ -101,6 +101,10 @@ impl backend::Services for Services {
         self.engine.log.write_one(Tag::Notice, base::Vxid::NONE, Marker::None, text.as_bytes());
     }
 
+    fn tell_operator(&self, line: &str) {
+        eprintln!("{line}");
+    }
+
     fn log_health(&self, text: &str) {
         self.engine.log.write_one(Tag::BackendHealth, base::Vxid::NONE, Marker::None, text.as_bytes());
     }

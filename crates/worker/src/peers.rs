@@ -77,7 +77,8 @@ fn maker(backends: Arc<Backends>) -> PeerBackendMaker {
             Ok(ip) => Endpoint::addr((ip, server.port).into()),
             Err(_) => Endpoint::named(&server.host, server.port),
         };
-        let backend = backends.create(OWNER, BackendSpec::new(&member.name, endpoint));
+        let spec = BackendSpec { is_optional: true, ..BackendSpec::new(&member.name, endpoint) };
+        let backend = backends.create(OWNER, spec);
         // Its counters are shown.
         backend.event(Event::Warm);
         backend

@@ -168,6 +168,7 @@ impl Worker {
             let _ = net::kernel::ability();
         }
         let listeners = crate::serving::adopt(&start)?;
+        engine.loops.listen(listeners.iter().map(|socket| socket.info.endpoint.clone()));
         let costs = if base::costs::COUNTED { Some(stats.add::<Costs>("COSTS").map_err(text)?) } else { None };
         Ok(Arc::new(Worker {
             vmods,

@@ -64,7 +64,15 @@ impl Bereq {
         }
         let replaces = !waited_for && self.object.times.ttl > 0.0;
         let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
-        let Ok(length) = busy.finish(None) else { return Step::Done };
+        let times = &self.object.times;
+        let is_for_nobody = times.ttl <= 0.0 && times.grace <= 0.0 && times.keep <= 0.0;
+        let length = match busy {
+            busy if is_for_nobody && !self.error_is_asked_for => busy.finish_failed(),
+            busy => match busy.finish(None) {
+                Ok(length) => length,
+                Err(_) => return Step::Done,
+            },
+        };
         if let Some(stale) = self.stale.take().filter(|_| replaces) {
             self.engine.cache.kill(&stale);
         }

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use backend::{Backend, BodyStatus, Conn, ConnectOpts, Outgoing, OutgoingBody, announced_length};
+use backend::{Backend, BodyStatus, Conn, ConnectOpts, Fault, Outgoing, OutgoingBody, announced_length};
 use cache::{ObjRef, Reuse, Times};
 use message::freshness::{self, Defaults, Freshness};
 use message::ttl_rules::{self, TtlRules};
@@ -23,6 +23,7 @@ use super::state::Revalidation;
 use super::wire::Failure;
 use super::{Bereq, BereqBody, OriginExchange, Step, reach};
 use crate::httplog::{BEREQ, BERESP};
+use crate::loops::CDN_LOOP;
 
 /// Nobody waits for this fetch any more.
 pub(super) const GONE: &str = "client gone";
@@ -125,6 +126,7 @@ impl Bereq {
                 None => Box::pin(self.connect(backend, opts)).await?,
             };
             self.log.put_parts(Tag::BackendOpen, &conn.opened());
+            let is_own = self.mark_loop(&conn);
             let reused = conn.is_reused();
             self.link = Some(OriginExchange::new(conn));
             if matches!(self.body, BereqBody::Gone) {
@@ -133,19 +135,39 @@ impl Bereq {
                 self.end_link(Some(SessClose::RxJunk));
                 return Err(());
             }
-            let Err(failure) = self.exchange().await else { return Ok(()) };
+            let Err(failure) = self.exchange().await else {
+                match is_own && self.beresp.is_status(508) {
+                    true => backend.fails(Fault::Loop),
+                    false => backend.answers(),
+                }
+                return Ok(());
+            };
             self.end_link(Some(SessClose::RxJunk));
             let is_worth_it = match failure {
                 Failure::Refused => true,
                 Failure::Early => reused,
-                Failure::Late => false,
+                Failure::Late(_) | Failure::Aborted => false,
             };
             if !is_worth_it || new_connection || self.no_retry.is_some() {
+                if let Some(fault) = failure.fault() {
+                    backend.fails(fault);
+                }
                 return Err(());
             }
             self.engine.main.backend_retry.inc();
             new_connection = true;
         }
+    }
+
+    /// Marks a request that goes to one of our own listeners. Whether it does.
+    fn mark_loop(&mut self, conn: &Conn) -> bool {
+        let mark = self.params.loop_detection.then(|| self.engine.loops.mark(conn, self.arrival)).flatten();
+        let Some(mark) = mark else { return false };
+        let is_marked = self.head.iter().any(|field| field.is(CDN_LOOP.as_bytes()) && field.value() == mark.as_bytes());
+        if !is_marked {
+            self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, CDN_LOOP, &[mark.as_bytes()]));
+        }
+        true
     }
 
     /// The fields that the backend wants in each request, as VCL left that.

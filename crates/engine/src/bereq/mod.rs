@@ -51,6 +51,7 @@ use crate::current::StepName;
 use crate::early::Handshaking;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
+use crate::loops::Arrival;
 use crate::pool;
 use crate::req::rfc9111::Alias;
 use crate::req::verdict::FoundKind;
@@ -134,6 +135,8 @@ pub struct Bereq {
     pub(crate) early: Option<Rc<Handshaking>>,
     pub(crate) stale: Option<ObjRef>,
     pub(crate) digest: Digest,
+    /// The request as it came in.
+    pub(crate) arrival: Arrival,
     /// What that is an alias of.
     pub(crate) alias: Option<Box<Alias>>,
     pub(crate) client_identity: Option<Text>,

@@ -178,6 +178,7 @@ impl PipeBereq {
             stream_pipe::refuse(503, req, transport);
             return SessClose::TxError;
         };
+        backend.answers();
         match conn.tunnel() {
             _ if transport.asks_tunnel() => self.stream(&mut conn, req, transport, last_moment, acct).await,
             Some(stream) if !self.may_switch(req) => self.tunnel(stream, req, transport, last_moment, acct).await,

@@ -109,6 +109,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode, slot: Slot
         early: req.early.clone(),
         stale,
         digest: req.digest,
+        arrival: engine.loops.arrival(&req.sess.listener.name, &req.original),
         alias: req.alias.clone(),
         client_identity: req.settings.client_identity.clone(),
         body: lend(req, mode),

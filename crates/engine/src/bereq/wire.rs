@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use backend::{BodyLen, BodyStatus, HeadError, Received, RespLimits, SendError, SendProgress, announced_length};
+use backend::{BodyLen, BodyStatus, Fault, HeadError, Received, RespLimits, SendError, SendProgress, announced_length};
 use message::{Head, names};
 use params::Params;
 use rt::Deadline;
@@ -26,7 +26,35 @@ pub(super) enum Failure {
     Refused,
     /// Not a byte of a response had come: with a pooled connection another try is in order.
     Early,
-    Late,
+    /// The backend's fault.
+    Late(Fault<'static>),
+    /// Not the backend's fault: the client is gone, or its request's body broke off.
+    Aborted,
+}
+
+impl Failure {
+    /// The backend's fault, where no other try is made.
+    pub fn fault(self) -> Option<Fault<'static>> {
+        match self {
+            Self::Refused => Some(Fault::Invalid(REFUSED)),
+            Self::Early => Some(Fault::Closed),
+            Self::Late(fault) => Some(fault),
+            Self::Aborted => None,
+        }
+    }
+}
+
+/// The fault of a backend that sent no usable response head.
+fn fault_of(error: &HeadError) -> Fault<'static> {
+    match error {
+        HeadError::Closed | HeadError::Os(_) => Fault::Closed,
+        HeadError::Refused => Fault::Invalid(REFUSED),
+        HeadError::Reset(text) | HeadError::Framing(text) => Fault::Invalid(text),
+        HeadError::Overflow => Fault::Invalid("its head is larger than http_resp_size"),
+        HeadError::Garbage(_) => Fault::Invalid("it isn't HTTP"),
+        HeadError::TooManyInterim => Fault::Invalid("too many interim responses"),
+        HeadError::NotFinal => Fault::Invalid("1xx without a final response"),
+    }
 }
 
 /// How far the sending has come.
@@ -172,7 +200,7 @@ impl Bereq {
                 }
                 NextPiece::Broken(error) => {
                     self.break_upload(error);
-                    return Err(Failure::Late);
+                    return Err(Failure::Aborted);
                 }
                 NextPiece::Not(instead) => {
                     sent = instead;
@@ -296,21 +324,21 @@ impl Bereq {
                 WaitOutcome::TimedOut => {
                     self.fetch_error(if had_begun { "timeout" } else { "first byte timeout" });
                     link.close = Some(SessClose::RxTimeout);
-                    return Err(Failure::Late);
+                    return Err(Failure::Late(Fault::Late));
                 }
                 WaitOutcome::Unwanted => {
                     self.fetch_error(GONE);
                     link.close = Some(SessClose::RxBody);
-                    return Err(Failure::Late);
+                    return Err(Failure::Aborted);
                 }
             };
             link.close = Some(error.close());
             self.log_head_error(&error);
             let is_ended = matches!(error, HeadError::Closed | HeadError::Os(_));
-            return Err(match error {
+            return Err(match &error {
                 HeadError::Refused => Failure::Refused,
                 _ if is_ended && !had_begun => Failure::Early,
-                _ => Failure::Late,
+                error => Failure::Late(fault_of(error)),
             });
         }
     }

@@ -78,6 +78,7 @@ pub async fn explain(engine: &Arc<Engine>, question: &Question) -> Result<String
         out.push_str("It has no Host: give a whole URL, as http://www.example.com/, or the field Host.\n");
     }
     let hash_counts = matches!(step, Step::Lookup | Step::Purge);
+    let may_fetch = matches!(step, Step::Lookup | Step::Pass | Step::Pipe);
     let mut objects = String::new();
     let verdict = match step {
         Step::Lookup => req.look(&mut objects),
@@ -89,7 +90,8 @@ pub async fn explain(engine: &Arc<Engine>, question: &Question) -> Result<String
         Step::Pass | Step::Pipe | Step::Purge | Step::Synth | Step::VclFail => req.decided(&step),
     };
     req.tell_what_vcl_did(hash_counts, &mut out);
-    Ok(out + &objects + &verdict)
+    let fault = if may_fetch { req.backend_fault() } else { String::new() };
+    Ok(out + &objects + &verdict + &fault)
 }
 
 fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
@@ -162,6 +164,17 @@ impl Req {
             _ => "It would be answered by vcl_synth.",
         };
         format!("{what}\n{}", text(&reason))
+    }
+
+    /// Why the backend that VCL chose can't be used, if it hasn't sent a response since its last failure. Directors aren't asked: that would
+    /// change whose turn it is.
+    fn backend_fault(&self) -> String {
+        let director = self.director();
+        let backend = director.as_ref().and_then(|director| director.as_backend());
+        let Some((backend, (why, ago))) = backend.and_then(|backend| Some((backend, backend.last_fault()?))) else {
+            return String::new();
+        };
+        format!("The last request to the backend {} failed {ago:.0} s ago: {why}.\n", backend.label())
     }
 
     /// The cache decides it.

@@ -30,7 +30,25 @@ impl Req {
     pub(super) async fn refuse_misdirected(&mut self, transport: &mut dyn Transport) -> Step {
         self.engine().main.tls_misdirected.inc();
         self.log.put(Tag::Notice, b"TLS: another certificate's clients are asked for theirs, 421");
-        self.start_synth(421, None);
+        self.refuse_empty(421, transport).await
+    }
+
+    /// Whether this server has sent it to itself and would do so again.
+    pub(super) fn has_come_back(&self) -> bool {
+        let is_its_own = self.restarts == 0 && !self.esi.is_fragment();
+        is_its_own
+            && self.params.loop_detection
+            && self.engine().loops.is_back(&self.sess.listener.name, &self.original)
+    }
+
+    pub(super) async fn refuse_loop(&mut self, transport: &mut dyn Transport) -> Step {
+        self.log.put(Tag::Error, b"Loop: a backend is this server's own listener, and the request has come back, 508");
+        self.refuse_empty(508, transport).await
+    }
+
+    /// Answers without a body and without VCL.
+    async fn refuse_empty(&mut self, status: u16, transport: &mut dyn Transport) -> Step {
+        self.start_synth(status, None);
         self.set_resp(names::CONTENT_LENGTH, &[b"0"]);
         self.filters.reset();
         self.t_resp.set(None);

@@ -144,6 +144,10 @@ impl Req {
         } else if self.body.take_unless_late() {
             transport.send_continue(&mut self.log);
         }
+        // After VCL: a node of a cluster may recognise its own request and answer it.
+        if matches!(action, Action::Hash | Action::Pass | Action::Pipe) && self.has_come_back() {
+            return self.refuse_loop(transport).await;
+        }
         self.normalise_encoding(&action);
         if let Err(step) = self.hash(&action, transport).await {
             return step;

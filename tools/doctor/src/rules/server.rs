@@ -268,7 +268,7 @@ pub const RULES: &[Rule] = &[
         what: "Connections to the backend {} fail",
         why: "It refuses them, doesn't answer in connect_timeout, or has no room for more. Those fetches fail.",
         remedy: &["varnishadm backend.list", "varnishlog -g raw -q 'FetchError'"],
-        evidence: "VBE.*.fail: 10 or more, and 1 % of VBE.*.conn and fail or more",
+        evidence: "VBE.*.fail: 10 or more, and 1 % of VBE.*.req or more; or 1 or more, and no VBE.*.req",
         look: |facts| {
             let server = facts.server()?;
             let failing = server.all_grown("VBE", "fail").into_iter().filter_map(|(name, failed)| {
@@ -278,15 +278,10 @@ pub const RULES: &[Rule] = &[
                 let kinds: Vec<String> =
                     kinds.iter().filter(|(_, n)| *n > 0).map(|(kind, n)| format!("{kind} {}", count(*n))).collect();
                 let text = || {
-                    format!(
-                        "{} failed of {} {}: {}",
-                        count(failed),
-                        count(failed + made),
-                        server.since(),
-                        kinds.join(", ")
-                    )
+                    let how_many = failed_of(failed, failed + made);
+                    format!("{how_many} {}: {}", server.since(), kinds.join(", "))
                 };
-                (failed >= 10 && failed * 100 >= made).then(|| found_at(name.clone(), text()))
+                is_too_many(failed, failed + made).then(|| found_at(name.clone(), text()))
             });
             Ok(failing.collect())
         },
@@ -318,13 +313,11 @@ pub const RULES: &[Rule] = &[
             "varnishlog -b -q FetchError",
             "varnishlog -b -q FetchError -i FetchError | sort | uniq -c | sort -n",
         ],
-        evidence: "MAIN.fetch_failed: 10 or more, and 1 % of MAIN.s_fetch or more",
+        evidence: "MAIN.fetch_failed: 10 or more, and 1 % of MAIN.s_fetch or more; or as many as MAIN.s_fetch",
         look: |facts| {
             let server = facts.server()?;
             let (failed, all) = (server.grown("MAIN.fetch_failed")?, server.grown("MAIN.s_fetch")?);
-            when(failed >= 10 && failed * 100 >= all, || {
-                format!("{} of {} {}", count(failed), count(all), server.since())
-            })
+            when(is_too_many(failed, all), || format!("{} {}", failed_of(failed, all), server.since()))
         },
     },
     Rule {
@@ -522,6 +515,16 @@ pub(super) fn counted(server: &Server, name: &str, what: &str, least: u64) -> cr
 }
 
 /// A finding when a parameter is above that.
+/// Failures that are worth a finding: all, or 10 and at least 1 %.
+fn is_too_many(failed: u64, all: u64) -> bool {
+    failed > 0 && (failed >= all || (failed >= 10 && failed * 100 >= all))
+}
+
+/// `20 failed of 400`.
+fn failed_of(failed: u64, all: u64) -> String {
+    format!("{} failed of {}", count(failed), count(all.max(failed)))
+}
+
 fn above(server: &Server, name: &str, most: f64) -> crate::rule::Looked {
     let value = server.number(name)?;
     when(value > most, || format!("{name} is {value}"))

@@ -448,6 +448,29 @@ fn each_finds_its_planted_fault_and_no_other_does() {
 }
 
 #[test]
+fn the_first_failure_counts_where_nothing_succeeded() {
+    let found = |failed, fetches, failed_connections, requests| {
+        let mut bed = Bed::sound();
+        for (name, value) in [
+            ("MAIN.fetch_failed", failed),
+            ("MAIN.s_fetch", fetches),
+            ("VBE.boot.a.fail", failed_connections),
+            ("VBE.boot.a.fail_econnrefused", failed_connections),
+            ("VBE.boot.a.req", requests),
+        ] {
+            bed.count(name, value);
+        }
+        let texts = bed.findings().into_iter().filter(|(id, _)| ["backend-failing", "fetch-failed"].contains(id));
+        texts.flat_map(|(_, findings)| findings[0].evidence.clone()).collect::<Vec<_>>().join("; ")
+    };
+    let all = found(1, 1, 1, 0);
+    assert!(all.matches("1 failed of 1").count() == 2 && all.contains("econnrefused 1"), "{all}");
+    assert_eq!(found(1, 2, 1, 1), "");
+    assert_eq!(found(0, 0, 0, 0), "");
+    assert!(found(20, 400, 0, 9).starts_with("20 failed of 400"));
+}
+
+#[test]
 fn no_remedy_asks_for_what_is_there_already() {
     for (id, plant) in PLANTS {
         let mut bed = Bed::sound();

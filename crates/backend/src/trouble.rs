@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Lines for the operator about backends that fail: one for each cause of an outage, and one when the backend answers again.
+//!
+//! A backend keeps a few bytes of state, so that backends that are made up at run time need no table. [`LineBudget`] bounds the lines
+//! of all of them together. A success costs one relaxed load while there is nothing to report.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::Mono;
+use base::lock::Mutex;
+
+use crate::error::{ETIMEDOUT, OpenError, errno_text};
+
+/// Outages of one backend that are reported within [`OUTAGE_SECONDS`].
+const MAX_OUTAGES: u8 = 5;
+/// Seconds over which the outages of one backend are counted.
+const OUTAGE_SECONDS: f64 = 600.0;
+/// Lines of all backends within [`BUDGET_SECONDS`].
+const MAX_LINES: u32 = 30;
+/// Seconds over which the lines of all backends are counted.
+const BUDGET_SECONDS: f64 = 60.0;
+/// Characters of a cause's text that are printed: a peer may have chosen them.
+const MAX_CHARS: usize = 200;
+
+/// The error number of a connection that nobody accepts.
+const ECONNREFUSED: i32 = 111;
+
+/// Why a backend can't be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault<'a> {
+    /// Connecting failed with this error number.
+    Connect(i32),
+    /// This host name has no address.
+    NoAddress(&'a str),
+    /// The TLS handshake failed, with this reason.
+    Tls(&'a str),
+    /// The PROXY header couldn't be written: the error number.
+    ProxyWrite(i32),
+    /// The probe judges the backend sick: the result of its last request.
+    Sick(&'a str),
+    /// The connection ended before a whole response head.
+    Closed,
+    /// No response came in time.
+    Late,
+    /// Its address is one of this server's own listeners, and the request came back.
+    Loop,
+    /// The response isn't valid HTTP, or the backend reset the request: why.
+    Invalid(&'a str),
+}
+
+impl<'a> Fault<'a> {
+    /// The fault of a backend, whose name to look up is `host`, that can't be connected to.
+    pub(crate) fn of(error: &'a OpenError, host: &'a str) -> Self {
+        match error {
+            OpenError::Errno(errno) | OpenError::HeldDown(errno) => Self::Connect(*errno),
+            OpenError::NoAddress => Self::NoAddress(host),
+            OpenError::Proxy(errno) => Self::ProxyWrite(*errno),
+            OpenError::Tls(_, reason) => Self::Tls(reason),
+        }
+    }
+
+    /// The bit of the cause. Error numbers other than the two frequent ones share a bit.
+    fn bit(self) -> u16 {
+        match self {
+            Self::Connect(ECONNREFUSED) => 1,
+            Self::Connect(ETIMEDOUT) => 1 << 1,
+            Self::Connect(_) => 1 << 2,
+            Self::NoAddress(_) => 1 << 3,
+            Self::Tls(_) => 1 << 4,
+            Self::ProxyWrite(_) => 1 << 5,
+            Self::Sick(_) => SICK,
+            Self::Closed => 1 << 7,
+            Self::Late => 1 << 8,
+            Self::Invalid(_) => 1 << 9,
+            Self::Loop => 1 << 10,
+        }
+    }
+}
+
+/// The bit of the probe's verdict, which only the probe takes back.
+const SICK: u16 = 1 << 6;
+
+impl fmt::Display for Fault<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(ETIMEDOUT) => f.write_str("no connection within connect_timeout"),
+            Self::Connect(errno) => write!(f, "{}", lower(&errno_text(*errno))),
+            Self::NoAddress(host) => write!(f, "no address found for {host}"),
+            Self::Tls(reason) => write!(f, "TLS handshake failed: {reason}"),
+            Self::ProxyWrite(errno) => write!(f, "sending the PROXY header failed: {}", lower(&errno_text(*errno))),
+            Self::Sick("") => f.write_str("the health probe says sick"),
+            Self::Sick(why) => write!(f, "the health probe says sick: {why}"),
+            Self::Closed => f.write_str("connection closed before a response"),
+            Self::Late => f.write_str("no response in time (first_byte_timeout, between_bytes_timeout)"),
+            Self::Loop => f.write_str("its address is this server's own, so that requests come back"),
+            Self::Invalid(why) => write!(f, "no valid response: {why}"),
+        }
+    }
+}
+
+/// The operating system's text within a sentence.
+fn lower(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}
+
+/// The text in one line of printable characters.
+fn printable(text: &str) -> String {
+    text.chars().take(MAX_CHARS).map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// The failures of one backend.
+#[derive(Debug, Default)]
+pub(crate) struct Trouble {
+    /// Whether `outage.causes` isn't empty, to be read without the lock.
+    is_failing: AtomicBool,
+    outage: Mutex<Outage>,
+}
+
+#[derive(Debug, Default)]
+struct Outage {
+    /// The bits of the causes since the backend last answered.
+    causes: u16,
+    /// Neither its causes nor its end are reported: there were too many lately.
+    is_silent: bool,
+    /// The last failure's text, and when it was.
+    last: Option<(Mono, String)>,
+    /// Outages reported since `since`.
+    count: u8,
+    since: Option<Mono>,
+}
+
+impl Trouble {
+    /// Takes a failure in, and its effect on requests. The text after the backend's name and address, if the operator is to be told.
+    pub fn fails(&self, fault: Fault<'_>, effect: &str, now: Mono) -> Option<String> {
+        let text = printable(&fault.to_string());
+        let mut outage = self.outage.lock();
+        if outage.causes == 0 {
+            outage.begin(now);
+            self.is_failing.store(true, Ordering::Relaxed);
+        }
+        let is_new = outage.causes & fault.bit() == 0;
+        outage.causes |= fault.bit();
+        outage.last = Some((now, text.clone()));
+        let (is_told, is_last) = (is_new && !outage.is_silent, outage.count == MAX_OUTAGES);
+        drop(outage);
+        is_told.then(|| {
+            let end = if is_last { "; it fails again and again: no more reports of it for 10 minutes" } else { "" };
+            format!("{text}; {effect}{end}")
+        })
+    }
+
+    /// The backend sent a response. True if the operator is to be told.
+    pub fn answers(&self) -> bool {
+        self.is_failing.load(Ordering::Relaxed) && self.recover(!SICK)
+    }
+
+    /// The probe judges the backend healthy. True if the operator is to be told.
+    pub fn is_healthy(&self) -> bool {
+        self.is_failing.load(Ordering::Relaxed) && self.recover(u16::MAX)
+    }
+
+    fn recover(&self, causes: u16) -> bool {
+        let mut outage = self.outage.lock();
+        let had_causes = outage.causes != 0;
+        outage.causes &= !causes;
+        let is_over = had_causes && outage.causes == 0;
+        if is_over {
+            self.is_failing.store(false, Ordering::Relaxed);
+            outage.last = None;
+        }
+        is_over && !outage.is_silent
+    }
+
+    /// The last failure, if the backend hasn't answered since, and when it was.
+    pub fn last(&self) -> Option<(Mono, String)> {
+        self.outage.lock().last.clone()
+    }
+}
+
+impl Outage {
+    fn begin(&mut self, now: Mono) {
+        if self.since.is_none_or(|since| now.since(since) >= OUTAGE_SECONDS) {
+            (self.since, self.count) = (Some(now), 0);
+        }
+        self.is_silent = self.count == MAX_OUTAGES;
+        if !self.is_silent {
+            self.count += 1;
+        }
+    }
+}
+
+/// How many lines the backends of a worker may print.
+#[derive(Debug, Default)]
+pub(crate) struct LineBudget(Mutex<Spent>);
+
+#[derive(Debug, Default)]
+struct Spent {
+    lines: u32,
+    since: Option<Mono>,
+}
+
+impl LineBudget {
+    /// The line to print instead of `line`: itself, a last word, or none.
+    pub fn spend(&self, line: String, now: Mono) -> Option<String> {
+        let mut spent = self.0.lock();
+        if spent.since.is_none_or(|since| now.since(since) >= BUDGET_SECONDS) {
+            *spent = Spent { lines: 0, since: Some(now) };
+        }
+        spent.lines = spent.lines.saturating_add(1);
+        match spent.lines {
+            n if n < MAX_LINES => Some(line),
+            MAX_LINES => Some("more backends fail; lacquer doctor and varnishlog -q FetchError name them".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EFFECT: &str = "answered 503";
+    const SUFFIX: &str = "; answered 503";
+
+    #[test]
+    fn each_cause_of_an_outage_is_reported_once() {
+        let (trouble, now) = (Trouble::default(), Mono(1.0));
+        assert!(!trouble.answers());
+        let refused = trouble.fails(Fault::Connect(ECONNREFUSED), EFFECT, now);
+        assert_eq!(refused, Some(format!("connection refused{SUFFIX}")));
+        assert_eq!(trouble.fails(Fault::Connect(ECONNREFUSED), EFFECT, now), None);
+        assert_eq!(
+            trouble.fails(Fault::Connect(ETIMEDOUT), EFFECT, now),
+            Some(format!("no connection within connect_timeout{SUFFIX}"))
+        );
+        assert!(trouble.answers());
+        assert!(!trouble.answers());
+        assert!(trouble.fails(Fault::Connect(ECONNREFUSED), EFFECT, now).is_some(), "the next outage");
+    }
+
+    #[test]
+    fn only_the_probe_takes_its_verdict_back() {
+        let trouble = Trouble::default();
+        let told = trouble.fails(Fault::Sick("HTTP/1.1 500 Oops"), EFFECT, Mono(1.0));
+        assert_eq!(told, Some(format!("the health probe says sick: HTTP/1.1 500 Oops{SUFFIX}")));
+        assert!(trouble.fails(Fault::Late, EFFECT, Mono(1.0)).is_some());
+        assert!(!trouble.answers(), "a fetch that had begun before");
+        assert!(trouble.is_healthy());
+        assert!(!trouble.is_healthy());
+    }
+
+    #[test]
+    fn a_backend_that_comes_and_goes_is_silenced() {
+        let trouble = Trouble::default();
+        let outage = |now| (trouble.fails(Fault::Closed, EFFECT, Mono(now)), trouble.answers());
+        for n in 1..MAX_OUTAGES {
+            assert_eq!(outage(f64::from(n)).0, Some(format!("connection closed before a response{SUFFIX}")));
+        }
+        assert!(outage(10.0).0.is_some_and(|text| text.ends_with("no more reports of it for 10 minutes")));
+        assert_eq!(outage(11.0), (None, false));
+        assert_eq!(trouble.last(), None);
+        trouble.fails(Fault::Connect(ECONNREFUSED), EFFECT, Mono(12.0));
+        assert_eq!(trouble.last(), Some((Mono(12.0), "connection refused".to_owned())), "for lacquer explain");
+        trouble.answers();
+        assert_eq!(outage(600.0), (None, false));
+        assert_eq!(outage(601.0), (Some(format!("connection closed before a response{SUFFIX}")), true));
+    }
+
+    #[test]
+    fn all_backends_share_a_budget() {
+        let budget = LineBudget::default();
+        let printed = (0..10 * MAX_LINES).filter_map(|n| budget.spend(n.to_string(), Mono(5.0))).collect::<Vec<_>>();
+        assert_eq!(printed.len(), MAX_LINES as usize);
+        assert!(printed.last().is_some_and(|line| line.starts_with("more backends fail")));
+        assert_eq!(budget.spend("later".to_owned(), Mono(65.0)), Some("later".to_owned()));
+    }
+
+    #[test]
+    fn a_cause_is_one_line_of_bounded_length() {
+        let reason = format!("a\nb\x1b{}", "x".repeat(1000));
+        let text = Trouble::default().fails(Fault::Tls(&reason), EFFECT, Mono(0.0)).unwrap();
+        assert!(text.starts_with("TLS handshake failed: a?b?xx") && text.len() < 300, "{text}");
+    }
+}
