@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Requests that come back. A request that goes to one of this server's own listeners carries a mark in `CDN-Loop` (RFC 8586): this
-//! worker's name and a keyed hash of the request as it came in. A request that comes in with the mark of a request like itself would go
-//! round for ever, or wait for itself at a busy object: it is answered 508. A server that asks itself for something else isn't hindered.
+//! worker's name and a keyed hash of the request as it came in. A request that comes in with the mark of a request like itself would wait
+//! for itself at a busy object: it is answered 508. A server that asks itself for something else isn't hindered, nor is one whose VCL
+//! passes a request to itself: nobody waits for a pass, so that only the number of passes is bounded.
 //!
 //! A client can't make a mark, and one that repeats a mark it was shown is refused itself. Requests to other servers carry none.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,7 +17,7 @@ use message::{Head, names};
 
 /// The header field.
 pub(crate) const CDN_LOOP: &str = "CDN-Loop";
-/// Times that a request may pass through this server as another one each time.
+/// Times that a request may pass through this server as another one each time, or as a pass.
 const MAX_PASSES: usize = 8;
 
 /// Recognises this worker's own requests.
@@ -23,14 +25,27 @@ pub struct Loops {
     keys: RandomState,
     /// `lacquer-<64 random bits>;k=`
     prefix: String,
-    listeners: OnceLock<Vec<String>>,
+    listeners: OnceLock<Vec<Listener>>,
     /// Whether any request was marked: else none can come back.
     has_marked: AtomicBool,
 }
 
-/// A request as it came in: listener, Host and URL.
+/// Where a listener takes connections.
+#[derive(Debug)]
+enum Listener {
+    /// An address, or all of this host's of one family.
+    Address(SocketAddr),
+    Socket(PathBuf),
+}
+
+/// A request as it came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Arrival(u64);
+pub(crate) struct Arrival {
+    /// Of listener, Host and URL.
+    hash: u64,
+    /// How often it was here before, by its marks.
+    passes: usize,
+}
 
 impl Default for Loops {
     fn default() -> Self {
@@ -47,53 +62,74 @@ impl Default for Loops {
 impl Loops {
     /// Names the listeners once, as `ListenerInfo::endpoint` does: `127.0.0.1:80`, `/path`.
     pub fn listen(&self, endpoints: impl Iterator<Item = String>) {
-        self.listeners.get_or_init(|| endpoints.collect());
+        self.listeners.get_or_init(|| endpoints.map(|endpoint| Listener::new(&endpoint)).collect());
     }
 
     pub(crate) fn arrival(&self, listener: &str, head: &Head) -> Arrival {
-        Arrival(self.keys.hash_one((listener, head.get(names::HOST), head.url())))
+        let passes = if self.may_be_back(head) { self.marks(head).count() } else { 0 };
+        Arrival { hash: self.keys.hash_one((listener, head.get(names::HOST), head.url())), passes }
     }
 
     /// The field's value for a request that came in as `arrival` and goes out over `conn`, if that ends at one of our listeners.
-    pub(crate) fn mark(&self, conn: &Conn, arrival: Arrival) -> Option<String> {
-        let path = conn.backend().spec().endpoint.path.as_ref().map(|path| path.display().to_string());
-        let is_own = match (path, conn.peer_here()) {
-            (Some(path), _) => self.listeners().contains(&path),
-            (None, Some(peer)) => self.listeners().iter().any(|endpoint| takes(endpoint, peer)),
-            (None, None) => false,
-        };
-        is_own.then(|| {
+    pub(crate) fn mark(&self, conn: &Conn, arrival: Arrival, is_pass: bool) -> Option<String> {
+        let path = conn.backend().spec().endpoint.path.as_deref();
+        let peer = if path.is_none() { Some(conn.peer_here()?) } else { None };
+        let listeners = self.listeners.get()?;
+        listeners.iter().any(|listener| listener.takes(path, peer)).then(|| {
             self.has_marked.store(true, Ordering::Relaxed);
-            self.text(arrival)
+            self.text(arrival, is_pass)
         })
     }
 
-    fn text(&self, arrival: Arrival) -> String {
-        format!("{}{:016x}", self.prefix, arrival.0)
+    fn text(&self, arrival: Arrival, is_pass: bool) -> String {
+        if is_pass {
+            format!("{}pass-{}", self.prefix, arrival.passes)
+        } else {
+            format!("{}{:016x}", self.prefix, arrival.hash)
+        }
     }
 
-    fn listeners(&self) -> &[String] {
-        self.listeners.get().map_or(&[], |all| all)
+    fn may_be_back(&self, head: &Head) -> bool {
+        self.has_marked.load(Ordering::Relaxed) && head.has(CDN_LOOP)
+    }
+
+    /// This worker's marks on a request.
+    fn marks<'a>(&'a self, head: &'a Head) -> impl Iterator<Item = &'a [u8]> {
+        let values = head.iter().filter(|field| field.is(CDN_LOOP.as_bytes()));
+        let marks = values.flat_map(|field| field.value().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+        marks.filter(|mark| mark.starts_with(self.prefix.as_bytes()))
     }
 
     /// Whether a request that comes in at the listener was here before.
     pub(crate) fn is_back(&self, listener: &str, head: &Head) -> bool {
-        if !self.has_marked.load(Ordering::Relaxed) || !head.has(CDN_LOOP) {
+        if !self.may_be_back(head) {
             return false;
         }
-        let own = self.text(self.arrival(listener, head));
-        let values = head.iter().filter(|field| field.is(CDN_LOOP.as_bytes()));
-        let marks = values.flat_map(|field| field.value().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
-        let ours: Vec<&[u8]> = marks.filter(|mark| mark.starts_with(self.prefix.as_bytes())).collect();
-        ours.len() >= MAX_PASSES || ours.contains(&own.as_bytes())
+        let arrival = self.arrival(listener, head);
+        let own = self.text(arrival, false);
+        arrival.passes >= MAX_PASSES || self.marks(head).any(|mark| mark == own.as_bytes())
     }
 }
 
-/// Whether a listener gets the connections to an address of this host.
-fn takes(endpoint: &str, peer: SocketAddr) -> bool {
-    let Some((ip, port)) = endpoint.rsplit_once(':') else { return false };
-    let Ok(ip) = ip.trim_matches(['[', ']']).parse::<IpAddr>() else { return false };
-    port.parse() == Ok(peer.port()) && (ip == peer.ip() || (ip.is_unspecified() && ip.is_ipv4() == peer.ip().is_ipv4()))
+impl Listener {
+    fn new(endpoint: &str) -> Self {
+        let parts = endpoint.rsplit_once(':').and_then(|(ip, port)| {
+            let ip: IpAddr = ip.trim_matches(['[', ']']).parse().ok()?;
+            Some(SocketAddr::new(ip, port.parse().ok()?))
+        });
+        parts.map_or_else(|| Self::Socket(endpoint.into()), Self::Address)
+    }
+
+    /// Whether it gets the connections to a socket, or to an address of this host.
+    fn takes(&self, path: Option<&Path>, peer: Option<SocketAddr>) -> bool {
+        match self {
+            Self::Socket(own) => path == Some(own),
+            Self::Address(own) => peer.is_some_and(|peer| {
+                let is_any = own.ip().is_unspecified() && own.is_ipv4() == peer.is_ipv4();
+                own.port() == peer.port() && (is_any || own.ip() == peer.ip())
+            }),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -111,8 +147,8 @@ mod tests {
     #[test]
     fn only_the_same_request_has_come_back() {
         let loops = Loops::default();
-        let mark = loops.text(loops.arrival("a0", &request("a", "/x", &[])));
-        let other = Loops::default().text(Arrival(1));
+        let mark = loops.text(loops.arrival("a0", &request("a", "/x", &[])), false);
+        let other = Loops::default().text(Arrival { hash: 1, passes: 0 }, false);
         let is_back =
             |listener: &str, host: &str, url: &str, marks: &[&str]| loops.is_back(listener, &request(host, url, marks));
         assert!(!is_back("a0", "a", "/x", &[&mark]), "nothing was sent to a listener of ours");
@@ -131,9 +167,24 @@ mod tests {
     }
 
     #[test]
+    fn passes_are_counted() {
+        let loops = Loops::default();
+        let mut marks: Vec<String> = Vec::new();
+        loops.has_marked.store(true, Ordering::Relaxed);
+        while !loops.is_back("a0", &request("a", "/x", &marks.iter().map(|mark| &**mark).collect::<Vec<_>>())) {
+            let head = request("a", "/x", &marks.iter().map(|mark| &**mark).collect::<Vec<_>>());
+            let mark = loops.text(loops.arrival("a0", &head), true);
+            assert!(!marks.contains(&mark), "{marks:?}");
+            marks.push(mark);
+        }
+        assert_eq!(marks.len(), MAX_PASSES);
+    }
+
+    #[test]
     fn a_listener_takes_its_address_or_all_of_its_family() {
-        let check =
-            |endpoint, peer: &str, want| assert_eq!(takes(endpoint, peer.parse().unwrap()), want, "{endpoint} {peer}");
+        let check = |endpoint, peer: &str, want| {
+            assert_eq!(Listener::new(endpoint).takes(None, Some(peer.parse().unwrap())), want, "{endpoint} {peer}")
+        };
         check("127.0.0.1:80", "127.0.0.1:80", true);
         check("127.0.0.1:80", "127.0.0.1:81", false);
         check("127.0.0.1:80", "127.0.0.2:80", false);
@@ -142,5 +193,7 @@ mod tests {
         check(":::80", "[::1]:80", true);
         check("[::]:80", "[::1]:80", true);
         check("/run/socket", "127.0.0.1:80", false);
+        assert!(Listener::new("/run/socket").takes(Some(Path::new("/run/socket")), None));
+        assert!(!Listener::new("127.0.0.1:80").takes(Some(Path::new("/run/socket")), None));
     }
 }

@@ -22,6 +22,7 @@ use super::ctx::MAX_TAGS;
 use super::state::Revalidation;
 use super::wire::Failure;
 use super::{Bereq, BereqBody, OriginExchange, Step, reach};
+use crate::bereq::Mode;
 use crate::httplog::{BEREQ, BERESP};
 use crate::loops::CDN_LOOP;
 
@@ -161,7 +162,8 @@ impl Bereq {
 
     /// Marks a request that goes to one of our own listeners. Whether it does.
     fn mark_loop(&mut self, conn: &Conn) -> bool {
-        let mark = self.params.loop_detection.then(|| self.engine.loops.mark(conn, self.arrival)).flatten();
+        let mark = || self.engine.loops.mark(conn, self.arrival, self.mode == Mode::Pass);
+        let mark = self.params.loop_detection.then(mark).flatten();
         let Some(mark) = mark else { return false };
         let is_marked = self.head.iter().any(|field| field.is(CDN_LOOP.as_bytes()) && field.value() == mark.as_bytes());
         if !is_marked {
