@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+//! Finding servers: command lines, names, what the dead left behind, whom to trust.
 use super::*;
 
 fn words(line: &str) -> Vec<String> {
