@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use logq::group::{Grouper, TxnFilter};
 use logq::{Grouping, Handling, Reason, Txn, TxnType, record};
 use shm::reader::log::{Ring, StartAt, Step};
+use shm::reader::{Reader, find};
 use tables::Tag;
 
 use crate::entry::{ClassUse, Entry, Skip, Stamp};
@@ -253,6 +254,13 @@ pub type Take<'a> = dyn FnMut(Found<'_>) -> bool + 'a;
 /// # Errors
 /// There is no log to begin with.
 pub fn follow(workdir: &Path, extent: Extent, take: &mut Take<'_>) -> Result<(), String> {
+    // The usual one is where `--live` begins to look.
+    let name = Some(workdir).filter(|workdir| *workdir != Reader::workdir_of(None)).and_then(Path::to_str);
+    let server = find(name).map_err(|unfound| unfound.to_string())?;
+    let workdir = &server.workdir;
+    if server.remark.is_some_and(|remark| !take(Found::Lost(remark))) {
+        return Ok(());
+    }
     let open = || Ring::open(workdir, StartAt::Now).map_err(|e| format!("{}: {e}", workdir.display()));
     let mut ring = open()?;
     while let Some(lost) = follow_ring(&mut ring, extent, take) {

@@ -30,7 +30,10 @@ impl Live {
     /// There is none.
     pub fn new(tool: &Tool, delay: Duration) -> Result<Live, Failure> {
         let ident = match &tool.file {
-            None => shm::reader::manager_arg(&tool.attach.workdir(), "-i").unwrap_or_default(),
+            None => {
+                let found = shm::reader::find(tool.attach.name.as_deref());
+                found.ok().and_then(|found| shm::reader::manager_arg(&found.workdir, "-i")).unwrap_or_default()
+            }
             Some(_) => String::new(),
         };
         let screen = Screen::new().map_err(|e| Failure::new(format!("No screen: {}", strerror(&e))))?;

@@ -8,8 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use shm::reader::Reader;
+use shm::reader::find::{Unfound, find};
 use shm::reader::log::{LogError, Ring, StartAt, Step};
-use shm::reader::{self, Reader};
 use sys::fd::Interest;
 use sys::pidfile::{PidFile, PidFileError};
 use sys::signal::{self, Signals};
@@ -25,6 +26,8 @@ use crate::source::{Records, Source, strerror};
 const IDLE: Duration = Duration::from_millis(10);
 /// Between two tries to find a log.
 const RETRY: Duration = Duration::from_millis(100);
+/// How long to wait for a server of which there is no sign: a shell may be about to start it.
+const GRACE: Duration = Duration::from_millis(250);
 /// Between two looks for a manager.
 const ATTACH: Duration = Duration::from_millis(250);
 /// Records read between two looks for signals.
@@ -93,15 +96,22 @@ pub struct Attach {
     pub name: Option<String>,
     /// -t: seconds, None: for ever.
     pub timeout: Option<Duration>,
+    /// Whether to wait all that time for a server of which there is no sign yet.
+    is_patient: bool,
 }
 
 impl Default for Attach {
     fn default() -> Attach {
-        Attach { name: None, timeout: Some(Duration::from_secs(5)) }
+        Attach { name: None, timeout: Some(Duration::from_secs(5)), is_patient: false }
     }
 }
 
 impl Attach {
+    /// The server of this name (-n).
+    pub fn to(name: Option<String>) -> Attach {
+        Attach { name, ..Attach::default() }
+    }
+
     /// Takes -t.
     ///
     /// # Errors
@@ -116,33 +126,49 @@ impl Attach {
                 Some(Duration::from_secs_f64(seconds.min(3.2e7)))
             }
         };
+        self.is_patient = true;
         Ok(())
     }
 
-    /// The workdir.
-    pub fn workdir(&self) -> PathBuf {
-        Reader::workdir_of(self.name.as_deref())
-    }
-
-    /// Waits for a manager. `is_over` is asked between the looks.
+    /// As [`Attach::wait`], for tools that signals end at once.
     ///
     /// # Errors
-    /// None came, or it was interrupted.
+    /// None came, or it isn't clear which one is meant.
+    pub fn wait_asleep(&self) -> Result<PathBuf, String> {
+        self.wait(|time| {
+            std::thread::sleep(time);
+            false
+        })
+    }
+
+    /// Finds the server, and waits for one: for the whole timeout if -t was given or a process is there that will be it, otherwise just
+    /// long enough for a shell to start one. `is_over` is asked between the looks.
+    ///
+    /// # Errors
+    /// None came, it isn't clear which one is meant, or it was interrupted.
     pub fn wait(&self, mut is_over: impl FnMut(Duration) -> bool) -> Result<PathBuf, String> {
-        let workdir = self.workdir();
         let begun = Instant::now();
         let mut looks = 0u32;
         loop {
-            let failed = self.timeout.is_some_and(|timeout| begun.elapsed() > timeout);
-            let is_there = reader::status(&workdir).manager.is_some();
-            if (is_there || failed) && looks > 4 {
+            let found = find(self.name.as_deref());
+            let patience = match &found {
+                Err(Unfound::NotRunning { is_starting, .. }) if self.is_patient || *is_starting => self.timeout,
+                Err(Unfound::NotRunning { .. }) => self.timeout.map(|timeout| timeout.min(GRACE)),
+                Ok(_) | Err(Unfound::Several(_) | Unfound::Denied(_)) => Some(Duration::ZERO),
+            };
+            let is_over_now = patience.is_some_and(|patience| begun.elapsed() >= patience);
+            if is_over_now && looks > 4 {
                 print::err("\n");
             }
-            if is_there {
-                return Ok(workdir);
-            }
-            if failed {
-                return Err("Could not get hold of varnishd, is it running?".into());
+            match found {
+                Ok(found) => {
+                    if let Some(remark) = found.remark {
+                        print::foreign_err(format_args!("{remark}\n"));
+                    }
+                    return Ok(found.workdir);
+                }
+                Err(error) if is_over_now => return Err(error.to_string()),
+                Err(_) => {}
             }
             looks += 1;
             if looks.is_multiple_of(4) {
@@ -269,7 +295,13 @@ impl Tool {
         let mut signals = Signals::new(&numbers).map_err(|e| Failure::new(strerror(&e)))?;
         let mut workdir = PathBuf::new();
         if file.is_none() {
-            let attached = self.attach.wait(|time| sleep(&mut signals, time).is_some_and(ends));
+            let mut attach = self.attach.clone();
+            if self.daemon {
+                // Nobody is there to choose a server or to try again.
+                attach.is_patient = true;
+                attach.name.get_or_insert_with(|| Reader::workdir_of(None).to_string_lossy().into_owned());
+            }
+            let attached = attach.wait(|time| sleep(&mut signals, time).is_some_and(ends));
             workdir = attached.map_err(|e| Failure::new(format!("VSM: {e}")))?;
         }
         let pid_file = self.background()?;

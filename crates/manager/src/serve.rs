@@ -126,9 +126,10 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
     check_secret(options.secret.as_deref(), &jail)?;
     let (path, remove_workdir) = match (&options.name, options.mode) {
         (None, Mode::PrintVcl) => (workdir::temporary()?, true),
-        (name, mode) => {
-            (workdir::path_of(name.as_deref()), mode == Mode::PrintVcl && !params.debug.has(DebugBit::VclKeep))
-        }
+        (name, mode) => (
+            shm::reader::Reader::workdir_of(name.as_deref()),
+            mode == Mode::PrintVcl && !params.debug.has(DebugBit::VclKeep),
+        ),
     };
     sys::syslog::open("varnishd");
     workdir::enter(&path, &jail)?;

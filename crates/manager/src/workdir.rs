@@ -14,20 +14,11 @@ use sys::user;
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
 
-/// Where instances live that are named, not placed.
-pub const STATE_DIR: &str = "/var/lib/varnish";
-
 /// The working directory, to whoever is in it.
 pub const HERE: &str = ".";
 
 /// The generated secret's file, within the directory.
 pub const SECRET: &str = "_.secret";
-
-/// The directory that -n names: a path when absolute, otherwise an instance under the state directory.
-pub fn path_of(name: Option<&str>) -> PathBuf {
-    // join() with an absolute path is that path.
-    Path::new(STATE_DIR).join(name.filter(|n| !n.is_empty()).unwrap_or("varnishd"))
-}
 
 /// A private directory for -C without -n; its owner removes it.
 pub fn temporary() -> Result<PathBuf, Fatal> {
@@ -180,12 +171,5 @@ mod tests {
         assert!(make_subdir(&link, &jail).is_err());
         assert_eq!(fs::metadata(&closed).unwrap().permissions().mode() & 0o777, 0o700);
         fs::remove_dir_all(&dir).unwrap();
-    }
-
-    #[test]
-    fn names_live_below_the_state_directory() {
-        assert_eq!(path_of(None), Path::new("/var/lib/varnish/varnishd"));
-        assert_eq!(path_of(Some("a")), Path::new("/var/lib/varnish/a"));
-        assert_eq!(path_of(Some("/tmp/x")), Path::new("/tmp/x"));
     }
 }

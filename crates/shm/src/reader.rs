@@ -17,10 +17,15 @@ use tables::counters::{Format, Kind, Level};
 
 use crate::vsm::Home;
 
+pub mod find;
 pub mod log;
 mod status;
 
+pub use find::find;
 pub use status::{Status, manager_arg, status};
+
+/// Where named instances have their workdirs (varnish-7.1's state directory).
+pub const STATE_DIR: &str = "/var/lib/varnish";
 
 /// An index longer than this isn't one.
 const INDEX_BYTES: u64 = 4 << 20;
@@ -66,6 +71,11 @@ impl fmt::Display for ReadError {
 }
 
 impl std::error::Error for ReadError {}
+
+/// What the environment says instead of `-n`.
+fn default_name() -> Option<String> {
+    std::env::var("VARNISH_DEFAULT_N").ok().filter(|name| !name.is_empty())
+}
 
 /// What a document says of one counter.
 #[derive(Debug)]
@@ -130,12 +140,12 @@ impl Reader {
         Reader { workdir: workdir.to_owned(), docs: HashMap::new() }
     }
 
-    /// Where varnishd's `-n` of this name is: a name without a slash stands below /var/lib/varnish (varnish-7.1's
-    /// state directory); none is the instance `varnishd` there.
+    /// The workdir that `-n` names: a path when absolute, otherwise a directory below [`STATE_DIR`]. Without a name the environment's
+    /// `VARNISH_DEFAULT_N` names it, or it is `varnishd`.
     pub fn workdir_of(name: Option<&str>) -> PathBuf {
-        let name = name.filter(|name| !name.is_empty()).unwrap_or("varnishd");
+        let named = name.filter(|given| !given.is_empty()).map(str::to_owned).or_else(default_name);
         // An absolute name replaces what it is joined to.
-        Path::new("/var/lib/varnish").join(name)
+        Path::new(STATE_DIR).join(named.as_deref().unwrap_or("varnishd"))
     }
 
     /// All counters now, in the order of the index, the manager's first. Sets that go while they are read, or that

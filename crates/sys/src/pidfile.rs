@@ -79,6 +79,35 @@ impl AsFd for PidFile {
     }
 }
 
+/// Opens another process's pid file. A link or a pipe that somebody put there is neither followed nor waited for.
+fn open_foreign(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
+/// The pid in a pid file.
+///
+/// # Errors
+/// The file can't be read, or holds no pid.
+pub fn read(path: &Path) -> io::Result<u32> {
+    let mut text = String::new();
+    open_foreign(path)?.take(16).read_to_string(&mut text)?;
+    text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// Whether a process holds the lock of a pid file, in whatever container it runs. Ask only where the owner seems dead: for a moment the
+/// lock is ours when nobody has it, and a server that starts just then finds it taken.
+///
+/// # Errors
+/// The file can't be opened.
+pub fn is_locked(path: &Path) -> io::Result<bool> {
+    match Flock::lock(open_foreign(path)?, FlockArg::LockSharedNonblock) {
+        Ok(_) => Ok(false),
+        Err((_, Errno::EWOULDBLOCK)) => Ok(true),
+        Err((_, errno)) => Err(errno.into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,7 +121,22 @@ mod tests {
             Err(PidFileError::Running(Some(pid))) => assert_eq!(pid as u32, std::process::id()),
             other => panic!("{other:?}"),
         }
+        assert!(read(&path).unwrap() == std::process::id() && is_locked(&path).unwrap());
         first.remove();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_dead_owner_left_is_not_locked_and_links_are_not_followed() {
+        let path = std::env::temp_dir().join(format!("lacquer-pidfile-left-{}", std::process::id()));
+        std::fs::write(&path, "4711").unwrap();
+        assert!(read(&path).unwrap() == 4711 && !is_locked(&path).unwrap());
+        let link = path.with_extension("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(read(&link).is_err() && is_locked(&link).is_err());
+        std::fs::write(&path, "no pid").unwrap();
+        assert!(read(&path).is_err());
+        std::fs::remove_file(&link).unwrap();
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -39,7 +39,7 @@ enum Show {
     Protocol,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Config {
     name: Option<String>,
     secret: Option<String>,
@@ -149,50 +149,40 @@ impl Config {
         ParsedArgs::Rest(tail)
     }
 
-    /// How long to wait for the manager and for replies; None: for ever.
-    fn timeout(&self) -> Result<Option<Duration>, String> {
-        let mut attach = Attach::default();
+    /// Which manager is meant, and how long to wait for it and for its replies.
+    fn attach(&self) -> Result<Attach, String> {
+        let mut attach = Attach::to(self.name.clone());
         if let Some(value) = &self.timeout {
             attach.timeout(value)?;
         }
-        Ok(attach.timeout)
+        Ok(attach)
     }
 
     /// A connection to the manager by address or name; what goes wrong is said on standard error.
     fn connect(&self) -> Option<Connection> {
-        let timeout = match self.timeout() {
-            Ok(timeout) => timeout,
+        let attach = match self.attach() {
+            Ok(attach) => attach,
             Err(text) => {
                 print::err(format_args!("{text}\n"));
                 return None;
             }
         };
         match &self.address {
-            Some(address) => open(address, self.secret.as_deref(), timeout),
-            None => self.by_name(timeout),
+            Some(address) => open(address, self.secret.as_deref(), attach.timeout),
+            None => by_name(&attach),
         }
     }
+}
 
-    /// Finds the manager by its shared memory.
-    fn by_name(&self, timeout: Option<Duration>) -> Option<Connection> {
-        let attach = Attach { name: self.name.clone(), timeout };
-        let sleep = |time: Duration| {
-            std::thread::sleep(time);
-            false
-        };
-        let workdir = match attach.wait(sleep) {
-            Ok(workdir) => workdir,
-            Err(text) => {
-                print::err(format_args!("{text}\n"));
-                return None;
-            }
-        };
-        let Some(door) = Door::of(&workdir) else {
-            print::err("No -T in shared memory\n");
-            return None;
-        };
-        door.addresses.iter().find_map(|address| open(address, door.secret.as_deref(), timeout))
-    }
+/// Finds the manager by its shared memory.
+fn by_name(attach: &Attach) -> Option<Connection> {
+    let found = attach.wait_asleep().inspect_err(|text| print::foreign_err(format_args!("{text}\n")));
+    let workdir = found.ok()?;
+    let Some(door) = Door::of(&workdir) else {
+        print::err("No -T in shared memory\n");
+        return None;
+    };
+    door.addresses.iter().find_map(|address| open(address, door.secret.as_deref(), attach.timeout))
 }
 
 /// A connection; what goes wrong is said on standard error.

@@ -45,7 +45,7 @@ pub fn main(args: &[String], doctor: Doctor) -> i32 {
         other => return COMMAND.refuse(&format!("no format {other}")),
     };
     let Some(mut facts) = facts::gather(&words.config()) else { return 2 };
-    facts.wrong = Some(doctor(words.last("-n"), words.last("-T"), words.last("-S")));
+    facts.wrong = Some(doctor(facts.workdir.as_deref(), words.last("-T"), words.last("-S")));
     print::foreign(show(&facts));
     i32::from(!facts.is_running())
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use shm::reader::Reader;
 use sys::signal::{SIGINT, SIGTERM, Signals};
 use toolkit::print;
 
@@ -117,8 +116,12 @@ fn server(options: &Options) -> Result<Result<Server, String>, String> {
     if options.name.is_none() && options.address.is_none() && is_elsewhere {
         return Ok(Err("the server of another machine's files isn't known (-n, --counters)".into()));
     }
-    let workdir = Reader::workdir_of(options.name.as_deref());
-    match Server::look(workdir) {
+    let found = shm::reader::find(options.name.as_deref()).map_err(|unfound| unfound.to_string());
+    let remark = found.as_ref().ok().and_then(|found| found.remark.as_ref());
+    if let Some(remark) = remark {
+        print::foreign_err(format_args!("lacquer doctor: {remark}\n"));
+    }
+    match found.and_then(|found| Server::look(found.workdir)) {
         Err(error) if options.name.is_some() || options.address.is_some() => Err(error),
         other => Ok(other),
     }

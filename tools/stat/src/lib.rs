@@ -120,11 +120,7 @@ impl Program for Config {
             return Err(Failure::new("--statsd goes with none of -1, -x, -j and -l"));
         }
         let _ = signal::default(signal::SIGPIPE);
-        let sleep = |time: Duration| {
-            std::thread::sleep(time);
-            false
-        };
-        let workdir = attach.wait(sleep).map_err(Failure::new)?;
+        let workdir = attach.wait_asleep().map_err(Failure::new)?;
         // Of several forms one is given, in this order.
         let order = [Mode::Xml3, Mode::Xml, Mode::Json, Mode::Once, Mode::List];
         let mut reader = Reader::new(&workdir);

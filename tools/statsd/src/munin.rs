@@ -147,8 +147,8 @@ fn read(call: &Call) -> Result<Vec<Field>, String> {
             Ok(text.lines().filter_map(of_total).collect())
         }
         None => {
-            let workdir = Reader::workdir_of(call.workdir.as_deref());
-            let readings = Reader::new(&workdir).read().map_err(|error| error.to_string())?;
+            let found = shm::reader::find(call.workdir.as_deref()).map_err(|unfound| unfound.to_string())?;
+            let readings = Reader::new(&found.workdir).read().map_err(|error| error.to_string())?;
             Ok(readings.iter().filter_map(of_reading).collect())
         }
     }

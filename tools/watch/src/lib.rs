@@ -32,6 +32,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use shm::reader::Reader;
+use shm::reader::find::Unfound;
 use sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use tokio::sync::{Semaphore, mpsc};
 use toolkit::print;
@@ -82,7 +83,7 @@ fn run(options: Options) -> Result<(), String> {
     // As many as the system grants.
     let _ = sys::limits::raise_open_files(OPEN_FILES);
     let is_child = options.is_child;
-    let workdir = Reader::workdir_of(options.name.as_deref());
+    let workdir = workdir(&options)?;
     print::out(format_args!("{LISTENS}{}://{address}/\n", if sealing.is_some() { "https" } else { "http" }));
     let channel = options.cli_channel.map(control::Channel::inherit).transpose()?;
     let shared = Arc::new(Shared { channel, ..Shared::new(options, workdir) });
@@ -102,6 +103,24 @@ fn run(options: Options) -> Result<(), String> {
         Ok::<(), io::Error>(())
     });
     served.and_then(|inner| inner).map_err(|e| e.to_string())
+}
+
+/// The workdir of the server to look at; of one that doesn't run yet, too: the page waits for it.
+fn workdir(options: &Options) -> Result<std::path::PathBuf, String> {
+    let name = options.name.as_deref();
+    if options.is_child {
+        return Ok(Reader::workdir_of(name));
+    }
+    match shm::reader::find(name) {
+        Ok(found) => {
+            if let Some(remark) = found.remark {
+                print::foreign_err(format_args!("lacquer watch: {remark}\n"));
+            }
+            Ok(found.workdir)
+        }
+        Err(Unfound::NotRunning { workdir, .. }) => Ok(workdir),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Tells when a signal comes, or when the server that started this has gone.

@@ -32,6 +32,8 @@ pub(super) struct Facts {
     pub last_cause: Option<String>,
     pub descriptors: Option<Descriptors>,
     pub parameters: Option<Vec<Parameter>>,
+    /// Where it was found.
+    pub workdir: Option<String>,
     /// What a doctor says is wrong, or why it couldn't look.
     pub wrong: Option<Result<Vec<String>, String>>,
 }
@@ -67,9 +69,13 @@ pub(super) struct Parameter {
 /// `None`: there is no server; that was said.
 pub(super) fn gather(config: &Config) -> Option<Facts> {
     let mut facts = Facts::default();
+    let mut config = config.clone();
     if config.address.is_none() {
-        let workdir = Reader::workdir_of(config.name.as_deref());
-        facts.read_memory(&workdir).inspect_err(|text| print::err(format_args!("lacquer status: {text}\n"))).ok()?;
+        let found = config.attach().and_then(|attach| attach.wait_asleep());
+        let read = found.and_then(|workdir| facts.read_memory(&workdir).map(|()| workdir));
+        let workdir = read.inspect_err(|text| print::foreign_err(format_args!("lacquer status: {text}\n"))).ok()?;
+        config.name = Some(workdir.to_string_lossy().into_owned());
+        facts.workdir = config.name.clone();
     }
     match config.connect() {
         Some(mut connection) => facts.ask_cli(&mut connection),
