@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use shm::reader::Reader;
 use sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Mutex, Semaphore, mpsc};
 use toolkit::print;
 
 use access::Access;
@@ -91,8 +91,13 @@ fn run(options: Options) -> Result<(), String> {
         .name("watch-read".to_owned())
         .spawn(move || follow::run(&reading))
         .map_err(|e| format!("a thread: {e}"))?;
-    let context =
-        Context { shared, access, asks: Semaphore::new(routes::MAX_ASKS), pages: Semaphore::new(routes::MAX_PAGES) };
+    let context = Context {
+        shared,
+        access,
+        asks: Semaphore::new(routes::MAX_ASKS),
+        pages: Semaphore::new(routes::MAX_PAGES),
+        listed: Mutex::default(),
+    };
     let (ends, mut ended) = mpsc::unbounded_channel();
     wait_for_end(signals, is_child, &ends).map_err(|e| format!("a thread: {e}"))?;
     let served = rt::run(async move {
