@@ -32,6 +32,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use shm::reader::Reader;
+use sys::holder::{self, Protocol};
 use sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use tokio::sync::{Mutex, Semaphore, mpsc};
 use toolkit::print;
@@ -140,6 +141,11 @@ fn listen(options: &Options) -> Result<TcpListener, String> {
             let any: Vec<SocketAddr> = addresses.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
             print::err(format_args!("lacquer watch: {} is taken, another port is used\n", options.listen));
             TcpListener::bind(&any[..]).map_err(|e| format!("{}: {e}", options.listen))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let holder = addresses.iter().find_map(|address| holder::of(*address, Protocol::Tcp));
+            let by = holder.map(|holder| format!(" by {holder}")).unwrap_or_default();
+            Err(format!("{}: {error}{by}", options.listen))
         }
         bound => bound.map_err(|e| format!("{}: {e}", options.listen)),
     }
