@@ -17,6 +17,14 @@ pub fn unit_seconds(unit: &str) -> Option<f64> {
     })
 }
 
+/// Why `text` is no port, as error messages say it: a number above 65535, or else a service that nobody knows, in getaddrinfo(3)'s words.
+pub fn bad_port(text: &str) -> String {
+    match !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit()) {
+        true => format!("there is no port {text}: the highest is 65535"),
+        false => "Servname not supported for ai_socktype".to_owned(),
+    }
+}
+
 /// Parses `10s`, `1.5h`, `-3 d`; a number without a unit is `None`. Result in seconds.
 pub fn parse_duration(text: &str) -> Option<f64> {
     let text = text.trim();

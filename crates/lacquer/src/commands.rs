@@ -23,99 +23,83 @@ pub struct Command {
 
 /// In the order of the help.
 pub const COMMANDS: &[Command] = &[
-    command("serve", Some("varnishd"), "varnishd", "the accelerator, with varnishd's options", serve),
-    command("demo", None, "lacquer-demo", "a web site and the cache before it, to see it at work", |_, args| {
+    command("serve", Some("varnishd"), "varnishd", "run the cache, with varnishd's options", serve),
+    command("demo", None, "lacquer-demo", "run a demo site with a cache in front of it", |_, args| {
         lacquer_demo::main(args)
     }),
-    command("log", Some("varnishlog"), "varnishlog", "show the log", lacquer_log::main),
-    command(
-        "ncsa",
-        Some("varnishncsa"),
-        "varnishncsa",
-        "a line per request, as web servers write them",
-        lacquer_ncsa::main,
-    ),
-    command("stat", Some("varnishstat"), "varnishstat", "the counters", lacquer_stat::main),
-    command(
-        "top",
-        Some("varnishtop"),
-        "varnishtop",
-        "the log's commonest entries; with --by, who asks most",
-        lacquer_top::main,
-    ),
-    command("hist", Some("varnishhist"), "varnishhist", "how times and sizes are distributed", lacquer_hist::main),
-    command("adm", Some("varnishadm"), "varnishadm", "commands to a running server", lacquer_adm::main),
-    command("status", None, "lacquer-status", "how a running server was started and how it fares", |_, args| {
+    command("log", Some("varnishlog"), "varnishlog", "show or store the log", lacquer_log::main),
+    command("ncsa", Some("varnishncsa"), "varnishncsa", "print an access log", lacquer_ncsa::main),
+    command("stat", Some("varnishstat"), "varnishstat", "show the counters", lacquer_stat::main),
+    command("top", Some("varnishtop"), "varnishtop", "count the most frequent log entries", lacquer_top::main),
+    command("hist", Some("varnishhist"), "varnishhist", "draw the distribution of times and sizes", lacquer_hist::main),
+    command("adm", Some("varnishadm"), "varnishadm", "send commands to a running server", lacquer_adm::main),
+    command("status", None, "lacquer-status", "summarise a running server", |_, args| {
         lacquer_adm::status::main(args, lacquer_doctor::gravest)
     }),
-    command("explain", None, "lacquer-explain", "would this URL be a hit, and if not, why", |_, args| {
+    command("explain", None, "lacquer-explain", "say whether a URL would be a hit, and if not, why", |_, args| {
         lacquer_adm::explain::main(args)
     }),
-    command("memory", None, "lacquer-memory", "who holds how much of a running server's memory", |_, args| {
+    command("memory", None, "lacquer-memory", "show what uses a running server's memory", |_, args| {
         lacquer_adm::memory::main(args)
     }),
-    command("store", None, "lacquer-store", "what is in a store on disk, and whether it is whole", |_, args| {
+    command("store", None, "lacquer-store", "show and verify the content of a store on disk", |_, args| {
         lacquer_store::main(args)
     }),
-    command(
-        "fleet",
-        None,
-        "lacquer-fleet",
-        "how the nodes of a fleet fare; roll VCL out to them in stages",
-        |_, args| lacquer_adm::fleet::main(args),
-    ),
-    command("tls", None, "lacquer-tls", "the certificates of a running server, and when they expire", |_, args| {
+    command("fleet", None, "lacquer-fleet", "show a fleet's nodes; roll VCL out to them in stages", |_, args| {
+        lacquer_adm::fleet::main(args)
+    }),
+    command("tls", None, "lacquer-tls", "list a running server's certificates and their expiry", |_, args| {
         lacquer_adm::tls::main(args)
     }),
-    command(
-        "upgrade",
-        None,
-        "lacquer-upgrade",
-        "go on as the program that is installed now, without a pause",
-        |_, args| lacquer_adm::upgrade::main(args),
-    ),
-    command("watch", None, "lacquer-watch", "a page, metrics and health of a running server", |_, args| {
+    command("upgrade", None, "lacquer-upgrade", "switch a running server to the installed program", |_, args| {
+        lacquer_adm::upgrade::main(args)
+    }),
+    command("watch", None, "lacquer-watch", "serve a dashboard, metrics and health checks", |_, args| {
         lacquer_watch::main(args)
     }),
     command("replay", None, "lacquer-replay", "send a log's requests to a server and measure it", |_, args| {
         lacquer_replay::main(args)
     }),
-    command("probe", None, "lacquer-probe", "are packets lost on the way to a server", |_, args| {
+    command("probe", None, "lacquer-probe", "find packet loss on the way to a server", |_, args| {
         lacquer_probe::main(args)
     }),
-    command("asn", None, "lacquer-asn", "which networks the readers of a site come from", |_, args| {
+    command("asn", None, "lacquer-asn", "list the networks that a site's visitors come from", |_, args| {
         lacquer_asn::main(args)
     }),
-    command("simulate", None, "lacquer-simulate", "how large must the cache be, by a log", |_, args| {
+    command("simulate", None, "lacquer-simulate", "calculate hit rates for cache sizes from a log", |_, args| {
         lacquer_simulate::main(args)
     }),
-    command("talkers", None, "lacquer-talkers", "who asks most, of a running server or in a log", |_, args| {
+    command("talkers", None, "lacquer-talkers", "list the clients or URLs with most requests or bytes", |_, args| {
         lacquer_talkers::main(args)
     }),
-    command("doctor", None, "lacquer-doctor", "what is wrong with this machine and its server", |_, args| {
+    command("doctor", None, "lacquer-doctor", "find faults of the machine and the server", |_, args| {
         lacquer_doctor::main(args)
     }),
-    command("plan", None, "lacquer-plan", "how much load workers can bear, and how much memory", |_, args| {
+    command("plan", None, "lacquer-plan", "estimate the load that backend workers can handle", |_, args| {
         lacquer_plan::main(args)
     }),
-    command("trace", None, "lacquer-trace", "requests as traces for a collector of OpenTelemetry", lacquer_trace::main),
-    command("vcl", None, "lacquer-vcl", "check VCL files, lay them out, migrate old ones", vcl),
-    command("migrate", None, "lacquer-migrate", "VCL from a configuration of nginx, Apache or squid", |_, args| {
+    command(
+        "trace",
+        None,
+        "lacquer-trace",
+        "send requests as traces to an OpenTelemetry collector",
+        lacquer_trace::main,
+    ),
+    command("vcl", None, "lacquer-vcl", "check, format, explain, profile and migrate VCL", vcl),
+    command("migrate", None, "lacquer-migrate", "convert nginx, Apache or squid configurations to VCL", |_, args| {
         lacquer_migrate::main(args)
     }),
-    command("selftest", None, "lacquer-selftest", "is this installation whole, in some seconds", |_, args| {
+    command("selftest", None, "lacquer-selftest", "check this installation in a few seconds", |_, args| {
         lacquer_selftest::main(args)
     }),
-    command("statsd", None, "lacquer-statsd", "a metrics server in the place of node's statsd", |_, args| {
-        lacquer_statsd::main(args)
-    }),
-    command("munin", None, "lacquer-munin", "a Munin plugin for the counters of either server", |_, args| {
+    command("statsd", None, "lacquer-statsd", "run a statsd server", |_, args| lacquer_statsd::main(args)),
+    command("munin", None, "lacquer-munin", "act as a Munin plugin for the counters", |_, args| {
         lacquer_statsd::munin("lacquer", args)
     }),
-    command("man", None, "lacquer-man", "the manual: its pages, one of them, or all as files", |_, args| {
+    command("man", None, "lacquer-man", "show a page of the manual, or write all to files", |_, args| {
         crate::man::main(args)
     }),
-    command("help", None, "lacquer", "this text, or what a command takes: help COMMAND", |_, args| help(args)),
+    command("help", None, "lacquer", "show this text, or a command's help: help COMMAND", |_, args| help(args)),
 ];
 
 /// Programs that will be part of this binary and aren't yet: the name, the command.
@@ -148,9 +132,9 @@ pub fn list() -> String {
         let is = program.map(|program| format!(" ({program})")).unwrap_or_default();
         text.push_str(&format!("  {name:<9} {what}{is}\n"));
     }
-    text.push_str("  --version who this is\n\n");
-    text.push_str("lacquer help COMMAND says what one takes, lacquer man COMMAND is its manual.\n");
-    text.push_str("Under a name in brackets this program is that command alone, as a link to it is.\n");
+    text.push_str("  --version print the version\n\n");
+    text.push_str("lacquer help COMMAND lists its options, lacquer man COMMAND shows its manual.\n");
+    text.push_str("A link to this program with a name in brackets runs that command.\n");
     text
 }
 
@@ -158,13 +142,13 @@ pub fn list() -> String {
 pub const FIRST: &str = "\
 Usage: lacquer COMMAND [options]
 
-See a cache at work, with a site of its own before it:
+See a cache at work, in front of a demo site:
   lacquer demo
 
-Cache what a web server has, here one on port 8080 (-n: a place for its log):
+Cache a web server on port 8080 (-n: a directory for the log):
   lacquer serve -F -n /tmp/lacquer -a 127.0.0.1:6081 -b 127.0.0.1:8080
 
-Come from Varnish, nginx, Apache or squid: what of a configuration holds here.
+Coming from Varnish, nginx, Apache or squid? Check or convert the configuration:
   lacquer vcl check /etc/varnish/default.vcl
   lacquer migrate nginx /etc/nginx/nginx.conf
 

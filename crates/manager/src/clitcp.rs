@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use base::clock::Mono;
 use sys::fd::Interest;
+use sys::holder::{self, Protocol};
 use sys::sock::{self, Name};
 
 use crate::fatal::{Fatal, argument, errno_text};
@@ -24,9 +25,12 @@ const BACKLOG: i32 = 128;
 pub fn listen(arg: &str, jail: &Jail, lines: &mut String) -> Result<Vec<OwnedFd>, Fatal> {
     let addresses = resolve(arg, 0)
         .map_err(|reason| Fatal::Argument(format!("Could not resolve -T argument to address\n\t{reason}")))?;
-    let mut sockets = Vec::new();
+    let (mut sockets, mut taken) = (Vec::new(), None);
     for address in addresses {
-        let Ok(group) = jail.privileged(|| sock::bind_tcp_group(address, 1)) else { continue };
+        let Ok(group) = jail.privileged(|| sock::bind_tcp_group(address, 1)) else {
+            taken = Some(address);
+            continue;
+        };
         for socket in group {
             let ready = sock::listen(&socket, BACKLOG).and_then(|()| sys::fd::set_nonblocking(&socket, true));
             if let (Ok(()), Ok(Name::Inet(bound))) = (ready, sock::local_name(&socket)) {
@@ -36,7 +40,9 @@ pub fn listen(arg: &str, jail: &Jail, lines: &mut String) -> Result<Vec<OwnedFd>
         }
     }
     if sockets.is_empty() {
-        return argument(format!("-T {arg} could not be listened on."));
+        let by = taken.and_then(|address| jail.privileged(|| holder::of(address, Protocol::Tcp)));
+        let by = by.map(|holder| format!(" It is taken by {holder}.")).unwrap_or_default();
+        return argument(format!("-T {arg} could not be listened on.{by}"));
     }
     Ok(sockets)
 }

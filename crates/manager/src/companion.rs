@@ -18,6 +18,8 @@ use crate::report::{Severity, print};
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest line that is heard.
 const LINE: usize = 2000;
+/// Lines of one process that are remembered.
+const LINES: usize = 20;
 
 /// One that runs.
 #[derive(Debug)]
@@ -47,12 +49,23 @@ pub(crate) struct Companion {
     pause: Duration,
     process: Option<Process>,
     restart: Option<Mono>,
+    said: Vec<String>,
+    /// The lines of the process before, if that failed: they aren't printed again. An address that is taken stays so for long.
+    said_before: Vec<String>,
 }
 
 impl Companion {
     /// None runs yet.
     pub fn new(name: &'static str, longest_pause: Duration) -> Self {
-        Companion { name, longest_pause, pause: FIRST_PAUSE, process: None, restart: None }
+        Companion {
+            name,
+            longest_pause,
+            pause: FIRST_PAUSE,
+            process: None,
+            restart: None,
+            said: Vec::new(),
+            said_before: Vec::new(),
+        }
     }
 
     /// What to wait for.
@@ -117,8 +130,14 @@ impl Companion {
                 for byte in &buf[..n] {
                     match byte {
                         b'\n' => {
-                            print(Severity::Info, &base::text::printable(&String::from_utf8_lossy(&process.line)));
+                            let line = base::text::printable(&String::from_utf8_lossy(&process.line));
                             process.line.clear();
+                            if !self.said_before.contains(&line) {
+                                print(Severity::Info, &line);
+                            }
+                            if self.said.len() < LINES {
+                                self.said.push(line);
+                            }
                         }
                         _ if process.line.len() < LINE => process.line.push(*byte),
                         _ => {}
@@ -128,6 +147,14 @@ impl Companion {
             Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
             Ok(0) | Err(_) => self.bury(jail, now, hopeless),
         }
+    }
+
+    /// Whether the process that has ended failed as the one before did. Remembers what it said.
+    fn is_known(&mut self, has_failed: bool) -> bool {
+        let said = std::mem::take(&mut self.said);
+        let is_known = has_failed && said == self.said_before;
+        self.said_before = if has_failed { said } else { Vec::new() };
+        is_known
     }
 
     fn bury(&mut self, jail: &Jail, now: Mono, hopeless: Option<i32>) {
@@ -140,11 +167,23 @@ impl Companion {
             print(Severity::Error, &format!("{name}: it can't be started so, and isn't tried again"));
             return;
         }
-        if now.since(begun) >= self.longest_pause.as_secs_f64() {
+        let is_late = now.since(begun) >= self.longest_pause.as_secs_f64();
+        if is_late {
             self.pause = FIRST_PAUSE;
         }
         let pause = self.begin_later(now).as_secs();
-        print(Severity::Error, &format!("{name}: it has ended; the next one begins in {pause} s"));
+        let has_failed = matches!(exit, Some(Exit::Status(1..))) && !is_late && !self.said.is_empty();
+        if self.is_known(has_failed) {
+            return;
+        }
+        let often = match has_failed {
+            true => format!(
+                ", and so on, at most {} s apart; the same error isn't printed again",
+                self.longest_pause.as_secs()
+            ),
+            false => String::new(),
+        };
+        print(Severity::Error, &format!("{name}: it has ended; the next one begins in {pause} s{often}"));
     }
 }
 
@@ -160,5 +199,17 @@ mod tests {
         assert_eq!(pauses, [1, 2, 4, 5, 5]);
         assert_eq!(companion.due(), Some(now + Duration::from_secs(5)));
         assert!(companion.takes_turn() && companion.due().is_none());
+    }
+
+    #[test]
+    fn the_same_failure_is_known_the_second_time() {
+        let mut companion = Companion::new("it", Duration::from_secs(5));
+        let mut ends = |text: &str, has_failed| {
+            companion.said = vec![text.to_owned()];
+            companion.is_known(has_failed)
+        };
+        assert_eq!([ends("taken", true), ends("taken", true), ends("taken", true)], [false, true, true]);
+        assert_eq!([ends("other", true), ends("taken", true)], [false, false]);
+        assert_eq!([ends("taken", false), ends("taken", true)], [false, false]);
     }
 }

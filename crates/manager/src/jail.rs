@@ -121,6 +121,14 @@ impl Jail {
         }))
     }
 
+    /// The user that reads files of VCL, where that isn't who started the program.
+    pub fn reader(&self) -> Option<&str> {
+        match self {
+            Jail::None => None,
+            Jail::Unix(unix) => Some(&unix.manager.name),
+        }
+    }
+
     /// `unix` or `none`, as in the banner.
     pub fn name(&self) -> &'static str {
         match self {

@@ -8,8 +8,11 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use cli::handoff::Transport;
+use sys::holder::{self, Protocol as Ports};
 use sys::sock::{self, Name};
 use sys::user;
+
+use base::text::bad_port;
 
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
@@ -248,6 +251,16 @@ fn bind_inet(
     }
     let sockets = match jail.privileged(|| bind_group(want, members, arg.transport)) {
         Ok(sockets) => sockets,
+        Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
+            let protocol = if is_quic { Ports::Udp } else { Ports::Tcp };
+            let by = jail.privileged(|| holder::of(want, protocol)).map(|holder| format!(" by {holder}"));
+            return argument(format!(
+                "Could not get socket {}: {}{}",
+                arg.endpoint,
+                errno_text(&e),
+                by.unwrap_or_default()
+            ));
+        }
         // A name may resolve to IPv6 on a machine without it.
         Err(e) if e.raw_os_error() == Some(sock::NO_SUCH_FAMILY) => return Ok(()),
         Err(e) => return no_socket(&arg.endpoint, &e),
@@ -324,10 +337,8 @@ fn port_number(text: &str) -> Result<u16, String> {
     match text {
         "http" => Ok(80),
         "https" => Ok(443),
-        _ if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() => {
-            text.parse().map_err(|_| "Servname not supported for ai_socktype".to_string())
-        }
-        _ => Err("Servname not supported for ai_socktype".to_string()),
+        _ if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() => text.parse().map_err(|_| bad_port(text)),
+        _ => Err(bad_port(text)),
     }
 }
 
@@ -381,6 +392,14 @@ mod tests {
             &format!("/s,mode={huge}"),
             &format!("Cannot parse mode sub-arg {huge} in -a: Numerical result out of range"),
         );
+    }
+
+    #[test]
+    fn a_port_that_cant_be_is_called_that() {
+        let refused = |text: &str| resolve(text, 80).unwrap_err();
+        assert_eq!(refused("127.0.0.1:99999"), "there is no port 99999: the highest is 65535");
+        assert_eq!(refused("[::1]:65536"), "there is no port 65536: the highest is 65535");
+        assert_eq!(refused("127.0.0.1:nosuch"), "Servname not supported for ai_socktype");
     }
 
     #[test]

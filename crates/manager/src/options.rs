@@ -139,6 +139,9 @@ impl Getopt<'_> {
                 self.only_operands = true;
                 return self.step();
             }
+            if let Some(long) = arg.strip_prefix("--") {
+                return Err(unknown_long(long.split('=').next().unwrap_or_default()));
+            }
             self.bundle = arg.chars().skip(1).collect();
             self.bundle.reverse();
         }
@@ -160,6 +163,22 @@ impl Getopt<'_> {
         self.next += 1;
         Ok(value.clone())
     }
+}
+
+/// The long options; with `--help` and `--optstring`, which stand alone.
+const LONG: [&str; 7] = ["acme", "fleet", "help", "optstring", "peers", "vcl-dialect", "watch"];
+
+/// There is no such long option, or it stands where it can't.
+fn unknown_long(name: &str) -> Fatal {
+    Fatal::Argument(match name {
+        "help" | "optstring" => format!("--{name} must be the only argument"),
+        _ if LONG.contains(&name) => format!("--{name} needs a value"),
+        _ => {
+            let near = base::spelling::nearest(name, LONG.into_iter(), name.len() / 3 + 1);
+            let near = near.map(|near| format!(": is --{near} meant?")).unwrap_or_default();
+            format!("There is no option --{name}{near}")
+        }
+    })
 }
 
 /// Whether the letter takes a value; None when it's no option.

@@ -109,7 +109,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
                 notes.extend(config.notes(path));
                 todo.tls = Some(config);
             }
-            OrderedArg::Vcl(vcl) => read_vcl(vcl, &params, &mut todo)?,
+            OrderedArg::Vcl(vcl) => read_vcl(vcl, &params, &jail, &mut todo)?,
             OrderedArg::CliFile(name) => todo.cli_file = Some(open_cli_file(name, &jail)?),
             OrderedArg::Param(ParamArg::Set(name, value)) if name == OLD_LISTEN => {
                 let has_a = options.ordered.iter().any(|item| matches!(item, OrderedArg::Listen(_)));
@@ -280,15 +280,15 @@ fn platform() -> String {
     format!("{},{},{}", u.0, u.1, u.2)
 }
 
-fn read_vcl(vcl: &VclArg, params: &Params, todo: &mut DeferredArgs) -> Result<(), Fatal> {
+fn read_vcl(vcl: &VclArg, params: &Params, jail: &Jail, todo: &mut DeferredArgs) -> Result<(), Fatal> {
     match vcl {
         VclArg::Nothing => todo.f_given = true,
         VclArg::File(name) => {
             todo.f_given = true;
             let read = DiskSources::new(&params.vcl_path).load(name);
-            todo.vcls.push_back(
-                read.or_else(|(name, e)| argument(format!("Cannot read -f file '{name}' ({})", errno_text(&e))))?,
-            );
+            todo.vcls.push_back(read.or_else(|(file, e)| {
+                argument(format!("Cannot read -f file '{file}' ({}){}", errno_text(&e), who_reads(&file, &e, jail)))
+            })?);
         }
         VclArg::Backend(address) => {
             let body = match address.as_str() {
@@ -302,6 +302,19 @@ fn read_vcl(vcl: &VclArg, params: &Params, todo: &mut DeferredArgs) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Who may not read a file of VCL, and where it belongs. Empty where permissions aren't the fault.
+fn who_reads(file: &str, error: &std::io::Error, jail: &Jail) -> String {
+    if error.kind() != std::io::ErrorKind::PermissionDenied {
+        return String::new();
+    }
+    let reader = jail.reader().map_or_else(|| "you".to_owned(), |user| format!("the user {user}"));
+    let above = std::path::Path::new(file).ancestors().skip(1);
+    // What is below a directory that can't be entered can't be looked at, so the last one is the highest.
+    let closed = above.filter(|dir| dir.join(".").metadata().is_err_and(|e| e.kind() == error.kind())).last();
+    let fault = closed.map_or_else(|| "may not read it".to_owned(), |dir| format!("may not enter {}", dir.display()));
+    format!("\n\tIt is read as {reader}, who {fault}: put it in /etc/varnish, readable by that user.")
 }
 
 /// What of `-b` becomes the backend's attributes: browsers' addresses (`http://host:port/`) are taken for what they mean. One of

@@ -180,10 +180,13 @@ impl Worker {
     /// Tells a new worker what it has to know and waits for its first word.
     pub fn hand_over(&mut self, message: &[u8]) -> Reply {
         match &mut self.process {
-            Some(process) => match process.send(message, self.reply_timeout) {
-                Ok(()) => process.answer(self.reply_timeout),
-                Err(text) => Reply::new(Status::Comms, text),
-            },
+            Some(process) => {
+                let reply = match process.send(message, self.reply_timeout) {
+                    Ok(()) => process.answer(self.reply_timeout),
+                    Err(text) => Reply::new(Status::Comms, text),
+                };
+                process.explained(reply)
+            }
             None => no_worker(),
         }
     }
@@ -347,6 +350,18 @@ impl Process {
 
     fn begins_to_end(&self) -> bool {
         self.sentinels.iter().any(|fd| sys::fd::is_hung_up(fd).unwrap_or(true))
+    }
+
+    /// The reply; in the place of a broken CLI's, what a process that is ending has said last.
+    fn explained(&mut self, reply: Reply) -> Reply {
+        if reply.status != Status::Comms || !sys::fd::is_hung_up(&self.cli).unwrap_or(true) {
+            return reply;
+        }
+        self.relay_output();
+        match self.lines.last() {
+            [] => reply,
+            line => Reply::new(Status::Comms, String::from_utf8_lossy(line).into_owned()),
+        }
     }
 
     /// Waits until the CLI is ready, relaying output meanwhile.

@@ -4,6 +4,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
+use base::text::bad_port;
+
 /// What an address text names, before any look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
@@ -115,8 +117,7 @@ pub fn resolve_now(host: Option<&str>, port: &str, passive: bool) -> Result<Vec<
 /// A port number, or a TCP service by its name in the system's table.
 fn service(port: &str) -> Result<u16, ResolveError> {
     if port.bytes().all(|c| c.is_ascii_digit()) {
-        let too_large = || ResolveError::Lookup("Servname not supported for ai_socktype".to_owned());
-        return port.parse().map_err(|_| too_large());
+        return port.parse().map_err(|_| ResolveError::Lookup(bad_port(port)));
     }
     let table = std::fs::read_to_string("/etc/services").unwrap_or_default();
     let known = service_in(&table, port).or(match port {
@@ -124,7 +125,7 @@ fn service(port: &str) -> Result<u16, ResolveError> {
         "https" => Some(443),
         _ => None,
     });
-    known.ok_or_else(|| ResolveError::Lookup("Servname not supported for ai_socktype".to_owned()))
+    known.ok_or_else(|| ResolveError::Lookup(bad_port(port)))
 }
 
 fn service_in(table: &str, name: &str) -> Option<u16> {

@@ -121,7 +121,10 @@ impl ParamError {
 impl std::fmt::Display for ParamError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Unknown { name } => write!(f, "Unknown parameter \"{name}\"."),
+            Self::Unknown { name } => {
+                write!(f, "Unknown parameter \"{name}\".")?;
+                nearest(name).map_or(Ok(()), |near| write!(f, "\nIs {near} meant?"))
+            }
             Self::Gone { name, instead, .. } => write!(f, "Unknown parameter \"{name}\".\n{instead}"),
             Self::Invalid { name, value, reason } => {
                 write!(f, "{reason}\n(attempting to set param '{name}' to '{value}')")
@@ -216,6 +219,11 @@ impl Spec {
 pub fn lookup(name: &str) -> Option<&'static Spec> {
     let name = old::alias(name).unwrap_or(name);
     SPECS.binary_search_by(|s| s.name.cmp(name)).ok().map(|i| &SPECS[i])
+}
+
+/// The parameter that a mistyped name stands for. Only present names, as the old ones are known by themselves.
+fn nearest(name: &str) -> Option<&'static str> {
+    base::spelling::nearest(name, SPECS.iter().map(|spec| spec.name), name.len() / 4)
 }
 
 impl Default for Params {

@@ -82,6 +82,15 @@ fn refusals() {
 }
 
 #[test]
+fn a_mistyped_name_is_recognised() {
+    let text = |name: &str| Params::default().set(name, "1").unwrap_err().to_string();
+    assert_eq!(text("defualt_ttl"), "Unknown parameter \"defualt_ttl\".\nIs default_ttl meant?");
+    assert_eq!(text("vls_space"), "Unknown parameter \"vls_space\".\nIs vsl_space meant?");
+    assert_eq!(text("thread_pool_mim"), "Unknown parameter \"thread_pool_mim\".\nIs thread_pool_min meant?");
+    assert_eq!(text("fofofofo"), "Unknown parameter \"fofofofo\".");
+}
+
+#[test]
 fn the_whole_refusal() {
     let error = Params::default().set("default_ttl", "-1").unwrap_err();
     assert_eq!(error.status(), 106);

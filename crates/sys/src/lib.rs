@@ -18,6 +18,7 @@ pub mod disk;
 pub mod extent;
 pub mod fault;
 pub mod fd;
+pub mod holder;
 pub mod ktls;
 pub mod limits;
 pub mod localtime;

@@ -102,7 +102,7 @@ impl Vcc<'_> {
                 Ok(port) => port,
                 Err(_) if port == "http" => 80,
                 Err(_) if port == "https" => 443,
-                Err(_) => return Err("Servname not supported for ai_socktype".to_owned()),
+                Err(_) => return Err(base::text::bad_port(port)),
             },
         };
         Ok((host, port))
@@ -166,13 +166,13 @@ impl Vcc<'_> {
                 } else if text.contains('/') {
                     self.hint("One address has no mask; a network is declared: acl name { \"10.0.0.0\"/8; }");
                 }
-                return self.fail_at(
-                    &format!(
-                        "{what} '{shown}' could not be resolved to an IP address:\n\t{reason}\n\
-                         (Sorry if that error message is gibberish.)\n"
-                    ),
-                    token,
-                );
+                // getaddrinfo(3) words the others.
+                let sorry = match reason.starts_with("there is no port") {
+                    true => "",
+                    false => "(Sorry if that error message is gibberish.)\n",
+                };
+                let text = format!("{what} '{shown}' could not be resolved to an IP address:\n\t{reason}\n{sorry}");
+                return self.fail_at(&text, token);
             }
         };
         let mut resolved = ResolvedHost { v4: None, v6: None };

@@ -227,21 +227,29 @@ pub fn reserve_log(worker: &Worker) -> Result<(), String> {
     let Some(room) = worker.log_room.lock().take() else { return Ok(()) };
     let reserved = rt::hand_off(move || {
         if let Err(error) = room.complete() {
-            crate::panic::die(&format!("Panic: no room for the log: {error}; {LESS_LOG}\n"));
+            crate::panic::die(&format!("Panic: no room for the log: {error}; {}\n", less_log()));
         }
     });
     reserved.map_err(|refused| refused.text().to_owned())
 }
 
 /// Helps where the file system is too small: Docker's /dev/shm has 64 MB.
-const LESS_LOG: &str = "give the working directory's file system more room, or the log less by -p vsl_space=20M";
+fn less_log() -> String {
+    // The workdir, which we may not be able to reach by its path.
+    let size = sys::disk::size_bytes(Path::new(".")).unwrap_or(0);
+    // Half of it: counters and the next worker's log need room, too.
+    match size >> 21 {
+        0 => "that file system is too small: give it more room".to_owned(),
+        log => format!("that file system has {} MB in all: start with -l {log}M, or give it more room", size >> 20),
+    }
+}
 
 /// Why the log can't be made.
 fn log_fault(error: &std::io::Error, bytes: u64, workdir: &Path) -> String {
-    let what = format!("the log ({} MB in {}): {error}", bytes >> 20, workdir.display());
+    let what = format!("no room for the log ({} MB in {}): {error}", bytes >> 20, workdir.display());
     match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            format!("{what}; {LESS_LOG}")
+            format!("{what}; {}", less_log())
         }
         _ => what,
     }

@@ -8,6 +8,7 @@ pub mod fleet;
 mod interactive;
 pub mod memory;
 pub mod profile;
+mod quoting;
 pub mod status;
 pub mod tls;
 pub mod upgrade;
@@ -70,7 +71,8 @@ const HELP: &str = "
 Without a command they are read from standard input; at a terminal with history and completion (Tab).
 
 Examples:
- {program} ban req.url '~' '^/news'
+ {program} ban 'req.url ~ ^/news'
+ {program} param.set query_drop 'utm_* fbclid'
  {program} -T localhost:6082 -S /etc/varnish/secret vcl.list
 ";
 
@@ -215,12 +217,21 @@ fn show_reply(reply: &Reply, show: Show) {
     }
 }
 
-/// Sends a command from the command line. Words go as they are: quotes reach the manager.
+/// Sends a command from the command line: the words as they are, so that quotes reach the manager, as Varnish's tool does; and where that is
+/// refused, with each word that has blanks in it as one argument.
 fn one(connection: &mut Connection, words: &[String], show: Show) -> i32 {
-    let reply = match connection.ask(format!("{}\n", words.join(" ")).as_bytes()) {
+    let mut ask = |line: &[u8]| connection.ask(&[line, b"\n"].concat());
+    let mut reply = match ask(words.join(" ").as_bytes()) {
         Ok(reply) => reply,
         Err(status) => return status.min(1),
     };
+    if let Some(line) = quoting::other_reading(words, reply.status) {
+        match ask(&line) {
+            Ok(second) if quoting::is_better(reply.status, second.status) => reply = second,
+            Ok(_) => {}
+            Err(status) => return status.min(1),
+        }
+    }
     show_reply(&reply, show);
     if is_good(reply.status) {
         return 0;

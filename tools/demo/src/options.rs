@@ -10,15 +10,14 @@ use toolkit::args::{Arg, Args};
 pub const USAGE: &str = "\
 Usage: lacquer demo [-a ADDRESS:PORT] [-s STORAGE] [--watch ADDRESS:PORT] [--load[=RATE]] [--varnishd PATH]
 
-Starts a built-in origin and the cache in front of it, and prints each second what the cache does, until Ctrl-C.
+Starts a small demo site and a cache in front of it, and prints a line of figures each second until Ctrl-C.
 
-  -a ADDRESS:PORT   where the cache listens (default 127.0.0.1:6081, or a free port if that is taken)
-  -s STORAGE        the cache's storage, as varnishd's -s (default malloc,256m)
+  -a ADDRESS:PORT   the cache's address (default 127.0.0.1:6081, or a free port if that is taken)
+  -s STORAGE        the cache's storage, as for varnishd -s (default malloc,256m)
   --watch ADDRESS:PORT
-                    where the page is that shows the cache at work (default 127.0.0.1:6085, or a free port if that is
-                    taken); '' for none
-  --load[=RATE]     also ask for pages, RATE requests a second (default 200)
-  --varnishd PATH   the program to put in front instead of this one
+                    the dashboard's address (default 127.0.0.1:6085, or a free port if that is taken); '' for none
+  --load[=RATE]     also send RATE requests per second (default 200)
+  --varnishd PATH   use this cache program instead of Lacquer
   -h, --help        this text
 ";
 
@@ -98,7 +97,7 @@ fn parse_watch(text: &str) -> Result<Watch, String> {
     // The page shows what clients send, and the demo has no token for it.
     if !address.ip().is_loopback() {
         return Err(format!(
-            "--watch {text}: others than this machine could see everything; the demo's page is on loopback"
+            "--watch {text}: other machines could see everything; the demo's dashboard must listen on loopback"
         ));
     }
     Ok(Watch::At(address))
@@ -137,7 +136,7 @@ mod tests {
         check(&["--watch", "nowhere"], "--watch nowhere: no ADDRESS:PORT");
         check(
             &["--watch", "192.0.2.1:1"],
-            "--watch 192.0.2.1:1: others than this machine could see everything; the demo's page is on loopback",
+            "--watch 192.0.2.1:1: other machines could see everything; the demo's dashboard must listen on loopback",
         );
     }
 

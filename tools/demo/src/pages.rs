@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the built-in origin has: a page with images, a slow page, one with cookies, an uncacheable one, and any answer by query.
+//! The pages of the built-in origin: one with images, a slow one, one with cookies, an uncacheable one, and any response by query.
 
 use crate::query::ResponseSpec;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -41,7 +41,7 @@ pub fn page(path: &str, wanted: ResponseSpec, host: &str, visits: u32) -> Page {
                 404,
                 "text/html; charset=utf-8",
                 "max-age=5",
-                html("Not here", "<p>No such page. <a href=\"/\">The first one</a> says what there is.</p>"),
+                html("Not here", "<p>There is no such page. <a href=\"/\">The first page</a> lists them all.</p>"),
                 Duration::ZERO,
             ),
         },
@@ -77,7 +77,7 @@ fn html(title: &str, text: &str) -> String {
     )
 }
 
-/// The time of day, in UTC: who sees the same one again sees a stored answer.
+/// The time of day, in UTC: a repeated time shows that the response was stored.
 fn clock() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() % 86_400;
     format!("{:02}:{:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60, seconds % 60)
@@ -92,22 +92,22 @@ fn index(host: &str) -> String {
     html(
         "A web site behind a cache",
         &format!(
-            "<p>The site made this page at <strong>{made}</strong>. Load it again: if you came through the cache, the time \
-stays the same for a minute. The cache (Lacquer) kept the answer and gave it to you without asking the site. That is all a cache does, \
-and it does it many thousand times a second, so that a slow site feels fast and a small one survives many visitors.</p>\n\
-<p>These discs are images that the cache may keep for an hour:</p>\n<p>{images}</p>\n\
+            "<p>The site generated this page at <strong>{made}</strong>. Reload it: through the cache, the time stays the same for a minute. The \
+cache (Lacquer) stored the response and serves it without asking the site again. It can do so many thousands of times per second, so that \
+a slow site feels fast and a small server can serve many visitors.</p>\n\
+<p>These images may stay in the cache for an hour:</p>\n<p>{images}</p>\n\
 <h2>Try</h2>\n<dl>\n\
-<dt><a href=\"/slow\">/slow</a></dt><dd>The site needs two seconds for it. The first visit waits, the next ones don't, for ten seconds.</dd>\n\
-<dt><a href=\"/cookie\">/cookie</a></dt><dd>The answer is made for one visitor (it sets a cookie): the cache gives it to nobody else.</dd>\n\
-<dt><a href=\"/now\">/now</a></dt><dd>The site forbids to keep it (<code>Cache-Control: no-store</code>): each visit reaches the site.</dd>\n\
-<dt><a href=\"/any?size=1000000&amp;gzip\">/any?size=1000000&amp;gzip</a></dt><dd>A megabyte, compressed. The query says what answer you \
-want: <code>latency=50</code> (milliseconds), <code>ttl=60</code> (seconds to keep it), <code>status=503</code>.</dd>\n</dl>\n\
-<h2>See how it does it</h2>\n<p>In a terminal, twice:</p>\n<pre>curl -i http://{host}/slow</pre>\n\
-<p>The second answer comes at once. Its head says <code>X-Cache: hit</code>, and <code>Age</code>: how many seconds ago the site made it.</p>\n\
-<p>The terminal that runs this demo shows each second how many requests there were, and which part of them were hits; its first lines say \
-how to look at each request.</p>\n\
+<dt><a href=\"/slow\">/slow</a></dt><dd>The site takes two seconds to generate this page. The first request waits; for the next ten seconds the cache answers at once.</dd>\n\
+<dt><a href=\"/cookie\">/cookie</a></dt><dd>The response sets a cookie, so it is for one visitor: the cache never serves it to another.</dd>\n\
+<dt><a href=\"/now\">/now</a></dt><dd>The site forbids caching (<code>Cache-Control: no-store</code>): each request goes to the site.</dd>\n\
+<dt><a href=\"/any?size=1000000&amp;gzip\">/any?size=1000000&amp;gzip</a></dt><dd>A megabyte, compressed. The query string sets the \
+response: <code>latency=50</code> (milliseconds), <code>ttl=60</code> (seconds in the cache), <code>status=503</code>.</dd>\n</dl>\n\
+<h2>See how it works</h2>\n<p>Type this in a terminal, twice:</p>\n<pre>curl -i http://{host}/slow</pre>\n\
+<p>The second response comes at once. It has the header <code>X-Cache: hit</code>, and <code>Age</code> says how many seconds ago the site generated it.</p>\n\
+<p>The terminal that runs this demo prints the number of requests and the hit rate each second. Its first lines name the tools that show \
+each request.</p>\n\
 <h2>With your own site</h2>\n<pre>make run BACKEND=http://localhost:8080</pre>\n\
-<p>puts the cache in front of what listens on port 8080.</p>"
+<p>puts the cache in front of the server on port 8080.</p>"
         ),
     )
 }
@@ -115,7 +115,7 @@ how to look at each request.</p>\n\
 fn slow() -> String {
     let made = clock();
     format!(
-        "<p>The site took its time for this and made it at {made}. Load it again: for ten seconds it comes at once.</p>"
+        "<p>The site took two seconds to generate this page, at {made}. Reload it: for ten seconds the cache answers at once.</p>"
     )
 }
 
@@ -123,7 +123,7 @@ fn cookie(visits: u32) -> String {
     html(
         "Cookies",
         &format!(
-            "<p>This is your visit number {}. The cache asks the site each time, because the answer is yours alone.</p>",
+            "<p>This is your visit number {}. The cache asks the site each time, because the response is for you alone.</p>",
             visits.saturating_add(1)
         ),
     )
@@ -134,7 +134,7 @@ fn now() -> String {
     html(
         "Now",
         &format!(
-            "<p>It is {seconds:.3} seconds after 1970 began. The site forbids to keep this answer: the number is always new.</p>"
+            "<p>{seconds:.3} seconds have passed since the start of 1970. The site forbids caching this page, so the number is always new.</p>"
         ),
     )
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The first requests of a demo, made before the visitor's eyes: a miss, a hit, and a page that is never one, each with its time and its reason
+//! The first requests of a demo, shown as they are made: a miss, a hit, and a page that is never cached, each with its time and its reason
 //! as the cache itself gives it (`Cache-Status`, RFC 9211).
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,7 +11,8 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// More of a head than this is no answer of the demo's.
 const MAX_HEAD: u64 = 64 << 10;
 
-/// What is asked for, in this order. The page that may not be kept is asked for twice, and told of once: the first time nobody knows that yet.
+/// The paths to request, in this order, and whether to print the result. The uncacheable page is requested twice and printed once, because
+/// the first request can't know yet that it is uncacheable.
 const STOPS: [(&str, bool); 4] = [("/slow", true), ("/slow", true), ("/now", false), ("/now", true)];
 
 /// Asks the cache for each page and gives a line for each that is told of; `told` gets it when the answer is there, and says whether to go on.
@@ -49,13 +50,13 @@ impl Answer {
     fn why(&self) -> String {
         let control = &self.control;
         match (self.is_hit, self.reason.as_deref()) {
-            (true, _) => format!("kept since then ({control}): the site isn't asked"),
-            (false, Some("first-fetch")) => "the first visit: the site was asked, and made the page".to_owned(),
+            (true, _) => format!("served from the cache ({control})"),
+            (false, Some("first-fetch")) => "first request: fetched from the site".to_owned(),
             (false, Some("hit-for-miss" | "hit-for-pass")) => {
-                format!("never kept ({control}): the site is asked each time")
+                format!("not cacheable ({control}): fetched each time")
             }
-            (false, Some(reason)) => format!("the site was asked: {reason}"),
-            (false, None) => "the site was asked".to_owned(),
+            (false, Some(reason)) => format!("fetched from the site: {reason}"),
+            (false, None) => "fetched from the site".to_owned(),
         }
     }
 }
@@ -109,22 +110,22 @@ mod tests {
     fn what_is_told() {
         check(
             "HTTP/1.1 200 OK\nCache-Control: max-age=10\nX-Cache: miss\nCache-Status: Lacquer; fwd=uri-miss; stored; ttl=10; detail=first-fetch\n\n",
-            "  miss  /slow  2.00 s  the first visit: the site was asked, and made the page\n",
+            "  miss  /slow  2.00 s  first request: fetched from the site\n",
         );
         check(
             "HTTP/1.1 200 OK\nCache-Control: max-age=10\nX-Cache: hit\nCache-Status: Lacquer; hit; ttl=9\n\n",
-            "  hit   /slow  2.00 s  kept since then (max-age=10): the site isn't asked\n",
+            "  hit   /slow  2.00 s  served from the cache (max-age=10)\n",
         );
         check(
             "HTTP/1.1 200 OK\nCache-Control: no-store\nCache-Status: Lacquer; fwd=miss; detail=hit-for-miss\n\n",
-            "  miss  /slow  2.00 s  never kept (no-store): the site is asked each time\n",
+            "  miss  /slow  2.00 s  not cacheable (no-store): fetched each time\n",
         );
         check(
             "HTTP/1.1 200 OK\nCache-Status: Lacquer; fwd=miss; detail=purged\n\n",
-            "  miss  /slow  2.00 s  the site was asked: purged\n",
+            "  miss  /slow  2.00 s  fetched from the site: purged\n",
         );
-        check("HTTP/1.1 200 OK\nX-Cache: hit\n\n", "  hit   /slow  2.00 s  kept since then (): the site isn't asked\n");
-        check("HTTP/1.1 200 OK\nX-Cache: miss\n\n", "  miss  /slow  2.00 s  the site was asked\n");
+        check("HTTP/1.1 200 OK\nX-Cache: hit\n\n", "  hit   /slow  2.00 s  served from the cache ()\n");
+        check("HTTP/1.1 200 OK\nX-Cache: miss\n\n", "  miss  /slow  2.00 s  fetched from the site\n");
     }
 
     #[test]

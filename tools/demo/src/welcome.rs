@@ -7,9 +7,9 @@ use std::path::Path;
 
 /// What stands before the first requests. `cache` is where it listens, `page` is where it is shown at work.
 pub fn opening(cache: &SocketAddr, page: Option<&SocketAddr>) -> String {
-    let page = page.map(|page| format!("http://{page}/  <- watch here, in a browser, what happens and why\n"));
+    let page = page.map(|page| format!("http://{page}/  <- the dashboard: open it in a browser\n"));
     let page = page.unwrap_or_default();
-    format!("{page}http://{cache}/  <- visit: a small web site, with a cache before it\n")
+    format!("{page}http://{cache}/  <- the demo site, with a cache in front of it\n")
 }
 
 /// What stands behind them. `origin` is where the site is itself, `directory` is the cache's, for the tools' -n.
@@ -18,16 +18,16 @@ pub fn further(origin: &SocketAddr, cache: &SocketAddr, directory: &Path) -> Str
     let directory = directory.display();
     format!(
         "
-The site itself, without the cache: http://{origin}/
-In another terminal (ten seconds later the site is asked for it again):
+The site without the cache: http://{origin}/
+Type this in another terminal (the page is cached for ten seconds):
   curl -i http://{cache}/slow
-What happens, request by request; the counters; what is asked for most:
+These show the log, the counters, and the most frequent log entries:
   {program} log -n {directory}
   {program} stat -n {directory}
   {program} top -n {directory}
-Each second: requests (20 of them our own, to measure with), hits (answered from
-the cache), time for half and for 99 % of them, memory, answers kept, their size
-Ctrl-C ends it and leaves nothing behind.
+Below, a line per second: requests (20 of them the demo's own probes), hit rate,
+median and 99th percentile of response time, memory, cached objects, their size.
+Ctrl-C stops the demo and removes its files.
 
 "
     )
@@ -47,7 +47,7 @@ mod tests {
         for line in text.replace(&program, "dist/bin/lacquer").lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }
-        assert!(opening.starts_with("http://127.0.0.1:65535/  <- watch here"), "the watch page comes first");
+        assert!(opening.starts_with("http://127.0.0.1:65535/  <- the dashboard"), "the watch page comes first");
         assert!(crate::status::HEADING.len() <= 80);
         assert!(text.lines().count() <= 17, "with three requests, the heading and some figures it fits 24 lines");
     }

@@ -54,8 +54,8 @@ impl Report {
                 }
             }
         }
-        // The gravest first; else as they are declared.
-        findings.sort_by_key(|found| std::cmp::Reverse(found.rule.severity));
+        // Those about the server and its requests first: the machine may have other users. Then the gravest; else as they are declared.
+        findings.sort_by_key(|found| (found.rule.area == Area::Host, std::cmp::Reverse(found.rule.severity)));
         if is_early {
             remarks.push("ended early: what had been seen until then".into());
         }
@@ -67,7 +67,7 @@ impl Report {
         self.findings.iter().any(|found| found.rule.severity > Severity::Notice)
     }
 
-    /// What is worse than a notice, a line each, the gravest first.
+    /// What is worse than a notice, a line each, in the order of the report.
     pub fn gravest(&self) -> Vec<String> {
         let bad = self.findings.iter().filter(|found| found.rule.severity > Severity::Notice);
         bad.map(|Found { rule, finding, .. }| {

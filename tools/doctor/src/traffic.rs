@@ -44,6 +44,8 @@ pub struct Traffic {
     pub backends: HashMap<String, Backend>,
     /// Fetches with a parameter that only counts visitors, with an example.
     pub tracked: (u64, String),
+    /// Requests that were passed for a Cookie in which only scripts of the browser are interested, with an example of such a Cookie's names.
+    pub harmless: (u64, String),
     /// Requests and fetches whose URL or backend is one too many.
     pub left_out: u64,
     /// Variants that are kept, of all URLs.
@@ -138,6 +140,12 @@ impl Traffic {
             passes.0 += 1;
             if passes.1.is_empty() {
                 passes.1 = shown(&[request.host, request.url].concat());
+            }
+        }
+        if request.passed == Some(COOKIE) && is_harmless(request.cookie) {
+            self.harmless.0 += 1;
+            if self.harmless.1.is_empty() {
+                self.harmless.1 = shown(&cookie_names(request.cookie).collect::<Vec<_>>().join(&b' '));
             }
         }
         let Some(url) = self.url(request.host, request.url) else { return };
@@ -239,6 +247,8 @@ struct Request<'a> {
     time: Option<f64>,
     status: u64,
     passed: Option<&'static str>,
+    /// The last line of its Cookie.
+    cookie: &'a [u8],
     /// Seconds on a waiting list.
     waited: Option<f64>,
     /// Why VCL failed.
@@ -260,7 +270,10 @@ impl<'a> Request<'a> {
                         Some((name, host)) if is(name, "host") && is_there && request.host.is_empty() => {
                             request.host = host;
                         }
-                        Some((name, _)) if is(name, "cookie") => has_cookie = is_there,
+                        Some((name, value)) if is(name, "cookie") => {
+                            has_cookie = is_there;
+                            request.cookie = value;
+                        }
                         Some((name, _)) if is(name, "authorization") => has_authorization = is_there,
                         _ => {}
                     }
@@ -445,6 +458,20 @@ fn is_tracked(url: &[u8]) -> bool {
         name.starts_with(b"utm_") || is_time || [&b"fbclid"[..], b"gclid", b"msclkid", b"mc_cid"].contains(&name)
     })
 }
+
+/// The names of a Cookie's cookies.
+fn cookie_names(cookie: &[u8]) -> impl Iterator<Item = &[u8]> {
+    cookie.split(|b| *b == b';').filter_map(|pair| pair.split(|b| *b == b'=').next().map(<[u8]>::trim_ascii))
+}
+
+/// Whether all of them are known to be of programs that count visitors, which no page depends on.
+fn is_harmless(cookie: &[u8]) -> bool {
+    let is_known = |name: &[u8]| HARMLESS.iter().any(|start| name.starts_with(start.as_bytes()));
+    !cookie.is_empty() && cookie_names(cookie).all(is_known)
+}
+
+/// Beginnings of such names: Google Analytics, Facebook, Google Ads, Matomo, Hotjar, HubSpot.
+const HARMLESS: [&str; 8] = ["_ga", "_gid", "_fbp", "_gcl_", "__utm", "_pk_", "_hj", "__hs"];
 
 /// Whether a URL (host and path) is of a file that is the same for everybody.
 pub fn is_static(url: &str) -> bool {

@@ -134,18 +134,23 @@ impl Verdict {
     }
 }
 
+/// The least that a VCL needs.
+const BACKEND: &str = "`backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }` (or `backend default none;` where nothing is fetched)";
+
 /// Why a file that nothing includes can't be loaded.
 fn not_whole(texts: &Texts<'_>, file: &str) -> Finding {
     let is_told = texts.is_versioned(file) || texts.dialect(file).is_some();
     let (lacks, needs) = match (is_told, texts.has_backend(file)) {
-        (true, _) => ("it declares no backend", "Declare one"),
-        (false, true) => ("it doesn't say `vcl 4.1;`", "Begin with that"),
-        (false, false) => ("it doesn't say `vcl 4.1;` and declares no backend", "Begin with both"),
+        (true, _) => ("it declares no backend", format!("Write {BACKEND}")),
+        (false, true) => ("it doesn't say `vcl 4.1;`", "Write `vcl 4.1;` as the first line".to_owned()),
+        (false, false) => (
+            "it doesn't say `vcl 4.1;` and declares no backend",
+            format!("Write `vcl 4.1;` as the first line, and below it {BACKEND}"),
+        ),
     };
     let mut message = Message::parse(&format!("By itself it can't be loaded: {lacks}.\n"));
     message.hint = Some(format!(
-        "{needs}. If it is a part of a VCL, name the file that includes it, too, or say --part: what it doesn't declare may be \
-         declared elsewhere."
+        "{needs}. If another file includes it, name that one, too, or say --part: what it doesn't declare may be declared elsewhere."
     ));
     Finding::nowhere(message)
 }

@@ -41,6 +41,8 @@ pub enum Ask {
     Bans,
     /// The nodes of the fleet that the server belongs to.
     Fleet,
+    /// The backends of the VCL in use, with the verdicts of probes and of `backend.set_health`.
+    Backends,
     /// What the lines of the VCL in use cost, as far as it was counted.
     Profile,
     /// To begin or end to count that.
@@ -104,7 +106,7 @@ impl Ask {
     /// Whether it changes something.
     pub fn is_change(&self) -> bool {
         match self {
-            Ask::Explain { .. } | Ask::Vcls | Ask::Bans | Ask::Fleet | Ask::Profile => false,
+            Ask::Explain { .. } | Ask::Vcls | Ask::Bans | Ask::Fleet | Ask::Backends | Ask::Profile => false,
             Ask::SetProfile(_) | Ask::Ban(_) | Ask::Purge { .. } | Ask::UseVcl(_) => true,
         }
     }
@@ -126,6 +128,7 @@ impl Ask {
             Ask::Vcls => words(&["vcl.list", "-j"]),
             Ask::Bans => words(&["ban.list", "-j"]),
             Ask::Fleet => words(&["fleet.nodes", "-j"]),
+            Ask::Backends => words(&["backend.list", "-j"]),
             Ask::Profile => words(&["vcl.profile", "-j", "show"]),
             Ask::SetProfile(on) => words(&["vcl.profile", if *on { "on" } else { "off" }]),
             // The CLI wants the parts of the expression as words; a quoted text is one.

@@ -73,35 +73,58 @@ fn alive_reasons(state: &State) -> Vec<(&'static str, bool, String)> {
     vec![("manager", manager.0, manager.1), ("worker", worker.0, worker.1), ("counters", fresh.0, fresh.1)]
 }
 
-/// Also whether a VCL is there and, where that was asked for, backends are well.
-pub fn ready(shared: &Shared) -> Verdict {
+/// Also whether a VCL is there and, where that was asked for, backends are well. `listed` is the reply to `backend.list -j`, which knows of
+/// `backend.set_health`; without it the probes decide alone.
+pub fn ready(shared: &Shared, listed: Option<&Value>) -> Verdict {
     let state = shared.state();
     let mut reasons = alive_reasons(&state);
     let counters = Counters::new(&state.readings);
     let vcls = counters.main("n_vcl_avail");
     let text = if vcls > 0 { format!("VCLs that can be used: {vcls}") } else { "no VCL can be used".to_owned() };
     reasons.push(("vcl", vcls > 0, text));
-    if let Some(reason) = backends(&state, &counters, &shared.options.ready) {
+    let backends = match listed.and_then(Value::as_object) {
+        Some(listed) => listed.iter().map(|(name, backend)| (short(name), is_up(backend))).collect(),
+        None => probed(&state, &counters),
+    };
+    if let Some(reason) = verdict_on(&backends, &shared.options.ready) {
         reasons.push(reason);
     }
     Verdict::new(reasons)
 }
 
-fn backends(state: &State, counters: &Counters<'_>, wanted: &Ready) -> Option<(&'static str, bool, String)> {
-    let all = || counters.backends.iter().map(|((vcl, name), set)| (*vcl, *name, is_well(state, vcl, name, set)));
+/// The backends of shared memory, each with the verdict of its probe.
+fn probed<'a>(state: &State, counters: &Counters<'a>) -> Vec<(&'a str, bool)> {
+    counters.backends.iter().map(|((vcl, name), set)| (*name, is_well(state, vcl, name, set))).collect()
+}
+
+/// A backend's name without its VCL's.
+fn short(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(_, name)| name)
+}
+
+/// Whether a backend of `backend.list -j` gets requests: the administrator's verdict goes before the probe's.
+fn is_up(backend: &Value) -> bool {
+    match backend["admin_health"].as_str() {
+        Some("sick") => false,
+        Some("healthy") => true,
+        _ => backend["probe_message"][2] != "sick",
+    }
+}
+
+fn verdict_on(backends: &[(&str, bool)], wanted: &Ready) -> Option<(&'static str, bool, String)> {
     let (is_good, text) = match wanted {
         Ready::Vcl => return None,
         Ready::AnyBackend => {
-            let well: Vec<&str> = all().filter(|(.., is_well)| *is_well).map(|(_, name, _)| name).collect();
-            match (well.first(), counters.backends.len()) {
-                (Some(name), _) => (true, format!("{name} is well")),
+            let healthy = backends.iter().find(|(_, is_well)| *is_well);
+            match (healthy, backends.len()) {
+                (Some((name, _)), _) => (true, format!("{name} is well")),
                 (None, 0) => (false, "there is no backend".to_owned()),
                 (None, n) => (false, format!("all backends are sick ({n})")),
             }
         }
         Ready::Backends(names) => {
-            let is_up = |name: &String| all().any(|(_, known, is_well)| known == name && is_well);
-            let is_there = |name: &String| all().any(|(_, known, _)| known == name);
+            let is_up = |name: &String| backends.iter().any(|(known, is_well)| known == name && *is_well);
+            let is_there = |name: &String| backends.iter().any(|(known, _)| known == name);
             match names.iter().find(|name| is_up(name)) {
                 Some(name) => (true, format!("{name} is well")),
                 None => {
@@ -144,7 +167,7 @@ mod tests {
     #[test]
     fn a_server_that_runs_is_alive() {
         let s = shared(Ready::Vcl, &[("MAIN", "n_vcl_avail", 1)]);
-        assert_eq!((told(&alive(&s)), told(&ready(&s))), ("ok ".into(), "ok ".into()));
+        assert_eq!((told(&alive(&s)), told(&ready(&s, None))), ("ok ".into(), "ok ".into()));
         s.state().status.worker = None;
         assert_eq!(told(&alive(&s)), "failed no worker runs: it has ended, was stopped, or has not been started");
         assert!(alive(&s).json().to_string().contains("\"check\":\"worker\",\"ok\":false"));
@@ -153,19 +176,34 @@ mod tests {
     #[test]
     fn without_a_vcl_nothing_is_ready() {
         let s = shared(Ready::Vcl, &[("MAIN", "n_vcl_avail", 0)]);
-        assert_eq!(told(&ready(&s)), "failed no VCL can be used");
+        assert_eq!(told(&ready(&s, None)), "failed no VCL can be used");
     }
 
     #[test]
     fn backends_count_where_that_was_asked_for() {
         let values = [("MAIN", "n_vcl_avail", 1), ("VBE.boot.a", "happy", 6), ("VBE.boot.b", "happy", 7)];
-        assert_eq!(told(&ready(&shared(Ready::AnyBackend, &values))), "ok ");
-        assert_eq!(told(&ready(&shared(Ready::AnyBackend, &values[..2]))), "failed all backends are sick (1)");
+        assert_eq!(told(&ready(&shared(Ready::AnyBackend, &values), None)), "ok ");
+        assert_eq!(told(&ready(&shared(Ready::AnyBackend, &values[..2]), None)), "failed all backends are sick (1)");
         let named = |names: &[&str]| Ready::Backends(names.iter().map(|n| (*n).to_owned()).collect());
-        assert_eq!(told(&ready(&shared(named(&["a", "b"]), &values))), "ok ");
-        assert_eq!(told(&ready(&shared(named(&["a", "c"]), &values))), "failed a is sick, c isn't there");
+        assert_eq!(told(&ready(&shared(named(&["a", "b"]), &values), None)), "ok ");
+        assert_eq!(told(&ready(&shared(named(&["a", "c"]), &values), None)), "failed a is sick, c isn't there");
         let s = shared(named(&["a"]), &values);
         s.state().health.insert("a".into(), Health { is_well: true, since: 0 });
-        assert_eq!(told(&ready(&s)), "ok ");
+        assert_eq!(told(&ready(&s, None)), "ok ");
+    }
+
+    #[test]
+    fn the_administrators_verdict_goes_before_the_probes() {
+        let listed = |admin: &str, probe: &str| json!({ "boot.a": { "type": "backend", "admin_health": admin, "probe_message": [0, 0, probe], "last_change": 1.0 } });
+        // In shared memory its probe has succeeded.
+        let s =
+            shared(Ready::Backends(vec!["a".to_owned()]), &[("MAIN", "n_vcl_avail", 1), ("VBE.boot.a", "happy", 7)]);
+        let told = |admin, probe| told(&ready(&s, Some(&listed(admin, probe))));
+        assert_eq!(
+            (told("sick", "healthy"), told("probe", "sick")),
+            ("failed a is sick".into(), "failed a is sick".into())
+        );
+        assert_eq!((told("healthy", "sick"), told("probe", "healthy")), ("ok ".into(), "ok ".into()));
+        assert_eq!(self::told(&ready(&s, Some(&json!({})))), "failed a isn't there");
     }
 }

@@ -33,8 +33,9 @@ use std::sync::Arc;
 
 use shm::reader::Reader;
 use shm::reader::find::Unfound;
+use sys::holder::{self, Protocol};
 use sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Mutex, Semaphore, mpsc};
 use toolkit::print;
 
 use access::Access;
@@ -92,8 +93,13 @@ fn run(options: Options) -> Result<(), String> {
         .name("watch-read".to_owned())
         .spawn(move || follow::run(&reading))
         .map_err(|e| format!("a thread: {e}"))?;
-    let context =
-        Context { shared, access, asks: Semaphore::new(routes::MAX_ASKS), pages: Semaphore::new(routes::MAX_PAGES) };
+    let context = Context {
+        shared,
+        access,
+        asks: Semaphore::new(routes::MAX_ASKS),
+        pages: Semaphore::new(routes::MAX_PAGES),
+        listed: Mutex::default(),
+    };
     let (ends, mut ended) = mpsc::unbounded_channel();
     wait_for_end(signals, is_child, &ends).map_err(|e| format!("a thread: {e}"))?;
     let served = rt::run(async move {
@@ -154,6 +160,11 @@ fn listen(options: &Options) -> Result<TcpListener, String> {
             let any: Vec<SocketAddr> = addresses.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
             print::err(format_args!("lacquer watch: {} is taken, another port is used\n", options.listen));
             TcpListener::bind(&any[..]).map_err(|e| format!("{}: {e}", options.listen))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let holder = addresses.iter().find_map(|address| holder::of(*address, Protocol::Tcp));
+            let by = holder.map(|holder| format!(" by {holder}")).unwrap_or_default();
+            Err(format!("{}: {error}{by}", options.listen))
         }
         bound => bound.map_err(|e| format!("{}: {e}", options.listen)),
     }

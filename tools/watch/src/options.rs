@@ -22,25 +22,25 @@ balancers. It reads the server's shared memory and never slows it. The server st
  -n <dir>              The server's working directory, as varnishd's -n
  -a <address:port>     Where to listen (default: 127.0.0.1:6085). An address that isn't this machine's alone needs
                        --token-file or --client-ca
- --any-port            Where the port is taken, listen on a free one, and say so
- --token-file <file>   Who wants to see anything must have the token in this file: in a browser by logging in, else as
-                       `Authorization: Bearer TOKEN`. At least 16 characters
+ --any-port            If the port is taken, listen on a free one and print it
+ --token-file <file>   Require the token in this file (at least 16 characters): browsers log in with it, other clients
+                       send `Authorization: Bearer TOKEN`
  --tls-cert <file>     Speak TLS with the certificate in this file (PEM): it, those that lead to it, and its key. It is
                        read again when it changes
- --tls-key <file>      The key, where that has a file of its own
- --client-ca <file>    Who shows a certificate of one of these authorities may see everything, without a token, too;
-                       needs --tls-cert
- --control             Purges, bans and VCL changes from the page, by the server's CLI; needs --token-file or
+ --tls-key <file>      The key, if it isn't in that file
+ --client-ca <file>    Clients with a certificate from one of these authorities have access without a token; needs
+                       --tls-cert
+ --control             Allow purges, bans and VCL changes from the page, over the server's CLI; needs --token-file or
                        --client-ca
  --no-cli              Don't ask the server's CLI anything: no explain, no lists of VCLs and bans
- -S <file>             The CLI's secret (default: as the server tells)
- --show-header <name>  Show the values of this field, which are hidden otherwise: Cookie, Set-Cookie, Authorization and
-                       their like; may be repeated
- --show-vcl            Show the source of VCL with its profile to everybody who may look, without a token, too
- --metrics <names>     own (default), or exporter: the names of prometheus_varnish_exporter. /metrics?names=... says it
-                       for one request
- --ready <what>        When /readyz says yes: vcl (default): one can be used; backend: and one is well;
-                       backend=NAME[,NAME...]: and one of these is
+ -S <file>             The CLI's secret file (default: the server's own)
+ --show-header <name>  Show the values of this header, which are hidden by default (Cookie, Set-Cookie, Authorization
+                       and similar); may be repeated
+ --show-vcl            Show VCL source with its profile to everybody with access, also without a token
+ --metrics <names>     own (default), or exporter: the names of prometheus_varnish_exporter. /metrics?names=... chooses
+                       them for one request
+ --ready <what>        When /readyz returns 200. vcl (default): a VCL is usable; backend: also a backend is healthy;
+                       backend=NAME[,NAME...]: also one of these is
  -h, --help            This text
 
 Paths: / the page, /metrics, /healthz, /readyz.

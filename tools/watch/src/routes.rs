@@ -2,24 +2,27 @@
 //! Paths and what is behind them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use message::Head;
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, broadcast, mpsc};
+use tokio::sync::{Mutex, Semaphore, broadcast, mpsc};
 
 use crate::access::{Access, COOKIE, Verdict};
 use crate::control::{self, Ask};
 use crate::http::{Request, Response};
 use crate::live::FollowError;
 use crate::metrics::{self, Format, Naming};
+use crate::options::Ready;
 use crate::state::Shared;
 use crate::{document, health};
 
 /// Questions to the CLI at a time.
 pub const MAX_ASKS: usize = 4;
-/// How long metrics wait for what the CLI says of the fleet.
-const FLEET_TIME: Duration = Duration::from_secs(2);
+/// How long metrics and `/readyz` wait for the CLI.
+const SOON: Duration = Duration::from_secs(2);
+/// How long a list of backends is taken for the present one.
+const LIST_FRESH: Duration = Duration::from_secs(1);
 /// Pages of metrics that are written at a time; others wait.
 pub const MAX_PAGES: usize = 4;
 
@@ -34,6 +37,8 @@ pub struct Context {
     pub asks: Semaphore,
     /// Places of those whose metrics are written.
     pub pages: Semaphore,
+    /// The last list of backends that the CLI gave, and when it was asked last.
+    pub listed: Mutex<(Option<Instant>, Option<Value>)>,
 }
 
 /// What comes of a request.
@@ -94,7 +99,10 @@ async fn get(context: &Context, request: &Request, path: &str, query: &str) -> A
         ("/icon.svg", _) => return Response::new(200, "image/svg+xml", ICON).into(),
         // Load balancers ask without a token; they are told no reasons then.
         ("/healthz", _) => return verdict_of(&health::alive(&context.shared), verdict).into(),
-        ("/readyz", _) => return verdict_of(&health::ready(&context.shared), verdict).into(),
+        ("/readyz", _) => {
+            let listed = backends(context).await;
+            return verdict_of(&health::ready(&context.shared, listed.as_ref()), verdict).into();
+        }
         ("/", Verdict::NeedsToken) => return Response::new(401, HTML, LOGIN).into(),
         (_, Verdict::NeedsToken) => {
             return Response::text(401, "A token is needed: Authorization: Bearer TOKEN")
@@ -162,8 +170,28 @@ async fn fleet_nodes(context: &Context) -> Option<Value> {
         return None;
     }
     let _place = context.asks.try_acquire().ok()?;
-    let asked = tokio::task::spawn_blocking(move || control::ask(&shared, &Ask::Fleet));
-    let mut answer = tokio::time::timeout(FLEET_TIME, asked).await.ok()?.ok()?;
+    ask_soon(shared, Ask::Fleet).await
+}
+
+/// The backends as `backend.list -j` has them, where readiness depends on them and the CLI may be asked. Load balancers ask often and without
+/// a token, so the CLI is asked once a second at most; while it doesn't answer, its last list counts.
+async fn backends(context: &Context) -> Option<Value> {
+    let options = &context.shared.options;
+    if options.ready == Ready::Vcl || !options.cli {
+        return None;
+    }
+    let mut listed = context.listed.lock().await;
+    if listed.0.is_none_or(|asked| asked.elapsed() > LIST_FRESH) {
+        let list = ask_soon(Arc::clone(&context.shared), Ask::Backends).await;
+        *listed = (Some(Instant::now()), list.or_else(|| listed.1.take()));
+    }
+    listed.1.clone()
+}
+
+/// What the CLI replies in JSON, if it does so soon.
+async fn ask_soon(shared: Arc<Shared>, ask: Ask) -> Option<Value> {
+    let asked = tokio::task::spawn_blocking(move || control::ask(&shared, &ask));
+    let mut answer = tokio::time::timeout(SOON, asked).await.ok()?.ok()?;
     // Before it stand a version, the command and the time.
     answer["data"].as_array_mut()?.pop()
 }

@@ -8,6 +8,7 @@ const LONGEST: usize = 4096;
 #[derive(Debug, Default)]
 pub struct Lines {
     open: Vec<u8>,
+    last: Vec<u8>,
 }
 
 impl Lines {
@@ -23,9 +24,14 @@ impl Lines {
             }
             if complete {
                 each(&self.open);
-                self.open.clear();
+                self.last = std::mem::take(&mut self.open);
             }
         }
+    }
+
+    /// The last line that was complete.
+    pub fn last(&self) -> &[u8] {
+        &self.last
     }
 
     /// Gives what is left as a line.

@@ -107,6 +107,18 @@ WRONG = [
     ("-C -f {f} -s deprecated_persistent,/no/such/file,1g", 2, "Error: -sdeprecated_persistent isn't built into Lacquer: use persistent"),
     ("-C -f {f} -s file,/no/such/dir/file,1m,4k,often", 2, 'Error: (-s file) invalid advice: "often"'),
     ("-C -f {f} -s file,/no/such/dir/file,1m", 2, 'Error: (-sfile) "/no/such/dir/file" does not exist and could not be created'),
+    ("-F -f {f} -a 127.0.0.1:{busy}", 2, "by {me}"),
+    ("-F -f {f} -a 127.0.0.1:0 -T 127.0.0.1:{busy}", 2, "It is taken by {me}"),
+    ("-F -f {f} -a 127.0.0.1:99999", 2, "there is no port 99999: the highest is 65535"),
+    ("-F -b 127.0.0.1:65536 -a 127.0.0.1:0", 2, "there is no port 65536: the highest is 65535"),
+    ("-F -f {f} -T 127.0.0.1:99999", 2, "there is no port 99999: the highest is 65535"),
+    ("-F -f {f} -a 127.0.0.1:nosuch", 2, "Servname not supported for ai_socktype"),
+    ("-F -f {f} --wtach 127.0.0.1:0", 2, "Error: There is no option --wtach: is --watch meant?"),
+    ("-F -f {f} --pers=a", 2, "Error: There is no option --pers: is --peers meant?"),
+    ("-F -f {f} --frobnicate", 2, "Error: There is no option --frobnicate\n"),
+    ("-F -f {f} --watch", 2, "Error: --watch needs a value"),
+    ("-F -f {f} --help", 2, "Error: --help must be the only argument"),
+    ("-F -f {f} -a 127.0.0.1:0 -p defualt_ttl=1", 2, 'Unknown parameter "defualt_ttl".\nIs default_ttl meant?'),
     ("-F -f {f} -a 127.0.0.1:0 -p nosuch=1", 2, 'Unknown parameter "nosuch".'),
     ("-F -f {f} -a 127.0.0.1:0 -p default_ttl=abc", 2, "Invalid number (abc)"),
     ("-F -f {f} -a 127.0.0.1:0 -p foo", 2, "-p lacks '='"),
@@ -126,6 +138,11 @@ WRONG = [
 ]
 
 
+# Only where root reads VCL as another user.
+JAILED = [("-F -f {d}/own.vcl -a 127.0.0.1:0", 2, "It is read as the user varnish, who may not read it"),
+          ("-F -f {d}/closed/ok.vcl -a 127.0.0.1:0", 2, "It is read as the user varnish, who may not enter {d}/closed")]
+
+
 class Bed:
     """A directory with VCL files and a secret, an origin, a port that is taken."""
 
@@ -139,8 +156,13 @@ class Bed:
         (self.dir / "secret").write_text("a secret\n")
         (self.dir / "init.cli").write_text(f"param.set default_ttl 77\nvcl.load second {self.dir}/ok.vcl\n")
         (self.dir / "identity.vcl").write_text(vcl + "sub vcl_deliver { set resp.http.X-Identity = server.identity; }\n")
+        (self.dir / "closed").mkdir(0o700)
+        for name in ("own.vcl", "closed/ok.vcl"):
+            (self.dir / name).write_text(vcl)
+            (self.dir / name).chmod(0o600)
         self.busy = socket.create_server(("127.0.0.1", 0))
-        self.names = dict(f=self.dir / "ok.vcl", bad=self.dir / "bad.vcl", d=self.dir, busy=self.busy.getsockname()[1])
+        self.names = dict(f=self.dir / "ok.vcl", bad=self.dir / "bad.vcl", d=self.dir, busy=self.busy.getsockname()[1],
+                          me=f"{pathlib.Path('/proc/self/comm').read_text().strip()} (process {os.getpid()})")
 
     def argv(self, line, n):
         own = [] if line.split()[0] in ("-V", "-x") else ["-n", str(n)]
@@ -328,7 +350,8 @@ def main():
             one_address(report, bed)
             if not o.genuine:
                 all_places(report, o.varnishd)
-            for line, status, text in WRONG:
+            is_jailed = os.geteuid() == 0 and any(account.pw_name == "varnish" for account in pwd.getpwall())
+            for line, status, text in WRONG + (JAILED if is_jailed else []):
                 wrong(report, bed, line, status, text)
     finally:
         bed.close()

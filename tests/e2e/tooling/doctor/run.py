@@ -290,6 +290,7 @@ def servers(report, tool, program):
         with Varnishd(program, ["-p", "lru_interval=3600", "-p", "nuke_limit=1000", "-p", "ban_lurker_sleep=0", "-T", "127.0.0.1:0"], vcl=VCL % ((port,) * 3), storage="malloc,3m") as v:
             ask(report, v.address, ["/passed/%d" % (n % 5) for n in range(60)], lambda n: [("Cookie", f"a={n}")])
             ask(report, v.address, ["/a.png"] * 9, lambda n: [("Cookie", "a=b")])
+            ask(report, v.address, ["/passed/counted"] * 9, lambda n: [("Cookie", "_ga=GA1.2.3; _gid=4")])
             ask(report, v.address, ["/cookie/%d.css" % n for n in range(5)] + ["/private/%d.js" % n for n in range(5)])
             ask(report, v.address, ["/vary"] * 30, lambda n: [("User-Agent", f"browser {n}")])
             ask(report, v.address, ["/page?utm_source=%d" % n for n in range(20)])
@@ -308,7 +309,7 @@ def servers(report, tool, program):
             for n in range(11):
                 v.cli.ask(f'vcl.inline v{n} "{text}"')
             before = v.cli.ask("param.show")
-            want = ["nuked", "backend-sick", "ban-request", "old-vcls", "param-lru-interval", "passes", "cookie-static", "set-cookie-static",
+            want = ["nuked", "backend-sick", "ban-request", "old-vcls", "param-lru-interval", "passes", "cookie-static", "tracking-cookies", "set-cookie-static",
                     "static-forbidden", "short-ttl", "vary-many", "tracking-parameters", "slow-backend", "errors", "backend-clock"]
             look = lambda: tool.json("-n", v.n, "--only", "server,log")
             until(60, lambda: set(want) <= set(ids(look()[1])))
@@ -322,6 +323,8 @@ def servers(report, tool, program):
             report.check("30 variants of bed.test/vary by User-Agent" in said("vary-many"), f"{name}: E13: {said('vary-many')}")
             report.check("have a Cookie" in said("passes") and "/passed/" in said("passes"), f"{name}: passes by reason: {said('passes')}")
             report.check("bed.test/a.png" in said("cookie-static") and "bed.test/cookie/0.css" in said("set-cookie-static"), f"{name}: which: {said('cookie-static')} {said('set-cookie-static')}")
+            report.check("_ga _gid" in said("tracking-cookies") and "cookie_drop '_ga* " in finding(r, "tracking-cookies")["type"][0], f"{name}: {finding(r, 'tracking-cookies')}")
+            report.check("query_drop 'utm_* " in finding(r, "tracking-parameters")["type"][0], f"{name}: {finding(r, 'tracking-parameters')}")
             report.check("gone" in said("backend-sick") and "sick" in said("backend-sick"), f"{name}: which: {said('backend-sick')}")
             report.check("req.url ~ ^/news/" in said("ban-request"), f"{name}: a ban as an example: {said('ban-request')}")
             report.check("early" in said("backend-clock") and "behind ours" in said("backend-clock"), f"{name}: {said('backend-clock')}")

@@ -171,7 +171,7 @@ def watched(report, lacquer, _work):
         p = subprocess.Popen([str(lacquer), "demo", "-a", "127.0.0.1:0", "--watch", value], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, preexec_fn=die_with_parent)
         first = p.stdout.readline().decode()
-        report.check(first.startswith(f"http://{value}/  <- watch" if value else "http://127.0.0.1:") and ("<- watch" in first) == bool(value),
+        report.check(first.startswith(f"http://{value}/  <- the dashboard" if value else "http://127.0.0.1:") and ("<- the dashboard" in first) == bool(value),
                      f"demo --watch {value!r}: {first!r}")
         if value:
             address = ("127.0.0.1", int(value.rpartition(":")[2]))
@@ -203,8 +203,8 @@ def demo_ends(report, lacquer, how, work):
         wide = [line for line in wide if len(line) > 80]
         report.check(len(lines) > 10 and not wide, f"demo, {how}: lines of more than 80 columns {wide}, or too few: {lines}")
         tour = [line.split()[:2] for line in lines if re.match("  (hit|miss) ", line)]
-        report.check(lines[0].endswith("what happens and why") and tour == [["miss", "/slow"], ["hit", "/slow"], ["miss", "/now"]],
-                     f"demo, {how}: the page's address first, then a miss, a hit, and what is never one: {lines[:6]}")
+        report.check(lines[0].endswith("open it in a browser") and tour == [["miss", "/slow"], ["hit", "/slow"], ["miss", "/now"]],
+                     f"demo, {how}: the page's address first, then a miss, a hit, and an uncacheable page: {lines[:6]}")
         if how == "closed pipe":
             page(report, lines)
             p.stdout.close()
@@ -233,7 +233,7 @@ def run_cache_ends(report, varnishd, how, work):
             said += line
         report.check(b"Child launched OK" in said and list(tmp.iterdir()), f"run-cache: runs in a directory of its own: {said}")
         top = said.decode().splitlines()[:5]
-        where = re.match(r"http://127\.0\.0\.1:(\d+)/  <- watch here", top[0])
+        where = re.match(r"http://127\.0\.0\.1:(\d+)/  <- the dashboard", top[0])
         report.check(where and "<- the cache" in top[1] and "curl -i http" in top[2] and "/lacquer explain -n " in top[3] and top[4].startswith("Ctrl-C"),
                      f"run-cache: five lines say where to look and what to type: {top}")
         seen = where and until(LIMIT, lambda: get(("127.0.0.1", int(where[1])), "/", host=f"127.0.0.1:{where[1]}").status == 200)
@@ -251,7 +251,7 @@ def run_cache_ends(report, varnishd, how, work):
 
 def page(report, lines):
     """The start page says what to do, and is stored."""
-    found = [m for line in lines if (m := re.search(r"http://([\d.]+):(\d+)/  <- visit", line))]
+    found = [m for line in lines if (m := re.search(r"http://([\d.]+):(\d+)/  <- the demo site", line))]
     report.check(found, f"the demo says where the cache is: {lines}")
     if not found:
         return

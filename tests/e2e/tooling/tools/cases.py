@@ -68,8 +68,16 @@ TOP = [["-1"], ["-1", "-i", "ReqURL"], ["-1", "-f", "-i", "ReqHeader"], ["-1", "
 TOP_ERRORS = [["-1", "-i", "nope"], ["-1", "-q", "x"], ["-1", "-g", "x"]]
 HIST_ERRORS = [["-P", "nope"], ["-P", "Nope::1"], ["-P", "Debug::1"], ["-P", "Timestamp:x"], ["-p", "0"], ["-B", "0"], ["-B", "-1"], ["-g", "raw"], ["-P", "ReqURL:x"]]
 
+# Words with blanks in them that Varnish's tool sends well, and one that no reading saves.
+BLANKS = [["ban req.url == /y"], ["ban", "req.url == /x && obj.status == 200"], ["param.set default_ttl 120"], ["param.set", "default_ttl 120"],
+          ["param.set", "vmod_path", '"/a b"'], ["vcl.discard nosuch"], ["nope", "a b"]]
+# Those that it sends as too many: exit status and what they leave behind, by ours alone.
+QUOTED = [(["param.set", "vmod_path", "/c d"], ["param.show", "vmod_path"], b"Value is: /c d"),
+          (["ban", "req.url ~ /a b"], ["ban.list"], b"req.url ~ /a b"),
+          (["ban", "req.url", "~", "/c d", "&&", "obj.status", "==", "200"], ["ban.list"], b"req.url ~ /c d && obj.status == 200"),
+          (["ban req.url ~ /e f"], ["ban.list"], b"req.url ~ /e f")]
 ADM = [["ping"], ["status"], ["banner"], ["help"], ["help", "-j"], ["vcl.list"], ["nope"], ["param.show", "default_ttl"], ["-p", "status"], ["-p", "nope"], ["backend.list"],
-       ["param.set", "default_ttl"], ["ban", "req.url", "==", "/x"], ["quit"], ["-p", "quit"], ["-t", "9", "status"], ["--", "status"], ["vcl.show", "boot"]]
+       ["param.set", "default_ttl"], ["ban", "req.url", "==", "/x"], *BLANKS, ["quit"], ["-p", "quit"], ["-t", "9", "status"], ["--", "status"], ["vcl.show", "boot"]]
 ADM_ERRORS = [["-T", "localhost:1", "-n", "x"], ["-S", "x", "status"], ["-x"], ["-n", "/nonexistent", "-t", "0", "status"]]
 # One command each: of several Varnish's own tool may lose the last replies when its input ends.
 ADM_INPUT = [b"", b"status\n", b"nope\n", b"vcl.inline boot << E\nvcl 4.1; backend b none;\nE\n", b"\n\nstatus\n", b"quit\n"]

@@ -99,6 +99,11 @@ def one(report, ours, pool, varnishd, name, work):
         pairs.same("varnishstat", cases.STAT_ERRORS, here, errors=True)
         pairs.same("varnishadm", cases.ADM, here, change=still)
         pairs.same("varnishadm", cases.ADM_ERRORS[:3], [], errors=True, change=still)
+        if name == "own":
+            for words, then, left in cases.QUOTED:
+                status, out, err = run([str(ours / "varnishadm"), *here, *words])[:3]
+                text = run([str(ours / "varnishadm"), *here, *then])[1]
+                report.check(status == 0 and left in text, f"varnishadm {words} works in a shell: {status} {out} {err} {text}")
         for text in cases.ADM_INPUT:
             pairs.same("varnishadm", [[], ["-p"]], here, change=still, stdin=text)
 

@@ -23,7 +23,7 @@ pub const RULES: &[Rule] = &[
               commonest reason.",
         remedy: &[
             "lacquer explain URL    # which line passes it",
-            "(in vcl_recv: unset req.http.Cookie; where the page doesn't depend on it)",
+            "(cookies that no page depends on: varnishadm param.set cookie_drop 'NAME NAME_*')",
             "varnishlog -q 'VCL_call eq PASS'",
         ],
         evidence: "VCL_return pass, HitPass: 20 % of the requests or more, of 20 at least; by reason",
@@ -58,6 +58,26 @@ pub const RULES: &[Rule] = &[
         evidence: "requests of files by their ending that VCL passes while they have a Cookie: 5 or more",
         look: |facts| {
             urls(facts.traffic()?, "requests", |name, url| if is_static(name) { url.cookie_passes } else { 0 }, 5)
+        },
+    },
+    Rule {
+        id: "tracking-cookies",
+        area: Area::Log,
+        severity: Severity::Warning,
+        what: "Requests are passed because of cookies that only count visitors",
+        why: "The built-in VCL passes a request with a Cookie. Those of analytics programs are for scripts in the browser: the pages don't \
+              depend on them.",
+        remedy: &[
+            "varnishadm param.set cookie_drop '_ga* _gid _fbp _gcl_* __utm* _pk_* _hj* __hs*'",
+            "(with what `varnishadm param.show cookie_drop` has now; -p at the next start)",
+        ],
+        evidence: "requests that are passed for a Cookie of _ga*, _gid, _fbp, _gcl_*, __utm*, _pk_*, _hj*, __hs* alone: 5 or more, and 1 % of the requests or more",
+        look: |facts| {
+            let traffic = facts.traffic()?;
+            let (n, example) = &traffic.harmless;
+            when(*n >= 5 && n * 100 >= traffic.requests, || {
+                format!("{} of {} requests, as with the cookies {example}", count(*n), count(traffic.requests))
+            })
         },
     },
     Rule {
@@ -136,8 +156,8 @@ pub const RULES: &[Rule] = &[
         what: "Pages are fetched once for each value of a parameter that only counts visitors",
         why: "utm_source, gclid, fbclid or `_=` with a time change nothing of the page, but make another URL of it.",
         remedy: &[
-            "import querystring;    # ours has it; or regsuball in vcl_recv:",
-            "set req.url = regsuball(req.url, \"(\\?|&)(utm_[a-z]+|gclid|fbclid|msclkid|_)=[^&]*\", \"\\1\");",
+            "varnishadm param.set query_drop 'utm_* gclid fbclid msclkid mc_cid _'",
+            "(with what `varnishadm param.show query_drop` has now; -p at the next start)",
         ],
         evidence: "BereqURL with utm_*, gclid, fbclid, msclkid, mc_cid or _=TIME, not passed: 5 or more, and 1 % of the fetches or more",
         look: |facts| {

@@ -396,6 +396,7 @@ const PLANTS: &[(&str, Plant)] = &[
         b.traffic().passes.insert(traffic::COOKIE, (400, "example.org/".into()));
     }),
     ("cookie-static", |b| b.url("example.org/a.png").cookie_passes = 9),
+    ("tracking-cookies", |b| b.traffic().harmless = (90, "_ga _gid".into())),
     ("set-cookie-static", |b| b.url("example.org/a.css").set_cookie = 9),
     ("static-forbidden", |b| b.url("example.org/a.js").forbidden = 9),
     ("short-ttl", |b| {

@@ -186,3 +186,10 @@ proptest! {
         read(&good);
     }
 }
+
+#[test]
+fn cookies_that_no_page_depends_on() {
+    let harmless = |cookie: &str| is_harmless(cookie.as_bytes());
+    assert!(harmless("_ga=GA1.2.3") && harmless("_ga_X1=2; _gid=3;__utma=4"));
+    assert!(!harmless("") && !harmless("_ga=1; PHPSESSID=2") && !harmless("session=_ga") && !harmless("_ga=1; "));
+}
