@@ -31,13 +31,13 @@ BY_SIGNAL = ("varnishstat", "varnishadm")
 
 
 def catches(pid, number):
-    """Whether a process has a handler for a signal; False for one that is gone."""
+    """Whether a process has a handler for a signal, or holds it back to read it; False for one that is gone."""
     try:
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
-    caught = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), "0")
-    return bool(int(caught, 16) >> (number - 1) & 1)
+    masks = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigCgt:", "SigBlk:"))]
+    return any(mask >> (number - 1) & 1 for mask in masks)
 
 
 def change(r, octets):
