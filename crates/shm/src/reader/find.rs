@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::fs::{self, Metadata};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use crate::vsm::Home;
 /// The pid file of a workdir, which its manager locks.
 const PID_FILE: &str = "_.pid";
 /// Bytes of a file of /proc that are read.
-const PROC_BYTES: usize = 64 << 10;
+const PROC_BYTES: u64 = 64 << 10;
 /// Seconds in which a process may still be on its way to become a server: varnishd may compile its VCL, ours reads a journal.
 const YOUNG: f64 = 60.0;
 /// The kernel's unit of times in /proc: so many a second, on all that Linux runs on today.
@@ -30,11 +30,11 @@ const LISTED: usize = 20;
 /// A manager that runs on this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunningServer {
-    /// Its pid here.
+    /// The pid in our namespace.
     pub pid: u32,
     /// The real user that it runs as.
     pub uid: u32,
-    /// Its workdir; as its container sees it, if it runs in one.
+    /// The workdir, as the container sees it for a server that runs in one.
     pub workdir: PathBuf,
     /// Whether it runs in a container, where its workdir and its pid are others than here.
     pub is_contained: bool,
@@ -54,7 +54,7 @@ pub struct Found {
 pub enum Unfound {
     /// Nobody runs in this workdir.
     NotRunning {
-        /// Which one.
+        /// The workdir that was looked at.
         workdir: PathBuf,
         /// Whether a process that will use it is there already.
         is_starting: bool,
@@ -240,8 +240,8 @@ struct Process {
 impl Process {
     fn read(pid: u32) -> Option<Process> {
         let dir = Path::new("/proc").join(pid.to_string());
-        let mut command = fs::read(dir.join("cmdline")).ok()?;
-        command.truncate(PROC_BYTES);
+        let mut command = Vec::new();
+        fs::File::open(dir.join("cmdline")).ok()?.take(PROC_BYTES).read_to_end(&mut command).ok()?;
         let words = command.split(|b| *b == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         let status = fs::read_to_string(dir.join("status")).ok()?;
         let numbers = |name: &str| -> Vec<u32> {
