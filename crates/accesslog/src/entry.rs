@@ -40,7 +40,7 @@ impl Reading {
     /// All of them.
     pub const ALL: [Reading; 4] = [Reading::HostFirst, Reading::HostSecond, Reading::NamedClient, Reading::NoZone];
 
-    /// What a report says of it, behind the place of a line.
+    /// Words for this reading in a report, after the line's place.
     pub const fn text(self) -> &'static str {
         match self {
             Reading::HostFirst => "the first word is taken as the host, the second as the client",

@@ -41,7 +41,7 @@ pub enum Item<'a> {
     Note(String),
 }
 
-/// What has been said of lines, which is said once.
+/// Remarks that were made already. Each is made once.
 #[derive(Default)]
 struct Told {
     readings: [bool; Reading::ALL.len()],
@@ -144,7 +144,7 @@ impl Sources {
 }
 
 impl Told {
-    /// What is new in how a line was read.
+    /// Returns the remarks on how this line was read that no earlier line caused.
     fn remarks(&mut self, entry: &Result<Entry<'_>, Skip>, line: &[u8]) -> Vec<String> {
         match entry {
             Ok(entry) => {

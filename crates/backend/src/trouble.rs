@@ -43,7 +43,7 @@ pub enum Fault<'a> {
     Closed,
     /// No response came in time.
     Late,
-    /// Its address is one of this server's own listeners, and the request came back.
+    /// The backend's address is one of this server's own listeners, and the request came back.
     Loop,
     /// The response isn't valid HTTP, or the backend reset the request: why.
     Invalid(&'a str),

@@ -41,7 +41,7 @@ enum Listener {
 /// A request as it came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// Of listener, Host and URL.
+    /// Keyed hash of listener, Host and URL.
     hash: u64,
     /// How often it was here before, by its marks.
     passes: usize,

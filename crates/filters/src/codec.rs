@@ -35,7 +35,7 @@ pub(crate) trait Decoder {
     fn is_ended(&self) -> bool;
 }
 
-/// What an encoder is to do beside taking its input.
+/// An operation of an encoder, beside taking input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// More input follows: as much as that makes shorter may be held back.

@@ -138,7 +138,7 @@ impl Flushed {
         self.is_asked && plain > self.plain
     }
 
-    /// That is done.
+    /// Notes that the flush is complete.
     pub fn done(&mut self, plain: u64) {
         *self = Self { plain, is_asked: false };
     }

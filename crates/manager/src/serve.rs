@@ -311,7 +311,7 @@ fn who_reads(file: &str, error: &std::io::Error, jail: &Jail) -> String {
     }
     let reader = jail.reader().map_or_else(|| "you".to_owned(), |user| format!("the user {user}"));
     let above = std::path::Path::new(file).ancestors().skip(1);
-    // What is below a directory that can't be entered can't be looked at, so the last one is the highest.
+    // Nothing below a directory that can't be entered can be examined, so the last failure is the highest directory.
     let closed = above.filter(|dir| dir.join(".").metadata().is_err_and(|e| e.kind() == error.kind())).last();
     let fault = closed.map_or_else(|| "may not read it".to_owned(), |dir| format!("may not enter {}", dir.display()));
     format!("\n\tIt is read as {reader}, who {fault}: put it in /etc/varnish, readable by that user.")

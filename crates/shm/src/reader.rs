@@ -72,7 +72,7 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// What the environment says instead of `-n`.
+/// Returns the value of `VARNISH_DEFAULT_N`, which stands for `-n`.
 fn default_name() -> Option<String> {
     std::env::var("VARNISH_DEFAULT_N").ok().filter(|name| !name.is_empty())
 }

@@ -116,7 +116,7 @@ fn haproxys_headers_are_read() {
             format!("{} {} {} {}", source.ip(), source.port(), destination.ip(), destination.port())
         });
         match told.as_deref() {
-            // Its own checks, and clients of UNIX sockets.
+            // HAProxy's own checks, and clients of UNIX sockets.
             None => assert!(name.ends_with("unix") || name.contains("v2-check"), "{name}"),
             Some(told) => assert!(ends == "-" || told == ends, "{name}: {told}"),
         }
