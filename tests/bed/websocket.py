@@ -2,6 +2,7 @@
 """WebSockets of streams (RFC 8441, RFC 9220): the VCL that pipes them, an origin that knows those of HTTP/1, one that has streams itself, what a
 client asks with."""
 import base64
+import collections
 import hashlib
 import socket
 import struct
@@ -34,7 +35,7 @@ class Sockets:
     more = ""  # in its declaration
 
     def __init__(self):
-        self.asked, self.ends, self.taken, self.go_on = [], [], 0, threading.Event()
+        self.asked, self.ends, self.taken, self.go_on = [], collections.defaultdict(list), 0, threading.Event()  # `ends` by path: those of another case may come late
 
     def serve(self, s):
         while got := head(s, b""):
@@ -45,7 +46,7 @@ class Sockets:
             elif path == "/refused":
                 return s.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 7\r\nX-Why: so\r\n\r\nnot you")
             elif path == "/silent":
-                return self._to_the_end(s)
+                return self._to_the_end(s, path)
             elif path == "/gone":
                 return None
             else:
@@ -62,16 +63,16 @@ class Sockets:
             s.sendall(bytes(int(path[6:])))
         elif path == "/slow":
             self.go_on.wait(30)
-            self._to_the_end(s)
+            self._to_the_end(s, path)
         elif path == "/half":
             s.shutdown(socket.SHUT_WR)
-            self._to_the_end(s)
+            self._to_the_end(s, path)
         elif path in ("/echo", "/first"):
             while d := s.recv(65536):
                 s.sendall(d)
             s.sendall(b"bye")
         else:
-            self._to_the_end(s)
+            self._to_the_end(s, path)
         return None
 
     def is_good(self, asked):
@@ -80,13 +81,13 @@ class Sockets:
         said = (method, fields.get("upgrade"), fields.get("connection"), fields.get("sec-websocket-version"))
         return said == ("GET", "websocket", "upgrade", "13") and fields.get("sec-websocket-key") not in (None, "client") and "content-length" not in fields
 
-    def _to_the_end(self, s):
+    def _to_the_end(self, s, path):
         try:
             while d := s.recv(65536):
                 self.taken += len(d)
-            self.ends.append("end")
+            self.ends[path].append("end")
         except ConnectionError:
-            self.ends.append("reset")
+            self.ends[path].append("reset")
 
 
 class StreamSockets(Behaviour):
@@ -95,7 +96,7 @@ class StreamSockets(Behaviour):
 
     def __init__(self, announces=True):
         super().__init__(asks={ENABLE_CONNECT_PROTOCOL: 1} if announces else {})
-        self.asked, self.ends, self.taken, self.go_on, self.held = [], [], 0, self, []
+        self.asked, self.ends, self.taken, self.go_on, self.held = [], collections.defaultdict(list), 0, self, []
 
     def set(self):
         held, self.held = self.held, None
@@ -132,12 +133,12 @@ class StreamSockets(Behaviour):
     def complete(self, connection, at, own):
         if own.get(":protocol") is None:
             return super().complete(connection, at, own)
-        self.ends.append("end")
+        self.ends[own.get(":path")].append("end")
         if own.get(":path") in ("/echo", "/first"):
             connection.more(at, b"bye", ends=True)
 
     def gone(self, connection, at):
-        self.ends.append("reset")
+        self.ends[connection.streams[at].get(":path")].append("reset")
 
     def is_good(self, asked):
         method, path, fields = asked
