@@ -5,9 +5,11 @@ use admin::Connection;
 use cli::Status;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
 use rustyline::history::DefaultHistory;
-use rustyline::{CompletionType, Config, Context, Editor};
-use rustyline::{Helper, Highlighter, Hinter, Validator};
+use rustyline::validate::Validator;
+use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use toolkit::print;
 
 use crate::Show;
@@ -15,8 +17,14 @@ use crate::Show;
 const PROMPT: &str = "varnish> ";
 
 /// The names of all commands.
-#[derive(Helper, Highlighter, Hinter, Validator)]
 struct Names(Vec<String>);
+
+impl Helper for Names {}
+impl Highlighter for Names {}
+impl Hinter for Names {
+    type Hint = String;
+}
+impl Validator for Names {}
 
 impl Completer for Names {
     type Candidate = Pair;
