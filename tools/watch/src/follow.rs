@@ -384,10 +384,10 @@ fn add(state: &mut State, records: &[u8]) -> Option<f64> {
     }
 }
 
-/// `- default Went sick 4---X--- 2 3 8 0.000000 0.000000 "..."`, where a VCL's name may stand first.
+/// `default Went sick 4---X-R- 2 3 8 0.000000 0.000000 "..."`: the backend's name without its VCL's, as varnishd 7.1 has it.
 fn health(state: &mut State, text: &[u8]) {
-    let name = shown(word(text, 1));
-    let is_well = match word(text, 3) {
+    let name = shown(word(text, 0));
+    let is_well = match word(text, 2) {
         b"healthy" => true,
         b"sick" => false,
         _ => return,
@@ -398,7 +398,7 @@ fn health(state: &mut State, text: &[u8]) {
     }
     let at = now();
     state.health.insert(name.clone(), Health { is_well, since: at });
-    if known.is_some() || word(text, 2) != b"Still" {
+    if known.is_some() || word(text, 1) != b"Still" {
         let what = if is_well { "is well again" } else { "went sick" };
         state.tell(at, "backend", format!("backend {name} {what}"));
     }
@@ -441,18 +441,16 @@ mod tests {
 
     #[test]
     fn probes_are_events_when_they_change_something() {
-        let mut state = State::default();
-        for text in [
-            "- a Still healthy 4---X-RH 3",
-            "- a Went sick 4---X-R- 2",
-            "- a Still sick 4",
-            "- a Back healthy 4",
-            "- b Nonsense",
-        ] {
-            health(&mut state, text.as_bytes());
+        for records in [testkit::recorded::lacquer(), testkit::recorded::varnish()] {
+            let (mut state, mut waiting) = (State::default(), parts());
+            for record in records.iter().filter(|record| record.vxid == 0) {
+                let log = testkit::recorded::log(&[*record], |name| Tag::from_name(name).expect("a tag").number());
+                take(&mut state, &mut waiting, &log, Instant::now());
+            }
+            health(&mut state, b"other Nonsense");
+            let told: Vec<_> = state.events.iter().map(|event| event.text.as_str()).collect();
+            assert_eq!(told, ["backend probed is well again", "backend probed went sick"]);
+            assert!(!state.health["probed"].is_well && state.health.len() == 1);
         }
-        let told: Vec<_> = state.events.iter().map(|event| event.text.as_str()).collect();
-        assert_eq!(told, ["backend a went sick", "backend a is well again"]);
-        assert!(state.health["a"].is_well && state.health.len() == 1);
     }
 }
