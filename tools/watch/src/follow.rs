@@ -313,6 +313,10 @@ fn notice(state: &mut State, now: &Counters<'_>, before: &Counters<'_>, at: u64)
     if state.status.worker.is_some() && now.main("n_vcl") != before.main("n_vcl") && !before.main.is_empty() {
         state.tell(at, "vcl", format!("VCLs loaded: {}, there were {}", now.main("n_vcl"), before.main("n_vcl")));
     }
+    // The next VCL may have a backend of that name without a probe. Where there is one, its next record says again what it finds.
+    if !now.backends.keys().eq(before.backends.keys()) {
+        state.health.retain(|_, health| health.is_well);
+    }
 }
 
 fn fetched_bytes(now: &Counters<'_>, before: &Counters<'_>) -> u64 {
@@ -410,6 +414,8 @@ mod tests {
     use shm::vsl::Marker;
 
     use super::*;
+    use crate::counters::tests::readings;
+    use crate::health;
 
     #[test]
     fn a_budget_fills_with_time_and_never_beyond_a_second() {
@@ -447,10 +453,18 @@ mod tests {
                 let log = testkit::recorded::log(&[*record], |name| Tag::from_name(name).expect("a tag").number());
                 take(&mut state, &mut waiting, &log, Instant::now());
             }
-            health(&mut state, b"other Nonsense");
+            super::health(&mut state, b"other Nonsense");
             let told: Vec<_> = state.events.iter().map(|event| event.text.as_str()).collect();
             assert_eq!(told, ["backend probed is well again", "backend probed went sick"]);
             assert!(!state.health["probed"].is_well && state.health.len() == 1);
+            // A VCL is loaded in which that backend has no probe.
+            let (old, new) =
+                (readings(&[("VBE.boot.probed", "happy", 0)]), readings(&[("VBE.new.probed", "happy", 0)]));
+            let (old, new) = (Counters::new(&old), Counters::new(&new));
+            notice(&mut state, &old, &old, 1);
+            assert!(!health::is_well(&state, "boot", "probed", &old.backends[&("boot", "probed")]));
+            notice(&mut state, &new, &old, 1);
+            assert!(health::is_well(&state, "new", "probed", &new.backends[&("new", "probed")]));
         }
     }
 }
