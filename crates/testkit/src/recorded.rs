@@ -19,6 +19,26 @@ pub struct Record {
     pub text: &'static str,
 }
 
+/// The records as they stand in a log: two words of head, then the text and its NUL, filled up to whole words. Both servers
+/// write them so (`vapi/vsl_int.h`). `number` has a tag's number by its name.
+pub fn log(records: &[Record], number: impl Fn(&str) -> u8) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for record in records {
+        let side = match record.marker {
+            'c' => 1 << 30,
+            'b' => 1 << 31,
+            _ => 0,
+        };
+        let length = u32::try_from(record.text.len() + 1).expect("a record is short");
+        bytes.extend((u32::from(number(record.tag)) << 24 | length).to_ne_bytes());
+        bytes.extend((record.vxid | side).to_ne_bytes());
+        bytes.extend(record.text.as_bytes());
+        bytes.push(0);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+    }
+    bytes
+}
+
 /// By Lacquer, one transaction after the other.
 pub fn lacquer() -> Vec<Record> {
     records(include_str!("recorded/lacquer.txt"))

@@ -287,12 +287,10 @@ mod tests {
     #[test]
     fn both_servers_records_are_the_requests_that_were_sent() {
         let shapes = |records: Vec<testkit::recorded::Record>| {
-            let marker = |letter| if letter == 'b' { Marker::Backend } else { Marker::Client };
+            let log = testkit::recorded::log(&records, |name| Tag::from_name(name).expect("a tag").number());
             let mut by_vxid: std::collections::BTreeMap<u32, Vec<u8>> = std::collections::BTreeMap::new();
-            for rec in &records {
-                let tag = Tag::from_name(rec.tag).expect("a tag");
-                let bytes = make(tag, rec.vxid, marker(rec.marker), rec.text.as_bytes());
-                by_vxid.entry(rec.vxid).or_default().extend(bytes);
+            for rec in logq::records(&log) {
+                by_vxid.entry(rec.vxid).or_default().extend(rec.bytes);
             }
             let requests = records.iter().filter(|rec| rec.tag == "Begin" && rec.text.starts_with("req "));
             let mut shapes: Vec<_> = requests

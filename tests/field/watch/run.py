@@ -291,6 +291,9 @@ def case_health(report, o):
             report.check(until(LIMIT, lambda: status(plain.address, "/readyz") == 200), f"ready: {ask(plain.address, '/readyz').body}")
             report.check(status(plain.address, "/healthz") == 200, "healthy")
             report.check(until(LIMIT, lambda: b"dead is sick" in ask(w.address, "/readyz").body), f"not ready: {ask(w.address, '/readyz').body}")
+            shown = lambda: {b["name"]: b for b in as_json(plain.address, "/api/state")["second"]["backends"]["rows"]}
+            report.check(until(LIMIT, lambda: not shown()["dead"]["well"] and shown()["dead"]["since"]), f"a backend whose probe never succeeded: {shown()}")
+            report.check(shown()["default"]["well"], f"and one whose probe did: {shown()}")
             report.check(status(w.address, "/readyz") == 503 and status(w.address, "/healthz") == 200, "but healthy")
             v.cli.ask("backend.set_health dead healthy")
             report.check(until(LIMIT, lambda: status(w.address, "/readyz") == 200), "ready where backend.set_health says healthy, whatever the probe says")

@@ -100,8 +100,9 @@ impl Traffic {
     /// Adds a transaction.
     pub fn add(&mut self, txn: &Txn<'_>) {
         match (txn.kind, txn.reason) {
-            (TxnType::Req, Reason::Rxreq | Reason::Esi) => self.add_request(txn),
-            (TxnType::Bereq, reason) => self.add_fetch(txn, reason == Reason::Pass),
+            (TxnType::Req, Reason::Rxreq | Reason::Esi) => self.add_request(txn, true),
+            (TxnType::Req, Reason::Restart) => self.add_request(txn, false),
+            (TxnType::Bereq, reason) => self.add_fetch(txn, reason),
             _ => {}
         }
     }
@@ -128,9 +129,10 @@ impl Traffic {
         Some(self.urls.entry(name).or_default())
     }
 
-    fn add_request(&mut self, txn: &Txn<'_>) {
+    /// Adds a request, or what a restart made of one. The last of these transactions says what became of the request.
+    fn add_request(&mut self, txn: &Txn<'_>, is_first: bool) {
         let request = Request::of(txn);
-        self.requests += 1;
+        self.requests += u64::from(is_first);
         self.at(request.time);
         let is_error = request.status >= 500;
         self.errors += u64::from(is_error);
@@ -142,14 +144,15 @@ impl Traffic {
                 passes.1 = shown(&[request.host, request.url].concat());
             }
         }
-        if request.passed == Some(COOKIE) && is_harmless(request.cookie) {
+        if request.passed == Some(COOKIE) && request.cookies.iter().all(|line| is_harmless(line)) {
             self.harmless.0 += 1;
             if self.harmless.1.is_empty() {
-                self.harmless.1 = shown(&cookie_names(request.cookie).collect::<Vec<_>>().join(&b' '));
+                let names: Vec<&[u8]> = request.cookies.iter().flat_map(|line| cookie_names(line)).collect();
+                self.harmless.1 = shown(&names.join(&b' '));
             }
         }
         let Some(url) = self.url(request.host, request.url) else { return };
-        url.requests += 1;
+        url.requests += u64::from(is_first);
         url.errors += u64::from(is_error);
         url.cookie_passes += u64::from(request.passed == Some(COOKIE));
         if let Some(seconds) = request.waited {
@@ -158,8 +161,10 @@ impl Traffic {
         }
     }
 
-    fn add_fetch(&mut self, txn: &Txn<'_>, is_pass: bool) {
+    fn add_fetch(&mut self, txn: &Txn<'_>, reason: Reason) {
         let fetch = Fetch::of(txn);
+        // A retry doesn't say what is tried again; but only a fetch for the cache gets a lifetime by its headers.
+        let is_pass = reason == Reason::Pass || reason == Reason::Unknown && !fetch.has_lifetime;
         self.fetches += 1;
         self.at(fetch.time);
         self.add_vcl_error(fetch.vcl_error);
@@ -247,8 +252,8 @@ struct Request<'a> {
     time: Option<f64>,
     status: u64,
     passed: Option<&'static str>,
-    /// The last line of its Cookie.
-    cookie: &'a [u8],
+    /// The lines of its Cookie: varnishd doesn't join them.
+    cookies: Vec<&'a [u8]>,
     /// Seconds on a waiting list.
     waited: Option<f64>,
     /// Why VCL failed.
@@ -258,7 +263,7 @@ struct Request<'a> {
 impl<'a> Request<'a> {
     fn of(txn: &Txn<'a>) -> Request<'a> {
         let mut request = Request::default();
-        let (mut has_cookie, mut has_authorization) = (false, false);
+        let (mut has_authorization, mut is_restarted) = (false, false);
         for rec in records(txn.records) {
             let text = rec.text();
             match rec.tag {
@@ -270,10 +275,8 @@ impl<'a> Request<'a> {
                         Some((name, host)) if is(name, "host") && is_there && request.host.is_empty() => {
                             request.host = host;
                         }
-                        Some((name, value)) if is(name, "cookie") => {
-                            has_cookie = is_there;
-                            request.cookie = value;
-                        }
+                        Some((name, value)) if is(name, "cookie") && is_there => request.cookies.push(value),
+                        Some((name, value)) if is(name, "cookie") => request.cookies.retain(|line| *line != value),
                         Some((name, _)) if is(name, "authorization") => has_authorization = is_there,
                         _ => {}
                     }
@@ -284,10 +287,11 @@ impl<'a> Request<'a> {
                     request.passed = Some(match () {
                         () if ![&b"GET"[..], b"HEAD"].contains(&request.method) => METHOD,
                         () if has_authorization => AUTHORIZATION,
-                        () if has_cookie => COOKIE,
+                        () if !request.cookies.is_empty() => COOKIE,
                         () => BY_VCL,
                     });
                 }
+                Tag::VclReturn if text == b"restart" => is_restarted = true,
                 Tag::Timestamp => match stamp(text) {
                     Some((b"Start", at, _, _)) if request.time.is_none() => request.time = Some(at),
                     Some((b"Waitinglist", _, _, last)) => request.waited = Some(request.waited.unwrap_or(0.0) + last),
@@ -296,6 +300,9 @@ impl<'a> Request<'a> {
                 Tag::RespStatus => request.status = number(text).unwrap_or(0.0) as u64,
                 _ => {}
             }
+        }
+        if is_restarted {
+            (request.status, request.passed) = (0, None);
         }
         request
     }
@@ -315,6 +322,8 @@ struct Fetch<'a> {
     /// Seconds in all.
     seconds: f64,
     ttl: Option<f64>,
+    /// A lifetime was calculated from the response's headers.
+    has_lifetime: bool,
     is_uncacheable: bool,
     asked: Vec<(&'a [u8], &'a [u8])>,
     answer: Vec<(&'a [u8], &'a [u8])>,
@@ -343,7 +352,8 @@ impl<'a> Fetch<'a> {
                 Tag::BackendOpen => fetch.backend = text.split(|b| *b == b' ').nth(1),
                 Tag::Ttl => {
                     let mut words = text.split(|b| *b == b' ');
-                    let (_, ttl) = (words.next(), words.next().and_then(number));
+                    let (source, ttl) = (words.next(), words.next().and_then(number));
+                    fetch.has_lifetime |= source == Some(b"RFC");
                     (fetch.ttl, fetch.is_uncacheable) = (ttl, text.ends_with(b"uncacheable"));
                 }
                 Tag::Timestamp => fetch.stamp(text),

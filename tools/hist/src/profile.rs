@@ -134,4 +134,38 @@ mod tests {
         assert!(Profile::parse("ReqURL::0").is_err() && Profile::parse("ReqURL::1:3:3").is_err());
         assert!(Profile::parse("Debug::1").is_err());
     }
+
+    /// How many values each profile finds in what a server wrote about the same requests, and the largest.
+    fn found(records: &[testkit::recorded::Record]) -> Vec<(&'static str, usize, f64)> {
+        let log = testkit::recorded::log(records, |name| Tag::from_name(name).expect("a tag").number());
+        let of = |(name, _): (&'static str, _)| {
+            let profile = Profile::by_name(name).expect("it is known");
+            let side = logq::records(&log).filter(|rec| rec.side() == profile.side);
+            let values: Vec<f64> = side.filter_map(|rec| profile.value(rec.tag, rec.text())).collect();
+            (name, values.len(), values.into_iter().fold(0.0, f64::max))
+        };
+        known().into_iter().map(of).collect()
+    }
+
+    #[test]
+    fn known_profiles_find_their_values_in_what_servers_write() {
+        let (ours, theirs) = (found(&testkit::recorded::lacquer()), found(&testkit::recorded::varnish()));
+        // One request has a body that VCL keeps; one response takes 1.2 s; the longest body is 33 bytes at the origin.
+        let want = [
+            ("responsetime", 45, 1.2..3.0),
+            ("reqbodytime", 1, 0.0..1.0),
+            ("size", 44, 33.0..1000.0),
+            ("Bereqtime", 40, 0.0..1.0),
+            ("Beresptime", 41, 1.2..3.0),
+            ("BerespBodytime", 36, 1.2..3.0),
+            ("Besize", 40, 33.0..34.0),
+        ];
+        for all in [&ours, &theirs] {
+            for ((name, count, largest), (known, times, within)) in all.iter().zip(&want) {
+                assert_eq!((name, count), (known, times), "{all:?}");
+                assert!(within.contains(largest), "{name}: {largest}");
+            }
+            assert_eq!(all.len(), want.len());
+        }
+    }
 }

@@ -114,6 +114,11 @@ fn events(t: &Transaction) -> Vec<Event> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
+    use logq::Grouping;
+    use logq::group::{Grouper, TxnFilter};
+    use tables::Tag;
     use transactions::{Message, Peer, Stamp};
 
     use super::*;
@@ -164,45 +169,46 @@ mod tests {
         assert!(spans[0].parent_span_id.is_empty() && spans[0].status.is_none());
         assert_eq!(spans[2].status.as_ref().map(|status| status.message.as_str()), Some("timeout"));
     }
+
+    /// The spans of the requests for `url` that a server wrote of: name, and the name of the one above.
+    fn recorded(records: &[testkit::recorded::Record], url: &str) -> Vec<(String, String)> {
+        let wanted =
+            TxnFilter { backend: true, client: true, esi: true, limit: 1000, timeout: Duration::from_secs(120) };
+        let mut grouper = Grouper::new(Grouping::Request, wanted);
+        let log = testkit::recorded::log(records, |name| Tag::from_name(name).expect("a tag").number());
+        logq::records(&log).for_each(|rec| grouper.feed(rec.bytes, Instant::now()));
+        let mut told = Vec::new();
+        while let Some(requests) = grouper.take(transactions::trees) {
+            for request in requests.iter().flatten().filter(|request| request.request.url == url) {
+                let mut spans = Vec::new();
+                of_request(&mut spans, request);
+                let above = |span: &Span| spans.iter().find(|other| other.span_id == span.parent_span_id);
+                for span in &spans {
+                    assert!(span.start_time_unix_nano > 1_700_000_000_000_000_000, "{span:?}");
+                    assert!(span.end_time_unix_nano >= span.start_time_unix_nano, "{span:?}");
+                    told.push((span.name.clone(), above(span).map_or_else(String::new, |other| other.name.clone())));
+                }
+            }
+        }
+        told
+    }
+
     #[test]
     fn what_was_waited_for_is_below_who_waited() {
-        let stamps = |all: &[(&str, u64)]| {
-            all.iter().map(|(label, at)| Stamp { label: (*label).into(), at: UnixNs(*at) }).collect::<Vec<_>>()
+        let pairs = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+            all.iter().map(|(name, above)| ((*name).to_owned(), (*above).to_owned())).collect()
         };
-        let times =
-            [("Start", 10), ("Fetch", 20), ("Connected", 30), ("Bereq", 40), ("Beresp", 90), ("BerespBody", 95)];
-        let told = |is_reused| {
-            let fetch = Transaction {
-                vxid: 3,
-                kind: Kind::Fetch,
-                reason: "fetch",
-                stamps: stamps(&times),
-                peer: Some(Peer { is_reused, ..Peer::default() }),
-                ..Transaction::default()
-            };
-            let request = Transaction {
-                vxid: 2,
-                reason: "rxreq",
-                stamps: stamps(&[("Start", 1), ("Waitinglist", 9), ("Resp", 99)]),
-                children: vec![fetch],
-                ..Transaction::default()
-            };
-            let mut spans = Vec::new();
-            of_request(&mut spans, &request);
-            let above = |span: &Span| spans.iter().find(|s| s.span_id == span.parent_span_id).map(|s| s.name.clone());
-            let internal = spans.iter().filter(|span| span.kind == SpanKind::Internal as i32);
-            internal
-                .map(|span| {
-                    (span.name.clone(), span.start_time_unix_nano, span.end_time_unix_nano, above(span).unwrap())
-                })
-                .collect::<Vec<_>>()
-        };
-        let fetch = |name: &str, from, to| (name.to_owned(), from, to, "fetch".to_owned());
-        let waiting = ("waitinglist".to_owned(), 1, 9, String::new());
-        assert_eq!(
-            told(false),
-            [waiting.clone(), fetch("connect", 20, 30), fetch("wait", 40, 90), fetch("body", 90, 95)]
-        );
-        assert_eq!(told(true), [waiting, fetch("wait", 40, 90), fetch("body", 90, 95)]);
+        for records in [testkit::recorded::lacquer(), testkit::recorded::varnish()] {
+            let (get, fetch) = (("GET", ""), "fetch default");
+            // Its connection was there; the second of two waited for the first's fetch, and ended before it in the log or after it.
+            let mut slow = recorded(&records, "/slow");
+            slow.sort();
+            let mut want = pairs(&[get, get, ("waitinglist", "GET"), (fetch, "GET"), ("wait", fetch), ("body", fetch)]);
+            want.sort();
+            assert_eq!(slow, want);
+            let first = pairs(&[get, (fetch, "GET"), ("connect", fetch), ("wait", fetch), ("body", fetch)]);
+            assert!(recorded(&records, "/a").starts_with(&first), "{:?}", recorded(&records, "/a"));
+            assert_eq!(recorded(&records, "/dead"), pairs(&[get, ("fetch", "GET")]));
+        }
     }
 }

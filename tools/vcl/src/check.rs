@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use vcl::Sources;
 
 use crate::args::{Args, Format};
-use crate::judge::{self, Finding, How, Judgement, Severity};
+use crate::judge::{self, Finding, Judgement, Severity};
 use crate::messages::{self, Message};
 use crate::show::{self, Colours};
-use crate::texts::{CheckScope, Texts};
+use crate::texts::Texts;
 use crate::{out, read};
 
 pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
         });
         named.push((file, name));
     }
-    let colours = Colours::of_stdout();
+    let colours = Colours::of(&std::io::stdout());
     let mut status = 0;
     for (file, name) in named {
         let verdict = match name {
@@ -57,7 +57,6 @@ impl Verdict {
     }
 
     fn check(texts: &Texts<'_>, file: &str, args: &Args) -> Verdict {
-        let how = How { args, asks: CheckScope { hosts: args.resolve, sockets: true }, trusting: false };
         let mut verdict = Verdict::default();
         let mut is_alone = false;
         for root in texts.roots(file) {
@@ -67,7 +66,7 @@ impl Verdict {
             }
             let own: Vec<String> = texts.parts(file).into_iter().map(|part| part.path).collect();
             let is_own = |found: &Finding| found.location.as_ref().is_some_and(|location| own.contains(&location.path));
-            let judged = judge::judge(texts, &root, how);
+            let judged = judge::judge(texts, &root, args);
             let (own, others): (Vec<_>, Vec<_>) = judged.findings.into_iter().partition(is_own);
             verdict.notes.push(format!("judged with {root}, which includes it"));
             // What is wrong there may have kept it from being read.
@@ -78,13 +77,11 @@ impl Verdict {
             verdict.add(own);
         }
         if is_alone {
-            let Judgement { findings, is_fragment } = judge::judge(texts, file, how);
+            let Judgement { findings, is_fragment } = judge::judge(texts, file, args);
             if is_fragment && args.is_part {
                 verdict
                     .notes
                     .push("judged as a part of a VCL: what it doesn't declare may be declared elsewhere".to_owned());
-            } else if is_fragment {
-                verdict.findings.push(not_whole(texts, file));
             }
             verdict.add(findings);
         }
@@ -132,27 +129,6 @@ impl Verdict {
         }
         out
     }
-}
-
-/// The least that a VCL needs.
-const BACKEND: &str = "`backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }` (or `backend default none;` where nothing is fetched)";
-
-/// Why a file that nothing includes can't be loaded.
-fn not_whole(texts: &Texts<'_>, file: &str) -> Finding {
-    let is_told = texts.is_versioned(file) || texts.dialect(file).is_some();
-    let (lacks, needs) = match (is_told, texts.has_backend(file)) {
-        (true, _) => ("it declares no backend", format!("Write {BACKEND}")),
-        (false, true) => ("it doesn't say `vcl 4.1;`", "Write `vcl 4.1;` as the first line".to_owned()),
-        (false, false) => (
-            "it doesn't say `vcl 4.1;` and declares no backend",
-            format!("Write `vcl 4.1;` as the first line, and below it {BACKEND}"),
-        ),
-    };
-    let mut message = Message::parse(&format!("By itself it can't be loaded: {lacks}.\n"));
-    message.hint = Some(format!(
-        "{needs}. If another file includes it, name that one, too, or say --part: what it doesn't declare may be declared elsewhere."
-    ));
-    Finding::nowhere(message)
 }
 
 fn object_of(found: &Finding) -> Value {

@@ -10,9 +10,10 @@ use vcl::program::{AclDecl, BackendAddress, BackendDecl, Program, SourceLocation
 use vcl::{Sources, listing};
 
 use crate::args::{Args, Format};
-use crate::judge::{self, How};
+use crate::judge::{self, Severity};
 use crate::policy::{self, Fact, SubSummary};
-use crate::texts::{CheckScope, Texts};
+use crate::show::{self, Colours};
+use crate::texts::Texts;
 use crate::{options, out, read};
 
 pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
@@ -29,8 +30,15 @@ fn explained(args: &Args, sources: &dyn Sources) -> Result<String, String> {
     let (name, text) = read(&args.files[0], sources)?;
     let mut texts = Texts::new(sources, args.dialect);
     texts.put(&name, &name, text.clone(), Value::Null);
-    let how = How { args, asks: CheckScope::default(), trusting: !args.code };
-    let compiled = judge::program(&texts, &name, how)?;
+    let found = judge::judge(&texts, &name, args).findings.into_iter();
+    let errors: Vec<String> = found
+        .filter(|found| found.severity == Severity::Error)
+        .map(|found| show::finding(&found, Colours::of(&std::io::stderr())))
+        .collect();
+    if !errors.is_empty() {
+        return Err(errors.join("\n"));
+    }
+    let compiled = judge::program(&texts, &name, args)?;
     if args.code {
         print::err(&compiled.warnings);
         known_sub(args, &compiled.program.subs.iter().map(|sub| sub.name.clone()).collect::<Vec<_>>())?;

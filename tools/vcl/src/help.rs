@@ -96,7 +96,7 @@ const OPTIONS: &[Opt] = &[
     Opt(
         &["--part"],
         "",
-        &[Check],
+        &[Check, Explain, Lsp],
         "a file that can't be loaded by itself is a part of a VCL: what it doesn't declare is declared elsewhere",
     ),
     Opt(

@@ -9,10 +9,10 @@ use tables::vclvars::VARS;
 use vcl::outline::{self, Outline};
 use vcl::{Options, Sources};
 
-use crate::args::Args;
+use crate::args::{Args, Command};
 use crate::messages::{self, Message, Position};
 use crate::modules;
-use crate::texts::{CheckScope, Overlay, Part, Texts};
+use crate::texts::{Overlay, Part, StrayInclude, Texts};
 
 /// Most errors that are looked for in one VCL.
 const MAX: usize = 30;
@@ -21,16 +21,6 @@ const STAND_IN: &str = "<editor>";
 
 /// The backend of that.
 pub(crate) const STAND_IN_BACKEND: &str = "lacquer_lsp";
-
-/// How to judge.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct How<'a> {
-    pub args: &'a Args,
-    /// What is asked for besides files.
-    pub asks: CheckScope,
-    /// Labels and stores that the texts name are taken to be there unless the command line names some: they are a server's.
-    pub trusting: bool,
-}
 
 /// One thing that is wrong.
 #[derive(Debug, Clone)]
@@ -103,14 +93,14 @@ pub(crate) struct Judgement {
 }
 
 /// What is wrong with the VCL that begins with `root`.
-pub(crate) fn judge(texts: &Texts<'_>, root: &str, how: How<'_>) -> Judgement {
+pub(crate) fn judge(texts: &Texts<'_>, root: &str, args: &Args) -> Judgement {
     let mut judged = Judgement::default();
     let mut overlay = texts.overlay(root);
-    overlay.asks = how.asks;
+    overlay.looks_up_hosts = args.resolve;
     if overlay.read(root).is_err() {
         return judged;
     }
-    let compile = Compile::new(texts, root, how);
+    let compile = Compile::new(texts, root, args);
     let mut halves: Vec<(String, Range<usize>)> = Vec::new();
     judged.is_fragment = compile.stand_in.is_some();
     for round in 0..MAX {
@@ -145,6 +135,10 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, how: How<'_>) -> Judgement {
             break;
         }
     }
+    if judged.is_fragment && !args.is_part {
+        judged.findings.push(not_whole(texts, root));
+    }
+    judged.findings.extend(texts.stray_includes(root).into_iter().map(stray));
     let place = |found: &Finding| {
         found.location.as_ref().map(|location| (location.path != root, location.path.clone(), location.at.start))
     };
@@ -160,11 +154,49 @@ fn is_meant(all: &[Finding], found: &Finding) -> bool {
 }
 
 /// The program of the VCL that begins with `root`, or the first error.
-pub(crate) fn program(texts: &Texts<'_>, root: &str, how: How<'_>) -> Result<vcl::Compiled, String> {
-    let mut overlay = texts.overlay(root);
-    overlay.asks = how.asks;
+pub(crate) fn program(texts: &Texts<'_>, root: &str, args: &Args) -> Result<vcl::Compiled, String> {
+    let overlay = texts.overlay(root);
     overlay.read(root).map_err(|reason| format!("{reason}\n"))?;
-    Compile::new(texts, root, how).run(&overlay).map_err(|reason| reason.text)
+    Compile::new(texts, root, args).run(&overlay).map_err(|reason| reason.text)
+}
+
+/// Why a file that is at hand keeps a VCL from being loaded. The rest of the VCL is judged with it all the same.
+fn stray(include: StrayInclude) -> Finding {
+    let StrayInclude { path, text, at, reason, found } = include;
+    let mut message = Message::parse(&format!("{}\n", reason.trim_end()));
+    let (folder, name) = found.rsplit_once('/').unwrap_or((".", &found));
+    message.hint = Some(format!(
+        "varnishd looks for it in vcl_path alone, not beside the file: say -I {folder}, or write \"./{name}\" if it is always there."
+    ));
+    let location = Location { path, text, at };
+    message.place = Some(Position {
+        source: location.path.clone(),
+        line: u32::try_from(location.line()).unwrap_or(u32::MAX),
+        column: u32::try_from(location.column()).unwrap_or(u32::MAX),
+        width: u32::try_from(location.at.len()).unwrap_or(u32::MAX),
+    });
+    Finding { location: Some(location), ..Finding::nowhere(message) }
+}
+
+/// The least that a VCL needs.
+const BACKEND: &str = "`backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }` (or `backend default none;` where nothing is fetched)";
+
+/// Why a file that nothing includes can't be loaded.
+fn not_whole(texts: &Texts<'_>, file: &str) -> Finding {
+    let is_told = texts.is_versioned(file) || texts.dialect(file).is_some();
+    let (lacks, needs) = match (is_told, texts.has_backend(file)) {
+        (true, _) => ("it declares no backend", format!("Write {BACKEND}")),
+        (false, true) => ("it doesn't say `vcl 4.1;`", "Write `vcl 4.1;` as the first line".to_owned()),
+        (false, false) => (
+            "it doesn't say `vcl 4.1;` and declares no backend",
+            format!("Write `vcl 4.1;` as the first line, and below it {BACKEND}"),
+        ),
+    };
+    let mut message = Message::parse(&format!("By itself it can't be loaded: {lacks}.\n"));
+    message.hint = Some(format!(
+        "{needs}. If another file includes it, name that one, too, or say --part: what it doesn't declare may be declared elsewhere."
+    ));
+    Finding::nowhere(message)
 }
 
 /// One VCL, again and again.
@@ -176,18 +208,17 @@ struct Compile<'a> {
 }
 
 impl<'a> Compile<'a> {
-    fn new(texts: &Texts<'_>, root: &'a str, how: How<'_>) -> Compile<'a> {
+    fn new(texts: &Texts<'_>, root: &'a str, args: &Args) -> Compile<'a> {
         let dialect = texts.dialect(root);
-        let (labels, stores) = if how.trusting {
-            assumed(how.args, texts, root)
-        } else {
-            (how.args.labels.clone(), how.args.stores.clone())
+        let (labels, stores) = match args.command {
+            Command::Lsp => assumed(args, texts, root),
+            _ => (args.labels.clone(), args.stores.clone()),
         };
         let options = Options {
             dialect,
             check_regex: Some(vcl_regex::check),
             modules: modules::all(),
-            optimise: !how.args.plain,
+            optimise: !args.plain,
             labels,
             stores,
             err_unref: false,
@@ -196,11 +227,11 @@ impl<'a> Compile<'a> {
         let backend = if dialect.is_some() {
             format!("backend {STAND_IN_BACKEND} {{ .host = \"192.0.2.1\"; }}")
         } else {
-            let syntax = how.args.syntax;
+            let syntax = args.syntax;
             format!("vcl {}.{}; backend {STAND_IN_BACKEND} none;", syntax / 10, syntax % 10)
         };
-        let is_said_to_be = how.args.is_part && !texts.is_versioned(root);
-        let is_part = !texts.is_whole(root) || !how.trusting && (is_said_to_be || !texts.has_backend(root));
+        let is_said_to_be = args.is_part && !texts.is_versioned(root);
+        let is_part = !texts.is_whole(root) || is_said_to_be || !texts.has_backend(root);
         let is_fragment = is_part && !root.contains('"');
         let stand_in = is_fragment.then(|| format!("{backend} include \"{root}\";").into_bytes());
         Compile { root, options, stand_in }

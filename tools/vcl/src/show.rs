@@ -21,10 +21,10 @@ impl Colours {
     pub const NONE: Colours = Colours(false);
 
     /// On a terminal that has them, unless NO_COLOR says not to.
-    pub fn of_stdout() -> Colours {
+    pub fn of(stream: &impl IsTerminal) -> Colours {
         let says_no = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-        Colours(std::io::stdout().is_terminal() && !says_no && !is_dumb)
+        Colours(stream.is_terminal() && !says_no && !is_dumb)
     }
 
     fn paint(self, style: &str, text: &str) -> String {

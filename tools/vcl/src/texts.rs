@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
 use std::path::Path;
 
 use serde_json::Value;
@@ -18,6 +19,18 @@ const MAX_FILES: usize = 500;
 const MAX_LOOKED_AT: usize = 200;
 /// Folders above a file's own that are looked at for one that includes it.
 const MAX_ABOVE: usize = 2;
+
+/// An `include` of a file that varnishd wouldn't find: it lies beside the file that is compiled, or in a folder of the editor's.
+pub(crate) struct StrayInclude {
+    /// Where the `include` stands.
+    pub path: String,
+    pub text: Vec<u8>,
+    pub at: Range<usize>,
+    /// Why varnishd can't read it.
+    pub reason: String,
+    /// The file that was found.
+    pub found: String,
+}
 
 /// A text that belongs to a VCL, and what it declares.
 pub(crate) struct Part {
@@ -48,15 +61,6 @@ pub(crate) struct Texts<'a> {
     pub open: BTreeMap<String, Doc>,
 }
 
-/// What of the machine is looked at besides files. What isn't is taken for good.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct CheckScope {
-    /// Addresses of host names: that may wait on a network.
-    pub hosts: bool,
-    /// Whether a backend's path is a socket.
-    pub sockets: bool,
-}
-
 /// The editor's texts before the disk's, some with parts taken out.
 pub(crate) struct Overlay<'a> {
     pub texts: &'a Texts<'a>,
@@ -64,8 +68,8 @@ pub(crate) struct Overlay<'a> {
     pub root: &'a str,
     /// Texts that stand for others, by path.
     pub instead: BTreeMap<String, Vec<u8>>,
-    /// What else is asked for.
-    pub asks: CheckScope,
+    /// Host names are looked up, which may wait on a network; else each has an address.
+    pub looks_up_hosts: bool,
     /// Host names that have no address, as was told already.
     pub told_hosts: BTreeSet<String>,
     /// Host names that were asked for in vain.
@@ -110,7 +114,7 @@ impl Sources for Overlay<'_> {
 
     fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
         let some = || vec![host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)))];
-        if !self.asks.hosts || self.told_hosts.contains(host) {
+        if !self.looks_up_hosts || self.told_hosts.contains(host) {
             return Ok(some());
         }
         let found = self.texts.sources.resolve(host);
@@ -121,12 +125,11 @@ impl Sources for Overlay<'_> {
     }
 
     fn is_socket(&self, path: &str) -> Result<bool, String> {
-        if self.asks.sockets { self.texts.sources.is_socket(path) } else { Ok(true) }
+        self.texts.sources.is_socket(path)
     }
 
     fn tls_file(&self, path: &str, kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
-        // As a socket: a file of the machine that serves.
-        if self.asks.sockets { self.texts.sources.tls_file(path, kind) } else { Ok((path.to_owned(), Vec::new())) }
+        self.texts.sources.tls_file(path, kind)
     }
 }
 
@@ -154,7 +157,7 @@ impl<'a> Texts<'a> {
             texts: self,
             root,
             instead: BTreeMap::new(),
-            asks: CheckScope::default(),
+            looks_up_hosts: false,
             told_hosts: BTreeSet::new(),
             unresolved: RefCell::default(),
         }
@@ -186,6 +189,30 @@ impl<'a> Texts<'a> {
             parts.push(Part { path, text, outline });
         }
         parts
+    }
+
+    /// Includes of `root` and its parts that only these rules of ours find.
+    pub fn stray_includes(&self, root: &str) -> Vec<StrayInclude> {
+        let overlay = self.overlay(root);
+        let mut strays = Vec::new();
+        for Part { path, text, outline } in self.parts(root) {
+            for include in outline.includes.iter().filter(|include| !include.glob) {
+                for name in files(&overlay, &path, include) {
+                    let Err(reason) = self.sources.read(&name) else { continue };
+                    let Some((found, _)) = overlay.read(&name).ok().filter(|(found, _)| *found != name) else {
+                        continue;
+                    };
+                    strays.push(StrayInclude {
+                        path: path.clone(),
+                        text: text.clone(),
+                        at: include.at.clone(),
+                        reason,
+                        found,
+                    });
+                }
+            }
+        }
+        strays
     }
 
     /// The dialect of the VCL that begins with `root`; none is 4.x. A part of a VCL in whose words no dialect shows is 4.x.

@@ -313,6 +313,10 @@ fn notice(state: &mut State, now: &Counters<'_>, before: &Counters<'_>, at: u64)
     if state.status.worker.is_some() && now.main("n_vcl") != before.main("n_vcl") && !before.main.is_empty() {
         state.tell(at, "vcl", format!("VCLs loaded: {}, there were {}", now.main("n_vcl"), before.main("n_vcl")));
     }
+    // The next VCL may have a backend of that name without a probe. Where there is one, its next record says again what it finds.
+    if !now.backends.keys().eq(before.backends.keys()) {
+        state.health.retain(|_, health| health.is_well);
+    }
 }
 
 fn fetched_bytes(now: &Counters<'_>, before: &Counters<'_>) -> u64 {
@@ -384,10 +388,10 @@ fn add(state: &mut State, records: &[u8]) -> Option<f64> {
     }
 }
 
-/// `- default Went sick 4---X--- 2 3 8 0.000000 0.000000 "..."`, where a VCL's name may stand first.
+/// `default Went sick 4---X-R- 2 3 8 0.000000 0.000000 "..."`: the backend's name without its VCL's, as varnishd 7.1 has it.
 fn health(state: &mut State, text: &[u8]) {
-    let name = shown(word(text, 1));
-    let is_well = match word(text, 3) {
+    let name = shown(word(text, 0));
+    let is_well = match word(text, 2) {
         b"healthy" => true,
         b"sick" => false,
         _ => return,
@@ -398,7 +402,7 @@ fn health(state: &mut State, text: &[u8]) {
     }
     let at = now();
     state.health.insert(name.clone(), Health { is_well, since: at });
-    if known.is_some() || word(text, 2) != b"Still" {
+    if known.is_some() || word(text, 1) != b"Still" {
         let what = if is_well { "is well again" } else { "went sick" };
         state.tell(at, "backend", format!("backend {name} {what}"));
     }
@@ -410,6 +414,8 @@ mod tests {
     use shm::vsl::Marker;
 
     use super::*;
+    use crate::counters::tests::readings;
+    use crate::health;
 
     #[test]
     fn a_budget_fills_with_time_and_never_beyond_a_second() {
@@ -441,18 +447,24 @@ mod tests {
 
     #[test]
     fn probes_are_events_when_they_change_something() {
-        let mut state = State::default();
-        for text in [
-            "- a Still healthy 4---X-RH 3",
-            "- a Went sick 4---X-R- 2",
-            "- a Still sick 4",
-            "- a Back healthy 4",
-            "- b Nonsense",
-        ] {
-            health(&mut state, text.as_bytes());
+        for records in [testkit::recorded::lacquer(), testkit::recorded::varnish()] {
+            let (mut state, mut waiting) = (State::default(), parts());
+            for record in records.iter().filter(|record| record.vxid == 0) {
+                let log = testkit::recorded::log(&[*record], |name| Tag::from_name(name).expect("a tag").number());
+                take(&mut state, &mut waiting, &log, Instant::now());
+            }
+            super::health(&mut state, b"other Nonsense");
+            let told: Vec<_> = state.events.iter().map(|event| event.text.as_str()).collect();
+            assert_eq!(told, ["backend probed is well again", "backend probed went sick"]);
+            assert!(!state.health["probed"].is_well && state.health.len() == 1);
+            // A VCL is loaded in which that backend has no probe.
+            let (old, new) =
+                (readings(&[("VBE.boot.probed", "happy", 0)]), readings(&[("VBE.new.probed", "happy", 0)]));
+            let (old, new) = (Counters::new(&old), Counters::new(&new));
+            notice(&mut state, &old, &old, 1);
+            assert!(!health::is_well(&state, "boot", "probed", &old.backends[&("boot", "probed")]));
+            notice(&mut state, &new, &old, 1);
+            assert!(health::is_well(&state, "new", "probed", &new.backends[&("new", "probed")]));
         }
-        let told: Vec<_> = state.events.iter().map(|event| event.text.as_str()).collect();
-        assert_eq!(told, ["backend a went sick", "backend a is well again"]);
-        assert!(state.health["a"].is_well && state.health.len() == 1);
     }
 }

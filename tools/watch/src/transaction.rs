@@ -242,16 +242,9 @@ mod tests {
         records.iter().flat_map(|(tag, text)| make(*tag, 7, Marker::Client, text.as_bytes())).collect()
     }
 
-    /// Records that a server wrote.
-    fn real(records: &[testkit::recorded::Record]) -> Vec<u8> {
-        let marker = |letter| if letter == 'b' { Marker::Backend } else { Marker::Client };
-        let tag = |name| Tag::from_name(name).expect("a tag");
-        records.iter().flat_map(|r| make(tag(r.tag), r.vxid, marker(r.marker), r.text.as_bytes())).collect()
-    }
-
     /// URL, handling and status of each request of a client.
     fn requests(records: &[testkit::recorded::Record]) -> Vec<String> {
-        let bytes = real(records);
+        let bytes = testkit::recorded::log(records, |name| Tag::from_name(name).expect("a tag").number());
         let mut transactions: Vec<Vec<u8>> = Vec::new();
         for rec in record::records(&bytes) {
             if rec.tag == Tag::Begin {

@@ -17,6 +17,10 @@ import time
 VCL = """vcl 4.1;
 import std;
 backend default { .host = "127.0.0.1"; .port = "@PORT@"; }
+backend probed {
+  .host = "127.0.0.1"; .port = "@PORT@";
+  .probe = { .url = "/health"; .interval = 0.5s; .window = 1; .threshold = 1; .initial = 0; }
+}
 backend dead { .host = "127.0.0.1"; .port = "@DEAD@"; .connect_timeout = 1s; }
 sub vcl_recv {
   if (req.url == "/synth") { return (synth(403, "No")); }
@@ -24,27 +28,62 @@ sub vcl_recv {
   if (req.url == "/pipe") { return (pipe); }
   if (req.url == "/old" && req.restarts == 0) { set req.url = "/new"; return (restart); }
   if (req.url == "/dead") { set req.backend_hint = dead; }
+  if (req.url == "/probed") { set req.backend_hint = probed; }
+  if (req.url == "/fail") { return (fail("no reason")); }
+  if (req.url == "/late" && req.restarts == 0) { return (hash); }
+  if (req.url == "/forgotten") { unset req.http.Cookie; return (pass); }
+  if (req.url ~ "^/again") { return (pass); }
+  if (req.url == "/body") { std.cache_req_body(1KB); }
   std.log("visitor:anon");
 }
+sub vcl_deliver {
+  if (req.url == "/late" && req.restarts == 0) { return (restart); }
+}
 sub vcl_backend_response {
+  if (bereq.url == "/hfp") { return (pass(60s)); }
+  if (bereq.url ~ "^/(again|twice)" && bereq.retries == 0) { return (retry); }
+  if (bereq.url == "/taken.css") { unset beresp.http.Set-Cookie; }
+  if (bereq.url == "/broken") { return (fail("no reason")); }
   if (bereq.url == "/page") { set beresp.do_esi = true; }
   if (bereq.url == "/short") { set beresp.ttl = 0.05s; set beresp.grace = 0s; set beresp.keep = 0s; }
   if (bereq.url == "/graced") { set beresp.ttl = 0.05s; set beresp.grace = 1h; }
 }
 """
+# Seconds until the response of /slow.
+SLOW = 1.2
+STATUS = {"/error": 500, "/late": 503}
+FIELDS = {
+    "/vary": {"Vary": "Accept-Language"},
+    "/private": {"Cache-Control": "private, no-store"},
+    "/cookie": {"Set-Cookie": "a=1"},
+    "/logo.png": {"Set-Cookie": "a=1"},
+    "/taken.css": {"Set-Cookie": "a=1"},
+    "/again.png": {"Set-Cookie": "a=1", "Cache-Control": "no-cache"},
+    "/twice.png": {"Set-Cookie": "a=1", "Cache-Control": "no-cache"},
+    "/news": {"Cache-Control": "max-age=3"},
+    "/cached": {"Age": "30"},
+}
+# Paths whose responses are dated in the past.
+OLD = ("/old-date", "/cached")
 LINE = re.compile(r"^ *(\d+) (\S+) +(\S) ?(.*)$")
 
 
 class Origin(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    def date_time_string(self, timestamp=None):
+        return "Thu, 26 Nov 2026 10:00:00 GMT" if self.path in OLD else super().date_time_string(timestamp)
+
     def do_GET(self):
-        body = b'<p><esi:include src="/part"/></p>' if self.path == "/page" else b"hello"
-        self.send_response(500 if self.path == "/error" else 200)
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        path = self.path.partition("?")[0]
+        body = b'<p><esi:include src="/part"/></p>' if path == "/page" else b"hello"
+        if path == "/slow":
+            time.sleep(SLOW)
+        self.send_response(self.server.health if path == "/health" else STATUS.get(path, 200))
         self.send_header("Content-Length", str(len(body)))
-        for path, name, value in (("/vary", "Vary", "Accept-Language"), ("/private", "Cache-Control", "private, no-store"), ("/cookie", "Set-Cookie", "a=1")):
-            if self.path == path:
-                self.send_header(name, value)
+        for name, value in FIELDS.get(path, {}).items():
+            self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
@@ -64,6 +103,7 @@ def main(programs, target):
 
 def recorded(programs, d):
     origin = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Origin)
+    origin.health = 503
     threading.Thread(target=origin.serve_forever, daemon=True).start()
     dead = socket.socket()
     dead.bind(("127.0.0.1", 0))
@@ -99,6 +139,26 @@ def recorded(programs, d):
     get("/post", "POST", "Content-Length: 0\r\n")
     get("/a", "HEAD")
     get("/withcookie", fields="Cookie: sid=0123456789\r\n")
+    get("/counted", fields="Cookie: _ga=GA1.2.3; _gid=4\r\n")
+    get("/two", fields="Cookie: sid=0123456789\r\nCookie: _ga=GA1.2.3\r\n")
+    get("/forgotten", fields="Cookie: sid=0123456789\r\n")
+    get("/photo.jpg", fields="Cookie: sid=0123456789\r\n")
+    get("/member", fields="Authorization: Basic dTpw\r\nCookie: sid=0123456789\r\n")
+    for url in ("/hfp", "/hfp", "/fail", "/broken", "/logo.png", "/taken.css", "/again.png", "/twice.png", "/news", "/old-date", "/cached"):
+        get(url)
+    get("/late", fields="Cookie: sid=0123456789\r\n")
+    get("/landing?utm_source=x")
+    get("/body", "POST", "Content-Length: 5\r\n\r\nhello")
+    many = [threading.Thread(target=get, args=("/slow",)) for _ in range(2)]
+    for one in many:
+        one.start()
+        time.sleep(.3)
+    for one in many:
+        one.join()
+    # The probe finds the backend sick, healthy and sick again; one request meets it sick.
+    get("/probed")
+    for origin.health in (200, 503):
+        time.sleep(1.2)
     ask("nonsense\r\n\r\n")
     time.sleep(2)
     for process in (log, server):

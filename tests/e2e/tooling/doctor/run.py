@@ -11,6 +11,7 @@ import pathlib
 import pty
 import re
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -329,6 +330,13 @@ def servers(report, tool, program):
             report.check("req.url ~ ^/news/" in said("ban-request"), f"{name}: a ban as an example: {said('ban-request')}")
             report.check("early" in said("backend-clock") and "behind ours" in said("backend-clock"), f"{name}: {said('backend-clock')}")
             report.check("3600" in said("param-lru-interval"), f"{name}: C7: {said('param-lru-interval')}")
+            # The tools read their options, then say their version.
+            looks = {line for one in r["findings"] for line in one["type"] if line.startswith("varnish") and not line.startswith("varnishadm")}
+            for line in looks:
+                words = shlex.split(line.partition(" | ")[0], comments=True)
+                end = subprocess.run([pathlib.Path(tool.program).with_name(words[0]), *words[1:], "-V"], capture_output=True, timeout=LIMIT)
+                report.check(end.returncode == 0, f"{name}: {line}: {end.stderr}")
+            report.check(len(looks) > 3, f"{name}: what is to be typed: {looks}")
             report.check(v.cli.ask("param.show") == before, f"{name}: nothing was changed")
             saved(report, tool, v, name)
             watched(report, tool, v, name)

@@ -247,7 +247,7 @@ def session(report, lacquer, folder):
     for position in ({"line": 2**63, "character": 2**63}, {"line": -1}, None):
         editor.ask("textDocument/hover", {"textDocument": {"uri": uri(main)}, "position": position})
     circle = 'vcl 4.1;\ninclude "./main.vcl";\n'
-    report.check("a file that includes itself", len(editor.change(main, circle)) == 1)
+    report.check("a file that includes itself", "Recursive use" in editor.change(main, circle)[-1]["message"])
     editor.change(main, "sub vcl_recv { " + "if (req.url) { " * 50000)
     report.check("it survives all that", editor.ask("textDocument/hover", {"textDocument": {"uri": uri(main)},
                  "position": {"line": 0, "character": 5}})["contents"]["kind"] == "markdown")
@@ -456,8 +456,13 @@ def wide(report, lacquer, folder):
     alone = folder / "alone.vcl"
     text = "sub a {\n    call elsewhere;\n    set req.http.a = other.thing();\n    set req.url == req.http.x;\n}\n"
     found = editor.open(alone, text)
-    report.check("of a part alone only what is its own", [d["range"]["start"]["line"] for d in found] == [3], found)
+    report.check("of a part alone that it can't be loaded, and what is its own",
+                 [(d["code"], d["range"]["start"]["line"]) for d in found] == [("not-whole", 0), ("syntax", 3)], found)
     report.check("it ends when told to", editor.end() == 0)
+    parts = Editor(lacquer, "--part")
+    parts.start()
+    found = parts.open(alone, text)
+    report.check("only the latter of what is said to be a part", [d["range"]["start"]["line"] for d in found] == [3] and parts.end() == 0, found)
 
 
 OLD = '''backend b {
@@ -615,12 +620,26 @@ DAMAGE = (
 
 
 def verdicts(report, lacquer, folder):
-    """`check` ends with 0 exactly where `varnishd -C` does: files of all dialects, whole and damaged."""
+    """`check`, `explain` and an editor find a file good exactly where `varnishd -C` does: files of all dialects, whole, damaged, and parts."""
     sites = [p for top in ("tests/e2e/vcl", "packaging") for p in (ROOT / top).rglob("*.vcl")]
     texts = [(p.name, p.read_text(encoding="utf-8").replace("@PORT@", "9080")) for p in sorted(sites)]
     texts += [(f"{name}, damaged in way {n % len(DAMAGE)}", DAMAGE[n % len(DAMAGE)](text)) for n, (name, text) in enumerate(texts)]
     texts += [("nothing", ""), ("a comment", "# vcl 4.1;\n"), ("a backend", 'backend a { .host = "127.0.0.1"; }\n'),
               ("new words without a version", 'backend a { .host = "127.0.0.1"; }\nsub vcl_synth { }\n')]
+    whole = "vcl 4.1;\nbackend b none;\n"
+    texts += [("a subroutine alone", "sub helper {\n    unset req.http.x;\n}\n"), ("a version and no backend", "vcl 4.1;\nsub vcl_recv {\n    return (pass);\n}\n"),
+              ("an include that isn't there", whole + 'include "./none.vcl";\n'), ("a file that includes itself", whole + 'include "./a.vcl";\n'),
+              ("a path that is no socket", 'vcl 4.1;\nbackend b { .path = "/etc/passwd"; }\n'), ("a path where nothing is", 'vcl 4.1;\nbackend b { .path = "/none"; }\n'),
+              ("certificates that aren't there", 'vcl 4.1;\nbackend b { .host = "127.0.0.1"; .ssl = 1; .ssl_ca_file = "/none.pem"; }\n')]
+    # A whole file and the part of it that stands beside it.
+    part = "sub helper {\n    set req.http.x = %s;\n}\n"
+    parts = {"a part that is good": part % "req.url", "a part with an error": part % "req.urll", "a part that nothing is used of": part % "req.url" + "sub other { }\n",
+             "a part with a version": "vcl 4.1;\n" + part % "req.url", "a part with a newer version": "vcl 4.1;\n" + part % "local.endpoint"}
+    includes = {name: whole + 'include "./part.vcl";\nsub vcl_recv {\n    call helper;\n}\n' for name in parts}
+    includes["a part with a newer version"] = includes["a part with a newer version"].replace("4.1", "4.0")
+    parts["a part that only the folder tells of"] = part % "req.url"
+    includes["a part that only the folder tells of"] = includes["a part that is good"].replace("./part", "part")
+    texts += includes.items()
     varnishd = str(pathlib.Path(lacquer).with_name("varnishd"))
     folder.chmod(0o755)  # varnishd reads with the rights of its jail
 
@@ -628,16 +647,29 @@ def verdicts(report, lacquer, folder):
         n, (name, text) = numbered
         place = folder / str(n)
         place.mkdir()
-        (place / "a.vcl").write_text(text, encoding="utf-8")
-        ends = [subprocess.run([*words, place / "a.vcl"], stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT, check=False)
-                for words in ([varnishd, "-n", place / "n", "-C", "-f"], [lacquer, "vcl", "check", "--resolve"])]
-        return name, [end.returncode == 0 for end in ends], ends
+        file = place / "a.vcl"
+        file.write_text(text, encoding="utf-8")
+        if name in parts:
+            (place / "part.vcl").write_text(parts[name])
+        run = lambda *words: subprocess.run([*words, file], stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT, check=False)
+        ends = [run(varnishd, "-n", place / "n", "-C", "-f"), run(lacquer, "vcl", "check", "--resolve"), run(lacquer, "vcl", "check"),
+                run(lacquer, "vcl", "explain"), run(lacquer, "vcl", "explain", "--code")]
+        editor = Editor(lacquer)
+        editor.start()
+        editor.open(file, text)
+        shown = [one for m in editor.kept if m.get("method") == "textDocument/publishDiagnostics" for one in m["params"]["diagnostics"]]
+        editor.end()
+        return name, [end.returncode == 0 for end in ends], not any(one["severity"] == 1 for one in shown), ends, shown
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         results = list(pool.map(judged, enumerate(texts)))
-    for name, (loads, good), ends in results:
-        report.check(f"{name}: varnishd -C and check agree", loads == good, [end.stdout[-600:] + end.stderr[-600:] for end in ends])
-    taken = sum(loads for _, (loads, _), _ in results)
+    for name, (loads, resolved, good, explained, listed), shown_good, ends, shown in results:
+        said = [end.stdout[-600:] + end.stderr[-600:] for end in ends]
+        report.check(f"{name}: varnishd -C and check agree", loads == resolved, said[:2])
+        # Neither looks host names up.
+        report.check(f"{name}: check and explain agree", good == explained == listed, said[2:])
+        report.check(f"{name}: check and the editor agree", good == shown_good, [said[2], shown])
+    taken = sum(loads for _, (loads, *_), *_ in results)
     report.check("some load and some don't", 10 < taken < len(results) - 10, taken)
 
 

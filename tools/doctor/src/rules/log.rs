@@ -175,8 +175,8 @@ pub const RULES: &[Rule] = &[
         what: "The backend {} is slow",
         why: "Each fetch holds a request, and what the server has for it, until the answer comes. A few slow URLs can hold everything.",
         remedy: &[
-            "varnishhist -P Timestamp:Beresp",
-            "varnishlog -b -q 'Timestamp:Beresp[3] > 1'",
+            "varnishhist -P Beresptime",
+            "varnishlog -b -q 'Timestamp:Beresp[3] > 1.0'",
             "(grace, so that no reader waits for a fetch; max_connections, so that the slow one leaves room for others)",
         ],
         evidence: "Timestamp Beresp: one in twenty of at least 20 fetches waits a second or more for the first byte",
@@ -213,7 +213,7 @@ pub const RULES: &[Rule] = &[
         what: "Most requests in progress are held by {}",
         why: "So many fetches of it are in progress at any time. With four or five thousand threads taken, this is where they are.",
         remedy: &[
-            "varnishlog -b -q 'Timestamp:BerespBody[2] > 1'",
+            "varnishlog -b -q 'Timestamp:BerespBody[2] > 1.0'",
             "(mend it at the origin, cache it, or give it a backend of its own with few max_connections)",
         ],
         evidence: "seconds of all fetches by the seconds of the log: 5 in progress or more, half of them of one backend and URL",

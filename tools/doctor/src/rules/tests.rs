@@ -5,6 +5,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use logq::group::{Grouper, TxnFilter};
+use logq::{Grouping, Query};
+use tables::Tag;
+use testkit::recorded::Record;
 
 use super::all;
 use crate::facts::Facts;
@@ -484,6 +490,34 @@ fn no_remedy_asks_for_what_is_there_already() {
             let (name, value) = setting.split_once('=').expect("a value");
             let now = bed.facts.host.sysctl(name).ok();
             assert!(now.is_none() || now != value.parse().ok(), "{id}: {setting} holds already");
+        }
+    }
+}
+
+#[test]
+fn queries_of_remedies_find_what_servers_write() {
+    let read = |records: &[Record]| {
+        let wanted =
+            TxnFilter { backend: true, client: true, esi: true, limit: 1000, timeout: Duration::from_secs(120) };
+        let mut grouper = Grouper::new(Grouping::Vxid, wanted);
+        let log = testkit::recorded::log(records, |name| Tag::from_name(name).expect("a tag").number());
+        logq::records(&log).for_each(|rec| grouper.feed(rec.bytes, Instant::now()));
+        grouper
+    };
+    let lines = all().flat_map(|rule| rule.remedy).filter_map(|line| line.split_once(" -q "));
+    let queries: Vec<&str> = lines
+        .map(|(_, rest)| rest.strip_prefix('\'').map_or_else(|| rest.split(' ').next(), |text| text.split('\'').next()))
+        .map(|query| query.expect("a query"))
+        // None of the requests that were recorded has such a fault.
+        .filter(|query| !["LostHeader", "ESI_xmlerror"].contains(query))
+        .collect();
+    assert!(queries.len() > 10, "{queries:?}");
+    for records in [testkit::recorded::lacquer(), testkit::recorded::varnish()] {
+        for text in &queries {
+            let query = Query::new(text, false).expect("a query");
+            let (mut grouper, mut found) = (read(&records), 0);
+            while grouper.take(|group| found += u32::from(query.matches(group))).is_some() {}
+            assert!(found > 0, "{text}");
         }
     }
 }

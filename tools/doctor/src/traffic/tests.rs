@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Logs that say what they should, and others.
+//! Logs that servers wrote, and others that say more or worse than a server would.
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use logq::group::{Grouper, TxnFilter};
 use logq::record;
 use proptest::prelude::*;
 use shm::vsl::Marker;
+use testkit::recorded::{self, Record};
 
 use super::*;
 
@@ -44,75 +45,83 @@ fn log(transactions: &[Told<'_>]) -> Vec<u8> {
     bytes
 }
 
-const PASSED: &[(Tag, &str)] = &[
-    (Tag::Timestamp, "Start: 1000.5 0.0 0.0"),
-    (Tag::ReqMethod, "GET"),
-    (Tag::ReqUrl, "/a.png?x"),
-    (Tag::ReqHeader, "Host: a.nz"),
-    (Tag::ReqHeader, "Cookie: s=1"),
-    (Tag::VclCall, "RECV"),
-    (Tag::VclReturn, "pass"),
-    (Tag::Timestamp, "Waitinglist: 1002.5 2.0 2.0"),
-    (Tag::RespStatus, "503"),
-];
-const FETCHED: &[(Tag, &str)] = &[
-    (Tag::Timestamp, "Start: 1000.0 0.0 0.0"),
-    (Tag::BereqUrl, "/p?utm_source=x"),
-    (Tag::BereqHeader, "Host: a.nz"),
-    (Tag::BereqHeader, "User-Agent: one"),
-    (Tag::BackendOpen, "23 boot.a 127.0.0.1 80 127.0.0.1 4711 connect"),
-    (Tag::Timestamp, "Bereq: 1000.0 0.0 0.0"),
-    (Tag::Timestamp, "Beresp: 1003.0 3.0 3.0"),
-    (Tag::BerespHeader, "Date: Thu, 01 Jan 1970 00:10:00 GMT"),
-    (Tag::BerespHeader, "Vary: User-Agent"),
-    (Tag::BerespHeader, "Cache-Control: no-cache"),
-    (Tag::BerespHeader, "Set-Cookie: a=b"),
-    (Tag::Ttl, "RFC 3 10 0 1003 1003 1003 0 3 cacheable"),
-    (Tag::Timestamp, "BerespBody: 1004.0 4.0 1.0"),
-];
+/// What a server wrote about the requests of `record.py`.
+fn log_of(records: &[Record]) -> Vec<u8> {
+    testkit::recorded::log(records, |name| Tag::from_name(name).expect("a tag").number())
+}
+
+/// What both servers say of the same requests, each with its name.
+fn both() -> [(&'static str, Traffic); 2] {
+    [("Lacquer", recorded::lacquer()), ("Varnish", recorded::varnish())].map(|(name, all)| (name, read(&log_of(&all))))
+}
 
 #[test]
 fn requests_are_added_up() {
-    let traffic = read(&log(&[(3, "req 2 rxreq", PASSED), (5, "req 4 rxreq", PASSED)]));
-    let url = &traffic.urls["a.nz/a.png"];
-    assert_eq!((traffic.requests, traffic.errors, url.requests, url.errors, url.cookie_passes), (2, 2, 2, 2, 2));
-    assert_eq!((url.waits, url.wait_seconds), (2, 4.0));
-    assert_eq!(traffic.passes, BTreeMap::from([(COOKIE, (2, "a.nz/a.png?x".to_owned()))]));
+    for (server, traffic) in both() {
+        // 44 of clients and one of ESI; a restart adds none.
+        assert_eq!((traffic.requests, traffic.errors), (45, 6), "{server}");
+        let url = |path: &str| &traffic.urls[&format!("site.test{path}")];
+        let errors: Vec<u64> =
+            ["/dead", "/error", "/fail", "/broken", "/late", "/probed", "/a"].map(|path| url(path).errors).to_vec();
+        assert_eq!(errors, [1, 1, 1, 1, 1, 1, 0], "{server}");
+        let slow = url("/slow");
+        assert!(slow.waits == 1 && (0.5..1.2).contains(&slow.wait_seconds), "{server}: {slow:?}");
+        let (first, last) = traffic.window.expect("requests have times");
+        assert!(first > 1.7e9 && (3.0..60.0).contains(&(last - first)), "{server}: {first} {last}");
+    }
+}
+
+#[test]
+fn why_requests_are_passed() {
+    for (server, traffic) in both() {
+        let passes: Vec<_> = traffic.passes.iter().map(|(why, (n, example))| (*why, *n, example.as_str())).collect();
+        let want = [
+            (BY_VCL, 3, "site.test/pass"),
+            (MARKED, 1, "site.test/hfp"),
+            (METHOD, 2, "site.test/post"),
+            (COOKIE, 5, "site.test/withcookie"),
+            (AUTHORIZATION, 1, "site.test/member"),
+        ];
+        assert_eq!(passes.len(), want.len(), "{server}");
+        want.iter().for_each(|one| assert!(passes.contains(one), "{server}: {passes:?}"));
+        let of_cookies: Vec<u64> = ["/photo.jpg", "/late", "/member", "/forgotten", "/a"]
+            .map(|path| traffic.urls[&format!("site.test{path}")].cookie_passes)
+            .to_vec();
+        assert_eq!(of_cookies, [1, 1, 0, 0, 0], "{server}");
+        // Of two lines one is a session's.
+        assert_eq!(traffic.harmless, (1, "_ga _gid".to_owned()), "{server}");
+    }
 }
 
 #[test]
 fn why_vcl_failed() {
-    let failed = |text| [PASSED, &[(Tag::VclError, text), (Tag::VclError, "another")]].concat();
-    let (request, fetch) = (failed("Workspace overflow: req"), [FETCHED, &[(Tag::VclError, "third")]].concat());
-    let traffic = read(&log(&[(3, "req 2 rxreq", PASSED), (5, "req 4 rxreq", &request), (7, "bereq 6 fetch", &fetch)]));
-    assert_eq!(traffic.vcl_errors, (2, "Workspace overflow: req".to_owned()));
+    for (server, traffic) in both() {
+        assert_eq!(traffic.vcl_errors, (2, "no reason".to_owned()), "{server}");
+    }
 }
 
 #[test]
 fn fetches_are_added_up() {
-    let traffic = read(&log(&[(3, "bereq 2 fetch", FETCHED), (5, "bereq 4 pass", FETCHED)]));
-    let (url, backend) = (&traffic.urls["a.nz/p"], &traffic.backends["boot.a"]);
-    assert_eq!((url.fetches, url.fetch_seconds, url.backend.as_str()), (2, 8.0, "boot.a"));
-    // What is passed isn't cached by intent.
-    assert_eq!((url.set_cookie, url.forbidden, url.short, url.shortest), (1, 1, 1, Some(3.0)));
-    assert_eq!((url.vary.as_str(), url.variants.len(), traffic.tracked.0), ("User-Agent", 1, 1));
-    assert_eq!((backend.dated, backend.skewed, backend.skew, backend.first_byte.len()), (2, 2, -403.0, 2));
-    assert_eq!(traffic.window, Some((1000.0, 1000.0)));
-}
-
-#[test]
-fn why_a_request_is_passed() {
-    let with = |records: &[(Tag, &'static str)]| {
-        let mut all = vec![(Tag::ReqMethod, "GET"), (Tag::ReqUrl, "/")];
-        all.extend_from_slice(records);
-        all.push((Tag::VclReturn, "pass"));
-        read(&log(&[(3, "req 2 rxreq", &all)])).passes.into_keys().next()
-    };
-    assert_eq!(with(&[(Tag::ReqHeader, "authorization: x"), (Tag::ReqHeader, "Cookie: a")]), Some(AUTHORIZATION));
-    assert_eq!(with(&[(Tag::ReqHeader, "Cookie: a"), (Tag::ReqUnset, "Cookie: a")]), Some(BY_VCL));
-    assert_eq!(with(&[(Tag::HitPass, "7 100.0")]), Some(MARKED));
-    let post = read(&log(&[(3, "req 2 rxreq", &[(Tag::ReqMethod, "POST"), (Tag::VclReturn, "pass")])]));
-    assert_eq!(post.passes.into_keys().next(), Some(METHOD));
+    for (server, traffic) in both() {
+        let url = |path: &str| &traffic.urls[&format!("site.test{path}")];
+        let of = |path| (url(path).fetches, url(path).set_cookie, url(path).forbidden);
+        assert_eq!((of("/logo.png"), of("/taken.css"), of("/private")), ((1, 1, 0), (1, 0, 0), (2, 0, 2)), "{server}");
+        // A pass is no fetch for the cache, neither when it is tried again.
+        assert_eq!((of("/twice.png"), of("/again.png")), ((2, 2, 2), (2, 0, 0)), "{server}");
+        assert_eq!((url("/news").short, url("/news").shortest, url("/private").short), (1, Some(3.0), 0), "{server}");
+        assert_eq!((url("/vary").vary.as_str(), url("/vary").variants.len()), ("Accept-Language", 2), "{server}");
+        assert_eq!(traffic.tracked, (1, "/landing?utm_source=x".to_owned()), "{server}");
+        let slow = url("/slow");
+        assert!(
+            slow.fetches == 1 && (1.2..5.0).contains(&slow.fetch_seconds) && slow.backend == "default",
+            "{server}: {slow:?}"
+        );
+        assert_eq!(traffic.backends.keys().collect::<Vec<_>>(), ["default"], "nothing else was reached");
+        let backend = &traffic.backends["default"];
+        assert!(backend.first_byte.len() > 30 && (1.0..2.0).contains(&backend.first_byte.quantile(1.0)), "{server}");
+        // Its one old date; that of another cache's response says nothing.
+        assert!(backend.dated > 30 && backend.skewed == 1 && backend.skew < -86_400.0, "{server}: {backend:?}");
+    }
 }
 
 #[test]
@@ -178,9 +187,9 @@ fn no_text_of_strangers_commands_a_terminal() {
 
 proptest! {
     #[test]
-    fn no_log_can_hurt(bytes in proptest::collection::vec(any::<u8>(), 0..400), at in 0usize..600, byte: u8) {
+    fn no_log_can_hurt(bytes in proptest::collection::vec(any::<u8>(), 0..400), at: usize, byte: u8) {
         read(&bytes);
-        let mut good = log(&[(3, "req 2 rxreq", PASSED), (5, "bereq 3 fetch", FETCHED)]);
+        let mut good = log_of(&recorded::varnish()[..150]);
         let at = at % good.len();
         good[at] = byte;
         read(&good);

@@ -81,6 +81,21 @@ fn a_part_is_judged_with_what_includes_it_or_alone() {
 }
 
 #[test]
+fn an_include_that_varnishd_wouldnt_find_is_an_error() {
+    let main = |include: &str| -> &'static str {
+        format!("vcl 4.1;\nbackend b none;\ninclude \"{include}\";\nsub vcl_recv {{ call hello; }}\n").leak()
+    };
+    let part = ("/site/part.vcl", "sub hello { unset req.http.x; }\n");
+    let both = check("", &[("/site/main.vcl", main("part.vcl")), part]);
+    assert_eq!((lines(&both[0]["errors"]), &both[1]["ok"]), (vec![(3, "error")], &json!(false)), "{both:?}");
+    assert!(both[0]["errors"][0]["hint"].as_str().unwrap().contains("-I /site"), "{both:?}");
+    for include in ["./part.vcl", "/site/part.vcl"] {
+        let both = check("", &[("/site/main.vcl", main(include)), part]);
+        assert_eq!((&both[0]["ok"], &both[1]["ok"]), (&json!(true), &json!(true)), "{both:?}");
+    }
+}
+
+#[test]
 fn a_file_that_cant_be_loaded_is_a_part_if_it_is_said_so() {
     for (text, lacks) in [
         ("vcl 4.1;\nsub vcl_recv {\n  set req.backend_hint = web;\n}\n", "it declares no backend."),

@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use super::Server;
 use super::fix::{self, Fix};
 use super::text::Lines;
-use crate::judge::{self, Finding, How, Location, Severity};
-use crate::texts::CheckScope;
+use crate::judge::{self, Finding, Location, Severity};
 
 /// What was found wrong in a file.
 #[derive(Debug, Clone)]
@@ -27,11 +26,11 @@ pub(super) type ByFile = BTreeMap<String, Vec<FileFindings>>;
 /// The protocol's tag of what may be shown faded.
 const UNNECESSARY: u8 = 1;
 
-/// What is wrong with the VCL that begins with `root`. A text is checked at each key: nothing is asked that could be waited for.
+/// What is wrong with the VCL that begins with `root`. A text is checked at each key: no host name
+/// is looked up, since that could be waited for.
 pub(super) fn diagnose(server: &Server<'_>, root: &str) -> ByFile {
-    let how = How { args: server.args, asks: CheckScope::default(), trusting: true };
     let mut out = ByFile::new();
-    for finding in judge::judge(&server.texts, root, how).findings {
+    for finding in judge::judge(&server.texts, root, server.args).findings {
         let nowhere = || Location { path: root.to_owned(), text: Vec::new(), at: 0..0 };
         let location = finding.location.clone().unwrap_or_else(nowhere);
         let found = found(server, &finding, &location);
