@@ -15,7 +15,6 @@ const MAX_EXPANSION: usize = 2048;
 /// The longest record, with its header.
 pub const MAX_RECORD: usize = HEADER + MAX_PLAINTEXT + MAX_EXPANSION;
 
-/// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     ChangeCipherSpec = 20,

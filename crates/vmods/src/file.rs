@@ -98,10 +98,9 @@ fn backend(this: &Arc<FileObject>, _: &mut Call<'_>) -> CallResult<BACKEND> {
     }
 }
 
-/// What `new` makes.
 struct FileObject {
     tree: Arc<Tree>,
-    /// What may be read; all that is beneath the root directory, if there is one.
+    /// Paths that may be read; `None`: all that is beneath the root directory, if there is one.
     allowed: Mutex<Option<Vec<Vec<Vec<u8>>>>>,
     director: Option<Arc<dyn Director>>,
 }
@@ -145,7 +144,7 @@ fn allow(this: &Arc<FileObject>, _: &mut Call<'_>, path: &[u8], mode: &[u8]) -> 
     give(())
 }
 
-/// What becomes of a file, off the thread; the log says what was wrong with it.
+/// Applies a function to a file's contents, off the thread; the log says what was wrong with the file.
 fn with<K, T: Send + 'static, V: Plain<K> + 'static>(
     call: &mut Call<'_>,
     made: &Arc<FileObject>,

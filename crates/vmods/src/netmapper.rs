@@ -43,7 +43,7 @@ vrt::vmod! {
 
 static FILES: Files<Database> = Files::new(MAX_BYTES, |bytes| Database::read(&bytes));
 
-/// What `init` has read, by label.
+/// Maps that `init` has read, by label.
 #[derive(Default)]
 struct Maps(RwLock<HashMap<Text, Arc<Map>>>);
 
@@ -51,7 +51,7 @@ struct Map {
     path: PathBuf,
     interval: f64,
     database: RwLock<Arc<Database>>,
-    /// When the file is looked at next.
+    /// Time of the next look at the file.
     due: Mutex<Mono>,
 }
 
@@ -135,13 +135,13 @@ impl Map {
     }
 }
 
-/// `2001::/32`
+/// Teredo addresses, `2001::/32` (RFC 4380).
 const TEREDO: u128 = 0x2001_0000 << 96;
-/// `2002::/16`
+/// Addresses of 6to4, `2002::/16` (RFC 3056).
 const SIX_TO_FOUR: u128 = 0x2002 << 112;
-/// `::ffff:0:0/96`
+/// IPv4-mapped addresses, `::ffff:0:0/96` (RFC 4291).
 const MAPPED: u128 = 0xffff << 32;
-/// `::ffff:0:0:0/96`
+/// IPv4-translated addresses, `::ffff:0:0:0/96` (RFC 2765).
 const SIIT: u128 = 0xffff << 48;
 /// Other forms of IPv4 addresses: where they are, bits of that, and how far down the address in it is.
 const FORMS: [(u128, u32, u32); 4] = [(MAPPED, 96, 0), (SIIT, 96, 0), (TEREDO, 32, 0), (SIX_TO_FOUR, 16, 80)];

@@ -146,7 +146,7 @@ fn filtered(
     give(part(&changed))
 }
 
-/// What stands before the query, and the query.
+/// Splits a URL into the part before the query, and the query.
 fn split(url: &[u8]) -> (&[u8], Option<&[u8]>) {
     match memchr::memchr(b'?', url) {
         Some(at) => (&url[..at], Some(&url[at + 1..])),

@@ -188,7 +188,7 @@ fn replace(
     }
 }
 
-/// `None`: nothing matches.
+/// The subject with matches replaced; `None` if nothing matches.
 fn replaced(regex: &Regex, subject: &[u8], with: &[u8], most: usize) -> Result<Option<Vec<u8>>, &'static str> {
     let (mut out, mut done) = (Vec::new(), 0);
     let mut seen = false;

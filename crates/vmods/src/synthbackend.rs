@@ -40,7 +40,7 @@ fn from_blob(call: &mut Call<'_>, blob: Option<&Blob>) -> CallResult<BACKEND> {
     given(call, blob.unwrap_or_else(|| Blob::new([])))
 }
 
-/// What a VCL's calls have in common.
+/// State that all calls of a VCL share.
 #[derive(Clone)]
 struct Shared {
     director: Arc<dyn Director>,
@@ -63,7 +63,6 @@ fn given(call: &mut Call<'_>, body: Blob) -> CallResult<BACKEND> {
     give(Arc::new(OneAnswer { base, like, service }))
 }
 
-/// The backend of one call.
 struct OneAnswer {
     base: DirectorBase,
     like: Arc<dyn Director>,
@@ -116,7 +115,6 @@ impl Answer for Mirror {
     }
 }
 
-/// Answers with this.
 struct Text(Blob);
 
 impl Answer for Text {

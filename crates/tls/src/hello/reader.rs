@@ -3,7 +3,7 @@
 
 use super::HelloError;
 
-/// What is left to read; `what` names it in errors.
+/// The bytes that are left to read; `what` names them in errors.
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
     what: &'static str,
