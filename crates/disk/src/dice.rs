@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Numbers drawn from a seed, for tests: the same seed, the same numbers.
 
-/// What is drawn from.
+/// A generator of random numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 

@@ -17,9 +17,7 @@ use crate::report;
 /// The kinds of child that get credentials of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The VCL checker.
     Checker,
-    /// The worker.
     Worker,
 }
 
@@ -164,7 +162,7 @@ impl Jail {
         done
     }
 
-    /// What a child changes to before exec; None: it stays who we are.
+    /// Credentials that a child changes to before exec; `None`: it keeps ours.
     pub fn credentials(&self, role: Role) -> Option<Credentials> {
         let Jail::Unix(unix) = self else { return None };
         let (account, groups) = match role {

@@ -31,9 +31,8 @@ pub struct Permissions {
 pub struct ListenArg {
     /// `name=`, or a0, a1, ...
     pub name: String,
-    /// Address as given.
     pub endpoint: String,
-    /// What comes before HTTP.
+    /// Protocol layers before HTTP.
     pub transport: Transport,
     permissions: Permissions,
 }
@@ -41,13 +40,12 @@ pub struct ListenArg {
 /// A bound address with its sockets.
 #[derive(Debug)]
 pub struct Listener {
-    /// Name of the -a argument.
     pub name: String,
-    /// What comes before HTTP.
+    /// Protocol layers before HTTP.
     pub transport: Transport,
-    /// What it's bound to.
+    /// The bound address.
     pub address: Name,
-    /// As messages call it: the argument, or the address with the port that was found for port 0.
+    /// Name in messages: the argument, or the address with the port that was found for port 0.
     pub endpoint: String,
     /// The sockets (more than one for TCP). They listen from the start of the first worker on.
     pub sockets: Vec<OwnedFd>,
@@ -55,7 +53,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Whether its address is a unix socket's.
+    /// True if the address is a unix socket's.
     pub fn is_uds(&self) -> bool {
         matches!(self.address, Name::Unix(_))
     }
@@ -167,7 +165,7 @@ impl Permissions {
         [self.user, self.group, self.mode]
     }
 
-    /// Of these.
+    /// The reverse of [`Self::numbers`].
     pub fn from_numbers([user, group, mode]: [Option<u32>; 3]) -> Permissions {
         Permissions { user, group, mode }
     }

@@ -70,13 +70,13 @@ pub fn serve(options: &Options) -> Result<i32, Fatal> {
 /// The parameter that until 4.0 said what -a says.
 const OLD_LISTEN: &str = "listen_address";
 
-/// What the ordered arguments leave for later.
+/// Arguments that are handled later.
 struct DeferredArgs {
     vcls: VecDeque<(String, Vec<u8>)>,
     cli_file: Option<File>,
-    /// Whether -f was given, even empty.
+    /// True if -f was given, even empty.
     f_given: bool,
-    /// What -A says.
+    /// Configuration of -A.
     tls: Option<Config>,
 }
 
@@ -241,7 +241,7 @@ fn refuse_frontends_name(arg: &listen::ListenArg, tls: Option<&Config>) -> Resul
     }
 }
 
-/// What listeners for TLS need.
+/// Certificates, keys for tickets and ACME for listeners with TLS.
 fn certificates(
     config: Option<&Config>,
     listeners: &[listen::Listener],
@@ -260,7 +260,7 @@ fn certificates(
     Ok((certs, ticket_keys))
 }
 
-/// What workers are to clients of QUIC, if there is a listener for it.
+/// Keys for QUIC that workers share, if there is a listener for it.
 fn quic(listeners: &[listen::Listener]) -> Result<Option<Quic>, Fatal> {
     if !listeners.iter().any(|listener| listener.transport.is_quic) {
         return Ok(None);
@@ -304,7 +304,7 @@ fn read_vcl(vcl: &VclArg, params: &Params, jail: &Jail, todo: &mut DeferredArgs)
     Ok(())
 }
 
-/// Who may not read a file of VCL, and where it belongs. Empty where permissions aren't the fault.
+/// The user who may not read a file of VCL, and where the file belongs. Empty where permissions aren't the fault.
 fn who_reads(file: &str, error: &std::io::Error, jail: &Jail) -> String {
     if error.kind() != std::io::ErrorKind::PermissionDenied {
         return String::new();
@@ -317,8 +317,8 @@ fn who_reads(file: &str, error: &std::io::Error, jail: &Jail) -> String {
     format!("\n\tIt is read as {reader}, who {fault}: put it in /etc/varnish, readable by that user.")
 }
 
-/// What of `-b` becomes the backend's attributes: browsers' addresses (`http://host:port/`) are taken for what they mean. One of
-/// `https://` must have a certificate for that name, as in a browser.
+/// Attributes of the backend that `-b` names. Browsers' addresses (`http://host:port/`) are accepted. The server of an
+/// `https://` one must have a certificate for that name, as in a browser.
 fn backend_at(text: &str) -> Result<String, Fatal> {
     let Some((scheme, rest)) = text.split_once("://") else { return Ok(format!("    .host = \"{text}\";\n")) };
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -350,7 +350,7 @@ fn open_cli_file(name: &str, jail: &Jail) -> Result<File, Fatal> {
     jail.privileged(|| File::open(name)).or_else(|e| argument(format!("\tCan't open {name}: {}", errno_text(&e))))
 }
 
-/// Sets a parameter; answers what is to be said of it.
+/// Sets a parameter; returns a note about it.
 fn apply_param(param: &ParamArg, params: &mut Params) -> Result<Option<String>, Fatal> {
     let plain = |text: String| Fatal::Plain(2, format!("Error:\n{text}"));
     match param {
@@ -377,7 +377,7 @@ fn check_secret(secret: Option<&str>, jail: &Jail) -> Result<(), Fatal> {
     }
 }
 
-/// -C
+/// Prints the VCLs (-C); returns the exit status.
 fn print_vcls(manager: &mut Manager, vcls: &mut VecDeque<(String, Vec<u8>)>) -> i32 {
     let mut status = 0;
     while let Some((name, text)) = vcls.pop_front() {

@@ -26,7 +26,7 @@ impl<T, U> ArcCell<T, U> {
     const ALIGNED: () =
         assert!(align_of::<T>() > LOCKED + SECOND && align_of::<U>() > LOCKED + SECOND, "room for both");
 
-    /// With that in it.
+    /// A cell with `arc` in it.
     pub fn new(arc: Option<Arc<T>>) -> Self {
         let () = Self::ALIGNED;
         Self { at: AtomicPtr::new(raw(arc)), owns: PhantomData }

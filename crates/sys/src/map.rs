@@ -44,7 +44,6 @@ impl Map {
         self.base
     }
 
-    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }

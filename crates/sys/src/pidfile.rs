@@ -17,7 +17,7 @@ pub struct PidFile {
     path: PathBuf,
 }
 
-/// Why a pid file can't be had.
+/// Reasons why a pid file can't be had.
 #[derive(Debug)]
 pub enum PidFileError {
     /// Another process holds it; its pid if the file shows one.
@@ -67,7 +67,6 @@ impl PidFile {
         }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -95,8 +94,8 @@ pub fn read(path: &Path) -> io::Result<u32> {
     text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Whether a process holds the lock of a pid file, in whatever container it runs. Ask only where the owner seems dead: for a moment the
-/// lock is ours when nobody has it, and a server that starts just then finds it taken.
+/// True if a process holds the lock of a pid file, in whatever container it runs. Ask only where the owner seems dead:
+/// for a moment the lock is ours when nobody has it, and a server that starts just then finds it taken.
 ///
 /// # Errors
 /// The file can't be opened.

@@ -21,7 +21,7 @@ pub const LONGEST_UNIX_PATH: usize = 107;
 /// A socket's local or remote name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// TCP.
+    /// A TCP address.
     Inet(SocketAddr),
     /// Unix domain, by path (empty when unnamed).
     Unix(PathBuf),
@@ -132,12 +132,10 @@ pub fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
     SockRef::from(&fd).take_error()
 }
 
-/// The local name.
 pub fn local_name(fd: impl AsFd) -> io::Result<Name> {
     name_of(&SockRef::from(&fd).local_addr()?)
 }
 
-/// The peer's name.
 pub fn peer_name(fd: impl AsFd) -> io::Result<Name> {
     name_of(&SockRef::from(&fd).peer_addr()?)
 }

@@ -9,7 +9,7 @@ impl Vcls {
         if self.active.as_ref() == Some(&prog.name) { "active" } else { "available" }
     }
 
-    /// `vcl.list` as text.
+    /// The text of `vcl.list`.
     pub fn list(&self) -> String {
         let mut rows = String::new();
         for prog in &self.progs {
@@ -74,7 +74,7 @@ impl Vcls {
         text
     }
 
-    /// `vcl.deps` as text.
+    /// The text of `vcl.deps`.
     pub fn deps(&self) -> String {
         let mut rows = String::new();
         for prog in &self.progs {

@@ -10,7 +10,7 @@ pub(crate) const LARGEST: usize = 2 * PAGE;
 const MOST_SLOTS: usize = 64;
 /// Most pages of a slab.
 pub(super) const MOST_PAGES: usize = 16;
-/// At most this part of a slab may be left over.
+/// Largest part of a slab that may be left over: one in this many.
 const LEFT_OVER: usize = 32;
 
 /// Slots of one size, in slabs of so many pages.
@@ -44,7 +44,7 @@ pub(crate) fn fitting(size: usize, granule: usize) -> Option<u8> {
 }
 
 impl Class {
-    /// What one slot costs, its part of what is left over included.
+    /// Cost of one slot, its part of what is left over included.
     pub fn cost(&self) -> u64 {
         (usize::from(self.pages) * PAGE / usize::from(self.slots)) as u64
     }
