@@ -22,17 +22,17 @@ pub struct Conn {
     _slot: Option<OwnedSemaphorePermit>,
 }
 
-/// What is spoken.
+/// The protocol of the connection.
 #[allow(clippy::large_enum_variant, reason = "nearly all are the large one, which is worth no allocation each")]
 enum Protocol {
     Http1(Http1),
     /// A stream of a connection that others have streams of, too.
     Http2(Http2),
-    /// A service's.
+    /// An exchange with a service.
     Other(Box<dyn Exchange>),
 }
 
-/// What is known of the connection.
+/// Facts about the connection.
 enum Label {
     Own(Box<PeerLabel>),
     Shared(Arc<PeerLabel>),
@@ -103,7 +103,7 @@ impl Conn {
         Self { exchange, label, is_reused: false, user: User::new(backend), _slot: slot }
     }
 
-    /// Whose connection it is.
+    /// The backend that the connection belongs to.
     pub fn backend(&self) -> &Arc<Backend> {
         &self.user.0
     }
@@ -113,13 +113,13 @@ impl Conn {
         self.label.here()
     }
 
-    /// Whether it comes from the pool: when it fails before the first byte of a response, and the request can be sent
-    /// again, the caller tries once more with `ConnectOpts::fresh` and counts `MAIN.backend_retry`.
+    /// True for a connection from the pool: when it fails before the first byte of a response, and the request can be
+    /// sent again, the caller tries once more with `ConnectOpts::fresh` and counts `MAIN.backend_retry`.
     pub fn is_reused(&self) -> bool {
         self.is_reused
     }
 
-    /// What a TLS handshake with the origin agreed on.
+    /// The parameters of a TLS handshake with the origin.
     pub fn tls(&self) -> Option<&tls::Info> {
         self.label.tls()
     }

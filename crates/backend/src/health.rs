@@ -10,12 +10,12 @@ use crate::ProbeSpec;
 /// Good probes beyond this many weigh the same in the average response time.
 const AVERAGE_OVER: f64 = 4.0;
 
-/// How far one poke came.
+/// Results of one poke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Poke {
-    /// Connected over IPv4.
+    /// Connected over IPv4 in time.
     pub ipv4: bool,
-    /// Connected over IPv6.
+    /// Connected over IPv6 in time.
     pub ipv6: bool,
     /// Connected to a unix socket.
     pub unix: bool,
@@ -27,16 +27,15 @@ pub struct Poke {
     pub err_recv: bool,
     /// Something was received, to the end.
     pub good_recv: bool,
-    /// It was what is expected.
+    /// The response is the expected one.
     pub happy: bool,
 }
 
-/// One poke and what came of it.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct PokeResult {
-    /// How far it came.
+    /// The poke's flags.
     pub poke: Poke,
-    /// From its start to the end of the response; zero if that wasn't reached.
+    /// Time from its start to the end of the response; zero if that wasn't reached.
     pub took: Duration,
     /// The status line, or what went wrong.
     pub message: String,
@@ -55,7 +54,7 @@ const MAPS: [(char, &str, bool); 8] = [
 ];
 const HAPPY: usize = 7;
 
-/// What a probe knows of a backend.
+/// History of a backend's probe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeState {
     maps: [u64; 8],
@@ -71,7 +70,7 @@ pub struct ProbeState {
 }
 
 impl ProbeState {
-    /// As it is when a VCL is loaded: `initial` good pokes, and not yet judged.
+    /// State when a VCL is loaded: `initial` good pokes, and not yet judged.
     pub fn new(spec: &ProbeSpec) -> Self {
         let spec = spec.resolved();
         let mut state = Self {
@@ -153,7 +152,7 @@ impl ProbeState {
         changed
     }
 
-    /// Whether fewer than `threshold` of the last `window` pokes were good, when last judged.
+    /// True if fewer than `threshold` of the last `window` pokes were good, when last judged.
     pub fn is_sick(&self) -> bool {
         self.sick
     }
@@ -168,7 +167,7 @@ impl ProbeState {
         self.good
     }
 
-    /// Pokes that count.
+    /// Number of pokes that count.
     pub fn window(&self) -> u32 {
         self.window
     }
@@ -183,7 +182,7 @@ impl ProbeState {
         *self = Self { sick: self.sick, ..old.clone() };
     }
 
-    /// `backend.list -p`.
+    /// Writes the text of `backend.list -p`.
     pub fn details(&self, out: &mut String) {
         let _ = write!(
             out,
@@ -203,7 +202,7 @@ impl ProbeState {
         }
     }
 
-    /// `backend.list -j -p`.
+    /// Writes the value of `backend.list -j -p`.
     pub fn details_json(&self, out: &mut String) {
         out.push_str("{\n");
         for (map, (letter, ..)) in self.maps.iter().zip(MAPS) {

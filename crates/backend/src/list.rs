@@ -14,11 +14,10 @@ use crate::Director;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AdminHealth {
-    /// The probe decides.
     Auto = 0,
-    /// In use whatever the probe says.
+    /// The backend is used whatever the probe says.
     Healthy = 1,
-    /// Out of use.
+    /// The backend isn't used.
     Sick = 2,
 }
 
@@ -42,12 +41,9 @@ impl AdminHealth {
     }
 }
 
-/// Flags of `backend.list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ListFlags {
-    /// `-p`: probe details.
     pub details: bool,
-    /// `-j`: JSON.
     pub json: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::{Endpoint, RequestSignerRef, ServiceRef};
 pub struct BackendSpec {
     /// Name without the VCL's: `s1`.
     pub name: String,
-    /// Where it listens, and the `.preamble`.
+    /// The address, and the `.preamble`.
     pub endpoint: Endpoint,
     /// `.host_header`: Host of requests and probes that have none. VCL sets it to `.host` when the author doesn't;
     /// `None` makes it the endpoint's address.
@@ -73,7 +73,7 @@ impl BackendSpec {
 /// One `probe`; zero and `None` stand for the default, as Varnish's compiler writes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeSpec {
-    /// `.url`; default `/`.
+    /// URL (`.url`); default `/`.
     pub url: Option<String>,
     /// `.request`: the whole request, line ends and the empty line included; excludes `url`.
     pub request: Option<Vec<u8>>,
@@ -110,7 +110,7 @@ impl Default for ProbeSpec {
 }
 
 impl ProbeSpec {
-    /// With the defaults put in.
+    /// The same with the defaults filled in.
     pub(crate) fn resolved(&self) -> ProbeSpec {
         let or = |value: u32, default| if value == 0 { default } else { value };
         let or_time = |value: Duration, default| if value.is_zero() { Duration::from_secs(default) } else { value };

@@ -26,7 +26,7 @@ const MAX_CHARS: usize = 200;
 /// The error number of a connection that nobody accepts.
 const ECONNREFUSED: i32 = 111;
 
-/// Why a backend can't be used.
+/// Faults of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault<'a> {
     /// Connecting failed with this error number.
@@ -113,7 +113,7 @@ fn printable(text: &str) -> String {
 /// The failures of one backend.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
-    /// Whether `outage.causes` isn't empty, to be read without the lock.
+    /// True if `outage.causes` isn't empty, to be read without the lock.
     is_failing: AtomicBool,
     outage: Mutex<Outage>,
 }
@@ -191,7 +191,7 @@ impl Outage {
     }
 }
 
-/// How many lines the backends of a worker may print.
+/// Number of lines that the backends of a worker may print.
 #[derive(Debug, Default)]
 pub(crate) struct LineBudget(Mutex<Spent>);
 

@@ -17,7 +17,7 @@ pub(crate) struct Pace {
     waits_since: Option<Instant>,
 }
 
-/// What a pace comes to.
+/// Judgement of a pace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PaceVerdict {
     /// Fast enough; look again after that much more waiting (zero: no rate is asked for).

@@ -16,15 +16,14 @@ const HEAD_LINES: u16 = 500;
 /// Ways in which a cache tells that it had the answer.
 pub const SIGNS: [&str; 4] = ["Cache-Status", "X-Cache", "X-Varnish", "Age"];
 
-/// By each of [`SIGNS`]: not told, a miss, a hit.
+/// Verdict of each of [`SIGNS`]: absent, a miss, a hit.
 pub type Verdicts = [Option<bool>; SIGNS.len()];
 
-/// What is known once an answer is whole.
+/// Facts about a whole answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Answer {
-    /// The status.
     pub status: u16,
-    /// What it says of the cache.
+    /// Verdicts about the cache.
     pub verdicts: Verdicts,
     /// The connection may be used again.
     pub keeps: bool,
@@ -32,12 +31,12 @@ pub struct Answer {
     pub body_bytes: u64,
 }
 
-/// What heads are parsed with; one for all connections.
+/// Memory for parsing heads; one for all connections.
 #[derive(Debug)]
 pub struct Codec {
     limits: Limits,
     head: Head,
-    /// For connections of HTTP/2 and HTTP/3.
+    /// Heads of HTTP/2 and HTTP/3.
     pub heads: Heads,
 }
 
@@ -62,7 +61,6 @@ enum Phase {
     Body(Body),
 }
 
-/// The state of one exchange.
 #[derive(Clone, Debug)]
 pub struct Incoming {
     phase: Phase,
@@ -74,7 +72,6 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// Before the first byte.
     pub fn new() -> Incoming {
         Incoming { phase: Phase::Head, answer: Answer::default(), to_head: false, kept: Vec::new(), has_begun: false }
     }
@@ -85,7 +82,7 @@ impl Incoming {
         (self.phase, self.answer, self.to_head, self.has_begun) = (Phase::Head, Answer::default(), to_head, false);
     }
 
-    /// Whether anything of the answer has come.
+    /// True if some of the answer has come.
     pub fn has_begun(&self) -> bool {
         self.has_begun
     }
@@ -98,7 +95,7 @@ impl Incoming {
         }
     }
 
-    /// So many of those have come and gone.
+    /// Notes that `n` of those bytes were read and dropped.
     pub fn discarded(&mut self, n: u64) -> Option<Answer> {
         let Phase::Body(Body::Length(left)) = &mut self.phase else { return None };
         let n = n.min(*left);
@@ -204,7 +201,7 @@ impl Incoming {
     }
 }
 
-/// What the fields say of the cache, and whether Connection says `close` (true) or `keep-alive` (false).
+/// Verdicts about the cache in the fields, and whether Connection says `close` (true) or `keep-alive` (false).
 pub fn signs(head: &Head) -> (Verdicts, Option<bool>) {
     let (mut verdicts, mut connection) = (Verdicts::default(), None);
     for field in head.iter() {
@@ -225,7 +222,7 @@ pub fn signs(head: &Head) -> (Verdicts, Option<bool>) {
     (verdicts, connection)
 }
 
-/// Whether it was a hit; who made the answer itself says neither.
+/// True for a hit; `None` for a synthetic response.
 fn verdict(handling: Option<Handling>) -> Option<bool> {
     match handling? {
         Handling::Hit => Some(true),

@@ -33,7 +33,7 @@ const SECOND: u64 = 1_000_000_000;
 const LOOK: u64 = SECOND / 10;
 /// A user whose connection failed tries again after this time.
 const BACK_OFF: u64 = SECOND / 10;
-/// How long answers are waited for after Ctrl-C.
+/// Longest wait for answers after Ctrl-C.
 const PARTING: u64 = SECOND;
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -43,14 +43,14 @@ const FINE: u64 = 20_000_000;
 const WAKE: Token = Token(usize::MAX);
 const SIGNAL: Token = Token(usize::MAX - 1);
 
-/// Why a run ended.
+/// Reasons for a run's end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// All there was, or all that was asked for, is sent.
     Done,
-    /// Its time is over.
+    /// The run's time is over.
     Time,
-    /// Ctrl-C.
+    /// Ctrl-C was pressed.
     Interrupted,
     /// No answer for too long.
     GaveUp,
@@ -65,7 +65,7 @@ impl End {
     pub const ALL: [End; 6] =
         [End::Interrupted, End::GaveUp, End::Time, End::Done, End::InterruptedInWarmup, End::DoneInWarmup];
 
-    /// Its name in JSON.
+    /// The name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             End::Done => "done",
@@ -86,33 +86,33 @@ impl End {
         }
     }
 
-    /// Whether there is nothing to report of the run.
+    /// True if there is nothing to report of the run.
     pub const fn is_unmeasured(self) -> bool {
         matches!(self, End::InterruptedInWarmup | End::DoneInWarmup)
     }
 
-    /// From that.
+    /// The end with that name.
     pub fn parse(word: &str) -> Option<End> {
         End::ALL.into_iter().find(|end| end.word() == word)
     }
 }
 
-/// What holds for all streams.
+/// Limits that hold for all streams.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// How long the run lasts, in nanoseconds.
+    /// Length of the run in nanoseconds.
     pub duration: Option<u64>,
-    /// What is counted begins after this time.
+    /// Warm-up in nanoseconds, in which nothing is counted.
     pub warmup: u64,
-    /// How long an answer may take.
+    /// Longest wait for an answer, in nanoseconds.
     pub timeout: u64,
-    /// How long there may be failures and no answer; 0: for ever.
+    /// Longest time with failures and no answer, in nanoseconds; 0: for ever.
     pub give_up: u64,
     /// Addresses to come from, in turn.
     pub bind: Vec<IpAddr>,
-    /// What speaks TLS, where a request may need it.
+    /// TLS client, where a request may need it.
     pub tls: Option<Arc<tls::Client>>,
-    /// What is spoken.
+    /// Protocol to speak.
     pub spoken: Spoken,
 }
 
@@ -135,7 +135,7 @@ pub struct Engine {
     thinking: BinaryHeap<Reverse<(u64, usize)>>,
     /// When time has to tell of something, and which connection: those over QUIC.
     alarms: BinaryHeap<Reverse<(u64, usize)>>,
-    /// What connections over QUIC have in common, once there is one.
+    /// Settings that connections over QUIC share, once there is one.
     quic: Option<h3::Config>,
     binds: usize,
     interrupts: u32,
@@ -184,7 +184,7 @@ impl Engine {
         (self.all, self.is_stopped) = (all, Arc::default());
     }
 
-    /// What ends the run from another thread, as Ctrl-C does.
+    /// A function that ends the run from another thread, as Ctrl-C does.
     pub fn stopper(&self) -> impl Fn() + Send + 'static {
         let (is_stopped, wake) = (self.is_stopped.clone(), self.waker());
         move || {
@@ -215,7 +215,7 @@ impl Engine {
         self.interrupts > 0
     }
 
-    /// What a reader calls.
+    /// A function that wakes the engine when a reader has a batch.
     pub fn waker(&self) -> impl Fn() + Send + 'static {
         let waker = self.waker.clone();
         move || {
@@ -300,7 +300,7 @@ impl Engine {
         }
     }
 
-    /// What time alone brings about.
+    /// Does the work that is due by the clock.
     fn timers(&mut self, streams: &mut [Stream], limits: &Limits, run: &mut Run, now: u64, tick: &mut Tick<'_>) {
         while let Some(Reverse((at, s))) = self.thinking.peek().copied() {
             if at > now {
@@ -574,7 +574,7 @@ impl Engine {
         }
     }
 
-    /// A whole answer.
+    /// Handles a whole answer.
     fn finish(&mut self, streams: &mut [Stream], at: usize, answer: Answer, run: &mut Run) {
         let now = self.now();
         let Some(link) = &mut self.links[at] else { return };
@@ -680,7 +680,7 @@ fn quic(
     Ok((socket, Version::Http3(Box::new(http3))))
 }
 
-/// Where a run stands.
+/// State of a run.
 struct Run {
     start: u64,
     counted_from: u64,
@@ -700,7 +700,7 @@ impl Run {
         self.failing = Some((self.failing.map_or(now, |(first, _)| first), now));
     }
 
-    /// How long there were failures and no answer. A pause of the log after a failure says nothing.
+    /// Time for which there were failures and no answer. A pause of the log after a failure says nothing.
     fn failing_time(&self) -> u64 {
         self.failing.map_or(0, |(first, last)| last - first)
     }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What can go wrong with a request.
 
-/// Why a request got no whole answer.
+/// Reasons why a request got no whole answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// Nobody listens.
     Refused,
     /// Another error of connecting.
     Connect,
@@ -18,7 +17,7 @@ pub enum Fault {
     Closed,
     /// The answer ended early.
     Truncated,
-    /// What came is no answer of HTTP.
+    /// The received bytes are no HTTP response.
     BadHead,
     /// A body that is broken in itself.
     BadBody,
@@ -27,7 +26,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All of them.
     pub const ALL: [Fault; 10] = [
         Fault::Refused,
         Fault::Connect,
@@ -41,7 +39,7 @@ impl Fault {
         Fault::Timeout,
     ];
 
-    /// Its name in JSON.
+    /// The name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Fault::Refused => "refused",
@@ -57,7 +55,7 @@ impl Fault {
         }
     }
 
-    /// What the report says.
+    /// The text in the report.
     pub const fn text(self) -> &'static str {
         match self {
             Fault::Refused => "connections refused",

@@ -28,24 +28,24 @@ use response::Response;
 const WINDOW: u32 = 64 << 20;
 /// Streams of the server's: control, QPACK's two, and some that nobody knows.
 const MAX_UNI_STREAMS: u8 = 8;
-/// Of them in all, more than anybody opens.
+/// Most such streams in all, more than anybody opens.
 const MOST_UNI_STREAMS: usize = 100;
 /// Most bytes of a field section, which the server is told.
 const SECTION_BYTES: u64 = 256 << 10;
 /// Codes of CONNECTION_CLOSE that are TLS' alerts (RFC 9001 4.8).
 const ALERTS: std::ops::Range<u64> = 0x100..0x200;
 
-/// What connections have in common.
+/// Settings that connections share.
 #[derive(Clone)]
 pub struct Config {
     endpoint: Arc<EndpointConfig>,
     client: ClientConfig,
-    /// When nanoseconds begin.
+    /// Start of the clock in nanoseconds.
     epoch: Instant,
 }
 
 impl Config {
-    /// Of connections that verify as `tls` does.
+    /// Settings for connections that verify as `tls` does.
     ///
     /// # Errors
     /// TLS can't be had.
@@ -70,7 +70,7 @@ impl Config {
 
 /// The request under way.
 struct Exchange {
-    /// What is left to be written of it.
+    /// Bytes of the request that aren't written yet.
     unsent: Vec<u8>,
     to_head: bool,
     /// None: QUIC's handshake isn't done.
@@ -79,7 +79,6 @@ struct Exchange {
     response: Response,
 }
 
-/// A connection.
 pub struct Http3 {
     config: Config,
     remote: SocketAddr,
@@ -96,7 +95,7 @@ pub struct Http3 {
     /// The server takes no more requests here.
     is_ending: bool,
     over: Option<Fault>,
-    /// Why TLS failed.
+    /// The reason why TLS failed.
     reason: Option<tls::Error>,
     /// A datagram that is to be sent.
     datagram: Vec<u8>,
@@ -106,7 +105,7 @@ pub struct Http3 {
 enum Theirs {
     /// Bytes of its type.
     Begins(Vec<u8>),
-    /// Its control stream, and what isn't whole there.
+    /// The control stream, and its incomplete end.
     Control(Control, Vec<u8>),
     /// QPACK's, which has nothing to say to who has no table, or one that nobody knows.
     Ignored,
@@ -165,7 +164,7 @@ impl Http3 {
         Ok(())
     }
 
-    /// A datagram came.
+    /// Handles a datagram.
     pub fn receive(&mut self, datagram: &[u8], now: u64) {
         self.now = self.config.at(now);
         let mut answer = Vec::new();
@@ -182,7 +181,7 @@ impl Http3 {
         Some(at.saturating_duration_since(self.config.epoch).as_nanos() as u64)
     }
 
-    /// It is so late.
+    /// Handles timers that are due at `now`.
     pub fn elapse(&mut self, now: u64) {
         self.now = self.config.at(now);
         self.quic.handle_timeout(self.now);
@@ -196,33 +195,33 @@ impl Http3 {
         Some(&self.datagram)
     }
 
-    /// That one is.
+    /// Marks the datagram as sent.
     pub fn sent(&mut self) {
         self.datagram.clear();
     }
 
-    /// What TLS agreed on, once its handshake is done.
+    /// Parameters that TLS has negotiated, once its handshake is done.
     pub fn agreed(&self) -> Option<Info> {
         let data = self.quic.crypto_session().handshake_data().filter(|_| self.is_connected)?;
         data.downcast::<Info>().ok().map(|info| *info)
     }
 
-    /// Why TLS failed, if it did.
+    /// The reason why TLS failed, if it did.
     pub fn reason(&self) -> Option<&tls::Error> {
         self.reason.as_ref()
     }
 
-    /// Whether anything of the answer has come.
+    /// True if some of the answer has come.
     pub fn has_answer_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// Whether the handshake is done.
+    /// True if the handshake is done.
     pub fn is_connected(&self) -> bool {
         self.is_connected
     }
 
-    /// Whether it is of no use for a further request.
+    /// True if it can't take a further request.
     pub fn is_ending(&self) -> bool {
         self.is_ending || self.over.is_some()
     }
@@ -232,7 +231,7 @@ impl Http3 {
         self.quic.close(self.now, VarInt::from_u32(Code::NoError.number()), Default::default());
     }
 
-    /// What came of all that came; the answer when it is whole.
+    /// Handles received bytes; the answer when it is whole.
     ///
     /// # Errors
     /// There is none, or it is broken, or the connection is over.
@@ -247,7 +246,7 @@ impl Http3 {
         }
     }
 
-    /// What both halves of quinn-proto have to tell each other.
+    /// Passes events between the endpoint and the connection of quinn-proto.
     fn settle(&mut self) {
         while let Some(event) = self.quic.poll_endpoint_events() {
             if let Some(event) = self.endpoint.handle_event(self.handle, event) {
@@ -339,7 +338,7 @@ impl Http3 {
         chunk.ok().flatten().map(|chunk| chunk.bytes.to_vec())
     }
 
-    /// Reads the answer.
+    /// Reads bytes of the answer.
     fn read(&mut self, heads: &mut Heads) -> Result<Option<Answer>, Fault> {
         let Some(exchange) = &mut self.exchange else { return Ok(None) };
         let Some(stream) = exchange.stream else { return Ok(None) };

@@ -6,10 +6,10 @@ use accesslog::{Entry, Skip};
 /// Longest head that is sent; what a log holds beyond that is no request anybody would answer.
 pub const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// Why something in a source is not sent. Each is counted and told at the end.
+/// Reasons why something in a source is not sent. Each is counted and reported at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unsent {
-    /// It gives no request.
+    /// The line gives no request.
     Unread(Skip),
     /// A method that wasn't asked for.
     Method,
@@ -39,12 +39,12 @@ impl Unsent {
         Unsent::NoTime,
     ];
 
-    /// Its place in [`Unsent::ALL`].
+    /// Index in [`Unsent::ALL`].
     pub fn place(self) -> usize {
         Unsent::ALL.iter().position(|own| *own == self).expect("all are in it")
     }
 
-    /// Its name in JSON.
+    /// The name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Unsent::Unread(skip) => skip.word(),
@@ -54,7 +54,7 @@ impl Unsent {
         }
     }
 
-    /// What the report says.
+    /// The text in the report.
     pub const fn text(self) -> &'static str {
         match self {
             Unsent::Unread(skip) => skip.text(),
@@ -79,7 +79,7 @@ const NOT_SENT: &[&str] = &[
     "upgrade",
 ];
 
-/// What every request gets, from the options.
+/// Additions to every request, from the options.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
     /// Fields to set; without a value: to leave out.

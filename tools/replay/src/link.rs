@@ -17,11 +17,11 @@ use crate::stats::Stats;
 pub struct Job {
     batch: Arc<Batch>,
     at: usize,
-    /// When its latency begins.
+    /// Time at which its latency begins.
     pub due: u64,
-    /// When it was given to a connection.
+    /// Time at which it was given to a connection.
     pub begun: u64,
-    /// It goes over the wire a second time.
+    /// True if it is sent a second time.
     pub is_resent: bool,
 }
 
@@ -31,7 +31,7 @@ impl Job {
         Job { batch, at, due, begun, is_resent: false }
     }
 
-    /// What it is.
+    /// The planned request.
     pub fn ask(&self) -> &PlannedRequest {
         &self.batch.asks[self.at]
     }
@@ -52,26 +52,25 @@ impl Job {
     }
 }
 
-/// What became of a step.
+/// Outcome of a step.
 #[derive(Debug)]
 pub enum Event {
-    /// It goes on.
+    /// The exchange goes on.
     More,
     /// The answer is whole.
     Answer(Answer),
-    /// It failed.
+    /// The exchange failed.
     Failed(Fault),
 }
 
-/// A connection.
 #[derive(Debug)]
 pub struct Link {
     socket: Socket,
-    /// Whose it is.
+    /// Index of its stream.
     pub stream: usize,
-    /// Where it goes.
+    /// Index of its address.
     pub address: usize,
-    /// What it carries.
+    /// The request that it carries.
     pub job: Option<Job>,
     /// Requests answered over it.
     pub served: u32,
@@ -86,16 +85,14 @@ pub struct Link {
     closing: Vec<u8>,
     incoming: Incoming,
     version: Version,
-    /// When time is to tell of it.
+    /// Time of its next timer.
     alarm: Option<u64>,
 }
 
-/// What is spoken.
+/// Protocol of the connection.
 #[derive(Debug)]
 pub enum Version {
-    /// HTTP/1.1
     Http1,
-    /// HTTP/2
     Http2(Box<Http2>),
     /// HTTP/3, whose socket is for datagrams.
     Http3(Box<Http3>),
@@ -147,7 +144,7 @@ impl Link {
         Event::More
     }
 
-    /// Whether something of the answer has come.
+    /// True if some of the answer has come.
     pub fn has_answer_begun(&self) -> bool {
         match &self.version {
             Version::Http1 => self.incoming.has_begun(),
@@ -189,7 +186,7 @@ impl Link {
         Some(due)
     }
 
-    /// It is `now`, and so late as was said with `alarm`: whether something was due.
+    /// Handles timers that are due `now`, as set with `alarm`; true if something was due.
     pub fn elapse(&mut self, alarm: u64, now: u64) -> bool {
         let Version::Http3(http3) = &mut self.version else { return false };
         if self.alarm != Some(alarm) {
@@ -329,7 +326,7 @@ impl Link {
         }
     }
 
-    /// Whether an idle connection is of no use any more.
+    /// True if an idle connection can't be used any more.
     pub fn is_stale(&mut self, buffer: &mut [u8], codec: &mut Codec, now: u64) -> bool {
         if let Version::Http3(http3) = &mut self.version {
             let is_over = loop {
@@ -418,7 +415,7 @@ fn write_http3(socket: &mut Socket, http3: &mut Http3, bytes_out: &mut u64) -> E
     Event::More
 }
 
-/// That TLS failed, and why: kept the first time.
+/// Notes why TLS failed, the first time; the fault if it did.
 fn tls_fault(error: &io::Error, stats: &mut Stats) -> Option<Fault> {
     let reason = tls::over::reason(error)?;
     stats.tls_failure.get_or_insert_with(|| reason.to_string());

@@ -20,7 +20,7 @@ const BATCH_REQUESTS: usize = 512;
 const BATCH_BYTES: usize = 128 << 10;
 /// Batches that may wait to be taken.
 const AHEAD: usize = 8;
-/// What is kept in memory to be sent again (`--loop`); longer sources are read again.
+/// Most bytes kept in memory to be sent again (`--loop`); longer sources are read again.
 const KEPT_BYTES: usize = 64 << 20;
 /// Notes that are kept; more would say nothing new.
 const MAX_NOTES: usize = 20;
@@ -28,13 +28,13 @@ const MAX_NOTES: usize = 20;
 /// One request to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlannedRequest {
-    /// Where its head lies in the batch's bytes.
+    /// Offset of its head in the batch's bytes.
     pub begin: u32,
-    /// Where it ends.
+    /// Offset behind its head.
     pub end: u32,
     /// Number of its address.
     pub address: u32,
-    /// By the log's clock, in nanoseconds since the first request.
+    /// Due time by the log's clock, in nanoseconds since the first request.
     pub due: u64,
     /// A HEAD: its answer has no body.
     pub is_head: bool,
@@ -45,9 +45,9 @@ pub struct PlannedRequest {
 /// Requests in the order in which they are sent.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Heads.
+    /// Bytes of all heads.
     pub bytes: Vec<u8>,
-    /// What they are.
+    /// The requests.
     pub asks: Vec<PlannedRequest>,
 }
 
@@ -72,20 +72,19 @@ impl Batch {
 /// A batch on its way, and how much later than told its requests are due (`--loop`).
 pub type SentBatch = (Arc<Batch>, u64);
 
-/// What to read and how.
+/// Sources and rules for reading them.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Where requests come from.
     pub sources: Sources,
     /// Methods that are sent; empty: all.
     pub methods: Vec<String>,
-    /// What every request gets.
+    /// Additions to every request.
     pub extras: Extras,
-    /// Where they go.
+    /// Rules for addresses.
     pub rules: Rules,
-    /// As in the source, or shuffled.
+    /// Order of the requests.
     pub order: Order,
-    /// What is drawn follows from it.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// The log's clock is heeded.
     pub is_timed: bool,
@@ -95,7 +94,7 @@ pub struct Plan {
     pub repeat: bool,
 }
 
-/// What the reader tells while it works.
+/// Figures that the reader updates while it works.
 #[derive(Debug, Default)]
 pub struct ReaderReport {
     /// Bytes read, as they lie on the disk.
@@ -108,7 +107,7 @@ pub struct ReaderReport {
     pub requests: AtomicU64,
     /// Times that went back, and pauses cut.
     pub clock_jumps: AtomicU64,
-    /// Things to know.
+    /// Notes for the report.
     pub notes: Mutex<Vec<String>>,
     /// The sender wants none any more.
     pub is_over: AtomicBool,
@@ -196,14 +195,14 @@ fn fill_up(kept: &mut Vec<Arc<Batch>>) {
     *kept = vec![Arc::new(batch)];
 }
 
-/// Where batches go.
+/// Receiver of batches.
 struct Out {
     to: SyncSender<SentBatch>,
     told: Arc<ReaderReport>,
     wake: Box<dyn Fn()>,
     batch: Batch,
     base: u64,
-    /// What was sent so far, for the next round; None: it is too much, or there is no next one.
+    /// Batches sent so far, for the next round; `None`: they are too much, or there is no next one.
     kept: Option<Vec<Arc<Batch>>>,
     kept_bytes: usize,
     last_due: u64,
@@ -266,7 +265,7 @@ impl Out {
     }
 }
 
-/// From an entry to a batch.
+/// Steps from an entry to a batch.
 struct Stages<'a> {
     plan: &'a Plan,
     router: &'a mut Router,

@@ -15,7 +15,7 @@ use crate::reader::ReaderReport;
 use crate::server::round;
 use crate::stats::Stats;
 
-/// From here on the client itself may be what limits a run (percent of a CPU).
+/// CPU usage from which on the client itself may limit a run (percent of a CPU).
 const BUSY_CLIENT: f64 = 90.0;
 /// Requests of an open loop that begin later than this are told of (milliseconds).
 const LATE: f64 = 10.0;
@@ -23,33 +23,33 @@ const LATE: f64 = 10.0;
 /// A stream as the report sees it.
 #[derive(Clone, Copy)]
 pub struct Counted<'a> {
-    /// Its name.
+    /// Name of the stream.
     pub name: &'a str,
-    /// Its requests, by result.
+    /// Its requests by result.
     pub stats: &'a Stats,
-    /// What its reader told.
+    /// Report of its reader.
     pub told: &'a ReaderReport,
     /// Requests were due at times of their own.
     pub is_open: bool,
 }
 
-/// What sending cost.
+/// CPU time of the senders.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Client {
     /// CPU seconds of all who sent.
     pub cpu_seconds: f64,
-    /// Of the one that used most.
+    /// CPU seconds of the busiest sender.
     pub busiest: f64,
 }
 
 impl Client {
-    /// One process.
+    /// A single process.
     pub fn alone(cpu_seconds: f64) -> Client {
         Client { cpu_seconds, busiest: cpu_seconds }
     }
 }
 
-/// A stream's numbers.
+/// Figures of one stream.
 fn stream(stream: Counted<'_>, seconds: f64) -> Value {
     let s = stream.stats;
     let status: serde_json::Map<String, Value> =
@@ -166,7 +166,7 @@ pub fn run(streams: &[Counted<'_>], ns: u64, end: End, client: Client, server: O
     out
 }
 
-/// What makes the numbers doubtful.
+/// Notes on what makes the numbers doubtful.
 fn notes(streams: &[Counted<'_>], report: &Value, busy: f64) -> Value {
     let mut notes: Vec<String> = Vec::new();
     for stream in streams {

@@ -10,26 +10,25 @@ use crate::stats::Stats;
 /// Steps of a ramp at most.
 const MAX_STEPS: usize = 1000;
 
-/// What is done.
+/// Kinds of runs.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Scenario {
-    /// One run.
     Plain,
     /// The source so many times, each reported by itself: the first finds a cold cache, the next a hot one.
     Passes(u32),
     /// Rates one after the other, each so long (nanoseconds), until a limit is passed.
     Ramp {
-        /// Requests a second.
+        /// Requests per second.
         rates: Vec<f64>,
-        /// How long each is held.
+        /// Time for which each is held.
         hold: u64,
-        /// What ends it.
+        /// Limits that end it.
         limits: Vec<Limit>,
     },
 }
 
 impl Scenario {
-    /// How many parts there are at most.
+    /// Most parts.
     pub fn parts(&self) -> usize {
         match self {
             Scenario::Plain => 1,
@@ -59,7 +58,7 @@ impl Scenario {
         }
     }
 
-    /// What comes of all parts; `passed`: the limit that ended it.
+    /// The report of all parts; `passed`: the limit that ended it.
     pub fn json(&self, mut parts: Vec<Value>, passed: Option<Limit>) -> Value {
         let rate = |part: &Value| part["target_rate"].clone();
         match self {
@@ -77,10 +76,10 @@ impl Scenario {
     }
 }
 
-/// What a server may do at most.
+/// Limits for a server.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Limit {
-    /// So many of a hundred answers within so many nanoseconds.
+    /// Percentile, and its longest time in nanoseconds.
     Latency(f64, u64),
     /// The share of requests that fail, or are answered 5xx.
     Errors(f64),
@@ -103,7 +102,7 @@ impl Limit {
         }
     }
 
-    /// As it was given.
+    /// The limit as it was given.
     pub fn text(self) -> String {
         match self {
             Limit::Latency(percent, ns) => format!("p{percent}>{}ms", round(ns as f64 / 1e6, 3)),
@@ -122,7 +121,7 @@ impl Limit {
     }
 }
 
-/// `FROM:TO:STEP`
+/// Parses `FROM:TO:STEP`, in requests per second.
 pub fn rates(text: &str) -> Option<Vec<f64>> {
     let numbers: Vec<f64> = text.split(':').map(str::parse).collect::<Result<_, _>>().ok()?;
     let [from, to, step] = numbers[..] else { return None };

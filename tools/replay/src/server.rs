@@ -11,7 +11,7 @@ use crate::stats::MAX_SECONDS;
 /// Processes of one tree that are looked at.
 const MAX_PROCESSES: usize = 10_000;
 
-/// Whose CPU time is told.
+/// Processes whose CPU time is measured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WatchedServer {
     /// Processes and all below them.
@@ -28,7 +28,7 @@ pub struct Meter {
     last: f64,
     /// CPU seconds of each second, in step with the series of the answers.
     seconds: Vec<f64>,
-    /// At the end of the last of them.
+    /// CPU seconds at the end of the last of them.
     last_second: f64,
     is_gone: bool,
 }
@@ -46,7 +46,7 @@ impl Meter {
         Ok(Meter { watched, first, last: first, seconds: Vec::new(), last_second: first, is_gone: false })
     }
 
-    /// Looks again.
+    /// Reads the CPU time again.
     pub fn look(&mut self) {
         match cpu_seconds(&self.watched) {
             // A child that ended takes its time with it, unless its parent has waited for it.
@@ -83,7 +83,7 @@ impl Meter {
         self.last - self.first
     }
 
-    /// For the report.
+    /// The object for the report.
     pub fn json(&self, seconds: f64, answers: u64) -> Value {
         json!({
             "cpu_seconds": round(self.used(), 3),

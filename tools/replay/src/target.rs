@@ -17,7 +17,6 @@ pub const MAX_ADDRESSES: usize = 10_000;
 /// Something to connect to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Address {
-    /// TCP.
     Inet(SocketAddr),
     /// A socket in the file system.
     Unix(PathBuf),
@@ -55,7 +54,7 @@ impl Address {
         Ok(if is_tls { Address::Tls(found, String::new()) } else { Address::Inet(found) })
     }
 
-    /// What [`fmt::Display`] has written; nothing is looked up.
+    /// Parses what [`fmt::Display`] has written; nothing is looked up.
     pub fn from_shown(text: &str) -> Option<Address> {
         if let Some(path) = text.strip_prefix("unix:") {
             return Some(Address::Unix(path.into()));
@@ -69,7 +68,7 @@ impl Address {
         }
     }
 
-    /// Whether TLS is spoken there.
+    /// True if TLS is spoken there.
     pub fn is_tls(&self) -> bool {
         matches!(self, Address::Tls(..))
     }
@@ -85,7 +84,7 @@ impl Address {
         }
     }
 
-    /// Whether it depends on the host.
+    /// True if it depends on the host.
     fn is_open(&self) -> bool {
         matches!(self, Address::Tls(_, name) if name.is_empty())
     }
@@ -111,10 +110,10 @@ fn resolve(text: &str, default_port: u16) -> Option<SocketAddr> {
     found.iter().find(|a| a.is_ipv4()).or(found.first()).copied()
 }
 
-/// What the options say.
+/// Rules for addresses, from the options.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// `--to`
+    /// Address of `--to`.
     pub to: Option<Address>,
     /// `--map`, hosts in lower case.
     pub map: HashMap<Vec<u8>, Address>,
@@ -127,7 +126,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether a request may have to go over TLS.
+    /// True if a request may have to go over TLS.
     pub fn may_need_tls(&self) -> bool {
         self.each_host || self.to.iter().chain(self.map.values()).any(Address::is_tls)
     }
@@ -140,7 +139,7 @@ pub type Addresses = Arc<Mutex<Vec<Address>>>;
 #[derive(Debug)]
 pub struct Router {
     rules: Rules,
-    /// By host: of its plain URLs, of those with `https:`.
+    /// Addresses by host: for plain URLs, and for those with `https:`.
     known: [HashMap<Vec<u8>, Option<u32>>; 2],
     numbers: HashMap<Address, u32>,
     all: Addresses,
@@ -149,7 +148,6 @@ pub struct Router {
 }
 
 impl Router {
-    /// One that has looked nothing up yet.
     pub fn new(rules: Rules, all: Addresses) -> Router {
         let mut router = Router { rules, known: Default::default(), numbers: HashMap::new(), all, to: None };
         router.to = router.rules.to.clone().filter(|to| !to.is_open()).and_then(|to| router.number(to));

@@ -59,7 +59,7 @@ impl Timing {
         to.push(head, PlannedRequest { due, ..ask });
     }
 
-    /// What has its time; `is_end`: all there is.
+    /// Requests that have their time; `is_end`: all there is.
     pub fn take(&mut self, is_end: bool) -> Batch {
         if is_end {
             self.spread(SECOND);

@@ -23,13 +23,13 @@ const HEAD_READ_BYTES: usize = 4 * 1024;
 pub(super) struct NextRequest {
     /// From the first byte, with the empty lines before the head.
     pub head_bytes: usize,
-    /// What found it.
+    /// The scan that found its end.
     pub scan: Scan,
     pub t_first: Real,
     pub t_req: Real,
-    /// In force when we began to look for it.
+    /// Parameters when the search for it began.
     pub params: Arc<Params>,
-    /// It isn't one: HTTP/2 begins (RFC 9113 3.4).
+    /// True if HTTP/2 begins here instead of a request (RFC 9113 3.4).
     pub is_http2_preface: bool,
 }
 

@@ -11,23 +11,22 @@ use tables::close::SessClose;
 
 use crate::output::Output;
 
-/// How the body is sent.
+/// Ways to send the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sending {
-    /// No head yet.
+    /// There is no head yet.
     Nothing,
-    /// As it is; so many bytes of an announced length are still to come.
+    /// Plain; `left` bytes of an announced length are still to come.
     Plain { left: Option<u64> },
-    /// In chunks.
+    /// Chunked transfer coding.
     Chunked,
-    /// Not at all.
+    /// There is no body.
     NoBody,
 }
 
-/// The response under way.
 #[derive(Debug)]
 pub(super) struct Response {
-    /// Of the request: what its client understands.
+    /// Version of the request: its client understands no newer one.
     version: Version,
     sending: Sending,
     /// The client has said that it reads what is behind a body.
@@ -50,7 +49,7 @@ impl Response {
         self.is_broken
     }
 
-    /// Whether the client takes more than one response to a request.
+    /// True if the client takes more than one response to a request.
     pub fn may_be_interim(&self) -> bool {
         self.version >= Version::HTTP11
     }
@@ -139,7 +138,7 @@ impl Response {
         }
     }
 
-    /// Whether a body that breaks off now could be taken for whole: one that ends with the connection.
+    /// True if a body that breaks off now could be taken for whole: one that ends with the connection.
     pub fn would_look_whole(&self) -> bool {
         matches!(self.sending, Sending::Plain { .. }) && self.version < Version::HTTP11
     }

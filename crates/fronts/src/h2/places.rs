@@ -21,7 +21,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Places in use.
+    /// Number of places in use.
     pub(super) fn live(&self) -> usize {
         self.index.len()
     }
@@ -46,7 +46,7 @@ impl Places {
         self.free.push(place);
     }
 
-    /// Where a stream is.
+    /// The place of a stream.
     pub(super) fn find(&self, id: u32) -> Option<usize> {
         self.position(id).map(|at| self.index[at].1)
     }
@@ -69,12 +69,12 @@ impl Places {
         self.streams.len()
     }
 
-    /// What is in all places.
+    /// The streams at all places.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Stream> {
         self.streams.iter()
     }
 
-    /// As [`Places::iter`].
+    /// The same as [`Places::iter`], for changing them.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
         self.streams.iter_mut()
     }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a list of pairs would do it.
+        /// The places behave like a list of pairs.
         #[test]
         fn each_stream_has_a_place_of_its_own(steps in prop::collection::vec((any::<bool>(), any::<usize>()), 0..80)) {
             let (mut places, mut model, mut next) = (Places::default(), Vec::<(u32, usize)>::new(), 1);

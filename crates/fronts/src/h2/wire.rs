@@ -23,7 +23,7 @@ pub(super) struct Wire {
     /// Bytes of the field section that comes in.
     section_bytes: u64,
     frame: Option<FrameHeader>,
-    /// Its payload as far as it has come and is shown.
+    /// Payload of a frame, as far as it has come and is shown.
     payload: Vec<u8>,
     left: usize,
 }
@@ -96,7 +96,7 @@ impl Wire {
         }
     }
 
-    /// Whether records show what is sent of bodies.
+    /// True if records show what is sent of bodies.
     pub(super) fn shows_bodies(&self) -> bool {
         self.is_logged(&[Tag::H2TxBody])
     }
@@ -167,7 +167,7 @@ const SETTINGS: [&str; 6] = [
     "max_header_list_size",
 ];
 
-/// What a payload of SETTINGS says, each as varnishd's Debug records have it.
+/// Settings in a payload of SETTINGS, each as varnishd's Debug records have it.
 pub(super) fn settings_text(payload: &[u8]) -> impl Iterator<Item = String> {
     let (settings, _) = payload.as_chunks::<6>();
     settings.iter().map(|&[i0, i1, v0, v1, v2, v3]| {
