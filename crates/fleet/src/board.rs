@@ -24,14 +24,13 @@ pub const MOST_REPORTS: usize = 4096;
 /// The longest name of a node, in bytes. Whoever may write to the board may write any.
 pub const LONGEST_NAME: usize = 255;
 
-/// What a node has written, and when.
+/// A node's report, and its age.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
-    /// The node's name.
     pub node: String,
-    /// What it says.
+    /// Bytes of the report.
     pub bytes: Vec<u8>,
-    /// Since when it stands there.
+    /// Time since it was written.
     pub age: Duration,
 }
 

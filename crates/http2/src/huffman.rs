@@ -17,13 +17,9 @@ const LENGTHS: [u8; 257] = [
     27, 27, 27, 27, 27, 26, 30,
 ];
 
-/// Symbols.
 const COUNT: usize = LENGTHS.len();
-/// End of string.
 const EOS: u16 = 256;
-/// The shortest code.
 const SHORTEST: usize = 5;
-/// The longest code.
 const MAX_BITS: usize = 30;
 /// Codes of so many bits are found by one look.
 const QUICK_BITS: u32 = 11;
@@ -285,7 +281,7 @@ mod tests {
             prop_assert_eq!(back, text);
         }
 
-        /// What can be decoded is the one code of its text.
+        /// Bytes that can be decoded are the one code of their text.
         #[test]
         fn any_bytes(code in prop::collection::vec(any::<u8>(), 0..40)) {
             let mut text = Vec::new();

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-/// What an entry counts beside its name and value.
+/// Bytes counted for an entry beside its name and value.
 const OVERHEAD: usize = 32;
 
 #[derive(Debug)]
@@ -129,7 +129,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a list of pairs would do it.
+        /// The table behaves like a list of pairs.
         #[test]
         fn like_a_simple_one(steps in prop::collection::vec((0..60usize, 0..60usize, any::<bool>()), 0..60), max in 0..400usize) {
             let (mut table, mut model) = (Table::new(max), Vec::<(Vec<u8>, Vec<u8>)>::new());
