@@ -67,7 +67,7 @@ async fn answer_to(world: &Rc<World>, client: &Client, ask: &Ask, kept: &mut Opt
     answer_on(connect(world, client), ask, kept).await
 }
 
-/// As [`answer_to`], over QUIC.
+/// The same as [`answer_to`], over QUIC.
 async fn answer_over(quic: &Quic, client: &Client, ask: &Ask, kept: &mut Option<Link>) -> Answer {
     for is_again in [false, true] {
         let link = match kept.take() {

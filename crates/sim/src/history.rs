@@ -22,15 +22,15 @@ pub(crate) struct Entry {
 pub(crate) enum Event {
     /// A client begins to send a request.
     Asked { client: usize, step: usize, ask: Ask },
-    /// It has its answer, or knows that it gets none.
+    /// The client has its answer, or knows that it gets none.
     Answered { client: usize, step: usize, answer: Answer },
     /// An origin has a request.
     Fetched { number: u64, url: String, variant: String, body: Option<Received> },
-    /// It sends the head of its answer.
+    /// The origin sends the head of its answer.
     Served { number: u64, served: Served },
-    /// It has sent all that it sends; whether that is the whole of it.
+    /// The origin has sent all that it sends; whether that is the whole of it.
     Ended { number: u64, is_whole: bool },
-    /// In a fleet.
+    /// An event of a fleet.
     Fleet(Happening),
 }
 
@@ -41,29 +41,29 @@ pub(crate) struct Received {
     pub is_whole: bool,
 }
 
-/// What an origin says.
+/// Answers of an origin.
 #[derive(Clone, Debug)]
 pub(crate) enum Served {
     /// An object of its own.
     Body { status: u16, source: Source },
-    /// What the asker has, of that number, is still good.
+    /// The object of that number is still good.
     NotModified { of: u64 },
 }
 
-/// What a client got.
+/// Answer that a client got.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
-    /// 0: nothing came.
+    /// Status; 0: nothing came.
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
     pub end: End,
 }
 
-/// How an answer ended.
+/// Ends of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum End {
-    /// As it was announced.
+    /// The announced end.
     Whole,
     /// Before that, and the client could see it.
     #[default]
@@ -82,19 +82,19 @@ impl Answer {
     }
 }
 
-/// Where events are written down.
+/// The events in their order.
 #[derive(Clone, Default)]
 pub(crate) struct History(Arc<Mutex<Vec<Entry>>>);
 
 impl History {
-    /// Where it stands among all.
+    /// Adds an event; returns its position.
     pub fn add(&self, at: Duration, event: Event) -> usize {
         let mut entries = self.0.lock();
         entries.push(Entry { at, event });
         entries.len() - 1
     }
 
-    /// Where the next one will stand.
+    /// Position of the next event.
     pub fn len(&self) -> usize {
         self.0.lock().len()
     }

@@ -135,7 +135,7 @@ pub fn again(name: &str, seed: u64) -> Result<String, String> {
 pub struct Found {
     /// The first history that shows it.
     pub seed: u64,
-    /// What the check said.
+    /// Message of the check.
     pub said: String,
 }
 

@@ -16,7 +16,7 @@ use crate::script::{Framing, Rule, Scenario};
 use crate::text::Source;
 use crate::wire::{Body, Broken, Head, Wire};
 
-/// Where it listens: the backend of every scenario's VCL.
+/// Address of the origin: the backend of every scenario's VCL.
 pub(crate) const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 
 /// The origin; a cheap handle.
@@ -29,14 +29,13 @@ struct Inner {
     history: History,
     clock: base::Clock,
     next_number: Cell<u64>,
-    /// How often each URL was asked for.
+    /// Number of requests for each URL.
     asked: RefCell<BTreeMap<String, u64>>,
-    /// What each URL's variant is now, and since when.
+    /// Present version of each URL's variant, and since when.
     current: RefCell<BTreeMap<(String, String), (u64, Duration)>>,
 }
 
 impl Origin {
-    /// Begins to listen.
     pub fn start(network: &Network, scenario: Rc<Scenario>, seed: u64, history: History, clock: base::Clock) {
         let origin = Origin(Rc::new(Inner {
             scenario,

@@ -16,10 +16,10 @@ pub(crate) struct Plan {
 /// One client: a connection at a time, one step after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Client {
-    /// Its number in the first plan: it keeps it when others are left out.
+    /// Number in the first plan: it keeps it when others are left out.
     pub number: usize,
     pub steps: Vec<Action>,
-    /// Its connection moves so many bytes at once at most.
+    /// Most bytes that its connection moves at once.
     pub torn: Option<usize>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Upload {
     pub framing: Framing,
 }
 
-/// What is given up before its end, least first.
+/// Requests that are given up before their end, least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GivenUp {
     Nothing,
@@ -147,7 +147,7 @@ impl Upload {
 }
 
 impl Action {
-    /// What may be given up before its end.
+    /// The kind of requests that may be given up before their end.
     fn given_up(&self) -> GivenUp {
         match self {
             Action::Ask(Ask { dropped: Some(_), .. }) => GivenUp::Tasks,

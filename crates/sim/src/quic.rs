@@ -22,7 +22,7 @@ use crate::plan::{Ask, Client, Upload};
 use crate::script::Framing;
 use crate::world::World;
 
-/// Where the server is.
+/// Address of the server.
 fn server() -> SocketAddr {
     ([10, 0, 0, 2], 443).into()
 }
@@ -40,7 +40,7 @@ const SECTION_BYTES: usize = 64 * 1024;
 pub(crate) struct Quic {
     network: Network,
     config: quinn::ClientConfig,
-    /// Of the next connection.
+    /// Port of the next connection.
     port: Cell<u16>,
 }
 
@@ -120,7 +120,6 @@ impl Drop for Stream {
     }
 }
 
-/// Something broke.
 struct Broken;
 
 impl Link {
@@ -221,7 +220,7 @@ async fn read(recv: &mut RecvStream, slow: Option<(usize, Duration)>, octets: &m
     }
 }
 
-/// What of the answer is in these bytes.
+/// Takes a part of the answer from these bytes.
 fn take(mut octets: &[u8], answer: &mut Answer) {
     while let Some((kind, len, begin)) = frame_at(octets) {
         let payload = &octets[begin..octets.len().min(begin + len)];
@@ -234,7 +233,7 @@ fn take(mut octets: &[u8], answer: &mut Answer) {
     }
 }
 
-/// Its kind, the length of its payload, and where that begins.
+/// Type of a frame, the length of its payload, and the payload's offset.
 fn frame_at(octets: &[u8]) -> Option<(u64, usize, usize)> {
     let (kind, first) = varint::read(octets)?;
     let (len, second) = varint::read(&octets[first..])?;

@@ -4,11 +4,11 @@
 
 /// Bytes of a line.
 pub(crate) const LINE: usize = 32;
-/// Where a line has its own number, and of how many digits.
+/// Position of a line's own number.
 const NUMBER_AT: usize = 23;
 const DIGITS: usize = 6;
 
-/// What a body is.
+/// Source of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub url: String,

@@ -25,25 +25,25 @@ impl Head {
     }
 }
 
-/// How a body's end is found.
+/// Framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     None,
     Length(usize),
     Chunked,
-    /// The connection's end.
+    /// By the connection's end.
     Eof,
 }
 
 /// The connection ended, or was reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// Orderly.
+    /// An orderly end.
     Ended,
     Reset,
 }
 
-/// How fast somebody reads.
+/// Pace of a reader.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace(pub Option<(usize, Duration)>);
 
@@ -112,7 +112,7 @@ impl Wire {
         }
     }
 
-    /// So many bytes, as they come.
+    /// Reads exactly so many bytes.
     async fn exactly(&mut self, length: usize, body: &mut Vec<u8>) -> Result<(), Broken> {
         let mut left = length;
         loop {
@@ -163,7 +163,7 @@ impl Wire {
         }
     }
 
-    /// Whether nothing was read that nobody asked for.
+    /// True if nothing was read that nobody asked for.
     pub fn is_clean(&self) -> bool {
         self.input.is_empty()
     }

@@ -30,7 +30,7 @@ pub(crate) struct World {
     _backends: Arc<Backends>,
     listener: Arc<ListenerInfo>,
     sessions: Rc<Cell<usize>>,
-    /// As the counter said when it began.
+    /// Counter of panics at the beginning.
     panics: u64,
     /// The certificate's, where clients come over QUIC.
     pub tls: Option<testkit_tls::World>,
@@ -45,11 +45,11 @@ fn settings(scenario: &Scenario, clock: &Clock) -> Settings {
     settings
 }
 
-/// What a worker finds when it begins.
+/// State that a worker finds when it begins.
 pub(crate) struct Birth {
     pub clock: Clock,
     pub history: History,
-    /// What it leaves to a successor, and is a fleet's node by.
+    /// Link to a successor, and to a fleet.
     pub line: Option<Line>,
 }
 
@@ -128,7 +128,6 @@ impl World {
         });
     }
 
-    /// Connections being served.
     pub fn sessions(&self) -> usize {
         self.sessions.get()
     }

@@ -26,10 +26,10 @@ use crate::profile::{self, Profiled, Source};
 use crate::startup::Worker;
 use crate::succession;
 
-/// How long VCL may take over a question.
+/// Time limit of VCL for a question.
 const EXPLAIN_TIME: Duration = Duration::from_secs(5);
 
-/// Answers one command.
+/// Runs one command.
 pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
     let arg = |at: usize| request.arg(at).unwrap_or_default().to_string();
     let Some(command) = cli_cmds::lookup(request.name()) else {
@@ -536,7 +536,7 @@ fn fleet_node(worker: &Worker) -> Result<&fleet::Node, Reply> {
     worker.engine.fleet_node().ok_or_else(none)
 }
 
-/// `fleet.nodes`
+/// The command `fleet.nodes`.
 fn fleet_nodes(worker: &Worker, request: &Request) -> Reply {
     let node = match fleet_node(worker) {
         Ok(node) => node,
@@ -548,7 +548,7 @@ fn fleet_nodes(worker: &Worker, request: &Request) -> Reply {
     }
 }
 
-/// `fleet.deployed`
+/// The command `fleet.deployed`.
 fn fleet_deployed(worker: &Worker, request: &Request) -> Reply {
     let node = match fleet_node(worker) {
         Ok(node) => node,
@@ -564,7 +564,7 @@ fn fleet_deployed(worker: &Worker, request: &Request) -> Reply {
     }
 }
 
-/// `fleet.document`, `fleet.replace`
+/// The commands `fleet.document` and `fleet.replace`.
 fn fleet_document(worker: &Worker, request: &Request) -> Reply {
     let node = match fleet_node(worker) {
         Ok(node) => node,
@@ -596,7 +596,7 @@ fn replaced(is_done: bool) -> Reply {
     }
 }
 
-/// `fleet.status`
+/// The command `fleet.status`.
 fn fleet_status(worker: &Worker, request: &Request) -> Reply {
     let (node, peers) = (worker.engine.fleet_node(), worker.engine.peers.get());
     if node.is_none() && peers.is_none() {
@@ -613,7 +613,7 @@ fn fleet_status(worker: &Worker, request: &Request) -> Reply {
     Reply::ok(text + &peers.map(crate::peers::status_text).unwrap_or_default())
 }
 
-/// `purge.tag [-s] TAG...`
+/// The command `purge.tag [-s] TAG...`.
 fn purge_tags(worker: &Worker, request: &Request) -> Reply {
     if !worker.engine.cache.keeps_tags() {
         return Reply::new(Status::Cant, "No tags are kept: name fields in tag_fields, or give tags by VCL");

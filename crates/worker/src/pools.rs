@@ -14,7 +14,6 @@ use tables::counters::{Lck, Mempool};
 
 use crate::watchdog::ThreadHandle;
 
-/// The sets.
 pub struct Pools {
     req: Vec<CounterSet<Mempool>>,
     sess: Vec<CounterSet<Mempool>>,

@@ -29,9 +29,9 @@ const NOT_DONE: u8 = 0;
 
 /// Bytes before a frame's payload.
 const HEAD: usize = 5;
-/// The longest payload.
+/// Bytes of the longest payload.
 const LONGEST: usize = 64 << 20;
-/// How long the other one may take to carry something out: it may be about to begin.
+/// Longest time for the other one to carry something out: it may be about to begin.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The way to the other worker.
@@ -168,25 +168,25 @@ impl Peer for Relay {
     }
 }
 
-/// What the other worker has said.
+/// Messages of the other worker.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Said {
     /// These entries are to be carried out, and answered.
     Entries(Vec<u8>),
-    /// It has let go.
+    /// It reads nothing in the stores' memory any more.
     LetGo,
-    /// It is gone.
+    /// It has ended.
     Gone,
-    /// Nothing new.
+    /// Nothing came in time.
     Nothing,
 }
 
-/// Who hears the other worker.
+/// The receiving side of the connection.
 #[derive(Debug)]
 pub struct Ear {
     relay: Relay,
     read: Vec<u8>,
-    /// What came makes no sense: only its end is waited for.
+    /// True after an invalid message: only the end is waited for.
     is_deaf: bool,
 }
 
@@ -200,7 +200,7 @@ impl Ear {
         said
     }
 
-    /// The way back.
+    /// The sending side.
     pub fn relay(&self) -> &Relay {
         &self.relay
     }

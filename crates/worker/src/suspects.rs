@@ -5,7 +5,7 @@
 use storage::{Opening, Stores};
 use tables::counters::Main;
 
-/// At so many deaths an object is dropped.
+/// Number of deaths at which an object is dropped.
 const DEATHS: u32 = 2;
 /// Pages of an arena, in bytes.
 const PAGE_BYTES: u64 = 4096;

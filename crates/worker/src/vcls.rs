@@ -31,7 +31,7 @@ pub struct Vcls {
     /// Those that were discarded while requests used them.
     discarded: Mutex<Vec<Weak<LoadedVcl>>>,
     active: Mutex<Option<String>>,
-    /// When that was last made so.
+    /// Time since which it is active.
     active_since: Mutex<Real>,
 }
 
@@ -107,7 +107,6 @@ impl Vcls {
         *self.active_since.lock() = now;
     }
 
-    /// Since when it is the active one.
     pub fn active_since(&self) -> Real {
         *self.active_since.lock()
     }
@@ -117,7 +116,6 @@ impl Vcls {
         self.active.lock().clone().unwrap_or_default()
     }
 
-    /// All loaded VCLs.
     pub fn all(&self) -> Vec<Arc<LoadedVcl>> {
         let entries = self.entries.lock();
         let vcls = entries.iter().filter_map(|entry| match &entry.what {
@@ -153,19 +151,19 @@ impl Vcls {
         Ok(())
     }
 
-    /// How many VCLs there are.
+    /// Number of VCLs.
     pub fn count(&self) -> usize {
         self.all().len()
     }
 
-    /// How many were discarded and are still in use.
+    /// Number of discarded VCLs that are still in use.
     pub fn discarded(&self) -> usize {
         let mut discarded = self.discarded.lock();
         discarded.retain(|vcl| vcl.strong_count() > 0);
         discarded.len()
     }
 
-    /// How many modules they import.
+    /// Number of modules that they import.
     pub fn modules(&self) -> usize {
         let vcls = self.all();
         let names: HashSet<&str> =
@@ -173,7 +171,6 @@ impl Vcls {
         names.len()
     }
 
-    /// `vcl.list`.
     pub fn list(&self) -> String {
         let mut rows = String::new();
         for row in self.rows() {

@@ -36,10 +36,10 @@ struct Exchange<'a> {
     answer: &'a Answer,
 }
 
-/// What hits objects: which, and when that begins to hold on which node.
+/// An invalidation: its objects, and when it begins to hold on which node.
 struct Hit<'a> {
     node: usize,
-    /// `None`: all.
+    /// The URL; `None`: all.
     url: Option<&'a str>,
     at: usize,
 }
@@ -50,7 +50,7 @@ struct Acknowledged<'a> {
     url: &'a str,
     asked: usize,
     acknowledged: usize,
-    /// Its entry is in no log any more.
+    /// True if no log has the entry any more.
     is_lost: bool,
 }
 

@@ -83,9 +83,9 @@ pub(crate) fn find(fault: &'static str, most: u64) -> Option<Found> {
     })
 }
 
-/// Where the cache does something else than the model.
+/// Difference between cache and model.
 struct Difference {
-    /// The exchange's number.
+    /// Number of the exchange.
     number: usize,
     what: String,
 }
@@ -121,7 +121,7 @@ fn shorten(ground: &Ground, draw: Draw, plan: Vec<Exchange>, difference: Differe
     }
 }
 
-/// Without an exchange; what came after it comes at the same time.
+/// The plan without an exchange; later ones come at the same time.
 fn without(plan: &[Exchange], at: usize) -> Vec<Exchange> {
     let mut plan = plan.to_vec();
     let wait = plan.remove(at).wait;
@@ -129,7 +129,7 @@ fn without(plan: &[Exchange], at: usize) -> Vec<Exchange> {
     plan
 }
 
-/// With a field less somewhere.
+/// Plans with a field less somewhere.
 fn simpler(plan: &[Exchange]) -> impl Iterator<Item = Vec<Exchange>> {
     let asked =
         plan.iter().enumerate().flat_map(|(at, exchange)| (0..exchange.ask.headers.len()).map(move |i| (at, i)));

@@ -41,7 +41,7 @@ impl<'a> Fetch<'a> {
         self.origin.is_cut && self.answer.status != 304
     }
 
-    /// What the client gets of `stored`.
+    /// The client's answer made from `stored`.
     pub fn deliver(&self, stored: &Stored) -> Expected {
         stored.deliver(self.ask, vec![self.asked.clone()], self.received)
     }
@@ -68,7 +68,7 @@ impl Asked {
         }
     }
 
-    /// What VCL asks for where nothing else is asked: no more than the client wants.
+    /// The range that VCL asks for where nothing else is asked: no more than the client wants.
     pub(super) fn or_part_of(mut self, ask: &Ask) -> Self {
         if self == Asked::plain() {
             self.range = field(&ask.headers, "X-Part").map(str::to_owned);

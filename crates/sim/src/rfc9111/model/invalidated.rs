@@ -7,7 +7,7 @@ use crate::plan::Ask;
 use crate::rfc9111::draw::Answering;
 use crate::rfc9111::fields::{field, joined, members};
 
-/// The site's name.
+/// Name of the site.
 const HOST: &str = "http://example.com";
 
 impl Model {
