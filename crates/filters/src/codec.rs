@@ -15,23 +15,23 @@ use crate::FilterError;
 
 pub use memory::{held as memory_held, refused as memory_refused, set_limit as set_memory_limit};
 
-/// What one call did.
+/// Result of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub consumed: usize,
     pub produced: usize,
 }
 
-/// Undoes a coding.
+/// A decoder of one coding.
 pub(crate) trait Decoder {
     /// Takes from `input` and writes to `out`, which isn't empty, until one is used up or the end is reached. Nothing done
     /// means that it wants more input.
     fn run(&mut self, input: &[u8], out: &mut [u8]) -> Result<Progress, FilterError>;
 
-    /// Whether the input so far may be all of it.
+    /// True if the input so far may be all of it.
     fn may_end(&self) -> bool;
 
-    /// Whether more input would be junk.
+    /// True if more input would be junk.
     fn is_ended(&self) -> bool;
 }
 
@@ -46,19 +46,19 @@ pub(crate) enum Operation {
     Finish,
 }
 
-/// Makes a coding.
+/// An encoder of one coding.
 pub(crate) trait Encoder {
     /// Takes from `input` and writes to `out`, which isn't empty.
     fn run(&mut self, input: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, FilterError>;
 
-    /// Whether the last call, a flush, has written all that it had to.
+    /// True if the last call, a flush, has written all that it had to.
     fn is_flushed(&self) -> bool;
 
-    /// Whether all of it is written.
+    /// True if all of it is written.
     fn is_ended(&self) -> bool;
 }
 
-/// How hard to pack.
+/// Settings for compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackParams {
     /// `brotli_quality`, 0 to 11.
@@ -76,7 +76,7 @@ impl Default for PackParams {
 }
 
 impl PackParams {
-    /// As hard as is worth it for what is sent often.
+    /// Strongest compression that is worth it for bodies that are sent often.
     pub const HARD: PackParams = PackParams { brotli_quality: 11, zstd_level: 19, bytes: None };
     /// Largest window in bits: no more than any client has for both codings, and little enough for many bodies at once.
     const WINDOW: u32 = 19;
@@ -92,14 +92,12 @@ impl PackParams {
 /// The codings of this module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packed {
-    /// `br`
     Brotli,
-    /// `zstd`
     Zstd,
 }
 
 impl Packed {
-    /// As a coding.
+    /// The coding of a body.
     pub const fn coding(self) -> Coding {
         match self {
             Packed::Brotli => Coding::Brotli,

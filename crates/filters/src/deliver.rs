@@ -8,7 +8,7 @@ use message::Coding;
 use crate::fetch::{REWRITTEN, Skipped, no_work, not_found};
 use crate::{Chain, Edit, FilterList, FilterName, Gunzip, InjectedFilters, Multipart, OpenError, Range, Unpack};
 
-/// What the default of `resp.filters` depends on.
+/// Facts that decide the default of `resp.filters`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct DeliverFacts {
     /// The object has an ESI program and VCL didn't switch ESI off.
@@ -36,7 +36,7 @@ pub fn default_deliver(facts: DeliverFacts) -> FilterList {
     names.into()
 }
 
-/// What the filters need to know.
+/// Facts and callbacks for the filters.
 pub struct DeliverInput<'a> {
     /// Bytes of the stored body; `None` while it is being fetched.
     pub body_bytes: Option<u64>,
@@ -44,24 +44,24 @@ pub struct DeliverInput<'a> {
     pub plain_bytes: Option<u64>,
     /// The object has an ESI program.
     pub has_esi: bool,
-    /// resp's status.
+    /// Status of resp.
     pub status: u16,
-    /// What resp's Content-Encoding says; `None`: a coding that we don't know.
+    /// Coding in resp's Content-Encoding; `None`: one that we don't know.
     pub coding: Option<Coding>,
     /// Decides about the range of a body so long (`None`: not known) and changes resp's head to 206 or 416.
     pub range: &'a mut dyn FnMut(Option<u64>) -> RangeVerdict,
 }
 
-/// What becomes of a range.
+/// Decision about a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RangeVerdict {
     /// The whole body, 200.
     Whole,
     /// The bytes from the first up to and with the second, 206.
     Part(u64, u64),
-    /// Several parts, 206.
+    /// The parts of several ranges, 206.
     Parts(Multipart),
-    /// No body, 416.
+    /// The range is invalid: no body, 416.
     Unsatisfiable,
 }
 

@@ -16,7 +16,6 @@ pub enum FilterError {
     GunzipTruncated,
     /// The gzip data has no end (filter testgunzip).
     TestTruncated,
-    /// Compressing failed.
     GzipFailed,
     /// Not what the coding is, damaged, or of a window that is too large.
     InvalidCoding(Coding, &'static str),
@@ -26,15 +25,13 @@ pub enum FilterError {
     CodingTruncated(Coding),
     /// All coders together hold as much memory as they may.
     CodingMemory(Coding),
-    /// Packing failed.
     PackFailed(Coding),
     /// The body ended before the range did: the session closes with RANGE_SHORT.
     RangeShort,
     /// A module's filter gave up.
     Module {
-        /// The filter.
         name: &'static str,
-        /// Why.
+        /// Reason that the filter gave.
         reason: &'static str,
     },
 }
@@ -67,7 +64,6 @@ pub enum OpenError {
     NotFound(String),
     /// A filter refuses to work on this body.
     Refused {
-        /// The filter.
         name: &'static str,
         /// The text of a VCL_Error record that comes first.
         vcl_error: &'static str,

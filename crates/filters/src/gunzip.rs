@@ -4,7 +4,6 @@
 use crate::inflate::Unzip;
 use crate::{Filter, FilterError, Note, SLICE, State, Step};
 
-/// Unpacks gzip.
 pub struct Gunzip {
     unzip: Unzip,
     id: &'static str,

@@ -26,12 +26,13 @@ impl Default for GzipParams {
     }
 }
 
-/// How much is packed at a time.
+/// Speed of compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     /// Bytes that one step packs at most: about 150 microseconds of text.
     pub slice: usize,
-    /// Of text. What is made to be hard to pack takes some five times as long.
+    /// Bytes of text compressed in a microsecond. Bytes that are made to be hard to compress take some five times as
+    /// long.
     pub bytes_a_micro: u32,
 }
 
@@ -46,7 +47,6 @@ impl GzipParams {
     }
 }
 
-/// Packs into gzip.
 pub struct Gzip {
     deflate: Packer,
     pace: Pace,
@@ -68,7 +68,6 @@ enum Phase {
 }
 
 impl Gzip {
-    /// Nothing packed yet.
     pub fn new(params: GzipParams) -> Self {
         Self {
             deflate: Packer::new(params),

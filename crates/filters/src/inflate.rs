@@ -26,7 +26,7 @@ const END_OF_BLOCK: u16 = 256;
 /// Blocks that one call begins at most: their tables cost more than their few bytes.
 const BLOCKS: u32 = 64;
 
-/// Why decoding stopped.
+/// Reasons for a stop of decoding.
 enum Stop {
     /// More input is needed.
     Input,
@@ -34,7 +34,7 @@ enum Stop {
     Output,
     /// Enough for one call.
     Budget,
-    /// Not deflate.
+    /// The bytes aren't deflate.
     Bad(&'static str),
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Unzip {
     note: Option<String>,
 }
 
-/// What one call did.
+/// Result of one call.
 #[derive(Debug)]
 pub(crate) struct UnzipProgress {
     pub(crate) consumed: usize,
@@ -145,7 +145,7 @@ impl Unzip {
         self.total_out
     }
 
-    /// Where the blocks are, as far as it is known.
+    /// Positions of the blocks, as far as they are known.
     pub(crate) fn bits(&self) -> GzipBits {
         GzipBits { plain_bytes: self.total_out, ..self.marks }
     }

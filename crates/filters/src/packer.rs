@@ -19,7 +19,6 @@ thread_local! {
     static SPARES: RefCell<Vec<(GzipParams, Deflate)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Gives up what this thread keeps.
 pub(crate) fn trim() {
     drop(SPARES.take());
 }
@@ -33,7 +32,7 @@ pub(crate) struct Packer {
     spill: VecDeque<u8>,
 }
 
-/// What one call used and made, in bytes.
+/// Bytes that one call used and made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PackProgress {
     pub(crate) used: usize,

@@ -12,18 +12,17 @@ use crate::{Filter, FilterError, State, Step};
 pub struct Multipart {
     /// The parts, none of which shares a byte with another.
     pub parts: Vec<Part>,
-    /// What comes before each of them.
+    /// Heads of the parts.
     pub heads: PartHeads,
-    /// What follows the last part.
+    /// Bytes behind the last part.
     pub tail: Vec<u8>,
 }
 
-/// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// First byte.
+    /// Offset of its first byte.
     pub low: u64,
-    /// Last byte.
+    /// Offset of its last byte.
     pub high: u64,
 }
 
@@ -31,9 +30,9 @@ pub struct Part {
 /// thousand ranges is a thousand short pieces of work, not one long one.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PartHeads {
-    /// What comes before `LOW-HIGH`.
+    /// Bytes before `LOW-HIGH`.
     pub before: Vec<u8>,
-    /// What comes after it.
+    /// Bytes after `LOW-HIGH`.
     pub after: Vec<u8>,
 }
 

@@ -46,16 +46,12 @@ Examples:
 /// The shortest time between two readings.
 const SHORTEST: f64 = 0.01;
 
-/// What to do.
+/// Actions of the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Print the help.
     Help,
-    /// Be a server.
     Serve(PathBuf),
-    /// Read a configuration.
     Check(PathBuf),
-    /// Send counters.
     Export(Export),
 }
 

@@ -15,7 +15,7 @@ pub type Figure = (Arc<str>, f64);
 /// A percentage of a timer's values to look at: the lowest when positive, the highest when negative.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
-    /// Percent, signed.
+    /// Percentage, with its sign.
     pub percent: f64,
     names: [Arc<str>; 5],
 }
@@ -53,10 +53,10 @@ impl Histogram {
     }
 }
 
-/// How to work a timer out.
+/// Plan for working a timer out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// In the order of the figures.
+    /// Thresholds in the order of the figures.
     pub thresholds: Vec<Threshold>,
     /// The first match counts.
     pub histograms: Vec<Histogram>,
@@ -67,9 +67,9 @@ pub struct Plan {
 /// A timer's figures, and its bins if it has a histogram.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// In node's order.
+    /// Figures in node's order.
     pub plain: Vec<Figure>,
-    /// How many values each bin has.
+    /// Number of values in each bin.
     pub bins: Option<Vec<Figure>>,
 }
 
@@ -113,7 +113,7 @@ fn at_thresholds(plan: &Plan, values: &[f64], out: &mut Vec<Figure>) {
     }
 }
 
-/// How many of `count` values a percentage is.
+/// Number of values among `count` that a percentage is.
 fn share(percent: f64, count: usize) -> usize {
     // More than 100 percent is all.
     number::round(percent.abs() / 100.0 * count as f64).min(count as f64) as usize

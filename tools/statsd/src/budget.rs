@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sample::{Members, Timer};
 use crate::shard::GaugeOp;
 
-/// What a table keeps beside a name's bytes.
+/// Bytes that a table keeps beside a name's.
 pub const NAME_BYTES: u64 = 96;
 
-/// What one name of a kind of metric takes at a flush, beside its name in two tables: what is worked out for backends, and room that tables and lists
-/// have grown by. Estimates: with a limit of 100 MB a flush of timers was seen at 157 MB in all, of counters, sets and gauges at 89 to 116.
+/// Memory for one name of a kind of metric at a flush, beside its name in two tables: what is worked out for backends,
+/// and room that tables and lists have grown by. Estimates: with a limit of 100 MB a flush of timers was seen at 157 MB
+/// in all, of counters, sets and gauges at 89 to 116.
 pub trait AtFlush {
-    /// Bytes.
     const BYTES: u64;
 }
 
@@ -21,7 +21,7 @@ impl AtFlush for f64 {
     const BYTES: u64 = 128;
 }
 
-/// How many lines a name had.
+/// The number of lines that a name had.
 impl AtFlush for u64 {
     const BYTES: u64 = 32;
 }
@@ -40,7 +40,6 @@ impl AtFlush for Members {
     const BYTES: u64 = 256;
 }
 
-/// Limits and what is held against them. Relaxed: a limit may be passed by what few threads add at the same moment.
 #[derive(Debug)]
 pub struct Budget {
     names: AtomicUsize,
@@ -76,7 +75,6 @@ impl Budget {
         self.names.load(Ordering::Relaxed).saturating_add(more) <= self.max_names.load(Ordering::Relaxed)
     }
 
-    /// The most names.
     pub fn max_names(&self) -> usize {
         self.max_names.load(Ordering::Relaxed)
     }
@@ -102,7 +100,6 @@ impl Budget {
         debug_assert!(before >= bytes, "more given back than taken");
     }
 
-    /// Bytes held.
     pub fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }

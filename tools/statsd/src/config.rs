@@ -11,7 +11,7 @@ use crate::store::Delete;
 
 pub use script::{FILE_BYTES, ScriptError, Value, World};
 
-/// Whose habits to follow where the originals differ: how the management port and the console show metrics.
+/// Original to follow where they differ: how the management port and the console show metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// JavaScript's way of showing objects, on stdout.
@@ -20,35 +20,30 @@ pub enum Dialect {
     Perl,
 }
 
-/// Where metrics come in.
+/// Sources of metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Datagrams.
     Udp {
         /// Address or name; empty is every address.
         address: String,
-        /// Port.
         port: u16,
-        /// IPv6.
         v6: bool,
     },
     /// Connections that send lines.
     Tcp {
         /// Address or name; empty is every address.
         address: String,
-        /// Port.
         port: u16,
     },
-    /// As TCP, at a path, with its mode.
+    /// Connections at a path, with its mode.
     Unix {
-        /// The socket's path.
         path: PathBuf,
-        /// Its mode.
+        /// Mode of the socket's file.
         mode: Option<u32>,
     },
 }
 
-/// Who gets the flushes.
+/// Receivers of flushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// Carbon, as text or pickle.
@@ -63,12 +58,11 @@ pub enum Backend {
     Prometheus,
 }
 
-/// How points travel to Graphite.
+/// Protocols for Graphite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carbon {
     /// `name value time` lines.
     Text,
-    /// Pickled lists.
     Pickle,
 }
 
@@ -79,7 +73,6 @@ pub struct Graphite {
     pub host: Option<String>,
     /// Port for the protocol in use.
     pub port: u16,
-    /// Protocol.
     pub carbon: Carbon,
     /// Names as before statsd 0.5.
     pub legacy: bool,
@@ -87,13 +80,9 @@ pub struct Graphite {
     pub flush_counts: bool,
     /// First part of every name.
     pub global: String,
-    /// Counters' part.
     pub counter: String,
-    /// Timers' part.
     pub timer: String,
-    /// Gauges' part.
     pub gauge: String,
-    /// Sets' part.
     pub set: String,
     /// Last part, with its point; empty for none.
     pub suffix: String,
@@ -106,7 +95,7 @@ pub struct Graphite {
 /// Keys of the Repeater backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeater {
-    /// Host and port.
+    /// Pairs of host and port.
     pub targets: Vec<(String, u16)>,
     /// Over TCP instead of UDP.
     pub tcp: bool,
@@ -119,37 +108,36 @@ pub struct Repeater {
 pub struct KeyFlush {
     /// Milliseconds between two reports.
     pub interval_ms: f64,
-    /// How many of the names to show, the busiest first.
+    /// Percentage of the names to show, the busiest first.
     pub percent: f64,
     /// The file to append to; stdout when there is none.
     pub log: Option<PathBuf>,
 }
 
-/// Where messages go.
+/// Destination of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// To syslog instead of stdout.
+    /// Use syslog instead of stdout.
     pub syslog: bool,
-    /// What syslog calls us.
+    /// Our name in syslog.
     pub application: String,
     /// Only messages this grave or graver.
     pub level: crate::log::Level,
 }
 
-/// Everything.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Whose habits.
+    /// Original to follow.
     pub dialect: Dialect,
-    /// Where metrics come in.
+    /// Sources of metrics.
     pub inputs: Vec<Input>,
     /// The management port; None for none.
     pub management: Option<(String, u16)>,
     /// Milliseconds between two flushes.
     pub flush_interval_ms: f64,
-    /// How timers are worked out.
+    /// Plan for timers.
     pub plan: Plan,
-    /// What happens after a flush.
+    /// Deletions after a flush.
     pub delete: Delete,
     /// First part of the server's own metrics.
     pub prefix: String,
@@ -159,31 +147,26 @@ pub struct Config {
     pub key_flush: Option<KeyFlush>,
     /// Each line is shown.
     pub dump: bool,
-    /// More messages.
     pub debug: bool,
-    /// `health` says up.
+    /// Answer of `health`.
     pub healthy: bool,
     /// The file is watched.
     pub reload: bool,
-    /// Messages.
     pub log: Log,
-    /// Who gets the flushes.
+    /// Receivers of flushes.
     pub backends: Vec<Backend>,
-    /// Graphite.
     pub graphite: Graphite,
     /// The console shows colours.
     pub pretty: bool,
-    /// File's path.
     pub file: Option<PathBuf>,
-    /// Repeater.
     pub repeater: Repeater,
     /// Prometheus' address and port.
     pub prometheus: (String, u16),
     /// Sockets for one UDP address.
     pub sockets: usize,
-    /// SO_RCVBUF to ask for, in bytes.
+    /// Bytes of SO_RCVBUF to ask for.
     pub receive_buffer: usize,
-    /// The most names.
+    /// Most names of metrics.
     pub max_metrics: usize,
     /// The most bytes of names, values and members.
     pub max_bytes: u64,
@@ -191,16 +174,16 @@ pub struct Config {
     pub raw: Value,
 }
 
-/// Why a configuration can't be used.
+/// Reasons why a configuration can't be used.
 #[derive(Debug)]
 pub enum ConfigError {
     /// The file can't be read.
     File(PathBuf, std::io::Error),
-    /// It is too long.
+    /// The file is too long.
     TooLong(PathBuf),
-    /// It isn't written as it should be.
+    /// The file has a syntax error.
     Script(PathBuf, ScriptError),
-    /// It holds something that makes no sense, or something that isn't built.
+    /// A key has an invalid value, or names something that isn't built.
     Key(String),
 }
 
@@ -217,7 +200,6 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// This machine.
 struct Machine;
 
 impl World for Machine {
@@ -231,7 +213,6 @@ impl World for Machine {
 }
 
 impl Config {
-    /// Reads a file.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         use std::io::Read as _;
         let refuse = |error| ConfigError::File(path.to_owned(), error);

@@ -14,7 +14,7 @@ use toolkit::print;
 
 use crate::number;
 
-/// How long a statsd may take to answer.
+/// Longest wait for a statsd's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest answer of a statsd.
 const ANSWER_BYTES: u64 = 64 << 20;
@@ -49,13 +49,13 @@ struct Field {
     name: String,
     label: String,
     info: String,
-    /// Only grows.
+    /// True for a counter, which only grows.
     counts: bool,
     bytes: bool,
     value: f64,
 }
 
-/// What to do.
+/// Actions of the plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Values,

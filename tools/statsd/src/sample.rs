@@ -11,9 +11,9 @@ use crate::budget::Budget;
 /// A timer's values of the interval, and how many events they stand for.
 #[derive(Debug, Default)]
 pub struct Timer {
-    /// As they came.
+    /// Values in the order of arrival.
     pub values: Vec<f64>,
-    /// With rates worked in.
+    /// Number of events, with rates worked in.
     pub events: f64,
 }
 
@@ -78,7 +78,7 @@ pub struct Members {
     bytes: u64,
 }
 
-/// What a member costs beside its bytes.
+/// Bytes that a member costs beside its own.
 const MEMBER_BYTES: u64 = 40;
 
 fn hasher() -> &'static DefaultHashBuilder {
@@ -118,7 +118,6 @@ impl Members {
         lost
     }
 
-    /// The members.
     pub fn list(&self) -> &[Box<[u8]>] {
         &self.list
     }

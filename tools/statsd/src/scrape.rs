@@ -14,10 +14,9 @@ use crate::server::Server;
 const CONNECTIONS: usize = 32;
 /// The longest request head.
 const HEAD_BYTES: usize = 8192;
-/// How long a request may take to come, and an answer to go.
+/// Time for a request to come, and for an answer to go.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Accepts for ever.
 pub async fn serve(listener: TcpListener, server: Rc<Server>) {
     accept::each(listener, CONNECTIONS, |stream| {
         let server = Rc::clone(&server);

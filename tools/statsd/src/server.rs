@@ -26,28 +26,23 @@ const STALE_NAMES: usize = 1024;
 /// The most bad lines shown a second, over all inputs.
 const SHOWN: usize = 20;
 
-/// The state.
 #[derive(Debug)]
 pub struct Server {
-    /// As loaded last.
+    /// Configuration as loaded last.
     pub config: RefCell<Config>,
-    /// The metrics.
     pub store: RefCell<Store>,
-    /// What is kept beyond flushes.
+    /// Totals that are kept beyond flushes.
     pub totals: RefCell<Totals>,
-    /// What `health` says.
+    /// Answer of `health`.
     pub healthy: Cell<bool>,
     /// Start, in seconds since 1970.
     pub started: u64,
-    /// Limits.
     pub budget: Arc<Budget>,
-    /// Datagram sockets.
     pub receivers: Vec<Receiver>,
-    /// Where connections put what they send.
+    /// Shard for what connections send.
     pub connections: SharedShard,
-    /// Who gets packets passed on.
+    /// Repeater of packets, if there is one.
     pub repeater: SharedRepeater,
-    /// Messages.
     pub logger: RefCell<Rc<Logger>>,
     /// Graphite's names, and the sender when there is a host.
     pub graphite: RefCell<Option<(Names, Option<Rc<Sender>>)>>,
@@ -68,22 +63,19 @@ struct Messages {
 /// Numbers about the server that only it changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Numbers {
-    /// Flushes.
     pub flushes: u64,
-    /// Configurations loaded again.
     pub reloads: u64,
     /// Configurations that couldn't be loaded.
     pub reload_failures: u64,
-    /// When File was written last.
+    /// Time when File was written last.
     pub file_flush: u64,
-    /// When writing File failed last.
+    /// Time when writing File failed last.
     pub file_exception: u64,
     /// Datagrams the kernel dropped.
     pub kernel_drops: u64,
 }
 
 impl Server {
-    /// Nothing runs yet.
     pub fn new(
         config: Config,
         budget: Arc<Budget>,
@@ -111,7 +103,6 @@ impl Server {
         }
     }
 
-    /// A message.
     pub fn log(&self, level: Level, text: &str) {
         self.logger.borrow().log(level, text);
     }
@@ -228,7 +219,7 @@ impl Server {
         }
     }
 
-    /// What a configuration means for the inputs.
+    /// The inputs' options in a configuration.
     pub fn options(config: &Config) -> Options {
         Options { clean_names: config.clean_names, dump: config.dump, count_names: config.key_flush.is_some() }
     }

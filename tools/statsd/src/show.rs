@@ -7,14 +7,11 @@ pub use inspect::inspect;
 
 use crate::number;
 
-/// A tree.
+/// A tree of values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Show {
-    /// A number.
     Number(f64),
-    /// A text.
     Text(String),
-    /// A list.
     List(Vec<Show>),
     /// Names and values, in the order to show.
     Object(Vec<(String, Show)>),
@@ -32,7 +29,7 @@ impl Show {
     }
 }
 
-/// As JSON on one line. What JSON has no number for is null, as `JSON.stringify` has it.
+/// The tree as JSON on one line. A number that JSON doesn't have is null, as with `JSON.stringify`.
 pub fn json(show: &Show) -> String {
     let mut out = String::new();
     write_json(&mut out, show);

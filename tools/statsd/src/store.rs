@@ -10,7 +10,7 @@ use crate::sample::{Members, Timer};
 use crate::shard::{GaugeOp, ShardSnapshot, Totals, changed};
 use crate::table::{Name, Table};
 
-/// What happens to metrics after a flush.
+/// Deletions after a flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delete {
     /// Counters go instead of becoming 0 (those about the server stay).
@@ -59,12 +59,10 @@ impl OwnNames {
 /// A gauge and for how many flushes it stays; None is for ever.
 #[derive(Clone, Copy, Debug)]
 pub struct Gauge {
-    /// Its value.
     pub value: f64,
     ttl: Option<u32>,
 }
 
-/// The metrics.
 #[derive(Debug)]
 pub struct Store {
     budget: Arc<Budget>,
@@ -73,7 +71,6 @@ pub struct Store {
     pub counters: Table<f64>,
     /// Values of this interval.
     pub timers: Table<Timer>,
-    /// Values now.
     pub gauges: Table<Gauge>,
     /// Members of this interval.
     pub sets: Table<Members>,
@@ -84,33 +81,27 @@ pub struct Store {
 /// A timer in a flush.
 #[derive(Clone, Debug)]
 pub struct TimerFlush {
-    /// Its name.
+    /// Name of the timer.
     pub name: Name,
-    /// Ascending.
+    /// Values in ascending order.
     pub values: Vec<f64>,
-    /// Worked out.
     pub figures: Figures,
 }
 
-/// One flush.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Seconds since 1970.
+    /// Time in seconds since 1970.
     pub timestamp: u64,
     /// Name, sum, sum per second.
     pub counters: Vec<(Name, f64, f64)>,
-    /// Timers.
     pub timers: Vec<TimerFlush>,
-    /// Gauges.
     pub gauges: Vec<(Name, f64)>,
-    /// Sets.
     pub sets: Vec<(Name, Vec<Box<[u8]>>)>,
     /// Milliseconds that the working out took.
     pub processing_ms: u64,
 }
 
 impl Snapshot {
-    /// Metrics in it.
     pub fn len(&self) -> usize {
         self.counters.len() + self.timers.len() + self.gauges.len() + self.sets.len()
     }
@@ -195,7 +186,6 @@ impl Store {
         self.lifetime
     }
 
-    /// Names held.
     pub fn names(&self) -> usize {
         self.counters.len() + self.timers.len() + self.gauges.len() + self.sets.len()
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// A metric's name.
 pub type Name = Arc<[u8]>;
 
 /// A table. Slots keep their number until [`Table::compact`].
@@ -25,7 +24,6 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Names held.
     pub fn len(&self) -> usize {
         self.index.len()
     }
@@ -98,7 +96,7 @@ impl<T> Table<T> {
         self.slots.iter().flatten().map(|(name, value)| (name, value))
     }
 
-    /// As [`Table::iter`], to change values.
+    /// The same as [`Table::iter`], to change values.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Name, &mut T)> {
         self.slots.iter_mut().flatten().map(|(name, value)| (&*name, value))
     }
@@ -133,7 +131,6 @@ where
 
 /// Something with a name to order by.
 pub trait Named<'a> {
-    /// The name.
     fn name(&self) -> &'a [u8];
 }
 

@@ -17,10 +17,10 @@ use crate::clock;
 use crate::config::{Carbon, Graphite};
 use crate::log::{Level, Logger};
 
-/// How long connecting, and each step of sending, may take.
+/// Time limit of connecting, and of each step of sending.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the points wait, and the task that sends them.
+/// Queue of points, and the task that sends them.
 #[derive(Debug)]
 pub struct Sender {
     names: Names,
@@ -137,7 +137,6 @@ impl Sender {
         self.queue.borrow().dropped
     }
 
-    /// Points that wait.
     pub fn waiting(&self) -> usize {
         self.queue.borrow().waiting.iter().map(|points| points.count).sum()
     }

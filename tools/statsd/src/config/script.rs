@@ -16,15 +16,10 @@ pub const FILE_BYTES: usize = 1 << 20;
 pub enum Value {
     /// `null`, `undefined`, or what isn't there.
     Null,
-    /// `true`, `false`
     Bool(bool),
-    /// Any number.
     Number(f64),
-    /// Text.
     Text(String),
-    /// `[...]`
     List(Vec<Value>),
-    /// `{...}`
     Object(Vec<(String, Value)>),
 }
 
@@ -37,7 +32,7 @@ impl Value {
         }
     }
 
-    /// What JavaScript takes for true.
+    /// True if JavaScript takes it for true.
     pub fn truthy(&self) -> bool {
         match self {
             Value::Null => false,
@@ -48,7 +43,7 @@ impl Value {
         }
     }
 
-    /// As JavaScript's `String(value)`.
+    /// The text of JavaScript's `String(value)`.
     pub fn show(&self) -> String {
         match self {
             Value::Null => "null".to_owned(),
@@ -64,14 +59,14 @@ impl Value {
     }
 }
 
-/// Where and why a file can't be read.
+/// Place and reason of a syntax error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
-    /// From 1.
+    /// Line, from 1.
     pub line: usize,
     /// From 1, in bytes.
     pub column: usize,
-    /// Why.
+    /// Reason of the error.
     pub reason: String,
 }
 
@@ -83,9 +78,8 @@ impl fmt::Display for ScriptError {
 
 impl std::error::Error for ScriptError {}
 
-/// What a file may ask of its surroundings.
+/// Surroundings that a file may ask for.
 pub trait World {
-    /// The host's name.
     fn host_name(&self) -> String;
     /// A variable of the environment.
     fn variable(&self, name: &str) -> Option<String>;
@@ -408,7 +402,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `('os').hostname()`
+    /// Parses `('os').hostname()`.
     fn call_of_os(&mut self) -> Read<bool> {
         self.space()?;
         let Some(argument) = self.arguments()? else { return Ok(false) };
@@ -416,7 +410,7 @@ impl Reader<'_> {
         Ok(argument == ["os"] && self.eat(b'.') && self.eat_text("hostname") && self.arguments()? == Some(Vec::new()))
     }
 
-    /// `('a', 'b')`
+    /// Parses `('a', 'b')`.
     fn arguments(&mut self) -> Read<Option<Vec<String>>> {
         if !self.eat(b'(') {
             return Ok(None);

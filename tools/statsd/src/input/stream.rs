@@ -15,16 +15,15 @@ const LINE_BYTES: usize = 64 * 1024;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Where connections put what they send.
+/// Destination of what connections send.
 #[derive(Clone, Debug)]
 pub struct Sink {
     /// The main thread's shard.
     pub shard: SharedShard,
-    /// Who gets packets passed on.
+    /// Repeater of packets, if there is one.
     pub repeater: SharedRepeater,
 }
 
-/// Accepts for ever.
 pub async fn serve(listener: impl Listener, sink: Sink) {
     accept::each(listener, CONNECTIONS, |stream| connection(stream, sink.clone())).await;
 }
@@ -58,10 +57,9 @@ impl Sink {
     }
 }
 
-/// What bytes of a connection amount to.
+/// Meaning of a connection's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event<'a> {
-    /// Whole lines.
     Packet(&'a [u8]),
     /// A line without an end; its start.
     Overlong(&'a [u8]),
