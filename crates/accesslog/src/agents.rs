@@ -21,7 +21,7 @@ const BROWSERS: [(&str, &str); 14] = [
     ("Safari/", "Safari"),
 ];
 
-/// What robots have in their names, in small letters.
+/// Parts of the names of robots, in small letters.
 const ROBOTS: [&str; 8] =
     ["bot", "crawl", "spider", "slurp", "fetcher", "facebookexternalhit", "mediapartners", "preview"];
 

@@ -13,7 +13,7 @@ use crate::tool::{Failure, Flow, Tool};
 #[derive(Debug)]
 pub struct Live {
     screen: Screen,
-    /// Between two pages.
+    /// Time between two pages.
     pub delay: Duration,
     /// The name of the server, or of what is read.
     pub ident: String,

@@ -4,14 +4,11 @@
 use shm::vsl::Marker;
 use tables::Tag;
 
-/// One record.
 #[derive(Clone, Copy, Debug)]
 pub struct Rec<'a> {
-    /// Its tag.
     pub tag: Tag,
-    /// Its transaction; 0 for none.
+    /// The transaction's number; 0 for none.
     pub vxid: u32,
-    /// Its side.
     pub marker: Marker,
     /// The data; of text, with the final NUL.
     pub raw: &'a [u8],
@@ -57,7 +54,7 @@ pub fn records(bytes: &[u8]) -> Records<'_> {
     Records(bytes)
 }
 
-/// See [`records`].
+/// The iterator that [`records`] returns.
 #[derive(Clone, Debug)]
 pub struct Records<'a>(&'a [u8]);
 
