@@ -4,7 +4,7 @@
 use message::LostHeader;
 use tables::SessClose;
 
-/// Why a head is refused. `at` is an offset into the parsed input.
+/// The reason why a head is refused. `at` is an offset into the parsed input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadError {
     /// Larger than `http_req_size` or `http_resp_size`.
@@ -21,37 +21,37 @@ pub enum HeadError {
     BadStatus,
     /// A control character in a field line.
     ControlChar {
-        /// Which.
+        /// The byte that is refused.
         byte: u8,
     },
     /// A field line longer than `http_req_hdr_len` or `http_resp_hdr_len`.
     LineTooLong {
-        /// Where the line begins.
+        /// Offset of the line's beginning.
         at: usize,
     },
     /// The first line after the start line begins with a blank.
     LeadingFold {
-        /// Where the line begins.
+        /// Offset of the line's beginning.
         at: usize,
     },
     /// A line that begins with a colon.
     NoName {
-        /// Where the line begins.
+        /// Offset of the line's beginning.
         at: usize,
     },
     /// A character in a field's name that no token has, a blank before the colon included.
     BadNameChar {
-        /// Which.
+        /// The byte that is refused.
         byte: u8,
     },
     /// A line without a colon.
     NoColon {
-        /// Where the line begins.
+        /// Offset of the line's beginning.
         at: usize,
     },
     /// More lines than `http_max_hdr`.
     TooManyFields {
-        /// Where the line begins.
+        /// Offset of the line's beginning.
         at: usize,
     },
     /// The head doesn't fit into its arena.
@@ -74,21 +74,23 @@ pub enum HeadError {
     BadHost,
 }
 
-/// What follows from a [`HeadError`].
+/// The consequences of a [`HeadError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reaction {
     /// The minimal response to send; `None`: close without a word, as varnishd does.
     pub status: Option<u16>,
-    /// Why the session ends.
+    /// The reason why the session ends.
     pub close: SessClose,
-    /// Whether MAIN.client_req_400 counts it.
+    /// True if MAIN.client_req_400 counts it.
     pub counts_as_400: bool,
-    /// Whether the head is whole, so that its lines are logged before the error; else the input is logged as HttpGarbage.
+    /// True if the head is whole, so that its lines are logged before the error; else the input is logged as
+    /// HttpGarbage.
     pub head_is_whole: bool,
 }
 
 impl HeadError {
-    /// What to do with the request. (A response in error is always a failed fetch: FetchError `http format error`.)
+    /// The steps to take with the request. (A response in error is always a failed fetch: FetchError `http format
+    /// error`.)
     pub fn reaction(&self) -> Reaction {
         let junk = Reaction { status: Some(400), close: SessClose::RxJunk, counts_as_400: true, head_is_whole: false };
         match self {
