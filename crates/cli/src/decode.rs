@@ -31,7 +31,7 @@ impl Request {
         self.words.first().and_then(|w| std::str::from_utf8(w).ok()).unwrap_or_default()
     }
 
-    /// Whether the first argument is `-j`.
+    /// True if the first argument is `-j`.
     pub fn wants_json(&self) -> bool {
         self.words.get(1).is_some_and(|w| w == b"-j")
     }
@@ -87,7 +87,7 @@ impl Request {
     }
 }
 
-/// Why bytes are no command.
+/// The reason why bytes are no command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DecodeError {
     /// The line can't be split.
@@ -99,7 +99,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// What to answer.
+    /// The reply that is sent.
     pub fn reply(&self) -> Reply {
         let text = match self {
             Self::Words(error) => format!("Unknown request.\nType 'help' for more info.\nSyntax Error: {error}\n"),
@@ -140,12 +140,11 @@ impl Decoder {
         Self { authenticated: true, ..Self::default() }
     }
 
-    /// From here on anything goes.
+    /// Says that from here on anything goes.
     pub fn set_authenticated(&mut self) {
         self.authenticated = true;
     }
 
-    /// Takes bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.waiting.extend_from_slice(bytes);
     }

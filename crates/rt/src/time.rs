@@ -14,7 +14,6 @@ use crate::sim;
 pub struct Instant(std::time::Instant);
 
 impl Instant {
-    /// The present moment.
     pub fn now() -> Instant {
         Instant(sim::now().unwrap_or_else(base::clock::now))
     }
@@ -151,7 +150,6 @@ impl Future for Sleep {
     }
 }
 
-/// Waits so long.
 pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(crate::far(duration))
 }
