@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Whether this build counts.
+/// True if this build counts.
 pub const COUNTED: bool = cfg!(debug_assertions);
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -15,7 +15,7 @@ static LOCKS: AtomicU64 = AtomicU64::new(0);
 pub struct Costs {
     /// Memory asked of the allocator, growing included.
     pub allocations: u64,
-    /// Locks taken.
+    /// Locks that were taken.
     pub locks: u64,
 }
 

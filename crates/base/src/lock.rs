@@ -36,7 +36,7 @@ impl<T> Mutex<T> {
         self.0.get_mut()
     }
 
-    /// The value alone.
+    /// The value without its lock.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }

@@ -19,9 +19,9 @@ use toolkit::print;
 
 use crate::commands::{self, COMMANDS, Command, meant};
 
-/// What a page says.
+/// The text of a page.
 enum Body {
-    /// Prose.
+    /// A page in prose.
     Prose(&'static str),
     /// The command's own help: its usage, then the rest as it is.
     Help(fn() -> String),
@@ -143,7 +143,7 @@ const PAGES: &[Page] = &[
     ("varnish-counters", 7, "what is counted", Body::Prose(include_str!("man/varnish-counters.txt"))),
 ];
 
-/// What `lacquer man --help` prints.
+/// The help of `lacquer man --help`.
 const USAGE: &str = "\
 Usage: lacquer man [PAGE | -d DIR | --markdown DIR]
 

@@ -7,11 +7,8 @@ use crate::{Kind, Transaction};
 /// The value of an attribute.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value {
-    /// A text.
     Text(String),
-    /// A number.
     Number(u64),
-    /// True or false.
     Boolean(bool),
 }
 

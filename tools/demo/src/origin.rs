@@ -27,7 +27,7 @@ impl Origin {
         Ok(Origin(address))
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.0
     }
@@ -52,7 +52,7 @@ fn accept(listener: &TcpListener) {
     }
 }
 
-/// What we need of a request head.
+/// The parts of a request head that we need.
 struct Request {
     method: String,
     path: String,

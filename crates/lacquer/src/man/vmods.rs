@@ -75,7 +75,7 @@ fn arguments(args: &[Arg]) -> String {
     args.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// As VCL would write it; `None` for what is unset.
+/// The value in VCL's form; `None` for what is unset.
 fn default(default: Default) -> Option<String> {
     Some(match default {
         Default::Bool(value) => value.to_string(),
