@@ -29,7 +29,7 @@ mod tree;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What every check answers: one line of text per finding, or why it could not look.
+/// The answer of every check: one line of text per finding, or the reason why it could not look.
 type Findings = Result<Vec<String>, String>;
 
 fn main() -> ExitCode {

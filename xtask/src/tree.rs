@@ -29,7 +29,7 @@ pub fn read(file: &Path) -> Result<String, String> {
     std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))
 }
 
-/// Whether the file's name ends in `.extension`.
+/// True if the file's name ends in `.extension`.
 pub fn is(file: &Path, extension: &str) -> bool {
     file.extension().is_some_and(|e| e == extension)
 }
