@@ -138,7 +138,6 @@ impl Backend {
         &self.spec
     }
 
-    /// The signer that adds fields to each request.
     pub fn signer(&self) -> Option<&RequestSignerRef> {
         self.spec.signer.as_ref()
     }
@@ -153,7 +152,6 @@ impl Backend {
         &self.counters
     }
 
-    /// The service that responds in the place of a server.
     pub(crate) fn service(&self) -> Option<&ServiceRef> {
         self.service.as_ref()
     }

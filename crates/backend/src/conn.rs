@@ -22,7 +22,6 @@ pub struct Conn {
     _slot: Option<OwnedSemaphorePermit>,
 }
 
-/// The protocol of the connection.
 #[allow(clippy::large_enum_variant, reason = "nearly all are the large one, which is worth no allocation each")]
 enum Protocol {
     Http1(Http1),
@@ -103,7 +102,6 @@ impl Conn {
         Self { exchange, label, is_reused: false, user: User::new(backend), _slot: slot }
     }
 
-    /// The backend that the connection belongs to.
     pub fn backend(&self) -> &Arc<Backend> {
         &self.user.0
     }

@@ -55,9 +55,7 @@ pub trait ResolveCtx {
 /// Health and when it last changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Health {
-    /// True if it may be used.
     pub ok: bool,
-    /// Time of the last change.
     pub changed: Real,
 }
 

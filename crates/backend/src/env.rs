@@ -61,7 +61,6 @@ impl Default for Params {
 
 /// The worker's services for backends.
 pub trait Services: Send + Sync {
-    /// The parameters as they are now.
     fn params(&self) -> Params;
     fn main(&self) -> &Main;
     /// Publishes the counters `VBE.<vcl>.<backend>`, in the VCL's cluster if it has one; this crate hides and shows
@@ -95,16 +94,11 @@ pub struct Env {
 /// Services on the heap, for tests and for a checker that publishes nothing.
 #[derive(Default)]
 pub struct HeapServices {
-    /// The parameters that [`Services::params`] returns.
     pub params: Params,
     pub main: Main,
-    /// The `Backend_health` records written.
     pub health_log: Mutex<Vec<String>>,
-    /// The `Error` records written.
     pub error_log: Mutex<Vec<String>>,
-    /// The `Notice` records written.
     pub notice_log: Mutex<Vec<String>>,
-    /// The lines for the operator.
     pub operator_log: Mutex<Vec<String>>,
     /// Addresses of each name that the resolver knows.
     pub hosts: Mutex<HashMap<String, Vec<SocketAddr>>>,

@@ -54,7 +54,6 @@ pub(crate) const ETIMEDOUT: i32 = 110;
 /// Error of a TLS handshake on which the peers don't agree.
 pub(crate) const EPROTO: i32 = 71;
 
-/// Reasons why no connection could be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OpenError {
     Errno(i32),

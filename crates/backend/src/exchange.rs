@@ -32,7 +32,6 @@ pub(crate) const MAX_INTERIM: u32 = 64;
 pub enum BodyLen {
     /// There is none, whatever the head says (HEAD, 204, 304).
     None,
-    /// Length in bytes.
     Known(u64),
     /// Unknown length: chunked, the end of a stream, the connection's end for an HTTP/1.0 client.
     Unknown,
@@ -43,7 +42,6 @@ pub enum BodyLen {
 pub enum BodyStatus {
     /// There is no body.
     None,
-    /// Length in bytes, at least one.
     Length(u64),
     Chunked,
     /// The body ends with its connection.
@@ -83,7 +81,6 @@ pub struct RespLimits {
     pub lenient: bool,
 }
 
-/// Progress of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendProgress {
     /// All that was queued is out.
@@ -99,7 +96,6 @@ pub enum SendProgress {
     Begun,
 }
 
-/// Progress of receiving a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// Some bytes came, not the whole head.
@@ -108,14 +104,12 @@ pub enum Received {
     Interim,
     /// The final response's head is there, as the origin sent it; what its connection fields nominate is marked.
     Final {
-        /// Framing of the body that follows.
         body: BodyStatus,
         /// Reason to close the connection after this response.
         close: Option<SessClose>,
     },
 }
 
-/// Progress of receiving a body.
 #[derive(Debug)]
 pub enum Data {
     /// [`Exchange::data`] is the next piece.
@@ -140,7 +134,6 @@ pub enum SendError {
     Os(io::Error),
 }
 
-/// There is no response's head to be had.
 #[derive(Debug)]
 pub enum HeadError {
     /// The origin closed before its end.

@@ -33,7 +33,6 @@ pub struct Poke {
 
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct PokeResult {
-    /// The poke's flags.
     pub poke: Poke,
     /// Time from its start to the end of the response; zero if that wasn't reached.
     pub took: Duration,

@@ -114,7 +114,6 @@ pub(crate) struct PeerLabel {
     /// Descriptor, remote and local address, as BackendOpen records have them.
     text: Box<[u8]>,
     fd_len: usize,
-    /// Parameters of the TLS handshake.
     tls: Option<Box<tls::Info>>,
 }
 
@@ -199,7 +198,6 @@ impl Pool {
         }
     }
 
-    /// The version that the next connection will speak.
     pub(crate) fn expected(&self) -> Expected {
         match self.endpoint.proto {
             OriginProto::Http1 => Expected::Http1,

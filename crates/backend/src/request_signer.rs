@@ -12,7 +12,6 @@ pub struct Outgoing<'a> {
     pub url: &'a [u8],
     /// Names and values of its fields.
     pub fields: Vec<(&'a [u8], &'a [u8])>,
-    /// The request's body.
     pub body: OutgoingBody<'a>,
     pub now: Real,
 }

@@ -370,7 +370,6 @@ pub struct Responder {
     pub head: Head,
     /// The target as the request has it.
     pub target: Vec<u8>,
-    /// True if the request has a body.
     pub has_body: bool,
     /// The request's body has no known length.
     is_chunked: bool,

@@ -26,10 +26,8 @@ const MAX_CHARS: usize = 200;
 /// The error number of a connection that nobody accepts.
 const ECONNREFUSED: i32 = 111;
 
-/// Faults of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault<'a> {
-    /// Connecting failed with this error number.
     Connect(i32),
     /// This host name has no address.
     NoAddress(&'a str),

@@ -281,7 +281,6 @@ impl Bench {
     }
 }
 
-/// A store with its driver.
 struct Running {
     is_over: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<()>>,

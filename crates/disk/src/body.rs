@@ -58,13 +58,11 @@ struct State {
     pinned: Vec<u32>,
 }
 
-/// A reading that is begun once the state is unlocked.
 struct Start {
     place: Place,
     running: Running,
 }
 
-/// Next step of a reader.
 enum Step {
     Take {
         chunk: Chunk,
@@ -135,7 +133,6 @@ impl DiskBody {
         shared.core.living.add(to, shared);
     }
 
-    /// The bytes of one chunk, read now.
     pub(crate) fn read_chunk(&self, number: usize) -> impl Future<Output = Result<Buf, Lost>> + Send + use<> {
         let chunk = self.shared.state.lock().chunks[number];
         let shared = self.shared.clone();
@@ -150,7 +147,6 @@ impl DiskBody {
         }
     }
 
-    /// Number of chunks, unless the body came with its record.
     pub(crate) fn chunk_count(&self) -> usize {
         if self.shared.inline.is_some() { 0 } else { self.shared.state.lock().chunks.len() }
     }

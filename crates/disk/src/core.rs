@@ -24,7 +24,6 @@ use crate::options::{OpenError, Options};
 use crate::segments::Segment;
 use crate::task::Signal;
 
-/// State that all handles on a store share.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub device: Arc<dyn Device>,
@@ -63,7 +62,6 @@ pub(crate) struct Opened {
     pub superblock: Superblock,
     /// The generation of each segment; 0: its content isn't served.
     pub generations: Box<[AtomicU64]>,
-    /// Readers of each segment.
     pub uses: Box<[Use]>,
 }
 
@@ -74,7 +72,6 @@ impl Opened {
     }
 }
 
-/// Use of a segment by readers.
 #[derive(Default, Debug)]
 pub(crate) struct Use {
     /// Bodies with a reader that have a part there.
@@ -83,7 +80,6 @@ pub(crate) struct Use {
     pub is_condemned: AtomicBool,
 }
 
-/// The log of segments.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub segments: Vec<Segment>,
@@ -174,7 +170,6 @@ impl Recovering {
     }
 }
 
-/// The segment that is being written.
 #[derive(Debug)]
 pub(crate) struct OpenSegment {
     pub index: u32,
@@ -347,7 +342,6 @@ impl Core {
         self.geometry().superblock.segment_bytes * log.segments.len() as u64 / 2
     }
 
-    /// Pages of so many bytes, with anything in them.
     pub fn pages(&self, len: usize) -> Pages {
         self.options.pool.as_ref().map_or_else(|| Pages::zeroed(len), |pool| pool.take(len))
     }

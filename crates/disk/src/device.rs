@@ -31,7 +31,6 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// Bytes: whole blocks, and the same as long as it is open.
     fn len(&self) -> u64;
 
-    /// True for a device without bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -41,7 +40,6 @@ pub trait Device: Send + Sync + fmt::Debug {
     fn start(&self, op: Op, done: Done);
 }
 
-/// Operations of a device.
 #[derive(Debug)]
 pub enum Op {
     /// Fill `into`, all of it.
@@ -65,7 +63,6 @@ pub enum Op {
 /// Hears how an operation ended: with the pages of a read, or with none.
 pub type Done = Box<dyn FnOnce(Result<Pages, DeviceError>) + Send>;
 
-/// Reasons why an operation failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceError {
     /// The system's number, as EIO.
@@ -83,7 +80,6 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// True if the device is full.
     pub fn is_no_space(self) -> bool {
         const ENOSPC: i32 = 28;
         const EDQUOT: i32 = 122;

@@ -27,19 +27,16 @@ pub struct Disk {
     pub(crate) core: Arc<Core>,
 }
 
-/// Progress of opening a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     pub stage: Stage,
     /// Segments that are loaded, of those that are to be.
     pub segments_loaded: u64,
-    /// Segments that were found.
     pub segments: u64,
     /// Objects that can be found.
     pub objects: u64,
 }
 
-/// Stages of opening.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// Another process has it.
@@ -56,17 +53,13 @@ pub enum Stage {
 /// Memory and space that a store uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// Objects that can be found.
     pub objects: u64,
-    /// Memory of the index.
     pub index_bytes: u64,
     /// Memory of what waits to be written, of tables and of removals for footers to come.
     pub buffer_bytes: u64,
     /// Memory of what was read of bodies and is on its way to somebody.
     pub read_bytes: u64,
-    /// Bytes of a segment.
     pub segment_bytes: u64,
-    /// Bytes of all segments.
     pub total_bytes: u64,
     /// Bytes of segments that hold nothing.
     pub free_bytes: u64,
@@ -136,7 +129,6 @@ impl Disk {
         self.core.is_another_journals.load(Relaxed)
     }
 
-    /// Progress of opening.
     pub fn progress(&self) -> Progress {
         let stage = match self.core.opened.get() {
             None if self.core.tenure.past().is_none() => Stage::Waiting,
@@ -273,12 +265,10 @@ impl Disk {
         core.changed.wait_for(|| core.log.lock().sealing.is_empty().then_some(())).await;
     }
 
-    /// Values of the counters.
     pub fn counts(&self) -> DiskCounts {
         self.core.counters.now()
     }
 
-    /// Memory and space in use.
     pub fn usage(&self) -> Usage {
         let log = self.core.log.lock();
         let batch = log.open.as_ref().map_or(0, |open| open.batch.capacity() + size_of_val(&*open.lines));

@@ -10,7 +10,6 @@ use crate::task;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Footer {
     pub trailer: Trailer,
-    /// Offset on the device.
     start: u64,
 }
 
@@ -37,7 +36,6 @@ pub(crate) async fn read(core: &Core, index: u32, generation: u64) -> Option<Foo
 }
 
 impl Footer {
-    /// The table of objects.
     pub async fn lines(&self, core: &Core) -> Option<Vec<Line>> {
         let bytes = self.part(core, 0, self.trailer.parts().removals[0]).await?;
         self.trailer.decode_lines(&bytes, core.geometry().superblock.store_id)

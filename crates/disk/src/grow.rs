@@ -23,7 +23,6 @@ const PATIENCE_WITH_FAILURES: u32 = 3;
 /// such bodies stay there, until the device has ended something.
 const PATIENCE_IN_MEMORY: u32 = 2;
 
-/// Progress of writing a body.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     /// Chunks that aren't known to be written, with the log's position after each.

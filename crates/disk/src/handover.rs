@@ -131,7 +131,6 @@ impl Core {
         self.changed.wait_for(|| if self.may_write() { Some(true) } else { self.is_closing().then_some(false) }).await
     }
 
-    /// True if nobody else reads.
     pub fn is_own(&self) -> bool {
         self.tenure.is_own.load(Acquire)
     }

@@ -67,7 +67,6 @@ impl Index {
         }
     }
 
-    /// The place of a key's objects.
     pub fn place(&self, key: &Key) -> Place {
         let [low, high] = [0, 8].map(|at| u64::from_le_bytes(key[at..at + 8].try_into().expect("8 of 16 bytes")));
         let product = u128::from(low ^ self.seeds[0]) * u128::from(high ^ self.seeds[1]);
@@ -81,7 +80,6 @@ impl Index {
         shard.of_tag(place.tag()).filter(|slot| slot.expiry > now).collect()
     }
 
-    /// The slot of one record.
     pub fn get(&self, place: Place, at: u64) -> Option<Slot> {
         self.shard(place).lock().of_tag(place.tag()).find(|slot| slot.at == at)
     }
@@ -168,7 +166,6 @@ impl Index {
         self.shard(place).lock().update(place.tag(), at, change)
     }
 
-    /// Number of shards, for [`Index::sweep`].
     pub fn shards(&self) -> usize {
         self.shards.len()
     }

@@ -47,9 +47,7 @@ pub enum Lost {
 
 #[derive(Debug)]
 pub struct Loaded {
-    /// Fields of the record.
     pub fields: Fields,
-    /// The body, by polling.
     pub body: DiskBody,
     /// Head, vary spec, vary values, auxiliary attributes, tags.
     texts: [Buf; 5],
@@ -68,7 +66,6 @@ impl Loaded {
 }
 
 impl Core {
-    /// Candidates for an object.
     pub fn find(&self, digest: &[u8; 32]) -> Vec<Candidate> {
         if self.is_stalled.load(Relaxed) {
             return Vec::new();

@@ -89,7 +89,6 @@ pub fn identify(file: &BlockFile) -> Result<Option<Superblock>, OpenError> {
     judge(&SUPERBLOCKS.map(read), file.len())
 }
 
-/// Offsets of the superblocks.
 const SUPERBLOCKS: [u64; 2] = [0, BLOCK as u64];
 
 /// The superblock, from two blocks that should be superblocks of a device of `has` bytes.

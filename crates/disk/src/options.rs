@@ -9,7 +9,6 @@ use sys::pages::Pool;
 use crate::device::DeviceError;
 use crate::format::VERSION;
 
-/// Settings of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes of a segment of a store that is made now; `None`: by the device's length. An old one keeps its own.
@@ -36,7 +35,6 @@ pub struct Options {
     pub journal: Option<Bond>,
     /// Verify the checksums of bodies. Those of records always are.
     pub checks_bodies: bool,
-    /// Other processes that may use the device.
     pub others: Others,
     pub now: u32,
     /// Something that no other process has drawn: a store's number and its generations are made with it.
@@ -92,16 +90,13 @@ pub struct Bond {
     pub own: u64,
 }
 
-/// Reasons why a store can't be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenError {
-    /// The device can't be read or written.
     Device(DeviceError),
     /// The device has something else in it.
     Foreign,
     /// The store is of another version.
     OtherVersion(u32),
-    /// Neither superblock is whole.
     Damaged,
     /// The device is shorter than it was.
     Truncated {

@@ -24,7 +24,6 @@ pub enum Refused {
     Slow,
     /// No segment can be written at the moment.
     NoSegment,
-    /// The object is too large.
     TooLarge,
     /// The object was removed meanwhile.
     Overtaken,

@@ -118,7 +118,6 @@ fn note(core: &Core, removals: Vec<Removal>) {
     removals.into_iter().for_each(|removal| recovery.add(removal));
 }
 
-/// Puts a segment's objects into the index.
 async fn load(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line], is_sealed: bool) {
     let units = core.units_of(index);
     let mut least = u64::MAX;

@@ -13,7 +13,6 @@ use crate::task;
 /// Bytes read at once.
 const WINDOW: u64 = 1 << 20;
 
-/// Content of a segment.
 #[derive(Default, Debug)]
 pub(crate) struct Scanned {
     pub lines: Vec<Line>,
@@ -56,7 +55,6 @@ pub(crate) async fn scan(core: &Core, index: u32, generation: u64) -> Scanned {
 }
 
 impl Scanned {
-    /// True if nothing was written to it.
     pub fn is_empty(&self) -> bool {
         self.end <= BLOCK as u64
     }

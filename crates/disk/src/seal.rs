@@ -13,7 +13,6 @@ use crate::scan::Scanned;
 use crate::segments::State;
 use crate::task;
 
-/// Seals segments until the store is closed.
 pub(crate) async fn run(core: &Arc<Core>) {
     while let Some(count) = core.changed.wait_for(|| due(core, &core.log.lock())).await {
         seal(core, count).await;

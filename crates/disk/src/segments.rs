@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The segments: what each is now.
 
-/// States of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     /// The segment holds nothing that counts.
@@ -26,7 +25,6 @@ pub(crate) struct Segment {
     pub least_ban_seq: u64,
     /// Faults in it are the medium's: it was on stable storage.
     pub is_trusted: bool,
-    /// True if it isn't written again.
     pub is_quarantined: bool,
 }
 

@@ -39,12 +39,9 @@ pub struct Survey {
     shape: Shape,
 }
 
-/// Geometry of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// Bytes of a segment.
     pub segment_bytes: u64,
-    /// Number of segments.
     pub segments: u32,
     /// Those that hold something.
     pub used: u32,
@@ -52,7 +49,6 @@ pub struct Shape {
     pub unreadable: u32,
 }
 
-/// Condition of a segment's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Table {
     /// The segment has a table of its objects, or nothing was written to it yet.
@@ -69,7 +65,6 @@ pub struct Found {
     pub table: Table,
     /// Objects that a start would find.
     pub entries: Vec<Entry>,
-    /// Objects that were removed.
     pub removed: u64,
     /// Objects that nobody wants any more.
     pub expired: u64,
@@ -122,7 +117,6 @@ impl Survey {
         Ok(Some(Survey { core, order, turn: 0, known: Recovering::default(), expected: 0, shape }))
     }
 
-    /// Geometry of the store.
     pub fn shape(&self) -> Shape {
         self.shape
     }

@@ -30,7 +30,6 @@ const REMOVALS_AT_ONCE: usize = 1024;
 pub(crate) struct Appended {
     pub generation: u64,
     pub at: u64,
-    /// Length in units.
     pub len: u64,
     /// The log's position after it.
     pub end: u64,
@@ -183,7 +182,6 @@ impl Appending<'_> {
         self.core.geometry().superblock.segment_bytes / 8
     }
 
-    /// Most removals in a footer.
     fn most_removals(&self) -> usize {
         self.footer_share() as usize / removal::BYTES / 2
     }
@@ -236,7 +234,6 @@ impl Appending<'_> {
         });
     }
 
-    /// Writes what is there, removals first.
     pub fn flush(&mut self) {
         let Some(opened) = self.core.opened() else { return };
         while !self.unwritten.is_empty() {

@@ -26,7 +26,6 @@ struct Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acct {
     pub name: &'static str,
-    /// Number of its runs.
     pub calls: u64,
     /// Bytes that it made.
     pub bytes: u64,

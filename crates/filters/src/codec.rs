@@ -15,7 +15,6 @@ use crate::FilterError;
 
 pub use memory::{held as memory_held, refused as memory_refused, set_limit as set_memory_limit};
 
-/// Result of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub consumed: usize,
@@ -35,7 +34,6 @@ pub(crate) trait Decoder {
     fn is_ended(&self) -> bool;
 }
 
-/// An operation of an encoder, beside taking input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// More input follows: as much as that makes shorter may be held back.
@@ -46,7 +44,6 @@ pub(crate) enum Operation {
     Finish,
 }
 
-/// An encoder of one coding.
 pub(crate) trait Encoder {
     /// Takes from `input` and writes to `out`, which isn't empty.
     fn run(&mut self, input: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, FilterError>;
@@ -58,7 +55,6 @@ pub(crate) trait Encoder {
     fn is_ended(&self) -> bool;
 }
 
-/// Settings for compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackParams {
     /// `brotli_quality`, 0 to 11.
@@ -97,7 +93,6 @@ pub enum Packed {
 }
 
 impl Packed {
-    /// The coding of a body.
     pub const fn coding(self) -> Coding {
         match self {
             Packed::Brotli => Coding::Brotli,

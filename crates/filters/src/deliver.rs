@@ -44,7 +44,6 @@ pub struct DeliverInput<'a> {
     pub plain_bytes: Option<u64>,
     /// The object has an ESI program.
     pub has_esi: bool,
-    /// Status of resp.
     pub status: u16,
     /// Coding in resp's Content-Encoding; `None`: one that we don't know.
     pub coding: Option<Coding>,
@@ -52,7 +51,6 @@ pub struct DeliverInput<'a> {
     pub range: &'a mut dyn FnMut(Option<u64>) -> RangeVerdict,
 }
 
-/// Decision about a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RangeVerdict {
     /// The whole body, 200.

@@ -31,7 +31,6 @@ pub enum FilterError {
     /// A module's filter gave up.
     Module {
         name: &'static str,
-        /// Reason that the filter gave.
         reason: &'static str,
     },
 }

@@ -130,11 +130,8 @@ pub struct FetchInput<'a> {
     /// Coding in beresp's Content-Encoding; `None`: one that we don't know.
     pub coding: Option<Coding>,
     pub url: &'a [u8],
-    /// Settings of gzip.
     pub gzip: GzipParams,
-    /// Settings of the other codings.
     pub pack: PackParams,
-    /// Settings of ESI.
     pub esi: esi::Features,
 }
 
@@ -143,7 +140,6 @@ pub struct FetchInput<'a> {
 pub struct FetchOpened {
     /// The filters, first the one next to the backend.
     pub chain: Chain,
-    /// Changes of beresp, in order.
     pub edits: Vec<Edit>,
     /// Coding that the filters make or have checked: it can be undone for clients that don't accept it.
     pub coding: Coding,

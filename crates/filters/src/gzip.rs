@@ -11,7 +11,6 @@ use crate::packer::Packer;
 use crate::step::Flushed;
 use crate::{Filter, FilterError, GzipBits, SLICE, State, Step, UNPACKED_A_MICRO, stitch};
 
-/// The parameters of packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GzipParams {
     /// `gzip_level`, 0 to 9.

@@ -26,7 +26,6 @@ const END_OF_BLOCK: u16 = 256;
 /// Blocks that one call begins at most: their tables cost more than their few bytes.
 const BLOCKS: u32 = 64;
 
-/// Reasons for a stop of decoding.
 enum Stop {
     /// More input is needed.
     Input,

@@ -46,7 +46,6 @@ impl<'a> FilterName<'a> {
         FilterName::Check(Packed::Zstd),
     ];
 
-    /// The name as it is written.
     pub const fn as_bytes(self) -> &'a [u8] {
         match self {
             FilterName::Esi => b"esi",
@@ -109,7 +108,6 @@ impl FilterList {
         &self.0
     }
 
-    /// True if nothing at all is written.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -12,7 +12,6 @@ use crate::{Filter, FilterError, State, Step};
 pub struct Multipart {
     /// The parts, none of which shares a byte with another.
     pub parts: Vec<Part>,
-    /// Heads of the parts.
     pub heads: PartHeads,
     /// Bytes behind the last part.
     pub tail: Vec<u8>,
@@ -50,7 +49,6 @@ impl PartHeads {
 }
 
 impl Multipart {
-    /// Length of the whole.
     pub fn bytes(&self) -> u64 {
         let part = |part: &Part| self.heads.bytes_of(*part) + (part.high - part.low + 1);
         self.parts.iter().map(part).sum::<u64>() + self.tail.len() as u64

@@ -10,7 +10,6 @@ use crate::FilterError;
 /// Bytes that one step of a filter takes or makes at most; about 50 us of unpacking. What takes longer over a byte takes fewer.
 pub const SLICE: usize = 16 * 1024;
 
-/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Bytes of the input that were used; the rest is to be given again.
@@ -33,7 +32,6 @@ pub const UNPACKED_A_MICRO: u32 = 320;
 /// Microseconds of a step that moves next to nothing.
 const LEAST_MICROS: u32 = 3;
 
-/// State after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Call again with the rest of the input: the output is full, or the slice is used up.
@@ -147,7 +145,6 @@ impl Flushed {
 /// A response that a filter wants to have: as a fragment's, made by VCL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subrequest {
-    /// URL of the response.
     pub url: Vec<u8>,
     /// Host of the response, if it is another than the page's.
     pub host: Option<Vec<u8>>,

@@ -15,7 +15,6 @@ use crate::Fault;
 pub const LEASE: Duration = Duration::from_secs(5);
 /// A report that is older is forgotten: the node isn't of the fleet any more.
 pub const FORGOTTEN: Duration = Duration::from_secs(600);
-/// The longest report, in bytes.
 pub const LONGEST_REPORT: usize = 16 << 10;
 /// The longest document, in bytes: servers of NATS take messages of a megabyte unless told otherwise.
 pub const LONGEST_DOCUMENT: usize = 768 << 10;
@@ -28,7 +27,6 @@ pub const LONGEST_NAME: usize = 255;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
     pub node: String,
-    /// Bytes of the report.
     pub bytes: Vec<u8>,
     /// Time since it was written.
     pub age: Duration,

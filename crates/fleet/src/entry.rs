@@ -16,7 +16,6 @@ use serde_json::{Map, Value, json};
 /// Version of the form. One that is higher says something that can't be understood here.
 const VERSION: u64 = 1;
 
-/// Bytes of the longest entry.
 pub const LONGEST: usize = 64 << 10;
 
 /// No moment is further away, either way, in seconds: some three thousand years.
@@ -32,11 +31,9 @@ pub struct Entry {
     pub node: String,
     /// When it was made: seconds since 1970.
     pub at: f64,
-    /// Objects that it invalidates.
     pub what: Invalidation,
 }
 
-/// Kinds of invalidations.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Invalidation {
     /// A ban's expression: field, operator, value, `&&`, and so on, as the CLI's `ban` takes them.
@@ -60,7 +57,6 @@ pub enum Invalidation {
     All(String),
 }
 
-/// Result of reading an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Read {
     Entry(Entry),

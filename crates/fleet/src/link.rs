@@ -32,7 +32,6 @@ pub struct Bounds {
     pub last: u64,
 }
 
-/// Bytes of the longest epoch.
 #[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
 const LONGEST_EPOCH: usize = 100;
 
@@ -50,7 +49,6 @@ pub(crate) fn epoch_of(said: &str) -> Result<String, Fault> {
 pub struct Outgoing<'a> {
     /// Id by which the server recognises an entry that comes again.
     pub id: &'a str,
-    /// Bytes of the entry.
     pub bytes: &'a [u8],
 }
 
@@ -64,7 +62,6 @@ pub(crate) const BATCH_BYTES: usize = BATCH_OF_LONGEST * crate::LONGEST;
 #[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
 pub(crate) const BATCH_OF_LONGEST: usize = 100;
 
-/// An entry that came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
     /// Number: higher than that before, by one unless something between them is gone.
@@ -73,7 +70,6 @@ pub struct Incoming {
     pub bytes: Vec<u8>,
 }
 
-/// Result of following a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The next entries, one at least: as many as are there without waiting for more.

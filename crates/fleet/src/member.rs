@@ -17,7 +17,6 @@ const WHY: usize = 2000;
 /// Stores of a node that are looked at.
 const STORES: usize = 32;
 
-/// Use of a store.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoreUse {
     pub name: String,
@@ -32,7 +31,6 @@ pub struct Deployed {
     /// State of the node: `own`, unless something was rolled out to it; `failed`, if that can't be had; `confirmed`;
     /// or, on trial, `ready`, `active`, and `back` when it went back.
     pub state: String,
-    /// Version of the release.
     pub version: String,
     /// The trial that it is about, if it is one.
     pub trial: String,
@@ -77,7 +75,6 @@ pub struct Report {
     pub group: String,
     /// True if it takes what is rolled out to its group.
     pub takes_deployments: bool,
-    /// Version of the program.
     pub version: String,
     /// Epoch of the log that it follows.
     pub epoch: String,
@@ -89,7 +86,6 @@ pub struct Report {
     pub lag_seconds: f64,
     /// Part of its cache that it serves: `all`, `young`, `nothing`.
     pub serves: String,
-    /// The VCL in use.
     pub vcl: String,
     /// Since when, in seconds since 1970 by its clock.
     pub vcl_since: f64,
@@ -103,7 +99,6 @@ pub struct Report {
     pub errors: u64,
     /// Number of them that failed by a fault of the program.
     pub panics: u64,
-    /// Use of its stores.
     pub stores: Vec<StoreUse>,
     /// State of roll-outs, if it takes part in them.
     pub deployed: Option<Deployed>,

@@ -124,7 +124,6 @@ struct Session {
     is_quiet: bool,
 }
 
-/// State of the consumer.
 struct Consumer {
     /// The subscription by which it delivers.
     sid: u64,

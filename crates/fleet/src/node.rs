@@ -97,12 +97,9 @@ impl Reach {
     }
 }
 
-/// State of a node.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// State of the connection for appending.
     pub append: Reach,
-    /// State of the connection for following.
     pub follow: Reach,
     /// Present limits of what may be found.
     pub gate: Gate,
@@ -127,11 +124,9 @@ pub struct Status {
     pub gaps: u64,
 }
 
-/// A node. A cheap handle.
 #[derive(Clone)]
 pub struct Node(Arc<Shared>);
 
-/// A clock.
 type Now = Box<dyn Fn() -> Instant + Send + Sync>;
 
 struct Shared {

@@ -153,7 +153,6 @@ impl Session {
         Err(Fault::new(format!("{key} doesn't keep what it is set to")))
     }
 
-    /// Numbers of the first entry and of the last.
     fn extent(&mut self) -> Result<(u64, u64), Fault> {
         self.wire.until(clock::now() + TIME);
         self.wire.send(&resp::command(&words(["XINFO", "STREAM", &self.key])))?;

@@ -49,7 +49,6 @@ pub fn digest_of(bytes: &[u8]) -> String {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vcl {
-    /// Digest of the sources.
     pub digest: String,
     /// Bundle with the sources: `a` or `b`.
     pub slot: char,
@@ -68,7 +67,6 @@ impl Vcl {
 pub struct Release {
     /// `None`: each node's own.
     pub vcl: Option<Vcl>,
-    /// Values by name.
     pub params: BTreeMap<String, String>,
 }
 
@@ -111,7 +109,6 @@ impl Release {
     }
 }
 
-/// A release on trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trial {
     /// Drawn; another one for each trial.
@@ -132,7 +129,6 @@ pub struct Rollout {
     pub serial: u64,
     /// Release for all nodes; `None`: nothing was ever rolled out.
     pub confirmed: Option<Release>,
-    /// Release on trial.
     pub trial: Option<Trial>,
     /// End of the last trial, for people.
     pub last: String,
@@ -144,7 +140,6 @@ impl Rollout {
         self.serial.wrapping_add(1)
     }
 
-    /// Encodes the document.
     pub fn encode(&self) -> Vec<u8> {
         let trial = self.trial.as_ref().map(|trial| {
             json!({

@@ -16,7 +16,6 @@ use crate::Bounds;
 /// Progress of a node in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Epoch of the log.
     pub epoch: String,
     /// Number of the entry that was carried out last; 0: none was in it.
     pub seq: u64,

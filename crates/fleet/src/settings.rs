@@ -30,7 +30,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Nats => "NATS",
@@ -74,7 +73,6 @@ pub struct Settings {
     pub kind: Kind,
     /// Servers, the first to be tried first.
     pub servers: Vec<Server>,
-    /// Connect over TLS.
     pub is_tls: bool,
     /// The log's name: nodes with the same one are a fleet.
     pub name: String,
@@ -86,7 +84,6 @@ pub struct Settings {
     pub group: String,
     /// Takes what is rolled out to its group: VCL and parameters, from whoever may write to the log's server.
     pub deploys: bool,
-    /// User name at the server.
     pub user: Option<String>,
     pub password: Option<String>,
     pub token: Option<String>,

@@ -53,7 +53,6 @@ enum Stream {
 #[derive(Debug)]
 pub(crate) struct Wire {
     stream: Stream,
-    /// Received bytes.
     input: Vec<u8>,
     /// Bytes of it that were taken: they go all at once, when more is waited for.
     taken: usize,

@@ -8,7 +8,6 @@ const KEEP_INPUT: usize = 32 * 1024;
 /// Nor an output; many small answers of HTTP/2 that go out together are about half of it.
 const KEEP_OUTPUT: usize = 64 * 1024;
 
-/// Buffers for a connection's input and output.
 #[derive(Default)]
 pub(crate) struct Buffers {
     pub(crate) input: Vec<u8>,

@@ -100,7 +100,6 @@ async fn let_others_go_first(h1: &mut H1) -> Result<(), SessClose> {
     Ok(())
 }
 
-/// Next step after a request.
 enum Next {
     /// Another one. By its own timestamps this one took so many seconds.
     Request { took: f64 },
@@ -176,7 +175,6 @@ async fn request(h1: &mut H1, arrived: NextRequest) -> Next {
 
 /// Outcome of a request whose head was taken.
 enum Answered {
-    /// The response was sent as HTTP/1.
     Http1,
     /// The request asks for HTTP/2 and gets it.
     Http2,

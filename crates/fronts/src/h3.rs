@@ -33,7 +33,6 @@ pub(crate) const VERSION: &str = "HTTP/3";
 /// A listener's socket as its connections know it.
 #[derive(Clone, Copy, Debug)]
 pub struct Seat {
-    /// Local address.
     pub local: std::net::SocketAddr,
     /// Number in the log: that of its descriptor.
     pub number: u32,

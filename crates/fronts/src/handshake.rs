@@ -40,7 +40,6 @@ pub(crate) struct InProgress {
 }
 
 impl InProgress {
-    /// Number of handshakes in progress.
     pub(crate) fn count() -> u32 {
         IN_PROGRESS.get().0
     }

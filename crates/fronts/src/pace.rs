@@ -17,7 +17,6 @@ pub(crate) struct Pace {
     waits_since: Option<Instant>,
 }
 
-/// Judgement of a pace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PaceVerdict {
     /// Fast enough; look again after that much more waiting (zero: no rate is asked for).

@@ -19,14 +19,12 @@ use tables::close::SessClose;
 use crate::conn::{CloseState, Conn};
 use crate::{h1, h2, handshake};
 
-/// A connection that was accepted.
 pub struct Accepted {
     pub stream: Stream,
     pub peer: Address,
     pub local: Address,
 }
 
-/// Outcome of serving a busy connection.
 pub(crate) enum Outcome {
     /// The connection waits for its next request.
     Idle,

@@ -33,7 +33,6 @@ const MOST_ON_DEMAND: usize = 10_000;
 /// Between looks for names that clients ask for.
 const DEMAND_STEP: Duration = Duration::from_secs(1);
 
-/// State of one name.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// End of the certificate in use.
@@ -108,7 +107,6 @@ impl Acme {
         }))
     }
 
-    /// The first message to the process.
     fn begin(&self, kinds: Vec<Kind>, jail: &Jail) -> io::Result<Begin> {
         let Settings { directory, mail, profile, retry, .. } = self.settings.clone();
         let names = self.held.iter().map(|(name, held)| {
@@ -202,12 +200,10 @@ impl Manager {
         }
     }
 
-    /// Challenges that a worker is to answer, as lines for its CLI.
     pub(crate) fn challenge_lines(&self) -> Vec<Vec<u8>> {
         self.acme.iter().flat_map(|acme| &acme.challenges).map(show_line).collect()
     }
 
-    /// Has the worker answer this challenge from now on.
     fn show_challenge(&mut self, challenge: Challenge) -> Result<(), String> {
         if !challenge.is_sane() {
             return Err("a challenge that makes no sense".to_owned());
@@ -226,7 +222,6 @@ impl Manager {
         Ok(())
     }
 
-    /// Has the worker answer this challenge no longer.
     fn hide_challenge(&mut self, challenge: &Challenge) {
         let Some(acme) = &mut self.acme else { return };
         let before = acme.challenges.len();

@@ -21,7 +21,6 @@ pub const DEATHS: usize = 5;
 /// Seconds in which [`DEATHS`] are counted.
 const WINDOW: f64 = 60.0;
 
-/// Reasons for which a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The manager told it to end.
@@ -70,7 +69,6 @@ impl Succession {
         }
     }
 
-    /// True if the worker (or the next one) came after a death.
     pub fn is_after_death(&self) -> bool {
         self.after_death
     }
@@ -163,7 +161,6 @@ impl Arenas {
         self.journal.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// All descriptors, for a worker to inherit.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.stores.iter().map(|arena| &arena.file).chain(&self.journal).map(AsFd::as_fd)
     }

@@ -44,7 +44,6 @@ const MOST_READERS: usize = 8;
 /// Number of certificates that are read without threads.
 const FEW: usize = 64;
 
-/// States of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Active,
@@ -67,7 +66,6 @@ impl Standing {
 
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Description of the certificate.
     pub entry: Entry,
     pub standing: Standing,
     /// Number of the certificate in the present bundle.
@@ -97,7 +95,6 @@ impl Row {
         }
     }
 
-    /// Reads the certificate's files.
     fn read(entry: Entry) -> Result<Row, String> {
         let mut row = Row::of(entry);
         // Before they are read: a change in between is found later.
@@ -155,7 +152,6 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// The file for workers.
     pub fn file(&self) -> &File {
         &self.current.file
     }
@@ -211,12 +207,10 @@ pub struct Certs {
 }
 
 impl Certs {
-    /// True if there is a listener for TLS.
     pub fn is_on(&self) -> bool {
         !self.scopes.is_empty()
     }
 
-    /// The bundle's file for workers.
     pub fn file(&self) -> Option<&File> {
         self.current.as_ref().map(|current| &current.file)
     }
@@ -237,7 +231,6 @@ impl Certs {
         Arc::make_mut(&mut self.rows)
     }
 
-    /// The name of a scope as lists have it.
     pub fn scope_name(&self, number: u32) -> &str {
         match self.scopes.get(number as usize) {
             Some(scope) if number != GLOBAL => &scope.name,
@@ -245,7 +238,6 @@ impl Certs {
         }
     }
 
-    /// The number of a listener's scope.
     pub fn scope_named(&self, name: &str) -> Option<u32> {
         let at = self.scopes.iter().skip(1).position(|scope| scope.name == name)?;
         Some(at as u32 + 1)
@@ -264,7 +256,6 @@ impl Certs {
         row.trouble(now).or_else(|| said.find_map(of_lists))
     }
 
-    /// True if something waits for a commit.
     pub fn has_staged(&self) -> bool {
         self.rows.iter().any(|row| row.standing != Standing::Active)
     }
@@ -274,7 +265,6 @@ impl Certs {
         self.rows.iter().all(|row| row.entry.id != id || row.standing == Standing::Discarded)
     }
 
-    /// An id for a certificate that was given none.
     pub fn new_id(&mut self) -> String {
         loop {
             let id = format!("cert{}", self.unnamed);
@@ -285,7 +275,6 @@ impl Certs {
         }
     }
 
-    /// A number for the certificates of the next commit.
     pub fn next_batch(&self) -> u32 {
         self.rows
             .iter()
@@ -355,7 +344,6 @@ impl Certs {
         found
     }
 
-    /// Forgets what is staged.
     pub fn roll_back(&mut self) {
         self.rows_mut().retain(|row| row.place.is_some());
         self.rows_mut().iter_mut().for_each(|row| row.standing = Standing::Active);
@@ -518,7 +506,6 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// The facts of the leaf, names included.
 fn facts_in(bundle: &Bundle, place: u32) -> Option<tls::facts::Facts> {
     tls::facts::read(bundle.keyed(place)?.chain.first()?).ok()
 }

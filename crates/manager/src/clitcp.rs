@@ -62,7 +62,6 @@ const STEP: Duration = Duration::from_secs(1);
 /// Limit of the pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// State of the outgoing connection.
 #[derive(Debug)]
 enum State {
     /// The next attempt is at this time.
@@ -103,7 +102,6 @@ impl Masters {
         }))
     }
 
-    /// The addresses.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -114,7 +112,6 @@ impl Masters {
         (!addresses.is_empty()).then_some(Masters { addresses, next: 0, pause: STEP, state })
     }
 
-    /// The descriptor to wait for.
     pub fn descriptor(&self) -> Option<(std::os::fd::BorrowedFd<'_>, Interest)> {
         match &self.state {
             State::Connecting(socket) => Some((socket.as_fd(), Interest::Write)),
@@ -163,7 +160,6 @@ impl Masters {
         }
     }
 
-    /// The connection has ended.
     pub fn closed(&mut self, now: Mono) {
         self.state = State::Waiting { until: now + self.pause };
     }

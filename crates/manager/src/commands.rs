@@ -23,7 +23,6 @@ use crate::worker::State;
 const OPEN: [&str; 4] = ["auth", "help", "ping", "quit"];
 
 impl Manager {
-    /// Runs a command that isn't `auth` (sessions do that themselves).
     pub(crate) fn execute(&mut self, request: &Request, authenticated: bool) -> Reply {
         match request.command(authenticated) {
             Ok(command) if !authenticated && !OPEN.contains(&command.name) => Reply::unknown(),

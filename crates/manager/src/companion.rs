@@ -16,12 +16,10 @@ use crate::report::{Severity, print};
 
 /// First pause between a death and the next process.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest line that is read.
 const LINE: usize = 2000;
 /// Lines of one process that are remembered.
 const LINES: usize = 20;
 
-/// A running companion.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -55,7 +53,6 @@ pub(crate) struct Companion {
 }
 
 impl Companion {
-    /// A companion that doesn't run yet.
     pub fn new(name: &'static str, longest_pause: Duration) -> Self {
         Companion {
             name,
@@ -68,7 +65,6 @@ impl Companion {
         }
     }
 
-    /// The descriptor to wait for.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.process.as_ref().map(|process| process.said.as_fd())
     }
@@ -78,7 +74,6 @@ impl Companion {
         self.restart
     }
 
-    /// True if a process runs.
     pub fn is_running(&self) -> bool {
         self.process.is_some()
     }

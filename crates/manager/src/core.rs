@@ -47,12 +47,10 @@ const UPTIME_STEP: Duration = Duration::from_secs(1);
 const MAX_SESSIONS: usize = 256;
 /// Sessions take at most one in this many of the manager's descriptors: sockets, stores and a new worker need the others.
 const SESSION_SHARE: u64 = 4;
-/// Pause of accepting after a failure.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// The longest wait for events.
 const LONGEST_SLEEP: f64 = 3600.0;
 
-/// Everything the manager has.
 #[derive(Debug)]
 pub struct Manager {
     pub(crate) clock: Clock,
@@ -99,11 +97,8 @@ pub struct Manager {
     pub(crate) most_sessions: usize,
     pub(crate) timers: Timers,
     pub(crate) restarts: u32,
-    /// Keys for QUIC that workers share, if there is a listener for it.
     pub(crate) quic: Option<cli::handoff::Quic>,
-    /// Key for tokens of waiting rooms, the same for all workers.
     pub(crate) class_key: [u8; 32],
-    /// The fleet that workers belong to.
     pub(crate) fleet: Option<cli::handoff::FleetStart>,
     /// The second tier that workers are members of.
     pub(crate) peers: Option<cli::handoff::FleetStart>,
@@ -119,7 +114,6 @@ pub struct Manager {
     pub(crate) trial: crate::rollout::Trial,
 }
 
-/// Times at which work is due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timers {
     pub(crate) started: Mono,
@@ -140,14 +134,12 @@ pub struct Timers {
     pub(crate) rollout: Option<Mono>,
 }
 
-/// Highest number of CLI sessions.
 pub(crate) fn most_sessions() -> usize {
     let share = sys::limits::open_files_limit().map_or(u64::MAX, |limit| limit / SESSION_SHARE);
     MAX_SESSIONS.min(usize::try_from(share).unwrap_or(MAX_SESSIONS))
 }
 
 impl Timers {
-    /// All set from `now`.
     pub fn new(now: Mono) -> Timers {
         Timers {
             started: now,
@@ -165,7 +157,6 @@ impl Timers {
     }
 }
 
-/// Sources of events, by descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Signal,
@@ -203,7 +194,6 @@ impl Manager {
         Quota { most: self.params.max_vcl, handling: self.params.max_vcl_handling }
     }
 
-    /// Has a VCL checked.
     pub(crate) fn check_vcl(&self, source: Source, listing: bool) -> Outcome {
         let mut features = Vec::new();
         for (on, word) in [
@@ -266,7 +256,6 @@ impl Manager {
         stop
     }
 
-    /// Stops all: the exit status.
     pub(crate) fn finish(&mut self) -> i32 {
         self.end_rollout();
         self.end_acme();
@@ -416,7 +405,6 @@ impl Manager {
         }
     }
 
-    /// Handles signals; true to stop.
     fn on_signal(&mut self, signals: &mut Signals) -> bool {
         let mut stop = false;
         while let Ok(Some(number)) = signals.take() {

@@ -6,13 +6,11 @@ use std::collections::VecDeque;
 use base::Real;
 use tables::json::quote;
 
-/// Number of deaths that are kept.
 const KEPT: usize = 20;
 /// Most deaths counted for the last hour.
 const COUNTED: usize = 100_000;
 const HOUR: f64 = 3600.0;
 
-/// The end of a worker.
 #[derive(Clone, Debug)]
 pub struct Death {
     pub at: Real,
@@ -60,7 +58,6 @@ impl Deaths {
         self.recent.iter().filter(|at| now.since(**at) < HOUR).count()
     }
 
-    /// The list for people.
     pub fn text(&self, now: Real) -> String {
         let mut out = format!(
             "The worker died {} in the last hour, {} since the manager began.\n",
@@ -79,7 +76,6 @@ impl Deaths {
         out
     }
 
-    /// The members of a JSON answer.
     pub fn json(&self, now: Real) -> String {
         let mut out = format!(
             ",\n  {{\n    \"last_hour\": {},\n    \"total\": {},\n    \"ends\": [",

@@ -23,12 +23,10 @@ const PATIENCE: Duration = Duration::from_millis(3);
 const STEP: Duration = Duration::from_millis(1);
 /// Longest time of frequent looks; after that the end is waited for as usual.
 const LONGEST_LOOK: Duration = Duration::from_secs(5);
-/// Most dying workers at a time.
 const MOST: usize = 4;
 /// Longest wait for their end when the manager itself ends.
 pub const LONGEST_DYING: Duration = Duration::from_secs(10);
 
-/// A worker that has begun to end.
 #[derive(Debug)]
 pub struct DyingWorker {
     process: LingeringProcess,
@@ -36,7 +34,6 @@ pub struct DyingWorker {
 }
 
 impl Manager {
-    /// Descriptors to wait for.
     pub(crate) fn dying_descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.dying.iter().map(|dying| dying.process.descriptor())
     }

@@ -14,7 +14,6 @@ pub enum Fatal {
     Plain(i32, String),
 }
 
-/// An `Err(Fatal::Argument(..))`.
 pub fn argument<T>(text: impl Into<String>) -> Result<T, Fatal> {
     Err(Fatal::Argument(text.into()))
 }

@@ -21,7 +21,6 @@ pub enum Role {
     Worker,
 }
 
-/// The jail in force.
 #[derive(Debug)]
 pub enum Jail {
     /// Everything runs as who started it.
@@ -188,7 +187,6 @@ impl Jail {
         }
     }
 
-    /// Owner of what the worker writes.
     pub fn worker_ids(&self) -> Option<(u32, u32)> {
         match self {
             Jail::None => None,

@@ -17,7 +17,6 @@ use crate::stores::Stores;
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 const LOCK_LOOK: Duration = Duration::from_millis(50);
 
-/// Opens the journal of the stores that are kept, if there are such.
 pub fn open(stores: &Stores, jail: &Jail) -> Result<Option<File>, Fatal> {
     jail.privileged(|| path_of(stores)?.map(|path| open_at(&path)).transpose())
 }

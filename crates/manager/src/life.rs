@@ -24,7 +24,6 @@ use crate::worker::State;
 
 /// A worker that lived shorter than this makes the next one wait.
 const SHORT_LIFE: Duration = Duration::from_secs(2);
-/// Longest pause before a restart.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Exit status bits: a worker ended with a status, by a signal, with a core.
@@ -46,7 +45,6 @@ pub struct Departure {
 }
 
 impl Departure {
-    /// The panic message as text.
     pub fn panic_text(&self) -> Option<String> {
         panic_text(self.at, &self.panic)
     }
@@ -204,7 +202,6 @@ impl Manager {
         self.timers.ping = (!interval.is_zero()).then(|| self.now() + interval);
     }
 
-    /// Asks the worker whether it lives.
     pub(crate) fn ping_worker(&mut self) {
         self.timers.ping = None;
         if self.worker.state != State::Running {

@@ -26,7 +26,6 @@ pub struct Permissions {
     mode: Option<u32>,
 }
 
-/// One -a argument, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenArg {
     /// `name=`, or a0, a1, ...
@@ -43,7 +42,6 @@ pub struct Listener {
     pub name: String,
     /// Protocol layers before HTTP.
     pub transport: Transport,
-    /// The bound address.
     pub address: Name,
     /// Name in messages: the argument, or the address with the port that was found for port 0.
     pub endpoint: String,
@@ -53,7 +51,6 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// True if the address is a unix socket's.
     pub fn is_uds(&self) -> bool {
         matches!(self.address, Name::Unix(_))
     }
@@ -132,7 +129,6 @@ pub fn parse(spec: &str, unnamed: &mut u32) -> Result<ListenArg, Fatal> {
     Ok(ListenArg { name, endpoint, transport, permissions })
 }
 
-/// A word of -a.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     Http,
@@ -160,7 +156,6 @@ fn add_protocol(protocols: &mut Vec<Protocol>, word: &str) -> Result<(), Fatal> 
 }
 
 impl Permissions {
-    /// User, group and mode.
     pub fn numbers(self) -> [Option<u32>; 3] {
         [self.user, self.group, self.mode]
     }

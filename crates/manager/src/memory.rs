@@ -15,7 +15,6 @@ use crate::workdir;
 
 /// Bytes of the Params segment; no tool reads it.
 const PARAMS_BYTES: usize = 672;
-/// Bytes of the Panic segment.
 const PANIC_BYTES: usize = 64 << 10;
 
 /// The present worker's directory.
@@ -27,7 +26,6 @@ pub struct Memory {
     set: SegmentSet,
     /// Kept so that they stay published.
     arguments: Vec<Segment>,
-    /// The MGT counters.
     pub counters: CounterSet<Mgt>,
     child: Option<ChildMemory>,
 }
@@ -95,7 +93,6 @@ impl Memory {
         Ok(file)
     }
 
-    /// The worker's panic message, or empty.
     pub fn panic_text(&self) -> Vec<u8> {
         let read = |child: &ChildMemory| match &child.panic {
             LastWords::Published(segment) => segment.read_text(),

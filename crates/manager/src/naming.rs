@@ -32,7 +32,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// Most reports that wait; further ones are printed without names.
 const MOST: usize = 8;
-/// The longest report, with and without names.
 const LONGEST: u64 = 4 << 20;
 
 /// A report without names, and the worker whose it is.
@@ -51,7 +50,6 @@ struct Running {
     until: Mono,
 }
 
-/// Reports that are to have names.
 #[derive(Debug, Default)]
 pub struct Naming {
     waiting: VecDeque<Unnamed>,
@@ -59,7 +57,6 @@ pub struct Naming {
 }
 
 impl Naming {
-    /// The descriptor to wait for.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.running.as_ref().map(|running| running.output.as_fd())
     }
@@ -84,7 +81,6 @@ impl Manager {
         }
     }
 
-    /// Begins with the next report, unless a worker is to start first.
     pub(crate) fn begin_naming(&mut self) {
         if self.naming.running.is_none() && !self.is_restart_due() {
             self.name_next();

@@ -10,7 +10,6 @@ pub const OPTSTRING: &str = "?a:A:b:Cdf:Fh:i:I:j:l:M:n:P:p:r:S:s:T:t:VW:x:";
 /// Options of releases before 5 that 7.1 no longer has.
 const OLD_OPTSTRING: &str = "g:u:w:";
 
-/// Modes of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Mode {
     /// Background; the caller's process waits for the start's outcome.
@@ -24,10 +23,8 @@ pub enum Mode {
     PrintVcl,
 }
 
-/// Sources of the VCL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VclArg {
-    /// A file (-f FILE).
     File(String),
     /// No VCL (-f '').
     Nothing,
@@ -49,7 +46,6 @@ pub enum ParamArg {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrderedArg {
     Listen(String),
-    /// A TLS configuration (-A).
     Tls(String),
     Vcl(VclArg),
     CliFile(String),
@@ -57,7 +53,6 @@ pub enum OrderedArg {
     Store(String),
 }
 
-/// Options of a command line.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Options {
     pub mode: Mode,
@@ -80,7 +75,6 @@ pub struct Options {
     pub notices: Vec<String>,
 }
 
-/// The outcome of reading a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     Serve(Box<Options>),
@@ -89,7 +83,6 @@ pub enum Request {
     Print(String),
 }
 
-/// One step of getopt.
 enum Item {
     Flag(char),
     Value(char, String),
@@ -146,7 +139,6 @@ impl Getopt<'_> {
 /// The long options; with `--help` and `--optstring`, which stand alone.
 const LONG: [&str; 7] = ["acme", "fleet", "help", "optstring", "peers", "vcl-dialect", "watch"];
 
-/// There is no such long option, or it stands where it can't.
 fn unknown_long(name: &str) -> Fatal {
     Fatal::Argument(match name {
         "help" | "optstring" => format!("--{name} must be the only argument"),
@@ -215,11 +207,8 @@ struct LongOptions {
     /// Arguments for getopt; `--vcl-dialect` among them as the parameter that it stands for.
     args: Vec<String>,
     acme: Vec<String>,
-    /// Value of the last `--watch`.
     watch: Option<String>,
-    /// Value of the last `--fleet`.
     fleet: Option<String>,
-    /// Value of the last `--peers`.
     peers: Option<String>,
 }
 

@@ -9,7 +9,6 @@ use cli::reply::{json_begin, json_end};
 
 /// Extensions of replies beyond `cli`.
 pub trait ReplyExt {
-    /// True if the status is 200 or 201.
     fn is_ok(&self) -> bool;
     fn push_str(&mut self, text: &str);
 }

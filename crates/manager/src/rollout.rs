@@ -30,7 +30,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The longest state that is kept for it, in bytes.
 const KEPT: usize = 256 << 10;
 
-/// The agent, which there needn't be.
 pub(crate) fn agent() -> Companion {
     Companion::new("rollout", LONGEST_PAUSE)
 }
@@ -48,7 +47,6 @@ impl Trial {
     }
 }
 
-/// True if the agent may run this command.
 pub(crate) fn is_allowed(request: &Request) -> bool {
     const COMMANDS: [&str; 12] = [
         "ping",
@@ -74,7 +72,6 @@ impl Manager {
         settings.deploys.then_some(settings.wait)
     }
 
-    /// Starts the agent, if there is to be one.
     pub(crate) fn begin_rollout(&mut self) {
         if !self.agent.takes_turn() || self.rollout_wait().is_none() {
             return;
@@ -132,7 +129,6 @@ impl Manager {
         false
     }
 
-    /// The command `fleet.kept`.
     pub(crate) fn fleet_kept(&mut self, state: Option<&Vec<u8>>) -> Reply {
         match state {
             None => Reply { status: Status::Ok, body: self.trial.kept.clone() },

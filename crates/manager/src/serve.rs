@@ -38,14 +38,12 @@ use crate::worker::Worker;
 
 /// Descriptors that a worker may have, if we may allow it.
 const OPEN_FILES: u64 = 1 << 20;
-/// The default of -a.
 const DEFAULT_LISTEN: &str = ":80";
 /// Hash methods that varnishd knows.
 const HASHES: [&str; 4] = ["critbit", "classic", "simple", "simple_list"];
 /// Waiters that varnishd knows on Linux.
 const WAITERS: [&str; 2] = ["epoll", "poll"];
 
-/// Runs the program; the value is its exit status.
 pub fn serve(options: &Options) -> Result<i32, Fatal> {
     if let Some(inherited) = crate::upgrade::resume::inherited()? {
         return crate::upgrade::resume::resume(options, inherited);
@@ -70,13 +68,11 @@ pub fn serve(options: &Options) -> Result<i32, Fatal> {
 /// The parameter that until 4.0 said what -a says.
 const OLD_LISTEN: &str = "listen_address";
 
-/// Arguments that are handled later.
 struct DeferredArgs {
     vcls: VecDeque<(String, Vec<u8>)>,
     cli_file: Option<File>,
     /// True if -f was given, even empty.
     f_given: bool,
-    /// Configuration of -A.
     tls: Option<Config>,
 }
 
@@ -260,7 +256,6 @@ fn certificates(
     Ok((certs, ticket_keys))
 }
 
-/// Keys for QUIC that workers share, if there is a listener for it.
 fn quic(listeners: &[listen::Listener]) -> Result<Option<Quic>, Fatal> {
     if !listeners.iter().any(|listener| listener.transport.is_quic) {
         return Ok(None);
@@ -350,7 +345,6 @@ fn open_cli_file(name: &str, jail: &Jail) -> Result<File, Fatal> {
     jail.privileged(|| File::open(name)).or_else(|e| argument(format!("\tCan't open {name}: {}", errno_text(&e))))
 }
 
-/// Sets a parameter; returns a note about it.
 fn apply_param(param: &ParamArg, params: &mut Params) -> Result<Option<String>, Fatal> {
     let plain = |text: String| Fatal::Plain(2, format!("Error:\n{text}"));
     match param {

@@ -32,7 +32,6 @@ const AUTHENTICATION: Duration = Duration::from_secs(10);
 /// Bytes of a roll-out's command, and of its reply, that are logged.
 const LOGGED: usize = 200;
 
-/// Origins of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A connection to -T.
@@ -83,7 +82,6 @@ enum Awaits {
 }
 
 impl Session {
-    /// Descriptor and events to wait for.
     pub fn want(&self) -> Option<(BorrowedFd<'_>, Interest)> {
         match (self.unsent.is_empty(), &self.awaits) {
             (true, Some(_)) => None,
@@ -117,7 +115,6 @@ impl Session {
         self.ended |= self.closing;
     }
 
-    /// Reads the available input.
     fn fill(&mut self) {
         let mut buf = [0; 65536];
         match sys::fd::read(&self.input, &mut buf) {
@@ -177,14 +174,12 @@ impl Manager {
         }
     }
 
-    /// Ends the sessions that haven't shown the secret in time.
     pub(crate) fn expire_sessions(&mut self, now: Mono) {
         for session in &mut self.sessions {
             session.ended |= session.due().is_some_and(|due| due <= now);
         }
     }
 
-    /// Handles an event of a session.
     pub(crate) fn on_session(&mut self, at: usize) {
         let Some(session) = self.sessions.get_mut(at) else { return };
         if !session.unsent.is_empty() {

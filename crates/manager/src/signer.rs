@@ -27,7 +27,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Bytes of the number of a question and its answer, by which late answers are recognised.
 const NUMBER_BYTES: usize = 4;
 
-/// A running signer.
 #[derive(Debug)]
 pub(crate) struct Signer {
     child: Child,
@@ -66,12 +65,10 @@ impl Signers {
         self.leaving.iter().map(Child::pid)
     }
 
-    /// Descriptors to wait for: they tell of ends.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.current.iter().map(|signer| &signer.child).chain(&self.leaving).map(AsFd::as_fd)
     }
 
-    /// Time at which the next one begins.
     pub fn due(&self) -> Option<Mono> {
         self.restart
     }

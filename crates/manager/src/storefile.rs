@@ -44,7 +44,6 @@ const LOCKED: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct StoreFile {
     pub store: String,
-    /// The open and locked file.
     pub file: File,
     pub bytes: u64,
     /// Drawn when the store is to begin empty; 0 in one that is kept.
@@ -80,7 +79,6 @@ fn draw() -> u64 {
     RandomState::new().hash_one(Instant::now()).max(1)
 }
 
-/// Opens the files of all stores that have one.
 pub fn open_all(stores: &Stores, jail: &Jail) -> Result<Vec<StoreFile>, Fatal> {
     let opened: Vec<StoreFile> =
         stores.iter().filter_map(|store| Some(open(store, store.path.as_deref()?, jail))).collect::<Result<_, _>>()?;

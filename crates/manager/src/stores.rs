@@ -28,11 +28,9 @@ pub struct StoreArg {
     pub path: Option<PathBuf>,
     /// Limit in bytes; None is unlimited (malloc), or an existing file's size.
     pub bytes: Option<u64>,
-    /// Further options of a store on a disk.
     pub disk: DiskOptions,
 }
 
-/// All stores, Transient last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stores {
     list: Vec<StoreArg>,
@@ -41,7 +39,6 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// Adds what one -s argument says.
     pub fn add(&mut self, spec: &str) -> Result<(), Fatal> {
         let parts = named::parse(spec, "-s")?;
         let kind_text = parts.words[0].clone();

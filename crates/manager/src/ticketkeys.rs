@@ -30,16 +30,13 @@ const LONGEST_FILE: usize = 64 << 10;
 /// See the module. Without a listener for TLS there are none.
 #[derive(Debug, Default)]
 pub struct TicketKeys {
-    /// The keys; the first seals.
     keys: Vec<TicketKey>,
     /// The keys in sealed memory, for workers.
     file: Option<File>,
-    /// Path of the file of keys.
     path: Option<String>,
     /// Signature of the file when it was read, or at the last look if that differs.
     seen: Option<Signature>,
     changing: Option<Option<Signature>>,
-    /// Time at which the next key is made.
     due: Option<Mono>,
     /// When the key of the file that seals was new, by the file's time, and when that was said to be long ago: seconds since 1970.
     sealing_since: Option<i64>,
@@ -186,7 +183,6 @@ impl Manager {
         }
     }
 
-    /// Makes another key.
     pub(crate) fn rotate_ticket_keys(&mut self) {
         self.ticket_keys.due = Some(self.now() + ROTATION);
         let former = self.ticket_keys.keys.first().cloned();

@@ -43,7 +43,6 @@ const STATE: &str = "LACQUER_UPGRADE";
 /// The variable that gives the program of before the reason why the other one failed.
 const FAILED: &str = "LACQUER_UPGRADE_FAILED";
 
-/// The manager's state for upgrades.
 #[derive(Debug, Default)]
 pub struct Upgrade {
     /// Path of the program that is to take over.

@@ -87,7 +87,6 @@ pub fn version_string() -> String {
     format!("{COMPATIBLE_VERSION} revision {REVISION}")
 }
 
-/// The text that -V prints.
 pub fn version_text(program: &str) -> String {
     format!(
         "{program} ({})\nCopyright (c) 2006 Verdens Gang AS\nCopyright (c) 2006-2022 Varnish Software\n\

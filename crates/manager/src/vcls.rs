@@ -21,9 +21,7 @@ mod discard;
 mod label;
 mod list;
 
-/// Connection to the worker's CLI.
 pub trait WorkerCli {
-    /// True if there is a worker to ask.
     fn is_running(&self) -> bool;
     /// Sends one line (without its end) and waits for the answer.
     fn ask(&mut self, line: &str) -> Reply;
@@ -31,7 +29,6 @@ pub trait WorkerCli {
     fn complain(&mut self, text: &str);
 }
 
-/// States of a VCL as an operator set them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Warm while in use.
@@ -74,7 +71,6 @@ pub struct Prog {
     keys: Option<File>,
     /// Names this one refers to: a label its VCL, a VCL the labels it returns to.
     uses: Vec<String>,
-    /// Time since which it could go cold.
     idle_since: Option<Mono>,
 }
 
@@ -93,7 +89,6 @@ pub struct Quota {
     pub handling: u32,
 }
 
-/// A VCL that passed the checker.
 #[derive(Debug)]
 pub struct CheckedVcl {
     /// The bundle's file, for the worker.
@@ -102,7 +97,6 @@ pub struct CheckedVcl {
     pub keys: Option<File>,
     /// Labels it returns to.
     pub labels: Vec<String>,
-    /// The compiler's warnings.
     pub warnings: String,
 }
 
@@ -267,7 +261,6 @@ impl Vcls {
         lines
     }
 
-    /// The command `vcl.use`.
     pub fn use_vcl(&mut self, name: &str, now: Mono, worker: &mut dyn WorkerCli) -> Result<Reply, Reply> {
         let at = self.find(name)?;
         if self.is_active(at) {
@@ -288,7 +281,6 @@ impl Vcls {
         Ok(Reply::ok(format!("VCL '{name}' now active")))
     }
 
-    /// The command `vcl.state`.
     pub fn set_state(
         &mut self,
         name: &str,

@@ -96,12 +96,10 @@ impl Watcher {
         Watcher { words, companion: Companion::new("watch", LONGEST_PAUSE) }
     }
 
-    /// The descriptor to wait for.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.companion.descriptor()
     }
 
-    /// Time at which the next process begins.
     pub fn due(&self) -> Option<Mono> {
         self.companion.due()
     }

@@ -127,7 +127,6 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// Removes a tree below the working directory, if it's there.
 pub fn remove_tree(path: &Path, jail: &Jail) {
     let _ = jail.privileged(|| fs::remove_dir_all(path));
 }

@@ -25,7 +25,6 @@ pub mod lines;
 
 use lines::Lines;
 
-/// States of the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// None runs, and none is wanted.
@@ -38,7 +37,6 @@ pub enum State {
 }
 
 impl State {
-    /// The word in `status`.
     pub fn word(self) -> &'static str {
         match self {
             State::Stopped => "stopped",
@@ -163,7 +161,6 @@ impl Worker {
         }
     }
 
-    /// True if it has ended and waits to be reaped.
     pub fn has_ended(&self) -> bool {
         let Some(process) = &self.process else { return false };
         sys::fd::wait(&process.child, Interest::Read, Some(Duration::ZERO)).unwrap_or(true)

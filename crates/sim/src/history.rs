@@ -21,16 +21,34 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     /// A client begins to send a request.
-    Asked { client: usize, step: usize, ask: Ask },
+    Asked {
+        client: usize,
+        step: usize,
+        ask: Ask,
+    },
     /// The client has its answer, or knows that it gets none.
-    Answered { client: usize, step: usize, answer: Answer },
+    Answered {
+        client: usize,
+        step: usize,
+        answer: Answer,
+    },
     /// An origin has a request.
-    Fetched { number: u64, url: String, variant: String, body: Option<Received> },
+    Fetched {
+        number: u64,
+        url: String,
+        variant: String,
+        body: Option<Received>,
+    },
     /// The origin sends the head of its answer.
-    Served { number: u64, served: Served },
+    Served {
+        number: u64,
+        served: Served,
+    },
     /// The origin has sent all that it sends; whether that is the whole of it.
-    Ended { number: u64, is_whole: bool },
-    /// An event of a fleet.
+    Ended {
+        number: u64,
+        is_whole: bool,
+    },
     Fleet(Happening),
 }
 
@@ -50,7 +68,6 @@ pub(crate) enum Served {
     NotModified { of: u64 },
 }
 
-/// Answer that a client got.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
     /// Status; 0: nothing came.
@@ -60,7 +77,6 @@ pub(crate) struct Answer {
     pub end: End,
 }
 
-/// Ends of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum End {
     /// The announced end.
@@ -68,7 +84,6 @@ pub(crate) enum End {
     /// Before that, and the client could see it.
     #[default]
     Cut,
-    /// The client went away.
     Left,
 }
 
@@ -94,7 +109,6 @@ impl History {
         entries.len() - 1
     }
 
-    /// Position of the next event.
     pub fn len(&self) -> usize {
         self.0.lock().len()
     }

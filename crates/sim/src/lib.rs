@@ -130,7 +130,6 @@ pub fn again(name: &str, seed: u64) -> Result<String, String> {
         .map_err(|failure: Box<Failure>| failure.to_string())
 }
 
-/// A fault that was found.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The first history that shows it.

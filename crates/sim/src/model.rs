@@ -17,7 +17,6 @@ use crate::plan::Ask;
 use crate::script::{Rule, Scenario};
 use crate::text::{self, Source};
 
-/// A fault of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     /// The check that says so.

@@ -41,7 +41,6 @@ pub(crate) struct Ask {
     pub dropped: Option<Duration>,
 }
 
-/// The body of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Upload {
     pub lines: u64,
@@ -147,7 +146,6 @@ impl Upload {
 }
 
 impl Action {
-    /// The kind of requests that may be given up before their end.
     fn given_up(&self) -> GivenUp {
         match self {
             Action::Ask(Ask { dropped: Some(_), .. }) => GivenUp::Tasks,

@@ -22,7 +22,6 @@ use crate::plan::{Ask, Client, Upload};
 use crate::script::Framing;
 use crate::world::World;
 
-/// Address of the server.
 fn server() -> SocketAddr {
     ([10, 0, 0, 2], 443).into()
 }

@@ -8,7 +8,6 @@ pub(crate) const LINE: usize = 32;
 const NUMBER_AT: usize = 23;
 const DIGITS: usize = 6;
 
-/// Source of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub url: String,

@@ -25,7 +25,6 @@ impl Head {
     }
 }
 
-/// Framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     None,

@@ -90,7 +90,6 @@ pub trait Listener {
 pub struct ListeningAllocator<A, L>(A, PhantomData<L>);
 
 impl<A, L> ListeningAllocator<A, L> {
-    /// Wraps an allocator.
     pub const fn new(inner: A) -> Self {
         ListeningAllocator(inner, PhantomData)
     }

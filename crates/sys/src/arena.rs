@@ -77,12 +77,10 @@ pub struct Arena {
     has_let_go: AtomicBool,
 }
 
-/// Content of an arena at opening.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     /// Processes that have used it, this one included.
     pub generation: u32,
-    /// Number of pages in use.
     pub pages: u64,
     /// The reason why the content can't be used; the arena was made anew.
     pub refusal: Option<&'static str>,
@@ -242,7 +240,6 @@ impl Arena {
         self.generation.load(Relaxed) % 2 == 1
     }
 
-    /// Offset in the mapping of a slot.
     fn base(&self, slab: &Slab, slot: u8) -> usize {
         let size = class(slab.class).map_or(0, |class| usize::from(class.size));
         self.layout.data + slab.first as usize * PAGE + usize::from(slot) * size

@@ -44,7 +44,6 @@ pub enum Access {
     Read,
 }
 
-/// Options for opening.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BlockOptions {
     /// Size in bytes. A file that isn't there is made; one that is shorter grows; one that is longer keeps what is

@@ -32,7 +32,6 @@ const BEYOND: usize = 64 << 10;
 /// A fatal signal and its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Number of the signal.
     pub signal: i32,
     pub cause: Cause,
 }
@@ -115,7 +114,6 @@ pub fn abort_reported() -> ! {
 pub struct ThreadName([u8; 16]);
 
 impl ThreadName {
-    /// Name of the calling thread.
     pub fn own() -> ThreadName {
         let mut name = [0u8; 16];
         // SAFETY: PR_GET_NAME writes at most 16 bytes, a NUL among them, to its argument.

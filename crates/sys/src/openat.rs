@@ -10,7 +10,6 @@ use std::path::Path;
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
 
-/// Ways to open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenFor {
     Read,

@@ -49,7 +49,6 @@ impl PidFile {
         Ok(PidFile { file, path: path.to_path_buf() })
     }
 
-    /// Writes this process's pid.
     pub fn write(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.rewind()?;

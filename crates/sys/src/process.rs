@@ -171,7 +171,6 @@ impl<'a> Spawn<'a> {
         Ok(self)
     }
 
-    /// Adds a variable to the environment, which is ours otherwise.
     pub fn env(mut self, name: &str, value: &str) -> io::Result<Self> {
         self.env.push(CString::new(format!("{name}={value}"))?);
         Ok(self)
@@ -201,7 +200,6 @@ impl<'a> Spawn<'a> {
         self
     }
 
-    /// Sets the file creation mask.
     pub fn umask(mut self, mask: u32) -> Self {
         self.umask = Some(mask);
         self
@@ -339,7 +337,6 @@ impl AsFd for Child {
 /// End of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Exit with this status.
     Status(i32),
     /// Death by a signal; true when it left a core file.
     Signal(i32, bool),

@@ -18,10 +18,8 @@ pub const NO_SUCH_FAMILY: i32 = libc::EAFNOSUPPORT;
 /// The longest path of a Unix-domain socket, in bytes.
 pub const LONGEST_UNIX_PATH: usize = 107;
 
-/// A socket's local or remote name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// A TCP address.
     Inet(SocketAddr),
     /// Unix domain, by path (empty when unnamed).
     Unix(PathBuf),

@@ -40,7 +40,6 @@ struct Pipe {
     into: OwnedFd,
 }
 
-/// Outcome of an attempt to lend.
 #[derive(Debug)]
 pub enum SpliceOutcome {
     /// Bytes that the socket took.
@@ -68,7 +67,6 @@ impl<'a> SpliceRanges<'a> {
         true
     }
 
-    /// True if nothing was added.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

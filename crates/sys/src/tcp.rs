@@ -47,7 +47,6 @@ impl SocketNumber {
     /// Number for a client that has no socket of its own: all calls fail, as with a socket that isn't TCP.
     pub const NONE: SocketNumber = SocketNumber(-1);
 
-    /// The number of an open socket.
     pub const fn new(fd: RawFd) -> SocketNumber {
         SocketNumber(fd)
     }

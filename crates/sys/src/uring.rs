@@ -17,7 +17,6 @@ use io_uring::{IoUring, Probe, opcode, squeue};
 use crate::blockfile::BlockFile;
 use crate::pages::{Pages, Pool};
 
-/// Operations of a ring.
 #[derive(Debug)]
 pub enum Job {
     /// Fill `into` with what is there from byte `at` on.

@@ -98,7 +98,6 @@ impl ListKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
     pub kind: ListKind,
-    /// Path of the file.
     pub path: String,
     pub ders: Vec<Vec<u8>>,
 }
@@ -115,7 +114,6 @@ pub struct Entry {
     pub is_default: bool,
     /// Path of the certificate, as configured; empty if it came from no file.
     pub path: String,
-    /// Path of the key if that is a file of its own.
     pub key_path: String,
     /// Path of the OCSP response, or empty.
     pub ocsp_path: String,
@@ -197,7 +195,6 @@ impl Bundle {
         self.len() == 0
     }
 
-    /// The global scope, then the listeners'.
     pub fn scopes(&self) -> &[Scope] {
         &self.scopes
     }
@@ -296,7 +293,6 @@ impl Bundle {
         Some((scope, entry, self.bytes().get(at..at.checked_add(len)?)?))
     }
 
-    /// Description of a certificate, without its names.
     pub fn entry(&self, number: u32) -> Option<Entry> {
         let mut record = self.record(ENTRIES, number)?;
         let (scope, batch, is_default) = (record.u32()?, record.u32()?, record.u8()? != 0);

@@ -30,7 +30,6 @@ impl<'a> Certificate<'a> {
         name(self.parsed.subject())
     }
 
-    /// The common name alone.
     pub fn common_name(&self) -> Option<String> {
         let found = self.parsed.subject().iter_common_name().next()?;
         found.as_str().ok().map(printable)

@@ -16,7 +16,6 @@ pub const PATH: &[u8] = b"/.well-known/acme-challenge/";
 /// Most responses kept; the oldest are dropped.
 pub const MOST: usize = 1000;
 
-/// Response to one kind of challenge.
 #[derive(Debug)]
 enum Answer {
     Http { token: String, body: String },

@@ -15,7 +15,6 @@ use rustls::{DEFAULT_VERSIONS, SupportedProtocolVersion};
 use crate::sessions::{Noting, Sessions};
 use crate::{Error, ErrorKind};
 
-/// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     pub provider: Arc<CryptoProvider>,

@@ -86,7 +86,6 @@ impl Place {
         digest(&SHA256, &both).as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
-    /// True if both are the same place.
     pub(crate) fn is(&self, other: &Place) -> bool {
         self.binding.as_ref() == other.binding.as_ref() && Arc::ptr_eq(&self.sessions, &other.sessions)
     }

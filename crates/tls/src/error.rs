@@ -30,7 +30,6 @@ pub enum ErrorKind {
     Closed,
     /// These keys have sealed as much as they may.
     Exhausted,
-    /// A fault of ours.
     Internal,
 }
 
@@ -75,7 +74,6 @@ impl Error {
         self.alert
     }
 
-    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

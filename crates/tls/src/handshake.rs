@@ -47,7 +47,6 @@ enum Side {
     Client(Box<UnbufferedClientConnection>),
 }
 
-/// Progress of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The peer has to say more.
@@ -263,7 +262,6 @@ impl Handshake {
     }
 }
 
-/// Outcome of a call into rustls.
 enum Turn {
     Goes,
     Rests,

@@ -19,7 +19,6 @@ pub struct PemFile {
     /// Chain, and the key unless that is elsewhere.
     pub path: String,
     pub key: Option<String>,
-    /// Path of the OCSP response (`ocsp-resp-file`).
     pub ocsp: Option<String>,
     /// True if the file may appear later: it is one of `ocsp-dir`.
     pub is_ocsp_awaited: bool,

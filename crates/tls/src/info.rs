@@ -42,7 +42,6 @@ pub struct Info {
     pub group: u16,
     /// True if an earlier session was resumed.
     pub resumed: bool,
-    /// True if early data is accepted.
     pub early_data: bool,
     pub sni: Option<Box<str>>,
     pub alpn: Option<Box<[u8]>>,

@@ -30,7 +30,6 @@ const SALT: usize = 4;
 #[derive(Clone)]
 pub struct KernelKey(Zeroizing<Vec<u8>>);
 
-/// Abilities of a kernel that was given a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelAbility {
     /// The kernel accepts key changes on a connection (Linux 6.14).

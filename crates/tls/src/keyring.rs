@@ -75,13 +75,11 @@ impl Made {
 }
 
 impl Keyring {
-    /// Uses these certificates from now on.
     pub fn replace(&self, bundle: Bundle) {
         self.asks_clients.store(bundle.asks_clients(), Relaxed);
         self.loaded.store(Some(Arc::new(Loaded { bundle, made: Mutex::default() })));
     }
 
-    /// Uses these keys for tickets from now on.
     pub fn replace_ticket_keys(&self, keys: &[TicketKey]) {
         self.tickets.replace(keys);
     }

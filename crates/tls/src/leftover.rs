@@ -10,7 +10,6 @@ pub struct Leftover {
 }
 
 impl Leftover {
-    /// The bytes not used yet.
     pub fn rest(&self) -> &[u8] {
         &self.bytes[self.used..]
     }
@@ -19,7 +18,6 @@ impl Leftover {
         self.bytes.is_empty()
     }
 
-    /// Number of used bytes at the front of `bytes`.
     pub fn used(&self) -> usize {
         self.used
     }

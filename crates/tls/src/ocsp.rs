@@ -41,20 +41,17 @@ pub struct Span {
 }
 
 impl Span {
-    /// True if `now` is in the span.
     pub fn holds(self, now: i64) -> bool {
         (self.from..self.until).contains(&now)
     }
 }
 
-/// Reasons to reject a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OcspError {
     /// Not an answer, or one that tells why there is none.
     NoAnswer,
     /// The response is about other certificates.
     OtherCertificate,
-    /// The certificate is revoked.
     Revoked,
     /// The responder doesn't know the certificate.
     Unknown,
@@ -138,7 +135,6 @@ enum Status {
     Unknown,
 }
 
-/// The response for one certificate.
 struct Single {
     status: Status,
     span: Span,
@@ -166,7 +162,6 @@ impl<'a> Response<'a> {
         Some(Response { signed, algorithm, signature, certificates, answers })
     }
 
-    /// The response for `leaf`.
     fn find(&self, leaf: &X509Certificate<'_>, issuer: Option<&X509Certificate<'_>>) -> Option<Single> {
         let mut answers = Elements(self.answers);
         for _ in 0..MOST_ANSWERS {

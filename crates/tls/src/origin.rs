@@ -25,7 +25,6 @@ const ROOM: usize = pem::LONGEST_FILE + 1;
 /// Sessions that are remembered of servers at large: eight of each.
 const SESSIONS_AT_LARGE: usize = 512;
 
-/// TLS settings for connections to an origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// Name of the origin, or its address: sent as SNI, and checked against the certificate as `verify` says.

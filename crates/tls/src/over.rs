@@ -59,7 +59,6 @@ impl<S: Read + Write> Over<S> {
         }
     }
 
-    /// The connection below TLS.
     pub fn below(&self) -> &S {
         &self.below
     }

@@ -22,15 +22,12 @@ const MOST_IN_CHAIN: usize = 32;
 pub enum PemError {
     Empty,
     TooLong,
-    /// A key that only a passphrase opens.
     Encrypted,
     /// Malformed PEM, in the reader's words.
     Malformed(String),
     NoCertificate,
     NoKey,
-    /// Several private keys: which?
     SeveralKeys,
-    /// More certificates than a chain has.
     TooManyCertificates,
     /// A certificate that can't be read.
     Certificate(String),
@@ -222,7 +219,6 @@ fn plain(error: &rustls::pki_types::pem::Error) -> String {
 }
 
 impl Contents {
-    /// True if a private key is among the contents.
     pub fn has_key(&self) -> bool {
         !self.keys.is_empty()
     }

@@ -170,7 +170,6 @@ fn refuse(alert: AlertDescription, reason: impl Into<String>) -> TransportError 
     TransportError { code: TransportErrorCode::crypto(alert.into()), frame: None, reason: reason.into() }
 }
 
-/// A whole hello, if it is one.
 fn whole_hello(came: &[u8]) -> Result<Option<&[u8]>, TransportError> {
     let Some((&[kind, a, b, c], body)) = came.split_first_chunk::<MESSAGE_HEADER>() else { return Ok(None) };
     if kind != CLIENT_HELLO {

@@ -70,7 +70,6 @@ impl Revoked {
     }
 }
 
-/// Reads the lists as a handshake will.
 fn readable(lists: &[CertificateRevocationListDer<'static>]) -> Result<(), String> {
     // rustls reads lists for somebody only: an authority that can't be anybody's.
     let nobody = TrustAnchor {

@@ -29,7 +29,6 @@ pub(crate) struct Key {
     form: Form,
 }
 
-/// Layouts of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// The type is sealed with the plaintext, behind it.
@@ -41,7 +40,6 @@ enum Form {
 }
 
 impl Form {
-    /// Bytes between header and ciphertext.
     fn nonce_bytes(self) -> usize {
         match self {
             Form::Tls12Gcm => 8,
@@ -49,7 +47,6 @@ impl Form {
         }
     }
 
-    /// Bytes of the type behind the plaintext.
     fn type_bytes(self) -> usize {
         match self {
             Form::Tls13 => 1,

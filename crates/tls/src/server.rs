@@ -47,7 +47,6 @@ pub trait Certificates: Send + Sync + fmt::Debug {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientPolicy {
     pub verify: ClientVerify,
-    /// The number of the list of authorities.
     pub authorities: Option<u32>,
     /// The number of the list of what these have revoked.
     pub revoked: Option<u32>,
@@ -208,7 +207,6 @@ impl Server {
         self.clients
     }
 
-    /// The certificate in DER.
     pub fn leaf(&self) -> &Arc<[u8]> {
         &self.leaf
     }

@@ -22,7 +22,6 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// A cache for `most` servers.
     pub fn new(most: usize) -> Sessions {
         Sessions { cache: ClientSessionMemoryCache::new(most), ends: Mutex::default(), most }
     }

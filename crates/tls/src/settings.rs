@@ -57,7 +57,6 @@ impl ClientVerify {
         [Self::None, Self::Optional, Self::Required].into_iter().find(|v| v.as_str() == word)
     }
 
-    /// The word of `client-verify`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -170,7 +169,6 @@ impl Overrides {
         }
     }
 
-    /// The settings as text; empty if nothing is set.
     pub fn encode(&self) -> String {
         let list = |numbers: &Vec<u8>| numbers.iter().map(u8::to_string).collect::<Vec<_>>().join(",");
         let words = [
@@ -187,7 +185,6 @@ impl Overrides {
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
-    /// Reads what [`Overrides::encode`] wrote.
     pub fn decode(text: &str) -> Option<Overrides> {
         let mut out = Overrides::default();
         for word in text.split(' ').filter(|word| !word.is_empty()) {
@@ -216,7 +213,6 @@ impl Overrides {
         Some(out)
     }
 
-    /// The versions that may be spoken.
     pub fn versions(&self) -> Vec<&'static SupportedProtocolVersion> {
         self.versions.unwrap_or(Versions { tls12: true, tls13: true }).list()
     }
@@ -243,7 +239,6 @@ impl Overrides {
         provider
     }
 
-    /// Application protocols that are offered.
     pub fn alpn(&self) -> Vec<Vec<u8>> {
         match &self.alpn {
             Some(numbers) => {

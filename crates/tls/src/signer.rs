@@ -45,7 +45,6 @@ impl fmt::Debug for Asked {
 }
 
 impl Asked {
-    /// Replaces the signer from now on.
     pub fn replace(&self, signer: Box<dyn Ask>) {
         self.0.store(Some(Arc::new(signer)));
     }

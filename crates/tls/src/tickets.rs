@@ -119,7 +119,6 @@ pub fn encode(keys: &[TicketKey]) -> Zeroizing<Vec<u8>> {
     out
 }
 
-/// Reads what [`encode`] wrote.
 pub fn decode(bytes: &[u8]) -> Option<Vec<TicketKey>> {
     let (keys, rest) = bytes.strip_prefix(MAGIC)?.as_chunks::<{ NAME_BYTES + SECRET_BYTES }>();
     let key = |bytes: &[u8; NAME_BYTES + SECRET_BYTES]| {

@@ -131,7 +131,6 @@ impl Limits {
     }
 }
 
-/// Outcome of opening a record.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opened<'a> {
     /// Plaintext, at least a byte of it.
@@ -244,7 +243,6 @@ impl Traffic {
         self.is_answering = false;
     }
 
-    /// True if the peer has sent close_notify.
     pub fn peer_closed(&self) -> bool {
         self.peer_closed
     }

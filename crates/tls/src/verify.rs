@@ -18,7 +18,6 @@ use x509_parser::prelude::FromDer;
 use crate::revoked::Revoked;
 use crate::roots::Roots;
 
-/// Checks of a server's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verify {
     /// Nothing: anybody may be the other end.

@@ -112,13 +112,10 @@ impl backend::Services for Services {
 /// The modules that a VCL may import.
 #[derive(Clone, Copy)]
 pub struct Vmods {
-    /// Signatures for the compiler.
     pub signatures: vcl::Modules,
-    /// Code of the modules.
     pub code: &'static [&'static Vmod],
 }
 
-/// Services for loading a VCL.
 pub struct LoadEnv<'a> {
     pub engine: &'a Arc<Engine>,
     pub backends: &'a Arc<Backends>,

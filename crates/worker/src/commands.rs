@@ -29,7 +29,6 @@ use crate::succession;
 /// Time limit of VCL for a question.
 const EXPLAIN_TIME: Duration = Duration::from_secs(5);
 
-/// Runs one command.
 pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
     let arg = |at: usize| request.arg(at).unwrap_or_default().to_string();
     let Some(command) = cli_cmds::lookup(request.name()) else {
@@ -536,7 +535,6 @@ fn fleet_node(worker: &Worker) -> Result<&fleet::Node, Reply> {
     worker.engine.fleet_node().ok_or_else(none)
 }
 
-/// The command `fleet.nodes`.
 fn fleet_nodes(worker: &Worker, request: &Request) -> Reply {
     let node = match fleet_node(worker) {
         Ok(node) => node,
@@ -548,7 +546,6 @@ fn fleet_nodes(worker: &Worker, request: &Request) -> Reply {
     }
 }
 
-/// The command `fleet.deployed`.
 fn fleet_deployed(worker: &Worker, request: &Request) -> Reply {
     let node = match fleet_node(worker) {
         Ok(node) => node,
@@ -564,7 +561,6 @@ fn fleet_deployed(worker: &Worker, request: &Request) -> Reply {
     }
 }
 
-/// The commands `fleet.document` and `fleet.replace`.
 fn fleet_document(worker: &Worker, request: &Request) -> Reply {
     let node = match fleet_node(worker) {
         Ok(node) => node,
@@ -596,7 +592,6 @@ fn replaced(is_done: bool) -> Reply {
     }
 }
 
-/// The command `fleet.status`.
 fn fleet_status(worker: &Worker, request: &Request) -> Reply {
     let (node, peers) = (worker.engine.fleet_node(), worker.engine.peers.get());
     if node.is_none() && peers.is_none() {

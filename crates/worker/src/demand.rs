@@ -25,7 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Questions that wait or are being answered. The manager asks again what is left out, if a client does.
 const MOST: usize = 64;
 
-/// Questions and their answers.
 #[derive(Default)]
 pub struct Demand {
     state: Mutex<State>,

@@ -83,7 +83,6 @@ struct OpenDisk {
     drawn: u64,
 }
 
-/// Counters of a disk.
 #[derive(Clone, Copy)]
 pub struct Counters {
     pub smf: &'static Smf,

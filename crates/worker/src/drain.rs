@@ -20,7 +20,6 @@ use crate::startup::Worker;
 /// Between two looks at whether the last connection has ended.
 pub const LOOK: Duration = Duration::from_millis(20);
 
-/// State of the drain, if one has been asked for.
 #[derive(Debug, Default)]
 pub struct Drain {
     /// End of the time that connections have.
@@ -53,7 +52,6 @@ impl Drain {
         engine.begin_drain();
     }
 
-    /// True if a drain is under way.
     pub fn has_begun(&self) -> bool {
         self.until.lock().is_some()
     }

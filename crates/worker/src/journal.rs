@@ -69,7 +69,6 @@ impl Past {
 }
 
 impl Former {
-    /// The facts for disks.
     pub fn past(&self) -> Past {
         Past { known: self.replay.known(), number: self.replay.number(), least_ban_seq: self.replay.least_ban_seq() }
     }

@@ -18,7 +18,6 @@ pub(crate) struct Source<'a> {
     pub text: &'a [u8],
 }
 
-/// Figures and sources of a profile.
 pub(crate) struct Profiled<'a> {
     pub vcl: &'a str,
     /// True while it is counting.
@@ -33,7 +32,6 @@ impl Profiled<'_> {
         self.counted.subroutines.iter().map(|sub| sub.nanos).sum()
     }
 
-    /// Client requests, each of which passed vcl_recv.
     fn requests(&self) -> u64 {
         self.counted.subroutines.iter().find(|sub| sub.method == Method::Recv).map_or(0, |sub| sub.runs)
     }

@@ -161,7 +161,6 @@ impl Settings {
         }
     }
 
-    /// The settings for the next connection.
     fn next(&self, qlogs: &Qlogs) -> h3::Config {
         match qlogs.begin(self.params.h3_qlog) {
             Some(file) => configure(&self.server, &self.keys, &self.params, &self.early, Some(file)),

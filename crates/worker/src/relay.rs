@@ -200,7 +200,6 @@ impl Ear {
         said
     }
 
-    /// The sending side.
     pub fn relay(&self) -> &Relay {
         &self.relay
     }

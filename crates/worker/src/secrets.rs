@@ -52,7 +52,6 @@ impl Ask for Remote {
 
 /// Certificates and keys of this worker.
 pub struct Secrets {
-    /// Keyring for connections.
     pub keyring: Arc<Keyring>,
     /// Socket on which new secrets come.
     socket: Option<OwnedFd>,

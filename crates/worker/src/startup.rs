@@ -66,26 +66,19 @@ pub struct Worker {
     pub backends: Arc<Backends>,
     pub services: Arc<Services>,
     pub vcls: Arc<Vcls>,
-    /// Listening sockets, until the threads take them.
     pub listeners: Mutex<Vec<crate::serving::Socket>>,
     /// Connections per client network.
     pub crowd: Arc<crate::serving::ConnectionLimit>,
     /// Memory limit and its user.
     pub memory: crate::memory::Memory,
-    /// The disks of stores that have one.
     pub disks: Disks,
     pub pools: crate::pools::Pools,
     pub accepting: AtomicBool,
-    /// Questions to VCL about certificates.
     pub demand: crate::demand::Demand,
     pub drain: crate::drain::Drain,
-    /// Certificates and keys for tickets.
     pub secrets: crate::secrets::Secrets,
-    /// State of QUIC.
     pub quic: crate::quic::Quic,
-    /// Counters of a fleet's node.
     pub fleet_counters: Option<&'static tables::counters::Fleet>,
-    /// Handover to the worker that takes its place.
     pub succession: crate::succession::Succession,
     /// The serving threads, for the watchdog and the drain.
     pub seats: Mutex<Vec<crate::watchdog::ThreadHandle>>,

@@ -44,7 +44,6 @@ const READ_PATIENCE: Duration = Duration::from_secs(5);
 const DEFERRED_SHARE: u64 = 16;
 const DEFERRED_LEAST: u64 = 16 << 20;
 
-/// State of the handover to a successor.
 #[derive(Debug, Default)]
 pub struct Succession(Mutex<Option<Handover>>);
 
@@ -155,7 +154,6 @@ pub fn take_over(worker: &Arc<Worker>) -> Result<(), String> {
     Ok(())
 }
 
-/// Position of the other worker.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Other {
     Former,

@@ -10,7 +10,6 @@ use engine::Labels;
 use parking_lot::Mutex;
 use vrt::LoadedVcl;
 
-/// A VCL or a label.
 struct Entry {
     name: String,
     /// `auto`, `warm`, `cold`, `label`.
@@ -36,7 +35,6 @@ pub struct Vcls {
 }
 
 impl Vcls {
-    /// Adds a loaded VCL.
     pub fn add(&self, name: &str, state: &str, warm: bool, vcl: Arc<LoadedVcl>) {
         let entry = Entry { name: name.to_owned(), state: state.to_owned(), warm, what: What::Vcl(vcl) };
         self.entries.lock().push(entry);
@@ -151,7 +149,6 @@ impl Vcls {
         Ok(())
     }
 
-    /// Number of VCLs.
     pub fn count(&self) -> usize {
         self.all().len()
     }
@@ -163,7 +160,6 @@ impl Vcls {
         discarded.len()
     }
 
-    /// Number of modules that they import.
     pub fn modules(&self) -> usize {
         let vcls = self.all();
         let names: HashSet<&str> =
@@ -191,7 +187,6 @@ impl Vcls {
         backend::columns(&rows, 80)
     }
 
-    /// The members of `vcl.list -j`'s array.
     pub fn list_json(&self) -> String {
         let mut text = String::new();
         for row in self.rows() {

@@ -28,7 +28,6 @@ pub struct ThreadHandle {
     pub trim: Arc<rt::Notify>,
 }
 
-/// Starts the thread.
 pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     let worker = Arc::downgrade(worker);
     let thread = std::thread::Builder::new().name("lacquer-watch".to_owned());

@@ -23,7 +23,6 @@ pub type Verdicts = [Option<bool>; SIGNS.len()];
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Answer {
     pub status: u16,
-    /// Verdicts about the cache.
     pub verdicts: Verdicts,
     /// The connection may be used again.
     pub keeps: bool,
@@ -82,7 +81,6 @@ impl Incoming {
         (self.phase, self.answer, self.to_head, self.has_begun) = (Phase::Head, Answer::default(), to_head, false);
     }
 
-    /// True if some of the answer has come.
     pub fn has_begun(&self) -> bool {
         self.has_begun
     }

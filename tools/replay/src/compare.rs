@@ -59,7 +59,6 @@ pub fn read(name: &str) -> Result<Value, String> {
     if report["series"]["answers"].is_array() { Ok(report) } else { Err(format!("{name}: not a report of one run")) }
 }
 
-/// Comparison of one measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     TooShort,
@@ -162,7 +161,6 @@ fn beside(reports: &[Named]) -> impl Iterator<Item = (char, &Value, &Value)> {
     letters(reports).skip(1).map(|(letter, (report, _))| (letter, &reports[0].0, report))
 }
 
-/// The comparison as JSON.
 pub fn json(reports: &[Named]) -> Value {
     let of = |letter: char, r: Row| {
         json!({"measure": r.name, "report": letter.to_string(), "a": round(r.a, 3), "b": round(r.b, 3),

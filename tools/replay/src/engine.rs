@@ -35,7 +35,6 @@ const LOOK: u64 = SECOND / 10;
 const BACK_OFF: u64 = SECOND / 10;
 /// Longest wait for answers after Ctrl-C.
 const PARTING: u64 = SECOND;
-/// Bytes read at once.
 const BUFFER_BYTES: usize = 128 << 10;
 /// Waits shorter than this are timed exactly.
 const FINE: u64 = 20_000_000;
@@ -43,14 +42,12 @@ const FINE: u64 = 20_000_000;
 const WAKE: Token = Token(usize::MAX);
 const SIGNAL: Token = Token(usize::MAX - 1);
 
-/// Reasons for a run's end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// All there was, or all that was asked for, is sent.
     Done,
     /// The run's time is over.
     Time,
-    /// Ctrl-C was pressed.
     Interrupted,
     /// No answer for too long.
     GaveUp,
@@ -65,7 +62,6 @@ impl End {
     pub const ALL: [End; 6] =
         [End::Interrupted, End::GaveUp, End::Time, End::Done, End::InterruptedInWarmup, End::DoneInWarmup];
 
-    /// The name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             End::Done => "done",
@@ -86,7 +82,6 @@ impl End {
         }
     }
 
-    /// True if there is nothing to report of the run.
     pub const fn is_unmeasured(self) -> bool {
         matches!(self, End::InterruptedInWarmup | End::DoneInWarmup)
     }
@@ -108,7 +103,6 @@ pub struct Limits {
     pub timeout: u64,
     /// Longest time with failures and no answer, in nanoseconds; 0: for ever.
     pub give_up: u64,
-    /// Addresses to come from, in turn.
     pub bind: Vec<IpAddr>,
     /// TLS client, where a request may need it.
     pub tls: Option<Arc<tls::Client>>,
@@ -119,7 +113,6 @@ pub struct Limits {
 /// Called once a second, and when the warm-up is over: nanoseconds since the start, and the streams.
 pub type Tick<'a> = dyn FnMut(u64, &[Stream]) + 'a;
 
-/// The machine. Connections stay open from one run to the next.
 pub struct Engine {
     poll: Poll,
     waker: Arc<Waker>,
@@ -210,7 +203,6 @@ impl Engine {
         Ok(self.interrupts > before)
     }
 
-    /// There was a Ctrl-C.
     pub fn was_interrupted(&self) -> bool {
         self.interrupts > 0
     }
@@ -574,7 +566,6 @@ impl Engine {
         }
     }
 
-    /// Handles a whole answer.
     fn finish(&mut self, streams: &mut [Stream], at: usize, answer: Answer, run: &mut Run) {
         let now = self.now();
         let Some(link) = &mut self.links[at] else { return };
@@ -680,7 +671,6 @@ fn quic(
     Ok((socket, Version::Http3(Box::new(http3))))
 }
 
-/// State of a run.
 struct Run {
     start: u64,
     counted_from: u64,

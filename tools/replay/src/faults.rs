@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What can go wrong with a request.
 
-/// Reasons why a request got no whole answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     Refused,
@@ -11,11 +10,9 @@ pub enum Fault {
     Exhausted,
     /// The handshake, or what TLS makes of bytes, failed.
     Tls,
-    /// The connection was reset.
     Reset,
     /// The connection ended before the answer began.
     Closed,
-    /// The answer ended early.
     Truncated,
     /// The received bytes are no HTTP response.
     BadHead,
@@ -39,7 +36,6 @@ impl Fault {
         Fault::Timeout,
     ];
 
-    /// The name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Fault::Refused => "refused",
@@ -55,7 +51,6 @@ impl Fault {
         }
     }
 
-    /// The text in the report.
     pub const fn text(self) -> &'static str {
         match self {
             Fault::Refused => "connections refused",

@@ -17,7 +17,6 @@ const WINDOW: u32 = 64 << 20;
 /// Memory for reading and writing heads; one for all connections, those of HTTP/3 too.
 #[derive(Debug)]
 pub struct Heads {
-    /// The request that is written.
     pub request: Head,
     /// The head that was read last.
     pub answer: Head,
@@ -92,18 +91,15 @@ impl Http2 {
         Ok(())
     }
 
-    /// Bytes to be written.
     pub fn output(&mut self) -> &[u8] {
         self.codec.flush();
         self.codec.output()
     }
 
-    /// Marks `bytes` as written.
     pub fn wrote(&mut self, bytes: usize) {
         self.codec.wrote(bytes);
     }
 
-    /// True if some of the answer has come.
     pub fn has_answer_begun(&self) -> bool {
         self.has_begun
     }

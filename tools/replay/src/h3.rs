@@ -68,7 +68,6 @@ impl Config {
     }
 }
 
-/// The request under way.
 struct Exchange {
     /// Bytes of the request that aren't written yet.
     unsent: Vec<u8>,
@@ -95,7 +94,6 @@ pub struct Http3 {
     /// The server takes no more requests here.
     is_ending: bool,
     over: Option<Fault>,
-    /// The reason why TLS failed.
     reason: Option<tls::Error>,
     /// A datagram that is to be sent.
     datagram: Vec<u8>,
@@ -164,7 +162,6 @@ impl Http3 {
         Ok(())
     }
 
-    /// Handles a datagram.
     pub fn receive(&mut self, datagram: &[u8], now: u64) {
         self.now = self.config.at(now);
         let mut answer = Vec::new();
@@ -195,7 +192,6 @@ impl Http3 {
         Some(&self.datagram)
     }
 
-    /// Marks the datagram as sent.
     pub fn sent(&mut self) {
         self.datagram.clear();
     }
@@ -206,17 +202,14 @@ impl Http3 {
         data.downcast::<Info>().ok().map(|info| *info)
     }
 
-    /// The reason why TLS failed, if it did.
     pub fn reason(&self) -> Option<&tls::Error> {
         self.reason.as_ref()
     }
 
-    /// True if some of the answer has come.
     pub fn has_answer_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// True if the handshake is done.
     pub fn is_connected(&self) -> bool {
         self.is_connected
     }
@@ -338,7 +331,6 @@ impl Http3 {
         chunk.ok().flatten().map(|chunk| chunk.bytes.to_vec())
     }
 
-    /// Reads bytes of the answer.
     fn read(&mut self, heads: &mut Heads) -> Result<Option<Answer>, Fault> {
         let Some(exchange) = &mut self.exchange else { return Ok(None) };
         let Some(stream) = exchange.stream else { return Ok(None) };

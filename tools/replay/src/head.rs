@@ -44,7 +44,6 @@ impl Unsent {
         Unsent::ALL.iter().position(|own| *own == self).expect("all are in it")
     }
 
-    /// The name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Unsent::Unread(skip) => skip.word(),
@@ -54,7 +53,6 @@ impl Unsent {
         }
     }
 
-    /// The text in the report.
     pub const fn text(self) -> &'static str {
         match self {
             Unsent::Unread(skip) => skip.text(),

@@ -12,7 +12,6 @@ use crate::reader::{Batch, PlannedRequest};
 use crate::socket::{Socket, connect_fault};
 use crate::stats::Stats;
 
-/// A request under way.
 #[derive(Debug)]
 pub struct Job {
     batch: Arc<Batch>,
@@ -21,7 +20,6 @@ pub struct Job {
     pub due: u64,
     /// Time at which it was given to a connection.
     pub begun: u64,
-    /// True if it is sent a second time.
     pub is_resent: bool,
 }
 
@@ -31,7 +29,6 @@ impl Job {
         Job { batch, at, due, begun, is_resent: false }
     }
 
-    /// The planned request.
     pub fn ask(&self) -> &PlannedRequest {
         &self.batch.asks[self.at]
     }
@@ -52,25 +49,18 @@ impl Job {
     }
 }
 
-/// Outcome of a step.
 #[derive(Debug)]
 pub enum Event {
-    /// The exchange goes on.
     More,
-    /// The answer is whole.
     Answer(Answer),
-    /// The exchange failed.
     Failed(Fault),
 }
 
 #[derive(Debug)]
 pub struct Link {
     socket: Socket,
-    /// Index of its stream.
     pub stream: usize,
-    /// Index of its address.
     pub address: usize,
-    /// The request that it carries.
     pub job: Option<Job>,
     /// Requests answered over it.
     pub served: u32,
@@ -89,7 +79,6 @@ pub struct Link {
     alarm: Option<u64>,
 }
 
-/// Protocol of the connection.
 #[derive(Debug)]
 pub enum Version {
     Http1,
@@ -144,7 +133,6 @@ impl Link {
         Event::More
     }
 
-    /// True if some of the answer has come.
     pub fn has_answer_begun(&self) -> bool {
         match &self.version {
             Version::Http1 => self.incoming.has_begun(),
@@ -205,7 +193,6 @@ impl Link {
         self.socket.part();
     }
 
-    /// Writes what is left of the request.
     pub fn write(&mut self, stats: &mut Stats) -> Event {
         match &mut self.version {
             Version::Http1 => {}

@@ -148,7 +148,6 @@ pub fn usage() -> String {
     out
 }
 
-/// Formats of the report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
     #[default]
@@ -156,22 +155,15 @@ pub enum Format {
     Json,
 }
 
-/// A run as asked for.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub plan: Plan,
     pub pace: Pace,
-    /// Most connections.
     pub connections: usize,
-    /// Reuse of connections.
     pub keep: Keep,
-    /// Most requests.
     pub requests: Option<u64>,
-    /// Parts of the run.
     pub scenario: Scenario,
-    /// Source and pace of the walker.
     pub walker: Option<(Plan, Pace)>,
-    /// Limits of the run.
     pub limits: Limits,
     /// TLS settings, where a request may need TLS.
     pub trust: Option<Trust>,
@@ -180,7 +172,6 @@ pub struct Options {
     pub watched: Option<WatchedServer>,
     /// Number of slowest requests to report.
     pub top: usize,
-    /// Print no progress.
     pub quiet: bool,
     /// Workers that send; empty: this process does.
     pub workers: Vec<String>,
@@ -188,7 +179,6 @@ pub struct Options {
     pub secret: Vec<u8>,
 }
 
-/// Actions that the arguments ask for.
 #[derive(Debug)]
 pub enum Invocation {
     Run(Box<Options>),
@@ -203,15 +193,11 @@ pub enum Invocation {
 /// Reports that are compared at once: each has a letter.
 const MAX_REPORTS: usize = 26;
 const DEFAULT_WINDOW: usize = 100_000;
-/// Most connections of one process.
 pub const MAX_CONNECTIONS: usize = 100_000;
 /// Addresses of `--bind` at most.
 const MAX_BINDS: u128 = 65_536;
-/// Most of the slowest.
 pub const MAX_TOP: usize = 10_000;
-/// Bytes of the shortest secret.
 const MIN_SECRET: usize = 8;
-/// Most workers of a run.
 const MAX_WORKERS: usize = 1000;
 /// Most slowest requests to report with workers, which send theirs each second.
 const MAX_TOP_OF_WORKERS: usize = 100;

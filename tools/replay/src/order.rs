@@ -6,17 +6,13 @@ use crate::reader::PlannedRequest;
 /// Bytes of heads that a window holds at most.
 const WINDOW_BYTES: usize = 256 << 20;
 
-/// Order of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
     /// The order of the source.
     #[default]
     AsRead,
     /// Drawn from a window of so many.
-    Shuffled {
-        /// Number of requests.
-        window: usize,
-    },
+    Shuffled { window: usize },
 }
 
 /// Numbers that look random and follow from a seed (SplitMix64).
@@ -24,7 +20,6 @@ pub enum Order {
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator with this seed.
     pub const fn new(seed: u64) -> Rng {
         Rng(seed)
     }

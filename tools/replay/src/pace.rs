@@ -15,7 +15,6 @@ pub enum Pace {
     },
     /// Open loop: so many a second, whatever the server does.
     Rate {
-        /// Requests per second.
         rate: f64,
         /// Gaps of chance with that mean, as independent users make them (else they are equal).
         is_random: bool,

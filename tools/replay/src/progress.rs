@@ -16,7 +16,6 @@ const WIDTH: usize = 79;
 /// State of the first stream.
 #[derive(Clone, Copy)]
 pub struct Standing<'a> {
-    /// Number of answers so far.
     pub answers: u64,
     /// The last second, its times in nanoseconds.
     pub second: Second,
@@ -26,7 +25,6 @@ pub struct Standing<'a> {
     pub begun: u64,
     /// Requests there will be at most.
     pub most: Option<u64>,
-    /// Report of the reader.
     pub told: &'a ReaderReport,
 }
 

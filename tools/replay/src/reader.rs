@@ -47,7 +47,6 @@ pub struct PlannedRequest {
 pub struct Batch {
     /// Bytes of all heads.
     pub bytes: Vec<u8>,
-    /// The requests.
     pub asks: Vec<PlannedRequest>,
 }
 
@@ -78,15 +77,11 @@ pub struct Plan {
     pub sources: Sources,
     /// Methods that are sent; empty: all.
     pub methods: Vec<String>,
-    /// Additions to every request.
     pub extras: Extras,
-    /// Rules for addresses.
     pub rules: Rules,
-    /// Order of the requests.
     pub order: Order,
     /// Seed of all random numbers.
     pub seed: u64,
-    /// The log's clock is heeded.
     pub is_timed: bool,
     /// Longest pause that is kept, in nanoseconds.
     pub max_gap: u64,
@@ -181,7 +176,6 @@ pub fn start(
     Ok((from, told))
 }
 
-/// Makes one batch of a few requests by repeating them: handing over a batch costs as much as many requests.
 fn fill_up(kept: &mut Vec<Arc<Batch>>) {
     let few: Vec<(Arc<Batch>, PlannedRequest)> =
         kept.iter().flat_map(|batch| batch.asks.iter().map(|ask| (batch.clone(), *ask))).take(BATCH_REQUESTS).collect();
@@ -195,7 +189,6 @@ fn fill_up(kept: &mut Vec<Arc<Batch>>) {
     *kept = vec![Arc::new(batch)];
 }
 
-/// Receiver of batches.
 struct Out {
     to: SyncSender<SentBatch>,
     told: Arc<ReaderReport>,

@@ -23,11 +23,9 @@ const LATE: f64 = 10.0;
 /// A stream as the report sees it.
 #[derive(Clone, Copy)]
 pub struct Counted<'a> {
-    /// Name of the stream.
     pub name: &'a str,
     /// Its requests by result.
     pub stats: &'a Stats,
-    /// Report of its reader.
     pub told: &'a ReaderReport,
     /// Requests were due at times of their own.
     pub is_open: bool,
@@ -49,7 +47,6 @@ impl Client {
     }
 }
 
-/// Figures of one stream.
 fn stream(stream: Counted<'_>, seconds: f64) -> Value {
     let s = stream.stats;
     let status: serde_json::Map<String, Value> =
@@ -204,7 +201,6 @@ fn notes(streams: &[Counted<'_>], report: &Value, busy: f64) -> Value {
     json!(notes)
 }
 
-/// The report as text.
 pub fn text(report: &Value) -> String {
     let mut out = String::new();
     if report["end"].as_str().and_then(End::parse).is_some_and(End::is_unmeasured) {

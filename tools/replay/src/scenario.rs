@@ -10,7 +10,6 @@ use crate::stats::Stats;
 /// Steps of a ramp at most.
 const MAX_STEPS: usize = 1000;
 
-/// Kinds of runs.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Scenario {
     Plain,
@@ -18,7 +17,6 @@ pub enum Scenario {
     Passes(u32),
     /// Rates one after the other, each so long (nanoseconds), until a limit is passed.
     Ramp {
-        /// Requests per second.
         rates: Vec<f64>,
         /// Time for which each is held.
         hold: u64,
@@ -28,7 +26,6 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// Most parts.
     pub fn parts(&self) -> usize {
         match self {
             Scenario::Plain => 1,

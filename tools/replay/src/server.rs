@@ -14,7 +14,6 @@ const MAX_PROCESSES: usize = 10_000;
 /// Processes whose CPU time is measured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WatchedServer {
-    /// Processes and all below them.
     Pids(Vec<u32>),
     /// A cgroup, by its directory.
     Cgroup(PathBuf),

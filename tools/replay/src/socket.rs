@@ -20,7 +20,6 @@ use crate::target::Address;
 #[derive(Debug)]
 pub enum Socket {
     Inet(TcpStream),
-    /// A socket in the file system.
     Unix(UnixStream),
     Tls(Box<Over<TcpStream>>),
     /// Datagrams to one address: what QUIC goes by.
@@ -92,7 +91,6 @@ impl Socket {
         }
     }
 
-    /// The error of connecting, if there is one.
     pub fn take_error(&self) -> Option<io::Error> {
         match self {
             Socket::Inet(stream) => stream.take_error(),

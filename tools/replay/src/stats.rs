@@ -67,7 +67,6 @@ impl Times {
         self.sum = 0;
     }
 
-    /// Number of times.
     pub fn len(&self) -> u64 {
         self.all.len()
     }
@@ -97,7 +96,6 @@ impl Times {
     }
 }
 
-/// One second of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Second {
     pub answers: u64,
@@ -105,11 +103,8 @@ pub struct Second {
     pub faults: u64,
     /// Hits, by the best sign there is.
     pub hits: u64,
-    /// Mean in nanoseconds.
     pub mean: f64,
-    /// Median in nanoseconds.
     pub p50: u64,
-    /// 99th percentile in nanoseconds.
     pub p99: u64,
 }
 
@@ -124,7 +119,6 @@ impl Second {
 #[derive(Clone, Debug)]
 pub struct Slowest {
     most: usize,
-    /// The list, longest first.
     list: Vec<(u64, u16, String)>,
 }
 
@@ -173,13 +167,10 @@ pub struct Stats {
     pub bytes_out: u64,
     /// Time from when a request was due (open loop) or begun (closed loop) to the end of its answer.
     pub latency: Times,
-    /// Time from when it was begun.
     pub service: Times,
     /// Time by which requests were begun later than due (open loop).
     pub late: Times,
-    /// Time of connecting.
     pub connect: Times,
-    /// Time of TLS handshakes.
     pub handshake: Times,
     /// Those that took up an earlier session.
     pub resumed: u64,
@@ -233,7 +224,6 @@ impl Stats {
         }
     }
 
-    /// Counts an answer.
     pub fn answer(&mut self, answer: &Answer, latency: u64, service: u64, label: impl FnOnce() -> String) {
         self.answers += 1;
         self.current.answers += 1;
@@ -257,7 +247,6 @@ impl Stats {
         self.slowest.add(latency, answer.status, label);
     }
 
-    /// Counts a failed request.
     pub fn fault(&mut self, fault: Fault) {
         self.faults[fault as usize] += 1;
         self.current.faults += 1;

@@ -15,7 +15,6 @@ use crate::stats::Stats;
 /// Requests that were due and not begun, counted one by one at most.
 const MAX_UNSENT: u64 = 10_000_000;
 
-/// Reuse of a stream's connections.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Keep {
     /// Share of requests after which the connection stays.
@@ -24,7 +23,6 @@ pub struct Keep {
     pub most: Option<u32>,
 }
 
-/// State of one stream of requests.
 pub struct Stream {
     /// Name in the report.
     pub name: String,
@@ -46,7 +44,6 @@ pub struct Stream {
     pub idle: Vec<Vec<usize>>,
     /// Time at which it wants to be asked again.
     pub wake_at: u64,
-    /// Requests begun in this run.
     pub begun: u64,
     /// Nanoseconds by which its first request is later than the run, at a rate.
     pub offset: u64,
@@ -65,7 +62,6 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream that has sent nothing.
     pub fn new(
         name: &str,
         from: Receiver<SentBatch>,
@@ -120,7 +116,6 @@ impl Stream {
         self.stats.sent = under_way;
     }
 
-    /// Seeds its random numbers.
     pub fn seed(&mut self, seed: u64) {
         self.rng = Rng::new(seed);
     }
@@ -131,7 +126,6 @@ impl Stream {
         (self.from, self.told, self.current, self.is_ended) = (from, told, None, false);
     }
 
-    /// Its figures for the report.
     pub fn counted(&self) -> Counted<'_> {
         Counted { name: &self.name, stats: &self.stats, told: &self.told, is_open: self.pace.is_open() }
     }
@@ -145,7 +139,6 @@ impl Stream {
         self.most.is_some_and(|most| self.begun >= most)
     }
 
-    /// The next request if it may be sent now.
     pub fn next(&mut self, now: u64) -> Option<Job> {
         self.wake_at = u64::MAX;
         let has_room = match self.pace {

@@ -14,7 +14,6 @@ use crate::head::Unsent;
 /// Addresses in all: names that a log invents can't grow the list without bound.
 pub const MAX_ADDRESSES: usize = 10_000;
 
-/// Something to connect to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Address {
     Inet(SocketAddr),
@@ -110,10 +109,8 @@ fn resolve(text: &str, default_port: u16) -> Option<SocketAddr> {
     found.iter().find(|a| a.is_ipv4()).or(found.first()).copied()
 }
 
-/// Rules for addresses, from the options.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// Address of `--to`.
     pub to: Option<Address>,
     /// `--map`, hosts in lower case.
     pub map: HashMap<Vec<u8>, Address>,
@@ -126,7 +123,6 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// True if a request may have to go over TLS.
     pub fn may_need_tls(&self) -> bool {
         self.each_host || self.to.iter().chain(self.map.values()).any(Address::is_tls)
     }

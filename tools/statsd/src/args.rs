@@ -8,7 +8,6 @@ use shm::reader::Reader;
 
 use crate::export::Export;
 
-/// Text for `lacquer statsd --help`.
 pub const HELP: &str = "\
 Usage: lacquer statsd CONFIG
        lacquer statsd --check CONFIG
@@ -46,7 +45,6 @@ Examples:
 /// The shortest time between two readings.
 const SHORTEST: f64 = 0.01;
 
-/// Actions of the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     Help,

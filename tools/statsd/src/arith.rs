@@ -53,7 +53,6 @@ impl Histogram {
     }
 }
 
-/// Plan for working a timer out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Thresholds in the order of the figures.

@@ -20,7 +20,6 @@ pub enum Dialect {
     Perl,
 }
 
-/// Sources of metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     Udp {
@@ -43,7 +42,6 @@ pub enum Input {
     },
 }
 
-/// Receivers of flushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// Carbon, as text or pickle.
@@ -58,7 +56,6 @@ pub enum Backend {
     Prometheus,
 }
 
-/// Protocols for Graphite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carbon {
     /// `name value time` lines.
@@ -66,7 +63,6 @@ pub enum Carbon {
     Pickle,
 }
 
-/// Keys of the Graphite backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graphite {
     /// None: points are worked out and thrown away.
@@ -92,7 +88,6 @@ pub struct Graphite {
     pub backlog_bytes: usize,
 }
 
-/// Keys of the Repeater backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeater {
     /// Pairs of host and port.
@@ -114,7 +109,6 @@ pub struct KeyFlush {
     pub log: Option<PathBuf>,
 }
 
-/// Destination of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     /// Use syslog instead of stdout.
@@ -129,15 +123,12 @@ pub struct Log {
 pub struct Config {
     /// Original to follow.
     pub dialect: Dialect,
-    /// Sources of metrics.
     pub inputs: Vec<Input>,
     /// The management port; None for none.
     pub management: Option<(String, u16)>,
     /// Milliseconds between two flushes.
     pub flush_interval_ms: f64,
-    /// Plan for timers.
     pub plan: Plan,
-    /// Deletions after a flush.
     pub delete: Delete,
     /// First part of the server's own metrics.
     pub prefix: String,
@@ -153,7 +144,6 @@ pub struct Config {
     /// The file is watched.
     pub reload: bool,
     pub log: Log,
-    /// Receivers of flushes.
     pub backends: Vec<Backend>,
     pub graphite: Graphite,
     /// The console shows colours.
@@ -177,9 +167,7 @@ pub struct Config {
 /// Reasons why a configuration can't be used.
 #[derive(Debug)]
 pub enum ConfigError {
-    /// The file can't be read.
     File(PathBuf, std::io::Error),
-    /// The file is too long.
     TooLong(PathBuf),
     /// The file has a syntax error.
     Script(PathBuf, ScriptError),

@@ -11,7 +11,6 @@ use sys::fd::Interest;
 use sys::signal::{SIGINT, SIGTERM, Signals};
 use tables::counters::{Kind, Level};
 
-/// Settings of an export.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Export {
     pub target: Target,
@@ -19,7 +18,6 @@ pub struct Export {
     pub workdir: PathBuf,
     /// Time between two readings.
     pub interval: Duration,
-    /// Prefix of each name.
     pub prefix: String,
 }
 

@@ -55,7 +55,6 @@ struct Field {
     value: f64,
 }
 
-/// Actions of the plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Values,
@@ -182,7 +181,6 @@ fn of_total(line: &str) -> Option<Field> {
     Some(Field { name: name.to_owned(), label: name.to_owned(), info: String::new(), counts, bytes: false, value })
 }
 
-/// Asks a statsd for its totals.
 fn ask(address: &str) -> io::Result<String> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for addr in address.to_socket_addrs()? {

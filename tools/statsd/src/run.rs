@@ -39,7 +39,6 @@ const LAST_FLUSH: Duration = Duration::from_secs(2);
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 512;
 
-/// Reasons why the server doesn't start.
 #[derive(Debug)]
 pub enum StartError {
     Config(crate::config::ConfigError),

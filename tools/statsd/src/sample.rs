@@ -87,7 +87,6 @@ fn hasher() -> &'static DefaultHashBuilder {
 }
 
 impl Members {
-    /// Adds a member; false when there is no room.
     pub fn insert(&mut self, member: &[u8], budget: &Budget) -> bool {
         let (list, hasher) = (&self.list, hasher());
         let hash = hasher.hash_one(member);

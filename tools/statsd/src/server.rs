@@ -107,7 +107,6 @@ impl Server {
         self.logger.borrow().log(level, text);
     }
 
-    /// Changes numbers about the server.
     pub fn count(&self, change: impl FnOnce(&mut Numbers)) {
         change(&mut self.numbers.borrow_mut());
     }
@@ -219,7 +218,6 @@ impl Server {
         }
     }
 
-    /// The inputs' options in a configuration.
     pub fn options(config: &Config) -> Options {
         Options { clean_names: config.clean_names, dump: config.dump, count_names: config.key_flush.is_some() }
     }

@@ -19,7 +19,6 @@ const DUMPED: usize = 10_000;
 /// A shown line's longest part.
 const EXAMPLE_BYTES: usize = 400;
 
-/// Change of a gauge.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GaugeOp {
     /// Set to a value; changes after that are worked in.
@@ -191,7 +190,6 @@ impl Shard {
         self.inner.options = options;
     }
 
-    /// Takes a packet in.
     pub fn packet(&mut self, packet: &[u8]) {
         self.inner.totals.packets += 1;
         self.parser.packet(packet, self.inner.options.clean_names, &mut self.inner);
@@ -202,7 +200,6 @@ impl Shard {
         self.inner.totals.last_packet = now;
     }
 
-    /// A line that was too long to be taken in.
     pub fn overlong(&mut self, line: &[u8]) {
         self.inner.totals.lines += 1;
         self.inner.bad(b"", line);

@@ -23,7 +23,6 @@ impl Show {
         Show::Text(String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// A list of numbers.
     pub fn numbers(numbers: &[f64]) -> Show {
         Show::List(numbers.iter().map(|n| Show::Number(*n)).collect())
     }

@@ -10,7 +10,6 @@ use crate::sample::{Members, Timer};
 use crate::shard::{GaugeOp, ShardSnapshot, Totals, changed};
 use crate::table::{Name, Table};
 
-/// Deletions after a flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delete {
     /// Counters go instead of becoming 0 (those about the server stay).
@@ -81,7 +80,6 @@ pub struct Store {
 /// A timer in a flush.
 #[derive(Clone, Debug)]
 pub struct TimerFlush {
-    /// Name of the timer.
     pub name: Name,
     /// Values in ascending order.
     pub values: Vec<f64>,
@@ -342,12 +340,10 @@ impl Store {
         self.budget.set_names(self.names());
     }
 
-    /// Deletes a counter by name.
     pub fn delete_counter(&mut self, name: &[u8]) -> bool {
         self.gave_back(name, |store| store.counters.remove(name).is_some())
     }
 
-    /// Deletes a timer by name.
     pub fn delete_timer(&mut self, name: &[u8]) -> bool {
         self.gave_back(name, |store| match store.timers.remove(name) {
             Some(mut timer) => {
@@ -358,7 +354,6 @@ impl Store {
         })
     }
 
-    /// Deletes a gauge by name.
     pub fn delete_gauge(&mut self, name: &[u8]) -> bool {
         self.gave_back(name, |store| store.gauges.remove(name).is_some())
     }

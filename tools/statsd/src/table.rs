@@ -28,7 +28,6 @@ impl<T> Table<T> {
         self.index.len()
     }
 
-    /// The slot of a name.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<u32> {
         let slots = &self.slots;
@@ -63,13 +62,11 @@ impl<T> Table<T> {
         self.slots.get(at as usize)?.as_ref().map(|(name, value)| (name, value))
     }
 
-    /// The value of a name.
     #[cfg(test)]
     pub fn get(&self, name: &[u8]) -> Option<&T> {
         self.slots[self.find(name)? as usize].as_ref().map(|(_, value)| value)
     }
 
-    /// Takes a name out.
     pub fn remove(&mut self, name: &[u8]) -> Option<T> {
         let slots = &self.slots;
         let found = self.index.find_entry(self.hasher.hash_one(name), |at| name_at(slots, *at) == name).ok()?;

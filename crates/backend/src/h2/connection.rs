@@ -37,7 +37,6 @@ pub(super) enum Ending {
     Over,
 }
 
-/// An HTTP/2 connection to an origin.
 pub(crate) struct Connection {
     codec: http2::Connection,
     pub(super) net: net::Stream,
@@ -196,7 +195,6 @@ impl Connection {
         self.wake_task();
     }
 
-    /// True if the origin takes extended CONNECT, once it has said so.
     pub(super) fn takes_tunnels(&self) -> bool {
         self.codec.takes_connect() && !self.is_over()
     }

@@ -68,7 +68,6 @@ impl Http2 {
         }
     }
 
-    /// The label of its connection.
     pub(crate) fn label(&self) -> &Arc<PeerLabel> {
         &self.label
     }

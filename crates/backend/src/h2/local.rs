@@ -28,7 +28,6 @@ struct Local {
     opening: Option<Rc<Opening>>,
 }
 
-/// A connection that is being opened.
 #[derive(Debug, Default)]
 pub(crate) struct Opening(RefCell<Progress>);
 
@@ -148,7 +147,6 @@ fn start(net: net::Stream, label: PeerLabel, pool: &Arc<Pool>, env: &Env, params
     shared
 }
 
-/// Removes a connection that is over.
 pub(super) fn remove(shared: &Shared) {
     // With the thread its list goes, too.
     let _ = HERE.try_with(|here| {

@@ -10,7 +10,6 @@ use storage::Buf;
 use crate::buffers::Buffer;
 use crate::exchange::{Acct, MAX_INTERIM};
 
-/// Ends of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The response isn't over.
@@ -33,7 +32,6 @@ pub(super) enum RequestEnd {
     Told,
 }
 
-/// State of a stream.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub id: u32,

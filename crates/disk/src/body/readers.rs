@@ -33,7 +33,6 @@ impl Readers {
         self.next
     }
 
-    /// True if nobody reads.
     pub fn is_empty(&self) -> bool {
         self.readers.is_empty()
     }

@@ -33,7 +33,6 @@ struct Run {
     checked: u32,
 }
 
-/// Position of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     id: u64,

@@ -23,7 +23,6 @@ pub enum Engine {
     Threads,
 }
 
-/// Options for opening a device.
 #[derive(Clone, Debug)]
 pub struct DeviceOptions {
     pub bytes: Option<u64>,
@@ -116,7 +115,6 @@ impl FileDevice {
         &self.notes
     }
 
-    /// True if the page cache is passed by.
     pub fn is_direct(&self) -> bool {
         self.is_direct
     }
@@ -134,7 +132,6 @@ impl FileDevice {
         self.locked_bytes
     }
 
-    /// Counts of operations so far.
     pub fn counts(&self) -> DeviceCounts {
         self.watched.counts()
     }

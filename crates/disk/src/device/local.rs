@@ -52,7 +52,6 @@ struct Work {
     vacant: Vec<usize>,
 }
 
-/// Number of rings of this thread.
 #[cfg(test)]
 pub fn rings() -> usize {
     OWN.with_borrow(|own| own.iter().filter(|own| own.local.strong_count() > 0).count())

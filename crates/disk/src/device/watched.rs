@@ -27,7 +27,6 @@ impl Default for Patience {
     }
 }
 
-/// Counts of operations so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceCounts {
     /// Reads, writes and syncs that ended well.
@@ -38,7 +37,6 @@ pub struct DeviceCounts {
     pub read_bytes: u64,
     /// Bytes of those writes.
     pub written_bytes: u64,
-    /// Operations that ended with an error of the device's.
     pub errors: u64,
     /// Operations that took longer than they may.
     pub stalls: u64,
@@ -129,7 +127,6 @@ impl<D: Device> Watched<D> {
         Watched { device, book, watcher: watcher.ok() }
     }
 
-    /// Counts of operations so far.
     pub fn counts(&self) -> DeviceCounts {
         let tally = &self.book.tally;
         DeviceCounts {
@@ -146,7 +143,6 @@ impl<D: Device> Watched<D> {
         }
     }
 
-    /// The device that is watched.
     pub fn device(&self) -> &D {
         &self.device
     }

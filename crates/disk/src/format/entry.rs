@@ -7,10 +7,8 @@ use super::{UNIT, checksum};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"LQEN");
 
-/// Bytes of an entry's head.
 pub const HEAD: usize = UNIT as usize;
 
-/// Kinds of entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Object,
@@ -72,7 +70,6 @@ impl EntryHead {
         (is_here && sum == checksum(store_id, &unit)).then_some(head)
     }
 
-    /// Units that the entry takes.
     pub fn units(&self) -> u64 {
         u64::from(self.len).div_ceil(UNIT)
     }

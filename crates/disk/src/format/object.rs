@@ -21,7 +21,6 @@ pub const MOST_ENTRY: u64 = 8 << 20;
 pub struct Fields {
     /// The hash of the request.
     pub digest: [u8; 32],
-    /// The transaction that fetched it.
     pub xid: u64,
     /// The number of the newest invalidation that it has been judged by, or that was known when its fetch began.
     pub ban_seq: u64,
@@ -29,13 +28,10 @@ pub struct Fields {
     pub t_origin: f64,
     /// TTL in seconds from then on.
     pub ttl: f64,
-    /// Grace in seconds.
     pub grace: f64,
-    /// Keep in seconds.
     pub keep: f64,
     /// Flags that only the cache reads.
     pub flags: u32,
-    /// Number of hits.
     pub hits: u32,
     /// Generation and unit of the record that this is a copy of, which is no more; zeros: it is the first.
     pub copy_of: (u64, u64),
@@ -52,14 +48,12 @@ impl Fields {
 /// Head, vary spec and values, attributes and tags.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Texts<'a> {
-    /// Head of the response.
     pub head: &'a [u8],
     /// The names of the fields that it varies by.
     pub spec: &'a [u8],
     /// The values that these had.
     pub values: &'a [u8],
     pub aux: &'a [u8],
-    /// Tags (surrogate keys).
     pub tags: &'a [u8],
 }
 
@@ -83,7 +77,6 @@ pub struct Chunk {
     pub at: u64,
     /// Length in bytes: [`CHUNK`] in all but the last.
     pub len: u32,
-    /// Checksum of the bytes.
     pub sum: u32,
 }
 

@@ -5,7 +5,6 @@
 use super::Key;
 use super::words::{PutWords, Words};
 
-/// Bytes of an encoded removal.
 pub const BYTES: usize = 32;
 
 /// Objects that are removed.
@@ -13,7 +12,6 @@ pub const BYTES: usize = 32;
 pub enum Removal {
     /// All objects of this key that know no invalidation of the number `before` or a later one.
     Key {
-        /// Key of the objects.
         key: Key,
         /// The number of the invalidation.
         before: u64,
@@ -21,7 +19,6 @@ pub enum Removal {
     Record {
         /// The generation of its segment.
         generation: u64,
-        /// Unit of the record.
         at: u64,
     },
 }
@@ -56,7 +53,6 @@ impl Removal {
     }
 }
 
-/// Decodes removals that stand one after the other.
 pub fn decode_all(bytes: &[u8]) -> Option<Vec<Removal>> {
     let pieces = bytes.chunks_exact(BYTES);
     if !pieces.remainder().is_empty() {

@@ -38,7 +38,6 @@ pub fn encode_head(store_id: u64, index: u32, generation: u64) -> Vec<u8> {
 /// A line of the table: what the index wants of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// Key of the object.
     pub key: Key,
     /// The record's `ban_seq`.
     pub ban_seq: u64,
@@ -71,17 +70,13 @@ impl Line {
 /// The last block, and the last but one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Trailer {
-    /// Generation of the segment.
     pub generation: u64,
     /// End of its entries, in bytes from its start.
     pub end: u32,
-    /// Lines of the table.
     pub lines: u32,
-    /// Checksum of the lines.
     pub lines_sum: u32,
     /// Number of removals in each of the two copies.
     pub removals: u32,
-    /// Checksum of the removals.
     pub removals_sum: u32,
     /// The least `ban_seq` of the table.
     pub least_ban_seq: u64,
@@ -95,7 +90,6 @@ pub struct Parts {
     /// The two copies of the removals.
     pub removals: [u64; 2],
     pub trailers: [u64; 2],
-    /// Length of the footer.
     pub len: u64,
 }
 
@@ -147,7 +141,6 @@ impl Trailer {
         out
     }
 
-    /// The offsets in its footer.
     pub fn parts(&self) -> Parts {
         Parts::of(self.lines as usize, self.removals as usize)
     }

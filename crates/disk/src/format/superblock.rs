@@ -14,14 +14,12 @@ pub const LEAST_SEGMENT: u64 = 16 * BLOCK as u64;
 /// The longest: offsets within a segment are 32 bits.
 pub const LONGEST_SEGMENT: u64 = 1 << 30;
 
-/// Geometry of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Superblock {
     /// Drawn when the store was made.
     pub store_id: u64,
     /// Bytes of a segment, whole blocks.
     pub segment_bytes: u64,
-    /// Number of segments.
     pub segments: u32,
     /// The number of the journal that says what of it was invalidated; 0: none does.
     pub journal: u64,
@@ -58,7 +56,6 @@ impl Superblock {
         (self.end()..self.end() + self.segment_bytes).contains(&len)
     }
 
-    /// The first byte of a segment.
     pub fn segment_start(&self, index: u32) -> u64 {
         FIRST_SEGMENT + self.segment_bytes * u64::from(index)
     }

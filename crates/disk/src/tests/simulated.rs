@@ -12,7 +12,6 @@ use sys::pages::{BLOCK, Pages};
 use crate::device::{Device, DeviceError, Done, Op};
 use crate::dice::Dice;
 
-/// Kinds of operations, for faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Read,
@@ -20,7 +19,6 @@ pub enum Kind {
     Sync,
 }
 
-/// Faults of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// The operation fails, and has done nothing.
@@ -82,7 +80,6 @@ impl Simulated {
         self.state.lock().spoilt = bytes;
     }
 
-    /// Number of reads begun.
     pub fn reads(&self) -> u64 {
         self.state.lock().reads
     }

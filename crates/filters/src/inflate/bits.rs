@@ -82,7 +82,6 @@ impl Bits {
         self.bytes_in += n as u64;
     }
 
-    /// Bits used so far.
     pub(super) fn position(&self) -> u64 {
         self.bytes_in * 8 - u64::from(self.len)
     }

@@ -25,7 +25,6 @@ pub(crate) enum Said {
     Error(String),
 }
 
-/// A message that came.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Message {
     /// Subject of publication: an entry of the log has the log's, wherever it is delivered to.

@@ -30,7 +30,6 @@ const STRETCH: u64 = 256;
 /// Time after which entries that the log announced count as late.
 const LATE: Duration = Duration::from_secs(5);
 
-/// Reasons for the end of following a connection.
 enum End {
     Fault(Fault),
     /// The position isn't one of this log: begin at its end.

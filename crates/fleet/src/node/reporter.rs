@@ -45,7 +45,6 @@ pub trait Reporter: Send + Sync {
 /// All nodes as they are known here.
 #[derive(Clone, Debug)]
 pub struct Members {
-    /// Members by name.
     pub members: Vec<Member>,
     /// Time since they were looked at.
     pub looked: Duration,
@@ -76,7 +75,6 @@ struct Known {
     standings: Standings,
     /// Number of times that another's report was found in the place of ours.
     twins: u32,
-    /// Time of the last look.
     at: Instant,
     away: Option<(Instant, String)>,
 }

@@ -9,7 +9,6 @@ use sha2::Sha256;
 
 use crate::Settings;
 
-/// Bytes of a code.
 const CODE_BYTES: usize = 16;
 
 /// Proof that a node is a member of the tier.

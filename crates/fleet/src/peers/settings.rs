@@ -18,7 +18,6 @@ const SHORTEST: usize = 16;
 pub struct Member {
     /// The same on all nodes: keys are given out by it.
     pub name: String,
-    /// Address for requests.
     pub server: Server,
     /// Share of the keys, relative to the others'.
     pub weight: f64,
@@ -37,7 +36,6 @@ pub struct PeerSettings {
     pub weight: f64,
     /// Name of this node among them; empty: its name in the fleet, or its identity.
     pub node: String,
-    /// File with the secret, which all members have.
     pub secret_file: PathBuf,
     /// The secret, once its file was read.
     pub secret: Vec<u8>,

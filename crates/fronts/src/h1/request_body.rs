@@ -69,7 +69,6 @@ impl RequestBody {
         step
     }
 
-    /// Marks the body as failed: it isn't read any further.
     pub fn fail(&mut self, error: BodyError) -> BodyError {
         *self = RequestBody::Failed(error);
         error

@@ -14,13 +14,13 @@ use crate::output::Output;
 /// Ways to send the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sending {
-    /// There is no head yet.
     Nothing,
     /// Plain; `left` bytes of an announced length are still to come.
-    Plain { left: Option<u64> },
+    Plain {
+        left: Option<u64>,
+    },
     /// Chunked transfer coding.
     Chunked,
-    /// There is no body.
     NoBody,
 }
 

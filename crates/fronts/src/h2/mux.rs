@@ -191,12 +191,10 @@ impl State {
         &mut self.streams[place]
     }
 
-    /// The codec and the stream at a place.
     pub(super) fn parts(&mut self, place: usize) -> (&mut Connection, &mut Stream) {
         (&mut self.codec, &mut self.streams[place])
     }
 
-    /// The place of a stream.
     pub(super) fn find(&self, id: u32) -> Option<usize> {
         self.streams.find(id)
     }

@@ -21,7 +21,6 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Number of places in use.
     pub(super) fn live(&self) -> usize {
         self.index.len()
     }
@@ -46,7 +45,6 @@ impl Places {
         self.free.push(place);
     }
 
-    /// The place of a stream.
     pub(super) fn find(&self, id: u32) -> Option<usize> {
         self.position(id).map(|at| self.index[at].1)
     }

@@ -27,7 +27,6 @@ const SPARE_HEADS: usize = 128;
 
 pub(super) struct Job {
     pub(super) mux: Rc<Mux>,
-    /// Place of its stream.
     pub(super) place: usize,
     pub(super) kind: JobKind,
 }

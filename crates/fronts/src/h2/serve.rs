@@ -408,7 +408,6 @@ impl Serving {
         });
     }
 
-    /// Writes as much as there is and the socket takes.
     fn write(&mut self, cx: &mut Context<'_>) {
         self.conn.set_tos();
         while !self.is_lost {

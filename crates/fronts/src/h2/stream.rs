@@ -15,7 +15,6 @@ const KEEP_BYTES: usize = 4 * 1024;
 /// Room for so many pieces of a response is kept for the next connection.
 const KEEP_PIECES: usize = 4;
 
-/// Reasons for a stream's end before both sides have said all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
     /// The client has reset it, or is gone.
@@ -80,7 +79,6 @@ impl Stream {
         }
     }
 
-    /// Wakes its request.
     pub(super) fn wake(&mut self) {
         if let Some(task) = self.task.take() {
             task.wake();
@@ -105,7 +103,6 @@ pub(super) enum Phase {
 #[derive(Default)]
 pub(super) struct Upload {
     phase: Phase,
-    /// The announced length.
     len: Option<u64>,
     /// Bytes that came and weren't read: at most a window.
     arrived: Vec<u8>,
@@ -155,7 +152,6 @@ impl Upload {
         self.trailers = Some(Box::new(trailers));
     }
 
-    /// The fields behind the body.
     pub(super) fn take_trailers(&mut self) -> Option<Head> {
         self.trailers.take().map(|head| *head)
     }

@@ -24,7 +24,6 @@ use crate::waits::LINGER;
 /// Bytes of a request's body that are read at most behind its response. With the usual window of a stream they take several round trips.
 const LINGER_BYTES: usize = 512 * 1024;
 
-/// Reasons why a stream has no request.
 enum NoRequest {
     /// The client took it back, or is gone.
     Gone,

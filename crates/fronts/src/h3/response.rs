@@ -11,7 +11,6 @@ use storage::Buf;
 /// A body's piece up to here is copied behind its frame's header: it is cheaper than one more piece.
 const COPY_BYTES: usize = 4096;
 
-/// Progress of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// There is no head yet.

@@ -50,7 +50,6 @@ fn is_complete(left: Option<u64>) -> Result<(), Error> {
     if left.is_some_and(|left| left > 0) { Err(WRONG_LENGTH) } else { Ok(()) }
 }
 
-/// Progress of reading the request's body.
 #[derive(Clone, Copy, Debug)]
 enum Body {
     None,
@@ -63,7 +62,6 @@ enum Body {
     Failed(BodyError),
 }
 
-/// Result of reading a stream.
 enum Read {
     More(usize),
     End,
@@ -89,7 +87,6 @@ pub(super) struct H3 {
     is_finished: bool,
     /// The client has reset or stopped the stream.
     was_reset: bool,
-    /// True if the client broke the protocol.
     is_broken: bool,
     held: Held,
     /// Fields behind the request's body.

@@ -21,7 +21,6 @@ use crate::report::{Severity, print};
 /// Pause before a process that ended is followed by the next.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 
-/// A running process of the ACME client.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -66,7 +65,6 @@ impl Manager {
         Ok(())
     }
 
-    /// Ends the process. The next one begins its work anew.
     pub(crate) fn end_acme(&mut self) {
         let Some(acme) = &mut self.acme else { return };
         acme.restart = None;
@@ -92,7 +90,6 @@ impl Manager {
         acme.restart = Some(now + schedule::pause(FIRST_PAUSE, acme.deaths, None, schedule::draw()));
     }
 
-    /// The descriptor to wait for.
     pub(crate) fn acme_descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.acme.as_ref()?.process.as_ref().map(|process| process.socket.as_fd())
     }
@@ -104,7 +101,6 @@ impl Manager {
         both.reduce(|first, due| if due < first { due } else { first })
     }
 
-    /// Does what is due at that time.
     pub(crate) fn on_acme_timer(&mut self) {
         let now = self.now();
         let Some(acme) = &self.acme else { return };
@@ -117,7 +113,6 @@ impl Manager {
         }
     }
 
-    /// Handles the process's reports.
     pub(crate) fn tend_acme(&mut self) {
         let Some(process) = self.acme.as_mut().and_then(|acme| acme.process.as_mut()) else { return };
         // Once: more makes the socket readable again.

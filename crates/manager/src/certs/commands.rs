@@ -11,7 +11,6 @@ use super::{Certs, Row, Standing, config};
 use crate::core::Manager;
 use crate::reply::Reply;
 
-/// Arguments of `tls.cert.load`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Load {
     id: Option<String>,

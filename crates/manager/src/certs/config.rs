@@ -31,7 +31,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the file.
     pub fn read(path: &str, jail: &Jail) -> Result<Config, Fatal> {
         let bytes = jail.privileged(|| files::bytes_of(path, LONGEST_CONFIG));
         let bytes = bytes.or_else(|reason| argument(format!("-A: Cannot open '{path}': {reason}")))?;
@@ -45,7 +44,6 @@ impl Config {
         Ok(Config { names, file })
     }
 
-    /// True if a frontend has this name.
     pub fn has(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name)
     }
@@ -63,7 +61,6 @@ impl Config {
         &self.file.acme
     }
 
-    /// A file of keys for tickets.
     pub fn ticket_keys(&self) -> Option<&str> {
         self.file.ticket_keys.as_deref()
     }

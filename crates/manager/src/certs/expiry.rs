@@ -34,10 +34,8 @@ pub enum Concern {
 /// The last concern reported of a certificate, and when.
 pub type Told = Option<(Concern, i64)>;
 
-/// Result of a survey.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// Certificates in use.
     pub certificates: u64,
     /// Expired certificates among them.
     pub expired: u64,

@@ -23,7 +23,6 @@ pub struct Fresh {
     pub staple: Staple,
 }
 
-/// An OCSP answer of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Staple {
     /// The response; empty if there is none that is of use.

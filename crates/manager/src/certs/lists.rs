@@ -10,7 +10,6 @@ use super::watch::{Change, Watched};
 use super::{Certs, files};
 use crate::jail::Jail;
 
-/// A list and the state of its file.
 #[derive(Debug, Default)]
 pub struct Listed {
     pub list: List,

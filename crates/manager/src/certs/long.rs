@@ -44,7 +44,6 @@ enum Command {
 enum Stage {
     Reading(Rereading),
     Making(Making),
-    /// The command failed for this reason.
     Failed(String),
 }
 
@@ -57,7 +56,6 @@ struct Making {
 }
 
 impl Certs {
-    /// True if other commands that change certificates have to wait.
     pub fn is_at_work(&self) -> bool {
         self.work.is_some()
     }
@@ -70,7 +68,6 @@ impl Certs {
         }
     }
 
-    /// Time of the next step, if no descriptor tells.
     pub fn work_due(&self, now: Mono) -> Option<Mono> {
         match &self.work.as_ref()?.stage {
             Stage::Making(_) => None,
@@ -137,7 +134,6 @@ impl Manager {
         }
     }
 
-    /// Goes on with such a command.
     pub(crate) fn tend_long_command(&mut self) {
         let Some(Work { command, stage }) = self.certs.work.take() else { return };
         match self.advance(stage) {

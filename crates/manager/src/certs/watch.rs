@@ -16,7 +16,6 @@ use crate::fatal::errno_text;
 use crate::jail::Jail;
 use crate::report::{Severity, print};
 
-/// Time between two looks.
 pub const STEP: Duration = Duration::from_secs(1);
 /// Longest time for which a step looks at files: the manager has other things to do. The rest is looked at in the next
 /// one.
@@ -103,7 +102,6 @@ impl<const N: usize> Watched<N> {
         (self.seen, self.changing, self.is_unsure) = (now, None, false);
     }
 
-    /// Marks the files as different from what is in use.
     pub fn doubt(&mut self) {
         self.is_unsure = true;
     }
@@ -114,7 +112,6 @@ impl<const N: usize> Watched<N> {
         self.passes = 1 << self.failed;
     }
 
-    /// Notes that the files' contents are in use.
     pub fn succeed(&mut self) {
         (self.failed, self.passes) = (0, 0);
     }

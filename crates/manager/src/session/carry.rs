@@ -74,7 +74,6 @@ impl Session {
         self.kind == Kind::Watch
     }
 
-    /// True if the session has ended.
     pub fn has_ended(&self) -> bool {
         self.ended
     }

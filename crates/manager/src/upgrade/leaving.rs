@@ -43,7 +43,6 @@ impl Leaving {
 }
 
 impl Manager {
-    /// Descriptors to wait for.
     pub(crate) fn leaving_descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.upgrade.leaving.iter().flat_map(|leaving| leaving.worker.descriptors())
     }

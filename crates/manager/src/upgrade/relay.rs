@@ -27,7 +27,6 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Descriptors for the worker to inherit.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let lock = self.write_lock.as_ref().map(AsFd::as_fd);
         self.former.iter().chain([&self.successor]).map(AsFd::as_fd).chain(lock)

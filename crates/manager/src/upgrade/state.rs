@@ -38,7 +38,6 @@ pub struct OpenStore {
     pub life: u64,
 }
 
-/// A VCL or a label.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Vcl {
     pub name: String,
@@ -52,7 +51,6 @@ pub struct Vcl {
     pub idle: Option<f64>,
 }
 
-/// A worker that runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunningWorker {
     pub pid: i32,
@@ -95,13 +93,11 @@ pub struct Death {
     pub emptied: bool,
 }
 
-/// The manager's state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
     /// Name and version of the program that wrote this.
     pub writer: String,
     pub args: Vec<OsString>,
-    /// Path of the program, for the next upgrade.
     pub program: PathBuf,
     /// The program that wrote this, open: it goes on when the new one fails.
     pub writer_file: i32,
@@ -204,7 +200,6 @@ impl State {
         all
     }
 
-    /// Writes the state as text.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(format!("{HEAD}\n").into_bytes());
         out.line("writer", [self.writer.as_bytes()]);
@@ -269,7 +264,6 @@ impl State {
         out.0
     }
 
-    /// Reads what [`State::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<State, StateError> {
         let mut lines = bytes.split(|b| *b == b'\n');
         let head = lines.next().unwrap_or_default();

@@ -7,7 +7,6 @@ use super::{Prog, State, Vcls, WorkerCli, check_name, label_line};
 use crate::reply::{Reply, ReplyExt, Status};
 
 impl Vcls {
-    /// The command `vcl.label`.
     pub fn label(&mut self, label: &str, target: &str, now: Mono, worker: &mut dyn WorkerCli) -> Result<Reply, Reply> {
         check_name(label)?;
         let existing = self.at(label);

@@ -454,6 +454,7 @@ impl RecordWriter<'_> {
         self
     }
 
+    /// Appends bytes to the data of the record.
     #[inline]
     pub fn push(&mut self, text: &[u8]) {
         if self.most == 0 {

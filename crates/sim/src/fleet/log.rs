@@ -34,7 +34,6 @@ struct State {
     lives: [u64; NODES],
     log: Log,
     saved: Option<Log>,
-    /// Logs that there ever were.
     epochs: u64,
     /// Moment of the history from which on a node's connection has given it all that there was.
     caught_up: [Option<usize>; NODES],

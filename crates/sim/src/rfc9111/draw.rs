@@ -95,7 +95,6 @@ pub(super) enum Expires {
     Zero,
 }
 
-/// An answer of the origin.
 #[derive(Clone, Debug)]
 pub(super) struct OriginAnswer {
     pub status: u16,

@@ -83,9 +83,7 @@ pub(crate) fn find(fault: &'static str, most: u64) -> Option<Found> {
     })
 }
 
-/// Difference between cache and model.
 struct Difference {
-    /// Number of the exchange.
     number: usize,
     what: String,
 }

@@ -14,7 +14,6 @@ use super::model::Asked;
 use crate::origin::ADDRESS;
 use crate::wire::{Broken, Head, Wire};
 
-/// An origin; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Origin(Rc<Inner>);
 

@@ -44,7 +44,6 @@ pub(crate) fn fitting(size: usize, granule: usize) -> Option<u8> {
 }
 
 impl Class {
-    /// Cost of one slot, its part of what is left over included.
     pub fn cost(&self) -> u64 {
         (usize::from(self.pages) * PAGE / usize::from(self.slots)) as u64
     }

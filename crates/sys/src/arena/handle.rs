@@ -113,7 +113,6 @@ impl Slot {
         unsafe { words(self.at) }
     }
 
-    /// The slot's number.
     pub fn number(&self) -> u32 {
         Arena::number_at(payload(self.at).addr() - PAYLOAD)
     }

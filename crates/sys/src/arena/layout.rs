@@ -35,7 +35,6 @@ const GENERATION_AT: usize = 20;
 /// The generation that is to let go.
 pub(super) const RECALLED_AT: usize = 24;
 
-/// Size of an arena.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
     /// Pages for extents and slots. The first isn't used: no slot has the number 0.

@@ -123,7 +123,6 @@ fn default_of(entries: &[(&Entry, Material<'_>)], scope: u32) -> Option<u32> {
     named.or_else(|| of_scope().next()).map(|(at, _)| at as u32)
 }
 
-/// True if a listener's certificates ask different things of clients.
 fn differs(entries: &[(&Entry, Material<'_>)], number: u32, scope: &Scope, global: &Overrides) -> bool {
     let of = |number: u32| entries.iter().map(|(entry, _)| *entry).filter(move |entry| entry.scope == number);
     let takes_global = scope.matches_global || of(number).next().is_none();

@@ -29,13 +29,11 @@ impl<'a> Reader<'a> {
         Ok(u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
-    /// A list behind a length of 8 bits.
     pub(super) fn list8(&mut self) -> Result<&'a [u8], HelloError> {
         let length = self.take(1)?[0];
         self.take(length.into())
     }
 
-    /// A list behind a length of 16 bits.
     pub(super) fn list16(&mut self) -> Result<&'a [u8], HelloError> {
         let length = self.number()?;
         self.take(length.into())

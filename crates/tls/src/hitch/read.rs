@@ -97,7 +97,6 @@ pub(super) fn is_key(word: &str) -> bool {
     word.len() <= LONGEST_KEY && word.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_'))
 }
 
-/// The value of a key.
 enum Value {
     /// Words and strings, and a character between them that was ignored.
     Words(Vec<Token>, Option<char>),
@@ -155,7 +154,6 @@ fn statements(rest: &mut &[Lexeme], depth: usize) -> Result<Vec<Statement>, Erro
     if depth > 0 { error(0, "a block without its end") } else { Ok(out) }
 }
 
-/// The message for a character that has no meaning.
 fn ignored(sign: char) -> String {
     match sign {
         '"' => "; a quote without its end is ignored".to_owned(),
@@ -433,7 +431,6 @@ fn join(host: &str, port: &str) -> String {
     }
 }
 
-/// One certificate; none of an empty string.
 fn pem_file(statement: Statement) -> Result<Option<PemFile>, Error> {
     let line = statement.line;
     let mut out = PemFile { line, ..PemFile::default() };

@@ -23,7 +23,6 @@ pub(super) enum Token {
 }
 
 impl Token {
-    /// The token as a message shows it.
     pub fn shown(&self) -> String {
         match self {
             Token::Word(text) | Token::Quoted(text) if is_key(text) => format!("'{text}'"),

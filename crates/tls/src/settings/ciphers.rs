@@ -49,7 +49,6 @@ const TLS12: usize = 6;
 const FOREIGN: [&str; 5] =
     ["TLS_AES_128_CCM_SHA256", "TLS_AES_128_CCM_8_SHA256", "TLS_SHA256_SHA256", "TLS_SHA384_SHA384", "TLS_SM4_GCM_SM3"];
 
-/// Reasons to refuse a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CipherError {
     /// Something in `ciphers` that can't be a word.
@@ -86,7 +85,6 @@ fn write_names(f: &mut std::fmt::Formatter<'_>, suites: &[Suite]) -> std::fmt::R
 
 impl std::error::Error for CipherError {}
 
-/// The suite of a number.
 pub(super) fn suite(number: u8) -> Option<SupportedCipherSuite> {
     SUITES.get(usize::from(number)).map(|suite| suite.suite)
 }

@@ -16,7 +16,6 @@ const RESERVE_MOST: u64 = 512 << 20;
 /// A step ends when so much of the reserve is free again beyond where it began.
 const HYSTERESIS_PART: u64 = 8;
 
-/// Steps; each does what those before it do, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Step {

@@ -18,7 +18,6 @@ const MAPPED_AGE: Duration = Duration::from_millis(250);
 /// The path of every segment of log and counters goes on so from the workdir, where the worker is.
 const MONITORED: &str = "/_.vsm_";
 
-/// Reader of the processes' memory.
 pub struct Meter {
     worker: Option<ResidentReader>,
     /// The manager may be hidden from the worker's user: then it doesn't count.
@@ -31,7 +30,6 @@ pub struct Meter {
 pub struct Usage {
     /// The worker's own: heap, stacks, pages of stores without an arena.
     pub private: u64,
-    /// Arenas of stores.
     pub arenas: u64,
     /// Shared memory of log and counters.
     pub monitored: u64,

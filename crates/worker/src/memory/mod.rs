@@ -54,7 +54,6 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The state of this worker.
     pub fn new(manager_pid: u32) -> Memory {
         Memory {
             meter: Meter::new(manager_pid),
@@ -76,7 +75,6 @@ impl Memory {
         Some(self.in_force.load(Relaxed)).filter(|&limit| limit > 0)
     }
 
-    /// The name of the present step.
     pub fn step(&self) -> &'static str {
         Step::numbered(self.step.load(Relaxed)).name()
     }

@@ -42,7 +42,6 @@ struct HeapShares {
 }
 
 impl Report {
-    /// Gathers the present figures.
     pub fn gather(worker: &Worker) -> Report {
         let engine = &worker.engine;
         let (usage, footprint) = (worker.memory.meter.read(&engine.stores), engine.cache.footprint());

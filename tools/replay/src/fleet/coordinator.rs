@@ -40,7 +40,6 @@ const FIRST: Duration = Duration::from_millis(500);
 const MAX_OPEN_SECONDS: usize = 12;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A message from a worker.
 enum Heard {
     Tick(Value),
     Report(Value),
@@ -408,7 +407,6 @@ impl Member {
         }
     }
 
-    /// Begins a part.
     fn begin(&mut self) {
         self.stats = vec![Stats::new(0); MAX_STREAMS];
         (self.cpu, self.ns, self.end, self.second) = (0.0, 0, None, None);

@@ -19,10 +19,8 @@ const HAND_BYTES: usize = 64 << 10;
 /// Between two looks whether a worker that was passed over has room, while the source brings nothing.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// State of a worker while requests are dealt.
 #[derive(Clone, Debug)]
 pub struct Seat {
-    /// True while the worker is connected.
     pub is_alive: bool,
     /// Batches that it may be sent, of each stream.
     credits: [usize; MAX_STREAMS],
@@ -68,7 +66,6 @@ impl Seats {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A copy of the worker's state.
     pub fn seat(&self, at: usize) -> Seat {
         self.lock().seats[at].clone()
     }
@@ -158,12 +155,9 @@ enum Credit {
 
 /// Who deals one stream, from its source's beginning to its end.
 pub struct Dealer {
-    /// Source of the batches.
     pub from: Receiver<SentBatch>,
-    /// Report of the reader.
     pub told: Arc<ReaderReport>,
     pub seats: Arc<Seats>,
-    /// Index of the stream.
     pub stream: usize,
     /// Generation of the source.
     pub generation: u32,

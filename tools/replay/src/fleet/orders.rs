@@ -17,17 +17,13 @@ const MAX_NS: u64 = 1 << 60;
 /// A stream that a worker is to have.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OpenStream {
-    /// Name of the stream.
     pub name: String,
-    /// Most connections of the stream.
     pub connections: usize,
-    /// Reuse of connections.
     pub keep: Keep,
     /// The run doesn't wait for its end.
     pub is_beside: bool,
 }
 
-/// The streams of a session.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Open {
     /// Streams, at most [`MAX_STREAMS`].

@@ -14,7 +14,6 @@ pub const MAX_STRANGER: usize = 1 << 10;
 /// Bytes of the longest frame.
 pub const MAX_FRAME: usize = 16 << 20;
 
-/// Kinds of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Hello,

@@ -32,12 +32,10 @@ const MAX_ORDERS: usize = 8;
 /// Longest time between two looks.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// A worker as asked for.
 #[derive(Clone, Debug)]
 pub struct Serve {
     /// Address to listen on.
     pub address: SocketAddr,
-    /// Secret that a coordinator must know.
     pub secret: Vec<u8>,
     /// Addresses that its requests come from.
     pub bind: Vec<IpAddr>,

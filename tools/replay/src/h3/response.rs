@@ -11,7 +11,6 @@ use crate::h2::Heads;
 /// The longest field section, and the longest field.
 const SECTION_BYTES: usize = 256 << 10;
 
-/// The state of one answer.
 #[derive(Debug)]
 pub struct Response {
     reader: Reader,

@@ -13,7 +13,6 @@ const FRAME_BYTES: usize = 900_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Points {
     chunks: Vec<Vec<u8>>,
-    /// Number of points.
     pub count: usize,
 }
 

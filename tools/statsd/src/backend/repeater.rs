@@ -24,7 +24,6 @@ const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// Time limit of a TCP target for connecting and for taking bytes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Passes packets on to targets.
 #[derive(Debug)]
 pub struct Repeater {
     how: How,

@@ -66,7 +66,6 @@ pub struct ScriptError {
     pub line: usize,
     /// From 1, in bytes.
     pub column: usize,
-    /// Reason of the error.
     pub reason: String,
 }
 

@@ -57,7 +57,6 @@ impl Sink {
     }
 }
 
-/// Meaning of a connection's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event<'a> {
     Packet(&'a [u8]),

@@ -24,7 +24,6 @@ pub const CHARGE: usize = 832;
 /// Pause after an error of a socket.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One socket of a UDP address.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     pub socket: Arc<OwnedFd>,

@@ -8,7 +8,6 @@ use crate::plan::Ask;
 use crate::rfc9111::draw::{Answering, OriginAnswer};
 use crate::rfc9111::fields::{Directives, Fields, date, field, parse_date, remove};
 
-/// Expected answer for a client.
 #[derive(Clone, Debug)]
 pub(in crate::rfc9111) struct Expected {
     pub status: u16,
