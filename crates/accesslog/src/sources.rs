@@ -23,7 +23,7 @@ pub struct Sources {
     pub live: Option<PathBuf>,
     /// The format of lines; `None`: they tell their format themselves.
     pub format: Option<LogFormat>,
-    /// Of a varnishlog: an entry comes when all that the request caused has ended, and says how it was answered after restarts and how
+    /// With a varnishlog, an entry comes when all that the request caused has ended, and says how it was answered after restarts and how
     /// long its backends worked. Otherwise it says what the client's first transaction does.
     pub with_caused: bool,
 }

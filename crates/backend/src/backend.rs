@@ -31,7 +31,6 @@ pub struct Backend {
     me: Weak<Backend>,
     base: DirectorBase,
     spec: Arc<BackendSpec>,
-    /// In-process service that responds in the place of a server.
     service: Option<ServiceRef>,
     hosthdr: Arc<str>,
     env: Env,
@@ -45,7 +44,6 @@ pub struct Backend {
     pub(crate) probe: Option<Probe>,
 }
 
-/// Requirements of a fetch for its connection.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOpts<'a> {
     pub connect_timeout: Duration,
@@ -61,12 +59,9 @@ pub struct ConnectOpts<'a> {
     pub authority: Option<&'a str>,
 }
 
-/// Time limits of a fetch; zero = no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Limit for the response's first byte.
     pub first_byte: Duration,
-    /// Limit between two reads.
     pub between_bytes: Duration,
 }
 
@@ -133,7 +128,6 @@ impl Backend {
         })
     }
 
-    /// The declaration that VCL made.
     pub fn spec(&self) -> &BackendSpec {
         &self.spec
     }

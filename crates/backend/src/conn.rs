@@ -31,7 +31,6 @@ enum Protocol {
     Other(Box<dyn Exchange>),
 }
 
-/// Facts about the connection.
 enum Label {
     Own(Box<PeerLabel>),
     Shared(Arc<PeerLabel>),
@@ -81,7 +80,6 @@ impl Conn {
         Self { exchange, label: Label::Own(label), is_reused, user: User::new(backend), _slot: slot }
     }
 
-    /// A stream of a connection over which HTTP/2 is spoken.
     pub(crate) fn http2(
         exchange: Http2,
         backend: Arc<Backend>,
@@ -92,7 +90,6 @@ impl Conn {
         Self { exchange: Protocol::Http2(exchange), label, is_reused, user: User::new(backend), _slot: slot }
     }
 
-    /// An exchange without a connection.
     pub(crate) fn other(
         exchange: Box<dyn Exchange>,
         backend: Arc<Backend>,
@@ -117,7 +114,6 @@ impl Conn {
         self.is_reused
     }
 
-    /// The parameters of a TLS handshake with the origin.
     pub fn tls(&self) -> Option<&tls::Info> {
         self.label.tls()
     }

@@ -28,13 +28,10 @@ pub trait ResolveCtx {
         let _ = (id, key);
         None
     }
-    /// True for a fetch (bereq is there), false for a client's request.
     fn is_bereq(&self) -> bool;
-    /// URL of bereq, on the client side of req.
     fn url(&self) -> &[u8];
     /// First field of that name in bereq (client side: req).
     fn header(&self, name: &str) -> Option<&[u8]>;
-    /// The hash of vcl_hash; zeros before it ran.
     fn digest(&self) -> &[u8; 32];
     /// `client.identity`, else the client's address as text.
     fn client_identity(&self) -> &[u8];
@@ -66,7 +63,6 @@ pub struct Summary {
     pub good: u32,
     /// Probes that count, or members.
     pub of: u32,
-    /// Health without the administrator's verdict.
     pub healthy: bool,
 }
 
@@ -128,7 +124,6 @@ impl DirectorBase {
         AdminHealth::from_u8(self.admin.load(Ordering::Relaxed))
     }
 
-    /// Does `backend.set_health`.
     pub fn set_admin(&self, admin: AdminHealth, now: Real) {
         if self.admin.swap(admin as u8, Ordering::Relaxed) != admin as u8 {
             self.changed.store(now.0.to_bits(), Ordering::Relaxed);

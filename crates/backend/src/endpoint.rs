@@ -24,7 +24,6 @@ pub struct Endpoint {
     pub preamble: Vec<u8>,
     /// Version of HTTP (`.proto`).
     pub proto: OriginProto,
-    /// TLS settings (`.ssl`); `Err` says why TLS can't be used.
     pub tls: Option<Result<Origin, String>>,
 }
 

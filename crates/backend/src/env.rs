@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 use shm::vsc::CounterSet;
 use tables::counters::{Main, Vbe};
 
-/// The parameters that backends read, each time they are needed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
     pub connect_timeout: Duration,
@@ -59,7 +58,6 @@ impl Default for Params {
     }
 }
 
-/// The worker's services for backends.
 pub trait Services: Send + Sync {
     fn params(&self) -> Params;
     fn main(&self) -> &Main;
@@ -91,7 +89,6 @@ pub struct Env {
     pub services: Arc<dyn Services>,
 }
 
-/// Services on the heap, for tests and for a checker that publishes nothing.
 #[derive(Default)]
 pub struct HeapServices {
     pub params: Params,

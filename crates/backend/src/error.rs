@@ -11,14 +11,23 @@ use crate::Params;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectError {
     /// The probe or the administrator says it is sick.
-    Unhealthy { backend: String },
+    Unhealthy {
+        backend: String,
+    },
     /// `.max_connections` are in use and no place in the queue came free in time.
-    Busy { backend: String },
+    Busy {
+        backend: String,
+    },
     /// Connecting failed, or the last failure is so recent that it wasn't tried (`errno` 0).
-    Failed { backend: String, errno: i32 },
+    Failed {
+        backend: String,
+        errno: i32,
+    },
     /// No lookup has found an address of its name yet.
-    NoAddress { backend: String, host: String },
-    /// The TLS handshake failed.
+    NoAddress {
+        backend: String,
+        host: String,
+    },
     Tls {
         backend: String,
         /// An operating system's error number for it, as varnishd has one.
@@ -26,8 +35,10 @@ pub enum ConnectError {
         /// The reason, for a BackendSSL record.
         reason: String,
     },
-    /// The PROXY header or the preamble could not be written.
-    ProxyWrite { backend: String, errno: i32 },
+    ProxyWrite {
+        backend: String,
+        errno: i32,
+    },
 }
 
 impl fmt::Display for ConnectError {
@@ -59,9 +70,7 @@ pub(crate) enum OpenError {
     Errno(i32),
     /// An attempt shortly before failed with this error number, and no other one is made yet.
     HeldDown(i32),
-    /// The name has no address.
     NoAddress,
-    /// The PROXY header could not be written.
     Proxy(i32),
     /// The TLS handshake failed; why.
     Tls(i32, String),

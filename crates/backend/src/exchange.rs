@@ -27,10 +27,8 @@ use tables::close::SessClose;
 /// More interim responses (RFC 9110 15.2) than this before the final one are a fault of the origin.
 pub(crate) const MAX_INTERIM: u32 = 64;
 
-/// Announced length of the body of a message that we send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLen {
-    /// There is none, whatever the head says (HEAD, 204, 304).
     None,
     Known(u64),
     /// Unknown length: chunked, the end of a stream, the connection's end for an HTTP/1.0 client.
@@ -40,7 +38,6 @@ pub enum BodyLen {
 /// Framing of a response's body: varnishd's body status, with its numbers and words in FetchBody records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyStatus {
-    /// There is no body.
     None,
     Length(u64),
     Chunked,
@@ -73,11 +70,8 @@ impl BodyStatus {
 /// Limits for a response's head; the number of lines is bounded by the limits of the `Head` that takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RespLimits {
-    /// Parameter `http_resp_size`, in bytes.
     pub head_bytes: usize,
-    /// Parameter `http_resp_hdr_len`, in bytes.
     pub line_bytes: usize,
-    /// Parameter `http_lenient`.
     pub lenient: bool,
 }
 
@@ -103,11 +97,7 @@ pub enum Received {
     /// An interim response (RFC 9110 15.2) is in the head that was given.
     Interim,
     /// The final response's head is there, as the origin sent it; what its connection fields nominate is marked.
-    Final {
-        body: BodyStatus,
-        /// Reason to close the connection after this response.
-        close: Option<SessClose>,
-    },
+    Final { body: BodyStatus, close: Option<SessClose> },
 }
 
 #[derive(Debug)]
@@ -116,17 +106,13 @@ pub enum Data {
     Piece,
     /// Some bytes came or were taken, none of them the body's.
     Part,
-    /// The body is complete.
     End {
-        /// Reason why the connection can't be used again.
         close: Option<SessClose>,
     },
 }
 
-/// The request can't be sent.
 #[derive(Debug)]
 pub enum SendError {
-    /// The origin closed and has said nothing.
     Closed,
     /// The origin says that it has done nothing with the request: it may be sent again, whatever it is.
     Refused,
@@ -157,7 +143,6 @@ pub enum HeadError {
 }
 
 impl HeadError {
-    /// The reason to close the connection.
     pub fn close(&self) -> SessClose {
         match self {
             Self::Closed | Self::Reset(_) => SessClose::RxBad,

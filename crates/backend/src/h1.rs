@@ -29,7 +29,6 @@ const BODY_READ_BYTES: usize = 64 * 1024;
 /// An input buffer that grew beyond this is given back.
 const KEEP_BYTES: usize = 256 * 1024;
 
-/// One request and its response over a connection.
 #[derive(Debug)]
 pub struct Http1 {
     stream: Stream,
@@ -42,10 +41,8 @@ pub struct Http1 {
     used: usize,
     /// Bytes of the input that are known to be no whole head.
     incomplete: usize,
-    /// The body's last piece in the input.
     piece: Range<usize>,
     limits: Limits,
-    /// Interim responses so far.
     interims: u32,
     decoder: Decoder,
     /// Fields behind the response's body.
@@ -55,15 +52,12 @@ pub struct Http1 {
     acct: Acct,
 }
 
-/// States of leaving HTTP for a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tunnel {
     No,
     /// The connection does so with status 101.
     Asked,
-    /// Both sides exchange raw bytes.
     Open,
-    /// Our side has ended.
     Ended,
 }
 
@@ -73,7 +67,6 @@ struct Output {
     front: Buffer,
     piece: Option<Buf>,
     back: &'static [u8],
-    /// Bytes of these that are out.
     written: usize,
     is_head: bool,
 }

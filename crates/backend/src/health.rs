@@ -10,7 +10,6 @@ use crate::ProbeSpec;
 /// Good probes beyond this many weigh the same in the average response time.
 const AVERAGE_OVER: f64 = 4.0;
 
-/// Results of one poke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Poke {
     /// Connected over IPv4 in time.
@@ -88,7 +87,6 @@ impl ProbeState {
         state
     }
 
-    /// Forgets all pokes and fills in the initial ones.
     pub fn reset(&mut self) {
         (self.maps, self.average, self.rate) = ([0; 8], 0.0, 0.0);
         self.good = 0;
@@ -116,7 +114,6 @@ impl ProbeState {
         self.good = (self.maps[HAPPY] & mask).count_ones();
     }
 
-    /// Takes in a poke.
     pub fn poked(&mut self, result: PokeResult) {
         self.shift();
         let p = result.poke;
@@ -166,7 +163,6 @@ impl ProbeState {
         self.good
     }
 
-    /// Number of pokes that count.
     pub fn window(&self) -> u32 {
         self.window
     }
@@ -181,7 +177,6 @@ impl ProbeState {
         *self = Self { sick: self.sick, ..old.clone() };
     }
 
-    /// Writes the text of `backend.list -p`.
     pub fn details(&self, out: &mut String) {
         let _ = write!(
             out,
@@ -201,7 +196,6 @@ impl ProbeState {
         }
     }
 
-    /// Writes the value of `backend.list -j -p`.
     pub fn details_json(&self, out: &mut String) {
         out.push_str("{\n");
         for (map, (letter, ..)) in self.maps.iter().zip(MAPS) {

@@ -17,7 +17,6 @@ pub enum AdminHealth {
     Auto = 0,
     /// The backend is used whatever the probe says.
     Healthy = 1,
-    /// The backend isn't used.
     Sick = 2,
 }
 

@@ -22,7 +22,6 @@ use crate::Env;
 const RETRY: Duration = Duration::from_secs(1);
 /// Lookups under way at once: each that nobody answers holds a thread of the blocking pool.
 const AT_ONCE: usize = 4;
-/// Addresses of one name that are kept.
 const ADDRESSES_MAX: usize = 64;
 /// Addresses that one fetch tries.
 pub(crate) const TRIES: usize = 4;
@@ -186,7 +185,6 @@ impl Name {
 }
 
 impl Inner {
-    /// The addresses, for the log.
     fn text(&self, host: &str) -> String {
         let list: Vec<_> = self.addrs.iter().map(|known| known.addr.to_string()).collect();
         format!("backend: host {host} is now {}", list.join(" "))

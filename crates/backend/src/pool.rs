@@ -67,9 +67,7 @@ pub(crate) struct Pool {
     /// No other pool has it, nor had it.
     pub(crate) id: u64,
     pub(crate) endpoint: Endpoint,
-    /// The addresses of an endpoint that is a name.
     pub(crate) name: Option<Arc<Name>>,
-    /// TLS settings for the endpoint.
     pub(crate) tls: Option<TlsPeer>,
     /// The version that an origin with a choice has chosen last.
     chosen: AtomicU8,
@@ -153,7 +151,6 @@ impl PeerLabel {
         &self.text[..self.fd_len]
     }
 
-    /// A blank and both addresses.
     pub fn addresses(&self) -> &[u8] {
         &self.text[self.fd_len..]
     }

@@ -27,7 +27,6 @@ const KEPT: usize = 127;
 /// Bytes of an interim response's head.
 const INTERIM_BYTES: usize = 8192;
 
-/// The probe of a backend.
 pub(crate) struct Probe {
     spec: ProbeSpec,
     request: Vec<u8>,
@@ -57,7 +56,6 @@ impl Probe {
         self.spec.interval
     }
 
-    /// True if the other sends the same requests in the same way.
     pub(crate) fn is_same(&self, other: &Probe) -> bool {
         self.spec == other.spec && self.request == other.request
     }
@@ -103,7 +101,6 @@ impl Probe {
         }
     }
 
-    /// Judges, publishes and logs.
     pub(crate) fn update(&self, backend: &Backend) {
         let mut record = String::new();
         {
@@ -118,7 +115,6 @@ impl Probe {
         backend.env().services.log_health(&record);
     }
 
-    /// Takes a poke's result in.
     pub(crate) fn poked(&self, backend: &Backend, result: PokeResult) {
         self.state.lock().poked(result);
         self.update(backend);
@@ -190,7 +186,6 @@ impl Probe {
         result
     }
 
-    /// Judges the response's beginning, or the reason why there is none.
     fn judge(&self, answered: Result<Vec<u8>, IoError>, start: Instant, result: &mut PokeResult) {
         match answered {
             Ok(answer) if answer.is_empty() => result.message = "Empty response".into(),

@@ -70,7 +70,6 @@ impl Backends {
         self.pools.close_idle(self.env.clock.mono(), self.env.services.params().idle_timeout)
     }
 
-    /// Idle connections in all pools.
     pub fn idle(&self) -> usize {
         self.pools.idle()
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use base::Real;
 
-/// A request on its way to a backend.
 pub struct Outgoing<'a> {
     pub method: &'a [u8],
     pub url: &'a [u8],
@@ -16,7 +15,6 @@ pub struct Outgoing<'a> {
     pub now: Real,
 }
 
-/// Knowledge of a request's body before it is sent.
 pub enum OutgoingBody<'a> {
     None,
     /// The body comes while it is sent.

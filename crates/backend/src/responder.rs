@@ -56,7 +56,6 @@ pub fn exchange() -> (Box<dyn Exchange>, Responder) {
     (Box::new(fetch), responder)
 }
 
-/// State that the two ends share.
 #[derive(Default)]
 struct Shared {
     request: Option<(Head, BodyLen)>,
@@ -67,7 +66,6 @@ struct Shared {
     task: Option<Waker>,
 }
 
-/// A body on its way.
 struct Channel<T> {
     pieces: VecDeque<T>,
     bytes: usize,
@@ -84,7 +82,6 @@ enum End {
     Cut,
 }
 
-/// A response's head, before it is held to any limits.
 struct Response {
     status: u16,
     reason: Vec<u8>,
@@ -121,7 +118,6 @@ impl<T: AsRef<[u8]>> Channel<T> {
         self.pieces.clear();
     }
 
-    /// Ends the body here, unless it has ended.
     fn end(&mut self, end: End) {
         if self.end == End::Open {
             self.end = end;
@@ -301,7 +297,6 @@ impl Exchange for Fetch {
 }
 
 impl Fetch {
-    /// Makes the response's head, as a server would have sent it.
     fn take_head(&mut self, response: &Response, beresp: &mut Head) -> Result<Received, HeadError> {
         let Response { status, reason, fields, len } = response;
         let longest = fields.iter().map(|(name, value)| name.len() + value.len() + 4).max();
@@ -368,7 +363,6 @@ fn wire_bytes(head: &Head) -> u64 {
 pub struct Responder {
     shared: Rc<RefCell<Shared>>,
     pub head: Head,
-    /// The target as the request has it.
     pub target: Vec<u8>,
     pub has_body: bool,
     /// The request's body has no known length.

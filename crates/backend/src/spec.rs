@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use crate::{Endpoint, RequestSignerRef, ServiceRef};
 
-/// One `backend name { ... }`, or a backend that a vmod made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackendSpec {
     /// Name without the VCL's: `s1`.
     pub name: String,
-    /// The address, and the `.preamble`.
     pub endpoint: Endpoint,
     /// `.host_header`: Host of requests and probes that have none. VCL sets it to `.host` when the author doesn't;
     /// `None` makes it the endpoint's address.
@@ -48,7 +46,6 @@ impl BackendSpec {
         Self { service: Some(service), ..Self::new(name, Endpoint::default()) }
     }
 
-    /// A backend with every attribute at its default.
     pub fn new(name: impl Into<String>, endpoint: Endpoint) -> Self {
         Self {
             name: name.into(),

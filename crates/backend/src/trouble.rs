@@ -29,7 +29,6 @@ const ECONNREFUSED: i32 = 111;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault<'a> {
     Connect(i32),
-    /// This host name has no address.
     NoAddress(&'a str),
     /// The TLS handshake failed, with this reason.
     Tls(&'a str),
@@ -37,9 +36,7 @@ pub enum Fault<'a> {
     ProxyWrite(i32),
     /// The probe judges the backend sick: the result of its last request.
     Sick(&'a str),
-    /// The connection ended before a whole response head.
     Closed,
-    /// No response came in time.
     Late,
     /// The backend's address is one of this server's own listeners, and the request came back.
     Loop,
@@ -108,7 +105,6 @@ fn printable(text: &str) -> String {
     text.chars().take(MAX_CHARS).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// The failures of one backend.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     /// True if `outage.causes` isn't empty, to be read without the lock.

@@ -30,7 +30,6 @@ pub(crate) use living::Living;
 /// Most times that a body is read again when the device was too slow (or closed): its reader has nothing better to do.
 const MOST_STALLS: u32 = 10;
 
-/// A body on the disk. Cheap to clone.
 #[derive(Clone)]
 pub struct DiskBody {
     shared: Arc<Shared>,
@@ -103,7 +102,6 @@ impl DiskBody {
         self.shared.inline.as_ref()
     }
 
-    /// Adds chunks that were written since.
     pub(crate) fn grow(&self, more: &[Chunk]) {
         let bytes: u64 = more.iter().map(|chunk| u64::from(chunk.len)).sum();
         self.shared.state.lock().chunks.extend_from_slice(more);

@@ -380,7 +380,6 @@ impl Log {
         }
     }
 
-    /// Position up to which everything is written.
     pub fn written(&self) -> u64 {
         let batch = self.open.as_ref().map_or(0, |open| open.batch.len() as u64);
         self.in_flight.keys().next().copied().unwrap_or(self.position - batch)

@@ -41,7 +41,6 @@ impl Footer {
         self.trailer.decode_lines(&bytes, core.geometry().superblock.store_id)
     }
 
-    /// The removals, from the copy that is whole.
     pub async fn removals(&self, core: &Core) -> Option<Vec<Removal>> {
         let parts = self.trailer.parts();
         let ends = [parts.removals[1], parts.trailers[0]];

@@ -22,7 +22,6 @@ use crate::core::{Core, Log};
 use crate::disk::Disk;
 use crate::options::{Bond, Options, Others};
 
-/// The journal's state when the store is opened.
 #[derive(Debug)]
 pub(crate) struct Past {
     journal: Option<Bond>,

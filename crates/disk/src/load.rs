@@ -49,7 +49,6 @@ pub enum Lost {
 pub struct Loaded {
     pub fields: Fields,
     pub body: DiskBody,
-    /// Head, vary spec, vary values, auxiliary attributes, tags.
     texts: [Buf; 5],
 }
 

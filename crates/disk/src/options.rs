@@ -86,7 +86,6 @@ pub enum Others {
 pub struct Bond {
     /// Numbers of which the journal says all. A store that has another one begins empty: what was invalidated is not known.
     pub known: Vec<u64>,
-    /// The number for the store.
     pub own: u64,
 }
 

@@ -43,7 +43,6 @@ pub struct Survey {
 pub struct Shape {
     pub segment_bytes: u64,
     pub segments: u32,
-    /// Those that hold something.
     pub used: u32,
     /// Those whose beginning can't be read.
     pub unreadable: u32,

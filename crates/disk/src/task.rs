@@ -145,7 +145,6 @@ pub(crate) async fn write(device: &dyn Device, at: u64, bytes: &[u8]) -> Result<
     Operation::start(device, Op::Write { at, from: Arc::new(pages) }).await.map(drop)
 }
 
-/// Brings to stable storage whatever has ended before.
 pub(crate) async fn sync(device: &dyn Device) -> Result<(), DeviceError> {
     Operation::start(device, Op::Sync).await.map(drop)
 }

@@ -3,7 +3,6 @@
 
 use crate::{Filter, FilterError, GzipBits, Note, SLICE, State, Step, Subrequest};
 
-/// A chain of filters; the first one gets the input.
 #[derive(Default)]
 pub struct Chain {
     links: Vec<Link>,
@@ -52,7 +51,6 @@ impl Chain {
         self.links.len()
     }
 
-    /// The filters' names, first to last.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.links.iter().map(|link| link.filter.name())
     }

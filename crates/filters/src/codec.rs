@@ -21,7 +21,6 @@ pub(crate) struct Progress {
     pub produced: usize,
 }
 
-/// A decoder of one coding.
 pub(crate) trait Decoder {
     /// Takes from `input` and writes to `out`, which isn't empty, until one is used up or the end is reached. Nothing done
     /// means that it wants more input.
@@ -57,9 +56,7 @@ pub(crate) trait Encoder {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackParams {
-    /// `brotli_quality`, 0 to 11.
     pub brotli_quality: u8,
-    /// `zstd_level`, 1 to 19.
     pub zstd_level: u8,
     /// Bytes that are to be packed, where that is known.
     pub bytes: Option<u64>,
@@ -85,7 +82,6 @@ impl PackParams {
     }
 }
 
-/// The codings of this module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packed {
     Brotli,

@@ -8,7 +8,6 @@ use message::Coding;
 use crate::fetch::{REWRITTEN, Skipped, no_work, not_found};
 use crate::{Chain, Edit, FilterList, FilterName, Gunzip, InjectedFilters, Multipart, OpenError, Range, Unpack};
 
-/// Facts that decide the default of `resp.filters`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct DeliverFacts {
     /// The object has an ESI program and VCL didn't switch ESI off.
@@ -19,7 +18,6 @@ pub struct DeliverFacts {
     pub do_range: bool,
 }
 
-/// The default of `resp.filters`.
 pub fn default_deliver(facts: DeliverFacts) -> FilterList {
     let [plain, with_range, with_esi, with_both] = match facts.undone {
         Some(Coding::Gzip) => [" gunzip", " gunzip range", " esi gunzip", " esi gunzip range"],
@@ -36,13 +34,11 @@ pub fn default_deliver(facts: DeliverFacts) -> FilterList {
     names.into()
 }
 
-/// Facts and callbacks for the filters.
 pub struct DeliverInput<'a> {
     /// Bytes of the stored body; `None` while it is being fetched.
     pub body_bytes: Option<u64>,
     /// Bytes it unpacks to, if it is packed, fetched to the end, and they are known.
     pub plain_bytes: Option<u64>,
-    /// The object has an ESI program.
     pub has_esi: bool,
     pub status: u16,
     /// Coding in resp's Content-Encoding; `None`: one that we don't know.
@@ -66,7 +62,6 @@ pub enum RangeVerdict {
 /// An open chain and what goes with it.
 #[derive(Default)]
 pub struct DeliverOpened {
-    /// The filters, first the one next to the storage.
     pub chain: Chain,
     /// Changes of resp, in order (those of a range were made by the verdict).
     pub edits: Vec<Edit>,

@@ -19,9 +19,7 @@ pub enum FilterError {
     GzipFailed,
     /// Not what the coding is, damaged, or of a window that is too large.
     InvalidCoding(Coding, &'static str),
-    /// Bytes after the end.
     JunkAfterCoding(Coding),
-    /// The data has no end.
     CodingTruncated(Coding),
     /// All coders together hold as much memory as they may.
     CodingMemory(Coding),

@@ -9,7 +9,6 @@ use crate::{
 };
 use message::{Coding, Codings};
 
-/// Facts that decide the default of `beresp.filters`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct FetchFacts {
     /// True if a body comes: neither none by status or method nor `Content-Length: 0`.
@@ -23,7 +22,6 @@ pub struct FetchFacts {
     pub do_zstd: bool,
     pub do_unzstd: bool,
     pub do_esi: bool,
-    /// The codings that we make and undo.
     pub supported: Codings,
     /// A module's filter wants the body: one that came packed is unpacked, and packed again.
     pub is_worked_on: bool,
@@ -48,7 +46,6 @@ impl FetchFacts {
     }
 }
 
-/// The default of `beresp.filters`.
 pub fn default_fetch(facts: FetchFacts) -> FilterList {
     let Some(coding) = facts.coding.filter(|_| facts.has_body) else {
         return if facts.has_body && facts.do_esi { " esi".into() } else { "".into() };
@@ -123,7 +120,6 @@ fn list(names: [Option<FilterName<'static>>; 2]) -> FilterList {
     names.into_iter().flatten().collect()
 }
 
-/// Facts for the filters.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchInput<'a> {
     pub status: u16,
@@ -138,14 +134,12 @@ pub struct FetchInput<'a> {
 /// An open chain and what goes with it.
 #[derive(Default)]
 pub struct FetchOpened {
-    /// The filters, first the one next to the backend.
     pub chain: Chain,
     pub edits: Vec<Edit>,
     /// Coding that the filters make or have checked: it can be undone for clients that don't accept it.
     pub coding: Coding,
     /// A filter changed Content-Encoding: a later 304's must not replace it.
     pub is_recoded: bool,
-    /// The body goes through ESI.
     pub is_esi: bool,
     /// Filters of modules that can't work on this body, and why.
     pub left_out: Vec<Skipped>,

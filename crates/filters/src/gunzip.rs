@@ -21,7 +21,6 @@ impl Gunzip {
     }
 }
 
-/// The text of a Gzip record.
 pub(crate) fn record(id: &str, bytes_in: u64, bytes_out: u64, bits: crate::GzipBits) -> String {
     format!("{id} {bytes_in} {bytes_out} {} {} {}", bits.start, bits.last, bits.stop)
 }

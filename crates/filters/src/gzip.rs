@@ -13,9 +13,7 @@ use crate::{Filter, FilterError, GzipBits, SLICE, State, Step, UNPACKED_A_MICRO,
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GzipParams {
-    /// `gzip_level`, 0 to 9.
     pub level: u8,
-    /// `gzip_memlevel`, 1 to 9.
     pub memlevel: u8,
 }
 
@@ -25,7 +23,6 @@ impl Default for GzipParams {
     }
 }
 
-/// Speed of compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     /// Bytes that one step packs at most: about 150 microseconds of text.

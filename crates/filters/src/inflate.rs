@@ -29,9 +29,7 @@ const BLOCKS: u32 = 64;
 enum Stop {
     /// More input is needed.
     Input,
-    /// The output is full.
     Output,
-    /// Enough for one call.
     Budget,
     /// The bytes aren't deflate.
     Bad(&'static str),
@@ -72,7 +70,6 @@ pub(crate) struct Unzip {
     note: Option<String>,
 }
 
-/// Result of one call.
 #[derive(Debug)]
 pub(crate) struct UnzipProgress {
     pub(crate) consumed: usize,
@@ -156,7 +153,6 @@ impl Unzip {
         }
     }
 
-    /// A Gzip record about what is wrong.
     pub(crate) fn take_note(&mut self) -> Option<String> {
         self.note.take()
     }
@@ -434,7 +430,6 @@ fn one_match(bits: &Bits, dists: &Table, symbol: u16, used: u32) -> Result<(usiz
     if used > have { Err(Stop::Input) } else { Ok((len, distance, used)) }
 }
 
-/// Input and output of one call.
 struct Run<'i, 'o> {
     rest: &'i [u8],
     out: &'o mut [u8],

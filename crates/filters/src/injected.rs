@@ -90,7 +90,6 @@ impl InjectedFilters {
         self.entries_mut().find_map(|entry| (&mut *entry.filter as &mut dyn Any).downcast_mut())
     }
 
-    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }

@@ -19,9 +19,7 @@ pub struct Multipart {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Offset of its first byte.
     pub low: u64,
-    /// Offset of its last byte.
     pub high: u64,
 }
 
@@ -60,7 +58,6 @@ impl Multipart {
     }
 }
 
-/// Lets the bytes that are wanted through.
 pub struct Range {
     at: u64,
     parts: VecDeque<Part>,

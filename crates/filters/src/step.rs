@@ -14,7 +14,6 @@ pub const SLICE: usize = 16 * 1024;
 pub struct Step {
     /// Bytes of the input that were used; the rest is to be given again.
     pub consumed: usize,
-    /// Bytes written at the start of the output.
     pub produced: usize,
     /// Needs of the filter to go on.
     pub state: State,
@@ -44,7 +43,6 @@ pub enum State {
 
 /// A filter in a chain.
 pub trait Filter: Any {
-    /// The name in `beresp.filters` or `resp.filters`.
     fn name(&self) -> &'static str;
 
     /// Takes from `input` and writes to `out` (not empty), at most about [`SLICE`] bytes of either. `is_last`: nothing
@@ -115,10 +113,8 @@ pub trait Filter: Any {
     }
 }
 
-/// Progress of flushing what an encoder has taken.
 #[derive(Debug, Default)]
 pub(crate) struct Flushed {
-    /// Bytes before the coding.
     plain: u64,
     /// A flush was asked for and hasn't been made.
     is_asked: bool,
@@ -148,7 +144,6 @@ pub struct Subrequest {
     pub url: Vec<u8>,
     /// Host of the response, if it is another than the page's.
     pub host: Option<Vec<u8>>,
-    /// Bytes that it may have.
     pub most: usize,
 }
 

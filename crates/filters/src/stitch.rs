@@ -40,7 +40,6 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// The sum of these bytes.
     pub fn new(bytes: &[u8]) -> Self {
         let mut sum = Self::default();
         sum.add(bytes);

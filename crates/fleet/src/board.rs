@@ -28,7 +28,6 @@ pub const LONGEST_NAME: usize = 255;
 pub struct Posted {
     pub node: String,
     pub bytes: Vec<u8>,
-    /// Time since it was written.
     pub age: Duration,
 }
 

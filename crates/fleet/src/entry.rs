@@ -25,9 +25,7 @@ const LONGEST_LIFE: f64 = 100.0 * 365.0 * 86_400.0;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Drawn for it: who retries has the same one.
     pub id: String,
-    /// The node that made it.
     pub node: String,
     /// When it was made: seconds since 1970.
     pub at: f64,
@@ -39,16 +37,9 @@ pub enum Invalidation {
     /// A ban's expression: field, operator, value, `&&`, and so on, as the CLI's `ban` takes them.
     Ban(Vec<String>),
     /// All variants of a digest: new lives in seconds from `at` on; `None` leaves one alone.
-    Purge {
-        /// Digest of the object's hash.
-        digest: [u8; 32],
-        ttl: Option<f64>,
-        grace: Option<f64>,
-        keep: Option<f64>,
-    },
+    Purge { digest: [u8; 32], ttl: Option<f64>, grace: Option<f64>, keep: Option<f64> },
     /// All that bears one of these tags.
     Tags {
-        /// Bytes that a tag is, whatever they are.
         tags: Vec<Vec<u8>>,
         /// True if it takes their TTL only.
         is_soft: bool,

@@ -74,12 +74,10 @@ pub struct Incoming {
 pub enum Next {
     /// The next entries, one at least: as many as are there without waiting for more.
     Entries {
-        /// Entries in the log's order.
         entries: Vec<Incoming>,
         /// Least number of entries that the server has behind them; 0: these are the last.
         left: u64,
     },
-    /// There is none now, and the server is well.
     Quiet,
 }
 

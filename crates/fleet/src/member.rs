@@ -25,14 +25,12 @@ pub struct StoreUse {
     pub space: u64,
 }
 
-/// State of roll-outs to a node's group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Deployed {
     /// State of the node: `own`, unless something was rolled out to it; `failed`, if that can't be had; `confirmed`;
     /// or, on trial, `ready`, `active`, and `back` when it went back.
     pub state: String,
     pub version: String,
-    /// The trial that it is about, if it is one.
     pub trial: String,
     /// Since when, in seconds since 1970 by its clock.
     pub since: f64,
@@ -41,7 +39,6 @@ pub struct Deployed {
 }
 
 impl Deployed {
-    /// The state as a JSON object.
     pub fn json(&self) -> Value {
         json!({ "state": self.state, "version": self.version, "trial": self.trial, "since": self.since, "why": self.why })
     }
@@ -64,19 +61,16 @@ impl Deployed {
     }
 }
 
-/// State of a node. Counts are since its worker started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Drawn by each of its workers.
     pub instance: String,
     /// Address for other nodes, HOST:PORT, if it gives one.
     pub address: Option<String>,
-    /// The part of the fleet that it belongs to.
     pub group: String,
     /// True if it takes what is rolled out to its group.
     pub takes_deployments: bool,
     pub version: String,
-    /// Epoch of the log that it follows.
     pub epoch: String,
     /// Number of the entry of the log that it carried out last.
     pub applied: u64,
@@ -91,7 +85,6 @@ pub struct Report {
     pub vcl_since: f64,
     /// When its worker started, in seconds since 1970 by its clock.
     pub started: f64,
-    /// Number of clients' requests.
     pub requests: u64,
     /// Number of hits among them.
     pub hits: u64,
@@ -100,7 +93,6 @@ pub struct Report {
     /// Number of them that failed by a fault of the program.
     pub panics: u64,
     pub stores: Vec<StoreUse>,
-    /// State of roll-outs, if it takes part in them.
     pub deployed: Option<Deployed>,
     /// Membership of the second tier, if its report says so.
     pub peer: Option<Joined>,
@@ -120,7 +112,6 @@ impl Report {
         said.to_string().into_bytes()
     }
 
-    /// The report as a JSON object.
     pub fn json(&self) -> Value {
         let stores: Vec<Value> = self
             .stores
@@ -203,7 +194,6 @@ fn cut(text: &str, longest: usize) -> &str {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
     pub name: String,
-    /// Age of its report.
     pub age: Duration,
     pub report: Report,
 }

@@ -42,7 +42,6 @@ const ANSWERS: u64 = 1;
 const UNAVAILABLE: [i64; 2] = [10_008, 10_009];
 const NO_STREAM: i64 = 10_059;
 
-/// Makes connections.
 pub(crate) struct Nats {
     stream: String,
     subject: String,
@@ -167,7 +166,6 @@ impl Session {
         }
     }
 
-    /// The next message, whoever it is for.
     fn message(&mut self) -> Result<Message, Fault> {
         loop {
             let said = said(&mut self.wire)?;
@@ -211,7 +209,6 @@ impl Session {
         }
     }
 
-    /// Sends a request to JetStream; returns the answer.
     fn ask(&mut self, what: &str, question: &Value) -> Result<Value, Fault> {
         self.wire.until(clock::now() + TIME);
         let (reply, mut out) = (self.reply_subject(), Vec::new());
@@ -225,7 +222,6 @@ impl Session {
         serde_json::from_slice(&answer.payload).map_err(|_| misread())
     }
 
-    /// The stream as the server describes it.
     fn describe(&mut self) -> Result<Value, Fault> {
         let stream = self.stream.clone();
         let info = self.ask(&format!("STREAM.INFO.{stream}"), &Value::Null)?;

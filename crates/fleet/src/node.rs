@@ -35,7 +35,6 @@ const OWN: usize = 65_536;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
     Open,
-    /// Nothing: what is stored may have been invalidated.
     Closed,
     /// Only objects that are younger: the log has been away for too long.
     Capped(Duration),
@@ -91,7 +90,6 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// True with a connection.
     pub fn is_up(&self) -> bool {
         matches!(self, Reach::Up(_))
     }
@@ -103,7 +101,6 @@ pub struct Status {
     pub follow: Reach,
     /// Present limits of what may be found.
     pub gate: Gate,
-    /// Epoch of the log; empty: not known yet.
     pub epoch: String,
     /// Number of the newest entry of the log, as far as is known here.
     pub head: u64,
@@ -161,7 +158,6 @@ struct Queue {
     waker: Option<Waker>,
 }
 
-/// An entry on its way into the log.
 struct Waiting {
     id: String,
     bytes: Vec<u8>,
@@ -253,7 +249,6 @@ impl Future for Announced {
 }
 
 impl Node {
-    /// A node with these settings. Nothing is done before [`Node::start`].
     pub fn new(settings: Settings) -> Node {
         Node::simulated(settings, RandomState::new().hash_one(std::process::id()), base::clock::now)
     }
@@ -354,7 +349,6 @@ impl Node {
         self.0.desk.members()
     }
 
-    /// Sets the state of roll-outs for the next report.
     pub fn set_deployed(&self, deployed: Deployed) {
         let is_new = self.0.deployed.lock().replace(deployed.clone()).as_ref() != Some(&deployed);
         if is_new {

@@ -99,7 +99,6 @@ struct Session {
     key: String,
     retention: u64,
     replicas: u32,
-    /// Epoch of the log at the first look.
     epoch: String,
     /// The entry that was read last.
     last: u64,
@@ -137,7 +136,6 @@ impl Session {
         }
     }
 
-    /// The epoch of the log; makes one if there is none.
     fn epoch(&mut self) -> Result<String, Fault> {
         let key = format!("{}:epoch", self.key);
         let drawn = || RandomState::new().hash_one(clock::now());

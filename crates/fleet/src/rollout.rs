@@ -71,7 +71,6 @@ pub struct Release {
 }
 
 impl Release {
-    /// The release's version, a digest of its content.
     pub fn version(&self) -> String {
         let mut text = self.vcl.as_ref().map_or_else(String::new, |vcl| vcl.digest.clone());
         self.params.iter().for_each(|(name, value)| text.push_str(&format!("\n{name}={value}")));
@@ -114,11 +113,8 @@ pub struct Trial {
     /// Drawn; another one for each trial.
     pub id: String,
     pub release: Release,
-    /// Person or program that tries it, for people.
     pub by: String,
-    /// Nodes that are to make ready for it.
     pub prepare: BTreeSet<String>,
-    /// Nodes that are to use it.
     pub activate: BTreeSet<String>,
 }
 

@@ -13,7 +13,6 @@
 
 use crate::Bounds;
 
-/// Progress of a node in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
     pub epoch: String,
@@ -23,7 +22,6 @@ pub struct Position {
     pub mark: Option<u64>,
 }
 
-/// Next step of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Go on: follow from that number. The first entry must be the position's, if it has a mark.

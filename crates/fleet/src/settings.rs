@@ -22,7 +22,6 @@ const GROUP: &str = "all";
 /// Seconds for which whoever invalidates waits for the log.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Kinds of servers that keep the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Nats,
@@ -45,7 +44,6 @@ impl Kind {
     }
 }
 
-/// Files that settings name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Password,

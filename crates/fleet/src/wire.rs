@@ -18,7 +18,6 @@ use crate::{Fault, Server, Settings};
 
 /// Addresses of a server that are tried.
 const MANY: usize = 8;
-/// Bytes read at once.
 const READ: usize = 32 << 10;
 /// Sessions that are remembered.
 const SESSIONS: usize = 32;
@@ -113,7 +112,6 @@ impl Wire {
         }
     }
 
-    /// Sends all of it.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let sent = match &mut self.stream {
             Stream::Clear(socket) => socket.write_all(bytes),
@@ -123,7 +121,6 @@ impl Wire {
         sent.map_err(|error| fault(&error))
     }
 
-    /// Received bytes that weren't taken.
     pub fn input(&self) -> &[u8] {
         &self.input[self.taken..]
     }
@@ -135,7 +132,6 @@ impl Wire {
         self.ahead += count.saturating_sub(left);
     }
 
-    /// Waits for more input.
     pub fn more(&mut self) -> Result<(), Fault> {
         self.input.drain(..std::mem::take(&mut self.taken));
         if self.ahead > 0 {

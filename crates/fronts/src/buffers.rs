@@ -15,7 +15,6 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Empty, for the next connection.
     pub(crate) fn emptied(mut self) -> Self {
         if self.input.capacity() > KEEP_INPUT || self.output.kept_bytes() > KEEP_OUTPUT {
             return Self::default();

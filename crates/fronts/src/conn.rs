@@ -25,11 +25,9 @@ pub(crate) struct Conn {
     pub(crate) h2: Option<Rc<Mux>>,
     /// Bytes that were read; without memory while it is idle.
     pub(crate) input: Vec<u8>,
-    /// A request has come on it.
     pub(crate) has_asked: bool,
-    /// Its entry among idle connections, for when descriptors get few.
+    /// The entry among idle connections, for when descriptors get few.
     pub(crate) seat: IdleSeat,
-    /// Time since which it waits for a request.
     pub(crate) idle_since: Instant,
 }
 
@@ -40,7 +38,6 @@ pub(crate) struct CloseState {
     pub(crate) is_sending: bool,
     /// Something was read that nobody wants.
     pub(crate) has_input: bool,
-    /// The client is to get a reset instead of an end.
     pub(crate) is_reset: bool,
 }
 
@@ -74,7 +71,6 @@ impl Conn {
         }
     }
 
-    /// Time until which it may stay idle.
     pub(crate) fn idle_deadline(&self) -> Instant {
         self.idle_since + self.sess.timeouts.get().idle
     }
@@ -136,7 +132,6 @@ impl Conn {
     }
 }
 
-/// Outcome of draining input that nobody wants.
 enum DrainOutcome {
     /// The client has said that this was all, or is gone.
     Ended,

@@ -102,10 +102,10 @@ async fn let_others_go_first(h1: &mut H1) -> Result<(), SessClose> {
 
 enum Next {
     /// Another one. By its own timestamps this one took so many seconds.
-    Request { took: f64 },
-    /// The connection ends.
+    Request {
+        took: f64,
+    },
     End(SessClose),
-    /// The request is answered as HTTP/2.
     Upgrade(Box<Upgraded>),
 }
 
@@ -173,10 +173,8 @@ async fn request(h1: &mut H1, arrived: NextRequest) -> Next {
     Next::End(end)
 }
 
-/// Outcome of a request whose head was taken.
 enum Answered {
     Http1,
-    /// The request asks for HTTP/2 and gets it.
     Http2,
 }
 

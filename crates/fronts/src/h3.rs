@@ -38,7 +38,6 @@ pub struct Seat {
     pub number: u32,
 }
 
-/// Settings for a new connection.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub quic: Arc<ServerConfig>,
@@ -46,7 +45,6 @@ pub struct Config {
     pub takes_early_data: bool,
 }
 
-/// Number of handshakes that this thread has in progress.
 pub fn half_open() -> u32 {
     crate::handshake::InProgress::count()
 }

@@ -21,7 +21,6 @@ use crate::conn::Conn;
 
 pub(crate) mod report;
 
-/// Bytes read at once: most hellos are shorter.
 const READ: usize = 2048;
 
 /// Handshakes that a thread has in progress.
@@ -34,7 +33,6 @@ thread_local! {
     static IN_PROGRESS: Cell<(u32, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// One of those in progress, and what it holds.
 pub(crate) struct InProgress {
     bytes: usize,
 }
@@ -81,14 +79,11 @@ impl Drop for InProgress {
     }
 }
 
-/// Reasons why there is no TLS on a connection.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The client's first bytes are no hello.
     Hello(HelloError),
     /// Nobody could be shown to it, who asked for that name.
     NoCertificate(NoCertificate, Option<Box<str>>),
-    /// The handshake came to nothing.
     Handshake(HandshakeError),
     /// There are more of them than a thread takes, or they hold more.
     TooMany,
@@ -108,7 +103,6 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Settings for a client that said hello.
 struct Chosen {
     handshake: Handshake,
     hello: Outline,

@@ -29,7 +29,6 @@ thread_local! {
 }
 
 enum Piece {
-    /// Number of our own bytes.
     Own(usize),
     Stored(Buf),
     /// A stored one that is sent often.
@@ -39,7 +38,6 @@ enum Piece {
 /// A queue of bytes for one connection. Emptied, it keeps its memory.
 #[derive(Default)]
 pub(crate) struct Output {
-    /// All bytes of our own, one piece after the other.
     own: Vec<u8>,
     /// Number of written bytes at the front of `own`.
     own_written: usize,
@@ -54,7 +52,6 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Bytes not yet written.
     pub(crate) fn len(&self) -> usize {
         self.bytes
     }

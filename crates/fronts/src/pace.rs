@@ -21,7 +21,6 @@ pub(crate) struct Pace {
 pub(crate) enum PaceVerdict {
     /// Fast enough; look again after that much more waiting (zero: no rate is asked for).
     GoOn(Duration),
-    /// Slower than asked for.
     TooSlow,
 }
 

@@ -11,11 +11,8 @@ use base::Mono;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SendLimits {
-    /// Start of the response's time.
     since: Option<Mono>,
-    /// Length of that time; zero for ever.
     limit: Duration,
-    /// Some of it was written.
     is_begun: bool,
     /// Since when the client has been behind, or since we last looked.
     behind_since: Option<Mono>,
@@ -37,7 +34,6 @@ impl SendLimits {
     pub(crate) const NONE: Self =
         SendLimits { since: None, limit: Duration::ZERO, is_begun: false, behind_since: None };
 
-    /// A response begins at this time.
     pub(crate) fn begin(&mut self, since: Mono, limit: Duration) {
         (self.since, self.limit, self.is_begun) = (Some(since), limit, false);
     }

@@ -26,7 +26,6 @@ pub struct Accepted {
 }
 
 pub(crate) enum Outcome {
-    /// The connection waits for its next request.
     Idle,
     /// The connection ends, for that reason.
     End(SessClose, CloseState),
@@ -34,7 +33,6 @@ pub(crate) enum Outcome {
     Http2(Option<Box<h2::Upgraded>>),
 }
 
-/// Serves one connection to its end.
 pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: Accepted) {
     let conn = open(&engine, &listener, accepted);
     let sess = conn.sess.clone();
@@ -98,7 +96,6 @@ async fn live(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, CloseState) {
     }
 }
 
-/// Reads the PROXY header and does the TLS handshake.
 async fn begin(conn: &mut Conn) -> Result<(), SessClose> {
     if conn.sess.listener.has_proxy_header {
         proxy_header(conn).await?;

@@ -51,7 +51,6 @@ impl Timer {
 }
 
 impl RecvWait {
-    /// Some bytes came.
     pub(crate) fn moved(&mut self, bytes: usize) {
         self.over();
         self.pace.moved(bytes, Instant::now);

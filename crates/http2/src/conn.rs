@@ -190,7 +190,6 @@ pub struct Grant {
     pub max: usize,
 }
 
-/// Progress of the connection towards its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     /// The connection goes on.
@@ -205,7 +204,6 @@ enum Ending {
     Over,
 }
 
-/// The frame whose payload is being read.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     header: FrameHeader,
@@ -243,7 +241,6 @@ pub struct Connection {
     now: f32,
     /// Bytes of the preface that are still to come.
     preface_left: u8,
-    /// A frame has come.
     has_begun: bool,
     header: [u8; HEADER_BYTES],
     header_bytes: u8,
@@ -272,7 +269,6 @@ pub struct Connection {
     receive_window: i64,
     /// Bytes of bodies that were given out and aren't consumed.
     unread: u64,
-    /// Streams whose credit is due.
     due: Vec<u32>,
     /// The client has said of some request how urgent it is.
     has_priorities: bool,
@@ -439,7 +435,6 @@ impl Connection {
         Event::Fault(fault)
     }
 
-    /// Takes the peer's settings.
     fn change_settings(&mut self, settings: Settings) -> Result<(), Fault> {
         let change = i64::from(settings.initial_window_size) - i64::from(self.peer.initial_window_size);
         if !self.streams.move_windows(change, self.turn) {

@@ -50,7 +50,7 @@ impl ErrorCode {
         }
     }
 
-    /// Its name in the RFC.
+    /// The name in the RFC.
     pub fn name(self) -> &'static str {
         match self {
             Self::NoError => "NO_ERROR",
@@ -148,7 +148,7 @@ abuses! {
 /// A reason to end the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Code for GOAWAY.
+    /// The code that GOAWAY has.
     pub code: ErrorCode,
     /// Text for the log.
     pub text: &'static str,
@@ -185,7 +185,7 @@ impl From<Abuse> for Fault {
 /// A reason to end one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamFault {
-    /// Code for RST_STREAM.
+    /// The code that RST_STREAM has.
     pub code: ErrorCode,
     /// Text for the log.
     pub text: &'static str,

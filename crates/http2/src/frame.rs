@@ -23,7 +23,7 @@ pub const PADDED: u8 = 0x8;
 /// HEADERS: five bytes of priority come first.
 pub const PRIORITY: u8 = 0x20;
 
-/// Types of frames.
+/// The types of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Kind {
@@ -125,7 +125,7 @@ impl FrameHeader {
         }
     }
 
-    /// Encodes the header.
+    /// Encodes the header of a frame.
     pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let ([_, a, b, c], [s0, s1, s2, s3]) = (self.len.to_be_bytes(), self.stream.to_be_bytes());
         [a, b, c, self.kind.number(), self.flags, s0, s1, s2, s3]

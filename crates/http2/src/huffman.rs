@@ -26,7 +26,6 @@ const QUICK_BITS: u32 = 11;
 
 /// The codes in order of their length, and within it of their symbol.
 struct Code {
-    /// The code of each symbol.
     codes: [u32; COUNT],
     /// The symbols in the order of their codes.
     symbols: [u16; COUNT],
@@ -144,7 +143,6 @@ impl Decoding<'_> {
         }
     }
 
-    /// Takes a short code.
     #[inline]
     fn quick(&mut self) -> bool {
         let (symbol, length) = CODE.quick[(self.bits >> (64 - QUICK_BITS)) as usize];
@@ -155,7 +153,6 @@ impl Decoding<'_> {
         true
     }
 
-    /// Takes a long code.
     fn long(&mut self) -> Result<(), BadHuffman> {
         // No code begins so, or the input ends inside one: more than padding may be.
         let found = CODE.long((self.bits >> 32) as u32).filter(|&(_, length)| length <= self.held);

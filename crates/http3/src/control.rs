@@ -116,7 +116,7 @@ pub enum Event {
     /// The peer takes no more of ours ([`Reader::last_goaway`]): a client pushes, which there are none of, a server
     /// requests.
     GoAway,
-    /// It would take so many pushes.
+    /// The peer would take so many pushes.
     MaxPushId,
     /// A frame that we don't know.
     Unknown,

@@ -178,7 +178,7 @@ struct Vtx {
     is_ready: bool,
 }
 
-/// Which transactions are of no interest: known from their first record on.
+/// Tells transactions of no interest from their first record on.
 #[derive(Clone, Copy, Debug)]
 pub struct TxnFilter {
     pub backend: bool,

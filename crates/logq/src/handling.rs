@@ -44,7 +44,7 @@ impl Handling {
         }
     }
 
-    /// What the call of a VCL subroutine (the record `VCL_call`) says of it; `None`: nothing. The last one that says something counts: an
+    /// The handling that the call of a VCL subroutine (the record `VCL_call`) tells; `None`: it tells nothing. The last one that says something counts: an
     /// object that was found may still be passed.
     pub fn of_vcl_call(sub: &[u8]) -> Option<Handling> {
         Some(match sub {

@@ -40,7 +40,6 @@ pub(crate) struct Held {
     pub standing: Standing,
 }
 
-/// The ACME client's state in the manager.
 #[derive(Debug)]
 pub(crate) struct Acme {
     settings: Settings,

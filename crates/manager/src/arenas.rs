@@ -90,7 +90,6 @@ impl Succession {
     }
 }
 
-/// The memory of one store, by its name.
 #[derive(Debug)]
 pub struct Arena {
     pub store: String,

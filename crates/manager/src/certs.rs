@@ -121,7 +121,6 @@ impl Row {
         self.trouble.clone().or_else(|| self.staple_trouble(now))
     }
 
-    /// The reason why an expected OCSP response is missing at that time.
     fn staple_trouble(&self, now: i64) -> Option<String> {
         let Span { from, until } = self.entry.staple;
         let path = &self.entry.ocsp_path;

@@ -119,7 +119,6 @@ impl Masters {
         }
     }
 
-    /// Time at which `poll` is to be called even without an event.
     pub fn due(&self) -> Option<Mono> {
         match self.state {
             State::Waiting { until } => Some(until),

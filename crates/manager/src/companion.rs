@@ -69,7 +69,6 @@ impl Companion {
         self.process.as_ref().map(|process| process.said.as_fd())
     }
 
-    /// Time at which the next process begins.
     pub fn due(&self) -> Option<Mono> {
         self.restart
     }
@@ -103,13 +102,11 @@ impl Companion {
         pause
     }
 
-    /// Ends it for good.
     pub fn end(&mut self, jail: &Jail) {
         self.restart = None;
         self.kill(jail);
     }
 
-    /// Kills the process and tells how it ended.
     fn kill(&mut self, jail: &Jail) -> Option<Exit> {
         let process = self.process.take()?;
         let _ = jail.privileged(|| process.child.kill(SIGKILL));

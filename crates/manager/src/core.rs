@@ -123,9 +123,7 @@ pub struct Timers {
     pub(crate) restart: Option<Mono>,
     /// Next look at the files of certificates.
     pub(crate) certificates: Mono,
-    /// Next look at a worker that has begun to end.
     pub(crate) dying: Option<Mono>,
-    /// End of these looks.
     pub(crate) dying_until: Mono,
     pub(crate) worker_started: Mono,
     /// End of the pause in accepting CLI connections.

@@ -29,7 +29,6 @@ pub enum Jail {
     Unix(Unix),
 }
 
-/// The unix jail's accounts.
 #[derive(Debug)]
 pub struct Unix {
     manager: Account,

@@ -31,7 +31,6 @@ pub struct ListenArg {
     /// `name=`, or a0, a1, ...
     pub name: String,
     pub endpoint: String,
-    /// Protocol layers before HTTP.
     pub transport: Transport,
     permissions: Permissions,
 }
@@ -40,7 +39,6 @@ pub struct ListenArg {
 #[derive(Debug)]
 pub struct Listener {
     pub name: String,
-    /// Protocol layers before HTTP.
     pub transport: Transport,
     pub address: Name,
     /// Name in messages: the argument, or the address with the port that was found for port 0.

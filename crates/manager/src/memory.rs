@@ -20,7 +20,6 @@ const PANIC_BYTES: usize = 64 << 10;
 /// The present worker's directory.
 pub const WORKER_DIR: &str = Home::Worker.dir_name();
 
-/// The set, as long as the manager lives.
 #[derive(Debug)]
 pub struct Memory {
     set: SegmentSet,

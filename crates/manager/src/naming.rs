@@ -34,7 +34,6 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 const MOST: usize = 8;
 const LONGEST: u64 = 4 << 20;
 
-/// A report without names, and the worker whose it is.
 #[derive(Debug)]
 struct Unnamed {
     pid: i32,

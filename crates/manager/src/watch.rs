@@ -190,7 +190,6 @@ impl Manager {
         self.watcher.companion.end(&self.jail);
     }
 
-    /// Handles its output and its end.
     pub(crate) fn tend_watch(&mut self) {
         let now = self.now();
         self.watcher.companion.tend(&self.jail, now, Some(USAGE));

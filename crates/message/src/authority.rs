@@ -61,7 +61,7 @@ fn is_reg_name(text: &[u8]) -> bool {
 /// A request target by its form (RFC 9112 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
-    /// Origin form, `/path?query`.
+    /// The origin form, `/path?query`.
     Origin,
     /// `http://authority/path?query`: authority, and what follows it (empty, or from `/` or `?` on).
     Absolute {

@@ -77,7 +77,6 @@ pub fn civil(days: i64) -> (u32, u32, u32) {
     ((year_of_era + era * 400 + late) as u32, month as u32, day as u32)
 }
 
-/// Number of days since 1970-01-01.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);

@@ -2,7 +2,6 @@
 //! Names of query arguments or cookies, as the parameters `query_keep`, `query_drop`, `cookie_keep` and `cookie_drop` list them: between
 //! blanks or commas, exactly as they are written in requests; a `*` at the end of one stands for any rest.
 
-/// The names that a text lists.
 fn listed(text: &str) -> impl Iterator<Item = &str> {
     text.split([' ', '\t', ',']).filter(|word| !word.is_empty())
 }

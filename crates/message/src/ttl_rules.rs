@@ -3,7 +3,7 @@
 //! fields count. All of them read s-maxage, max-age, Age, Expires and Date alike; `default_ttl`, `default_grace` and
 //! `default_keep` are 120 s, 10 s and 0 in each.
 
-/// Lifetimes by status.
+/// The lifetimes by status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lives {
     /// The lifetime in its fields; `default_ttl` without any.

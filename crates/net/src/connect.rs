@@ -17,7 +17,7 @@ const EMFILE: i32 = 24;
 /// Address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// A TCP address.
+    /// An address for TCP.
     Inet(SocketAddr),
     /// A unix socket's path.
     Unix(PathBuf),

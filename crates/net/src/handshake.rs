@@ -133,16 +133,15 @@ pub async fn answer(
 /// Clients whose addresses nobody has named.
 const UNNAMED: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// Time at which the next step may be done.
 #[derive(Clone, Copy)]
 enum Pace {
     /// At once: a client's are as many as we begin connections.
     Free,
-    /// After its turn to be answered has come.
+    /// The client waits for its turn to be answered.
     Waits(IpAddr),
     /// Now: that turn has come.
     IsCalled(IpAddr),
-    /// After its turn behind that has come.
+    /// The client waits for its turn behind that.
     Follows(IpAddr),
 }
 

@@ -149,7 +149,7 @@ impl Listener {
         }
     }
 
-    /// The listener's address.
+    /// The address of the listener.
     pub fn local(&self) -> Address {
         match &self.socket {
             Inner::Tcp(l) => {

@@ -51,7 +51,6 @@ pub struct Sealed {
 #[derive(Debug)]
 struct State {
     traffic: Traffic,
-    /// Received records that weren't opened.
     records: Vec<u8>,
     /// Plaintext that wasn't read.
     plain: Leftover,
@@ -92,7 +91,7 @@ impl std::fmt::Display for WriteFault {
     }
 }
 
-/// Receiver of plaintext.
+/// The receiver of plaintext.
 trait Sink {
     /// Takes the first bytes and says how many.
     fn put(&mut self, bytes: &[u8]) -> usize;
@@ -145,7 +144,6 @@ impl Sink for Nowhere {
     }
 }
 
-/// Result of a read.
 enum Taken {
     /// Plaintext, so many bytes of it; there may be more that the sink had no room for.
     Bytes(usize),
@@ -171,7 +169,6 @@ impl Sealed {
         Sealed { inner, state: RefCell::new(state) }
     }
 
-    /// The stream that carries the records.
     pub(crate) fn inner(&self) -> &Stream {
         &self.inner
     }
@@ -352,12 +349,10 @@ impl Sealed {
         }
     }
 
-    /// The reason why nothing can be read any more.
     pub(crate) fn fault(&self) -> Option<tls::Error> {
         self.state.borrow().fault.clone()
     }
 
-    /// The reason why nothing can be written any more.
     pub(crate) fn write_fault(&self) -> Option<WriteFault> {
         self.state.borrow().write_fault.clone()
     }

@@ -213,7 +213,6 @@ impl Reader {
 
 type Docs = HashMap<u64, Arc<[Arc<CounterDoc>]>>;
 
-/// A line of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     file: String,

@@ -37,7 +37,6 @@ impl Asker {
     }
 }
 
-/// Does all steps of a client.
 pub(crate) async fn run(world: Rc<World>, quic: Option<Rc<Quic>>, client: Client) {
     let (mut kept, mut link) = (None, None);
     for (step, action) in client.steps.iter().enumerate() {
@@ -168,7 +167,7 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// What the body of a request is.
+/// The body of a request.
 pub(crate) fn uploaded(ask: &Ask, upload: &Upload) -> Source {
     Source { url: ask.url.clone(), variant: "up".to_owned(), number: 0, lines: upload.lines }
 }

@@ -11,7 +11,6 @@ use crate::fleet::Happening;
 use crate::plan::Ask;
 use crate::text::Source;
 
-/// Something that happened, and when.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub at: Duration,
@@ -39,7 +38,6 @@ pub(crate) enum Event {
         variant: String,
         body: Option<Received>,
     },
-    /// The origin sends the head of its answer.
     Served {
         number: u64,
         served: Served,
@@ -52,7 +50,6 @@ pub(crate) enum Event {
     Fleet(Happening),
 }
 
-/// The body that an origin got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Received {
     pub bytes: Vec<u8>,
@@ -62,15 +59,18 @@ pub(crate) struct Received {
 /// Answers of an origin.
 #[derive(Clone, Debug)]
 pub(crate) enum Served {
-    /// An object of its own.
-    Body { status: u16, source: Source },
+    Body {
+        status: u16,
+        source: Source,
+    },
     /// The object of that number is still good.
-    NotModified { of: u64 },
+    NotModified {
+        of: u64,
+    },
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
-    /// Status; 0: nothing came.
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
@@ -79,7 +79,6 @@ pub(crate) struct Answer {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The announced end.
     Whole,
     /// Before that, and the client could see it.
     #[default]
@@ -97,12 +96,10 @@ impl Answer {
     }
 }
 
-/// The events in their order.
 #[derive(Clone, Default)]
 pub(crate) struct History(Arc<Mutex<Vec<Entry>>>);
 
 impl History {
-    /// Adds an event; returns its position.
     pub fn add(&self, at: Duration, event: Event) -> usize {
         let mut entries = self.0.lock();
         entries.push(Entry { at, event });

@@ -9,7 +9,6 @@ use tables::tags::Tag;
 
 use crate::plan::GivenUp;
 
-/// Facts from a transaction's records.
 #[derive(Default)]
 struct Txn {
     begins: usize,

@@ -33,7 +33,6 @@ impl Finding {
 /// Clocks of clients, origins and the cache are one, but timers go by whole milliseconds.
 const SLACK: Duration = Duration::from_millis(5);
 
-/// An answer of the origin.
 #[derive(Debug)]
 struct Fetch<'a> {
     url: &'a str,
@@ -45,7 +44,6 @@ struct Fetch<'a> {
     body: Option<&'a Received>,
 }
 
-/// A request and what came of it.
 #[derive(Debug)]
 struct Exchange<'a> {
     who: String,
@@ -55,7 +53,6 @@ struct Exchange<'a> {
     answer: Option<(usize, Duration, &'a Answer)>,
 }
 
-/// A purge or a ban that was acknowledged.
 struct Invalidation<'a> {
     url: &'a str,
     asked: usize,
@@ -254,7 +251,6 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// A page and its fragments.
     fn page(&self, exchange: &Exchange<'a>, answer: &Answer, source: &Source) -> Result<(), Finding> {
         let who = &exchange.who;
         let wrong = |check, what: String| Err(Finding::new(check, format!("{who} has {answer}: {what}")));

@@ -19,7 +19,6 @@ use crate::wire::{Body, Broken, Head, Wire};
 /// Address of the origin: the backend of every scenario's VCL.
 pub(crate) const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 
-/// The origin; a cheap handle.
 #[derive(Clone)]
 pub(crate) struct Origin(Rc<Inner>);
 
@@ -86,7 +85,6 @@ async fn serve(origin: Origin, mut wire: Wire) {
     }
 }
 
-/// One request and its answer; `Err`: the connection ends with it.
 async fn exchange(origin: &Origin, wire: &mut Wire, head: &Head) -> Result<(), Broken> {
     let url = head.word(1).to_owned();
     let Some(rule) = origin.0.scenario.origins.iter().find(|rule| rule.url == url) else {
@@ -122,7 +120,6 @@ async fn upload(wire: &mut Wire, head: &Head) -> Option<Received> {
     Some(Received { bytes, is_whole })
 }
 
-/// An answer on its way.
 struct Answering<'a> {
     origin: &'a Origin,
     rule: &'a Rule,

@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::dice::{Dice, Span};
 use crate::script::{Framing, Request, Scenario, Step};
 
-/// All clients of a history.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
     pub clients: Vec<Client>,
@@ -29,7 +28,6 @@ pub(crate) enum Action {
     Ask(Ask),
 }
 
-/// A request as it is sent, and how its answer is read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ask {
     pub method: String,
@@ -51,7 +49,6 @@ pub(crate) struct Upload {
     pub framing: Framing,
 }
 
-/// Requests that are given up before their end, least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GivenUp {
     Nothing,

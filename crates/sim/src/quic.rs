@@ -35,11 +35,9 @@ const NO_ERROR: u32 = 0x100;
 /// Most bytes of an answer's fields.
 const SECTION_BYTES: usize = 64 * 1024;
 
-/// The network with a server in it.
 pub(crate) struct Quic {
     network: Network,
     config: quinn::ClientConfig,
-    /// Port of the next connection.
     port: Cell<u16>,
 }
 

@@ -26,7 +26,6 @@ use crate::{client, logbook};
 /// A history takes some thousand steps; all times in scenarios are below an hour.
 const LIMITS: Limits = Limits { steps: 1_000_000, time: Duration::from_secs(24 * 3600) };
 
-/// Interval of the housekeeping.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Clients that aren't done by then wait for ever.
@@ -35,7 +34,6 @@ const PATIENCE: Duration = Duration::from_secs(900);
 /// The whole cache is looked at each so many steps.
 const AUDIT_EVERY: u64 = 16;
 
-/// Settings from which a history follows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draw {
     pub seed: u64,
@@ -43,7 +41,6 @@ pub(crate) struct Draw {
     pub fault: Option<&'static str>,
 }
 
-/// A history that isn't as it should be.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub scenario: String,

@@ -12,7 +12,6 @@ pub(crate) struct Scenario {
     pub name: String,
     pub vcl: String,
     pub params: Vec<(String, String)>,
-    /// Bytes of the store.
     pub store: Option<u64>,
     /// Values of `default_grace` and `default_keep`.
     pub grace: Duration,
@@ -27,7 +26,6 @@ pub(crate) struct Scenario {
     pub path: Option<Path>,
 }
 
-/// Answer of an origin to a URL.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub url: String,
@@ -47,7 +45,6 @@ pub(crate) struct Rule {
     pub vary: Option<String>,
     /// There is an ETag, and for so many milliseconds 304 is the answer to it.
     pub etag: Option<u64>,
-    /// URLs that the page includes.
     pub includes: Vec<String>,
     /// One of so many answers breaks off, is refused, or is a 503.
     pub cut: u64,
@@ -56,7 +53,6 @@ pub(crate) struct Rule {
     pub framings: Vec<Framing>,
 }
 
-/// Ways to mark a body's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     Length,
@@ -75,7 +71,6 @@ pub(crate) struct Script {
 pub(crate) enum Step {
     /// A pause in milliseconds.
     Wait(Span),
-    /// Something to ask for.
     Request(Box<Request>),
 }
 
@@ -103,7 +98,6 @@ pub(crate) struct Request {
     pub range: Option<(Span, Span)>,
 }
 
-/// A line that can't be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScriptError {
     pub line: usize,

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use testkit_net::memory::End;
 
-/// A head: its first line and its fields.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Head {
     pub first: String,
@@ -30,19 +29,18 @@ pub(crate) enum Body {
     None,
     Length(usize),
     Chunked,
-    /// By the connection's end.
+    /// The body ends with the connection.
     Eof,
 }
 
 /// The connection ended, or was reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// An orderly end.
+    /// The end was orderly.
     Ended,
     Reset,
 }
 
-/// Pace of a reader.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace(pub Option<(usize, Duration)>);
 
@@ -84,7 +82,6 @@ impl Wire {
         }
     }
 
-    /// Reads a body into `body`; who gives up keeps what came.
     pub async fn body(&mut self, framing: Body, body: &mut Vec<u8>) -> Result<(), Broken> {
         match framing {
             Body::None => Ok(()),
@@ -137,7 +134,6 @@ impl Wire {
         }
     }
 
-    /// Waits for more input.
     async fn more(&mut self) -> Result<(), Broken> {
         let most = match self.pace.0 {
             Some((bytes, pause)) => {

@@ -32,7 +32,6 @@ pub(crate) struct World {
     sessions: Rc<Cell<usize>>,
     /// Counter of panics at the beginning.
     panics: u64,
-    /// The certificate's, where clients come over QUIC.
     pub tls: Option<testkit_tls::World>,
 }
 
@@ -107,7 +106,6 @@ impl World {
         let _ = self.history.add(self.now(), event);
     }
 
-    /// Serves a connection, as a task.
     pub fn accept(&self, end: End, peer: Address, local: Address) -> rt::JoinHandle<()> {
         let accepted = fronts::Accepted { stream: end.into(), peer, local };
         let (engine, listener) = (self.engine.clone(), self.listener.clone());
@@ -118,7 +116,6 @@ impl World {
         })
     }
 
-    /// Serves a connection over QUIC, as a task.
     pub fn serve_quic(&self, group: Rc<h3::Group>, seat: h3::Seat, client: (Incoming, h3::Config)) {
         let (engine, listener) = (self.engine.clone(), self.listener.clone());
         let session = Session::begin(self.sessions.clone());
@@ -132,7 +129,6 @@ impl World {
         self.sessions.get()
     }
 
-    /// Transactions that a panic ended.
     pub fn panics(&self) -> u64 {
         self.engine.main.req_panic.get() - self.panics
     }

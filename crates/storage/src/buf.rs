@@ -100,7 +100,6 @@ impl Buf {
         self.0.is_frozen()
     }
 
-    /// True if nobody else has a handle on its block.
     pub(crate) fn is_only_handle(&self) -> bool {
         self.0.block().is_some_and(|block| ThinArc::strong_count(block) == 1)
     }

@@ -31,7 +31,7 @@ pub struct Compact {
 /// A whole body beside its head. As large as one of its arms: each byte here is one of every object with a long body.
 #[derive(Debug)]
 pub enum Rest {
-    /// Blocks in memory.
+    /// The blocks in memory.
     Blocks(Box<[Piece]>),
     /// In the store's home, and maybe in its front.
     Home(Box<HomeRest>),

@@ -150,7 +150,6 @@ impl Store {
         &self.opening
     }
 
-    /// Records of a store with an arena, which survive.
     pub(crate) fn records(&self) -> Option<&Records> {
         self.records.as_ref()
     }

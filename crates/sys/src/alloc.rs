@@ -79,7 +79,6 @@ pub fn give_back() {
 
 /// Receiver of the heap's changes. It must not allocate.
 pub trait Listener {
-    /// Memory is asked for, or more of it.
     fn allocation();
 
     /// Reports that so many bytes more are in use, or fewer.

@@ -44,7 +44,6 @@ use slots::{Place, Slab, Slots};
 pub const WORDS: usize = 28;
 /// Offset of the counts of handles.
 const REFS: usize = WORDS * 4;
-/// Offset of the bytes.
 const PAYLOAD: usize = REFS + 8;
 
 /// Most bytes of a slot that shares pages with others.
@@ -224,7 +223,6 @@ impl Arena {
         Some(place)
     }
 
-    /// A handle on a slot that the caller has just taken.
     fn handle(&self, base: usize, len: usize) -> Slot {
         let arena = Self::of_address(self.map.base().as_ptr() as usize + base);
         // SAFETY: `register` was given an `Arc`, of which `self` is a borrow. This is the slot's own handle on the arena,
@@ -245,7 +243,6 @@ impl Arena {
         self.layout.data + slab.first as usize * PAGE + usize::from(slot) * size
     }
 
-    /// The number of a slot, which is never 0: page 0 has none.
     fn number(&self, base: usize) -> u32 {
         ((base - self.layout.data) / self.layout.granule) as u32
     }
@@ -294,7 +291,6 @@ impl Arena {
         self.region.freeze();
     }
 
-    /// True if it is frozen. It doesn't change while the books are locked.
     pub fn is_frozen(&self) -> bool {
         self.region.is_frozen()
     }
@@ -492,12 +488,10 @@ impl Drop for Arena {
 }
 
 impl Unheld<'_> {
-    /// The slot's number.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Word number `n`.
     pub fn word(&self, n: usize) -> &AtomicU32 {
         assert!(n < WORDS, "a slot has so many words");
         let base = self.arena.layout.data + self.number as usize * self.arena.layout.granule;
@@ -526,7 +520,6 @@ impl Unheld<'_> {
 }
 
 impl Books<'_> {
-    /// True if the arena is frozen.
     pub fn is_frozen(&self) -> bool {
         self.arena.is_frozen()
     }

@@ -62,7 +62,6 @@ pub struct BlockFile {
     is_sparse: bool,
 }
 
-/// Reasons why it can't be used.
 #[derive(Debug)]
 pub enum OpenError {
     /// Neither a file nor a block device.
@@ -78,9 +77,7 @@ pub enum OpenError {
         /// Bytes that the file system gives to ordinary users.
         free: u64,
     },
-    /// A block device of so many bytes is too short.
     TooShort(u64),
-    /// There isn't a single block in it.
     Empty,
     /// The file system refuses direct I/O, or wants longer blocks.
     NoDirect,
@@ -225,7 +222,6 @@ impl BlockFile {
         self.len == 0
     }
 
-    /// True if the page cache is passed by.
     pub fn is_direct(&self) -> bool {
         self.is_direct
     }

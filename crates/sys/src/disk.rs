@@ -21,7 +21,6 @@ pub fn room_bytes(path: &Path) -> io::Result<u64> {
     Ok((stat.blocks_available() as u64).saturating_mul(stat.fragment_size() as u64))
 }
 
-/// Bytes of the whole file system of a path.
 pub fn size_bytes(path: &Path) -> io::Result<u64> {
     let stat = nix::sys::statvfs::statvfs(path)?;
     Ok((stat.blocks() as u64).saturating_mul(stat.fragment_size() as u64))

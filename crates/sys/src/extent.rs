@@ -251,7 +251,6 @@ impl Region {
         }
     }
 
-    /// True if the pages are another process's.
     pub(crate) fn is_frozen(&self) -> bool {
         matches!(&self.backing, Backing::Shared(shared) if shared.freeze.is_frozen())
     }

@@ -29,14 +29,12 @@ const REPORT_SECONDS: libc::c_uint = 5;
 /// Bytes beyond a stack's end in which an access still counts as its overflow.
 const BEYOND: usize = 64 << 10;
 
-/// A fatal signal and its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub signal: i32,
     pub cause: Cause,
 }
 
-/// Origins of a fatal signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// An instruction; with the address that it is about.

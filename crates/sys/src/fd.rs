@@ -52,7 +52,6 @@ pub fn set_number_inheritable(raw: RawFd, inheritable: bool) -> io::Result<()> {
     }
 }
 
-/// Sets whether the descriptor survives exec.
 pub fn set_inheritable(fd: impl AsFd, inheritable: bool) -> io::Result<()> {
     let flag = if inheritable { FdFlag::empty() } else { FdFlag::FD_CLOEXEC };
     fcntl(fd, FcntlArg::F_SETFD(flag))?;
@@ -149,12 +148,11 @@ pub fn write_all(fd: impl AsFd, mut buf: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Readiness to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Bytes, a connection, or end of file.
     Read,
-    /// Room for writing.
+    /// There is room for writing.
     Write,
 }
 
@@ -248,7 +246,6 @@ pub fn replace_standard(number: RawFd, to: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a standard descriptor refer to /dev/null.
 pub fn null_standard(number: RawFd) -> io::Result<()> {
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     replace_standard(number, null.as_fd())

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
-    /// Sockets that listen.
+    /// The sockets that listen.
     Tcp,
     /// All that are bound.
     Udp,

@@ -17,7 +17,6 @@ pub struct PidFile {
     path: PathBuf,
 }
 
-/// Reasons why a pid file can't be had.
 #[derive(Debug)]
 pub enum PidFileError {
     /// Another process holds it; its pid if the file shows one.

@@ -43,7 +43,6 @@ fn join_others() {
     others.into_iter().for_each(|other| _ = other.join());
 }
 
-/// This program's executable, held open.
 #[derive(Debug)]
 pub struct Executable(OwnedFd);
 
@@ -114,17 +113,14 @@ pub fn take_env(name: &str) -> Option<OsString> {
     Some(value)
 }
 
-/// User and groups of a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// User, real, effective and saved.
     pub uid: u32,
-    /// Group, as `uid`.
+    /// Group, the same as `uid`.
     pub gid: u32,
     pub groups: Vec<u32>,
 }
 
-/// A child to be: everything that is set up between fork and exec.
 #[derive(Debug)]
 pub struct Spawn<'a> {
     exe: &'a Executable,
@@ -176,7 +172,6 @@ impl<'a> Spawn<'a> {
         Ok(self)
     }
 
-    /// Sets a standard descriptor (0, 1, 2).
     pub fn standard(mut self, number: usize, fd: BorrowedFd<'a>) -> Self {
         self.standard[number] = Some(fd);
         self
@@ -334,11 +329,9 @@ impl AsFd for Child {
     }
 }
 
-/// End of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Status(i32),
-    /// Death by a signal; true when it left a core file.
     Signal(i32, bool),
 }
 

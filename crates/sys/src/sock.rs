@@ -21,7 +21,6 @@ pub const LONGEST_UNIX_PATH: usize = 107;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
     Inet(SocketAddr),
-    /// Unix domain, by path (empty when unnamed).
     Unix(PathBuf),
 }
 
@@ -106,7 +105,6 @@ pub fn accept(fd: impl AsFd) -> io::Result<Option<(OwnedFd, Name)>> {
     }
 }
 
-/// A TCP connection with a time limit.
 pub fn connect_tcp(addr: SocketAddr, timeout: std::time::Duration) -> io::Result<OwnedFd> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
     socket.connect_timeout(&addr.into(), timeout)?;
@@ -125,7 +123,6 @@ pub fn start_connect_tcp(addr: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket.into())
 }
 
-/// The pending error of a socket, if any.
 pub fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
     SockRef::from(&fd).take_error()
 }

@@ -15,7 +15,6 @@ use nix::unistd::pipe2;
 
 use crate::extent::Extent;
 
-/// Most ranges in one call.
 pub const RANGES: usize = 32;
 
 /// Bytes that a pipe should hold.
@@ -42,7 +41,6 @@ struct Pipe {
 
 #[derive(Debug)]
 pub enum SpliceOutcome {
-    /// Bytes that the socket took.
     Bytes(usize),
     /// Lending isn't possible here: send a copy.
     Impossible,

@@ -163,7 +163,7 @@ impl Batch {
         }
     }
 
-    /// Datagrams received last.
+    /// The datagrams received last.
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         let filled = self.heads[..self.filled].iter().zip(self.memory.chunks_exact(STRIDE));
         filled.map(|(head, slot)| &slot[..(head.msg_len as usize).min(LARGEST)])

@@ -133,12 +133,10 @@ impl Ring {
         self.registered.is_some()
     }
 
-    /// Number of further operations that it takes.
     pub fn room(&self) -> usize {
         self.vacant.len()
     }
 
-    /// True if nothing is in progress.
     pub fn is_idle(&self) -> bool {
         self.vacant.len() == self.flights.len()
     }
@@ -239,7 +237,6 @@ impl Ring {
         }
     }
 
-    /// Hands to the kernel what of an operation is still to be done.
     fn submit(&mut self, at: u32) {
         let flight = self.flights[at as usize].as_mut().expect("what is submitted is in progress");
         let entry = flight.entry(self.registered.as_deref()).user_data(at.into());
@@ -292,7 +289,6 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Flight {
-    /// The entry for the kernel.
     fn entry(&mut self, registered: Option<&Pool>) -> squeue::Entry {
         let (file, moved) = (Fixed(0), self.moved);
         let known = |pages: &Pages| registered.is_some_and(|pool| pages.is_of(pool));

@@ -10,7 +10,6 @@ use nix::unistd::{Gid, Group, Uid, User};
 pub struct Account {
     pub name: String,
     pub uid: u32,
-    /// Number of the primary group.
     pub gid: u32,
 }
 
@@ -38,7 +37,6 @@ pub fn effective() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
 
-/// Real user id 0.
 pub fn is_root() -> bool {
     nix::unistd::getuid().is_root()
 }
@@ -56,7 +54,6 @@ pub fn lacks_to_change_users() -> Vec<&'static str> {
     TO_CHANGE_USERS.iter().filter(|(bit, _)| effective & (1 << bit) == 0).map(|(_, name)| *name).collect()
 }
 
-/// Supplementary groups of this process.
 pub fn own_groups() -> io::Result<Vec<u32>> {
     Ok(nix::unistd::getgroups()?.into_iter().map(Gid::as_raw).collect())
 }
@@ -73,7 +70,6 @@ pub fn set_effective(uid: u32, gid: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Changes owner and group of a file.
 pub fn chown(path: &std::path::Path, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     Ok(nix::unistd::chown(path, uid.map(Uid::from_raw), gid.map(Gid::from_raw))?)
 }

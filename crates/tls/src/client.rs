@@ -19,7 +19,6 @@ use crate::{Error, ErrorKind};
 pub struct ClientOptions {
     pub provider: Arc<CryptoProvider>,
     pub versions: Vec<&'static SupportedProtocolVersion>,
-    /// Application protocols that it offers, the preferred one first.
     pub alpn: Vec<Vec<u8>>,
     /// Sends the server's name (SNI).
     pub sends_name: bool,

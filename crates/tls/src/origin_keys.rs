@@ -29,7 +29,6 @@ pub fn encode(vcl: &str, files: &[(String, Pair)]) -> Zeroizing<Vec<u8>> {
     out.0
 }
 
-/// Certificates of one VCL by path.
 type OfVcl = HashMap<String, OwnCertificate>;
 
 fn decode(bytes: &[u8]) -> Option<(String, OfVcl)> {

@@ -108,7 +108,6 @@ fn base64(text: &str) -> Option<Vec<u8>> {
     (bits == 0 && digits.len() % 4 != 1 && text.len() - digits.len() <= 2).then_some(out)
 }
 
-/// The keys as bytes, for another process.
 pub fn encode(keys: &[TicketKey]) -> Zeroizing<Vec<u8>> {
     let mut out = Zeroizing::new(Vec::with_capacity(MAGIC.len() + keys.len() * (NAME_BYTES + SECRET_BYTES)));
     out.extend_from_slice(MAGIC);

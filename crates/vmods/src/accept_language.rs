@@ -75,7 +75,6 @@ struct Accept<'a> {
 }
 
 impl<'a> Accept<'a> {
-    /// Reads up to `most` ranges.
     fn read(field: &'a [u8], most: usize) -> Accept<'a> {
         let ranges = field.split(|c| *c == b',').filter_map(range).take(most);
         let (refused, mut wanted): (Vec<_>, Vec<_>) = ranges.partition(|(_, weight)| *weight == 0);

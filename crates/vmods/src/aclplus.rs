@@ -37,7 +37,6 @@ vrt::vmod! {
 #[derive(Default)]
 struct ListCache(Mutex<Vec<(Text, Arc<List>)>>);
 
-/// A text as two of VCL's lists.
 struct List {
     allow: Option<Acl>,
     deny: Option<Acl>,

@@ -17,9 +17,7 @@ use crate::dynamic::{Domain, Dynamic, Family, Plan, probe};
 use crate::goto;
 use vmod_support::args::fail;
 
-/// The ttl of groups when nobody says.
 const TTL: f64 = 10.0;
-/// Longest wait for the first lookup of a name.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 vrt::words! {
@@ -207,7 +205,6 @@ fn new(call: &mut Call<'_>, name: &str, host: Option<&Text>) -> Result<Arc<Group
     Ok(group)
 }
 
-/// Host and port of a text.
 fn place(name: &str, who: &str, text: &[u8]) -> Result<(String, Option<String>), Failure> {
     let text = String::from_utf8_lossy(text);
     goto::split(&text).ok_or_else(|| {

@@ -27,7 +27,6 @@ vrt::words! {
 }
 
 vrt::vmod_args! {
-    /// Arguments of setcookie_add.
     struct SetCookie<'a> {
         name: STRING as &'a [u8],
         value: STRING as &'a [u8],
@@ -143,7 +142,6 @@ vrt::vmod! {
     }
 }
 
-/// Kinds of lists of cookies.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Cookie,
@@ -190,7 +188,6 @@ struct List {
     cookies: Vec<Cookie>,
     /// Names that cookies had before: those aren't deleted.
     renamed: Vec<Vec<u8>>,
-    /// Only kept ones are written.
     keeps: bool,
     is_changed: bool,
 }
@@ -199,7 +196,6 @@ struct List {
 struct Cookie {
     name: Vec<u8>,
     value: Vec<u8>,
-    /// The cookie as it is written.
     text: Vec<u8>,
     is_kept: bool,
     /// The field that it is alone in (Set-Cookie).

@@ -26,7 +26,6 @@ use vmod_support::args::fail;
 
 /// Names of one director, which may be those that strangers send as Host: one more takes the place of another.
 const MAX: usize = 1000;
-/// Addresses of one name.
 const ADDRESSES: usize = 64;
 /// While so many lookups are under way, names that nobody asks for wait a second longer.
 const AT_ONCE: usize = 64;
@@ -62,7 +61,6 @@ vrt::words! {
 }
 
 vrt::vmod_args! {
-    /// Arguments of a director.
     struct DirectorArgs<'a> {
         port: STRING as &'a [u8] = "http",
         host_header: STRING as Option<&'a Text> = null,
@@ -117,7 +115,6 @@ fn debug(this: &Arc<Dynamic>, _: &mut Call<'_>, flag: bool) -> CallResult<VOID> 
 
 /// The object that `new` makes; goto has the same.
 pub(crate) struct Dynamic {
-    /// Name of the module that made it.
     module: &'static str,
     name: String,
     vcl: Weak<LoadedVcl>,
@@ -146,7 +143,6 @@ pub(crate) enum Family {
     V6,
 }
 
-/// Settings of a director beside those of its backends.
 pub(crate) struct Plan {
     pub(crate) module: &'static str,
     pub(crate) port: String,
@@ -172,7 +168,6 @@ struct Domains {
     used: ByName,
     /// Those that nobody asks for any more: what backends they share with others stays until the next look.
     unused: ByName,
-    /// Time of the next sweep.
     sweep: Option<Mono>,
 }
 
@@ -190,10 +185,8 @@ pub(crate) struct Domain {
 
 struct Times {
     used: Mono,
-    /// Time of the next lookup; `None` before the first has ended.
     due: Option<Mono>,
     is_looking: bool,
-    /// Lookups that failed since the last one that didn't.
     failures: u32,
 }
 

@@ -20,7 +20,6 @@ use vmod_support::args::fail;
 
 /// Bytes of a template, and of a response that is looked at as JSON.
 const MAX: usize = 1024 * 1024;
-/// Documents for one template, and their bytes.
 const MAX_JSON: usize = 64;
 const MAX_JSON_BYTES: usize = 4 * 1024 * 1024;
 const TOO_MUCH: &str = "edgestash: a page has no more than 64 documents and 4 MB of JSON";
@@ -328,7 +327,6 @@ struct Page {
     waiting: Vec<usize>,
     text: Vec<u8>,
     render: Option<Render>,
-    /// Output that didn't find room, from `at` on.
     made: Vec<u8>,
     at: usize,
 }

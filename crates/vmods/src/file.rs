@@ -20,9 +20,7 @@ use crate::fileserver::{Server, Tree, mime_types, names};
 use crate::support::local;
 use vmod_support::args::fail;
 
-/// Bytes of a file that VCL reads.
 const MAX_BYTES: u64 = 10_000_000;
-/// Paths that are allowed.
 const ALLOWED: usize = 1000;
 
 vrt::vmod! {

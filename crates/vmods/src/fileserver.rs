@@ -27,7 +27,6 @@ use vmod_support::files::Files;
 const PIECE: usize = 128 * 1024;
 /// Bytes of a table of types.
 const MIME_BYTES: u64 = 10_000_000;
-/// The table of types used by default.
 const MIME_DB: &str = "/etc/mime.types";
 
 vrt::vmod! {
@@ -103,7 +102,7 @@ pub(crate) struct Tree {
 }
 
 enum Links {
-    /// Links aren't followed.
+    /// No link is followed.
     No(OwnedFd),
     /// They are followed where they don't lead out of the directory, whose own path has none.
     Within(OwnedFd),
@@ -166,11 +165,9 @@ pub(crate) fn names(path: &[u8]) -> Vec<&[u8]> {
 pub(crate) struct Server {
     pub(crate) tree: Arc<Tree>,
     pub(crate) types: Arc<Types>,
-    /// Sends an ETag.
     pub(crate) has_tags: bool,
 }
 
-/// A file found, and its beginning.
 struct OpenFile {
     file: File,
     len: u64,

@@ -20,7 +20,6 @@ use vmod_support::bounded::{BoundedMap, Worth};
 const MAX: usize = 100;
 /// Names that nobody asked for so long go.
 const UNUSED_SECONDS: f64 = 7200.0;
-/// Longest wait for the first lookup of a name.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 vrt::words! {
@@ -32,7 +31,6 @@ vrt::words! {
 }
 
 vrt::vmod_args! {
-    /// Arguments that say where to go, and how.
     struct Place<'a> {
         s: STRING as &'a [u8],
         port: STRING as Option<&'a Text> = null,

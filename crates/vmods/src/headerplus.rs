@@ -408,7 +408,6 @@ fn form<'a>(who: &str, between: Option<&'a Text>, equals: &'a [u8]) -> Result<at
     Ok(form)
 }
 
-/// Fields that a task works on.
 #[derive(Default)]
 struct State(Option<Fields>);
 
@@ -418,7 +417,6 @@ struct Fields {
     list: Vec<Field>,
     /// Lines of the head that shall go.
     deleted: Vec<Vec<u8>>,
-    /// Only kept ones are written.
     keeps: bool,
 }
 

@@ -19,7 +19,6 @@ const MAX: usize = 1_000_000;
 const PARTS: usize = 16;
 /// Keys that a task of a table with scope=REQUEST may set.
 const MAX_OF_TASK: usize = 1000;
-/// Largest file read, in bytes.
 const FILE_BYTES: u64 = 1 << 30;
 
 vrt::words! {
@@ -107,7 +106,6 @@ struct Table {
 #[derive(Clone, Debug)]
 struct Entry {
     value: Text,
-    /// End of its lifetime.
     until: Option<Mono>,
     /// Set by the operator: no key of a request takes its place.
     is_kept: bool,
@@ -337,7 +335,6 @@ impl Store {
         None
     }
 
-    /// Keys, those whose life is over too.
     fn size(&self, call: &mut Call<'_>) -> usize {
         let table = self.table.read().clone();
         let mut size: usize = table.parts.iter().map(|part| part.read().len()).sum();

@@ -18,11 +18,8 @@ use vrt::{Failure, Method, Text};
 use vmod_support::args::fail;
 use vmod_support::files::Files;
 
-/// Length of a file.
 const MAX_BYTES: u64 = 64 << 20;
-/// Networks in a file.
 const NETWORKS: usize = 1_000_000;
-/// Labels of a VCL.
 const LABELS: usize = 1000;
 
 vrt::vmod! {
@@ -51,7 +48,6 @@ struct Map {
     path: PathBuf,
     interval: f64,
     database: RwLock<Arc<Database>>,
-    /// Time of the next look at the file.
     due: Mutex<Mono>,
 }
 

@@ -257,7 +257,7 @@ mod tests {
     }
 
     proptest! {
-        /// What stays are parameters that were there, as often or once; a second time nothing changes, and what the rules
+        /// Parameters that stay were there before, as often or once; a second time nothing changes, and what the rules
         /// drop and what they keep are all.
         #[test]
         fn parameters_stay_or_go(

@@ -241,7 +241,6 @@ struct Last {
 
 const FUNCTION: usize = 0;
 
-/// The key of an object's state in a task: its address.
 fn key<T>(object: &T) -> usize {
     std::ptr::from_ref(object) as usize
 }
@@ -352,7 +351,6 @@ fn rewrite_function(
     rewritten(&pattern, *texts, &format!("re2.{function}"), how)
 }
 
-/// Result of a rewrite; arguments are text, rewrite and fallback.
 fn rewritten(pattern: &Pattern, texts: [Option<&Text>; 3], place: &str, how: Rewrite) -> CallResult<STRING> {
     let known = |text: Option<&Text>| text.map_or("<undefined>".to_owned(), |text| text.lossy().into_owned());
     let [Some(text), Some(rewrite), Some(fallback)] = texts else {

@@ -25,9 +25,7 @@ use vmod_support::args::fail;
 /// Arguments of a command, and their bytes.
 const MAX_ARGS: usize = 1024;
 const MAX_ARG_BYTES: usize = 1024 * 1024;
-/// Retries of a command.
 const MAX_RETRIES: i64 = 10;
-/// Connections of a database.
 const MAX_CONNECTIONS: i64 = 10_000;
 /// Most connections of a database whose connections would be a thread's own.
 const OWN_CONNECTIONS: i64 = 128;
@@ -41,7 +39,6 @@ vrt::words! {
 }
 
 vrt::vmod_args! {
-    /// Arguments of a database.
     struct DatabaseArgs<'a> {
         location: STRING as &'a [u8] = "",
         r#type: DbType as DbType = Auto,

@@ -37,7 +37,6 @@ const LONGEST: Duration = Duration::from_secs(600);
 const KEPT: usize = 64;
 /// Time for which a connection is kept.
 const KEPT_FOR: Duration = Duration::from_secs(60);
-/// Interval at which kept connections are looked at.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Bytes of a redirection's body that are read to keep its connection.
 const SKIPPED: usize = 64 * 1024;
@@ -48,7 +47,6 @@ const SECRETS: [&[u8]; 6] =
 const OF_BODY: [&[u8]; 3] = [b"content-encoding", b"content-language", b"content-type"];
 
 vrt::vmod_args! {
-    /// Arguments of a client.
     struct ClientArgs<'a> {
         base_url: [STRING] as Option<&'a Text>,
         https: [BOOL] as Option<bool>,
@@ -182,10 +180,8 @@ struct ClientObject {
     director: Arc<dyn Director>,
 }
 
-/// Settings of a client, and its connections.
 struct Client {
     base_url: Option<String>,
-    /// Number of redirections that are followed.
     follow: usize,
     /// Those to other hosts, too.
     follows_hosts: bool,
@@ -197,7 +193,6 @@ struct Client {
     /// The proxies' URLs, for http and for https.
     proxies: [Option<String>; 2],
     idle: Mutex<Vec<Idle>>,
-    /// A task sweeps the connections.
     is_swept: AtomicBool,
 }
 
@@ -216,7 +211,6 @@ struct Route<'a> {
     place: &'a UrlParts<'a>,
 }
 
-/// Kinds of first hop.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Straight,

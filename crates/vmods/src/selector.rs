@@ -222,7 +222,6 @@ struct Element {
 struct FrozenSet {
     has_case: bool,
     elements: Vec<Element>,
-    /// Keys in order.
     keys: Vec<Key>,
 }
 
@@ -234,7 +233,6 @@ struct Key {
     prefix: Option<usize>,
 }
 
-/// Result of a task's last match.
 #[derive(Clone, Default)]
 struct LastMatch {
     /// Elements, the shortest first.

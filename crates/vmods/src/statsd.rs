@@ -71,7 +71,6 @@ fn counter(call: &mut Call<'_>, text: &[u8], number: i64) -> CallResult<VOID> {
     send(call, text, |batch, name| batch.count(name, number))
 }
 
-/// The way of one VCL to its statsd.
 struct Line {
     settings: RwLock<Settings>,
     /// Samples get lost: said once until one gets through.

@@ -40,7 +40,6 @@ fn from_blob(call: &mut Call<'_>, blob: Option<&Blob>) -> CallResult<BACKEND> {
     given(call, blob.unwrap_or_else(|| Blob::new([])))
 }
 
-/// State that all calls of a VCL share.
 #[derive(Clone)]
 struct Shared {
     director: Arc<dyn Director>,

@@ -101,7 +101,6 @@ fn self_identify(udo: &Arc<Udo>, call: &mut Call<'_>, identifier: &[u8]) -> Call
     give(is_own)
 }
 
-/// Criterion for the order in which a task tries backends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ranking {
     Hash,
@@ -322,7 +321,6 @@ impl Udo {
         shown
     }
 
-    /// The next healthy backend of a task.
     fn next(&self, ctx: &dyn ResolveCtx, progress: &Mutex<Progress>) -> Option<Arc<dyn Director>> {
         let left = progress.lock().left(self, *ctx.digest(), || ctx.random());
         // Not locked while members are asked: one may be a director that has this one in it.
@@ -353,7 +351,6 @@ impl Progress {
     }
 }
 
-/// A distance as a key to sort by.
 #[derive(PartialEq)]
 struct DistanceKey(f64);
 

@@ -329,7 +329,6 @@ struct Param {
     is_kept: bool,
 }
 
-/// Options for writing a query.
 #[derive(Clone, Copy)]
 struct Form {
     sorts: bool,
@@ -355,7 +354,6 @@ impl Slashes {
     }
 }
 
-/// The head with the transaction's URL: bereq's in a fetch.
 fn head_of(call: &mut Call<'_>) -> Result<HeadId, Failure> {
     let found = [HeadId::Req, HeadId::Bereq].into_iter().find(|id| call.ctx.head(*id).is_some());
     found.ok_or(Failure::new("urlplus: there is no URL here"))

@@ -111,7 +111,6 @@ fn remove(_: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: 
     }
 }
 
-/// Makes room for one bucket.
 fn make_room(part: &mut Part, now: Mono) {
     part.make_room(MAX, |bucket| match bucket.is_as_new(now) {
         true => Worth::Nothing,

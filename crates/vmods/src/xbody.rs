@@ -18,9 +18,7 @@ use crate::support::pattern;
 use vmod_support::args::fail;
 use vmod_support::hashing::Hashing;
 
-/// Calls for one body.
 const MAX_CALLS: usize = 100;
-/// Bytes of all that is captured from one body.
 const MAX_CAPTURED: usize = 64 * 1024;
 /// The filter, and what it leaves with the object.
 const NAME: &str = "xbody";

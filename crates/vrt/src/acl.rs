@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
 /// An ACL as its declaration says it.
 #[derive(Clone, Debug, Default)]
 pub struct Decl {
-    /// Name in VCL.
+    /// The name in VCL.
     pub name: String,
     /// The flags after the name.
     pub flags: Flags,

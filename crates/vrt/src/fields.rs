@@ -97,7 +97,6 @@ fn full(says: &str, id: HeadId, limits: HeadLimits, lost: LostHeader) -> Failure
     .into()
 }
 
-/// Sets a textual part.
 pub(crate) fn set_text(ctx: &mut dyn Ctx, var: Var, id: HeadId, part: Part, text: &[u8]) -> Result<(), Failure> {
     if text.is_empty() {
         return Err(format!("Setting {} to empty string", var.name()).into());
@@ -130,7 +129,6 @@ pub fn set_url(ctx: &mut dyn Ctx, id: HeadId, url: &[u8]) -> Result<(), Failure>
     set_text(ctx, var, id, Part::Url, url)
 }
 
-/// Checks that a number is a status.
 pub(crate) fn check_status(what: &str, status: i64) -> Result<u16, Failure> {
     let reason = match status {
         i64::MIN..=-1 => format!("{what} ({status}) is negative"),

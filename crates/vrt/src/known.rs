@@ -18,7 +18,6 @@ use crate::loaded::LoadedVcl;
 use crate::machine::Machine;
 use crate::memo::{self, AnswerSlot, Answers};
 
-/// Known answers about a subject.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SubjectFacts {
     answers: Answers,

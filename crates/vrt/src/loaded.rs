@@ -102,7 +102,6 @@ pub struct LoadedVcl {
 /// Work of a module once `vcl_init` has ended well.
 type Completion = Box<dyn FnOnce() -> Result<(), Failure> + Send>;
 
-/// A call, bound to code.
 pub(crate) struct BoundCall {
     pub import: u32,
     pub args: usize,

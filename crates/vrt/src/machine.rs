@@ -121,7 +121,6 @@ pub struct Machine {
     /// Offset of each of them.
     pub(crate) marks: Vec<u32>,
     pub(crate) flag: bool,
-    /// Value for [`crate::vmod::Call::first_piece`].
     pub(crate) first_piece: Option<u32>,
     /// `now`: the same for a whole subroutine.
     pub(crate) now: f64,
@@ -305,7 +304,6 @@ impl Machine {
         self.charged >= BUDGET
     }
 
-    /// Notes that `beresp.uncacheable` is set here.
     pub(crate) fn note_uncacheable(&mut self) {
         self.uncacheable_at = Some((self.pc, self.calls.last().map(|back| back - 1)));
     }
@@ -494,7 +492,6 @@ impl Machine {
         self.marks.pop().expect("the compiler balances the texts") as usize
     }
 
-    /// Closes the innermost text.
     pub(crate) fn take_text(&mut self) -> Text {
         let from = self.close_text();
         let text = Text::copy(&self.text[from..]);

@@ -131,7 +131,6 @@ pub struct Counted {
     pub look_nanos: f64,
 }
 
-/// Ways to look at a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Look {
     /// Times each op; the run counts for so many runs.
@@ -355,7 +354,6 @@ impl Shard {
     }
 }
 
-/// A number for this thread.
 fn thread_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     thread_local! {
@@ -416,7 +414,6 @@ pub(crate) enum Looking<'a> {
     Whole(Whole<'a>),
 }
 
-/// An op that ran.
 struct Ran {
     pc: u32,
     jumped: bool,

@@ -88,7 +88,7 @@ pub type ObjectMethod = for<'a> fn(&mut Call<'a>, &Object, &[Value]) -> Returned
 
 /// A type of objects: the code of the signature at the same place.
 pub struct Class {
-    /// Makes an object.
+    /// Makes an object of it.
     pub new: Constructor,
     /// Methods in the order of the signature.
     pub methods: &'static [ObjectMethod],

@@ -109,7 +109,6 @@ impl backend::Services for Services {
     }
 }
 
-/// The modules that a VCL may import.
 #[derive(Clone, Copy)]
 pub struct Vmods {
     pub signatures: vcl::Modules,

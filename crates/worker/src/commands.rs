@@ -440,7 +440,6 @@ fn vcl_profile(worker: &Worker, request: &Request) -> Reply {
     }
 }
 
-/// Modules that VCLs import, and how many do.
 fn vmods_in_use(worker: &Worker) -> String {
     let mut uses = std::collections::BTreeMap::<String, usize>::new();
     for vcl in worker.vcls.all() {
@@ -529,7 +528,6 @@ fn ban(worker: &Worker, request: &Request) -> Reply {
     }
 }
 
-/// This server as a node of a fleet.
 fn fleet_node(worker: &Worker) -> Result<&fleet::Node, Reply> {
     let none = || Reply::new(Status::Cant, "This server belongs to no fleet: it was started without --fleet");
     worker.engine.fleet_node().ok_or_else(none)
@@ -608,7 +606,6 @@ fn fleet_status(worker: &Worker, request: &Request) -> Reply {
     Reply::ok(text + &peers.map(crate::peers::status_text).unwrap_or_default())
 }
 
-/// The command `purge.tag [-s] TAG...`.
 fn purge_tags(worker: &Worker, request: &Request) -> Reply {
     if !worker.engine.cache.keeps_tags() {
         return Reply::new(Status::Cant, "No tags are kept: name fields in tag_fields, or give tags by VCL");

@@ -40,7 +40,6 @@ struct State {
 }
 
 impl Demand {
-    /// Asks VCL about a host.
     pub fn ask(&self, name: &str) {
         let mut state = self.state.lock();
         // What the manager hasn't fetched counts, too: it may be gone.

@@ -121,7 +121,6 @@ impl Disks {
         Disks { all: disks, lock: Arc::new(lock) }
     }
 
-    /// The disk of a store.
     pub fn home_of(&self, store: &str) -> Option<Arc<dyn Home>> {
         let open = self.all.iter().find(|open| open.store == store)?;
         Some(Arc::new(open.disk.clone()))
@@ -269,7 +268,6 @@ impl OpenDisk {
         }
     }
 
-    /// Brings the counters up to date.
     fn show(&self) {
         let (usage, progress, counts) = (self.disk.usage(), self.disk.progress(), self.disk.counts());
         let Counters { smf, disk } = self.shown;
@@ -309,7 +307,6 @@ fn show_counts(set: &DiskSet, counts: &DiskCounts) {
     show!(write_errors sync_errors stalls checksum_errors segments_quarantined segments_scanned segments_unjudged);
 }
 
-/// Messages about a disk, a line each.
 struct Story {
     is_kept: bool,
     began: Instant,

@@ -38,7 +38,6 @@ impl Drop for Acceptor<'_> {
 }
 
 impl Drain {
-    /// Counts a task that accepts.
     pub fn acceptor(&self) -> Acceptor<'_> {
         self.running.fetch_add(1, Ordering::Relaxed);
         Acceptor(self)

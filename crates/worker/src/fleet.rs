@@ -64,12 +64,10 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     node.start_reporting(connector, Arc::new(teller)).map_err(failed)
 }
 
-/// Says how this worker fares.
 struct Teller {
     worker: Arc<Worker>,
     counters: &'static Counters,
     started: Real,
-    /// Membership of the second tier.
     peer: Option<Joined>,
 }
 

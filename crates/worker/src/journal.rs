@@ -52,7 +52,6 @@ pub struct Former {
     is_known: bool,
 }
 
-/// Facts of the journal for opening a store on a disk.
 pub struct Past {
     known: Vec<u64>,
     number: u64,

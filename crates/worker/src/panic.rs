@@ -74,7 +74,6 @@ fn end_with(what: &str) -> ! {
     die(&report)
 }
 
-/// Pointer to the manual.
 const HELP: &str = "help = lacquer man lacquer-panic, docs/operators.md#panic-reports";
 
 fn report(what: &str, backtrace: &str) -> String {

@@ -40,7 +40,6 @@ impl Pools {
         })
     }
 
-    /// Shows what the threads have now.
     pub fn show(&self, seats: &[ThreadHandle]) {
         for (sets, what) in [(&self.req[..], TransactionKind::Request), (&self.sess, TransactionKind::Session)] {
             for (share, set) in sets.iter().enumerate() {

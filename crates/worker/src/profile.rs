@@ -12,7 +12,6 @@ const WORTH: f64 = 0.01;
 /// Number of runs below which nothing is advised.
 const ENOUGH: u64 = 1000;
 
-/// A source: its name and text.
 pub(crate) struct Source<'a> {
     pub name: &'a str,
     pub text: &'a [u8],
@@ -20,14 +19,12 @@ pub(crate) struct Source<'a> {
 
 pub(crate) struct Profiled<'a> {
     pub vcl: &'a str,
-    /// True while it is counting.
     pub on: bool,
     pub sources: &'a [Source<'a>],
     pub counted: &'a Counted,
 }
 
 impl Profiled<'_> {
-    /// CPU time of all VCL, in nanoseconds.
     fn total(&self) -> u64 {
         self.counted.subroutines.iter().map(|sub| sub.nanos).sum()
     }
@@ -49,7 +46,6 @@ impl Profiled<'_> {
     }
 }
 
-/// The tables, and the advice below them.
 pub(crate) fn report(profiled: &Profiled<'_>) -> String {
     let Profiled { vcl, on, sources, counted } = *profiled;
     let (lines, total) = (profiled.shown(), profiled.total());

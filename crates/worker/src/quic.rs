@@ -39,7 +39,6 @@ const LAST_PACKETS: Duration = Duration::from_millis(20);
 /// Code H3_NO_ERROR (RFC 9114, 8.1).
 const H3_NO_ERROR: u32 = 0x100;
 
-/// Begins to serve on a socket.
 pub fn listen(worker: &Arc<Worker>, socket: Socket) -> Result<(), String> {
     let Socket { info, fd, member: (member, members) } = socket;
     let failed = |error: std::io::Error| format!("{}: {error}", info.name);
@@ -63,7 +62,6 @@ pub fn listen(worker: &Arc<Worker>, socket: Socket) -> Result<(), String> {
     Ok(())
 }
 
-/// State of QUIC that this worker shares with others.
 #[derive(Debug)]
 pub struct Quic {
     /// Keys from the manager; `None` where there is no listener for QUIC.
@@ -80,7 +78,6 @@ pub struct Quic {
 }
 
 impl Quic {
-    /// The state for what the manager gave.
     pub fn new(start: &WorkerStart) -> Self {
         Quic {
             start: start.quic,
@@ -92,7 +89,6 @@ impl Quic {
         }
     }
 
-    /// Counts drops at this socket from now on.
     fn watch(&self, socket: &OwnedFd, main: &Main) -> io::Result<()> {
         let buffer = udp::receive_buffer(socket)? as u64;
         let mut watched = self.watched.lock();
@@ -143,7 +139,6 @@ impl Quic {
     }
 }
 
-/// Settings of connections, from the parameters.
 struct Settings {
     server: Arc<QuicServer>,
     keys: QuicKeys,

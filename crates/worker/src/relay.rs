@@ -29,7 +29,6 @@ const NOT_DONE: u8 = 0;
 
 /// Bytes before a frame's payload.
 const HEAD: usize = 5;
-/// Bytes of the longest payload.
 const LONGEST: usize = 64 << 20;
 /// Longest time for the other one to carry something out: it may be about to begin.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -168,20 +167,18 @@ impl Peer for Relay {
     }
 }
 
-/// Messages of the other worker.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Said {
     /// These entries are to be carried out, and answered.
     Entries(Vec<u8>),
-    /// It reads nothing in the stores' memory any more.
+    /// The other worker reads nothing in the stores' memory any more.
     LetGo,
-    /// It has ended.
+    /// The other worker has ended.
     Gone,
     /// Nothing came in time.
     Nothing,
 }
 
-/// The receiving side of the connection.
 #[derive(Debug)]
 pub struct Ear {
     relay: Relay,

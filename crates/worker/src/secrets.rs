@@ -50,7 +50,6 @@ impl Ask for Remote {
     }
 }
 
-/// Certificates and keys of this worker.
 pub struct Secrets {
     pub keyring: Arc<Keyring>,
     /// Socket on which new secrets come.

@@ -25,7 +25,6 @@ const OUT_OF_FDS_PAUSE: Duration = Duration::from_millis(100);
 /// nothing.
 const STACK_BYTES: usize = 8 << 20;
 
-/// A listening socket from the manager.
 pub struct Socket {
     pub info: Arc<ListenerInfo>,
     pub fd: OwnedFd,
@@ -33,7 +32,6 @@ pub struct Socket {
     pub member: (usize, usize),
 }
 
-/// Takes over the sockets.
 pub fn adopt(start: &WorkerStart) -> Result<Vec<Socket>, String> {
     let mut infos: HashMap<String, Arc<ListenerInfo>> = HashMap::new();
     let mut sockets = Vec::new();
@@ -315,7 +313,6 @@ pub struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// Counts a connection; nothing if there are too many already.
     pub fn take(worker: &Arc<Worker>, info: &ListenerInfo, peer: Address) -> Option<Self> {
         let engine = worker.engine.clone();
         let main = engine.main;

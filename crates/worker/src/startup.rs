@@ -58,7 +58,6 @@ impl Inheritance {
     }
 }
 
-/// The worker: all that its threads share.
 pub struct Worker {
     pub start: WorkerStart,
     pub engine: Arc<Engine>,
@@ -67,9 +66,7 @@ pub struct Worker {
     pub services: Arc<Services>,
     pub vcls: Arc<Vcls>,
     pub listeners: Mutex<Vec<crate::serving::Socket>>,
-    /// Connections per client network.
     pub crowd: Arc<crate::serving::ConnectionLimit>,
-    /// Memory limit and its user.
     pub memory: crate::memory::Memory,
     pub disks: Disks,
     pub pools: crate::pools::Pools,
@@ -80,7 +77,6 @@ pub struct Worker {
     pub quic: crate::quic::Quic,
     pub fleet_counters: Option<&'static tables::counters::Fleet>,
     pub succession: crate::succession::Succession,
-    /// The serving threads, for the watchdog and the drain.
     pub seats: Mutex<Vec<crate::watchdog::ThreadHandle>>,
     /// Counts of what requests cost, in builds that have them.
     pub costs: Option<&'static Costs>,

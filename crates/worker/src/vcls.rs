@@ -30,7 +30,6 @@ pub struct Vcls {
     /// Those that were discarded while requests used them.
     discarded: Mutex<Vec<Weak<LoadedVcl>>>,
     active: Mutex<Option<String>>,
-    /// Time since which it is active.
     active_since: Mutex<Real>,
 }
 
@@ -40,7 +39,6 @@ impl Vcls {
         self.entries.lock().push(entry);
     }
 
-    /// Points a label at a VCL.
     pub fn label(&self, name: &str, vcl: &str) {
         let mut entries = self.entries.lock();
         match entries.iter_mut().find(|entry| entry.name == name) {
@@ -54,7 +52,6 @@ impl Vcls {
         }
     }
 
-    /// Names of all labels.
     pub fn labels(&self) -> Vec<String> {
         let entries = self.entries.lock();
         entries.iter().filter(|entry| matches!(entry.what, What::Label(_))).map(|entry| entry.name.clone()).collect()
@@ -86,7 +83,6 @@ impl Vcls {
         std::mem::replace(&mut entry.warm, warm) != warm
     }
 
-    /// Takes an entry out; its VCL, if it is one.
     pub fn remove(&self, name: &str) -> Option<Arc<LoadedVcl>> {
         let mut entries = self.entries.lock();
         let at = entries.iter().position(|entry| entry.name == name)?;
@@ -123,7 +119,6 @@ impl Vcls {
         vcls.collect()
     }
 
-    /// All that are warm.
     pub fn warm(&self) -> Vec<Arc<LoadedVcl>> {
         let entries = self.entries.lock();
         let vcls = entries.iter().filter(|entry| entry.warm).filter_map(|entry| match &entry.what {

@@ -109,7 +109,7 @@ impl Answers {
         })
     }
 
-    /// What comes now can be served within the limits.
+    /// True if the present load can be served within the limits.
     pub fn holds(&self) -> bool {
         self.limits.hold(&self.queue)
     }

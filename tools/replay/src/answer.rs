@@ -8,9 +8,7 @@ use message::{Head, HeadLimits, Version};
 use crate::faults::Fault;
 use crate::h2::Heads;
 
-/// Most bytes of a head.
 const HEAD_BYTES: usize = 128 << 10;
-/// Most lines of one.
 const HEAD_LINES: u16 = 500;
 
 /// Ways in which a cache tells that it had the answer.
@@ -19,7 +17,6 @@ pub const SIGNS: [&str; 4] = ["Cache-Status", "X-Cache", "X-Varnish", "Age"];
 /// Verdict of each of [`SIGNS`]: absent, a miss, a hit.
 pub type Verdicts = [Option<bool>; SIGNS.len()];
 
-/// Facts about a whole answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Answer {
     pub status: u16,
@@ -30,12 +27,10 @@ pub struct Answer {
     pub body_bytes: u64,
 }
 
-/// Memory for parsing heads; one for all connections.
 #[derive(Debug)]
 pub struct Codec {
     limits: Limits,
     head: Head,
-    /// Heads of HTTP/2 and HTTP/3.
     pub heads: Heads,
 }
 
@@ -75,7 +70,6 @@ impl Incoming {
         Incoming { phase: Phase::Head, answer: Answer::default(), to_head: false, kept: Vec::new(), has_begun: false }
     }
 
-    /// For the next answer; `to_head`: the request was a HEAD.
     pub fn expect(&mut self, to_head: bool) {
         self.kept.clear();
         (self.phase, self.answer, self.to_head, self.has_begun) = (Phase::Head, Answer::default(), to_head, false);
@@ -175,7 +169,6 @@ impl Incoming {
         }
     }
 
-    /// A head is whole: what follows it.
     fn begin_body(&mut self, head: &Head) -> Result<(), Fault> {
         let status = head.status();
         if (100..200).contains(&status) && status != 101 {

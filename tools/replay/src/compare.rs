@@ -82,7 +82,6 @@ struct Row {
     name: &'static str,
     a: f64,
     b: f64,
-    /// Change in percent of `a`.
     change: f64,
     /// Half of the 95 % interval of `change`.
     noise: f64,

@@ -49,7 +49,6 @@ pub enum End {
     /// The run's time is over.
     Time,
     Interrupted,
-    /// No answer for too long.
     GaveUp,
     /// Ctrl-C came in the warm-up: nothing was measured.
     InterruptedInWarmup,
@@ -92,21 +91,17 @@ impl End {
     }
 }
 
-/// Limits that hold for all streams.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Length of the run in nanoseconds.
     pub duration: Option<u64>,
     /// Warm-up in nanoseconds, in which nothing is counted.
     pub warmup: u64,
-    /// Longest wait for an answer, in nanoseconds.
     pub timeout: u64,
     /// Longest time with failures and no answer, in nanoseconds; 0: for ever.
     pub give_up: u64,
     pub bind: Vec<IpAddr>,
     /// TLS client, where a request may need it.
     pub tls: Option<Arc<tls::Client>>,
-    /// Protocol to speak.
     pub spoken: Spoken,
 }
 
@@ -292,7 +287,6 @@ impl Engine {
         }
     }
 
-    /// Does the work that is due by the clock.
     fn timers(&mut self, streams: &mut [Stream], limits: &Limits, run: &mut Run, now: u64, tick: &mut Tick<'_>) {
         while let Some(Reverse((at, s))) = self.thinking.peek().copied() {
             if at > now {
@@ -382,7 +376,6 @@ impl Engine {
         }
     }
 
-    /// Waits for events, or until the next thing is due.
     fn wait(&mut self, events: &mut Events, run: &Run, streams: &[Stream]) -> io::Result<()> {
         let now = self.now();
         let mut until = run.next_second.min(run.next_look).min(run.drain_until);
@@ -422,7 +415,6 @@ impl Engine {
         }
     }
 
-    /// Gives a request to a connection.
     fn begin(&mut self, streams: &mut [Stream], s: usize, job: Job, limits: &Limits, run: &mut Run, now: u64) {
         let address = job.ask().address as usize;
         let stream = &mut streams[s];
@@ -511,7 +503,6 @@ impl Engine {
         }
     }
 
-    /// Something happened to a connection.
     fn event(
         &mut self,
         streams: &mut [Stream],

@@ -6,19 +6,13 @@ pub enum Fault {
     Refused,
     /// Another error of connecting.
     Connect,
-    /// No descriptor or no port is left here.
     Exhausted,
-    /// The handshake, or what TLS makes of bytes, failed.
     Tls,
     Reset,
-    /// The connection ended before the answer began.
     Closed,
     Truncated,
-    /// The received bytes are no HTTP response.
     BadHead,
-    /// A body that is broken in itself.
     BadBody,
-    /// No whole answer in time.
     Timeout,
 }
 

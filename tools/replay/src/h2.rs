@@ -18,7 +18,6 @@ const WINDOW: u32 = 64 << 20;
 #[derive(Debug)]
 pub struct Heads {
     pub request: Head,
-    /// The head that was read last.
     pub answer: Head,
     scratch: Scratch,
     /// Memory for field sections of HTTP/3.
@@ -36,13 +35,11 @@ impl Default for Heads {
 #[derive(Debug)]
 pub struct Http2 {
     codec: Connection,
-    /// The request under way.
     stream: Option<u32>,
     answer: Answer,
     /// Something of the answer has come.
     has_begun: bool,
     has_head: bool,
-    /// The server takes no more requests here.
     is_ending: bool,
 }
 
@@ -104,7 +101,6 @@ impl Http2 {
         self.has_begun
     }
 
-    /// True if it can't take a further request.
     pub fn is_ending(&self) -> bool {
         self.is_ending || self.codec.slots() == 0
     }
@@ -132,7 +128,6 @@ impl Http2 {
         Ok(done.map(|answer| Answer { keeps: answer.keeps && !self.is_ending(), ..answer }))
     }
 
-    /// Handles an event; true once the answer is whole.
     fn take_event(&mut self, event: Event, head: &Head) -> Result<bool, Fault> {
         let is_ours = |stream: u32| self.stream == Some(stream);
         match event {

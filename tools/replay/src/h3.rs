@@ -69,7 +69,6 @@ impl Config {
 }
 
 struct Exchange {
-    /// Bytes of the request that aren't written yet.
     unsent: Vec<u8>,
     to_head: bool,
     /// None: QUIC's handshake isn't done.
@@ -91,7 +90,6 @@ pub struct Http3 {
     /// Streams that the server opened, and what is known of each.
     theirs: Vec<(StreamId, Theirs)>,
     is_connected: bool,
-    /// The server takes no more requests here.
     is_ending: bool,
     over: Option<Fault>,
     reason: Option<tls::Error>,
@@ -103,7 +101,6 @@ pub struct Http3 {
 enum Theirs {
     /// Bytes of its type.
     Begins(Vec<u8>),
-    /// The control stream, and its incomplete end.
     Control(Control, Vec<u8>),
     /// QPACK's, which has nothing to say to who has no table, or one that nobody knows.
     Ignored,
@@ -172,19 +169,16 @@ impl Http3 {
         }
     }
 
-    /// When [`Http3::elapse`] is to be called.
     pub fn alarm(&mut self) -> Option<u64> {
         let at = self.quic.poll_timeout()?;
         Some(at.saturating_duration_since(self.config.epoch).as_nanos() as u64)
     }
 
-    /// Handles timers that are due at `now`.
     pub fn elapse(&mut self, now: u64) {
         self.now = self.config.at(now);
         self.quic.handle_timeout(self.now);
     }
 
-    /// The next datagram to be sent, until [`Http3::sent`] is called.
     pub fn datagram(&mut self) -> Option<&[u8]> {
         if self.datagram.is_empty() {
             let _ = self.quic.poll_transmit(self.now, 1, &mut self.datagram)?;
@@ -214,7 +208,6 @@ impl Http3 {
         self.is_connected
     }
 
-    /// True if it can't take a further request.
     pub fn is_ending(&self) -> bool {
         self.is_ending || self.over.is_some()
     }
@@ -284,7 +277,6 @@ impl Http3 {
         }
     }
 
-    /// Writes what the server has room for.
     fn send(&mut self) {
         let Some(exchange) = self.exchange.as_mut().filter(|exchange| self.is_connected && !exchange.is_finished)
         else {

@@ -11,7 +11,6 @@ pub const MAX_HEAD_BYTES: usize = 64 << 10;
 pub enum Unsent {
     /// The line gives no request.
     Unread(Skip),
-    /// A method that wasn't asked for.
     Method,
     /// The host isn't in the log and isn't given, or its address isn't known.
     NoAddress,
@@ -26,7 +25,6 @@ impl From<Skip> for Unsent {
 }
 
 impl Unsent {
-    /// All of them, in the order of the report.
     pub const ALL: [Unsent; 9] = [
         Unsent::Unread(Skip::TooLong),
         Unsent::Unread(Skip::Cut),
@@ -77,12 +75,10 @@ const NOT_SENT: &[&str] = &[
     "upgrade",
 ];
 
-/// Additions to every request, from the options.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
     /// Fields to set; without a value: to leave out.
     pub fields: Vec<(String, Option<String>)>,
-    /// The host of requests whose source knows none.
     pub host: Option<String>,
 }
 

@@ -16,9 +16,7 @@ use crate::stats::Stats;
 pub struct Job {
     batch: Arc<Batch>,
     at: usize,
-    /// Time at which its latency begins.
     pub due: u64,
-    /// Time at which it was given to a connection.
     pub begun: u64,
     pub is_resent: bool,
 }
@@ -37,7 +35,6 @@ impl Job {
         self.batch.head(self.ask())
     }
 
-    /// Method (if it isn't GET), host and target, for the report.
     pub fn label(&self) -> String {
         let head = self.head();
         let mut lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
@@ -62,7 +59,6 @@ pub struct Link {
     pub stream: usize,
     pub address: usize,
     pub job: Option<Job>,
-    /// Requests answered over it.
     pub served: u32,
     /// The request under way says `Connection: close`.
     pub closes: bool,
@@ -75,7 +71,6 @@ pub struct Link {
     closing: Vec<u8>,
     incoming: Incoming,
     version: Version,
-    /// Time of its next timer.
     alarm: Option<u64>,
 }
 
@@ -88,7 +83,6 @@ pub enum Version {
 }
 
 impl Link {
-    /// A connection that is being made.
     pub fn new(socket: Socket, stream: usize, address: usize, version: Version, now: u64) -> Link {
         // QUIC connects and shakes hands at once.
         let is_quic = matches!(version, Version::Http3(_));
@@ -141,7 +135,6 @@ impl Link {
         }
     }
 
-    /// The first event of a connection: whether it was made.
     pub fn connected(&mut self, now: u64, stats: &mut Stats) -> Event {
         let Some(since) = self.connecting else { return Event::More };
         if let Some(error) = self.socket.take_error() {
@@ -153,7 +146,6 @@ impl Link {
         Event::More
     }
 
-    /// Counts TLS' handshake, once it is done.
     pub fn shaken(&mut self, now: impl FnOnce() -> u64, stats: &mut Stats) {
         if let Some(since) = self.shaking
             && let Some(info) = self.socket.agreed()

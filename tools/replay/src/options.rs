@@ -43,7 +43,6 @@ Examples:
   lacquer replay --to 127.0.0.1:6081 --speed 4 access.log.1.gz access.log
 ";
 
-/// An option with its value, and what it does.
 type Opt = (&'static str, &'static str);
 
 /// All options, in groups with a heading: the usage and the manual are made from it.
@@ -137,7 +136,6 @@ pub const OPTIONS: &[(&str, &[Opt])] = &[
     ),
 ];
 
-/// The text that `lacquer replay --help` prints.
 pub fn usage() -> String {
     let mut out = SYNOPSIS.to_owned();
     for (heading, options) in OPTIONS {
@@ -165,17 +163,12 @@ pub struct Options {
     pub scenario: Scenario,
     pub walker: Option<(Plan, Pace)>,
     pub limits: Limits,
-    /// TLS settings, where a request may need TLS.
     pub trust: Option<Trust>,
     pub format: Format,
-    /// Processes whose CPU time is measured.
     pub watched: Option<WatchedServer>,
-    /// Number of slowest requests to report.
     pub top: usize,
     pub quiet: bool,
-    /// Workers that send; empty: this process does.
     pub workers: Vec<String>,
-    /// Secret shared with the workers.
     pub secret: Vec<u8>,
 }
 
@@ -186,7 +179,6 @@ pub enum Invocation {
     Compare(Vec<String>, Format),
     /// Be a worker of others' runs.
     Serve(Serve),
-    /// Print the usage.
     Help,
 }
 
@@ -202,7 +194,6 @@ const MAX_WORKERS: usize = 1000;
 /// Most slowest requests to report with workers, which send theirs each second.
 const MAX_TOP_OF_WORKERS: usize = 100;
 
-/// The arguments as they were given.
 #[derive(Default)]
 struct Words {
     sources: Vec<String>,
@@ -593,7 +584,6 @@ impl Words {
         }
     }
 
-    /// TLS settings; `None` where no request can need TLS.
     fn trust(&self, rules: &Rules) -> Result<Option<Trust>, String> {
         if !rules.may_need_tls() {
             let is_idle = self.sni.is_some() || self.ca.is_some() || self.no_verify || self.no_resume;

@@ -8,7 +8,6 @@ const WINDOW_BYTES: usize = 256 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// The order of the source.
     #[default]
     AsRead,
     /// Drawn from a window of so many.

@@ -3,16 +3,10 @@
 
 use crate::order::Rng;
 
-/// Pace of a stream's requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {
     /// Closed loop: each connection sends when it has its answer and has thought, for a time between these (nanoseconds).
-    Closed {
-        /// Shortest time to think.
-        from: u64,
-        /// Longest time to think.
-        to: u64,
-    },
+    Closed { from: u64, to: u64 },
     /// Open loop: so many a second, whatever the server does.
     Rate {
         rate: f64,
@@ -27,12 +21,10 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// True if requests are due at times of their own.
     pub fn is_open(self) -> bool {
         !matches!(self, Pace::Closed { .. })
     }
 
-    /// Time that a user thinks.
     pub fn think(self, rng: &mut Rng) -> u64 {
         match self {
             Pace::Closed { from, to } if to > from => from + (rng.unit() * (to - from) as f64) as u64,

@@ -13,7 +13,6 @@ use crate::stats::Second;
 /// Longer lines would leave their beginning behind on a terminal of 80 columns.
 const WIDTH: usize = 79;
 
-/// State of the first stream.
 #[derive(Clone, Copy)]
 pub struct Standing<'a> {
     pub answers: u64,
@@ -37,12 +36,10 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A line for one run.
     pub fn new(quiet: bool, duration: Option<u64>, repeats: bool) -> Progress {
         Progress { is_shown: !quiet && std::io::stderr().is_terminal(), duration, repeats }
     }
 
-    /// Shows how it stands.
     pub fn show(&self, passed: u64, standing: &Standing<'_>) {
         if self.is_shown {
             let line: String = self.line(passed, standing).chars().take(WIDTH).collect();

@@ -25,14 +25,11 @@ const KEPT_BYTES: usize = 64 << 20;
 /// Notes that are kept; more would say nothing new.
 const MAX_NOTES: usize = 20;
 
-/// One request to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlannedRequest {
-    /// Offset of its head in the batch's bytes.
     pub begin: u32,
     /// Offset behind its head.
     pub end: u32,
-    /// Number of its address.
     pub address: u32,
     /// Due time by the log's clock, in nanoseconds since the first request.
     pub due: u64,
@@ -42,21 +39,17 @@ pub struct PlannedRequest {
     pub is_safe: bool,
 }
 
-/// Requests in the order in which they are sent.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Bytes of all heads.
     pub bytes: Vec<u8>,
     pub asks: Vec<PlannedRequest>,
 }
 
 impl Batch {
-    /// The head of a request.
     pub fn head(&self, ask: &PlannedRequest) -> &[u8] {
         self.bytes.get(ask.begin as usize..ask.end as usize).unwrap_or_default()
     }
 
-    /// Adds a request, its place set anew.
     pub fn push(&mut self, head: &[u8], ask: PlannedRequest) {
         let begin = self.bytes.len() as u32;
         self.bytes.extend_from_slice(head);
@@ -71,19 +64,15 @@ impl Batch {
 /// A batch on its way, and how much later than told its requests are due (`--loop`).
 pub type SentBatch = (Arc<Batch>, u64);
 
-/// Sources and rules for reading them.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub sources: Sources,
-    /// Methods that are sent; empty: all.
     pub methods: Vec<String>,
     pub extras: Extras,
     pub rules: Rules,
     pub order: Order,
-    /// Seed of all random numbers.
     pub seed: u64,
     pub is_timed: bool,
-    /// Longest pause that is kept, in nanoseconds.
     pub max_gap: u64,
     /// Begin anew at the end.
     pub repeat: bool,
@@ -94,15 +83,12 @@ pub struct Plan {
 pub struct ReaderReport {
     /// Bytes read, as they lie on the disk.
     pub read: Arc<AtomicU64>,
-    /// Bytes there are, if that is known.
     pub size: AtomicU64,
     /// Lines and records that gave no request, by [`Unsent`].
     pub skipped: [AtomicU64; Unsent::ALL.len()],
-    /// Requests made of the sources.
     pub requests: AtomicU64,
     /// Times that went back, and pauses cut.
     pub clock_jumps: AtomicU64,
-    /// Notes for the report.
     pub notes: Mutex<Vec<String>>,
     /// The sender wants none any more.
     pub is_over: AtomicBool,
@@ -176,6 +162,7 @@ pub fn start(
     Ok((from, told))
 }
 
+/// Makes one batch of a few requests by repeating them: handing over a batch costs as much as many requests.
 fn fill_up(kept: &mut Vec<Arc<Batch>>) {
     let few: Vec<(Arc<Batch>, PlannedRequest)> =
         kept.iter().flat_map(|batch| batch.asks.iter().map(|ask| (batch.clone(), *ask))).take(BATCH_REQUESTS).collect();
@@ -202,7 +189,6 @@ struct Out {
 }
 
 impl Out {
-    /// Adds a request; false when the sender wants none any more.
     fn push(&mut self, head: &[u8], ask: PlannedRequest) -> bool {
         self.last_due = self.last_due.max(ask.due);
         self.batch.push(head, ask);
@@ -258,7 +244,6 @@ impl Out {
     }
 }
 
-/// Steps from an entry to a batch.
 struct Stages<'a> {
     plan: &'a Plan,
     router: &'a mut Router,

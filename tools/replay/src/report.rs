@@ -20,18 +20,16 @@ const BUSY_CLIENT: f64 = 90.0;
 /// Requests of an open loop that begin later than this are told of (milliseconds).
 const LATE: f64 = 10.0;
 
-/// A stream as the report sees it.
 #[derive(Clone, Copy)]
 pub struct Counted<'a> {
     pub name: &'a str,
-    /// Its requests by result.
+    /// Requests of the stream by result.
     pub stats: &'a Stats,
     pub told: &'a ReaderReport,
     /// Requests were due at times of their own.
     pub is_open: bool,
 }
 
-/// CPU time of the senders.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Client {
     /// CPU seconds of all who sent.
@@ -41,7 +39,6 @@ pub struct Client {
 }
 
 impl Client {
-    /// A single process.
     pub fn alone(cpu_seconds: f64) -> Client {
         Client { cpu_seconds, busiest: cpu_seconds }
     }
@@ -141,7 +138,6 @@ fn series(s: &Stats) -> Value {
     })
 }
 
-/// A whole run: its first stream, others beside it, what both ends cost.
 pub fn run(streams: &[Counted<'_>], ns: u64, end: End, client: Client, server: Option<&crate::server::Meter>) -> Value {
     let seconds = ns as f64 / 1e9;
     let mut out = streams.first().map_or(Value::Null, |first| stream(*first, seconds));
@@ -163,7 +159,6 @@ pub fn run(streams: &[Counted<'_>], ns: u64, end: End, client: Client, server: O
     out
 }
 
-/// Notes on what makes the numbers doubtful.
 fn notes(streams: &[Counted<'_>], report: &Value, busy: f64) -> Value {
     let mut notes: Vec<String> = Vec::new();
     for stream in streams {

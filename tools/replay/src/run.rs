@@ -29,7 +29,6 @@ pub trait Sender {
     /// What keeps it from it.
     fn part(&mut self, pace: Pace, limits: &Limits, watch: &mut Watch) -> Result<(Value, End), String>;
 
-    /// Figures of the first stream.
     fn stats(&self) -> &Stats;
 
     /// Nothing was answered, of any stream.
@@ -43,7 +42,6 @@ pub trait Sender {
 
 /// Work once a second: the server's CPU time, and the line on the terminal.
 pub struct Watch {
-    /// Meter of the server.
     pub meter: Option<Meter>,
     progress: Progress,
     warmup: u64,
@@ -70,7 +68,6 @@ impl Watch {
         begins
     }
 
-    /// The part is over.
     pub fn end(&mut self) {
         self.progress.end();
         self.meter.iter_mut().for_each(Meter::look);

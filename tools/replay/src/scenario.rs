@@ -20,7 +20,6 @@ pub enum Scenario {
         rates: Vec<f64>,
         /// Time for which each is held.
         hold: u64,
-        /// Limits that end it.
         limits: Vec<Limit>,
     },
 }
@@ -34,7 +33,6 @@ impl Scenario {
         }
     }
 
-    /// The name and the pace of a part.
     pub fn part(&self, i: usize, pace: Pace) -> (String, Pace) {
         match (self, pace) {
             (Scenario::Plain, _) => (String::new(), pace),
@@ -47,7 +45,6 @@ impl Scenario {
         }
     }
 
-    /// The limit that a part has passed.
     pub fn passed(&self, stats: &Stats) -> Option<Limit> {
         match self {
             Scenario::Plain | Scenario::Passes(_) => None,
@@ -73,7 +70,6 @@ impl Scenario {
     }
 }
 
-/// Limits for a server.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Limit {
     /// Percentile, and its longest time in nanoseconds.
@@ -99,7 +95,6 @@ impl Limit {
         }
     }
 
-    /// The limit as it was given.
     pub fn text(self) -> String {
         match self {
             Limit::Latency(percent, ns) => format!("p{percent}>{}ms", round(ns as f64 / 1e6, 3)),

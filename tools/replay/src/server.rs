@@ -11,7 +11,6 @@ use crate::stats::MAX_SECONDS;
 /// Processes of one tree that are looked at.
 const MAX_PROCESSES: usize = 10_000;
 
-/// Processes whose CPU time is measured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WatchedServer {
     Pids(Vec<u32>),
@@ -55,7 +54,6 @@ impl Meter {
         }
     }
 
-    /// Begins to count anew.
     pub fn restart(&mut self) {
         self.look();
         (self.first, self.last_second) = (self.last, self.last);
@@ -82,7 +80,6 @@ impl Meter {
         self.last - self.first
     }
 
-    /// The object for the report.
     pub fn json(&self, seconds: f64, answers: u64) -> Value {
         json!({
             "cpu_seconds": round(self.used(), 3),

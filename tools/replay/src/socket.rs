@@ -16,7 +16,6 @@ use tls::Over;
 use crate::faults::Fault;
 use crate::target::Address;
 
-/// A socket of any kind.
 #[derive(Debug)]
 pub enum Socket {
     Inet(TcpStream),
@@ -186,7 +185,6 @@ impl Socket {
     }
 }
 
-/// The fault that an error of connecting means.
 pub fn connect_fault(error: &io::Error) -> Fault {
     use nix::libc::{EADDRNOTAVAIL, EAGAIN, EMFILE, ENFILE, ENOBUFS, ENOENT};
     match error.raw_os_error() {

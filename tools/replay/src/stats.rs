@@ -11,7 +11,6 @@ use crate::faults::Fault;
 const LONGEST: u64 = 3_600_000_000_000;
 /// Seconds that are kept; of a longer run the last ones.
 pub const MAX_SECONDS: usize = 100_000;
-/// Percentiles of the report.
 pub const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 /// Times in nanoseconds with three digits (HdrHistogram).
@@ -35,7 +34,6 @@ impl Times {
         self.sum += u128::from(ns);
     }
 
-    /// Adds all of another.
     pub fn add_all(&mut self, other: &Times) {
         // Both have the same bounds: nothing is refused.
         let _ = self.all.add(&other.all);
@@ -71,7 +69,6 @@ impl Times {
         self.all.len()
     }
 
-    /// The mean, in nanoseconds.
     pub fn mean(&self) -> f64 {
         if self.all.is_empty() { 0.0 } else { self.sum as f64 / self.all.len() as f64 }
     }
@@ -99,9 +96,7 @@ impl Times {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Second {
     pub answers: u64,
-    /// Number of requests without an answer.
     pub faults: u64,
-    /// Hits, by the best sign there is.
     pub hits: u64,
     pub mean: f64,
     pub p50: u64,
@@ -115,7 +110,6 @@ impl Second {
     }
 }
 
-/// The slowest requests, each URL once.
 #[derive(Clone, Debug)]
 pub struct Slowest {
     most: usize,
@@ -151,7 +145,6 @@ impl Slowest {
 pub struct Stats {
     pub sent: u64,
     pub answers: u64,
-    /// Number of answers by status.
     pub status: Vec<u64>,
     /// Number of faults by [`Fault`].
     pub faults: [u64; Fault::ALL.len()],
@@ -258,7 +251,6 @@ impl Stats {
         self.latency.add(waited);
     }
 
-    /// Requests that failed, of all kinds.
     pub fn failed(&self) -> u64 {
         self.faults.iter().sum()
     }

@@ -17,7 +17,6 @@ const MAX_UNSENT: u64 = 10_000_000;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Keep {
-    /// Share of requests after which the connection stays.
     pub share: f64,
     /// Requests on one connection at most.
     pub most: Option<u32>,
@@ -29,18 +28,14 @@ pub struct Stream {
     pub pace: Pace,
     pub connections: usize,
     pub keep: Keep,
-    /// Most requests of the stream.
     pub most: Option<u64>,
-    /// The run doesn't wait for its end.
     pub is_beside: bool,
     pub stats: Stats,
     /// Figures of its reader.
     pub told: Arc<ReaderReport>,
     pub active: usize,
     pub open: usize,
-    /// Users that may send (closed loop).
     pub ready: usize,
-    /// Idle connections by address.
     pub idle: Vec<Vec<usize>>,
     /// Time at which it wants to be asked again.
     pub wake_at: u64,
@@ -99,7 +94,6 @@ impl Stream {
         }
     }
 
-    /// Begins a run.
     pub fn begin(&mut self, now: u64, end: Option<u64>) {
         (self.start, self.end) = (now, end.unwrap_or(u64::MAX));
         self.begun = 0;
@@ -120,7 +114,6 @@ impl Stream {
         self.rng = Rng::new(seed);
     }
 
-    /// Takes another source; connections stay.
     pub fn refill(&mut self, from: Receiver<SentBatch>, told: Arc<ReaderReport>) {
         self.told.is_over.store(true, Ordering::Relaxed);
         (self.from, self.told, self.current, self.is_ended) = (from, told, None, false);
@@ -130,7 +123,6 @@ impl Stream {
         Counted { name: &self.name, stats: &self.stats, told: &self.told, is_open: self.pace.is_open() }
     }
 
-    /// True if all is sent and answered.
     pub fn is_finished(&self) -> bool {
         self.active == 0 && (self.is_ended || self.is_full())
     }

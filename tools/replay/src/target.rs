@@ -67,7 +67,6 @@ impl Address {
         }
     }
 
-    /// True if TLS is spoken there.
     pub fn is_tls(&self) -> bool {
         matches!(self, Address::Tls(..))
     }
@@ -89,7 +88,6 @@ impl Address {
     }
 }
 
-/// Ports where a URL names none.
 const HTTP: u16 = 80;
 const HTTPS: u16 = 443;
 
@@ -128,7 +126,6 @@ impl Rules {
     }
 }
 
-/// All addresses met so far; a request names its by number.
 pub type Addresses = Arc<Mutex<Vec<Address>>>;
 
 /// Finds the address of a request, and remembers.

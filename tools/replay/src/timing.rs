@@ -13,7 +13,6 @@ const DISORDER: i64 = 60 * SECOND as i64;
 /// Requests of one second that are spread together.
 const MAX_OF_A_SECOND: usize = 1 << 16;
 
-/// Gives requests their due time.
 #[derive(Debug)]
 pub struct Timing {
     max_gap: u64,

@@ -12,7 +12,6 @@ use tokio::sync::Semaphore;
 /// Pause of accepting after an error (no descriptors left).
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A source of connections.
 pub trait Listener {
     type Stream: AsyncRead + AsyncWrite + Unpin + 'static;
 

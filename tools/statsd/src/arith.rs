@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use crate::number;
 
-/// A figure's name and value.
 pub type Figure = (Arc<str>, f64);
 
 /// A percentage of a timer's values to look at: the lowest when positive, the highest when negative.
@@ -30,7 +29,6 @@ impl Threshold {
     }
 }
 
-/// Bins for the timers whose name holds `metric`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     /// Part of a name; empty is part of every name.
@@ -63,12 +61,10 @@ pub struct Plan {
     pub only: Vec<String>,
 }
 
-/// A timer's figures, and its bins if it has a histogram.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Figures in node's order.
     pub plain: Vec<Figure>,
-    /// Number of values in each bin.
     pub bins: Option<Vec<Figure>>,
 }
 

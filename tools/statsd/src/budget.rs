@@ -49,7 +49,6 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Nothing held yet.
     pub fn new(max_names: usize, max_bytes: u64) -> Budget {
         Budget {
             names: AtomicUsize::new(0),
@@ -59,7 +58,6 @@ impl Budget {
         }
     }
 
-    /// New limits; what is held stays.
     pub fn set_limits(&self, max_names: usize, max_bytes: u64) {
         self.max_names.store(max_names, Ordering::Relaxed);
         self.max_bytes.store(max_bytes, Ordering::Relaxed);
@@ -94,7 +92,6 @@ impl Budget {
         self.held.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Gives back what was taken.
     pub fn give(&self, bytes: u64) {
         let before = self.held.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(before >= bytes, "more given back than taken");

@@ -28,7 +28,6 @@ pub enum Input {
         port: u16,
         v6: bool,
     },
-    /// Connections that send lines.
     Tcp {
         /// Address or name; empty is every address.
         address: String,
@@ -48,7 +47,6 @@ pub enum Backend {
     Graphite,
     /// stdout, or stderr as the Perl port does.
     Console,
-    /// Lines appended to a file.
     File,
     /// Packets passed on as they come.
     Repeater,
@@ -67,7 +65,6 @@ pub enum Carbon {
 pub struct Graphite {
     /// None: points are worked out and thrown away.
     pub host: Option<String>,
-    /// Port for the protocol in use.
     pub port: u16,
     pub carbon: Carbon,
     /// Names as before statsd 0.5.
@@ -80,7 +77,6 @@ pub struct Graphite {
     pub timer: String,
     pub gauge: String,
     pub set: String,
-    /// Last part, with its point; empty for none.
     pub suffix: String,
     /// Names are cleaned here because they weren't before.
     pub clean: bool,
@@ -90,7 +86,6 @@ pub struct Graphite {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeater {
-    /// Pairs of host and port.
     pub targets: Vec<(String, u16)>,
     /// Over TCP instead of UDP.
     pub tcp: bool,
@@ -98,14 +93,12 @@ pub struct Repeater {
     pub v6: bool,
 }
 
-/// Counting lines by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyFlush {
     /// Milliseconds between two reports.
     pub interval_ms: f64,
     /// Percentage of the names to show, the busiest first.
     pub percent: f64,
-    /// The file to append to; stdout when there is none.
     pub log: Option<PathBuf>,
 }
 
@@ -113,7 +106,6 @@ pub struct KeyFlush {
 pub struct Log {
     /// Use syslog instead of stdout.
     pub syslog: bool,
-    /// Our name in syslog.
     pub application: String,
     /// Only messages this grave or graver.
     pub level: crate::log::Level,
@@ -124,13 +116,11 @@ pub struct Config {
     /// Original to follow.
     pub dialect: Dialect,
     pub inputs: Vec<Input>,
-    /// The management port; None for none.
     pub management: Option<(String, u16)>,
     /// Milliseconds between two flushes.
     pub flush_interval_ms: f64,
     pub plan: Plan,
     pub delete: Delete,
-    /// First part of the server's own metrics.
     pub prefix: String,
     /// Names are cleaned when they come in.
     pub clean_names: bool,
@@ -139,9 +129,7 @@ pub struct Config {
     /// Each line is shown.
     pub dump: bool,
     pub debug: bool,
-    /// Answer of `health`.
     pub healthy: bool,
-    /// The file is watched.
     pub reload: bool,
     pub log: Log,
     pub backends: Vec<Backend>,
@@ -150,13 +138,11 @@ pub struct Config {
     pub pretty: bool,
     pub file: Option<PathBuf>,
     pub repeater: Repeater,
-    /// Prometheus' address and port.
     pub prometheus: (String, u16),
     /// Sockets for one UDP address.
     pub sockets: usize,
     /// Bytes of SO_RCVBUF to ask for.
     pub receive_buffer: usize,
-    /// Most names of metrics.
     pub max_metrics: usize,
     /// The most bytes of names, values and members.
     pub max_bytes: u64,
@@ -164,7 +150,6 @@ pub struct Config {
     pub raw: Value,
 }
 
-/// Reasons why a configuration can't be used.
 #[derive(Debug)]
 pub enum ConfigError {
     File(PathBuf, std::io::Error),
@@ -216,7 +201,6 @@ impl Config {
         Config::from_value(value, hashes)
     }
 
-    /// Reads a file's text.
     #[cfg(test)]
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         let (value, hashes) = script::read(text, &Machine).map_err(|e| ConfigError::Script(PathBuf::new(), e))?;

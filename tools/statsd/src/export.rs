@@ -14,9 +14,7 @@ use tables::counters::{Kind, Level};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Export {
     pub target: Target,
-    /// Workdir of the accelerator.
     pub workdir: PathBuf,
-    /// Time between two readings.
     pub interval: Duration,
     pub prefix: String,
 }

@@ -8,7 +8,6 @@ use crate::config::{Dialect, Log};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Somebody has to act.
     Error,
     Warning,
     /// News about normal operation.
@@ -58,7 +57,6 @@ pub struct Logger {
 }
 
 impl Logger {
-    /// A logger with these settings.
     pub fn new(config: &Log, dialect: Dialect) -> Logger {
         if config.syslog {
             sys::syslog::open(&config.application);

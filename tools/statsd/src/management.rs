@@ -14,7 +14,6 @@ use crate::store::Store;
 use crate::table::{Name, Table};
 use crate::{accept, clock, number};
 
-/// Connections at a time.
 const CONNECTIONS: usize = 64;
 /// The longest command, in bytes.
 const COMMAND_BYTES: usize = 64 * 1024;

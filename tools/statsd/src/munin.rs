@@ -18,10 +18,8 @@ use crate::number;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest answer of a statsd.
 const ANSWER_BYTES: u64 = 64 << 20;
-/// Longest label of a field.
 const LABEL_CHARS: usize = 60;
 
-/// Text for `lacquer munin --help`.
 pub const HELP: &str = "\
 Usage: lacquer munin [-n NAME] [--statsd HOST:PORT] [PREFIX] [config|autoconf|suggest]
 
@@ -43,7 +41,6 @@ Examples:
   lacquer munin --statsd 127.0.0.1:8126 site
 ";
 
-/// A number to draw.
 #[derive(Clone, Debug, PartialEq)]
 struct Field {
     name: String,

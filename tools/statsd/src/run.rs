@@ -64,7 +64,6 @@ impl From<io::Error> for StartError {
     }
 }
 
-/// Listeners, bound before anything starts.
 #[derive(Default)]
 struct BoundListeners {
     udp: Vec<OwnedFd>,
@@ -330,7 +329,6 @@ async fn report(server: &Server) {
     }
 }
 
-/// Metadata that tell one version of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Version {
     inode: u64,

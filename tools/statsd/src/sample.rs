@@ -8,10 +8,8 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::budget::Budget;
 
-/// A timer's values of the interval, and how many events they stand for.
 #[derive(Debug, Default)]
 pub struct Timer {
-    /// Values in the order of arrival.
     pub values: Vec<f64>,
     /// Number of events, with rates worked in.
     pub events: f64,
@@ -70,7 +68,6 @@ impl Timer {
     }
 }
 
-/// The members of a set, in the order in which they came.
 #[derive(Debug, Default)]
 pub struct Members {
     index: HashTable<u32>,

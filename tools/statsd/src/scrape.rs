@@ -10,9 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::accept;
 use crate::server::Server;
 
-/// Connections at a time.
 const CONNECTIONS: usize = 32;
-/// The longest request head.
 const HEAD_BYTES: usize = 8192;
 /// Time for a request to come, and for an answer to go.
 const PATIENCE: Duration = Duration::from_secs(10);

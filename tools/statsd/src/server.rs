@@ -28,10 +28,8 @@ const SHOWN: usize = 20;
 
 #[derive(Debug)]
 pub struct Server {
-    /// Configuration as loaded last.
     pub config: RefCell<Config>,
     pub store: RefCell<Store>,
-    /// Totals that are kept beyond flushes.
     pub totals: RefCell<Totals>,
     /// Answer of `health`.
     pub healthy: Cell<bool>,
@@ -39,9 +37,7 @@ pub struct Server {
     pub started: u64,
     pub budget: Arc<Budget>,
     pub receivers: Vec<Receiver>,
-    /// Shard for what connections send.
     pub connections: SharedShard,
-    /// Repeater of packets, if there is one.
     pub repeater: SharedRepeater,
     pub logger: RefCell<Rc<Logger>>,
     /// Graphite's names, and the sender when there is a host.
@@ -65,7 +61,6 @@ struct Messages {
 pub struct Numbers {
     pub flushes: u64,
     pub reloads: u64,
-    /// Configurations that couldn't be loaded.
     pub reload_failures: u64,
     /// Time when File was written last.
     pub file_flush: u64,
@@ -146,7 +141,6 @@ impl Server {
         }
     }
 
-    /// Counts what the kernel dropped since the last time.
     pub fn count_drops(&self) {
         let now: u64 = self.receivers.iter().map(|r| u64::from(sys::udp::drops(&*r.socket).unwrap_or(0))).sum();
         let mut numbers = self.numbers.borrow_mut();
@@ -222,7 +216,6 @@ impl Server {
         Options { clean_names: config.clean_names, dump: config.dump, count_names: config.key_flush.is_some() }
     }
 
-    /// Gives the inputs their options and limits.
     pub fn configure_inputs(&self) {
         let config = self.config.borrow();
         self.budget.set_limits(config.max_metrics, config.max_bytes);
@@ -316,7 +309,6 @@ impl Server {
         ]);
     }
 
-    /// The page for Prometheus.
     pub fn page(&self) -> Vec<u8> {
         let stats = self.stats();
         let mut page = Page::default();

@@ -118,7 +118,6 @@ pub struct ShardSnapshot {
     /// Lines by name, when they are counted.
     pub names: Vec<(Name, u64)>,
     pub totals: Totals,
-    /// Bad lines to show.
     pub examples: Vec<String>,
     pub dumped: Vec<String>,
 }
@@ -136,16 +135,13 @@ pub struct Totals {
     pub last_packet: u64,
 }
 
-/// Options for lines beside counting them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     pub clean_names: bool,
     pub dump: bool,
-    /// Lines are counted by name.
     pub count_names: bool,
 }
 
-/// An input's gathering place.
 #[derive(Debug)]
 pub struct Shard {
     parser: Parser,
@@ -185,7 +181,6 @@ impl Shard {
         Shard { parser: Parser::default(), inner }
     }
 
-    /// Other options from now on.
     pub fn set_options(&mut self, options: Options) {
         self.inner.options = options;
     }

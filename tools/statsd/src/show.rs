@@ -7,7 +7,6 @@ pub use inspect::inspect;
 
 use crate::number;
 
-/// A tree of values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Show {
     Number(f64),

@@ -23,13 +23,11 @@ pub struct Delete {
 }
 
 impl Delete {
-    /// True when names come and go.
     pub fn any(&self) -> bool {
         self.counters || self.timers || self.sets || self.gauges.is_some()
     }
 }
 
-/// Names of the server's own metrics.
 #[derive(Clone, Debug)]
 pub struct OwnNames {
     bad_lines: Name,
@@ -55,7 +53,6 @@ impl OwnNames {
     }
 }
 
-/// A gauge and for how many flushes it stays; None is for ever.
 #[derive(Clone, Copy, Debug)]
 pub struct Gauge {
     pub value: f64,
@@ -77,11 +74,9 @@ pub struct Store {
     lifetime: Totals,
 }
 
-/// A timer in a flush.
 #[derive(Clone, Debug)]
 pub struct TimerFlush {
     pub name: Name,
-    /// Values in ascending order.
     pub values: Vec<f64>,
     pub figures: Figures,
 }
@@ -106,7 +101,6 @@ impl Snapshot {
 }
 
 impl Store {
-    /// An empty store: the server's own counters are there and 0.
     pub fn new(budget: Arc<Budget>, prefix: &str) -> Store {
         let mut store = Store {
             budget,

@@ -45,7 +45,6 @@ impl<T> Table<T> {
         at
     }
 
-    /// The value in a slot that is in use.
     #[inline]
     pub fn at(&mut self, at: u32) -> &mut T {
         &mut self.slots[at as usize].as_mut().expect("a slot in use").1
@@ -57,7 +56,6 @@ impl<T> Table<T> {
         (name, value)
     }
 
-    /// Name and value in a slot, if it is in use.
     pub fn slot(&self, at: u32) -> Option<(&Name, &T)> {
         self.slots.get(at as usize)?.as_ref().map(|(name, value)| (name, value))
     }
@@ -88,7 +86,6 @@ impl<T> Table<T> {
         self.index = index;
     }
 
-    /// Names and values in order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = (&Name, &T)> {
         self.slots.iter().flatten().map(|(name, value)| (name, value))
     }

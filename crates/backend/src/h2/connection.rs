@@ -25,7 +25,6 @@ const WINDOW_PARTS: usize = 4;
 /// Text for responses that are missing when an origin ends the connection.
 pub(super) const CLOSED: &str = "HTTP/2 connection closed";
 
-/// Stages of the connection's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     No,
@@ -41,18 +40,15 @@ pub(crate) struct Connection {
     codec: http2::Connection,
     pub(super) net: net::Stream,
     pub(super) label: Arc<PeerLabel>,
-    /// The pool; without it the connection takes no new streams.
     pool: Weak<Pool>,
     clock: Clock,
     /// Streams in the order of their numbers.
     streams: Vec<Stream>,
     pub(super) output: Output,
-    /// Memory that the next head is decoded into.
     head: Head,
     head_limits: HeadLimits,
     /// A head that was left over.
     spare: Option<Head>,
-    /// Waker of the connection's task.
     task: Option<Waker>,
     ending: Ending,
     /// The origin has said how many streams it takes; until then it gets one.
@@ -163,7 +159,6 @@ impl Connection {
         self.streams.get_mut(at)
     }
 
-    /// Opens a stream with a request.
     pub(super) fn open(&mut self, bereq: &Head, body: BodyLen) -> Result<u32, OpenError> {
         let ends = matches!(body, BodyLen::None | BodyLen::Known(0));
         let (now, before) = (self.now(), self.codec.output().len());
@@ -186,7 +181,6 @@ impl Connection {
         if self.net.is_sealed() { "https" } else { "http" }
     }
 
-    /// A stream whose head lies in the codec's output from `before` on.
     fn begin(&mut self, mut stream: Stream, before: usize, limits: HeadLimits) {
         stream.acct.bereq_head = (self.codec.output().len() - before) as u64;
         self.is_doubtful |= self.streams.is_empty() && stream.id > 1;
@@ -481,7 +475,6 @@ impl Connection {
         }
     }
 
-    /// Bytes that it holds.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         let heads = self.head.arena_bytes() + self.spare.as_ref().map_or(0, Head::arena_bytes);

@@ -17,7 +17,6 @@ use crate::exchange::{
 };
 use crate::pool::PeerLabel;
 
-/// An exchange on a stream of HTTP/2.
 pub(crate) struct Http2 {
     shared: Shared,
     label: Arc<PeerLabel>,
@@ -28,7 +27,6 @@ pub(crate) struct Http2 {
     to_head: bool,
     /// The caller knows that the response has begun.
     has_begun_told: bool,
-    /// The body's last piece.
     piece: Buffer,
     trailers: Option<Box<Head>>,
     /// The connection's count of frames when the request was made.
@@ -42,11 +40,9 @@ enum State {
     /// No request was sent yet.
     Idle,
     Open(u32),
-    /// The connection takes no request any more.
     Refused,
 }
 
-/// The end of a stream that isn't there.
 const NO_STREAM: End = End::Broken(super::connection::CLOSED);
 
 impl Http2 {
@@ -85,7 +81,6 @@ impl Http2 {
         }
     }
 
-    /// Looks at the stream.
     fn with<T>(&self, gone: T, look: impl FnOnce(&mut Stream) -> T) -> T {
         let mut connection = self.shared.borrow_mut();
         self.id().and_then(|id| connection.stream(id)).map_or(gone, look)
@@ -124,7 +119,6 @@ impl Http2 {
         self.shared.borrow_mut().take_back(head);
     }
 
-    /// The last piece is done with.
     fn use_piece(&mut self) {
         let Some(id) = self.id().filter(|_| !self.piece.is_empty()) else { return };
         self.shared.borrow_mut().consumed(id, self.piece.len());

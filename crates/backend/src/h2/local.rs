@@ -20,7 +20,6 @@ thread_local! {
     static HERE: RefCell<HashMap<u64, Local>> = RefCell::default();
 }
 
-/// A thread's connections of one pool.
 #[derive(Default)]
 struct Local {
     /// The oldest first: it is filled first, so that the others become idle.
@@ -89,7 +88,6 @@ impl Drop for Ticket {
     }
 }
 
-/// A stream of a connection that there is.
 pub(crate) fn reuse(pool: &Pool) -> Option<Http2> {
     HERE.with(|here| {
         let here = here.borrow();

@@ -27,7 +27,6 @@ impl Piece {
     }
 }
 
-/// Bytes that wait to be written.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     /// Bytes of ours, all pieces' one behind the other, from `own_at` on.
@@ -65,7 +64,6 @@ impl Output {
         }
     }
 
-    /// Adds a piece as it is.
     pub fn add_body(&mut self, piece: Buf) {
         if !piece.is_empty() {
             self.bytes += piece.len();

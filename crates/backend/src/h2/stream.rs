@@ -12,17 +12,13 @@ use crate::exchange::{Acct, MAX_INTERIM};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The response isn't over.
     Open,
-    /// The response is complete.
     Whole,
     /// The origin has not looked at the request.
     Refused,
-    /// The response broke off for this reason.
     Broken(&'static str),
 }
 
-/// Progress of announcing the end of the request's body.
 #[derive(Debug)]
 pub(super) enum RequestEnd {
     /// More of it may come.
@@ -35,14 +31,12 @@ pub(super) enum RequestEnd {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub id: u32,
-    /// Waker of the task that has the exchange.
     waker: Option<Waker>,
     /// Interim responses that nobody has taken.
     pub interims: VecDeque<Head>,
     interim_count: u32,
     /// The final response's head, until it is taken.
     pub head: Option<Head>,
-    /// True once its head has come.
     pub is_answered: bool,
     /// The body's length as the head announces it.
     pub announced: Option<u64>,
@@ -99,7 +93,6 @@ impl Stream {
         self.waker.take().into_iter().for_each(Waker::wake);
     }
 
-    /// A head has come.
     pub fn take_head(&mut self, head: Head, ends: bool, announced: Option<u64>) {
         if matches!(self.end, End::Broken(_)) {
             return;
@@ -119,7 +112,6 @@ impl Stream {
         self.wake();
     }
 
-    /// Some of the body has come.
     pub fn take_data(&mut self, data: &[u8], ends: bool) {
         if !data.is_empty() {
             self.body.provide().extend_from_slice(data);
@@ -147,7 +139,6 @@ impl Stream {
         self.end == End::Open || self.is_tunnel && self.end == End::Whole
     }
 
-    /// True if all of the request is sent.
     pub fn is_sent(&self) -> bool {
         self.piece.is_none() && matches!(self.request_end, RequestEnd::Told)
     }

@@ -25,7 +25,6 @@ struct Reader {
 }
 
 impl Readers {
-    /// Adds a reader; returns its number.
     pub fn add(&mut self, at: usize) -> u64 {
         self.next += 1;
         let reader = Reader { at, until: at + 1, waker: None };

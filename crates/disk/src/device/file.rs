@@ -119,7 +119,6 @@ impl FileDevice {
         self.is_direct
     }
 
-    /// The engine, as a word for messages.
     pub fn engine(&self) -> &'static str {
         match self.watched.device() {
             Either::Ring(_) => "io_uring",

@@ -30,7 +30,7 @@ pub enum Life {
     Live,
     /// Removed by its name: it isn't found in this life of the process.
     Removed,
-    /// Removed for good.
+    /// The version is removed for good.
     Dead,
 }
 

@@ -3,7 +3,6 @@
 
 use super::Stop;
 
-/// Up to 63 bits that were read and not used.
 #[derive(Clone, Default)]
 pub(super) struct Bits {
     word: u64,

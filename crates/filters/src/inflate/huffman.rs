@@ -18,7 +18,6 @@ pub(super) const DIST_BASE: [u16; 30] = [
 pub(super) const DIST_EXTRA: [u8; 30] =
     [0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13];
 
-/// Meaning of the next bits.
 pub(super) enum NextCode {
     /// A symbol and how many bits its code has.
     Symbol(u16, u32),

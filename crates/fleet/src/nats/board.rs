@@ -22,7 +22,6 @@ const WRONG_LAST: i64 = 10_071;
 /// Documents that are kept.
 const MANY: u64 = 1000;
 
-/// A report as it came.
 #[derive(Debug)]
 struct Last {
     bytes: Vec<u8>,
@@ -47,7 +46,6 @@ pub(super) struct NatsBoard {
 }
 
 impl NatsBoard {
-    /// Over this connection, whose streams are the log's so far.
     pub fn open(mut session: Session, nats: &Nats) -> Result<NatsBoard, Fault> {
         let subject = session.subject.clone();
         let documents = nats.stream.replacen("LACQUER_", "LACQUER-BOARD_", 1);

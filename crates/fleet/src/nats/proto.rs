@@ -3,7 +3,6 @@
 
 use crate::entry::LONGEST;
 
-/// Bytes of a line.
 const LINE: usize = 64 << 10;
 /// Bytes of a message that is held as a whole: a document, and all that a server says of a stream.
 const MESSAGE: usize = 1 << 20;
@@ -12,7 +11,6 @@ const BEGINNING: usize = LONGEST + 1;
 /// Bytes of the longest message: more than a server can be told to take.
 const LONGEST_MESSAGE: usize = 1 << 30;
 
-/// Messages of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// Description of the server as JSON.

@@ -11,11 +11,9 @@ use std::time::{Duration, Instant};
 use super::{Reach, Shared, Waiting};
 use crate::{Applier, Bounds, Connect, Fault, Link, Outgoing};
 
-/// Most entries sent together.
 const BATCH: usize = 256;
 /// Between two looks at the log's end.
 const LOOK: Duration = Duration::from_secs(1);
-/// Longest time of connecting.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// Between two attempts to connect, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -29,7 +27,6 @@ pub struct Appender {
     link: Option<Box<dyn Link>>,
     /// Epoch of the log on that server.
     epoch: String,
-    /// Servers tried so far.
     turn: usize,
     pause: Duration,
     /// When it connects, or looks at the log's end.
@@ -76,7 +73,6 @@ impl Appender {
         }
     }
 
-    /// Entries that had ever been handed to the node at the last step.
     pub fn seen(&self) -> u64 {
         self.seen
     }

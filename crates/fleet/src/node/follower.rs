@@ -18,7 +18,6 @@ use super::{Gate, Reach, Shared};
 use crate::rules::{Verdict, judge};
 use crate::{Applier, Connect, Entry, Fault, Incoming, Link, Next, Position, Read, Server, mark};
 
-/// Longest time of connecting.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// Between two attempts, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -63,10 +62,8 @@ pub struct Follower {
     connect: Arc<dyn Connect>,
     applier: Arc<dyn Applier>,
     followed: Option<Followed>,
-    /// Servers tried so far.
     turn: usize,
     pause: Duration,
-    /// Time at which it connects.
     due: Instant,
     /// Position that stored objects have reached; `None`: nobody knows.
     position: Option<Position>,
@@ -77,7 +74,6 @@ pub struct Follower {
     lost: Option<Instant>,
     /// The gate was opened once.
     was_open: bool,
-    /// The position that is kept.
     kept: Option<u64>,
 }
 

@@ -14,9 +14,7 @@ use super::Shared;
 use crate::board::LEASE;
 use crate::{Board, Connect, Fault, Member, Report};
 
-/// Time between two reports.
 const PACE: Duration = Duration::from_secs(1);
-/// Longest time of connecting.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// Between two attempts to connect, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -52,7 +50,6 @@ pub struct Members {
     pub away: Option<(Instant, String)>,
 }
 
-/// Questions for the board.
 enum Question {
     Read(String),
     Replace { name: String, was: Option<Vec<u8>>, bytes: Vec<u8> },
@@ -139,7 +136,6 @@ impl Desk {
     }
 }
 
-/// Reports until the node ends.
 pub(super) fn run(shared: &Shared, connect: &dyn Connect, reporter: &dyn Reporter) {
     let (desk, mut pause, mut turn) = (&shared.desk, FIRST_PAUSE, 0);
     while !shared.is_over() {

@@ -11,7 +11,6 @@ use crate::board::LEASE;
 use crate::{Members, Node, Server, Settings};
 use base::clock;
 
-/// A set of members that may change.
 pub trait Membership: Send {
     /// The members now. May block.
     ///

@@ -23,7 +23,6 @@ pub enum Route {
     Own,
     /// Ask that member, by its index in [`Ring::members`].
     Ask(usize),
-    /// No member is reachable.
     Nobody,
 }
 
@@ -37,12 +36,10 @@ impl Ring {
         Ring { members, seeds, own }
     }
 
-    /// Members in the order of their names.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// This node's place among them.
     pub fn own(&self) -> Option<usize> {
         self.own
     }

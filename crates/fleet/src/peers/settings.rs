@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use crate::Server;
 
-/// Members of a tier.
 pub(super) const MANY: usize = 256;
 /// The port of a member that names none.
 const PORT: u16 = 80;
@@ -37,7 +36,6 @@ pub struct PeerSettings {
     /// Name of this node among them; empty: its name in the fleet, or its identity.
     pub node: String,
     pub secret_file: PathBuf,
-    /// The secret, once its file was read.
     pub secret: Vec<u8>,
 }
 
@@ -148,7 +146,6 @@ impl PeerSettings {
     }
 }
 
-/// True for a valid share.
 pub(super) fn is_weight(weight: &f64) -> bool {
     (0.01..=100.0).contains(weight)
 }

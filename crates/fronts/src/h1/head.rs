@@ -19,11 +19,9 @@ use super::transport::H1;
 /// Bytes read at once while a head comes in.
 const HEAD_READ_BYTES: usize = 4 * 1024;
 
-/// A request's head has come whole.
 pub(super) struct NextRequest {
     /// From the first byte, with the empty lines before the head.
     pub head_bytes: usize,
-    /// The scan that found its end.
     pub scan: Scan,
     pub t_first: Real,
     pub t_req: Real,

@@ -11,7 +11,6 @@
 use engine::transport::{BodyError, BodyState};
 use http1::{Decoder, Framing, Step, Truncation};
 
-/// Progress of reading the body of the present request.
 #[derive(Debug)]
 pub(super) enum RequestBody {
     None,
@@ -20,9 +19,7 @@ pub(super) enum RequestBody {
         decoder: Decoder,
         len: Option<u64>,
     },
-    /// Read to its end.
     Done,
-    /// The body will never be complete.
     Failed(BodyError),
 }
 

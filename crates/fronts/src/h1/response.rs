@@ -11,7 +11,6 @@ use tables::close::SessClose;
 
 use crate::output::Output;
 
-/// Ways to send the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sending {
     Nothing,
@@ -19,7 +18,6 @@ enum Sending {
     Plain {
         left: Option<u64>,
     },
-    /// Chunked transfer coding.
     Chunked,
     NoBody,
 }
@@ -36,7 +34,6 @@ pub(super) struct Response {
 }
 
 impl Response {
-    /// Nothing is sent yet.
     pub fn new(version: Version) -> Self {
         Response { version, sending: Sending::Nothing, takes_trailers: false, is_broken: false }
     }
@@ -121,7 +118,6 @@ impl Response {
         bytes
     }
 
-    /// The body is complete.
     pub fn end(&mut self, trailers: Option<&Head>, output: &mut Output) {
         match self.sending {
             Sending::Plain { left: Some(1..) } => self.is_broken = true,

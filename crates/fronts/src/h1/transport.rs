@@ -31,7 +31,6 @@ const GONE_READ_BYTES: usize = 1024;
 const KEEP_BYTES: usize = 16 * 1024;
 
 pub(crate) struct H1 {
-    /// The connection. Its input before `used` is done with.
     pub(crate) conn: Box<Conn>,
     pub(crate) used: usize,
     pub(crate) acct: Acct,
@@ -86,7 +85,6 @@ impl H1 {
         self.response.is_broken()
     }
 
-    /// Moves what is left of the input to its start.
     pub(crate) fn compact(&mut self) {
         self.conn.input.drain(..self.used);
         self.used = 0;
@@ -98,7 +96,6 @@ impl H1 {
         stream.poll_read_buf(cx, &mut self.conn.input)
     }
 
-    /// A request begins, with this body.
     pub(crate) fn begin_request(&mut self, framing: Framing, version: Version) {
         self.body = RequestBody::new(framing);
         self.response = Response::new(version);
@@ -124,7 +121,6 @@ impl H1 {
         None
     }
 
-    /// A request is over.
     pub(crate) fn end_request(&mut self) {
         self.acct = Acct::default();
         self.body = RequestBody::None;
@@ -136,7 +132,6 @@ impl H1 {
         self.output.add(|out| out.extend_from_slice(bytes));
     }
 
-    /// The state that closing has to take into account.
     pub(crate) fn close_state(&self) -> CloseState {
         let is_sending = self.body.expects_more();
         CloseState { is_sending, has_input: self.has_input(), is_reset: self.is_reset }

@@ -50,7 +50,6 @@ pub(crate) struct Mux {
     pub(super) seat: Cell<usize>,
 }
 
-/// State that the connection and its streams share.
 pub(super) struct State {
     pub(super) codec: Connection,
     pub(super) output: Output,
@@ -61,7 +60,6 @@ pub(super) struct State {
     lingering: VecDeque<(Instant, u32)>,
     /// Bytes of the client's preface that haven't come: until then nothing is sent.
     pub(super) preface_left: usize,
-    /// The reason for the connection's end, once it is known.
     pub(super) close: Option<SessClose>,
     /// The codec has ended it: GOAWAY is in the output.
     pub(super) is_ended: bool,
@@ -144,7 +142,6 @@ impl Mux {
         })
     }
 
-    /// The session ends: its own account is written.
     pub(crate) fn close(&self) {
         if let Some(mut upgraded) = self.upgraded.take() {
             self.with(|state| state.wire.debug(format_args!("H2: No/Bad OU PRISM")));
@@ -173,7 +170,6 @@ impl State {
         }
     }
 
-    /// Number of places in use.
     pub(super) fn live(&self) -> usize {
         self.streams.live()
     }
@@ -186,7 +182,6 @@ impl State {
         place
     }
 
-    /// The stream at a place that is somebody's.
     pub(super) fn stream(&mut self, place: usize) -> &mut Stream {
         &mut self.streams[place]
     }
@@ -199,7 +194,6 @@ impl State {
         self.streams.find(id)
     }
 
-    /// The request on it is over.
     pub(super) fn release(&mut self, place: usize) {
         let id = self.streams[place].id;
         if self.codec.linger(id) {
@@ -279,12 +273,10 @@ impl State {
         self.codec.wrote(bytes);
     }
 
-    /// Bytes that wait for the socket.
     pub(super) fn unsent(&self) -> usize {
         self.output.len() + self.codec.output().len()
     }
 
-    /// True if the output takes more.
     fn has_room(&self) -> bool {
         self.output.len() < ROOM
     }
@@ -461,7 +453,6 @@ impl State {
         self.notify();
     }
 
-    /// Resets a stream, after what waits of it and may go.
     pub(super) fn reset(&mut self, place: usize, code: ErrorCode, gone: Gone) {
         if self.streams[place].gone.is_some() {
             return;
@@ -483,7 +474,6 @@ impl State {
         }
     }
 
-    /// All streams are over.
     pub(super) fn end_all(&mut self) {
         for stream in self.streams.iter_mut().filter(|stream| stream.id != 0) {
             stream.end(Gone::ByClient, BodyError::Closed(CLOSED_TEXT));

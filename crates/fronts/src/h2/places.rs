@@ -35,7 +35,6 @@ impl Places {
         place
     }
 
-    /// A stream is over.
     pub(super) fn leave(&mut self, place: usize) {
         let id = self.streams[place].id;
         self.streams[place].close();
@@ -62,12 +61,10 @@ impl Places {
         self.index.iter()
     }
 
-    /// All places, also those of no stream.
     pub(super) fn len(&self) -> usize {
         self.streams.len()
     }
 
-    /// The streams at all places.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Stream> {
         self.streams.iter()
     }

@@ -33,8 +33,13 @@ pub(super) struct Job {
 
 pub(super) enum JobKind {
     /// A request whose head has come.
-    New { head: Head, refusal: Option<Refusal>, is_tunnel: bool, t_req: Real, params: Arc<Params> },
-    /// A request that came as HTTP/1.1.
+    New {
+        head: Head,
+        refusal: Option<Refusal>,
+        is_tunnel: bool,
+        t_req: Real,
+        params: Arc<Params>,
+    },
     Upgraded(Box<Upgraded>),
 }
 

@@ -36,7 +36,6 @@ use crate::conn::{CloseState, Conn};
 use crate::session::Outcome;
 use crate::waits::SendWait;
 
-/// Bytes read at once.
 const READ_BYTES: usize = 16 * 1024;
 /// Bytes waiting for the client above which nothing is read.
 const HELD_BYTES: usize = 256 * 1024;
@@ -64,7 +63,6 @@ pub(super) struct Workspace {
 pub(super) struct Serving {
     conn: Box<Conn>,
     mux: Rc<Mux>,
-    /// Memory that the next head is decoded into.
     head: Head,
     params: Arc<Params>,
     send: SendWait,
@@ -133,7 +131,6 @@ impl Serving {
         (self.conn, Workspace { buffers, codec, streams, waiting: self.waiting })
     }
 
-    /// Serves until nothing is left to do.
     pub(super) async fn run(&mut self) -> Outcome {
         poll_fn(|cx| {
             self.mux.with(|state| state.is_running = true);
@@ -376,7 +373,6 @@ impl Serving {
         }
     }
 
-    /// Resets streams that have lingered long enough.
     fn reset_lingering(&mut self, cx: &mut Context<'_>) {
         while let Some(until) = self.mux.with(State::reset_lingering) {
             let timer = match &mut self.linger {
@@ -439,7 +435,6 @@ impl Serving {
         }
     }
 
-    /// The outcome, if nothing is to be done here.
     fn outcome(&mut self, has_read: bool) -> Option<Outcome> {
         let (live, lingers, unsent, close) =
             self.mux.with(|state| (state.live(), state.lingers(), state.output.len(), state.close));

@@ -25,10 +25,8 @@ pub(super) enum Gone {
     TooSlow,
 }
 
-/// A stream. Its place is used again.
 #[derive(Default)]
 pub(super) struct Stream {
-    /// Number of the stream; 0 while the place is free.
     pub(super) id: u32,
     pub(super) acct: Acct,
     pub(super) upload: Upload,
@@ -71,7 +69,6 @@ impl Stream {
         self.wake();
     }
 
-    /// Notes that its request waits.
     pub(super) fn waits(&mut self, cx: &Context<'_>) {
         match &mut self.task {
             Some(task) => task.clone_from(cx.waker()),
@@ -86,7 +83,6 @@ impl Stream {
     }
 }
 
-/// Progress of the client with the request's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     #[default]
@@ -96,7 +92,6 @@ pub(super) enum Phase {
     Ended,
     /// All has come and was read.
     Done,
-    /// The body will never be complete.
     Failed(BodyError),
 }
 
@@ -123,12 +118,10 @@ impl Upload {
         if self.state() == BodyState::Unread { self.len } else { None }
     }
 
-    /// True if some of it is here.
     pub(super) fn has_arrived(&self) -> bool {
         !self.arrived.is_empty()
     }
 
-    /// Adds bytes that have come.
     pub(super) fn push(&mut self, bytes: &[u8], end: bool) {
         if self.phase == Phase::Open {
             self.make_room(bytes.len());
@@ -156,7 +149,6 @@ impl Upload {
         self.trailers.take().map(|head| *head)
     }
 
-    /// Marks the body as failed, unless it is complete already.
     pub(super) fn fail(&mut self, error: BodyError) {
         if matches!(self.phase, Phase::Open) {
             self.phase = Phase::Failed(error);
@@ -179,7 +171,6 @@ impl Upload {
     }
 }
 
-/// Progress of announcing a response's end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum End {
     #[default]
@@ -197,7 +188,6 @@ pub(super) struct Download {
     /// The final head is on its way.
     pub(super) is_begun: bool,
     pub(super) end: End,
-    /// Fields behind the body.
     pub(super) trailers: Option<Box<Head>>,
     /// Time from which the response's limit runs (`send_timeout`).
     pub(super) since: Option<Mono>,
@@ -206,12 +196,10 @@ pub(super) struct Download {
 }
 
 impl Download {
-    /// Number of bytes that wait.
     pub(super) fn queued(&self) -> usize {
         self.queued
     }
 
-    /// Adds the next piece.
     pub(super) fn push(&mut self, piece: Buf) {
         self.queued += piece.len();
         self.pieces.push_back(piece);

@@ -26,7 +26,6 @@ use crate::waits::RecvWait;
 /// Text in records of a transaction whose client sends nothing.
 const STALLED_TEXT: &str = "stream is idle";
 
-/// One stream, for its request.
 pub(super) struct H2 {
     mux: Rc<Mux>,
     place: usize,
@@ -55,7 +54,6 @@ impl H2 {
         }
     }
 
-    /// True if the final head is on its way.
     pub(super) fn is_begun(&self) -> bool {
         self.with(|_, stream| stream.download.is_begun)
     }

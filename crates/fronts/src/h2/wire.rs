@@ -15,7 +15,6 @@ use tables::tags::Tag;
 /// Bytes of a frame that a record may show.
 const SHOWN_BYTES: usize = 4096;
 
-/// The frames of one connection.
 pub(super) struct Wire {
     sess: Rc<Sess>,
     /// Bytes of frame headers, and of frames that belong to no message.
@@ -105,12 +104,10 @@ impl Wire {
         tags.iter().any(|&tag| !self.sess.engine.log.is_masked(tag))
     }
 
-    /// A record of the session's.
     pub(super) fn record(&self, tag: Tag, data: &[u8]) {
         self.sess.engine.log.write_one(tag, self.sess.vxid, Marker::Client, data);
     }
 
-    /// A Debug record of the session's.
     pub(super) fn debug(&self, text: fmt::Arguments<'_>) {
         if self.is_logged(&[Tag::Debug]) {
             self.sess.engine.log.write_onef(Tag::Debug, self.sess.vxid, Marker::Client, text);
@@ -122,7 +119,6 @@ impl Wire {
         self.sess.engine.main.h2_streams_late.inc();
     }
 
-    /// The session's own account, which ends with it.
     pub(super) fn close(&self) {
         let (acct, main) = (self.acct, self.sess.engine.main);
         main.s_req_hdrbytes.add(acct.req_head);

@@ -45,7 +45,6 @@ pub(super) fn go_away(link: &Link) {
     });
 }
 
-/// Reads a stream of the client's.
 pub(super) fn receive(link: &Rc<Link>, stream: RecvStream) {
     let link = link.clone();
     rt::spawn(async move {

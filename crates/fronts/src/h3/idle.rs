@@ -102,7 +102,6 @@ impl Undelivered {
         self.streams.retain(|sent| sent.priority().is_ok());
     }
 
-    /// True if all have arrived.
     pub(super) fn have_arrived(&mut self) -> bool {
         self.forget_arrived();
         self.streams.is_empty() && self.arrival.is_none()

@@ -89,7 +89,6 @@ impl Priorities {
         self.changes.set(self.changes.get().wrapping_add(1));
     }
 
-    /// Number of changes so far.
     pub(super) fn changes(&self) -> u32 {
         self.changes.get()
     }
@@ -104,7 +103,6 @@ pub(super) struct Link {
     pub(super) conn: Connection,
     pub(super) sess: Rc<Sess>,
     pub(super) group: Rc<Group>,
-    /// Our control stream, once it is begun.
     pub(super) control: RefCell<Option<SendStream>>,
     pub(super) priorities: Priorities,
     /// The handshake, where requests came by early data before its end.
@@ -115,7 +113,6 @@ pub(super) struct Link {
     undelivered: RefCell<Undelivered>,
     /// Since when nothing was done for the client: its last request ended, what was sent arrived, or it was told that no more requests are taken.
     quiet_since: Cell<Instant>,
-    /// The first stream that isn't answered any more.
     next_stream: Cell<u64>,
     has_gone_away: Cell<bool>,
     end: Cell<Option<SessClose>>,
@@ -227,7 +224,6 @@ impl Link {
         true
     }
 
-    /// A request is over.
     pub(super) fn end_request(&self) {
         self.open.set(self.open.get() - 1);
         if self.open.get() == 0 {

@@ -27,9 +27,7 @@ const LINGER_BYTES: usize = 512 * 1024;
 enum NoRequest {
     /// The client took it back, or is gone.
     Gone,
-    /// The head takes too long.
     Slow,
-    /// The head breaks the protocol.
     Broken(Error),
 }
 
@@ -86,7 +84,6 @@ async fn linger(mut recv: RecvStream) {
     let _ = recv.stop(VarInt::from_u32(Code::NoError.number()));
 }
 
-/// An entry in the connection's count of requests.
 struct OpenRequest(Rc<Link>);
 
 impl Drop for OpenRequest {

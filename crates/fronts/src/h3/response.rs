@@ -13,17 +13,16 @@ const COPY_BYTES: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// There is no head yet.
     Nothing,
     /// The body is under way; `left` bytes of an announced length are still to come.
-    Body { left: Option<u64> },
-    /// The response is whole.
+    Body {
+        left: Option<u64>,
+    },
     Whole,
     /// The response will never be whole.
     Broken,
 }
 
-/// Bytes of a response that wait to be sent.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) state: State,
@@ -38,7 +37,6 @@ impl Response {
         Response { state: State::Nothing, own: Vec::new(), pieces: VecDeque::new(), bytes: 0 }
     }
 
-    /// Number of bytes queued.
     pub(super) fn queued(&self) -> usize {
         self.bytes
     }
@@ -94,7 +92,6 @@ impl Response {
         bytes
     }
 
-    /// The body is complete.
     pub(super) fn end(&mut self) {
         self.state = match self.state {
             State::Nothing | State::Broken | State::Body { left: Some(1..) } => State::Broken,

@@ -22,7 +22,6 @@ use super::link::{Held, Link};
 use super::response::{Response, State};
 use crate::waits::{RecvWait, SendWait};
 
-/// Bytes read at once.
 const READ_BYTES: usize = 16 * 1024;
 /// Read at once while a head comes in.
 const HEAD_READ_BYTES: usize = 2 * 1024;
@@ -82,14 +81,12 @@ pub(super) struct H3 {
     /// True for an extended CONNECT: what the client sends is no body.
     is_tunnel: bool,
     response: Response,
-    /// Code for the client whose body isn't read.
     stops: Option<Code>,
     is_finished: bool,
     /// The client has reset or stopped the stream.
     was_reset: bool,
     is_broken: bool,
     held: Held,
-    /// Fields behind the request's body.
     trailers: Option<Head>,
     pub(super) acct: Acct,
     /// Number of changes of priorities already applied.
@@ -133,7 +130,6 @@ impl H3 {
         self.send.id().into()
     }
 
-    /// True if it came before the handshake's end.
     pub(super) fn is_early(&self) -> bool {
         self.recv.is_0rtt()
     }

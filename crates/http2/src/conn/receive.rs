@@ -15,7 +15,6 @@ use crate::frame::{ACK, END_STREAM, FrameHeader, HEADER_BYTES, Kind, PADDED, PRE
 use crate::priority::Priority;
 use crate::settings::MAX_WINDOW;
 
-/// Bytes of a PING.
 const PING_BYTES: u32 = 8;
 /// Bytes of the longest SETTINGS frame: more than anybody sends.
 const MAX_SETTINGS_BYTES: u32 = 4096;

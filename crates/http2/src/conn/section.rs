@@ -23,7 +23,6 @@ const PROTO: &[u8] = b"HTTP/2.0";
 /// Bytes in front of a field section and behind it: length of the padding, priority, padding.
 const MOST_AROUND: u32 = 1 + 5 + 255;
 
-/// A field section that hasn't ended.
 #[derive(Debug)]
 pub(super) struct OpenSection {
     pub(super) stream: u32,

@@ -6,7 +6,6 @@ use std::collections::{BTreeSet, VecDeque};
 use crate::priority::Priority;
 use crate::settings::MAX_WINDOW;
 
-/// Ends of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closed {
     /// Both sides have said all.
@@ -17,7 +16,6 @@ pub(super) enum Closed {
     ByPeer,
 }
 
-/// State of one side of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Head,
@@ -84,7 +82,6 @@ impl Stream {
         }
     }
 
-    /// A final head has come.
     pub(super) fn received_head(&mut self) {
         self.received = Side::Body;
     }
@@ -93,12 +90,10 @@ impl Stream {
         self.received != Side::Head
     }
 
-    /// The peer has said all.
     pub(super) fn received_all(&mut self) {
         self.received = Side::Ended;
     }
 
-    /// The peer may send more.
     pub(super) fn receives(&self) -> bool {
         self.received != Side::Ended && self.reset.is_none()
     }
@@ -115,12 +110,10 @@ impl Stream {
         self.sent = Side::Ended;
     }
 
-    /// We may send more.
     pub(super) fn sends(&self) -> bool {
         self.sent != Side::Ended && self.reset.is_none()
     }
 
-    /// The stream's end, once it has ended.
     pub(super) fn closed(&self) -> Option<Closed> {
         let has_ended = self.received == Side::Ended && self.sent == Side::Ended;
         self.reset.or(has_ended.then_some(Closed::Ended))
@@ -296,7 +289,6 @@ impl Streams {
         }
     }
 
-    /// The connection is over.
     pub(super) fn end_all(&mut self) {
         for stream in &mut self.list {
             stream.reset.get_or_insert(Closed::ByUs);
@@ -327,7 +319,6 @@ impl Streams {
         }
     }
 
-    /// There is body at hand.
     pub(super) fn is_offered(&self, id: u32) -> bool {
         self.get(id).is_some_and(|stream| stream.is_offered)
     }

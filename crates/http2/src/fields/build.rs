@@ -16,7 +16,7 @@ use crate::priority::Priority;
 pub enum Kind {
     /// A request's head. `extended`: extended CONNECT is on (RFC 8441).
     Request {
-        /// Accept `:protocol`.
+        /// True if `:protocol` is accepted.
         extended: bool,
     },
     /// A response's head, final or interim.
@@ -28,7 +28,7 @@ pub enum Kind {
 /// Facts of a field section that aren't in the head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Section {
-    /// Value of Content-Length.
+    /// The value of Content-Length.
     pub content_length: Option<u64>,
     /// True for an extended CONNECT for a WebSocket. The head is that of the GET with which HTTP/1 asks for one (RFC
     /// 8441 5).

@@ -14,7 +14,6 @@ struct Entry {
     is_checked: bool,
 }
 
-/// A field of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known<'a> {
     pub(super) name: &'a [u8],
@@ -100,7 +99,6 @@ impl Table {
         debug_assert!(self.bytes.len() + more <= self.max);
     }
 
-    /// Bytes of memory held.
     pub(super) fn memory(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
     }

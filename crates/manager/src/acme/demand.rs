@@ -26,7 +26,6 @@ const QUESTION_STANDS: Duration = Duration::from_secs(60);
 const MOST_BEGUN: usize = 20;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Bounds for certificates on demand.
 #[derive(Debug, Default)]
 pub(crate) struct Bounds {
     /// Names that VCL was asked about, and the time until which it isn't asked again.

@@ -10,7 +10,7 @@ use super::{Certs, Row, Standing};
 use crate::core::Manager;
 use crate::report::{Severity, print};
 
-/// Seconds between surveys.
+/// Seconds between two surveys.
 const STEP: i64 = 10;
 const DAY: i64 = 86_400;
 /// A certificate ends soon when so much is left, or this part of its life, whichever is less: one that is renewed by itself gets
@@ -24,7 +24,7 @@ const MOST_LINES: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concern {
     Expired,
-    /// It isn't valid yet.
+    /// The certificate isn't valid yet.
     Early,
     Ends,
     /// An expected OCSP response is missing.

@@ -3,7 +3,6 @@
 
 use std::io::IoSlice;
 
-/// The rest of some pieces.
 pub(super) struct Pieces<'a> {
     pieces: &'a [IoSlice<'a>],
     /// Bytes of the first one that are used.
@@ -16,7 +15,6 @@ impl<'a> Pieces<'a> {
         Pieces { pieces, used: 0, left: pieces.iter().map(|piece| piece.len()).sum() }
     }
 
-    /// Number of bytes left.
     pub(super) fn left(&self) -> usize {
         self.left
     }

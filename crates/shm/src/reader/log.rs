@@ -25,7 +25,7 @@ const BATCH_BYTES: usize = 64 << 20;
 /// Number of segments behind the writer at which bytes that we read may be written over.
 const TOO_FAR: u32 = SEGMENTS as u32 - 2;
 
-/// Start of reading.
+/// The start of reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StartAt {
     /// At the end: only what is logged from now on.
@@ -84,7 +84,6 @@ pub struct Ring {
     file: File,
     /// Offset of the segment in its file.
     base: u64,
-    /// Words in one of the ring's segments.
     segsize: usize,
     /// Word of the ring that is read next, and the number of its segment.
     at: usize,
@@ -379,7 +378,6 @@ struct Watch {
     seen: Option<IndexState>,
 }
 
-/// State of an index, by which changes are found.
 type IndexState = (u64, u64, u64, i64, i64);
 
 fn seen(meta: &Metadata) -> IndexState {

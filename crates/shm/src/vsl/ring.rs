@@ -140,13 +140,11 @@ impl LogRing {
         self.settings.reclen.load(Ordering::Relaxed) as usize
     }
 
-    /// Size of a transaction's buffer now, in bytes.
     #[inline]
     pub(super) fn buffer_bytes(&self) -> usize {
         self.settings.buffer.load(Ordering::Relaxed) as usize
     }
 
-    /// True if each record is written at once.
     #[inline]
     pub(super) fn is_sync(&self) -> bool {
         self.settings.sync.load(Ordering::Relaxed)
@@ -259,7 +257,6 @@ impl LogRing {
         }
     }
 
-    /// Byte offset of a word in the map.
     fn byte(&self, word: usize) -> usize {
         self.segment.offset() + LOG_AT + word * 4
     }
@@ -365,7 +362,6 @@ impl LogRing {
         }
     }
 
-    /// The word at a place of the ring.
     #[cfg(test)]
     pub(super) fn word(&self, at: usize) -> u32 {
         self.words()[at].load(Ordering::Acquire)

@@ -110,7 +110,6 @@ impl Engine {
         });
     }
 
-    /// A node's process is gone, and its connections with it.
     pub fn forget(&self, node: usize) {
         self.change(|state| {
             state.lives[node] += 1;
@@ -176,7 +175,6 @@ impl Engine {
         self.state.lock().bells[node].clone()
     }
 
-    /// Epoch of the log, and its newest entry.
     pub fn end(&self) -> (String, u64) {
         let state = self.state.lock();
         (state.log.epoch.to_string(), state.log.entries.len() as u64)

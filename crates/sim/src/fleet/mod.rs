@@ -145,14 +145,12 @@ pub(crate) fn find(fault: &'static str, most: u64) -> Option<Found> {
     })
 }
 
-/// Parts that a thread needs to make one history after the other.
 struct Fleet {
     grounds: [Ground; NODES],
     counters: [&'static Counters; NODES],
     scenario: Scenario,
 }
 
-/// A history that isn't as it should be.
 struct Failure {
     seed: u64,
     finding: Finding,

@@ -26,7 +26,6 @@ use crate::model::Finding;
 /// Timers go by whole milliseconds, and the cap is looked at each 50 of them.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// A request that was answered.
 struct Exchange<'a> {
     node: usize,
     method: &'a str,
@@ -54,7 +53,6 @@ struct Acknowledged<'a> {
     is_lost: bool,
 }
 
-/// A change of a node's gate.
 struct Change {
     at: usize,
     gate: Gate,

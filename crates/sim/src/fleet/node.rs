@@ -43,7 +43,6 @@ pub(crate) struct Common<'a> {
     pub engine: Engine,
 }
 
-/// A node, alive or dead.
 pub(crate) struct Node<'a> {
     pub number: usize,
     common: &'a Common<'a>,

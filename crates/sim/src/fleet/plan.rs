@@ -6,19 +6,15 @@ use std::time::Duration;
 
 use crate::dice::{Dice, Span};
 
-/// Nodes of a fleet.
 pub(crate) const NODES: usize = 3;
 /// URLs that clients ask for.
 pub(crate) const URLS: [&str; 3] = ["/a", "/b", "/c"];
-/// Events of a history.
 const ACTS: u64 = 90;
 /// Length of a history in milliseconds.
 const SPAN: u64 = 40_000;
 
-/// A history to be run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Acts in the order of their times.
     pub acts: Vec<Act>,
     /// The log's server knows again what is appended twice, as NATS does; Redis doesn't.
     pub knows_ids: bool,
@@ -26,7 +22,6 @@ pub(crate) struct Plan {
     pub stale: Option<Duration>,
 }
 
-/// Something that is done, and when.
 #[derive(Clone, Debug)]
 pub(crate) struct Act {
     pub at: Duration,

@@ -13,7 +13,6 @@ pub(super) const EXCHANGES: usize = 40;
 /// When a history begins, by the wall clock.
 pub(super) const BEGIN: i64 = 1_000_000_000;
 
-/// Events of one moment.
 #[derive(Clone, Debug)]
 pub(super) struct Exchange {
     /// Number in the first plan, from 1.
@@ -24,7 +23,6 @@ pub(super) struct Exchange {
     pub answer: Answering,
 }
 
-/// Behaviour of the origin towards a request.
 #[derive(Clone, Debug)]
 pub(super) struct Answering {
     pub number: usize,
@@ -33,7 +31,6 @@ pub(super) struct Answering {
     pub is_dead: bool,
     /// The origin takes two seconds and a twentieth.
     pub is_slow: bool,
-    /// Version of its content.
     pub version: u64,
     pub tag: Tag,
     pub has_modified: bool,
@@ -52,7 +49,6 @@ pub(super) struct Answering {
     pub is_cut: bool,
 }
 
-/// Answers of the origin to a Range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ranges {
     /// Nothing: it has no parts.
@@ -65,7 +61,6 @@ pub(super) enum Ranges {
     Lie(Lie),
 }
 
-/// Kinds of false Content-Range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lie {
     /// Another length of the whole. Nobody can see that who has nothing to compare it with.
@@ -91,7 +86,6 @@ pub(super) enum Expires {
     None,
     /// A date so many seconds from now.
     In(i64),
-    /// An invalid date.
     Zero,
 }
 
@@ -116,7 +110,6 @@ impl Answering {
         if self.is_slow { 6 } else { 1 }
     }
 
-    /// Milliseconds that the answer takes.
     pub fn delay_ms(&self) -> u64 {
         if self.is_slow { 2050 } else { 0 }
     }
@@ -181,7 +174,6 @@ impl Answering {
         format!("what {:02} has brought{}\n", self.number, "!".repeat(self.version as usize))
     }
 
-    /// The answer to a request for a part: Content-Range, and the body.
     fn part(&self, request: &[(String, String)]) -> Option<(String, String)> {
         let (range, whole) = (field(request, "Range")?, self.body());
         if self.status != 200 || self.ranges == Ranges::None {
@@ -228,7 +220,6 @@ const PATHS: [&str; 3] = ["/a", "/b", "/c"];
 const QUERIES: [Option<&str>; 5] =
     [None, Some("params=(\"u\")"), Some("key-order"), Some("except=(\"id\")"), Some("params=?1")];
 
-/// All exchanges of a history.
 pub(super) fn history(seed: u64) -> Vec<Exchange> {
     let mut dice = Dice::for_thing(seed, "rfc9111", 0);
     let vary = PATHS.iter().map(|_| *dice.pick(&[None, None, Some("X-A"), Some("X-A, X-B")])).collect();

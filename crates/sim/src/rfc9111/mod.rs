@@ -51,7 +51,6 @@ const COMPARED: [&str; 14] = [
     "Content-Range",
 ];
 
-/// Exchanges of a history.
 pub const EXCHANGES: u64 = draw::EXCHANGES as u64;
 
 /// Draws a history for each of `count` seeds from `first` on, of forty exchanges each; how many exchanges those were.
@@ -94,7 +93,6 @@ impl From<rt::sim::Endless> for Difference {
     }
 }
 
-/// A history that shows a difference.
 struct Failure {
     seed: u64,
     plan: Vec<Exchange>,

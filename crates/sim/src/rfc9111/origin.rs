@@ -22,7 +22,6 @@ struct Inner {
     turn: RefCell<Option<Turn>>,
 }
 
-/// The exchange that is under way.
 struct Turn {
     answering: Answering,
     asked: Vec<Asked>,

@@ -20,7 +20,7 @@ const MAGIC: &[u8; 8] = b"LQJOURNL";
 const VERSION: u32 = 2;
 /// Offset of the second head.
 const PAGE: u64 = 4096;
-/// Offset of logs.
+/// Offset of the logs.
 const FIRST: u64 = 2 * PAGE;
 const HEAD: usize = 40;
 
@@ -216,7 +216,6 @@ impl Head {
     }
 }
 
-/// The head that counts.
 fn newest_head(medium: &dyn Medium) -> Result<Head, JournalError> {
     if medium.len()? < FIRST {
         return Err(JournalError::Foreign);
@@ -263,7 +262,6 @@ fn frame(payload: &[u8], generation: u64) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Checksum of all of a frame but the sum itself.
 fn frame_sum(frame: &[u8]) -> u32 {
     let mut digest = SUM.digest();
     digest.update(&frame[..16]);

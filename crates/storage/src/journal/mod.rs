@@ -98,7 +98,6 @@ impl CommitThread {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Entries that aren't written yet.
     pending: Vec<u8>,
     /// Number of entries ever appended.
     appended: u64,
@@ -112,7 +111,6 @@ struct Queue {
     is_handed_over: bool,
     /// Tasks that wait for entries to last, by a number of their own.
     waiting: BTreeMap<u64, Waker>,
-    /// The next of these numbers.
     next_waiter: u64,
 }
 

@@ -92,7 +92,7 @@ impl<'a> Facts<'a> {
         self.wide(XID)
     }
 
-    /// The present lifetimes.
+    /// The present lifetimes of the record.
     #[inline]
     pub fn lives(self) -> Lives {
         let short = |n| f64::from(f32::from_bits(self.word(n)));
@@ -104,7 +104,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Changes the lifetimes.
+    /// Changes the lifetimes of the record.
     pub fn set_lives(self, lives: Lives) {
         let set = |n, value: f64| self.0.word64(n).store(value.to_bits(), Release);
         let set_short = |n, value: f64| self.0.word(n).store((value as f32).to_bits(), Release);

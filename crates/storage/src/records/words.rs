@@ -194,10 +194,8 @@ pub(super) fn digest_words(digest: &[u8; 32]) -> [u32; 8] {
     std::array::from_fn(|n| u32::from_le_bytes(words[n]))
 }
 
-/// Index of the digest's word `n`.
 pub(super) const fn digest_word(n: usize) -> usize {
     DIGEST + n
 }
 
-/// Index of the fetch's number.
 pub(super) const XID_WORD: usize = XID;

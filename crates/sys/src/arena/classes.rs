@@ -4,11 +4,9 @@
 
 use crate::extent::PAGE;
 
-/// Largest slot that shares pages.
 pub(crate) const LARGEST: usize = 2 * PAGE;
 /// Most slots of a slab: they are bits of a word.
 const MOST_SLOTS: usize = 64;
-/// Most pages of a slab.
 pub(super) const MOST_PAGES: usize = 16;
 /// Largest part of a slab that may be left over: one in this many.
 const LEFT_OVER: usize = 32;
@@ -25,7 +23,6 @@ const COUNT: usize = 112;
 /// Class `n` is `CLASSES[n - 1]`.
 static CLASSES: [Class; COUNT] = classes();
 
-/// The class of this number, if there is one.
 pub(crate) fn class(number: u8) -> Option<&'static Class> {
     CLASSES.get(usize::from(number).checked_sub(1)?)
 }

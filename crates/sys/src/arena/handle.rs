@@ -117,7 +117,6 @@ impl Slot {
         Arena::number_at(payload(self.at).addr() - PAYLOAD)
     }
 
-    /// The bytes behind its words.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the slot has so many bytes there, which don't change while a handle lives.
         unsafe { std::slice::from_raw_parts(payload(self.at), self.len as usize) }
@@ -156,7 +155,6 @@ impl<H: Header> Bytes<H> {
         Some(unsafe { &*at.cast::<ThinArc<H, u8>>() })
     }
 
-    /// The number of the slot behind it, if it is one.
     pub fn slot(&self) -> Option<u32> {
         is_slot(self.at).then(|| Arena::number_at(payload(self.at).addr() - PAYLOAD))
     }
@@ -182,7 +180,6 @@ impl<H: Header> Bytes<H> {
         self.len as usize
     }
 
-    /// True for an empty range.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

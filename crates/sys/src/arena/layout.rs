@@ -39,7 +39,6 @@ pub(super) const RECALLED_AT: usize = 24;
 pub struct Size {
     /// Pages for extents and slots. The first isn't used: no slot has the number 0.
     pub pages: u32,
-    /// Buckets of records, a power of two.
     pub buckets: u32,
 }
 
@@ -96,7 +95,6 @@ impl Layout {
         map.u32_at(self.table + page * 4).load(Relaxed)
     }
 
-    /// Writes the header of an arena that is all zeroes.
     pub fn format(&self, map: &Map) {
         let words = [(VERSION_AT, VERSION), (PAGES_AT, self.size.pages), (BUCKETS_AT, self.size.buckets)];
         words.into_iter().for_each(|(at, word)| map.u32_at(at).store(word, Relaxed));

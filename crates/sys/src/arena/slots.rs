@@ -50,7 +50,6 @@ impl Slab {
     }
 }
 
-/// The slots in use of a slab.
 fn slots_of(slab: &Slab) -> impl Iterator<Item = u8> {
     let slots = class(slab.class).map_or(1, |class| class.slots);
     let taken = slab.taken;
@@ -126,12 +125,10 @@ impl Slots {
         &self.slabs[number as usize]
     }
 
-    /// The slab of that page.
     pub fn of_page(&self, page: u32) -> Option<u32> {
         self.of_page.get(page as usize)?.checked_sub(1)
     }
 
-    /// All slots in use.
     pub fn taken(&self) -> impl Iterator<Item = (&Slab, u8)> {
         self.slabs.iter().flat_map(|slab| slots_of(slab).map(move |slot| (slab, slot)))
     }

@@ -12,7 +12,6 @@ pub(crate) struct Members {
     list: Vec<(Arc<dyn Director>, f64)>,
 }
 
-/// True if both are the same director.
 pub(crate) fn same(a: &Arc<dyn Director>, b: &Arc<dyn Director>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))
 }

@@ -41,7 +41,6 @@ struct DeferredArgs {
     param: Option<Arc<Param>>,
 }
 
-/// Sources of a key.
 struct KeySource<'a> {
     digest: Option<[u8; 32]>,
     url: &'a [u8],

@@ -26,7 +26,6 @@ pub(super) enum Own {
     Size,
 }
 
-/// Operators between two values.
 #[derive(Debug, PartialEq, Clone, Copy)]
 pub(super) enum Op {
     Or,

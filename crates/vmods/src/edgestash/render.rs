@@ -34,7 +34,6 @@ enum Round {
     Roots,
 }
 
-/// Value of an expression.
 #[derive(PartialEq, Debug)]
 enum Val {
     Node(Id),
@@ -123,7 +122,6 @@ impl Render {
         }
     }
 
-    /// The context's value; `None`: the documents.
     fn context(&self) -> Option<Id> {
         self.frames.iter().rev().find_map(|frame| frame.context)
     }

@@ -8,7 +8,6 @@ use super::expr::Expr;
 
 const DEEPEST: usize = 64;
 
-/// A step of a template.
 #[derive(Debug, PartialEq)]
 pub(super) enum Op {
     Text(Range<usize>),
@@ -44,7 +43,6 @@ impl Delimiters {
     }
 }
 
-/// Reasons why a text isn't used as a template.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The text is no template, and is delivered unchanged.

@@ -5,12 +5,10 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-/// Options for writing attributes.
 #[derive(Clone, Copy)]
 pub(super) struct Form<'a> {
     /// The bytes that part them, blanks beside others only being blanks; commas and semicolons if none are given.
     pub(super) between: Option<&'a [u8]>,
-    /// The separator between a name and its value.
     pub(super) equals: &'a [u8],
 }
 

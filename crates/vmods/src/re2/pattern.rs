@@ -8,7 +8,6 @@ use regex_automata::util::syntax;
 use regex_automata::{Input, Span};
 use vrt::Text;
 
-/// Options for parsing a pattern.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     pub(super) utf8: bool,
@@ -109,7 +108,6 @@ pub(super) fn quoted(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Kinds of rewriting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rewrite {
     First,

@@ -20,7 +20,6 @@ const SESSIONS: usize = 512;
 /// Files that are read of a directory of authorities.
 const MAX_FILES: usize = 1000;
 
-/// Settings for TLS with servers.
 pub(super) struct Security {
     client: Arc<tls::Client>,
     /// The name that each of them has; `None`: the host that it is known by, of which only the chain is checked.

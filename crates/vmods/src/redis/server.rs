@@ -22,7 +22,6 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Servers of a database.
 const MAX_SERVERS: usize = 64;
 
-/// Roles of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     Master,
@@ -31,7 +30,6 @@ pub(super) enum Role {
     Unknown,
 }
 
-/// Credentials and protocol for a new connection.
 pub(super) struct Login {
     pub(super) user: Option<Vec<u8>>,
     pub(super) password: Option<Vec<u8>>,

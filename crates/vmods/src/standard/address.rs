@@ -50,7 +50,6 @@ pub(super) fn look_up(host: &str, port: &str) -> Option<SocketAddr> {
     (host, port).to_socket_addrs().ok()?.next()
 }
 
-/// The TCP port of that name.
 fn service(table: &str, name: &str) -> Option<u16> {
     table.lines().find_map(|line| {
         let mut words = line.split('#').next()?.split_ascii_whitespace();

@@ -14,7 +14,6 @@ const BYTES_MAX: f64 = ((1u64 << 53) - 1) as f64;
 type MaybeText<'a> = Option<Option<&'a Text>>;
 
 vrt::vmod_args! {
-    /// Arguments of `std.integer`, one of which is set.
     pub(super) struct ToInteger<'a> {
         s: [STRING] as MaybeText<'a>,
         fallback: [INT] as Option<i64>,
@@ -27,7 +26,6 @@ vrt::vmod_args! {
 }
 
 vrt::vmod_args! {
-    /// Arguments of `std.real`, one of which is set.
     pub(super) struct ToReal<'a> {
         s: [STRING] as MaybeText<'a>,
         fallback: [REAL] as Option<f64>,

@@ -33,7 +33,6 @@ impl Last {
         Some(contents)
     }
 
-    /// Reads the file; blocks.
     pub(super) fn read(&self, name: &[u8]) -> Option<Contents> {
         let contents: Contents = std::fs::read(path(name)).ok()?.into();
         let mut files = FILES.lock();

@@ -13,7 +13,6 @@ pub(crate) struct BodyCollector {
     is_done: bool,
 }
 
-/// Progress of the work on a body.
 pub(crate) enum WorkState {
     More,
     /// The body is as it is to go out.

@@ -32,7 +32,6 @@ pub(crate) struct Request {
     /// Limit for the whole request; zero: none.
     pub(crate) limit: Duration,
     pub(crate) connect_limit: Duration,
-    /// Checks of an https server's certificate.
     pub(crate) verify: Verify,
 }
 
@@ -94,7 +93,6 @@ impl Slot {
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct UrlParts<'a> {
-    /// The scheme is https.
     pub(crate) is_sealed: bool,
     pub(crate) host: &'a str,
     pub(crate) port: &'a str,

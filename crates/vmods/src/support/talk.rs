@@ -131,7 +131,6 @@ impl Dialogue {
         }
     }
 
-    /// True if a byte of the response has come.
     pub(crate) fn has_begun(&self) -> bool {
         self.exchange.has_begun()
     }

@@ -13,7 +13,6 @@ pub(crate) enum Node {
     Object(Vec<(String, Id)>),
 }
 
-/// Index of a value.
 pub(crate) type Id = u32;
 
 /// All values of some documents.

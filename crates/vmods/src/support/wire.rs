@@ -3,7 +3,6 @@
 
 use net::{IoError, Stream};
 
-/// Bytes read at once.
 const PIECE: usize = 16 * 1024;
 
 /// The text for an error, as a log record has it.

@@ -47,13 +47,11 @@ impl Step {
         }
     }
 
-    /// The step of this number.
     pub fn numbered(number: u8) -> Step {
         STEPS[usize::from(number).min(STEPS.len() - 1)]
     }
 }
 
-/// A limit, and where on the way to it we are.
 #[derive(Debug)]
 pub struct Ladder {
     limit: u64,

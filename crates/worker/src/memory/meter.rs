@@ -25,17 +25,14 @@ pub struct Meter {
     mapped: Mutex<Option<(Instant, Mapped)>>,
 }
 
-/// Memory in use, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The worker's own: heap, stacks, pages of stores without an arena.
     pub private: u64,
     pub arenas: u64,
-    /// Shared memory of log and counters.
     pub monitored: u64,
     /// Pages of the program and its libraries.
     pub program: u64,
-    /// Private memory of the manager.
     pub manager: u64,
 }
 

@@ -43,7 +43,6 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// Objects that one look evicts at most.
 const EVICT_MOST: u64 = 20_000;
 
-/// Memory limit and the present step.
 pub struct Memory {
     pub meter: Meter,
     /// `memory_limit` in bytes; 0 is none.
@@ -157,7 +156,6 @@ impl<'a> Governor<'a> {
         self.tell(Step::None, 0);
     }
 
-    /// One look, and what follows from it; how long until the next.
     fn look(&mut self) -> Duration {
         let used = self.worker.memory.meter.read(&self.engine().stores).bytes();
         self.engine().main.mem_used.set(used);

@@ -111,7 +111,6 @@ impl Report {
         Report { usage, limit, step, rows }
     }
 
-    /// The report for people.
     pub fn text(&self) -> String {
         let all = decimal_bytes(self.usage.bytes());
         let mut out = match self.limit {

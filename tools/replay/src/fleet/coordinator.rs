@@ -46,7 +46,6 @@ enum Heard {
     Gone(String),
 }
 
-/// A worker in a part of the run.
 struct Member {
     /// Address of the worker as given.
     name: String,
@@ -68,7 +67,6 @@ struct Member {
     lost: Option<String>,
 }
 
-/// Figures of a stream, of all workers.
 struct Shared {
     name: &'static str,
     told: Arc<ReaderReport>,
@@ -79,7 +77,6 @@ struct Shared {
     seconds: Vec<Second>,
 }
 
-/// Workers and what they do.
 pub struct Coordinator<'o> {
     options: &'o Options,
     /// For Ctrl-C, and to be woken.
@@ -88,7 +85,6 @@ pub struct Coordinator<'o> {
     seats: Arc<Seats>,
     heard: Receiver<(usize, Heard)>,
     members: Vec<Member>,
-    /// They were told to stop.
     is_stopped: bool,
     shared: Vec<Shared>,
 }
@@ -279,7 +275,6 @@ impl<'o> Coordinator<'o> {
         }
     }
 
-    /// Adds all workers' figures up.
     fn sum(&mut self) {
         for (i, shared) in self.shared.iter_mut().enumerate() {
             shared.stats = Stats::new(self.options.top);

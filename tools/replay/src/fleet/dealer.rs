@@ -131,7 +131,6 @@ impl Seats {
         }
     }
 
-    /// Outcome of asking for a credit.
     fn send_addresses(&self, line: &mut Line) -> std::io::Result<()> {
         let new: Vec<String> = {
             let all = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,7 +152,7 @@ enum Credit {
     Over,
 }
 
-/// Who deals one stream, from its source's beginning to its end.
+/// The dealer of one stream, from its source's beginning to its end.
 pub struct Dealer {
     pub from: Receiver<SentBatch>,
     pub told: Arc<ReaderReport>,
@@ -161,11 +160,9 @@ pub struct Dealer {
     pub stream: usize,
     /// Generation of the source.
     pub generation: u32,
-    /// Workers that it deals to.
     pub to: Vec<usize>,
     /// The log's clock is heeded.
     pub is_timed: bool,
-    /// Most requests in all.
     pub most: Option<u64>,
 }
 

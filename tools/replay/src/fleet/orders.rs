@@ -20,7 +20,6 @@ pub struct OpenStream {
     pub name: String,
     pub connections: usize,
     pub keep: Keep,
-    /// The run doesn't wait for its end.
     pub is_beside: bool,
 }
 
@@ -36,7 +35,6 @@ pub struct Open {
     pub trust: Option<Trust>,
 }
 
-/// One part of a run.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// Each stream's pace, and how much later than the others' its first request is due.

@@ -11,7 +11,6 @@ use crate::reader::{Batch, PlannedRequest};
 pub const PROTOCOL: u64 = 2;
 /// Longest frame before the other end has shown that it knows the secret.
 pub const MAX_STRANGER: usize = 1 << 10;
-/// Bytes of the longest frame.
 pub const MAX_FRAME: usize = 16 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,17 +65,14 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// One with nothing in it.
     pub fn empty(kind: Kind) -> Frame {
         Frame { kind, payload: Vec::new() }
     }
 
-    /// One with JSON in it.
     pub fn json(kind: Kind, value: &Value) -> Frame {
         Frame { kind, payload: value.to_string().into_bytes() }
     }
 
-    /// One with text in it.
     pub fn text(kind: Kind, text: &str) -> Frame {
         Frame { kind, payload: text.as_bytes().to_vec() }
     }
@@ -140,7 +136,6 @@ impl Frame {
     }
 }
 
-/// The error for a frame that isn't ours.
 pub fn broken() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "what comes is not of this protocol")
 }

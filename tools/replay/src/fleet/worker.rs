@@ -34,14 +34,11 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 
 #[derive(Clone, Debug)]
 pub struct Serve {
-    /// Address to listen on.
     pub address: SocketAddr,
     pub secret: Vec<u8>,
-    /// Addresses that its requests come from.
     pub bind: Vec<IpAddr>,
 }
 
-/// Orders from the reading thread to the main one.
 enum Order {
     Open(Open, Vec<(Receiver<SentBatch>, Arc<ReaderReport>, u32)>),
     Refill(Receiver<SentBatch>, Arc<ReaderReport>, u32),

@@ -17,7 +17,6 @@ pub struct Response {
     answer: Answer,
     /// The beginning of a frame, or of a section, that isn't whole.
     held: Vec<u8>,
-    /// Announced length of the body.
     length: Option<u64>,
     has_begun: bool,
     has_head: bool,
@@ -35,7 +34,6 @@ impl Response {
         }
     }
 
-    /// True if some of it has come.
     pub fn has_begun(&self) -> bool {
         self.has_begun
     }

@@ -20,7 +20,6 @@ use crate::log::{Level, Logger};
 /// Time limit of connecting, and of each step of sending.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Queue of points, and the task that sends them.
 #[derive(Debug)]
 pub struct Sender {
     names: Names,
@@ -76,7 +75,6 @@ impl Sender {
         }))
     }
 
-    /// Gives it a flush's points.
     pub fn push(&self, points: Points) {
         let mut queue = self.queue.borrow_mut();
         queue.bytes += points.bytes();
@@ -132,7 +130,6 @@ impl Sender {
         let _ = tokio::time::timeout(patience, wait).await;
     }
 
-    /// Points pushed out so far.
     pub fn dropped(&self) -> u64 {
         self.queue.borrow().dropped
     }
@@ -146,7 +143,6 @@ impl Sender {
         self.queue.borrow().failures
     }
 
-    /// Numbers about the sending.
     pub fn stats(&self) -> SendStats {
         *self.stats.borrow()
     }

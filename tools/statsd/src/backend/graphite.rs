@@ -66,7 +66,6 @@ impl Points {
     }
 }
 
-/// Numbers about the sending itself, sent along.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendStats {
     /// When sending failed last, seconds since 1970; 0 for never.
@@ -144,7 +143,6 @@ impl Names {
         points
     }
 
-    /// Adds the points about the sending, as of `now`.
     pub fn add_stats(&self, points: &mut Points, stats: &SendStats, now: u64) {
         let mut sink = Sink { names: self, points, name: Vec::new(), timestamp: now };
         let all: [(&[u8], u64); 4] = [

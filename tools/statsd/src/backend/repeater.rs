@@ -28,9 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Repeater {
     how: How,
     config: Config,
-    /// Packets passed on, once for each target.
     pub sent: AtomicU64,
-    /// Packets not passed on.
     pub dropped: AtomicU64,
 }
 

@@ -24,7 +24,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// A member of an object; Null when there is none.
     pub fn get(&self, name: &str) -> &Value {
         match self {
             Value::Object(members) => members.iter().find(|(n, _)| n == name).map_or(&Value::Null, |(_, v)| v),
@@ -59,10 +58,8 @@ impl Value {
     }
 }
 
-/// Place and reason of a syntax error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
-    /// Line, from 1.
     pub line: usize,
     /// From 1, in bytes.
     pub column: usize,
@@ -80,7 +77,6 @@ impl std::error::Error for ScriptError {}
 /// Surroundings that a file may ask for.
 pub trait World {
     fn host_name(&self) -> String;
-    /// A variable of the environment.
     fn variable(&self, name: &str) -> Option<String>;
 }
 
@@ -401,7 +397,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Parses `('os').hostname()`.
+    /// Parses the call `('os').hostname()`.
     fn call_of_os(&mut self) -> Read<bool> {
         self.space()?;
         let Some(argument) = self.arguments()? else { return Ok(false) };
@@ -409,7 +405,7 @@ impl Reader<'_> {
         Ok(argument == ["os"] && self.eat(b'.') && self.eat_text("hostname") && self.arguments()? == Some(Vec::new()))
     }
 
-    /// Parses `('a', 'b')`.
+    /// Parses arguments like `('a', 'b')`.
     fn arguments(&mut self) -> Read<Option<Vec<String>>> {
         if !self.eat(b'(') {
             return Ok(None);

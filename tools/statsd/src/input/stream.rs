@@ -12,15 +12,12 @@ use crate::clock;
 const CONNECTIONS: usize = 1024;
 /// A longer line is a bad line.
 const LINE_BYTES: usize = 64 * 1024;
-/// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Destination of what connections send.
 #[derive(Clone, Debug)]
 pub struct Sink {
     /// The main thread's shard.
     pub shard: SharedShard,
-    /// Repeater of packets, if there is one.
     pub repeater: SharedRepeater,
 }
 

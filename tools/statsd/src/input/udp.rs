@@ -27,7 +27,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub struct Receiver {
     pub socket: Arc<OwnedFd>,
-    /// Shard for its samples.
     pub shard: SharedShard,
     /// Bytes of buffer that the kernel granted.
     pub buffer: usize,

@@ -36,7 +36,6 @@ impl<'a> Fetch<'a> {
         Fetch { ask, origin, sent, received, asked, answer }
     }
 
-    /// The answer breaks off before its end.
     pub fn is_cut(&self) -> bool {
         self.origin.is_cut && self.answer.status != 304
     }

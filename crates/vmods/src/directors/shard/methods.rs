@@ -19,7 +19,6 @@ use super::{DeferredArgs, KeySource, Shard, failed, wish};
 const REPLICAS: i64 = 67;
 
 vrt::vmod_args! {
-    /// Arguments of shard_param.set().
     pub(in super::super) struct ShardArgs<'a> {
         by: [KeyFrom] as Option<KeyFrom>,
         key: [INT] as Option<i64>,
@@ -32,7 +31,6 @@ vrt::vmod_args! {
 }
 
 vrt::vmod_args! {
-    /// Arguments of shard.backend().
     pub(in super::super) struct Choice<'a> {
         by: [KeyFrom] as Option<KeyFrom> = Hash,
         key: [INT] as Option<i64>,

@@ -44,7 +44,6 @@ vrt::words! {
 }
 
 impl ShardArgs<'_> {
-    /// True if any parameter is set.
     pub(super) fn any(&self) -> bool {
         let ShardArgs { by, key, key_blob, alt, warmup, rampup, healthy } = self;
         by.is_some()

@@ -37,7 +37,6 @@ impl Member {
 #[derive(Clone)]
 pub(super) enum Task {
     Clear,
-    /// Adds a member with its weight.
     Add(Member, f64),
     Remove(Option<Arc<dyn Director>>, Option<Box<[u8]>>),
 }
@@ -78,7 +77,6 @@ pub(super) trait ChoiceInput {
     fn debug(&mut self, text: &str);
 }
 
-/// Criteria of a choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ChoiceCriteria {
     pub(super) key: u32,
