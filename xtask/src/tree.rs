@@ -24,7 +24,6 @@ pub fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// The text of a file.
 pub fn read(file: &Path) -> Result<String, String> {
     std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))
 }

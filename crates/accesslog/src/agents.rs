@@ -25,7 +25,6 @@ const BROWSERS: [(&str, &str); 14] = [
 const ROBOTS: [&str; 8] =
     ["bot", "crawl", "spider", "slurp", "fetcher", "facebookexternalhit", "mediapartners", "preview"];
 
-/// The class of a User-Agent field.
 pub fn class(agent: &[u8]) -> Cow<'_, [u8]> {
     let text = String::from_utf8_lossy(agent);
     if let Some(robot) = robot(&text) {

@@ -16,7 +16,6 @@ pub enum By {
     Client,
     /// The network of a given length that the address is in.
     Network,
-    /// The autonomous system of the address.
     System,
     /// Host and path, without the query.
     Url,
@@ -69,7 +68,6 @@ impl By {
     }
 }
 
-/// Says who or what a request is by.
 #[derive(Clone, Default)]
 pub struct Keys {
     /// The database that says which system an address belongs to.
@@ -80,7 +78,6 @@ pub struct Keys {
     pub with_query: bool,
 }
 
-/// The lengths of networks, in bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bits {
     pub v4: u8,

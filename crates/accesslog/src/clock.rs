@@ -12,7 +12,6 @@ pub struct Clock {
     pub doubted: u64,
     /// Times at which it went back by more than an hour.
     pub went_back: u64,
-    /// Entries without a time.
     pub missing: u64,
 }
 
@@ -45,7 +44,6 @@ impl Clock {
         if near(time, now) { time } else { now }
     }
 
-    /// True if any entry had a time.
     pub fn is_known(&self) -> bool {
         self.now.is_some()
     }

@@ -22,7 +22,6 @@ enum Column {
     Host,
     /// A name with a dot in it.
     DottedName,
-    /// Any word that is none of the others.
     Word,
     /// Ends in a comma, as one of X-Forwarded-For.
     OfList,

@@ -18,7 +18,6 @@ impl Distinct {
         self.0[bit / 64] |= 1 << (bit % 64);
     }
 
-    /// About how many there were.
     pub fn estimate(&self) -> f64 {
         let bits = (self.0.len() * 64) as f64;
         let clear: u32 = self.0.iter().map(|word| word.count_zeros()).sum();

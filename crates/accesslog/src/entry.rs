@@ -9,7 +9,6 @@ use logq::Handling;
 /// The reason why a line or record gives no entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Skip {
-    /// A line longer than the bound.
     TooLong,
     /// A line without its end: a quote or bracket that never closes.
     Cut,
@@ -153,15 +152,12 @@ fn last_member(list: &[u8]) -> &[u8] {
     pieces(list, b',').last().unwrap_or_default()
 }
 
-/// A field's name and value.
 pub type Field<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
-/// A request as told.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Entry<'a> {
     /// The client: an address, or whatever the log has in its place.
     pub client: Option<Cow<'a, [u8]>>,
-    /// GET and the like.
     pub method: Cow<'a, [u8]>,
     /// The host, if the source knows.
     pub host: Option<Cow<'a, [u8]>>,
@@ -210,12 +206,10 @@ impl<'a> ClassUse<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Notes a reading that the line doesn't prove.
     pub fn assume(&mut self, reading: Reading) {
         self.assumed |= 1 << reading as u8;
     }
 
-    /// The readings that were taken.
     pub fn readings(&self) -> impl Iterator<Item = Reading> + use<> {
         let assumed = self.assumed;
         Reading::ALL.into_iter().filter(move |reading| assumed & 1 << *reading as u8 != 0)

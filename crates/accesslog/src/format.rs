@@ -33,7 +33,6 @@ enum What {
     Other,
 }
 
-/// The unit that a directive's numbers count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unit {
     Seconds,
@@ -65,7 +64,6 @@ struct Piece {
     is_quoted: bool,
 }
 
-/// A format that was understood.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogFormat {
     before: Vec<u8>,

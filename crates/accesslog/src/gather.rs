@@ -33,12 +33,10 @@ pub struct Gathering {
     pub is_quiet: bool,
 }
 
-/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Gathered<T> {
     /// The tool's own result, made of the entries.
     pub result: T,
-    /// Number of entries.
     pub entries: u64,
     /// Lines and records that gave none, in the order of [`Skip::ALL`].
     pub skipped: [u64; Skip::ALL.len()],
@@ -51,7 +49,6 @@ pub struct Gathered<T> {
 /// The state of a run, for who looks on.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// Time since the run began.
     pub elapsed: Duration,
     /// Bytes read, as they lie on the disk.
     pub read: u64,
@@ -61,7 +58,6 @@ pub struct Moment {
     pub is_over: bool,
 }
 
-/// The line of progress.
 struct ProgressLine {
     is_shown: bool,
     next: Duration,

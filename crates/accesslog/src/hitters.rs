@@ -54,7 +54,6 @@ pub struct Sums {
     pub hits: f64,
     /// Requests that a backend was asked for.
     pub misses: f64,
-    /// Seconds that backends worked.
     pub backend_seconds: f64,
 }
 
@@ -77,7 +76,6 @@ impl Sums {
         self.backend_seconds += other.backend_seconds;
     }
 
-    /// Makes all sums smaller.
     pub fn fade(&mut self, factor: f64) {
         self.requests *= factor;
         self.bytes *= factor;
@@ -96,7 +94,6 @@ struct Counter {
     error: f64,
     sums: Sums,
     elements: Option<Distinct>,
-    /// The counter's place in the heap.
     place: u32,
 }
 
@@ -118,7 +115,6 @@ impl Hasher for AsItIs {
     }
 }
 
-/// A line of the answer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Hitter {
     pub key: Vec<u8>,
@@ -179,7 +175,6 @@ impl Hitters {
         &self.total
     }
 
-    /// The measure of "most".
     pub fn measure(&self) -> Measure {
         self.measure
     }

@@ -15,9 +15,7 @@ pub const MAX_LINE_BYTES: usize = 64 << 10;
 const BUFFER_BYTES: usize = 128 << 10;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// The contents of an input.
 pub enum Input {
-    /// Lines of a log.
     Lines(BufReader<Box<dyn Read>>),
     /// Records of a varnishlog, their head taken off.
     Records(Box<dyn Read>),
@@ -75,7 +73,6 @@ impl Read for CountingReader {
     }
 }
 
-/// The kind of the next line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Line {
     /// The line is in the buffer, without its end.

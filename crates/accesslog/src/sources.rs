@@ -14,7 +14,6 @@ use crate::input::{self, Input, Line};
 use crate::vsl::{self, Extent, Found};
 use crate::{ncsa, urls};
 
-/// The logs that are read.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// Files; `-` is standard input. Each may be packed with gzip.
@@ -28,7 +27,6 @@ pub struct Sources {
     pub with_caused: bool,
 }
 
-/// The things that a source gives.
 #[derive(Debug)]
 pub enum Item<'a> {
     Entry(Entry<'a>),

@@ -22,7 +22,6 @@ const IDLE: Duration = Duration::from_millis(5);
 /// Time between two looks for a log that is gone.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// The transactions that make an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Extent {
     /// The client's alone, as soon as it has ended.

@@ -56,12 +56,10 @@ impl Facts {
         })
     }
 
-    /// True if it is for that host.
     pub fn is_for(&self, name: &Name) -> bool {
         self.names.iter().any(|own| own == name.as_str())
     }
 
-    /// True if it is valid at that time.
     pub fn is_valid_at(&self, now: SystemTime) -> bool {
         self.validity.from <= now && now < self.validity.until
     }

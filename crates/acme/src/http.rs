@@ -55,7 +55,6 @@ pub fn target(url: &str) -> Result<Target, String> {
     Target::parse(url, ClearText::Loopback)
 }
 
-/// The client that talks to a CA.
 pub struct Client {
     tls: Arc<tls::Client>,
 }

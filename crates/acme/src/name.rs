@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 /// Longest name (RFC 1035 2.3.4).
 const LONGEST: usize = 253;
-/// Longest label of a name.
 const LONGEST_LABEL: usize = 63;
 
 /// A checked host name.

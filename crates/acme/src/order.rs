@@ -31,24 +31,19 @@ pub enum Fault {
     Account,
 }
 
-/// The reason why there is no certificate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// The reason in words.
     pub text: String,
-    /// The place of the fault.
     pub fault: Fault,
     /// Time that the CA asks to wait.
     pub retry_after: Option<Duration>,
 }
 
 impl Failure {
-    /// A failure that is this name's own.
     pub fn of_name(text: impl Into<String>) -> Failure {
         Failure { text: printable(&text.into()), fault: Fault::Name, retry_after: None }
     }
 
-    /// A failure that is the CA's.
     pub fn of_ca(text: impl Into<String>) -> Failure {
         Failure { fault: Fault::Ca, ..Failure::of_name(text) }
     }
@@ -105,7 +100,6 @@ pub trait Desk {
 /// The certificate that an order is for.
 pub struct Wish<'a> {
     pub name: &'a Name,
-    /// The way in which it is proven.
     pub kind: Kind,
     /// The certificate whose place it takes.
     pub replaces: Option<CertificateIdentifier<'static>>,

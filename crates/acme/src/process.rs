@@ -34,7 +34,6 @@ const WINDOW_PACE: (Duration, Duration) = (Duration::from_secs(60), Duration::fr
 /// The same, after a failure.
 const WINDOW_AGAIN: Duration = Duration::from_secs(6 * 3600);
 
-/// A name and what there is.
 struct Entry {
     name: Name,
     validity: Option<Validity>,
@@ -47,7 +46,6 @@ struct Entry {
     is_at_work: bool,
 }
 
-/// The next task for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
     Order,
@@ -115,7 +113,6 @@ impl Entry {
     }
 }
 
-/// The state that the threads share.
 #[derive(Default)]
 struct Work {
     entries: Vec<Entry>,

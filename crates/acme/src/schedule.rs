@@ -8,7 +8,6 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 /// The longest wait that a CA may ask for.
 pub const LONGEST_ASKED: Duration = Duration::from_secs(24 * 3600);
 
-/// The time in which a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
     pub from: SystemTime,

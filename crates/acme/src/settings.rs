@@ -7,20 +7,16 @@ use std::time::Duration;
 use crate::name::Name;
 use crate::talk::Kind;
 
-/// The directory of Let's Encrypt.
 pub const DEFAULT_DIRECTORY: &str = "https://acme-v02.api.letsencrypt.org/directory";
 /// The directory for certificates and the account.
 pub const DEFAULT_STATE: &str = "/var/lib/lacquer/acme";
-/// Time to wait after a first failure.
 pub const DEFAULT_RETRY: Duration = Duration::from_secs(60);
 
-/// The challenges that may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Allowed {
     /// Whatever the listeners can answer.
     #[default]
     Any,
-    /// Only this challenge is used.
     Only(Kind),
 }
 
@@ -40,7 +36,6 @@ pub struct Settings {
     pub eab_kid: Option<String>,
     /// A file with that key, in base64url.
     pub eab_key_file: Option<PathBuf>,
-    /// The name of one of the CA's profiles.
     pub profile: Option<String>,
     pub challenge: Allowed,
     pub retry: Duration,
@@ -81,7 +76,6 @@ impl OnDemand {
         Ok(())
     }
 
-    /// True if a certificate may be asked for.
     pub fn allows(&self, name: &Name) -> bool {
         self.names.contains(name.as_str()) || self.ends.iter().any(|end| name.as_str().ends_with(end.as_str()))
     }
@@ -91,7 +85,6 @@ impl OnDemand {
         self.asks_vcl
     }
 
-    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && self.ends.is_empty() && !self.asks_vcl
     }

@@ -37,9 +37,7 @@ impl Kind {
 /// An answer that the worker has to show to the CA. Not a secret: anybody may ask for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Challenge {
-    /// The way it is asked for.
     pub kind: Kind,
-    /// The name that it proves.
     pub name: Name,
     /// The CA's part of it.
     pub token: String,
@@ -79,16 +77,13 @@ pub struct Managed {
     pub name: Name,
     /// The chain that there is, without the key.
     pub chain: Option<String>,
-    /// The name's standing so far.
     pub standing: Standing,
 }
 
 /// Binding of the account to one that is there already (RFC 8555 7.3.4).
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Binding {
-    /// Name of the key.
     pub kid: String,
-    /// Bytes of the key.
     pub key: Vec<u8>,
 }
 
@@ -118,13 +113,11 @@ pub struct Begin {
     pub names: Vec<Managed>,
 }
 
-/// A line that the manager sends.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
     Begin(Box<Begin>),
     /// The thing asked for under that number is done, or couldn't be.
     Done {
-        /// Number of the question.
         number: u64,
         /// The reason why not.
         error: Option<String>,
@@ -135,7 +128,6 @@ pub enum Command {
     Add(Box<Managed>),
 }
 
-/// A line that the process sends.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum Report {
     /// Keep the account's credentials; a secret.
@@ -146,9 +138,7 @@ pub enum Report {
     Over(Challenge),
     /// Store and use this one; [`Command::Done`] is expected.
     Issued {
-        /// Number of the question.
         number: u64,
-        /// The certificate's host name.
         name: Name,
         /// Key and chain in PEM; a secret.
         pem: String,

@@ -15,7 +15,6 @@ static LOCKS: AtomicU64 = AtomicU64::new(0);
 pub struct Costs {
     /// Memory asked of the allocator, growing included.
     pub allocations: u64,
-    /// Locks that were taken.
     pub locks: u64,
 }
 
@@ -32,7 +31,6 @@ pub fn allocation() {
     }
 }
 
-/// A lock was taken.
 #[inline(always)]
 pub fn lock() {
     if COUNTED {

@@ -45,12 +45,9 @@ pub fn encode<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
     out
 }
 
-/// The reason why bytes are no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplyError {
-    /// The head is malformed.
     Head,
-    /// The status isn't known.
     Status(u16),
     /// Longer than anyone answers.
     TooLong,

@@ -16,7 +16,6 @@ use crate::words::split;
 const VERSION: u32 = 12;
 /// The beginning of the message.
 const MAGIC: &str = "LACQUER-HANDOFF";
-/// Bytes of the longest message.
 const LONGEST: usize = 16 << 20;
 
 /// The layers before HTTP on a listener's connections: nothing, a PROXY header, TLS, or one after the other.
@@ -30,18 +29,14 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// A client speaks HTTP at once.
     pub const HTTP: Transport = Transport { has_proxy_header: false, is_tls: false, is_quic: false };
     /// A PROXY header, then HTTP.
     pub const PROXY: Transport = Transport { has_proxy_header: true, ..Self::HTTP };
-    /// A client speaks HTTP over TLS.
     pub const HTTPS: Transport = Transport { is_tls: true, ..Self::HTTP };
     /// A PROXY header, then HTTP over TLS.
     pub const PROXY_HTTPS: Transport = Transport { has_proxy_header: true, ..Self::HTTPS };
-    /// A client speaks HTTP/3 over QUIC.
     pub const QUIC: Transport = Transport { is_quic: true, ..Self::HTTPS };
 
-    /// All that there are.
     pub const ALL: [Transport; 5] = [Self::HTTP, Self::PROXY, Self::HTTPS, Self::PROXY_HTTPS, Self::QUIC];
 }
 
@@ -52,11 +47,9 @@ pub struct Listener {
     pub name: String,
     /// The descriptor, listening already.
     pub fd: i32,
-    /// The layers that are spoken there.
     pub transport: Transport,
     /// Address and port as bound, separated by a space (`127.0.0.1 8080`), or the path of a socket.
     pub address: String,
-    /// True if it is a Unix-domain socket.
     pub is_uds: bool,
 }
 
@@ -65,7 +58,6 @@ pub struct Listener {
 pub struct Store {
     /// Name (`s0`, `Transient`, ...).
     pub name: String,
-    /// The medium that it keeps its objects in.
     pub kind: Kind,
     /// Size in bytes; `None` is unlimited.
     pub size: Option<u64>,
@@ -77,11 +69,9 @@ pub struct Store {
     pub arena_fd: Option<i32>,
     /// The arguments as written, kind included, for messages.
     pub spec: String,
-    /// Further facts about one on a disk.
     pub disk: Option<DiskStart>,
 }
 
-/// The beginning of a store on a disk.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DiskStart {
     /// The options of `-s`, with no default left out.
@@ -109,9 +99,7 @@ impl std::fmt::Debug for FleetStart {
 /// The data that goes from the manager to a worker as a sealed file in memory: `sys::secret`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Secret {
-    /// A bundle of certificates.
     Certificates,
-    /// Keys for session tickets.
     TicketKeys,
     /// The answers that the ACME client has for challenges.
     Challenges,
@@ -274,14 +262,12 @@ impl Default for WorkerStart {
     }
 }
 
-/// The reason why a message can't be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HandoffError {
     /// Not a message of ours.
     Magic,
     /// The message is of another program version.
     Version(String),
-    /// The message is longer than any.
     TooLong,
     /// A line that can't be read.
     Line(String),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Replies: a 13-byte head with status and length, the body, a newline.
 
-/// Status of a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u16)]
 pub enum Status {
@@ -11,11 +10,8 @@ pub enum Status {
     Unknown = 101,
     /// The command isn't built.
     Unimplemented = 102,
-    /// The arguments are too few.
     TooFew = 104,
-    /// The arguments are too many.
     TooMany = 105,
-    /// An argument is wrong.
     Param = 106,
     /// The client must authenticate first.
     Auth = 107,
@@ -57,22 +53,18 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// A reply with this status.
     pub fn new(status: Status, body: impl Into<Vec<u8>>) -> Self {
         Self { status, body: body.into() }
     }
 
-    /// A reply with status 200.
     pub fn ok(body: impl Into<Vec<u8>>) -> Self {
         Self::new(Status::Ok, body)
     }
 
-    /// A reply with status 106.
     pub fn param(body: impl Into<Vec<u8>>) -> Self {
         Self::new(Status::Param, body)
     }
 
-    /// A reply with status 300.
     pub fn cant(body: impl Into<Vec<u8>>) -> Self {
         Self::new(Status::Cant, body)
     }
@@ -115,7 +107,6 @@ pub fn json_begin(version: u32, words: &[Vec<u8>], now: f64) -> String {
     format!("[ {version}, [{}], {now:.3}", quoted.join(", "))
 }
 
-/// The end of a JSON reply.
 pub const fn json_end() -> &'static str {
     "\n]\n"
 }

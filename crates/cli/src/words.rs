@@ -8,7 +8,6 @@ pub enum WordError {
     Backslash,
     /// A quote within a word.
     Quote,
-    /// A quote that is never closed.
     MissingQuote,
     /// Two quoted words without white space between them.
     MissingSeparator,

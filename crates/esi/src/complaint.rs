@@ -35,7 +35,6 @@ pub enum Complaint {
     NotXmlBom,
 }
 
-/// The way in which a complaint is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// Counted in `MAIN.esi_errors`.

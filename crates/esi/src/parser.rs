@@ -116,7 +116,6 @@ impl CurrentRun {
     }
 }
 
-/// The parser of one body.
 #[derive(Debug)]
 pub struct Parser {
     features: Features,

@@ -14,7 +14,6 @@ use crate::Framing;
 use chunked::Chunked;
 pub use encode::{ChunkHeader, LAST_CHUNK};
 
-/// The decoder's find in its input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// These bytes of the input are data; everything up to their end is consumed.
@@ -25,13 +24,9 @@ pub enum Step {
         consumed: usize,
     },
     /// The body is complete; what follows belongs to the next message.
-    End {
-        /// Bytes of the input that are done with.
-        consumed: usize,
-    },
+    End { consumed: usize },
 }
 
-/// The place at which a body was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truncation {
     /// The body ended before the announced Content-Length.
@@ -86,7 +81,6 @@ impl std::fmt::Display for BodyError {
 
 impl std::error::Error for BodyError {}
 
-/// A decoder of one body.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     state: State,
@@ -240,7 +234,6 @@ impl Decoder {
         Some(head)
     }
 
-    /// True if the body is complete.
     pub fn is_complete(&self) -> bool {
         matches!(self.state, State::Complete)
     }

@@ -13,7 +13,6 @@ pub enum HeadError {
     LeadingBlanks,
     /// The start line isn't of the three parts it must have, or has control characters.
     BadStartLine,
-    /// The method isn't a token.
     BadMethod,
     /// `HTTP/1.0` or `HTTP/1.1` is expected.
     BadVersion,
@@ -21,7 +20,6 @@ pub enum HeadError {
     BadStatus,
     /// A control character in a field line.
     ControlChar {
-        /// The byte that is refused.
         byte: u8,
     },
     /// A field line longer than `http_req_hdr_len` or `http_resp_hdr_len`.
@@ -31,27 +29,21 @@ pub enum HeadError {
     },
     /// The first line after the start line begins with a blank.
     LeadingFold {
-        /// Offset of the line's beginning.
         at: usize,
     },
     /// A line that begins with a colon.
     NoName {
-        /// Offset of the line's beginning.
         at: usize,
     },
     /// A character in a field's name that no token has, a blank before the colon included.
     BadNameChar {
-        /// The byte that is refused.
         byte: u8,
     },
-    /// A line without a colon.
     NoColon {
-        /// Offset of the line's beginning.
         at: usize,
     },
     /// More lines than `http_max_hdr`.
     TooManyFields {
-        /// Offset of the line's beginning.
         at: usize,
     },
     /// The head doesn't fit into its arena.
@@ -66,20 +58,16 @@ pub enum HeadError {
     Connect,
     /// The request target is neither a path nor an absolute `http` URI (nor `*` with OPTIONS), or has a fragment.
     BadTarget,
-    /// More than one Host.
     MultipleHost,
-    /// More than one Content-Length.
     MultipleContentLength,
     /// Host isn't `host [":" port]`.
     BadHost,
 }
 
-/// The consequences of a [`HeadError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reaction {
     /// The minimal response to send; `None`: close without a word, as varnishd does.
     pub status: Option<u16>,
-    /// The reason why the session ends.
     pub close: SessClose,
     /// True if MAIN.client_req_400 counts it.
     pub counts_as_400: bool,

@@ -13,7 +13,6 @@ use crate::{HeadError, Limits};
 pub(crate) struct LineEnds<'a> {
     pub(crate) lone_lf: bool,
     known: &'a LineFeeds,
-    /// Number of lines so far.
     lines: usize,
 }
 

@@ -7,11 +7,9 @@ use message::{Head, Version, list, names};
 /// The way in which a message's body is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// There is no body.
     None,
     /// A number of bytes, at least one.
     Length(u64),
-    /// The chunked transfer coding.
     Chunked,
     /// Up to the end of the connection; responses only.
     Eof,
@@ -140,7 +138,6 @@ pub enum Expect {
     Unknown,
 }
 
-/// Reads the Expect field.
 pub fn expect(head: &Head) -> Expect {
     match head.get(names::EXPECT) {
         None => Expect::Nothing,

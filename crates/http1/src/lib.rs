@@ -52,13 +52,11 @@ pub enum Progress {
     Idle,
     /// The head has begun and more bytes are needed.
     Incomplete,
-    /// The head is whole.
     Complete(ParsedHead),
     /// The peer speaks HTTP/2 with prior knowledge (RFC 9113 3.4); nothing was consumed.
     Http2Preface,
 }
 
-/// A head that is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParsedHead {
     /// Bytes of the input that the head took, empty lines before it included.

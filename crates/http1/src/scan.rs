@@ -48,7 +48,6 @@ impl LineFeeds {
 }
 
 impl Scan {
-    /// A scan for heads with these limits.
     pub fn new(limits: &Limits) -> Self {
         Scan { begin: 0, at: 0, lenient: limits.lenient, feeds: LineFeeds::default() }
     }

@@ -17,13 +17,11 @@ pub enum Abuse {
     Ignored,
     /// Streams in one direction that we don't know, or that end before they say what they are.
     Stream,
-    /// The frame PING of QUIC.
     Ping,
     /// Moves between addresses, PATH_CHALLENGE, and connection ids that are given and taken back.
     Path,
     /// Changes of windows, and complaints about them, that no data called for.
     Window,
-    /// The frames STOP_SENDING and RESET_STREAM.
     Stop,
 }
 

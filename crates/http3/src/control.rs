@@ -15,13 +15,10 @@ const MAX_SETTINGS: usize = 32;
 /// Types of streams in one direction, RFC 9114 6.2 and RFC 9204 4.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamKind {
-    /// The stream of control.
     Control,
     /// The stream of a push, which only a server has.
     Push,
-    /// The stream of QPACK's encoder.
     Encoder,
-    /// The stream of QPACK's decoder.
     Decoder,
     /// One that we don't know.
     Other,
@@ -48,7 +45,6 @@ const ENABLE_CONNECT_PROTOCOL: u64 = 0x8;
 pub struct Settings {
     /// Most bytes of a field section that it takes.
     pub max_section_bytes: Option<u64>,
-    /// The peer takes extended CONNECT.
     pub connect_protocol: bool,
 }
 
@@ -134,7 +130,6 @@ impl Event {
     }
 }
 
-/// Reads a peer's control stream.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     has_settings: bool,

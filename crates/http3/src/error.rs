@@ -5,7 +5,6 @@ use std::fmt;
 
 use crate::abuse::Abuse;
 
-/// Error codes of HTTP/3 and QPACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     NoError = 0x100,
@@ -62,7 +61,6 @@ impl Code {
     }
 }
 
-/// The thing that an error ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// One request ends.
@@ -71,12 +69,9 @@ pub enum Scope {
     Connection,
 }
 
-/// The peer's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The code that the peer is told.
     pub code: Code,
-    /// The thing that ends.
     pub scope: Scope,
     /// The text for the log.
     pub text: &'static str,
@@ -85,12 +80,10 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of one stream.
     pub const fn stream(code: Code, text: &'static str) -> Self {
         Error { code, scope: Scope::Stream, text, abuse: None }
     }
 
-    /// An error of the connection.
     pub const fn connection(code: Code, text: &'static str) -> Self {
         Error { code, scope: Scope::Connection, text, abuse: None }
     }

@@ -50,11 +50,9 @@ impl Kind {
     }
 }
 
-/// The header before a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub kind: Kind,
-    /// Bytes of the payload.
     pub len: u64,
 }
 

@@ -9,7 +9,6 @@ use crate::error::{Code, Error};
 use crate::frame;
 use crate::qpack::{self, Encoder, Scratch};
 
-/// The version in a start line.
 pub const PROTO: &[u8] = b"HTTP/3.0";
 
 /// The reason why a field section is no head.
@@ -22,7 +21,6 @@ pub enum BadHead {
 }
 
 impl BadHead {
-    /// The error that the peer is told.
     pub fn error(&self) -> Error {
         match self {
             BadHead::Broken(error) => *error,

@@ -81,7 +81,6 @@ fn entry(index: u64) -> Result<(&'static str, &'static str), Error> {
     usize::try_from(index).ok().and_then(|index| TABLE.get(index)).copied().ok_or(FAILED)
 }
 
-/// The rest of a section.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -111,7 +110,6 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The writer of a section.
 #[derive(Debug)]
 pub struct Encoder<'o>(&'o mut Vec<u8>);
 

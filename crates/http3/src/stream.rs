@@ -26,13 +26,11 @@ pub enum Step {
 enum State {
     /// Nothing of the message was read.
     Head,
-    /// The head was read.
     Body,
     /// The trailers were read.
     Over,
 }
 
-/// The reader of a message.
 #[derive(Clone, Debug)]
 pub struct Reader {
     state: State,
@@ -52,7 +50,6 @@ impl Reader {
         Reader { state: State::Head, data_left: 0, skip_left: 0, useless: 0, section_bytes, takes_interim: false }
     }
 
-    /// A reader of a response.
     pub fn response(section_bytes: usize) -> Self {
         Reader { takes_interim: true, ..Reader::request(section_bytes) }
     }
@@ -147,7 +144,6 @@ impl Reader {
         }
     }
 
-    /// The head was read.
     pub fn has_head(&self) -> bool {
         self.state != State::Head
     }

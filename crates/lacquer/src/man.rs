@@ -19,7 +19,6 @@ use toolkit::print;
 
 use crate::commands::{self, COMMANDS, Command, meant};
 
-/// The text of a page.
 enum Body {
     /// A page in prose.
     Prose(&'static str),
@@ -143,7 +142,6 @@ const PAGES: &[Page] = &[
     ("varnish-counters", 7, "what is counted", Body::Prose(include_str!("man/varnish-counters.txt"))),
 ];
 
-/// The help of `lacquer man --help`.
 const USAGE: &str = "\
 Usage: lacquer man [PAGE | -d DIR | --markdown DIR]
 

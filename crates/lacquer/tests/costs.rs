@@ -71,7 +71,6 @@ impl Kind {
         }
     }
 
-    /// True if it is a good one.
     fn is_good(self, answer: &[u8]) -> bool {
         match self {
             Kind::Hit | Kind::Pass | Kind::Miss => answer.starts_with(b"HTTP/1.1 200 "),

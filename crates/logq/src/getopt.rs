@@ -11,7 +11,6 @@ pub struct Opt(pub char, pub &'static str, pub &'static str);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OptError {
     Unknown(char),
-    /// The letter needs a value.
     NoValue(char),
     /// A long option nobody knows.
     Long(String),

@@ -18,7 +18,6 @@ use crate::record::{self, Rec};
 pub enum Grouping {
     /// Every record is given out alone.
     Raw,
-    /// Every transaction is given out alone.
     Vxid,
     /// A request and what it caused.
     Request,
@@ -52,7 +51,6 @@ impl Grouping {
     }
 }
 
-/// The kind of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TxnType {
     Unknown,
@@ -89,21 +87,16 @@ impl TxnType {
     }
 }
 
-/// The reason for which a transaction was begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// A word nobody knows (the name of a listener's transport, say).
     Unknown,
     Http1,
-    /// A request came in.
     Rxreq,
     Esi,
     Restart,
-    /// A fetch for a pass.
     Pass,
-    /// A fetch for a miss.
     Fetch,
-    /// A fetch in the background.
     Bgfetch,
     Pipe,
 }
@@ -131,7 +124,6 @@ impl Reason {
     }
 }
 
-/// A transaction as it is given out.
 #[derive(Clone, Copy, Debug)]
 pub struct Txn<'a> {
     pub vxid: u32,
@@ -141,7 +133,6 @@ pub struct Txn<'a> {
     pub parent: u32,
     pub kind: TxnType,
     pub reason: Reason,
-    /// The records of the transaction ([`record::records`]).
     pub records: &'a [u8],
 }
 
@@ -249,7 +240,6 @@ impl Grouper {
         }
     }
 
-    /// Number of transactions in groups that are ready.
     fn waiting(&self) -> usize {
         let mut n = 0;
         let mut todo: Vec<u32> = self.ready.iter().copied().collect();

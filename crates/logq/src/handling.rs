@@ -36,7 +36,6 @@ impl Handling {
         self as usize
     }
 
-    /// True if a backend was asked.
     pub const fn is_fetched(self) -> bool {
         match self {
             Handling::Miss | Handling::Pass | Handling::Pipe => true,

@@ -9,7 +9,6 @@ use screen::{Key, Line, Screen};
 use crate::source::strerror;
 use crate::tool::{Failure, Flow, Tool};
 
-/// The page and its clock.
 #[derive(Debug)]
 pub struct Live {
     screen: Screen,

@@ -9,7 +9,6 @@ use tables::tags::TagMask;
 pub enum NameError {
     /// No tag is called so.
     None,
-    /// Several tags are called so.
     Ambiguous,
     /// More than one `*`.
     Syntax,

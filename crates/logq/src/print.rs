@@ -10,7 +10,6 @@ use crate::names;
 use crate::record::{Rec, records};
 use crate::select::Select;
 
-/// The form in which records are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
     /// The same as varnishlog writes.

@@ -26,7 +26,6 @@ impl Query {
         parse::parse(text, &tokens, caseless).map(Query)
     }
 
-    /// True if a group of transactions is wanted.
     pub fn matches(&self, group: &[Txn<'_>]) -> bool {
         self.0.as_ref().is_none_or(|expr| eval::eval(expr, group))
     }

@@ -25,13 +25,11 @@ const RETRIES: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Bytes that one write takes at the most.
 const BATCH_BYTES: usize = 64 << 10;
-/// The syslog of this machine.
 const DEV_LOG: &str = "/dev/log";
 /// Facility daemon, severity info.
 const DAEMON_INFO: u8 = 3 << 3 | 6;
 const SYSLOG_PORT: &str = "514";
 
-/// The place to which lines go.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Receiver {
     /// `tcp:HOST:PORT`: a line after the other.
@@ -182,7 +180,6 @@ impl Sender {
         }
     }
 
-    /// Lines that found no room.
     pub fn left_out(&self) -> u64 {
         self.shared.queue().left_out
     }

@@ -46,7 +46,6 @@ const SHORTEST: usize = 6;
 /// Number of a group's values that are looked for elsewhere.
 const MOST_VALUES: usize = 64;
 
-/// A group whose records can be shown.
 #[derive(Debug)]
 pub struct Clean(Vec<(Txn<'static>, Vec<u8>)>);
 
@@ -57,7 +56,6 @@ impl Clean {
     }
 }
 
-/// The fields that are hidden.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Redaction {
     names: Vec<&'static str>,
@@ -171,7 +169,6 @@ impl Redaction {
     }
 }
 
-/// True if a record is a field line.
 fn is_field(tag: Tag) -> bool {
     use Tag::*;
     matches!(

@@ -125,7 +125,6 @@ impl Select {
         Ok(Filter { tags, regex })
     }
 
-    /// True if a record is shown.
     pub fn shows(&self, rec: &Rec<'_>) -> bool {
         // A regex that gives up counts as a match.
         let any = |filters: &[Filter]| {

@@ -83,7 +83,6 @@ impl Records {
     }
 }
 
-/// The log of a worker, or a file.
 #[derive(Debug)]
 pub enum Source {
     /// The log of a running worker.

@@ -33,14 +33,12 @@ const ATTACH: Duration = Duration::from_millis(250);
 /// Records read between two looks for signals.
 const BURST: u32 = 1000;
 
-/// The sink's answer: go on or end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
     On,
     Stop,
 }
 
-/// A tool's handling of what it reads.
 pub trait Sink {
     /// Takes a group of transactions.
     ///
@@ -521,7 +519,6 @@ impl Run<'_> {
         Ok(Flow::On)
     }
 
-    /// Gives out the groups that are ready.
     fn give(&mut self, grouper: &mut Grouper) -> Result<Flow, Failure> {
         while let Some(shown) = grouper.take(|group| self.show(group)) {
             if let Some(flow) = shown

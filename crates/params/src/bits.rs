@@ -17,13 +17,11 @@ macro_rules! bits {
             /// Names and texts, by bit number.
             pub const NAMES: &'static [(&'static str, &'static str)] = &[$(($name, $text)),*];
 
-            /// True if the bit is set.
             #[inline]
             pub const fn has(self, bit: $bit) -> bool {
                 self.0 & (1 << bit as u32) != 0
             }
 
-            /// Sets or clears a bit.
             pub const fn set(&mut self, bit: $bit, on: bool) {
                 if on { self.0 |= 1 << bit as u32 } else { self.0 &= !(1 << bit as u32) }
             }

@@ -50,11 +50,9 @@ pub enum Flag {
 #[derive(Debug)]
 pub struct Spec {
     pub name: &'static str,
-    /// Type of the value.
     pub kind: Kind,
     /// Default, as `param.show` shows it.
     pub default: &'static str,
-    /// The unit, or empty.
     pub unit: &'static str,
     /// Least value allowed; see [`Spec::limits`].
     pub min: Option<&'static str>,
@@ -71,13 +69,9 @@ pub struct Spec {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ParamError {
     /// No parameter of this name.
-    Unknown {
-        /// The name as given.
-        name: String,
-    },
+    Unknown { name: String },
     /// A name older or newer releases have; says what to do instead.
     Gone {
-        /// The name as given.
         name: String,
         /// The thing that takes its place.
         instead: &'static str,
@@ -87,7 +81,6 @@ pub enum ParamError {
     /// The value cannot be.
     Invalid {
         name: &'static str,
-        /// The value as given.
         value: String,
         /// Ends in a newline mostly, as Varnish writes it.
         reason: String,
@@ -150,7 +143,6 @@ impl ParamError {
     }
 }
 
-/// The effect of setting a parameter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParamChange {
     /// The parameter; not always the name given (old names are mapped).
@@ -190,17 +182,14 @@ impl PartialEq for Spec {
 impl Eq for Spec {}
 
 impl Spec {
-    /// True if it has this flag.
     pub fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
     }
 
-    /// The parameter's value in `params`.
     pub fn value(&self, params: &Params) -> Value {
         (self.get)(params)
     }
 
-    /// True if it has no effect here.
     pub fn no_effect(&self) -> bool {
         self.has(Flag::NoEffect)
     }
@@ -256,7 +245,6 @@ impl Params {
         self.set(name, &text).map(|applied| ParamChange { note: Some(reason.to_owned()), ..applied })
     }
 
-    /// Carries out `param.reset NAME`.
     pub fn reset(&mut self, name: &str) -> Result<ParamChange, ParamError> {
         let spec = self.settable(name)?;
         self.set(spec.name, spec.default)
@@ -278,7 +266,6 @@ impl Params {
         self.protected.contains(&spec.name)
     }
 
-    /// The names that `-r` named.
     pub fn protected(&self) -> &[&'static str] {
         &self.protected
     }

@@ -25,7 +25,6 @@ pub struct Show<'a> {
 }
 
 impl Show<'_> {
-    /// The form as text.
     pub fn text(&self, params: &Params) -> Result<String, ParamError> {
         let mut out = String::new();
         for spec in self.chosen(params)? {

@@ -8,7 +8,6 @@ use super::bits::{DebugBits, ExperimentalBits, FeatureBit, FeatureBits};
 use super::limits::{self, Limits};
 use tables::tags::{Tag, TagMask};
 
-/// Type of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Seconds with a fraction.
@@ -29,7 +28,6 @@ pub enum Kind {
     Feature,
     /// The bits of `experimental`.
     Experimental,
-    /// Tags that aren't written.
     Tags,
 }
 
@@ -66,7 +64,6 @@ impl BytesOrAuto {
     }
 }
 
-/// A value of any type.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs)]
 pub enum Value {

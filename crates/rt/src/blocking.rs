@@ -138,7 +138,6 @@ struct PoolState {
     lookups: VecDeque<Job>,
     threads: usize,
     idle: usize,
-    /// Threads that run a lookup.
     looking_up: usize,
 }
 

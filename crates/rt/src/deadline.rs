@@ -42,7 +42,6 @@ pub struct Deadline {
     is_short: bool,
 }
 
-/// The end of the wait.
 #[derive(Debug, Clone, Copy)]
 enum Limit {
     At(Instant),
@@ -53,7 +52,6 @@ enum Limit {
 }
 
 impl Deadline {
-    /// A wait that ends at `deadline`.
     pub fn until(deadline: Instant) -> Self {
         Deadline { timer: None, limit: Limit::At(deadline), is_short: false }
     }

@@ -21,7 +21,6 @@ use base::Clock;
 use base::lock::Mutex;
 use tokio::sync::oneshot;
 
-/// The limits of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Steps of tasks; who needs more runs in a circle.
@@ -345,7 +344,6 @@ impl Time {
 #[derive(Debug)]
 pub(crate) struct Timer {
     deadline: Instant,
-    /// The place in which it waits.
     key: Option<Key>,
 }
 
@@ -412,7 +410,6 @@ fn current() -> Option<Rc<Tasks>> {
     CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
 }
 
-/// This thread simulates while it lives.
 struct Simulating;
 
 impl Simulating {

@@ -66,7 +66,6 @@ struct Line {
     unanswered: Cell<u32>,
 }
 
-/// A place in the line.
 struct Place {
     state: Cell<PlaceState>,
     waker: RefCell<Waker>,
@@ -76,7 +75,6 @@ struct Place {
 enum PlaceState {
     Waiting,
     Called,
-    /// The place's task is gone, or goes on.
     Left,
 }
 

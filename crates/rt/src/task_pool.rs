@@ -21,7 +21,6 @@ struct Place<J> {
 pub struct TaskPool<J>(RefCell<Vec<Rc<Place<J>>>>);
 
 impl<J: 'static> TaskPool<J> {
-    /// A pool without a task.
     pub const fn new() -> Self {
         TaskPool(RefCell::new(Vec::new()))
     }

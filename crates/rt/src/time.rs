@@ -28,7 +28,6 @@ impl Instant {
         self.0
     }
 
-    /// Time since that moment.
     pub fn elapsed(&self) -> Duration {
         Instant::now() - *self
     }
@@ -122,7 +121,6 @@ pin_project_lite::pin_project! {
 }
 
 impl Sleep {
-    /// The moment it waits for.
     pub fn deadline(&self) -> Instant {
         match &self.timer {
             Timer::Real { sleep } => Instant(sleep.deadline().into_std()),

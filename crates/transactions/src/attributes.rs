@@ -4,7 +4,6 @@
 
 use crate::{Kind, Transaction};
 
-/// The value of an attribute.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value {
     Text(String),

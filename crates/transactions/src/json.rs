@@ -19,7 +19,6 @@ pub const VERSION: u32 = 1;
 /// The convention by which fields are named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Names {
-    /// Our own names.
     #[default]
     Own,
     /// The Elastic Common Schema.

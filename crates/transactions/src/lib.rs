@@ -14,7 +14,6 @@ mod time;
 pub use build::trees;
 pub use logq::Handling;
 
-/// The kind of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {
     /// A request, of a client or of a page that includes it.
@@ -57,7 +56,6 @@ pub struct Stamp {
     pub at: UnixNs,
 }
 
-/// A request or response.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Message {
     /// The method of a request.
@@ -93,16 +91,11 @@ pub struct Peer {
     pub is_reused: bool,
 }
 
-/// Bytes, heads and bodies apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bytes {
-    /// Bytes of the request's head.
     pub req_head: u64,
-    /// Bytes of the request's body.
     pub req_body: u64,
-    /// Bytes of the response's head.
     pub resp_head: u64,
-    /// Bytes of the response's body.
     pub resp_body: u64,
 }
 
@@ -150,12 +143,10 @@ pub struct Transaction {
     pub notes: Vec<String>,
     /// Errors that were logged: FetchError, Error, VCL_Error.
     pub errors: Vec<String>,
-    /// The transactions that it caused, in order.
     pub children: Vec<Transaction>,
 }
 
 impl Transaction {
-    /// The time of its begin.
     pub fn begin(&self) -> Option<UnixNs> {
         self.stamps.first().map(|stamp| stamp.at)
     }

@@ -26,7 +26,6 @@ use literal::Literal;
 use node::Node;
 pub use sub::Substitution;
 
-/// The reason why a pattern can't be compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegexError {
     /// Byte in the pattern where it was noticed.
@@ -160,7 +159,6 @@ impl Regex {
         })
     }
 
-    /// The pattern as it was written.
     pub fn pattern(&self) -> &[u8] {
         &self.pattern
     }

@@ -26,7 +26,6 @@ pub(super) struct Linear {
     slot: Slot,
 }
 
-/// The reason why it can't be built.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BuildError {
     TooLarge,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A pattern as a tree, flags already applied: what the parser gives and the emitters read.
 
-/// A set of bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ByteSet([u64; 4]);
 
@@ -112,7 +111,6 @@ pub(super) enum Node {
         group: u32,
         caseless: bool,
     },
-    /// The escape `\K` alone.
     Keep,
     /// The condition `(?(group)yes|no)` of PCRE.
     If {

@@ -14,7 +14,6 @@ use crate::Show;
 
 const PROMPT: &str = "varnish> ";
 
-/// The names of all commands.
 #[derive(Helper, Highlighter, Hinter, Validator)]
 struct Names(Vec<String>);
 

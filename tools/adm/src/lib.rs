@@ -29,7 +29,6 @@ use toolkit::print;
 
 const OPTSTRING: &str = "hn:pS:T:t:";
 
-/// The form in which replies are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Show {
     /// The body alone.

@@ -91,7 +91,6 @@ pub fn main(args: &[String]) -> i32 {
     if days.is_some() && certificates.iter().any(is_wrong) { WRONG } else { 0 }
 }
 
-/// The parts of a row.
 struct Certificate {
     frontend: String,
     id: String,

@@ -75,7 +75,6 @@ impl Words {
         Ok(Some(words))
     }
 
-    /// All values of a flag.
     pub fn all(&self, flag: &str) -> impl Iterator<Item = &str> {
         self.flags.iter().filter(move |(name, _)| name == flag).map(|(_, value)| value.as_str())
     }

@@ -20,7 +20,6 @@ const MAX_REPLY: usize = 1 << 20;
 /// Lines of its stderr that are kept, to be shown when it fails.
 const KEPT_LINES: usize = 20;
 
-/// A cache that runs.
 pub struct Cache {
     child: Child,
     input: Option<ChildStdin>,
@@ -84,12 +83,10 @@ impl Cache {
         Ok(cache)
     }
 
-    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address of its page.
     pub fn page(&self) -> Option<SocketAddr> {
         self.page
     }

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use toolkit::args::{Arg, Args};
 
-/// The help of `lacquer demo --help`.
 pub const USAGE: &str = "\
 Usage: lacquer demo [-a ADDRESS:PORT] [-s STORAGE] [--watch ADDRESS:PORT] [--load[=RATE]] [--varnishd PATH]
 
@@ -30,7 +29,6 @@ pub const WATCH_ADDRESS: &str = "127.0.0.1:6085";
 const DEFAULT_RATE: u32 = 200;
 const MAX_RATE: u32 = 100_000;
 
-/// The settings of a demo.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Options {
     /// The cache's `-a`; None: the default address, or a free port.
@@ -52,16 +50,12 @@ pub enum Watch {
     Usual,
     /// There and nowhere else.
     At(SocketAddr),
-    /// The cache has no page.
     Nowhere,
 }
 
-/// The action that the words ask for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Invocation {
-    /// Run with these options.
     Run(Options),
-    /// Print the usage text.
     Help,
 }
 

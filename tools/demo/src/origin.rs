@@ -27,7 +27,6 @@ impl Origin {
         Ok(Origin(address))
     }
 
-    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.0
     }

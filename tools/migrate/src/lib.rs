@@ -16,7 +16,6 @@ use source::{DiskFiles, Files};
 use toolkit::args::{Arg, Args};
 use toolkit::print;
 
-/// The help of `lacquer migrate --help`.
 pub const USAGE: &str = "\
 Usage: lacquer migrate nginx|apache|squid FILE [options]
 

@@ -8,7 +8,6 @@ use std::path::Path;
 
 use crate::source::Place;
 
-/// The gravity of a note.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
     /// The directive acts differently, or something is to be done besides.
@@ -17,7 +16,6 @@ pub enum Level {
     Refused,
 }
 
-/// A remark on a directive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {
     pub place: Place,

@@ -64,7 +64,6 @@ struct Whole<'a> {
     has_ports: bool,
 }
 
-/// The lines of each subroutine, in vcl's order.
 type Lines = Vec<String>;
 
 impl<'a> Whole<'a> {

@@ -8,7 +8,6 @@ use std::rc::Rc;
 /// More than this is no configuration, in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
-/// A line of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The file's name as it was given.

@@ -13,7 +13,6 @@ const NEEDS: [f64; 3] = [1.0, 2.0, 4.0];
 /// Share of the machine's memory that isn't the store's: of 32 GB two are for connections, overhead and the system.
 const NOT_STORE: f64 = 1.0 / 16.0;
 
-/// The limits that must hold.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
     /// Seconds that 95 of 100 may wait.
@@ -60,7 +59,6 @@ pub struct Answers {
     pub ceiling: f64,
     /// The most a second for which the limits hold; none: they never do.
     pub most: Option<f64>,
-    /// Loads and their outcomes.
     pub loads: Vec<(f64, Outcome)>,
     /// Load, workers, chairs; none: not with any number that is reckoned with.
     pub needs: Vec<(f64, Option<u64>, Option<u64>)>,

@@ -56,7 +56,6 @@ impl Curve {
         Ok(Curve { unsure: all.len() - points.len(), points })
     }
 
-    /// The points of the curve.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points
     }

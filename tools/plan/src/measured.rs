@@ -10,12 +10,10 @@ use crate::options::{Class, Of};
 /// Minutes that are kept apart; a clock that jumps makes no more.
 const MAX_MINUTES: usize = 200_000;
 
-/// The measured load.
 pub struct Measured {
     pub classes: Vec<Class>,
     /// All requests a second, hits and others.
     pub requests: f64,
-    /// Remarks on what there is to know.
     pub remarks: Vec<String>,
 }
 

@@ -59,7 +59,6 @@ Examples:
  lacquer plan --workers 32 --live -d 1m --simulated sizes.json --ram 32G
 ";
 
-/// The form in which the result is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
     #[default]
@@ -86,7 +85,6 @@ pub struct Class {
     pub cv2: f64,
 }
 
-/// The source of rates and times.
 #[derive(Clone, Debug)]
 pub enum Source {
     Told(Vec<Class>),
@@ -94,7 +92,6 @@ pub enum Source {
     Counters { workdir: PathBuf, duration: Duration },
 }
 
-/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub source: Source,

@@ -47,7 +47,6 @@ impl Queue {
         Queue { rate, ..self }
     }
 
-    /// The outcome of the queue.
     pub fn outcome(&self) -> Outcome {
         match self.chairs {
             Some(chairs) => self.bounded(chairs.min(MAX_PLACES)),

@@ -42,14 +42,12 @@ HOST may be a URL: https://www.example.com speaks TLS, and its handshakes are to
 you may probe.
 ";
 
-/// The form in which the report is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     Text,
     Json,
 }
 
-/// The addresses that are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     Any,
@@ -57,7 +55,6 @@ pub enum Family {
     V6,
 }
 
-/// The options of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
     /// `HOST`, `HOST:PORT`, `http://HOST[:PORT]` or `https://HOST[:PORT]`.

@@ -38,7 +38,6 @@ fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e6
 }
 
-/// A slow answer that is listed.
 #[derive(Clone, Debug)]
 struct Listed {
     when: u64,
@@ -90,7 +89,6 @@ fn micros(time: Duration) -> u64 {
 }
 
 impl Report {
-    /// A report before the first request.
     pub fn new(options: &Options, targets: &[Target]) -> Report {
         let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
         Report {
@@ -131,7 +129,6 @@ impl Report {
         self.answers + self.failed()
     }
 
-    /// Requests without an answer.
     fn failed(&self) -> u64 {
         self.failures.values().sum()
     }

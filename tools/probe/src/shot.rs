@@ -41,7 +41,6 @@ pub struct Shot {
     pub timeout: Duration,
 }
 
-/// The outcome of a request.
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub shot: Shot,
@@ -51,9 +50,7 @@ pub struct Sample {
     pub handshake: Option<Duration>,
     /// Version and cipher that were agreed on, and whether an earlier session was taken up.
     pub agreed: Option<(String, bool)>,
-    /// The reason why TLS failed.
     pub reason: Option<String>,
-    /// Time until the first byte of the answer.
     pub first_byte: Option<Duration>,
     /// Time until the answer was whole, or the failure.
     pub total: Duration,
@@ -74,7 +71,6 @@ pub struct LossesSeen {
     pub answer: u32,
 }
 
-/// The reason why there is no answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Failure {
     Refused,

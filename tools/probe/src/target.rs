@@ -11,7 +11,6 @@ const DEFAULT_PATH: &str = "/ping.html";
 /// Most bytes of a list of URLs.
 const MOST_LIST: u64 = 16 << 20;
 
-/// A host that is probed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
     /// `HOST` or `HOST:PORT` as in the Host field.
@@ -20,7 +19,6 @@ pub struct Target {
     pub addresses: Vec<SocketAddr>,
     /// The paths that are asked for, one after the other.
     pub paths: Vec<String>,
-    /// Time that the lookup of its name took.
     pub lookup: Duration,
     /// TLS is spoken there.
     pub is_tls: bool,

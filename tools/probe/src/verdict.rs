@@ -4,7 +4,6 @@
 use crate::ladder::{self, Fit, LADDERS};
 use crate::shot::{LossesSeen, Sample};
 
-/// The reason why an answer was slow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cause {
     /// Attempts to connect stayed without an answer.
@@ -20,7 +19,6 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The cause for a sample that was slow.
     pub fn of(sample: &Sample) -> Cause {
         match sample.losses {
             Some(LossesSeen { syns: 1.., .. }) => Cause::Syn,
@@ -69,7 +67,6 @@ pub struct Verdict {
     pub finding: &'static str,
     /// A sentence or more.
     pub words: String,
-    /// The times on which the slow ones stand.
     pub fit: Option<Fit>,
 }
 

@@ -21,7 +21,6 @@ const LONGEST_HEAD: usize = 64 << 10;
 /// Longer bodies aren't read.
 const LONGEST_BODY: usize = 256 << 20;
 
-/// The result of the comparison.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Compared {
     pub asked: usize,

@@ -25,14 +25,11 @@ impl Default for Lives {
     }
 }
 
-/// The size of a simulated cache.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Size {
-    /// The bytes that would be configured.
     pub bytes: u64,
     /// The share of it that the trace's sample has.
     pub share: f64,
-    /// Bytes kept beside each body.
     pub beside: u64,
 }
 
@@ -121,7 +118,6 @@ impl<P: Policy> Cache<P> {
         }
     }
 
-    /// True if it is a hit.
     fn ask(&mut self, one: &Ref, body: u64) -> bool {
         self.expire(one.time);
         let Stored { cost, born } = self.stored[one.object as usize];

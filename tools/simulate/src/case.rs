@@ -10,7 +10,6 @@ use crate::duplicates::Duplicates;
 use crate::scheme::Scheme;
 use crate::trace::Trace;
 
-/// A case to simulate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Case {
     /// The words that asked for it; nothing for the first.
@@ -33,13 +32,11 @@ impl Default for Case {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rules {
     pub scheme: Scheme,
-    /// Requests with a cookie are passed.
     pub passes_cookies: bool,
     /// Beginnings of paths; requests for those are passed, too.
     pub passes: Vec<String>,
 }
 
-/// The reason why an answer isn't kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pass {
     Method,
@@ -152,7 +149,6 @@ impl Tally {
         fields.filter(|(_, told)| **told == 0).map(|(field, _)| field).collect()
     }
 
-    /// Takes a request in.
     pub fn add(&mut self, entry: &Entry<'_>) {
         let time = self.clock.at(entry.time.map(|time| time.ns));
         let sent = entry.bytes.unwrap_or(0);

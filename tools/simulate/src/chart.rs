@@ -104,7 +104,6 @@ fn labels(curves: &[Curve], span: Span, width: usize) -> String {
     line.into_iter().collect()
 }
 
-/// A picture of all of them.
 pub fn svg(curves: &[Curve]) -> String {
     const COLOURS: [&str; 8] = ["#4a7ba6", "#c0504d", "#5a8f3c", "#8064a2", "#d08a2e", "#3a9a9a", "#7f7f7f", "#a64a7b"];
     const WIDTH: f64 = 640.0;

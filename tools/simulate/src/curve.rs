@@ -35,7 +35,6 @@ impl By {
         }
     }
 
-    /// Does what [`Policy::charge`] does for this policy.
     pub fn charge(self, body: u64, beside: u64) -> u64 {
         match self {
             By::Lacquer => Greedy::charge(body, beside),
@@ -59,7 +58,6 @@ pub struct Point {
     pub bytes: Percent,
 }
 
-/// The simulation to run.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
     pub trace: &'a Trace,

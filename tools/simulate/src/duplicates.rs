@@ -43,7 +43,6 @@ impl Default for Duplicates {
 }
 
 impl Group {
-    /// Number of objects in it.
     pub fn objects(&self) -> u64 {
         self.objects.len() as u64
     }

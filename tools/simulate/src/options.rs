@@ -58,7 +58,6 @@ that hardly come twice takes up to 160 MB, others less, and 100 MB more for each
 Exit status: 0; 1: no request was read; 2: wrong words, or the log doesn't tell what was asked for.
 ";
 
-/// The form in which the result is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
     #[default]
@@ -67,12 +66,9 @@ pub enum Format {
     Svg,
 }
 
-/// Most cases of a run.
 const MOST_CASES: usize = 12;
-/// Most sizes of a run.
 const MOST_SIZES: usize = 64;
 
-/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub gathering: Gathering,

@@ -12,7 +12,6 @@ pub trait Policy {
     /// Bytes that a store is charged with for a body, and for what is kept beside it.
     fn charge(body: u64, beside: u64) -> u64;
 
-    /// The object was hit.
     fn note_use(&mut self, object: u32);
 
     /// The object is stored now.

@@ -20,7 +20,6 @@ const MOST_GROUPS: usize = 10;
 /// Columns for hit rates in the table of cases.
 const COLUMNS: usize = 4;
 
-/// The result of a run.
 pub struct Report<'a> {
     options: &'a Options,
     gathered: &'a Gathered<Tally>,
@@ -29,7 +28,6 @@ pub struct Report<'a> {
     is_cut: bool,
 }
 
-/// A case with its curves.
 struct Shown {
     name: String,
     objects: f64,

@@ -16,7 +16,6 @@ pub struct Scheme {
     pub vary: Vec<Vary>,
 }
 
-/// The parameters of a query that are dropped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Dropped {
     /// The query as a whole.

@@ -14,7 +14,6 @@ use crate::scheme::Identity;
 const FEW_PAGES: usize = 1000;
 const FEW_OF: usize = 50;
 
-/// A request of the trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Ref {
     /// Nanoseconds since 1 January 1970.
@@ -24,7 +23,6 @@ pub struct Ref {
     pub bytes: u32,
 }
 
-/// An object of the trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Object {
     pub hash: u64,
@@ -143,12 +141,10 @@ impl Trace {
         &self.refs
     }
 
-    /// The objects that they ask for.
     pub fn objects(&self) -> &[Object] {
         &self.objects
     }
 
-    /// Number of pages of those.
     pub fn pages(&self) -> usize {
         self.pages
     }

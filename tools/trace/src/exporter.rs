@@ -35,7 +35,6 @@ const COMPLAINTS: Duration = Duration::from_secs(60);
 const HTTP_PATH: &str = "/v1/traces";
 const GRPC_PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
-/// The protocol that a collector speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
     Http,
@@ -46,7 +45,6 @@ pub enum Protocol {
 #[derive(Clone, Debug)]
 pub struct Destination {
     pub target: Target,
-    /// The protocol that it speaks.
     pub protocol: Protocol,
     /// Further fields of each request.
     pub fields: Vec<(String, String)>,

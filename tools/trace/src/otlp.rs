@@ -23,7 +23,6 @@ pub struct ExportResponse {
 /// The part of an [`ExportResponse`] that tells of refused spans.
 #[derive(Clone, PartialEq, Message)]
 pub struct PartialSuccess {
-    /// Number of spans that were refused.
     #[prost(int64, tag = "1")]
     pub rejected_spans: i64,
     /// The reason for the refusal.
@@ -95,7 +94,6 @@ pub struct Span {
     /// Things that happened meanwhile.
     #[prost(message, repeated, tag = "11")]
     pub events: Vec<Event>,
-    /// The outcome of the span.
     #[prost(message, optional, tag = "15")]
     pub status: Option<Status>,
     /// The lowest bits are those of `traceparent`.
@@ -129,7 +127,6 @@ pub struct Event {
     pub attributes: Vec<KeyValue>,
 }
 
-/// The outcome of a span.
 #[derive(Clone, PartialEq, Message)]
 pub struct Status {
     /// The reason why it failed.

@@ -30,7 +30,6 @@ impl Sampling {
         self.most = if ratio >= 1.0 { u64::MAX } else { (ratio.max(0.0) * u64::MAX as f64) as u64 };
     }
 
-    /// True if a request is told of.
     pub fn keeps(&self, request: &Transaction) -> bool {
         let context = ids::of_request(request).own;
         // The lower half: W3C wants it random at least.

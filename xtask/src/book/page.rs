@@ -12,13 +12,11 @@ use super::summary::Entry;
 pub struct Section {
     /// The section's name in links.
     pub anchor: String,
-    /// The text of the heading.
     pub heading: String,
     /// The text that follows it.
     pub text: String,
 }
 
-/// A page of the book.
 #[derive(Debug)]
 pub struct Page {
     path: String,
@@ -28,7 +26,6 @@ pub struct Page {
     pub links: Vec<String>,
     /// Pictures, by their paths within `docs`.
     pub pictures: Vec<String>,
-    /// The anchors that can be linked to.
     pub anchors: Vec<String>,
     /// The sections for the search.
     pub sections: Vec<Section>,

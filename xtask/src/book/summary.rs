@@ -18,7 +18,6 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// The path of a page.
     pub fn path(&self) -> Option<&str> {
         match self {
             Entry::Page { path, .. } => Some(path),

@@ -12,7 +12,6 @@ const FORBIDDEN: [&str; 3] = [names::CONTENT_LENGTH, names::TRANSFER_ENCODING, n
 /// The longest of these.
 const NAME_BYTES: usize = names::TRANSFER_ENCODING.len();
 
-/// The decoder's place in the section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Position {
     LineStart,

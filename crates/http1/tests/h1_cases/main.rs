@@ -22,7 +22,6 @@ struct Outcome {
     sent: Vec<Vec<u8>>,
     urls: Vec<Vec<u8>>,
     bodies: Vec<Vec<u8>>,
-    /// Requests that were complete.
     complete: usize,
     refused: Option<String>,
 }

@@ -17,7 +17,6 @@ pub fn all() -> impl Iterator<Item = (String, &'static Module)> {
     MODULES.iter().map(|module| (format!("vmod_{}", module.name), module))
 }
 
-/// The page in roff.
 pub fn roff(module: &Module) -> String {
     let name = module.name;
     let title = format!("vmod_{name}").to_uppercase();

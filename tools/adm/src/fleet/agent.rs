@@ -26,7 +26,6 @@ use toolkit::print;
 
 /// Between two looks at the document.
 const PACE: Duration = Duration::from_millis(300);
-/// Time that a connection may take.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// Between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_secs(1);
@@ -102,7 +101,6 @@ fn now() -> f64 {
 
 /// The reason why a step failed.
 enum Wrong {
-    /// The manager is gone.
     Manager,
     /// The log's server is away.
     Server(String),
@@ -125,7 +123,6 @@ impl Look {
     }
 }
 
-/// A trial that this node takes part in.
 #[derive(Clone, Debug, PartialEq)]
 struct Inside {
     id: String,

@@ -38,7 +38,6 @@ const SHOWN: usize = 20;
 /// Fewer errors than that are no sign of anything.
 const FEW: u64 = 3;
 
-/// The roll-out that is asked for.
 struct Order {
     file: Option<String>,
     group: String,
@@ -94,7 +93,6 @@ type Nodes = BTreeMap<String, Report>;
 /// A group as a node knows it.
 #[derive(Debug)]
 struct View {
-    /// Those that take part.
     nodes: Nodes,
     /// Those that don't, and why, in words.
     left_out: Vec<String>,

@@ -27,11 +27,9 @@ pub(super) struct Facts {
     pub stores: Vec<Store>,
     /// The counters `MAIN.*` and `MGT.*`.
     pub counters: HashMap<String, u64>,
-    /// The cause of the worker's last death.
     pub last_cause: Option<String>,
     pub descriptors: Option<Descriptors>,
     pub parameters: Option<Vec<Parameter>>,
-    /// The workdir in which it was found.
     pub workdir: Option<String>,
     /// The faults that a doctor finds, or why it couldn't look.
     pub wrong: Option<Result<Vec<String>, String>>,

@@ -15,7 +15,6 @@ pub struct Directive {
     /// The others, without their quotes.
     pub words: Vec<String>,
     pub block: Option<Vec<Directive>>,
-    /// The place of its first word.
     pub place: Place,
 }
 

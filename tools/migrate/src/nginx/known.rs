@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What becomes of each directive, by its name: those that are translated, those without a meaning here, those refused.
 
-/// The fate of a directive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// The directive is translated where it belongs, or what it says holds here anyway.

@@ -38,7 +38,6 @@ impl<'a> Scope<'a> {
         self.all_of_kinds(name).pop()
     }
 
-    /// True if answers are kept.
     pub fn is_cached(&self) -> bool {
         self.one_of_kinds("cache").is_some_and(|cache| cache.word(0) != "off")
     }

@@ -23,7 +23,6 @@ struct Backend {
 #[derive(Default)]
 pub struct Backends {
     backends: Vec<Backend>,
-    /// The lines of vcl_init.
     init: Vec<String>,
     /// The expressions that choose what is known, by their keys.
     known: Vec<(String, String)>,
@@ -129,7 +128,6 @@ impl Backends {
         format!("{name}_all.backend()")
     }
 
-    /// True if directors are among them.
     pub fn has_directors(&self) -> bool {
         !self.init.is_empty()
     }

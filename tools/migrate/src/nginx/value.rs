@@ -6,9 +6,7 @@ use crate::vcl;
 /// The side of the cache on which an expression stands: its name for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The side of the client.
     Client,
-    /// The side of the origin.
     Backend,
 }
 
